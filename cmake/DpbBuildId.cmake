@@ -1,0 +1,21 @@
+# The fingerprint that host and plugin must share to the letter: compiler, C++ ABI, sanitizer, the SDK
+# headers themselves and, for policies, LibTorch. C++ types cross the plugin boundary only when it matches.
+file(GLOB DPB_SDK_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/harness/include/dp_bench/*.h")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${DPB_SDK_HEADERS})
+set(sdk_digest "")
+foreach(header IN LISTS DPB_SDK_HEADERS)
+  file(SHA256 "${header}" digest)
+  string(APPEND sdk_digest "${digest}")
+endforeach()
+string(SHA256 sdk_digest "${sdk_digest}")
+string(SUBSTRING "${sdk_digest}" 0 12 sdk_digest)
+
+string(REGEX MATCH "^[0-9]+" compiler_major "${CMAKE_CXX_COMPILER_VERSION}")
+set(DPB_CORE_BUILD_ID "${CMAKE_CXX_COMPILER_ID}-${compiler_major} c++20 cxx11abi sdk-${sdk_digest}")
+if(DPB_SANITIZE)
+  string(APPEND DPB_CORE_BUILD_ID " sanitize-${DPB_SANITIZE}")
+endif()
+set(DPB_TORCH_BUILD_ID "${DPB_CORE_BUILD_ID} torch-${Torch_VERSION}-${DPB_TORCH_FLAVOUR}")
+
+configure_file("${CMAKE_CURRENT_LIST_DIR}/build_id.h.in"
+               "${CMAKE_BINARY_DIR}/generated/dp_bench/build_id.h" @ONLY)

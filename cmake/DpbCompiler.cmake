@@ -1,0 +1,28 @@
+# Language, warnings and sanitizers for our own code; third-party headers are SYSTEM.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+# Contraction would let the bits of a simulation depend on whether the compiler finds an FMA.
+add_library(dpb_compile_options INTERFACE)
+target_compile_options(dpb_compile_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers -Werror -ffp-contract=off)
+
+if(DPB_SANITIZE)
+  add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${DPB_SANITIZE})
+endif()

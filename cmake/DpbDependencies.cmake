@@ -1,0 +1,35 @@
+# Every third-party part, in one place. scripts/setup.sh installs them; what CMAKE_PREFIX_PATH or
+# MUJOCO_DIR name wins over the local virtual environment.
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 REQUIRED)           # DLL, Geometry, Math: headers
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(fmt 8 REQUIRED)
+find_package(spdlog 1.9 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(box2d 2.4 REQUIRED)
+find_package(OpenSSL REQUIRED)              # SHA-256
+find_package(ZLIB REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(libav REQUIRED IMPORTED_TARGET libavcodec libavformat libavutil libswscale)
+pkg_check_modules(blosc REQUIRED IMPORTED_TARGET blosc)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
+
+if(DPB_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(DPB_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()
+
+set(Torch_VERSION "none")
+set(DPB_TORCH_FLAVOUR "none")
+if(DPB_TORCH)
+  file(GLOB venv_torch "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
+  find_package(Torch 2.6 REQUIRED HINTS ${venv_torch})
+  if(TORCH_CUDA_LIBRARIES)
+    set(DPB_TORCH_FLAVOUR "cuda")
+  else()
+    set(DPB_TORCH_FLAVOUR "cpu")
+  endif()
+endif()

@@ -1,0 +1,36 @@
+# dpb_add_plugin(KIND env NAME pusht SOURCES ... [LINK ...] [CONFORMANCE '{...}'])
+# Builds <build>/plugins/libdpb_<kind>_<name>.so with one exported symbol, an object library
+# dpb_<kind>_<name>_objects for unit tests, and registers the tests conformance.<kind>.<name> (on the
+# params given as JSON text) and exports.<kind>.<name>.
+function(dpb_add_plugin)
+  cmake_parse_arguments(PLUGIN "" "KIND;NAME;CONFORMANCE" "SOURCES;LINK" ${ARGN})
+  if(NOT DPB_PLUGINS STREQUAL "all" AND NOT PLUGIN_NAME IN_LIST DPB_PLUGINS)
+    return()
+  endif()
+  set(target dpb_${PLUGIN_KIND}_${PLUGIN_NAME})
+  if(PLUGIN_KIND STREQUAL "policy")
+    set(sdk dp_bench_torch)
+  else()
+    set(sdk dp_bench)
+  endif()
+
+  add_library(${target}_objects OBJECT ${PLUGIN_SOURCES})
+  target_include_directories(${target}_objects PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(${target}_objects PUBLIC ${sdk} ${PLUGIN_LINK} PRIVATE dpb_compile_options)
+  set_target_properties(${target}_objects PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  if(PLUGIN_KIND STREQUAL "policy")
+    target_precompile_headers(${target}_objects REUSE_FROM dp_bench_torch)
+  endif()
+
+  add_library(${target} MODULE)
+  target_link_libraries(${target} PRIVATE ${target}_objects)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/plugins")
+  target_link_options(${target} PRIVATE
+    -Wl,--no-undefined -Wl,--exclude-libs,ALL
+    "-Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin_exports.map")
+
+  if(DPB_TESTS)
+    dpb_add_plugin_tests(${target} ${PLUGIN_KIND} ${PLUGIN_NAME} "${PLUGIN_CONFORMANCE}")
+  endif()
+endfunction()

@@ -1,0 +1,24 @@
+# dpb_add_test(NAME harness.data LABELS unit SOURCES ... [LINK ...]): one GoogleTest program.
+function(dpb_add_test)
+  cmake_parse_arguments(TEST "" "NAME" "SOURCES;LINK;LABELS" ${ARGN})
+  string(REPLACE "." "_" target "test_${TEST_NAME}")
+  add_executable(${target} ${TEST_SOURCES})
+  target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
+                                          dpb_compile_options)
+  if(dp_bench_torch IN_LIST TEST_LINK)
+    target_precompile_headers(${target} REUSE_FROM dp_bench_torch)
+  endif()
+  add_test(NAME ${TEST_NAME} COMMAND ${target})
+  set_tests_properties(${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 300)
+endfunction()
+
+# What dpb_add_plugin registers for every plugin: the conformance suite of its kind, and a look at
+# what it exports.
+function(dpb_add_plugin_tests target kind name params)
+  add_test(NAME conformance.${kind}.${name}
+           COMMAND ${kind}_conformance --plugin=$<TARGET_FILE:${target}> "--params=${params}")
+  set_tests_properties(conformance.${kind}.${name} PROPERTIES LABELS conformance TIMEOUT 300)
+  add_test(NAME exports.${kind}.${name}
+           COMMAND "${PROJECT_SOURCE_DIR}/tests/conformance/check_exports.sh" $<TARGET_FILE:${target}>)
+  set_tests_properties(exports.${kind}.${name} PROPERTIES LABELS unit)
+endfunction()

@@ -1,0 +1,83 @@
+// Noise schedulers with the semantics of the `diffusers` library: DDPM (Ho et al. 2020) and DDIM
+// (Song et al. 2021).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dp_bench/config.h"
+#include "dp_bench/export.h"
+
+namespace dp_bench {
+
+enum class SchedulerType { kDdpm, kDdim };
+enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic };
+enum class PredictionType { kEpsilon, kSample, kVPrediction };
+enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
+
+/// Field names and defaults are those of diffusers; `FromConfig` reads the same names.
+struct DPB_API NoiseSchedulerConfig {
+  SchedulerType type = SchedulerType::kDdpm;
+  int num_train_timesteps = 100;
+  int num_inference_steps = 100;
+  double beta_start = 1e-4;
+  double beta_end = 0.02;
+  BetaSchedule beta_schedule = BetaSchedule::kSquaredcosCapV2;
+  PredictionType prediction_type = PredictionType::kEpsilon;
+  bool clip_sample = true;
+  double clip_sample_range = 1.0;  // predicted x_0 is clipped to +- this
+  TimestepSpacing timestep_spacing = TimestepSpacing::kLeading;
+  int steps_offset = 0;
+  bool set_alpha_to_one = true;  // DDIM: alpha_cumprod before the first step is 1, else that of step 0
+  double eta = 0.0;              // DDIM: 0 deterministic, 1 DDPM-like noise
+
+  static NoiseSchedulerConfig FromConfig(const Config& config);
+};
+
+class DPB_API NoiseScheduler {
+ public:
+  /// Throws Error{kConfig} for settings that cannot work (more inference than training steps, ...).
+  explicit NoiseScheduler(const NoiseSchedulerConfig& config);
+
+  const NoiseSchedulerConfig& config() const { return config_; }
+  const std::vector<double>& betas() const { return betas_; }
+  const std::vector<double>& alphas_cumprod() const { return alphas_cumprod_; }
+
+  /// Timesteps of the reverse process, high to low.
+  const std::vector<std::int64_t>& timesteps() const { return timesteps_; }
+  void SetTimesteps(int num_inference_steps);
+
+  /// q(x_t | x_0) in closed form (DDPM eq. 4): x_0, noise [B, ...], timesteps int64 [B].
+  torch::Tensor AddNoise(const torch::Tensor& x_0, const torch::Tensor& noise,
+                         const torch::Tensor& timesteps) const;
+
+  /// What the network is trained to predict for (x_0, noise, t): the noise, x_0, or v.
+  torch::Tensor Target(const torch::Tensor& x_0, const torch::Tensor& noise,
+                       const torch::Tensor& timesteps) const;
+
+  /// Whether Step at this timestep uses `variance_noise`.
+  bool NeedsNoise(std::int64_t timestep) const;
+
+  struct StepOutput {
+    torch::Tensor prev_sample;           // x_{t-1}
+    torch::Tensor pred_original_sample;  // predicted x_0, after clipping
+    torch::Tensor n_clipped;             // int64 scalar: how many values of x_0 were clipped
+  };
+
+  /// One reverse step. `variance_noise` ~ N(0, 1) like `sample`; may be undefined when !NeedsNoise(t).
+  StepOutput Step(const torch::Tensor& model_output, std::int64_t timestep,
+                  const torch::Tensor& sample, const torch::Tensor& variance_noise) const;
+
+ private:
+  NoiseSchedulerConfig config_;
+  std::vector<double> betas_;
+  std::vector<double> alphas_cumprod_;
+  std::vector<std::int64_t> timesteps_;
+  int num_inference_steps_ = 0;
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,57 @@
+// The linear normalizer of Diffusion Policy: naction = action * scale + offset, per dimension. Its
+// numbers travel with the checkpoint; a missing key is an error, never the identity.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/export.h"
+#include "dp_bench/stats.h"
+#include "dp_bench/tensor.h"
+
+namespace dp_bench {
+
+/// limits: [min, max] -> [-1, 1]. gaussian: mean 0, std 1. identity: as it is. image: uint8 0..255 or
+/// float 0..1 -> [-1, 1].
+enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage };
+
+/// "limits", ...; throws Error{kConfig} for anything else.
+DPB_API NormalizeMode ParseNormalizeMode(std::string_view name);
+
+class DPB_API Normalizer {
+ public:
+  struct Field {
+    torch::Tensor scale;   // float32, the key's shape flattened to [D], or [1] for images
+    torch::Tensor offset;  // same shape
+    KeyStats stats;        // what it was fitted to; empty for images
+    NormalizeMode mode = NormalizeMode::kIdentity;
+    std::vector<int> zero_range_dims;  // dimensions whose range is below 1e-4 (limits) or 1e-4 std
+  };
+
+  /// Adds or replaces a key. A dimension without range gets scale 1 and the offset that centres it, as
+  /// upstream does, and is listed in zero_range_dims so that the caller can name it.
+  void Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode);
+
+  /// x: [..., key shape]. Throws Error{kData} naming the keys that exist when `key` has no field.
+  torch::Tensor Normalize(std::string_view key, const torch::Tensor& x) const;
+  torch::Tensor Unnormalize(std::string_view key, const torch::Tensor& x) const;
+
+  const std::map<std::string, Field, std::less<>>& fields() const { return fields_; }
+
+  void To(torch::Device device);
+
+  /// "<key>.scale", "<key>.offset", "<key>.min", ".max", ".mean", ".std", ".count", ".mode".
+  TensorMap StateDict() const;
+  static Normalizer FromStateDict(const TensorMap& state);
+
+ private:
+  const Field& Get(std::string_view key) const;
+
+  std::map<std::string, Field, std::less<>> fields_;
+};
+
+}  // namespace dp_bench

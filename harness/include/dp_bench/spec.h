@@ -1,0 +1,63 @@
+// The vocabulary that dataset, policy and env share: shape_meta and the horizons of Diffusion Policy
+// (Chi et al. 2023). One shape_meta serves a whole run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/array.h"
+#include "dp_bench/config.h"
+#include "dp_bench/export.h"
+
+namespace dp_bench {
+
+/// How a key is to be understood: numbers, a colour image or a depth image.
+enum class KeyType { kLowDim, kRgb, kDepth };
+
+DPB_API std::string_view Name(KeyType type);  // "low_dim", "rgb", "depth"
+
+/// One observation or action key of one time step.
+struct DPB_API KeySpec {
+  std::string name;
+  KeyType type = KeyType::kLowDim;
+  Shape shape;  // as the field writes it: [D...], [C, H, W] for rgb and depth
+  DType dtype = DType::kFloat32;  // low_dim float32, rgb uint8, depth uint16 [mm] or float32 [m]
+
+  /// The shape in host memory: images are stored [H, W, C], everything else as `shape`.
+  Shape StorageShape() const;
+  std::int64_t NumElements() const;
+  std::size_t ByteSize() const;
+
+  bool operator==(const KeySpec&) const = default;
+};
+
+/// Observation keys in alphabetical order, and the action.
+struct DPB_API ShapeMeta {
+  std::vector<KeySpec> obs;
+  KeySpec action;  // name "action", shape [Da]
+
+  std::int64_t action_dim() const { return action.NumElements(); }
+
+  /// Reads {"obs": {"agent_pos": {"shape": [2], "type": "low_dim"}, ...}, "action": {"shape": [2]}}.
+  static ShapeMeta FromConfig(const Config& config);
+
+  bool operator==(const ShapeMeta&) const = default;
+};
+
+/// The three horizons. The observation window ends at the current step, which is index
+/// n_obs_steps - 1 of the predicted sequence; n_action_steps are executed from there.
+struct DPB_API Horizons {
+  int horizon = 16;        // T, predicted steps
+  int n_obs_steps = 2;     // To, observed steps
+  int n_action_steps = 8;  // Ta, executed steps; at most horizon - n_obs_steps + 1
+
+  /// Reads the three top-level keys; throws Error{kConfig} when they do not fit together.
+  static Horizons FromConfig(const Config& config);
+
+  bool operator==(const Horizons&) const = default;
+};
+
+}  // namespace dp_bench

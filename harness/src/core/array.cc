@@ -1,0 +1,128 @@
+#include "dp_bench/array.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+std::byte* Allocate(std::size_t byte_size) {
+  if (byte_size == 0) return nullptr;
+  return static_cast<std::byte*>(::operator new(byte_size, kAlignment));
+}
+
+}  // namespace
+
+std::size_t SizeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return 1;
+    case DType::kUInt16:
+      return 2;
+    case DType::kInt32:
+    case DType::kFloat32:
+      return 4;
+    case DType::kInt64:
+    case DType::kFloat64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view Name(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return "uint8";
+    case DType::kUInt16:
+      return "uint16";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt64:
+      return "int64";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+  }
+  return "?";
+}
+
+DType ParseDType(std::string_view name) {
+  for (const DType dtype : {DType::kUInt8, DType::kUInt16, DType::kInt32, DType::kInt64,
+                            DType::kFloat32, DType::kFloat64}) {
+    if (Name(dtype) == name) return dtype;
+  }
+  throw Error(ErrorCode::kShape,
+              fmt::format("unknown dtype '{}'; known: uint8, uint16, int32, int64, float32, float64",
+                          name));
+}
+
+std::int64_t NumElements(std::span<const std::int64_t> shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(product, size, &product)) {
+      throw Error(ErrorCode::kShape, fmt::format("impossible shape {}", ToString(shape)));
+    }
+  }
+  return product;
+}
+
+std::string ToString(std::span<const std::int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+}
+
+Array::Array(DType dtype, Shape shape)
+    : dtype_(dtype), shape_(std::move(shape)), size_(NumElements(shape_)) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(size_, static_cast<std::int64_t>(SizeOf(dtype_)), &bytes)) {
+    throw Error(ErrorCode::kShape, fmt::format("impossible shape {}", ToString(shape_)));
+  }
+  data_ = Allocate(byte_size());
+  std::fill_n(data_, byte_size(), std::byte{0});
+}
+
+Array::Array(const Array& other) : dtype_(other.dtype_), shape_(other.shape_), size_(other.size_) {
+  data_ = Allocate(byte_size());
+  std::copy_n(other.data_, byte_size(), data_);
+}
+
+Array::Array(Array&& other) noexcept
+    : dtype_(other.dtype_),
+      shape_(std::exchange(other.shape_, {0})),
+      size_(std::exchange(other.size_, 0)),
+      data_(std::exchange(other.data_, nullptr)) {}
+
+Array& Array::operator=(const Array& other) {
+  if (this != &other) *this = Array(other);
+  return *this;
+}
+
+Array& Array::operator=(Array&& other) noexcept {
+  std::swap(dtype_, other.dtype_);
+  std::swap(shape_, other.shape_);
+  std::swap(size_, other.size_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+Array::~Array() {
+  if (data_ != nullptr) ::operator delete(data_, kAlignment);
+}
+
+void Array::RequireDType(DType wanted) const {
+  if (wanted != dtype_) {
+    throw Error(ErrorCode::kShape, fmt::format("array of {} {} read as {}", Name(dtype_),
+                                               ToString(shape_), Name(wanted)));
+  }
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,105 @@
+// The out-of-line parts of the SDK's interfaces: one home for their vtables, and the specs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "dp_bench/dataset.h"
+#include "dp_bench/env.h"
+#include "dp_bench/error.h"
+#include "dp_bench/spec.h"
+
+namespace dp_bench {
+namespace {
+
+KeySpec ReadKeySpec(const Config& config, const std::string& name) {
+  const std::string type = config.GetChoice("type", {"low_dim", "rgb", "depth"});
+  KeySpec key{.name = name, .shape = config.Get<std::vector<std::int64_t>>("shape")};
+  if (type == "rgb") key.type = KeyType::kRgb;
+  if (type == "depth") key.type = KeyType::kDepth;
+
+  const char* default_dtype = type == "rgb" ? "uint8" : "float32";
+  key.dtype = ParseDType(config.Get<std::string>("dtype", default_dtype));
+
+  const bool is_image = key.type != KeyType::kLowDim;
+  if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} is {}; a {} key needs {}", config.Where("shape"),
+                            ToString(key.shape), type,
+                            is_image ? "[C, H, W], all positive" : "at least one positive size"));
+  }
+  return key;
+}
+
+}  // namespace
+
+Env::~Env() = default;
+Dataset::~Dataset() = default;
+StateAccess::~StateAccess() = default;
+
+int Dataset::KeyIndex(std::string_view name) const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < spec().keys.size(); ++i) {
+    if (spec().keys[i].name == name) return static_cast<int>(i);
+    names.push_back(spec().keys[i].name);
+  }
+  throw Error(ErrorCode::kData, fmt::format("the dataset has no key '{}'; it has: {}", name,
+                                            fmt::join(names, ", ")));
+}
+
+std::string_view Name(KeyType type) {
+  switch (type) {
+    case KeyType::kLowDim:
+      return "low_dim";
+    case KeyType::kRgb:
+      return "rgb";
+    case KeyType::kDepth:
+      return "depth";
+  }
+  return "?";
+}
+
+Shape KeySpec::StorageShape() const {
+  if (type == KeyType::kLowDim) return shape;
+  return {shape[1], shape[2], shape[0]};
+}
+
+std::int64_t KeySpec::NumElements() const { return dp_bench::NumElements(shape); }
+
+std::size_t KeySpec::ByteSize() const {
+  return static_cast<std::size_t>(NumElements()) * SizeOf(dtype);
+}
+
+ShapeMeta ShapeMeta::FromConfig(const Config& config) {
+  ShapeMeta meta;
+  const Config obs = config.Sub("obs");
+  for (const std::string& name : obs.Keys()) {
+    meta.obs.push_back(ReadKeySpec(obs.Sub(name), name));
+  }
+  meta.action = ReadKeySpec(config.Sub("action"), "action");
+  if (meta.obs.empty() || meta.action.type != KeyType::kLowDim) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} needs at least one obs key and a low_dim action", config.Where()));
+  }
+  return meta;
+}
+
+Horizons Horizons::FromConfig(const Config& config) {
+  const Horizons defaults;
+  const Horizons h{
+      .horizon = static_cast<int>(config.GetInRange("horizon", std::int64_t{defaults.horizon}, 1, 4096)),
+      .n_obs_steps =
+          static_cast<int>(config.GetInRange("n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256)),
+      .n_action_steps = static_cast<int>(
+          config.GetInRange("n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096))};
+  if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie "
+                            "at or after the current one",
+                            config.Where("n_action_steps"), h.n_action_steps,
+                            h.horizon - h.n_obs_steps + 1));
+  }
+  return h;
+}
+
+}  // namespace dp_bench

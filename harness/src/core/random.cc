@@ -1,0 +1,1 @@
+#include "dp_bench/random.h"
