@@ -1,0 +1,57 @@
+#include "core/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <new>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::size_t kDigestBytes = 32;
+
+void Check(int result, const char* call) {
+  if (result != 1) throw Error(ErrorCode::kInternal, std::string("OpenSSL refused ") + call);
+}
+
+}  // namespace
+
+void Sha256::FreeContext::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  if (context_ == nullptr) throw std::bad_alloc();
+  Restart();
+}
+
+void Sha256::Restart() {
+  Check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr), "EVP_DigestInit_ex");
+}
+
+void Sha256::Update(std::span<const std::byte> bytes) {
+  Check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()), "EVP_DigestUpdate");
+}
+
+std::string Sha256::HexDigest() {
+  std::array<unsigned char, kDigestBytes> digest{};
+  Check(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr), "EVP_DigestFinal_ex");
+  Restart();
+
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * kDigestBytes);
+  for (const unsigned char byte : digest) {
+    text += kHex[byte >> 4];
+    text += kHex[byte & 15];
+  }
+  return text;
+}
+
+std::string Sha256Hex(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.HexDigest();
+}
+
+}  // namespace dp_bench

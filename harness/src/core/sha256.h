@@ -1,0 +1,42 @@
+// SHA-256 (FIPS 180-4) over OpenSSL's EVP: checksums of files and tensors, trace hashes of
+// episodes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
+
+namespace dp_bench {
+
+/// A running hash. Feeding it in pieces gives the same digest as feeding it at once.
+class Sha256 {
+ public:
+  Sha256();
+
+  void Update(std::span<const std::byte> bytes);
+
+  /// The bytes of one number or enum, in the machine's order.
+  template <class T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void Update(const T& value) { Update(std::as_bytes(std::span<const T, 1>(&value, 1))); }
+
+  /// 64 lower-case hexadecimal digits of everything fed so far; starts over with nothing fed.
+  std::string HexDigest();
+
+ private:
+  struct FreeContext {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+
+  void Restart();
+
+  std::unique_ptr<evp_md_ctx_st, FreeContext> context_;
+};
+
+std::string Sha256Hex(std::span<const std::byte> bytes);
+
+}  // namespace dp_bench
