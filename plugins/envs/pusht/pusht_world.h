@@ -1,0 +1,59 @@
+// The PushT world in numbers: geometry, start pose and state, as diffusion_policy's PushTEnv has
+// them (Chi et al. 2023, task of Florence et al. 2021). Pixels of a 512x512 picture, x to the
+// right, y down, angles in radians and positive from x to y.
+#pragma once
+
+#include <array>
+
+namespace dp_bench::pusht {
+
+struct Point {
+  double x = 0.0;
+  double y = 0.0;
+};
+
+/// An axis-parallel box in the block's own frame, by two opposite corners.
+struct Box {
+  Point low;
+  Point high;
+};
+
+/// Position of the block's own origin (the middle of the bar's top edge) and its angle, which is
+/// not wrapped.
+struct Pose {
+  double x = 0.0;
+  double y = 0.0;
+  double angle = 0.0;
+};
+
+inline constexpr double kWorldSize = 512.0;
+inline constexpr double kPi = 3.141592653589793;
+
+/// The T: a bar of 120x30 and a stem of 30x90 below it.
+inline constexpr std::array<Box, 2> kBlockBoxes = {
+    Box{{-60.0, 0.0}, {60.0, 30.0}},
+    Box{{-15.0, 30.0}, {15.0, 120.0}},
+};
+inline constexpr double kBlockArea = 120.0 * 30.0 + 30.0 * 90.0;  // [px^2]
+
+/// Centre of gravity in the block's frame: the peers take the mean of the two boxes' centres, which
+/// is not the centroid of the T.
+inline constexpr Point kBlockCog = {0.0, 45.0};
+
+inline constexpr Pose kGoalPose = {256.0, 256.0, kPi / 4.0};
+inline constexpr double kAgentRadius = 15.0;
+
+/// Walls: centre lines of four capsules, on the square with these two corners.
+inline constexpr double kWallLow = 5.0;
+inline constexpr double kWallHigh = 506.0;
+inline constexpr double kWallRadius = 2.0;
+
+/// Everything the task's future depends on. The block has no velocity: the peers damp it away
+/// within one substep.
+struct PushtState {
+  Point agent;
+  Point agent_velocity;  // [px/s]
+  Pose block;
+};
+
+}  // namespace dp_bench::pusht
