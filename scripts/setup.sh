@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs everything that dp_bench needs on Debian 12 or Ubuntu 22.04+: apt packages, and LibTorch and
+# MuJoCo as wheels in a virtual environment at .venv. Says what it installs; does nothing when nothing
+# is missing. Works as root or with sudo.
+#
+#   DPB_TORCH_DIR     a LibTorch to use instead of the wheel (passed on through CMAKE_PREFIX_PATH)
+#   DPB_PIP_ARGS      extra arguments for pip, for example an index with CPU-only wheels
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  build-essential g++ cmake ninja-build ccache pkg-config python3 python3-venv curl
+  libboost-dev libbox2d-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
+  libavcodec-dev libavformat-dev libavutil-dev libswscale-dev libglfw3-dev
+  libblosc-dev libzstd-dev zlib1g-dev libzip-dev libssl-dev libkainjow-mustache-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [ "$status" = "install ok installed" ] || missing+=("$package")
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "setup: installing apt packages: ${missing[*]}"
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "setup: run as root, or install sudo" >&2; exit 1; }
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
+fi
+
+# A wheel counts as installed when the metadata folder of exactly that version is there.
+missing_wheels=()
+while read -r requirement; do
+  name=${requirement%%==*}
+  version=${requirement##*==}
+  compgen -G ".venv/lib/python3*/site-packages/${name//-/_}-${version}*.dist-info" >/dev/null ||
+    missing_wheels+=("$requirement")
+done < <(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' scripts/requirements.txt)
+
+if [ -n "${DPB_TORCH_DIR:-}" ]; then
+  kept=()
+  for requirement in "${missing_wheels[@]}"; do
+    [[ $requirement == torch==* ]] || kept+=("$requirement")
+  done
+  missing_wheels=("${kept[@]}")
+fi
+
+if [ ${#missing_wheels[@]} -gt 0 ]; then
+  echo "setup: installing into .venv: ${missing_wheels[*]}"
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  # shellcheck disable=SC2086
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check ${DPB_PIP_ARGS:-} "${missing_wheels[@]}"
+fi
