@@ -5,8 +5,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "dp_bench/config.h"
@@ -15,6 +13,8 @@
 namespace dp_bench {
 
 enum class SchedulerType { kDdpm, kDdim };
+/// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its root rises
+/// linearly ("quad" in the code of DDPM and DDIM).
 enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic };
 enum class PredictionType { kEpsilon, kSample, kVPrediction };
 enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
@@ -65,19 +65,23 @@ class DPB_API NoiseScheduler {
   struct StepOutput {
     torch::Tensor prev_sample;           // x_{t-1}
     torch::Tensor pred_original_sample;  // predicted x_0, after clipping
-    torch::Tensor n_clipped;             // int64 scalar: how many values of x_0 were clipped
+    torch::Tensor n_clipped;             // int64 scalar, see `count_clipped`; else undefined
   };
 
   /// One reverse step. `variance_noise` ~ N(0, 1) like `sample`; may be undefined when !NeedsNoise(t).
+  /// With `count_clipped`, n_clipped says how many values of x_0 lay outside +- clip_sample_range (none
+  /// without clip_sample); the count costs a pass over the sample.
   StepOutput Step(const torch::Tensor& model_output, std::int64_t timestep,
-                  const torch::Tensor& sample, const torch::Tensor& variance_noise) const;
+                  const torch::Tensor& sample, const torch::Tensor& variance_noise,
+                  bool count_clipped = false) const;
 
  private:
   NoiseSchedulerConfig config_;
   std::vector<double> betas_;
   std::vector<double> alphas_cumprod_;
+  torch::Tensor sqrt_alphas_cumprod_;            // float64, [num_train_timesteps]
+  torch::Tensor sqrt_one_minus_alphas_cumprod_;  // float64, [num_train_timesteps]
   std::vector<std::int64_t> timesteps_;
-  int num_inference_steps_ = 0;
 };
 
 }  // namespace dp_bench
