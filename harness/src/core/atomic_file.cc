@@ -1,0 +1,180 @@
+// POSIX calls behind core/atomic_file.h.
+#include "core/atomic_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kTemporaryMark = ".tmp.";
+
+[[noreturn]] void ThrowErrno(std::string_view what, const fs::path& path, int error) {
+  throw Error(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path.string(),
+                                          std::generic_category().message(error)));
+}
+
+/// Closes a descriptor at the end of a scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  int value() const { return value_; }
+
+ private:
+  int value_;
+};
+
+int Open(const fs::path& path, int flags, std::string_view what) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) ThrowErrno(what, path, errno);
+  return descriptor;
+}
+
+void Fsync(const fs::path& path, int flags) {
+  const Descriptor descriptor(Open(path, flags, "open for fsync"));
+  if (::fsync(descriptor.value()) != 0) ThrowErrno("fsync", path, errno);
+}
+
+fs::path FolderOf(const fs::path& path) {
+  const fs::path parent = path.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+fs::path TemporaryFor(const fs::path& path) {
+  std::random_device device;
+  return FolderOf(path) / fmt::format("{}{}{:08x}{:08x}", path.filename().string(), kTemporaryMark,
+                                      device(), device());
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(fs::path path)
+    : path_(std::move(path)),
+      temporary_(TemporaryFor(path_)),
+      descriptor_(Open(temporary_, O_WRONLY | O_CREAT | O_EXCL, "create")) {}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::Write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) ThrowErrno("write", path_, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
+
+void AtomicFile::Commit() {
+  DPB_ASSERT(descriptor_ >= 0);
+  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_, errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowErrno("rename to", path_, errno);
+  ::close(std::exchange(descriptor_, -1));
+  FsyncFolder(FolderOf(path_));
+}
+
+void WriteFileAtomically(const fs::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.Write(bytes);
+  file.Commit();
+}
+
+void WriteFileAtomically(const fs::path& path, std::string_view text) {
+  WriteFileAtomically(path, std::as_bytes(std::span(text)));
+}
+
+AtomicFolder::AtomicFolder(fs::path path)
+    : path_(std::move(path)), temporary_(TemporaryFor(path_)) {
+  std::error_code error;
+  fs::create_directories(temporary_, error);
+  if (error) ThrowErrno("create the folder", temporary_, error.value());
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;  // a left-over is recognised by its name and removed later
+  if (!is_committed_) fs::remove_all(temporary_, ignored);
+}
+
+void AtomicFolder::Commit() {
+  DPB_ASSERT(!is_committed_);
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(temporary_)) {
+    Fsync(entry.path(), entry.is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY);
+  }
+  FsyncFolder(temporary_);
+  RenameDurably(temporary_, path_);
+  is_committed_ = true;
+}
+
+void FsyncFolder(const fs::path& folder) { Fsync(folder, O_RDONLY | O_DIRECTORY); }
+
+void RenameDurably(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    ThrowErrno(fmt::format("rename '{}' to", from.string()), to, errno);
+  }
+  FsyncFolder(FolderOf(to));
+}
+
+bool IsTemporaryName(std::string_view name) {
+  const std::size_t mark = name.rfind(kTemporaryMark);
+  if (mark == std::string_view::npos) return false;
+  const std::string_view random = name.substr(mark + kTemporaryMark.size());
+  return random.size() == 16 && std::ranges::all_of(random, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+std::vector<std::byte> ReadFile(const fs::path& path, std::size_t max_bytes) {
+  const Descriptor descriptor(Open(path, O_RDONLY, "open"));
+  struct stat status = {};
+  if (::fstat(descriptor.value(), &status) != 0) ThrowErrno("look at", path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot read '{}': not a regular file", path.string()));
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > max_bytes) {
+    throw Error(ErrorCode::kIo, fmt::format("'{}' has {} bytes, at most {} are expected here",
+                                            path.string(), size, max_bytes));
+  }
+  std::vector<std::byte> bytes(size);
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::read(descriptor.value(), bytes.data() + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) ThrowErrno("read", path, errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+std::string ReadTextFile(const fs::path& path, std::size_t max_bytes) {
+  const std::vector<std::byte> bytes = ReadFile(path, max_bytes);
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace dp_bench
