@@ -48,12 +48,12 @@ inline constexpr double kWallLow = 5.0;
 inline constexpr double kWallHigh = 506.0;
 inline constexpr double kWallRadius = 2.0;
 
-/// Everything the task's future depends on. The block has no velocity: the peers damp it away
-/// within one substep.
+/// Everything the task's future depends on.
 struct PushtState {
   Point agent;
   Point agent_velocity;  // [px/s]
   Pose block;
+  Pose block_velocity;  // of the centre of gravity [px/s], and [rad/s]; lasts for one substep
 };
 
 }  // namespace dp_bench::pusht
