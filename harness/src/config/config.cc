@@ -1,0 +1,202 @@
+// The typed reads of dp_bench::Config on top of ConfigDocument.
+#include "dp_bench/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "config/document.h"
+#include "config/json_source.h"
+#include "config/nearest.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+using Json = nlohmann::json;
+
+template <class T>
+struct VectorElement : std::false_type {};
+template <class E>
+struct VectorElement<std::vector<E>> : std::true_type {
+  using Type = E;
+};
+
+[[noreturn]] void ThrowType(const ConfigDocument& document, const std::string& pointer,
+                            std::string_view wanted, const Json& found) {
+  throw Error(ErrorCode::kConfig, fmt::format("{}: wanted {}, found {}", document.Where(pointer),
+                                              wanted, Describe(found)));
+}
+
+// Nothing is converted silently: 1.0 is no integer, 1 is no bool, and an integer has to fit.
+template <class Integer>
+Integer ToInteger(const ConfigDocument& document, const std::string& pointer, const Json& value) {
+  using Limits = std::numeric_limits<Integer>;
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number <= static_cast<std::uint64_t>(Limits::max())) return static_cast<Integer>(number);
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    if (number >= 0 &&
+        static_cast<std::uint64_t>(number) <= static_cast<std::uint64_t>(Limits::max())) {
+      return static_cast<Integer>(number);
+    }
+    if (number < 0 && std::is_signed_v<Integer> &&
+        number >= static_cast<std::int64_t>(Limits::min())) {
+      return static_cast<Integer>(number);
+    }
+  } else {
+    ThrowType(document, pointer, "an integer", value);
+  }
+  ThrowType(document, pointer,
+            fmt::format("an integer from {} to {}", Limits::min(), Limits::max()), value);
+}
+
+template <class T>
+T Convert(const ConfigDocument& document, const std::string& pointer, const Json& value) {
+  if constexpr (VectorElement<T>::value) {
+    if (!value.is_array()) ThrowType(document, pointer, "an array", value);
+    T result;
+    result.reserve(value.size());
+    for (const Json& element : value) {
+      result.push_back(Convert<typename VectorElement<T>::Type>(document, pointer, element));
+    }
+    return result;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!value.is_boolean()) ThrowType(document, pointer, "true or false", value);
+    return value.get<bool>();
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (!value.is_number()) ThrowType(document, pointer, "a number", value);
+    return value.get<double>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!value.is_string()) ThrowType(document, pointer, "a string", value);
+    return value.get<std::string>();
+  } else {
+    return ToInteger<T>(document, pointer, value);
+  }
+}
+
+template <class T>
+T CheckRange(const Config& config, std::string_view key, T value, T low, T high) {
+  if (!(value >= low && value <= high)) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted a number from {} to {}, found {}",
+                                                config.Where(key), low, high, value));
+  }
+  return value;
+}
+
+}  // namespace
+
+Config::Config(std::shared_ptr<ConfigDocument> document, std::string pointer)
+    : document_(std::move(document)), pointer_(std::move(pointer)) {}
+
+Config Config::FromJson(std::string_view text, std::string_view origin) {
+  return Config(std::make_shared<ConfigDocument>(ParseJsonSource(text, origin)));
+}
+
+bool Config::Has(std::string_view key) const { return document_->Has(ChildPointer(pointer_, key)); }
+
+template <class T>
+T Config::Get(std::string_view key) const {
+  const std::string pointer = ChildPointer(pointer_, key);
+  const std::optional<Json> value = document_->Read(pointer);
+  if (!value) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: this key is missing; give it in a config file or as {}=...",
+                            document_->Where(pointer), DottedKey(pointer)));
+  }
+  return Convert<T>(*document_, pointer, *value);
+}
+
+template <class T>
+T Config::Get(std::string_view key, const T& default_value) const {
+  const std::string pointer = ChildPointer(pointer_, key);
+  const std::optional<Json> value = document_->Read(pointer);
+  if (value) return Convert<T>(*document_, pointer, *value);
+  document_->RecordDefault(pointer, default_value);
+  return default_value;
+}
+
+template <class T>
+std::optional<T> Config::GetOptional(std::string_view key) const {
+  const std::string pointer = ChildPointer(pointer_, key);
+  const std::optional<Json> value = document_->Read(pointer);
+  if (value && !value->is_null()) return Convert<T>(*document_, pointer, *value);
+  if (!value) document_->RecordDefault(pointer, nullptr);
+  return std::nullopt;
+}
+
+#define DPB_INSTANTIATE_CONFIG_READS(T)                                \
+  template DPB_API T Config::Get<T>(std::string_view) const;           \
+  template DPB_API T Config::Get<T>(std::string_view, const T&) const; \
+  template DPB_API std::optional<T> Config::GetOptional<T>(std::string_view) const;
+
+DPB_INSTANTIATE_CONFIG_READS(bool)
+DPB_INSTANTIATE_CONFIG_READS(int)
+DPB_INSTANTIATE_CONFIG_READS(std::int64_t)
+DPB_INSTANTIATE_CONFIG_READS(std::uint64_t)
+DPB_INSTANTIATE_CONFIG_READS(double)
+DPB_INSTANTIATE_CONFIG_READS(std::string)
+DPB_INSTANTIATE_CONFIG_READS(std::vector<std::int64_t>)
+DPB_INSTANTIATE_CONFIG_READS(std::vector<double>)
+DPB_INSTANTIATE_CONFIG_READS(std::vector<std::string>)
+
+#undef DPB_INSTANTIATE_CONFIG_READS
+
+double Config::GetInRange(std::string_view key, double default_value, double low,
+                          double high) const {
+  return CheckRange(*this, key, Get(key, default_value), low, high);
+}
+
+std::int64_t Config::GetInRange(std::string_view key, std::int64_t default_value, std::int64_t low,
+                                std::int64_t high) const {
+  return CheckRange(*this, key, Get(key, default_value), low, high);
+}
+
+std::string Config::GetChoice(std::string_view key, const std::vector<std::string>& choices) const {
+  DPB_ASSERT(!choices.empty());
+  const std::string value = Get(key, choices.front());
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  const auto nearest = NearestName(value, choices);
+  throw Error(
+      ErrorCode::kConfig,
+      fmt::format("{}: wanted one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "), value,
+                  nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
+}
+
+Config Config::Sub(std::string_view key) const {
+  std::string pointer = ChildPointer(pointer_, key);
+  document_->OpenObject(pointer);
+  return Config(document_, std::move(pointer));
+}
+
+std::vector<std::string> Config::Keys() const {
+  std::vector<std::string> keys;
+  const Json object = document_->Copy(pointer_);
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  return keys;
+}
+
+std::string Config::ToJson() const {
+  const Json object = document_->Copy(pointer_);
+  return object.is_null() ? "{}" : object.dump(2);
+}
+
+void Config::RejectUnread() const {
+  const std::vector<std::string> unread = document_->DescribeUnread(pointer_);
+  if (unread.empty()) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("nothing reads {} of the config; correct or remove {}:\n  {}",
+                          unread.size() == 1 ? "this key" : "these keys",
+                          unread.size() == 1 ? "it" : "them", fmt::join(unread, "\n  ")));
+}
+
+std::string Config::Where(std::string_view key) const {
+  return document_->Where(key.empty() ? pointer_ : ChildPointer(pointer_, key));
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,128 @@
+// Book-keeping of a config document; the typed reads on top of it are in config.cc.
+#include "config/document.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "config/nearest.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+
+using Json = nlohmann::json;
+
+ConfigDocument::ConfigDocument(JsonSource source) : source_(std::move(source)) {}
+
+const Json* ConfigDocument::Find(std::string_view pointer) const {
+  const Json* value = &source_.value;
+  for (const std::string& key : PointerKeys(pointer)) {
+    if (!value->is_object()) return nullptr;
+    const auto member = value->find(key);
+    if (member == value->end()) return nullptr;
+    value = &*member;
+  }
+  return value;
+}
+
+std::optional<Json> ConfigDocument::Read(const std::string& pointer) {
+  const std::lock_guard lock(mutex_);
+  read_.insert(pointer);
+  known_.insert(pointer);
+  const Json* value = Find(pointer);
+  return value ? std::optional<Json>(*value) : std::nullopt;
+}
+
+void ConfigDocument::RecordDefault(const std::string& pointer, Json value) {
+  const std::lock_guard lock(mutex_);
+  Json* place = &source_.value;
+  for (const std::string& key : PointerKeys(pointer)) {
+    if (place->is_null()) *place = Json::object();
+    place = &(*place)[key];
+  }
+  *place = std::move(value);
+}
+
+void ConfigDocument::OpenObject(const std::string& pointer) {
+  const std::lock_guard lock(mutex_);
+  read_.insert(pointer);
+  known_.insert(pointer);
+  const Json* value = Find(pointer);
+  if (value && !value->is_object() && !value->is_null()) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted an object, found {}",
+                                                WhereLocked(pointer), Describe(*value)));
+  }
+}
+
+bool ConfigDocument::Has(const std::string& pointer) {
+  const std::lock_guard lock(mutex_);
+  known_.insert(pointer);
+  const Json* value = Find(pointer);
+  return value && !value->is_null();
+}
+
+Json ConfigDocument::Copy(const std::string& pointer) const {
+  const std::lock_guard lock(mutex_);
+  const Json* value = Find(pointer);
+  return value ? *value : Json();
+}
+
+std::string ConfigDocument::Where(const std::string& pointer) const {
+  const std::lock_guard lock(mutex_);
+  return WhereLocked(pointer);
+}
+
+std::string ConfigDocument::WhereLocked(const std::string& pointer) const {
+  // a key that no file holds is placed at the nearest object around it
+  std::string place = pointer;
+  auto origin = source_.origins.find(place);
+  while (origin == source_.origins.end() && !place.empty()) {
+    place.resize(place.rfind('/'));
+    origin = source_.origins.find(place);
+  }
+  std::string where = origin == source_.origins.end() ? "<config>" : origin->second;
+  if (!pointer.empty()) where += ": " + DottedKey(pointer);
+  return where;
+}
+
+std::vector<std::string> ConfigDocument::DescribeUnread(const std::string& pointer) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> lines;
+  const Json* object = Find(pointer);
+  if (object && object->is_object()) AppendUnread(pointer, *object, &lines);
+  return lines;
+}
+
+void ConfigDocument::AppendUnread(const std::string& pointer, const Json& object,
+                                  std::vector<std::string>* lines) const {
+  for (const auto& [key, value] : object.items()) {
+    const std::string child = ChildPointer(pointer, key);
+    if (!read_.contains(child)) {
+      lines->push_back(WhereLocked(child) + Suggestion(pointer, key));
+    } else if (value.is_object()) {
+      AppendUnread(child, value, lines);
+    }
+  }
+}
+
+std::string ConfigDocument::Suggestion(const std::string& parent, const std::string& key) const {
+  std::vector<std::string> siblings;
+  std::vector<std::string> elsewhere;
+  for (const std::string& pointer : known_) {
+    if (pointer.empty()) continue;
+    const std::string name = PointerKeys(pointer).back();
+    if (pointer.substr(0, pointer.rfind('/')) == parent) {
+      siblings.push_back(name);
+    } else if (name == key) {
+      elsewhere.push_back(DottedKey(pointer));
+    }
+  }
+  if (const auto nearest = NearestName(key, siblings)) {
+    return fmt::format(" (did you mean '{}'?)", *nearest);
+  }
+  if (!elsewhere.empty()) return fmt::format(" (did you mean '{}'?)", elsewhere.front());
+  if (siblings.empty()) return "";
+  return fmt::format(" (known here: {})", fmt::join(siblings, ", "));
+}
+
+}  // namespace dp_bench

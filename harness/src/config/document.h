@@ -1,0 +1,56 @@
+// The state behind all Config views of one run: values, origins, and which keys were read.
+#pragma once
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/json_source.h"
+
+namespace dp_bench {
+
+/// A config document. Every method may be called from several threads at once. Places are JSON
+/// pointers. A null value counts as absent wherever absence is allowed.
+class ConfigDocument {
+ public:
+  explicit ConfigDocument(JsonSource source);
+
+  /// The value at `pointer`, nothing when absent; the key counts as read from now on.
+  std::optional<nlohmann::json> Read(const std::string& pointer);
+
+  /// Enters a default, so that the resolved config shows it.
+  void RecordDefault(const std::string& pointer, nlohmann::json value);
+
+  /// Marks the object at `pointer` as read; its members are accounted for one by one. Throws
+  /// Error{kConfig} when there is something else than an object.
+  void OpenObject(const std::string& pointer);
+
+  /// True for a value other than null. The key becomes known, not read.
+  bool Has(const std::string& pointer);
+
+  /// A copy of the value, which does not count as reading it; null when absent.
+  nlohmann::json Copy(const std::string& pointer) const;
+
+  /// "file:line: dotted.key".
+  std::string Where(const std::string& pointer) const;
+
+  /// One line per key below `pointer` that nobody read, with its place and a suggestion.
+  std::vector<std::string> DescribeUnread(const std::string& pointer) const;
+
+ private:
+  const nlohmann::json* Find(std::string_view pointer) const;
+  std::string WhereLocked(const std::string& pointer) const;
+  void AppendUnread(const std::string& pointer, const nlohmann::json& object,
+                    std::vector<std::string>* lines) const;
+  std::string Suggestion(const std::string& parent, const std::string& key) const;
+
+  mutable std::mutex mutex_;
+  JsonSource source_;
+  std::set<std::string> read_;
+  std::set<std::string> known_;  // read, or asked for with Has
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,282 @@
+// The SAX parser of nlohmann/json does not tell positions, so it reads through an iterator that
+// counts lines: when a key is reported, the iterator stands right behind the key's closing quote.
+#include "config/json_source.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+using Json = nlohmann::json;
+
+class LineCountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  LineCountingIterator(const char* position, int* line) : position_(position), line_(line) {}
+
+  reference operator*() const { return *position_; }
+  LineCountingIterator& operator++() {
+    *line_ += *position_ == '\n' ? 1 : 0;
+    ++position_;
+    return *this;
+  }
+  LineCountingIterator operator++(int) {
+    const LineCountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const LineCountingIterator& other) const { return position_ == other.position_; }
+  bool operator!=(const LineCountingIterator& other) const { return position_ != other.position_; }
+
+ private:
+  const char* position_;
+  int* line_;
+};
+
+// Builds the value and the origins; refuses duplicate keys and depth. The names are those that
+// nlohmann/json demands of a SAX handler.
+class SourceBuilder {
+ public:
+  SourceBuilder(std::string_view origin, const int* line, JsonSource* source)
+      : origin_(origin), line_(line), source_(source) {}
+
+  bool null() { return Add(nullptr); }
+  bool boolean(bool value) { return Add(value); }
+  bool number_integer(Json::number_integer_t value) { return Add(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return Add(value); }
+  bool number_float(Json::number_float_t value, const std::string&) { return Add(value); }
+  bool string(std::string& value) { return Add(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // JSON text has none
+  bool start_object(std::size_t) { return Open(Json::object()); }
+  bool start_array(std::size_t) { return Open(Json::array()); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+
+  bool key(std::string& key) {
+    Frame& frame = stack_.back();
+    frame.key = std::move(key);
+    const std::string pointer = ChildPointer(frame.pointer, frame.key);
+    const auto [origin, is_new] = source_->origins.emplace(pointer, Here());
+    if (!is_new) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("{}: the key '{}' is given a second time; it was first given at {}. "
+                              "Remove one of them.",
+                              Here(), DottedKey(pointer), origin->second));
+    }
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& fault) {
+    // "[json.exception...] parse error at line 3, column 7: syntax error ..." or, for numbers out
+    // of range, a text without a position
+    const std::string_view text = fault.what();
+    int line = *line_;
+    int column = 0;
+    int consumed = 0;
+    std::string_view reason = text.substr(text.find("] ") + 2);
+    if (std::sscanf(reason.data(), "parse error at line %d, column %d: %n", &line, &column,
+                    &consumed) == 2) {
+      reason.remove_prefix(static_cast<std::size_t>(consumed));
+    }
+    constexpr std::size_t kMaxReason = 300;  // it quotes the token, which may be huge
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}:{}: this is not JSON (comments are allowed): {}", origin_, line,
+                            reason.substr(0, kMaxReason)));
+  }
+
+ private:
+  struct Frame {
+    Json* container;
+    std::string pointer;
+    std::string key;  // of the member being read; unused in arrays
+  };
+
+  std::string Here() const { return fmt::format("{}:{}", origin_, *line_); }
+
+  // Puts a value in its place and returns it there.
+  Json* Place(Json value) {
+    if (stack_.empty()) {
+      source_->value = std::move(value);
+      return &source_->value;
+    }
+    const Frame& frame = stack_.back();
+    if (frame.container->is_array()) {
+      frame.container->push_back(std::move(value));
+      return &frame.container->back();
+    }
+    return &((*frame.container)[frame.key] = std::move(value));
+  }
+
+  bool Add(Json value) {
+    Place(std::move(value));
+    return true;
+  }
+
+  bool Open(Json empty) {
+    if (stack_.size() >= kMaxConfigDepth) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("{}: nested deeper than {} levels", Here(), kMaxConfigDepth));
+    }
+    std::string pointer;
+    if (!stack_.empty()) {
+      const Frame& parent = stack_.back();
+      pointer = ChildPointer(parent.pointer, parent.container->is_array()
+                                                 ? std::to_string(parent.container->size())
+                                                 : parent.key);
+    }
+    Json* const place = Place(std::move(empty));
+    stack_.push_back({place, std::move(pointer), ""});
+    return true;
+  }
+
+  bool Close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  std::string origin_;
+  const int* line_;
+  JsonSource* source_;
+  std::vector<Frame> stack_;
+};
+
+bool IsAtOrBelow(std::string_view pointer, std::string_view top) {
+  return pointer.starts_with(top) && (pointer.size() == top.size() || pointer[top.size()] == '/');
+}
+
+// Moves the origins at and below `pointer` from `over` to `base`, in place of those in `base`.
+void ReplaceOrigins(const std::string& pointer, JsonSource* over, JsonSource* base) {
+  std::erase_if(base->origins, [&](const auto& item) { return IsAtOrBelow(item.first, pointer); });
+  for (auto& [place, origin] : over->origins) {
+    if (IsAtOrBelow(place, pointer)) base->origins[place] = std::move(origin);
+  }
+}
+
+void MergeAt(const std::string& pointer, Json* over, Json* base, JsonSource* over_source,
+             JsonSource* base_source) {
+  for (auto& [key, value] : over->items()) {
+    const std::string place = ChildPointer(pointer, key);
+    const auto existing = base->find(key);
+    if (existing != base->end() && existing->is_object() && value.is_object()) {
+      MergeAt(place, &value, &*existing, over_source, base_source);
+    } else {
+      (*base)[key] = std::move(value);
+      ReplaceOrigins(place, over_source, base_source);
+    }
+  }
+}
+
+}  // namespace
+
+std::string ChildPointer(const std::string& pointer, std::string_view key) {
+  std::string child = pointer + "/";
+  for (const char c : key) {
+    if (c == '~') {
+      child += "~0";
+    } else if (c == '/') {
+      child += "~1";
+    } else {
+      child += c;
+    }
+  }
+  return child;
+}
+
+std::vector<std::string> PointerKeys(std::string_view pointer) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < pointer.size(); ++i) {
+    if (pointer[i] == '/') {
+      keys.emplace_back();
+    } else if (pointer[i] == '~' && i + 1 < pointer.size()) {
+      keys.back() += pointer[++i] == '0' ? '~' : '/';
+    } else {
+      keys.back() += pointer[i];
+    }
+  }
+  return keys;
+}
+
+std::string DottedKey(std::string_view pointer) {
+  return fmt::format("{}", fmt::join(PointerKeys(pointer), "."));
+}
+
+JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {
+  if (text.size() > kMaxConfigBytes) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: {} bytes; a config has at most {}", origin,
+                                                text.size(), kMaxConfigBytes));
+  }
+  JsonSource source;
+  source.origins[""] = std::string(origin);
+  int line = 1;
+  SourceBuilder builder(origin, &line, &source);
+  Json::sax_parse(LineCountingIterator(text.data(), &line),
+                  LineCountingIterator(text.data() + text.size(), &line), &builder,
+                  Json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+  if (!source.value.is_object()) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: a config is a JSON object, this is {}", origin,
+                                                Describe(source.value)));
+  }
+  return source;
+}
+
+JsonSource ReadJsonSource(const std::filesystem::path& file) {
+  // the size is checked while reading, because a device or a pipe has none
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(kMaxConfigBytes + 1, '\0');
+  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream.is_open() || stream.bad() || std::filesystem::is_directory(file)) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: the config file cannot be read", file.string()));
+  }
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return ParseJsonSource(text, file.string());
+}
+
+void MergeJsonSource(JsonSource over, JsonSource* base) {
+  MergeAt("", &over.value, &base->value, &over, base);
+}
+
+nlohmann::json TakeMember(const std::string& key, JsonSource* source) {
+  const auto member = source->value.find(key);
+  if (member == source->value.end()) return nullptr;
+  Json value = std::move(*member);
+  source->value.erase(member);
+  const std::string pointer = ChildPointer("", key);
+  std::erase_if(source->origins,
+                [&](const auto& item) { return IsAtOrBelow(item.first, pointer); });
+  return value;
+}
+
+std::string Describe(const nlohmann::json& value) {
+  constexpr std::size_t kMaxShown = 60;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "...";
+  switch (value.type()) {
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::boolean:
+      return text;
+    case Json::value_t::string:
+      return "the string " + text;
+    case Json::value_t::array:
+      return "the array " + text;
+    case Json::value_t::object:
+      return "an object";
+    default:
+      return "the number " + text;
+  }
+}
+
+}  // namespace dp_bench

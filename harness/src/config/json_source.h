@@ -1,0 +1,50 @@
+// JSON text with comments, read so that every key remembers the file and line it came from. Places
+// in a document are JSON pointers (RFC 6901). Config files are untrusted: size and depth are
+// limited.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dp_bench {
+
+inline constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxConfigDepth = 64;
+
+/// A JSON value, and where each of its keys was written ("configs/task/pusht.json:7").
+struct JsonSource {
+  nlohmann::json value = nlohmann::json::object();
+  std::map<std::string, std::string> origins;  // by JSON pointer; "" is the whole document
+};
+
+/// Pointer of the member `key` of the object at `pointer`.
+std::string ChildPointer(const std::string& pointer, std::string_view key);
+
+/// The keys on the way from the root to `pointer`.
+std::vector<std::string> PointerKeys(std::string_view pointer);
+
+/// "/training/lr" as "training.lr", for messages.
+std::string DottedKey(std::string_view pointer);
+
+/// Parses one JSON object; `origin` names the file in messages. Throws Error{kConfig} with file and
+/// line on a syntax error, a duplicate key, too much depth or size, or when it is not an object.
+JsonSource ParseJsonSource(std::string_view text, std::string_view origin);
+
+/// The same for a file. Throws Error{kConfig} when it cannot be read.
+JsonSource ReadJsonSource(const std::filesystem::path& file);
+
+/// Lays `over` on `base`: objects merge key by key, everything else is replaced.
+void MergeJsonSource(JsonSource over, JsonSource* base);
+
+/// Takes one member out of the top-level object; a null value when there is none.
+nlohmann::json TakeMember(const std::string& key, JsonSource* source);
+
+/// What a value is, for messages: "the number 0.5", "the string \"cpu\"", "an array".
+std::string Describe(const nlohmann::json& value);
+
+}  // namespace dp_bench

@@ -1,0 +1,33 @@
+// From the command line to one config: files with includes, --policy, --env, --dataset and
+// overrides.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "dp_bench/config.h"
+
+namespace dp_bench {
+
+/// What the command line says about the config. Later ones win: config, env, policy, dataset,
+/// overrides.
+struct ConfigRequest {
+  std::string policy;                  // <config_dir>/policy/<policy>.json
+  std::string env;                     // <config_dir>/task/<env>.json
+  std::string dataset;                 // a path (dataset.params.path), or <config_dir>/dataset/...
+  std::filesystem::path config;        // a file of its own
+  std::vector<std::string> overrides;  // "a.b.c=value", the value as JSON, or else as a string
+  std::vector<std::filesystem::path> config_dirs;  // searched in this order
+};
+
+/// Loads and merges. A file may hold "include": a path or a list of paths relative to itself; later
+/// includes win over earlier ones, its own keys over all of them. Objects merge key by key,
+/// everything else is replaced. Throws Error{kConfig} naming file and line.
+Config LoadConfig(const ConfigRequest& request);
+
+/// Writes the config with all defaults read so far; LoadConfig on that file gives the same config.
+/// Throws Error{kIo}.
+void WriteResolvedConfig(const Config& config, const std::filesystem::path& path);
+
+}  // namespace dp_bench
