@@ -1,0 +1,294 @@
+#include "data/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "data/convert.h"
+#include "data/epoch_order.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+void Check(const SequenceSampler& sampler, const BatchLoaderOptions& options) {
+  const auto require = [](bool holds, const std::string& message) {
+    if (!holds) throw Error(ErrorCode::kConfig, message);
+  };
+  require(options.batch_size >= 1,
+          fmt::format("batch_size is {}; it needs a row or more", options.batch_size));
+  require(options.n_obs_steps >= 1 && options.n_obs_steps <= sampler.horizon(),
+          fmt::format("n_obs_steps is {}; it lies within 1 and the horizon {}", options.n_obs_steps,
+                      sampler.horizon()));
+  require(options.prefetch_depth >= 1 && options.n_threads >= 0,
+          fmt::format("prefetch_depth is {} and n_threads {}; at least 1 and 0",
+                      options.prefetch_depth, options.n_threads));
+  require(!options.drop_last || sampler.size() == 0 || sampler.size() >= options.batch_size,
+          fmt::format("drop_last leaves no batch: {} sequences are fewer than batch_size {}",
+                      sampler.size(), options.batch_size));
+}
+
+Shape Prepend(std::initializer_list<std::int64_t> front, const Shape& shape) {
+  Shape all(front);
+  all.insert(all.end(), shape.begin(), shape.end());
+  return all;
+}
+
+}  // namespace
+
+BatchLoader::BatchLoader(const Dataset& dataset, SequenceSampler sampler,
+                         const BatchLoaderOptions& options)
+    : dataset_(dataset), sampler_(std::move(sampler)), options_(options) {
+  Check(sampler_, options_);
+  for (const std::string& key : options_.keys) obs_sources_.push_back(OpenSource(key));
+  action_source_ = OpenSource("action");
+  if (action_source_.cache.empty()) {
+    throw Error(ErrorCode::kData, "the key 'action' of a dataset must be low_dim");
+  }
+
+  const std::span<const std::int64_t> ends = dataset_.episode_ends();
+  if (sampler_.num_steps() != (ends.empty() ? 0 : ends.back())) {
+    throw Error(ErrorCode::kData,
+                fmt::format("the sampler describes {} steps, but the dataset has {}",
+                            sampler_.num_steps(), ends.empty() ? 0 : ends.back()));
+  }
+  Allocate(1, &prototype_);
+
+  num_batches_ = sampler_.size() / options_.batch_size;
+  if (!options_.drop_last && sampler_.size() % options_.batch_size != 0) ++num_batches_;
+  next_to_gather_ = next_to_hand_out_ = num_batches_;  // no epoch yet
+  slots_.resize(static_cast<std::size_t>(options_.prefetch_depth));
+  for (int i = 0; i < options_.n_threads; ++i) workers_.emplace_back([this] { Work(); });
+}
+
+BatchLoader::~BatchLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  work_available_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+BatchLoader::Source BatchLoader::OpenSource(const std::string& key) const {
+  Source source;
+  source.key = dataset_.KeyIndex(key);
+  source.spec = dataset_.spec().keys[static_cast<std::size_t>(source.key)];
+  const std::span<const std::int64_t> ends = dataset_.episode_ends();
+  if (source.spec.type != KeyType::kLowDim || ends.empty()) return source;
+
+  // read all steps once; from here on gathering is memcpy
+  Array raw(source.spec.dtype, Prepend({ends.back()}, source.spec.shape));
+  dataset_.Read(source.key, 0, ends.back(), raw.bytes());
+  source.cache.resize(static_cast<std::size_t>(raw.size()));
+  ConvertElements(source.spec.dtype, raw.bytes(), std::span(source.cache));
+  return source;
+}
+
+std::int64_t BatchLoader::RowsOf(std::int64_t batch_number) const {
+  return std::min(options_.batch_size, sampler_.size() - batch_number * options_.batch_size);
+}
+
+void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
+  if (first_batch < 0 || first_batch > num_batches_) {
+    throw Error(ErrorCode::kInternal, fmt::format("an epoch of {} batches cannot start at batch {}",
+                                                  num_batches_, first_batch));
+  }
+  std::unique_lock lock(mutex_);
+  Drain(&lock);
+  if (options_.shuffle) {
+    order_ = EpochOrder(options_.seed, epoch, sampler_.size());
+  } else {
+    order_.resize(static_cast<std::size_t>(sampler_.size()));
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+  }
+  next_to_gather_ = next_to_hand_out_ = first_batch;
+  lock.unlock();
+  work_available_.notify_all();
+}
+
+// Ends the running epoch: no batch is begun any more, none is being gathered, none waits.
+void BatchLoader::Drain(std::unique_lock<std::mutex>* lock) {
+  next_to_gather_ = next_to_hand_out_ = num_batches_;
+  batch_ready_.wait(*lock, [this] { return n_gathering_ == 0; });
+  for (Slot& slot : slots_) {
+    Recycle(&slot.batch);
+    slot.error = nullptr;
+    slot.is_ready = false;
+  }
+}
+
+bool BatchLoader::Next(HostBatch* out) {
+  std::unique_lock lock(mutex_);
+  if (next_to_hand_out_ == num_batches_) return false;
+  if (workers_.empty()) {
+    HostBatch batch = TakeBuffer(RowsOf(next_to_hand_out_));
+    Gather(next_to_hand_out_, &batch);
+    ++next_to_hand_out_;
+    std::swap(*out, batch);
+    Recycle(&batch);
+    return true;
+  }
+
+  Slot& slot = slots_[static_cast<std::size_t>(next_to_hand_out_) % slots_.size()];
+  batch_ready_.wait(lock, [&slot] { return slot.is_ready; });
+  if (slot.error) std::rethrow_exception(slot.error);
+
+  std::swap(*out, slot.batch);
+  Recycle(&slot.batch);
+  slot.is_ready = false;
+  ++next_to_hand_out_;
+  lock.unlock();
+  work_available_.notify_one();
+  return true;
+}
+
+void BatchLoader::Work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_available_.wait(lock, [this] {
+      return is_stopping_ || (next_to_gather_ < num_batches_ &&
+                              next_to_gather_ < next_to_hand_out_ + options_.prefetch_depth);
+    });
+    if (is_stopping_) return;
+
+    const std::int64_t number = next_to_gather_++;
+    ++n_gathering_;
+    std::exception_ptr error;
+    HostBatch batch;
+    try {
+      batch = TakeBuffer(RowsOf(number));
+      lock.unlock();
+      Gather(number, &batch);
+    } catch (...) {  // thread entry point: the caller of Next gets it
+      error = std::current_exception();
+    }
+    if (!lock.owns_lock()) lock.lock();
+
+    Slot& slot = slots_[static_cast<std::size_t>(number) % slots_.size()];
+    slot.batch = std::move(batch);
+    slot.error = error;
+    slot.is_ready = true;
+    --n_gathering_;
+    batch_ready_.notify_all();
+  }
+}
+
+// A buffer of `n_rows` rows: one that was used before where there is one.
+HostBatch BatchLoader::TakeBuffer(std::int64_t n_rows) {
+  for (HostBatch& candidate : free_) {
+    if (candidate.action.shape()[0] != n_rows) continue;
+    HostBatch batch = std::move(candidate);
+    candidate = std::move(free_.back());
+    free_.pop_back();
+    return batch;
+  }
+  HostBatch batch;
+  Allocate(n_rows, &batch);
+  return batch;
+}
+
+// A batch that came from the caller may be anything: empty, or of another loader.
+bool BatchLoader::IsOurs(const HostBatch& batch) const {
+  const std::size_t n_rows = batch.indices.size();
+  const auto fits = [n_rows](const Array& array, const Array& row) {
+    return n_rows > 0 && array.dtype() == row.dtype() &&
+           array.shape().size() == row.shape().size() &&
+           array.shape()[0] == static_cast<std::int64_t>(n_rows) &&
+           std::equal(row.shape().begin() + 1, row.shape().end(), array.shape().begin() + 1);
+  };
+  return fits(batch.action, prototype_.action) && fits(batch.is_pad, prototype_.is_pad) &&
+         std::equal(batch.obs.begin(), batch.obs.end(), prototype_.obs.begin(),
+                    prototype_.obs.end(), [&fits](const auto& entry, const auto& row) {
+                      return entry.first == row.first && fits(entry.second, row.second);
+                    });
+}
+
+void BatchLoader::Recycle(HostBatch* batch) {
+  const std::size_t limit = slots_.size() + workers_.size() + 1;
+  if (IsOurs(*batch) && free_.size() < limit) free_.push_back(std::move(*batch));
+  *batch = HostBatch();
+}
+
+void BatchLoader::Allocate(std::int64_t n_rows, HostBatch* batch) const {
+  const std::int64_t horizon = sampler_.horizon();
+  batch->indices.resize(static_cast<std::size_t>(n_rows));
+  for (const Source& source : obs_sources_) {
+    const DType dtype = source.spec.type == KeyType::kLowDim ? DType::kFloat32 : source.spec.dtype;
+    batch->obs[source.spec.name] =
+        Array(dtype, Prepend({n_rows, options_.n_obs_steps}, source.spec.StorageShape()));
+  }
+  batch->action = Array(DType::kFloat32, {n_rows, horizon, action_source_.spec.NumElements()});
+  batch->is_pad = Array(DType::kUInt8, {n_rows, horizon});
+}
+
+void BatchLoader::Gather(std::int64_t batch_number, HostBatch* batch) const {
+  const auto n_rows = static_cast<std::size_t>(RowsOf(batch_number));
+  const auto horizon = static_cast<std::size_t>(sampler_.horizon());
+  const auto first = static_cast<std::size_t>(batch_number * options_.batch_size);
+  std::copy_n(order_.begin() + static_cast<std::ptrdiff_t>(first), n_rows, batch->indices.begin());
+
+  const std::size_t action_size = batch->action.as<float>().size() / n_rows;
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    const Sequence& sequence = sampler_.at(batch->indices[row]);
+    GatherAction(sequence, batch->action.as<float>().data() + row * action_size);
+
+    std::uint8_t* is_pad = batch->is_pad.as<std::uint8_t>().data() + row * horizon;
+    std::fill_n(is_pad, horizon, std::uint8_t{0});
+    std::fill_n(is_pad, sequence.n_pad_front, std::uint8_t{1});
+    std::fill_n(is_pad + horizon - sequence.n_pad_back, sequence.n_pad_back, std::uint8_t{1});
+
+    for (const Source& source : obs_sources_) {
+      const std::span<std::byte> all = batch->obs.find(source.spec.name)->second.bytes();
+      GatherObs(source, sequence, all.data() + row * (all.size() / n_rows));
+    }
+  }
+}
+
+void BatchLoader::GatherAction(const Sequence& sequence, float* out) const {
+  const auto width = static_cast<std::size_t>(action_source_.spec.NumElements());
+  const float* steps = action_source_.cache.data();
+  const float* first = steps + static_cast<std::size_t>(sequence.begin) * width;
+  const float* last = steps + static_cast<std::size_t>(sequence.end - 1) * width;
+  for (int i = 0; i < sequence.n_pad_front; ++i) out = std::copy_n(first, width, out);
+  out = std::copy(first, last + width, out);
+  for (int i = 0; i < sequence.n_pad_back; ++i) out = std::copy_n(last, width, out);
+}
+
+// The first To steps of the sequence: those of the front padding, its own, and for a short episode
+// those of the back padding.
+void BatchLoader::GatherObs(const Source& source, const Sequence& sequence, std::byte* out) const {
+  const bool is_cached = !source.cache.empty();
+  const std::size_t step_bytes =
+      is_cached ? static_cast<std::size_t>(source.spec.NumElements()) * sizeof(float)
+                : source.spec.ByteSize();
+  const auto n_steps = static_cast<std::size_t>(options_.n_obs_steps);
+  const std::size_t n_front = std::min(n_steps, static_cast<std::size_t>(sequence.n_pad_front));
+  const std::size_t n_own = std::clamp<std::size_t>(
+      n_steps - n_front, 1, static_cast<std::size_t>(sequence.end - sequence.begin));
+
+  // own steps first, so that the padding can copy from them; all-padding windows hold the first
+  // step
+  const std::size_t first_own = std::min(n_front, n_steps - 1);
+  std::byte* own = out + first_own * step_bytes;
+  if (is_cached) {
+    const auto* steps = reinterpret_cast<const std::byte*>(source.cache.data());
+    std::memcpy(own, steps + static_cast<std::size_t>(sequence.begin) * step_bytes,
+                n_own * step_bytes);
+  } else {
+    dataset_.Read(source.key, sequence.begin, sequence.begin + static_cast<std::int64_t>(n_own),
+                  {own, n_own * step_bytes});
+  }
+  for (std::size_t i = 0; i < first_own; ++i) std::memcpy(out + i * step_bytes, own, step_bytes);
+  const std::byte* last = own + (n_own - 1) * step_bytes;
+  for (std::size_t i = first_own + n_own; i < n_steps; ++i) {
+    std::memcpy(out + i * step_bytes, last, step_bytes);
+  }
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,108 @@
+// Batches of training sequences, gathered ahead of time by worker threads. What a batch holds
+// depends on (seed, epoch, batch number) alone: not on threads, depth, or where the epoch was
+// resumed.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/sequence_sampler.h"
+#include "dp_bench/array.h"
+#include "dp_bench/dataset.h"
+
+namespace dp_bench {
+
+struct BatchLoaderOptions {
+  std::int64_t batch_size = 64;
+  bool shuffle = true;
+  bool drop_last = false;  // leave out the last batch of an epoch when it is not full
+  std::uint64_t seed = 0;
+  int n_obs_steps = 2;            // To; obs are the first To steps of a sequence, as upstream
+  std::vector<std::string> keys;  // obs keys to gather; "action" always is
+  int prefetch_depth = 4;         // batches that may wait for the caller
+  int n_threads = 1;              // 0 gathers in the caller's thread
+};
+
+/// Low-dimensional keys are float32 whatever the dataset stores; images keep its dtype and layout.
+struct HostBatch {
+  std::vector<std::int64_t> indices;  // [B] sequences of the sampler
+  ArrayMap obs;                       // key -> [B, To, storage shape]
+  Array action;                       // [B, T, Da] float32
+  Array is_pad;                       // [B, T] uint8: the step repeats the edge of its episode
+};
+
+class BatchLoader {
+ public:
+  /// `dataset` must outlive the loader. Low-dimensional keys are read into memory here. Throws
+  /// Error{kConfig} for options that cannot work, Error{kData} for keys the dataset lacks.
+  BatchLoader(const Dataset& dataset, SequenceSampler sampler, const BatchLoaderOptions& options);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// Batches of a whole epoch; 0 when the sampler is empty.
+  std::int64_t num_batches() const { return num_batches_; }
+  const SequenceSampler& sampler() const { return sampler_; }
+
+  /// Begins an epoch at `first_batch` (for a resume); what was left of the one before is dropped.
+  void StartEpoch(std::uint64_t epoch, std::int64_t first_batch = 0);
+
+  /// Swaps the next batch into `*out`, whose old memory is used again; false at the end of the
+  /// epoch. Waits for the workers, and throws what gathering this batch threw, again at every call
+  /// until the next StartEpoch.
+  bool Next(HostBatch* out);
+
+ private:
+  // A key to gather, with all its steps in memory when it is low-dimensional.
+  struct Source {
+    KeySpec spec;
+    int key = 0;               // index in the dataset
+    std::vector<float> cache;  // [n_steps, D]; empty for images
+  };
+  struct Slot {
+    HostBatch batch;
+    std::exception_ptr error;
+    bool is_ready = false;
+  };
+
+  Source OpenSource(const std::string& key) const;
+  void Allocate(std::int64_t n_rows, HostBatch* batch) const;
+  void Gather(std::int64_t batch_number, HostBatch* batch) const;
+  void GatherObs(const Source& source, const Sequence& sequence, std::byte* out) const;
+  void GatherAction(const Sequence& sequence, float* out) const;
+  bool IsOurs(const HostBatch& batch) const;
+  HostBatch TakeBuffer(std::int64_t n_rows);
+  void Recycle(HostBatch* batch);
+  std::int64_t RowsOf(std::int64_t batch_number) const;
+  void Work();
+  void Drain(std::unique_lock<std::mutex>* lock);
+
+  const Dataset& dataset_;
+  const SequenceSampler sampler_;
+  const BatchLoaderOptions options_;
+  std::vector<Source> obs_sources_;
+  Source action_source_;
+  HostBatch prototype_;  // one row: the shapes and dtypes of every batch
+  std::int64_t num_batches_ = 0;
+
+  // written by StartEpoch while no worker gathers, read by workers
+  std::vector<std::int64_t> order_;
+
+  std::mutex mutex_;
+  std::condition_variable work_available_;
+  std::condition_variable batch_ready_;
+  std::vector<Slot> slots_;          // ring: batch number modulo depth
+  std::vector<HostBatch> free_;      // buffers to use again
+  std::int64_t next_to_gather_ = 0;  // batch numbers of the running epoch
+  std::int64_t next_to_hand_out_ = 0;
+  int n_gathering_ = 0;
+  bool is_stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,71 @@
+#include "data/sequence_sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+
+SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
+    : horizon_(options.horizon),
+      num_steps_(options.episode_ends.empty() ? 0 : options.episode_ends.back()) {
+  if (horizon_ < 1) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("horizon is {}; it needs a step or more", horizon_));
+  }
+  const std::vector<std::int64_t>& ends = options.episode_ends;
+  const std::vector<bool>& mask = options.episode_mask;
+  if (!mask.empty() && mask.size() != ends.size()) {
+    throw Error(ErrorCode::kData, fmt::format("an episode mask of {} entries for {} episodes",
+                                              mask.size(), ends.size()));
+  }
+
+  // more padding than T - 1 would give windows without a single step of their own
+  const int pad_before = std::clamp(options.pad_before, 0, horizon_ - 1);
+  const int pad_after = std::clamp(options.pad_after, 0, horizon_ - 1);
+
+  std::int64_t begin = 0;
+  for (std::size_t episode = 0; episode < ends.size(); ++episode) {
+    const std::int64_t end = ends[episode];
+    if (end <= begin) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("episode {} ends at step {}, but begins at {}", episode, end, begin));
+    }
+    if (mask.empty() || mask[episode]) AddEpisode(begin, end, pad_before, pad_after);
+    begin = end;
+  }
+}
+
+void SequenceSampler::AddEpisode(std::int64_t begin, std::int64_t end, int pad_before,
+                                 int pad_after) {
+  const std::int64_t last_start = end - horizon_ + pad_after;
+  for (std::int64_t start = begin - pad_before; start <= last_start; ++start) {
+    Sequence sequence{.begin = std::max(start, begin), .end = std::min(start + horizon_, end)};
+    sequence.n_pad_front = static_cast<int>(sequence.begin - start);
+    sequence.n_pad_back = static_cast<int>(start + horizon_ - sequence.end);
+    sequences_.push_back(sequence);
+  }
+}
+
+const Sequence& SequenceSampler::at(std::int64_t i) const {
+  if (i < 0 || i >= size()) {
+    throw Error(ErrorCode::kInternal, fmt::format("sequence {} of {} asked for", i, size()));
+  }
+  return sequences_[static_cast<std::size_t>(i)];
+}
+
+std::vector<std::int64_t> SequenceSampler::StepIndices(std::int64_t i) const {
+  const Sequence& sequence = at(i);
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(horizon_), sequence.begin);
+  const auto own = steps.begin() + sequence.n_pad_front;
+  const auto own_end = steps.end() - sequence.n_pad_back;
+  std::iota(own, own_end, sequence.begin);
+  std::fill(own_end, steps.end(), sequence.end - 1);
+  return steps;
+}
+
+}  // namespace dp_bench

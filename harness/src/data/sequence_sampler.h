@@ -1,0 +1,58 @@
+// Which steps make up each training sequence: diffusion_policy's create_indices and sample_sequence
+// (common/sampler.py). A sequence may reach over either edge of its episode; what lies beyond
+// repeats the step at the edge.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dp_bench {
+
+struct SequenceSamplerOptions {
+  std::vector<std::int64_t> episode_ends;  // as Dataset::episode_ends()
+  int horizon = 16;                        // T, steps of a sequence
+  int pad_before = 0;                      // n_obs_steps - 1; at most T - 1 is used
+  int pad_after = 0;                       // n_action_steps - 1; at most T - 1 is used
+  std::vector<bool> episode_mask;          // episodes to use; empty: all of them
+};
+
+/// A window of T steps: n_pad_front times step `begin`, the steps [begin, end), n_pad_back times
+/// step end - 1.
+struct Sequence {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  int n_pad_front = 0;
+  int n_pad_back = 0;
+
+  bool operator==(const Sequence&) const = default;
+};
+
+/// All windows of the chosen episodes, ordered by episode and start. Constant once built.
+class SequenceSampler {
+ public:
+  /// Throws Error{kConfig} on a horizon below 1 and Error{kData} when the mask does not fit the
+  /// episodes or their ends do not increase.
+  explicit SequenceSampler(const SequenceSamplerOptions& options);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(sequences_.size()); }
+  int horizon() const { return horizon_; }
+
+  /// Steps of the dataset that the episode ends describe.
+  std::int64_t num_steps() const { return num_steps_; }
+
+  /// `i` within [0, size()); throws Error{kInternal} otherwise.
+  const Sequence& at(std::int64_t i) const;
+
+  /// The T steps of sequence `i`, edges repeated.
+  std::vector<std::int64_t> StepIndices(std::int64_t i) const;
+
+ private:
+  void AddEpisode(std::int64_t begin, std::int64_t end, int pad_before, int pad_after);
+
+  int horizon_;
+  std::int64_t num_steps_;
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace dp_bench

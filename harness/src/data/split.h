@@ -1,0 +1,32 @@
+// Which episodes train and which validate: diffusion_policy's get_val_mask and downsample_mask
+// (common/sampler.py), episode for episode.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace dp_bench {
+
+/// True where an episode belongs to the validation set. `val_ratio` 0 gives none; any other ratio
+/// gives round(n * val_ratio) (halves to even), but leaves at least one episode on each side. A
+/// single episode stays with training. Throws Error{kConfig} unless 0 <= val_ratio <= 1.
+std::vector<bool> ValidationMask(std::int64_t n_episodes, double val_ratio, std::uint64_t seed);
+
+/// Keeps `max_episodes` of the true entries, or all of them when there are no more or no limit.
+/// Throws Error{kConfig} on a negative limit.
+std::vector<bool> DownsampleMask(const std::vector<bool>& mask,
+                                 std::optional<std::int64_t> max_episodes, std::uint64_t seed);
+
+/// The episodes to train on and those to validate on.
+struct Split {
+  std::vector<bool> train;
+  std::vector<bool> val;
+};
+
+/// The two together, as upstream's datasets do it: the complement of the validation mask,
+/// downsampled with the same seed.
+Split SplitEpisodes(std::int64_t n_episodes, double val_ratio,
+                    std::optional<std::int64_t> max_train_episodes, std::uint64_t seed);
+
+}  // namespace dp_bench

@@ -1,0 +1,14 @@
+// Statistics of one key over all steps of a dataset; what a normalizer is fitted to.
+#pragma once
+
+#include "dp_bench/dataset.h"
+#include "dp_bench/stats.h"
+
+namespace dp_bench {
+
+/// Reads `dataset.spec().keys[key]` block by block, twice (mean before deviation), accumulating in
+/// float64. Throws Error{kNumeric} naming key, step and element of the first NaN or Inf,
+/// Error{kData} for a dataset without steps.
+KeyStats ComputeStats(const Dataset& dataset, int key);
+
+}  // namespace dp_bench
