@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -232,15 +232,13 @@ JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {
 }
 
 JsonSource ReadJsonSource(const std::filesystem::path& file) {
-  // the size is checked while reading, because a device or a pipe has none
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(kMaxConfigBytes + 1, '\0');
-  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream.is_open() || stream.bad() || std::filesystem::is_directory(file)) {
+  std::string text;
+  try {
+    text = ReadTextFile(file, kMaxConfigBytes);
+  } catch (const Error& fault) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: the config file cannot be read", file.string()));
+                fmt::format("the config file cannot be read: {}", fault.what()));
   }
-  text.resize(static_cast<std::size_t>(stream.gcount()));
   return ParseJsonSource(text, file.string());
 }
 

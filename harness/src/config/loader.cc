@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "config/json_source.h"
 #include "config/nearest.h"
 #include "config/overrides.h"
+#include "core/atomic_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -153,18 +153,7 @@ Config LoadConfig(const ConfigRequest& request) {
 }
 
 void WriteResolvedConfig(const Config& config, const fs::path& path) {
-  fs::path unfinished = path;
-  unfinished += ".tmp";
-  std::ofstream stream(unfinished, std::ios::binary | std::ios::trunc);
-  stream << config.ToJson() << '\n';
-  stream.close();
-  std::error_code fault;
-  if (stream) fs::rename(unfinished, path, fault);
-  if (!stream || fault) {
-    throw Error(ErrorCode::kIo,
-                fmt::format("{}: the resolved config cannot be written{}", path.string(),
-                            fault ? ": " + fault.message() : std::string()));
-  }
+  WriteFileAtomically(path, config.ToJson() + "\n");
 }
 
 }  // namespace dp_bench

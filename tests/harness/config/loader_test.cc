@@ -1,0 +1,199 @@
+// Files, includes, names of the command line and overrides become one config; it can be written
+// down and run again.
+#include "config/loader.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class LoaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::path(testing::TempDir()) /
+           ("config_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  fs::path Write(const std::string& name, const std::string& text) const {
+    const fs::path path = dir_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  Config LoadFile(const fs::path& file, std::vector<std::string> overrides = {}) const {
+    return LoadConfig({.config = file, .overrides = std::move(overrides), .config_dirs = {dir_}});
+  }
+
+  template <class Call>
+  static std::string MessageOf(const Call& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path dir_;
+};
+
+TEST_F(LoaderTest, LaterIncludesOverrideEarlierOnesAndOwnKeysOverrideBoth) {
+  Write("task/a.json", R"({"x": {"from": "a", "a": 1}, "list": [1, 2], "y": "a"})");
+  Write("task/b.json", R"({"x": {"from": "b"}, "list": [3], "y": "b"})");
+  const Config config = LoadFile(Write(
+      "experiment/e.json", R"({"y": "own", "include": ["../task/a.json", "../task/b.json"]})"));
+  EXPECT_EQ(config.Sub("x").Get<std::string>("from"), "b");
+  EXPECT_EQ(config.Sub("x").Get<int>("a"), 1);
+  EXPECT_THAT(config.Get<std::vector<std::int64_t>>("list"), testing::ElementsAre(3));
+  EXPECT_EQ(config.Get<std::string>("y"), "own");
+  EXPECT_FALSE(config.Has("include"));
+  EXPECT_EQ(config.Sub("x").Where("a"), (dir_ / "task/a.json").string() + ":1: x.a");
+  EXPECT_EQ(config.Sub("x").Where("from"), (dir_ / "task/b.json").string() + ":1: x.from");
+}
+
+TEST_F(LoaderTest, AnIncludeCycleIsAnErrorNamingTheChain) {
+  Write("b.json", R"({"include": "a.json"})");
+  const fs::path a = Write("a.json", R"({"include": ["b.json"]})");
+  EXPECT_THAT(MessageOf([&] { LoadFile(a); }),
+              AllOf(HasSubstr("b.json:1: the files include each other"), HasSubstr("a.json -> ")));
+}
+
+TEST_F(LoaderTest, OneFileMayBeIncludedOnTwoWays) {
+  Write("base.json", R"({"x": 1})");
+  Write("a.json", R"({"include": "base.json"})");
+  Write("b.json", R"({"include": "base.json"})");
+  EXPECT_EQ(LoadFile(Write("e.json", R"({"include": ["a.json", "b.json"]})")).Get<int>("x"), 1);
+}
+
+TEST_F(LoaderTest, IncludesThatMultiplyAreStopped) {
+  Write("f0.json", "{}");
+  for (int i = 1; i < 30; ++i) {
+    Write(fmt::format("f{}.json", i),
+          fmt::format(R"({{"include": ["f{0}.json", "f{0}.json"]}})", i - 1));
+  }
+  EXPECT_THAT(MessageOf([&] { LoadFile(dir_ / "f29.json"); }), HasSubstr("more than 256"));
+}
+
+TEST_F(LoaderTest, AWrongIncludeNamesItsLine) {
+  EXPECT_THAT(MessageOf([&] { LoadFile(Write("a.json", "{\n\"include\": [\"none.json\"]}")); }),
+              AllOf(HasSubstr("a.json:2: the included file 'none.json' does not exist")));
+  EXPECT_THAT(MessageOf([&] { LoadFile(Write("b.json", "{\n\"include\": [\"a.json\", 3]}")); }),
+              HasSubstr("b.json:2: include: wanted a path or an array of paths"));
+  EXPECT_THAT(MessageOf([&] { LoadFile(dir_ / "absent.json"); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(MessageOf([&] { LoadFile(dir_); }), HasSubstr("cannot be read"));
+}
+
+TEST_F(LoaderTest, NamesAreFoundInTheConfigFoldersInTheirOrder) {
+  Write("task/pusht.json", R"({"env": {"plugin": "pusht"}, "horizon": 8})");
+  Write("policy/unet.json", R"({"policy": {"plugin": "unet"}, "horizon": 16})");
+  Write("dataset/demo.json", R"({"dataset": {"plugin": "synthetic"}})");
+  const fs::path own = Write("own.json", R"({"horizon": 4, "name": "mine"})");
+  Write("user/task/pusht.json", R"({"env": {"plugin": "users_pusht"}})");
+  const Config config = LoadConfig({.policy = "unet",
+                                    .env = "pusht",
+                                    .dataset = "demo",
+                                    .config = own,
+                                    .config_dirs = {dir_ / "user", dir_}});
+  EXPECT_EQ(config.Sub("env").Get<std::string>("plugin"), "users_pusht");
+  EXPECT_EQ(config.Sub("policy").Get<std::string>("plugin"), "unet");
+  EXPECT_EQ(config.Sub("dataset").Get<std::string>("plugin"), "synthetic");
+  EXPECT_EQ(config.Get<int>("horizon"), 16);
+  EXPECT_EQ(config.Get<std::string>("name"), "mine");
+}
+
+TEST_F(LoaderTest, AnUnknownNameListsWhatThereIsAndTheNearest) {
+  Write("task/pusht.json", "{}");
+  Write("task/point_mass.json", "{}");
+  EXPECT_THAT(
+      MessageOf([&] { LoadConfig({.env = "psht", .config_dirs = {dir_}}); }),
+      AllOf(HasSubstr("--env psht"), HasSubstr("did you mean 'pusht'?"),
+            HasSubstr("Available: point_mass, pusht"), HasSubstr((dir_ / "task").string())));
+  EXPECT_THAT(MessageOf([&] { LoadConfig({.policy = "x", .config_dirs = {dir_}}); }),
+              HasSubstr("Available: none"));
+}
+
+TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
+  const fs::path data = Write("demos.zarr/.zgroup", "{}").parent_path();
+  const fs::path own =
+      Write("own.json", R"({"dataset": {"plugin": "zarr_replay", "params": {"path": "other"}}})");
+  const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
+  EXPECT_EQ(dataset.Sub("params").Get<std::string>("path"), data.string());
+  EXPECT_THAT(MessageOf([&] { LoadConfig({.dataset = (dir_ / "none.zarr").string()}); }),
+              HasSubstr("this path does not exist"));
+}
+
+TEST_F(LoaderTest, OverridesAreJsonOrElseText) {
+  const fs::path file =
+      Write("a.json", R"({"training": {"lr": 0.1, "n": 1, "device": "cpu"}, "name": "x"})");
+  const Config config =
+      LoadFile(file, {"training.lr=3", "training.n=7", "training.device=cuda:0", "name=12",
+                      "new.list=[1, 2]", "new.text=plain", "name=\"quoted=1\""});
+  EXPECT_EQ(config.Sub("training").Get<double>("lr"), 3.0);
+  EXPECT_EQ(config.Sub("training").Get<int>("n"), 7);
+  EXPECT_EQ(config.Sub("training").Get<std::string>("device"), "cuda:0");
+  EXPECT_EQ(config.Get<std::string>("name"), "quoted=1");
+  EXPECT_THAT(config.Sub("new").Get<std::vector<std::int64_t>>("list"), testing::ElementsAre(1, 2));
+  EXPECT_EQ(config.Sub("new").Get<std::string>("text"), "plain");
+  EXPECT_EQ(LoadFile(file, {"name=12"}).Get<std::string>("name"), "12");
+}
+
+TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
+  const fs::path file = Write("a.json", "{\n\"lr\": 0.1,\n\"limit\": null, \"env\": {\"x\": 1}}");
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"lr=fast"}); }),
+              AllOf(HasSubstr("command line: lr=fast: wanted the type of the number 0.1"),
+                    HasSubstr("a.json:2"), HasSubstr("found the string \"fast\"")));
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"env=3"}); }), HasSubstr("the type of an object"));
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"lr.x=3"}); }),
+              HasSubstr("'lr' is not an object but the number 0.1"));
+  EXPECT_EQ(LoadFile(file, {"lr=null"}).GetOptional<double>("lr"), std::nullopt);
+  EXPECT_EQ(LoadFile(file, {"limit=2"}).GetOptional<int>("limit"), 2);
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"lr"}); }), HasSubstr("wanted key.key=value"));
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"a..b=1"}); }), HasSubstr("an empty key"));
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"new={\"a\": 1, \"a\": 2}"}); }),
+              HasSubstr("a second time"));
+  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"new=\xff"}); }), HasSubstr("UTF-8"));
+}
+
+TEST_F(LoaderTest, AnOverrideThatNobodyReadsIsNamedWithTheNearestKey) {
+  const Config config =
+      LoadFile(Write("a.json", R"({"training": {"lr": 0.1}})"), {"training.num_epoch=3"});
+  config.Sub("training").Get<double>("lr");
+  config.Sub("training").Get("num_epochs", 10);
+  EXPECT_THAT(MessageOf([&] { config.RejectUnread(); }),
+              HasSubstr("command line: training.num_epoch=3: training.num_epoch (did you mean "
+                        "'num_epochs'?)"));
+}
+
+TEST_F(LoaderTest, TheResolvedConfigLoadsToItself) {
+  Write("base.json", R"({"lr": 1e-4, "seed": 18446744073709551615, "third": 0.1})");
+  const Config config =
+      LoadFile(Write("a.json", R"({"include": "base.json", "s": "\u00e4\n\""})"), {"training.n=1"});
+  config.Sub("ema").Get("power", 2.0 / 3.0);
+  config.GetOptional<int>("none");
+  WriteResolvedConfig(config, dir_ / "config.json");
+  const Config resolved = LoadFile(dir_ / "config.json");
+  EXPECT_EQ(resolved.ToJson(), config.ToJson());
+  EXPECT_EQ(resolved.Sub("ema").Get<double>("power"), 2.0 / 3.0);
+  EXPECT_THAT(MessageOf([&] { WriteResolvedConfig(config, dir_ / "no/such/folder.json"); }),
+              HasSubstr("no/such/folder.json"));
+}
+
+}  // namespace
+}  // namespace dp_bench
