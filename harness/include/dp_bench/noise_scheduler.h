@@ -12,9 +12,11 @@
 
 namespace dp_bench {
 
+struct StepCoefficients;
+
 enum class SchedulerType { kDdpm, kDdim };
-/// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its root rises
-/// linearly ("quad" in the code of DDPM and DDIM).
+/// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its root
+/// rises linearly ("quad" in the code of DDPM and DDIM).
 enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic };
 enum class PredictionType { kEpsilon, kSample, kVPrediction };
 enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
@@ -76,6 +78,8 @@ class DPB_API NoiseScheduler {
                   bool count_clipped = false) const;
 
  private:
+  StepCoefficients Coefficients(std::int64_t timestep) const;
+
   NoiseSchedulerConfig config_;
   std::vector<double> betas_;
   std::vector<double> alphas_cumprod_;
