@@ -1,0 +1,74 @@
+// A dataset in memory whose every value names its step, for tests of what reads datasets.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dp_bench/array.h"
+#include "dp_bench/dataset.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::testing {
+
+/// Keys: action [2] float32 = step + 0.25 d; image [3, 2, 2] uint8 = 7 step + element; state [3]
+/// float64 = 10 step + d.
+class FakeDataset final : public Dataset {
+ public:
+  explicit FakeDataset(std::vector<std::int64_t> ends) : ends_(std::move(ends)) {
+    spec_.fps = 10.0;
+    spec_.keys = {
+        {.name = "action", .shape = {2}},
+        {.name = "image", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
+        {.name = "state", .shape = {3}, .dtype = DType::kFloat64}};
+  }
+
+  const DatasetSpec& spec() const override { return spec_; }
+  std::span<const std::int64_t> episode_ends() const override { return ends_; }
+
+  void Read(int key, std::int64_t begin, std::int64_t end,
+            std::span<std::byte> out) const override {
+    const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
+    DPB_ASSERT(out.size() == static_cast<std::size_t>(end - begin) * spec.ByteSize());
+    if (begin < 0 || begin > end || end > ends_.back()) {
+      throw Error(ErrorCode::kData, "read outside of the fake data");
+    }
+    std::byte* target = out.data();
+    for (std::int64_t step = begin; step < end; ++step) {
+      if (key == 1 && step == faulty_image_step) throw Error(ErrorCode::kData, "faulty image");
+      for (int d = 0; d < spec.NumElements(); ++d) target = Write(key, step, d, target);
+    }
+  }
+
+  static float Action(std::int64_t step, int d) {
+    return static_cast<float>(step) + 0.25F * static_cast<float>(d);
+  }
+  static std::uint8_t Image(std::int64_t step, int element) {
+    return static_cast<std::uint8_t>(7 * step + element);
+  }
+  static double State(std::int64_t step, int d) { return static_cast<double>(10 * step + d); }
+
+  std::atomic<std::int64_t> faulty_image_step{-1};  // reading this step of the image throws
+
+ private:
+  template <class T>
+  static std::byte* Append(T value, std::byte* target) {
+    std::memcpy(target, &value, sizeof(value));
+    return target + sizeof(value);
+  }
+  static std::byte* Write(int key, std::int64_t step, int d, std::byte* target) {
+    if (key == 0) return Append(Action(step, d), target);
+    if (key == 1) return Append(Image(step, d), target);
+    return Append(State(step, d), target);
+  }
+
+  std::vector<std::int64_t> ends_;
+  DatasetSpec spec_;
+};
+
+}  // namespace dp_bench::testing

@@ -1,0 +1,72 @@
+#include "data/stats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "dp_bench/error.h"
+#include "fake_dataset.h"
+
+namespace dp_bench {
+namespace {
+
+// float64 sums of 40000 numbers below 4e5, in an order of their own
+constexpr double kRelativeTolerance = 1e-12;
+
+TEST(ComputeStats, EqualsTheClosedFormAcrossBlocks) {
+  const std::int64_t n = 40000;  // 24 bytes a step: the last block of 1 MB is not full
+  const testing::FakeDataset dataset({100, n});
+  const KeyStats stats = ComputeStats(dataset, dataset.KeyIndex("state"));
+  ASSERT_EQ(stats.mean.size(), 3U);
+  EXPECT_EQ(stats.count, n);
+  const double n_squared = static_cast<double>(n) * static_cast<double>(n);
+  for (int d = 0; d < 3; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const double mean = 5.0 * static_cast<double>(n - 1) + d;
+    const double std = 10.0 * std::sqrt((n_squared - 1.0) / 12.0);
+    EXPECT_EQ(stats.min[i], d);
+    EXPECT_EQ(stats.max[i], 10.0 * static_cast<double>(n - 1) + d);
+    EXPECT_NEAR(stats.mean[i], mean, mean * kRelativeTolerance);
+    EXPECT_NEAR(stats.std[i], std, std * kRelativeTolerance);
+  }
+}
+
+TEST(ComputeStats, CountsImageElementsOneByOneInStorageOrder) {
+  const testing::FakeDataset dataset({3});
+  const KeyStats stats = ComputeStats(dataset, dataset.KeyIndex("image"));
+  ASSERT_EQ(stats.mean.size(), 12U);
+  EXPECT_THAT(stats.mean, ::testing::ElementsAre(7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18));
+}
+
+class NanDataset final : public Dataset {
+ public:
+  NanDataset() { spec_.keys = {{.name = "action", .shape = {2}}}; }
+  const DatasetSpec& spec() const override { return spec_; }
+  std::span<const std::int64_t> episode_ends() const override { return ends_; }
+  void Read(int, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override {
+    std::vector<float> values(static_cast<std::size_t>(end - begin) * 2, 0.0F);
+    if (begin <= 4 && 4 < end) {
+      values[static_cast<std::size_t>(4 - begin) * 2 + 1] = std::numeric_limits<float>::quiet_NaN();
+    }
+    std::memcpy(out.data(), values.data(), out.size());
+  }
+
+ private:
+  DatasetSpec spec_;
+  std::vector<std::int64_t> ends_ = {9};
+};
+
+TEST(ComputeStats, NamesTheStepThatIsNotFinite) {
+  try {
+    ComputeStats(NanDataset(), 0);
+    FAIL() << "accepted NaN";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNumeric);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'action' holds nan at step 4, element 1"));
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench
