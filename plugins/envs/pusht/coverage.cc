@@ -1,0 +1,103 @@
+// Sutherland-Hodgman clipping (1974) of each block box to each goal box, in the goal's frame, where
+// the goal boxes are parallel to the axes. Boxes have four corners, so buffers of eight are enough.
+#include "coverage.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace dp_bench::pusht {
+namespace {
+
+// Clipping a convex polygon to one half plane adds at most one corner; four corners, four cuts.
+constexpr std::size_t kMaxCorners = 8;
+
+struct Polygon {
+  std::array<Point, kMaxCorners> corners;
+  std::size_t size = 0;
+};
+
+/// Keeps the part where sign * (coordinate - bound) <= 0.
+template <double Point::*kCoordinate>
+void Clip(Polygon& polygon, double bound, double sign) {
+  Polygon kept;
+  for (std::size_t i = 0; i < polygon.size; ++i) {
+    const Point& a = polygon.corners[i];
+    const Point& b = polygon.corners[i + 1 == polygon.size ? 0 : i + 1];
+    const double da = sign * (a.*kCoordinate - bound);
+    const double db = sign * (b.*kCoordinate - bound);
+    if (da <= 0.0 && kept.size < kMaxCorners) kept.corners[kept.size++] = a;
+    if ((da < 0.0 && db > 0.0) || (da > 0.0 && db < 0.0)) {
+      const double t = da / (da - db);
+      if (kept.size < kMaxCorners) {
+        kept.corners[kept.size++] = {a.x + t * (b.x - a.x), a.y + t * (b.y - a.y)};
+      }
+    }
+  }
+  polygon = kept;
+}
+
+double Area(const Polygon& polygon) {
+  double twice = 0.0;
+  for (std::size_t i = 0; i < polygon.size; ++i) {
+    const Point& a = polygon.corners[i];
+    const Point& b = polygon.corners[i + 1 == polygon.size ? 0 : i + 1];
+    twice += a.x * b.y - b.x * a.y;
+  }
+  return 0.5 * std::abs(twice);
+}
+
+double ClippedArea(Polygon polygon, const Box& box) {
+  Clip<&Point::x>(polygon, box.low.x, -1.0);
+  Clip<&Point::x>(polygon, box.high.x, 1.0);
+  Clip<&Point::y>(polygon, box.low.y, -1.0);
+  Clip<&Point::y>(polygon, box.high.y, 1.0);
+  return Area(polygon);
+}
+
+/// Whether the bounding box of the polygon reaches into `box`.
+bool MayOverlap(const Polygon& polygon, const Box& box) {
+  Point low = polygon.corners[0];
+  Point high = low;
+  for (std::size_t i = 1; i < polygon.size; ++i) {
+    low = {std::min(low.x, polygon.corners[i].x), std::min(low.y, polygon.corners[i].y)};
+    high = {std::max(high.x, polygon.corners[i].x), std::max(high.y, polygon.corners[i].y)};
+  }
+  return low.x < box.high.x && high.x > box.low.x && low.y < box.high.y && high.y > box.low.y;
+}
+
+}  // namespace
+
+double Coverage(const Pose& block) {
+  // the block's pose as the goal sees it
+  static const double goal_cos = std::cos(kGoalPose.angle);
+  static const double goal_sin = std::sin(kGoalPose.angle);
+  const double dx = block.x - kGoalPose.x;
+  const double dy = block.y - kGoalPose.y;
+  const Point origin = {goal_cos * dx + goal_sin * dy, goal_cos * dy - goal_sin * dx};
+  // no corner of the T is farther than 121 px from its origin
+  constexpr double kReach = 2.0 * 121.0;
+  if (origin.x * origin.x + origin.y * origin.y > kReach * kReach) return 0.0;
+
+  const double c = std::cos(block.angle - kGoalPose.angle);
+  const double s = std::sin(block.angle - kGoalPose.angle);
+  double area = 0.0;
+  for (const Box& box : kBlockBoxes) {
+    Polygon polygon;
+    polygon.size = 4;
+    const std::array<Point, 4> local = {box.low, Point{box.high.x, box.low.y}, box.high,
+                                        Point{box.low.x, box.high.y}};
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      polygon.corners[i] = {origin.x + c * local[i].x - s * local[i].y,
+                            origin.y + s * local[i].x + c * local[i].y};
+    }
+    // the boxes of one T share an edge but no area, so the parts add up
+    for (const Box& goal : kBlockBoxes) {
+      if (MayOverlap(polygon, goal)) area += ClippedArea(polygon, goal);
+    }
+  }
+  return area / kBlockArea;
+}
+
+}  // namespace dp_bench::pusht

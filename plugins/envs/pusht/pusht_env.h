@@ -1,0 +1,64 @@
+// PushT as an Env: push the T onto the goal (Chi et al. 2023, Diffusion Policy). Episodes start and
+// score as in diffusion_policy's PushTEnv and gym-pusht, so that scores can be compared.
+#pragma once
+
+#include <dp_bench/env.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pusht_physics.h"
+#include "pusht_render.h"
+
+namespace dp_bench::pusht {
+
+/// What an episode starts from: numpy's RandomState(seed) draws agent and block as the peers do.
+/// `legacy_order` sets the block's position before its angle, which turns it about its centre of
+/// gravity and so moves its origin: upstream's evaluation starts that way (`legacy_test: True`).
+PushtState StartState(std::uint64_t seed, bool legacy_order);
+
+/// Actions are target positions of the agent [px]. Params:
+///   obs                ["agent_pos", "keypoint"]; also "image" and "state"
+///   max_steps          300
+///   success_threshold  0.95; reward is coverage / success_threshold, cut to [0, 1]
+///   legacy             true
+class PushtEnv final : public Env, public StateAccess {
+ public:
+  static constexpr std::size_t kStateSize = 10;
+  static constexpr std::size_t kNumKeypoints = 9;
+
+  explicit PushtEnv(const Config& params);
+
+  const EnvSpec& spec() const override { return spec_; }
+  void Reset(std::uint64_t seed) override;
+  StepResult Step(std::span<const float> action) override;
+  void Observe(ObsBuffers obs) override;
+  void Render(RgbImage* frame) override;
+  StateAccess* state_access() override { return this; }
+
+  /// Agent position and velocity, block pose (position of its origin, angle) and block velocity.
+  std::size_t state_size() const override { return kStateSize; }
+  void GetState(std::span<double> state) const override;
+  void SetState(std::span<const double> state) override;
+
+ private:
+  enum class Obs { kAgentPos, kImage, kKeypoint, kState };
+
+  void RequireStarted(const char* what) const;
+  void WriteObs(Obs key, std::span<std::byte> out);
+
+  double success_threshold_;
+  bool legacy_order_;
+  EnvSpec spec_;
+  std::vector<Obs> obs_;  // in the order of spec_.shape_meta.obs
+  PushtPhysics physics_;
+  PushtRenderer renderer_;
+  std::optional<Point> target_;  // of the latest step, for pictures
+  std::array<double, 2> metrics_ = {};
+  bool started_ = false;
+  bool terminated_ = false;
+};
+
+}  // namespace dp_bench::pusht

@@ -1,0 +1,78 @@
+// The physics of PushT: one block that only contacts move, a kinematic agent under PD control, four
+// walls. Box2D 2.4 finds the contacts; they are resolved the way of pymunk 6 (Chipmunk 7), so that
+// recorded episodes replay as they were recorded. Chipmunk's constants are not Box2D's: a
+// penetration slop of 0.1 px, and separate bias velocities that remove 6 % of the rest in each
+// substep.
+#pragma once
+
+#include <box2d/b2_circle_shape.h>
+#include <box2d/b2_edge_shape.h>
+#include <box2d/b2_polygon_shape.h>
+
+#include <array>
+#include <cstddef>
+
+#include "pusht_world.h"
+
+namespace dp_bench::pusht {
+
+inline constexpr double kSubstep = 0.01;          // [s]
+inline constexpr int kSubstepsPerControl = 10;    // 10 Hz control
+inline constexpr double kAgentStiffness = 100.0;  // kp [1/s^2]
+inline constexpr double kAgentDamping = 20.0;     // kv [1/s]
+
+/// Advances a PushtState. Keeps nothing but the state from call to call: equal states continue in
+/// equal bits, whatever was simulated before.
+class PushtPhysics {
+ public:
+  PushtPhysics();
+
+  const PushtState& state() const { return state_; }
+  void SetState(const PushtState& state);
+
+  /// One substep in which the agent keeps its velocity.
+  void Substep();
+
+  /// One control period: the agent is drawn to `target` [px] by a PD controller at 100 Hz.
+  void StepTowards(const Point& target);
+
+ private:
+  /// A point where something pushes the block.
+  struct Contact {
+    Point arm;              // from the block's centre of gravity to the touching point of the block
+    Point normal;           // towards the block
+    double distance = 0.0;  // negative when they overlap [px]
+    double approach_speed = 0.0;  // of the other body along the normal [px/s]
+    double effective_mass = 0.0;
+    double impulse = 0.0;
+    double bias_speed = 0.0;
+    double bias_impulse = 0.0;
+  };
+
+  // the agent's single point on each box, and two on each box from each wall
+  static constexpr std::size_t kMaxContacts = 2 + 2 * 2 * 4;
+
+  void PlaceBlock();
+  void MoveBlock();
+  void FindAgentContacts();
+  void FindWallContacts();
+  void AddContact(const Point& arm, const Point& normal, double distance, double approach_speed);
+  void ResolveContacts();
+
+  PushtState state_;
+
+  // derived from the block's pose
+  double cos_ = 1.0;
+  double sin_ = 0.0;
+  Point cog_;
+  bool near_wall_ = false;
+
+  std::array<b2PolygonShape, 2> boxes_;  // around the centre of gravity
+  std::array<b2EdgeShape, 4> walls_;
+  b2CircleShape agent_;  // its position is in the block's frame
+
+  std::array<Contact, kMaxContacts> contacts_;
+  std::size_t n_contacts_ = 0;
+};
+
+}  // namespace dp_bench::pusht
