@@ -1,0 +1,42 @@
+// A fixed set of threads that work off a first-in, first-out queue of jobs.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dp_bench {
+
+class ThreadPool {
+ public:
+  /// `n_threads` < 1 means one thread per hardware thread.
+  explicit ThreadPool(int n_threads);
+
+  /// Finishes every job that was submitted, then joins.
+  ~ThreadPool();
+
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()); }
+
+  /// A job must not throw: an exception that leaves it ends the program.
+  void Submit(std::function<void()> job);
+
+ private:
+  void Work();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> jobs_;
+  bool is_closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+/// `n_threads` itself, or one per hardware thread when it is below 1.
+int ResolveThreadCount(int n_threads);
+
+}  // namespace dp_bench

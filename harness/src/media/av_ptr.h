@@ -1,0 +1,52 @@
+// Ownership and errors of FFmpeg's libav: the only place that frees its objects and reads its
+// codes. Private to harness/src/media.
+#pragma once
+
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/frame.h>
+#include <libswscale/swscale.h>
+}
+
+#include <memory>
+#include <string_view>
+
+namespace dp_bench {
+
+/// Returns `result`, or throws Error{kMedia} with libav's own text when it is negative.
+int AvCheck(int result, std::string_view call);
+
+/// Returns `pointer`, or throws Error{kMedia} when it is null.
+template <class T>
+T* AvCheckNotNull(T* pointer, std::string_view call) {
+  if (pointer == nullptr) AvCheck(AVERROR(ENOMEM), call);
+  return pointer;
+}
+
+struct AvDeleter {
+  void operator()(AVFrame* frame) const { av_frame_free(&frame); }
+  void operator()(AVPacket* packet) const { av_packet_free(&packet); }
+  void operator()(AVCodecContext* codec) const { avcodec_free_context(&codec); }
+  void operator()(SwsContext* scaler) const { sws_freeContext(scaler); }
+};
+
+struct OutputDeleter {
+  void operator()(AVFormatContext* output) const {
+    if (output->pb != nullptr) avio_closep(&output->pb);
+    avformat_free_context(output);
+  }
+};
+
+struct InputDeleter {
+  void operator()(AVFormatContext* input) const { avformat_close_input(&input); }
+};
+
+using AvFramePtr = std::unique_ptr<AVFrame, AvDeleter>;
+using AvPacketPtr = std::unique_ptr<AVPacket, AvDeleter>;
+using AvCodecPtr = std::unique_ptr<AVCodecContext, AvDeleter>;
+using AvScalerPtr = std::unique_ptr<SwsContext, AvDeleter>;
+using AvOutputPtr = std::unique_ptr<AVFormatContext, OutputDeleter>;
+using AvInputPtr = std::unique_ptr<AVFormatContext, InputDeleter>;
+
+}  // namespace dp_bench

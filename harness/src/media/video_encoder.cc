@@ -1,0 +1,201 @@
+#include "media/video_encoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <system_error>
+
+#include "dp_bench/error.h"
+#include "media/av_ptr.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr int kMaxSize = 16384;  // [px]; H.264 level 6.2 ends there
+
+int RoundUpToEven(int size) { return size + size % 2; }
+
+void CheckOptions(const VideoOptions& options) {
+  const auto fits = [](int size) { return size >= 1 && size <= kMaxSize; };
+  if (!fits(options.width) || !fits(options.height) || !std::isfinite(options.fps) ||
+      options.fps < 0.01 || options.fps > 1000.0 || options.crf < 0 || options.crf > 51) {
+    throw Error(
+        ErrorCode::kMedia,
+        fmt::format("cannot encode {}x{} at {} frames/s with crf {}; sizes are 1 to {}, frame "
+                    "rates 0.01 to 1000, crf 0 to 51",
+                    options.width, options.height, options.fps, options.crf, kMaxSize));
+  }
+}
+
+// Repeats the last column and row where `to` is larger.
+void CopyPadded(const RgbImage& from, RgbImage* to) {
+  const auto pixel = [](const RgbImage& image, int x, int y) {
+    return 3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(image.width) +
+                static_cast<std::size_t>(x));
+  };
+  for (int y = 0; y < to->height; ++y) {
+    for (int x = 0; x < to->width; ++x) {
+      const std::size_t source =
+          pixel(from, std::min(x, from.width - 1), std::min(y, from.height - 1));
+      std::copy_n(&from.pixels[source], 3, &to->pixels[pixel(*to, x, y)]);
+    }
+  }
+}
+
+AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
+  const AVCodec* codec = avcodec_find_encoder_by_name("libx264");
+  if (codec == nullptr) {
+    throw Error(ErrorCode::kMedia, "this libavcodec has no libx264; install one that has");
+  }
+  AvCodecPtr encoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
+  encoder->width = RoundUpToEven(options.width);
+  encoder->height = RoundUpToEven(options.height);
+  encoder->pix_fmt = AV_PIX_FMT_YUV420P;
+  encoder->framerate = av_d2q(options.fps, 100000);
+  encoder->time_base = av_inv_q(encoder->framerate);
+  encoder->gop_size =
+      std::max(1, static_cast<int>(std::lround(options.fps)));  // seek to any second
+
+  // swscale converts with the BT.601 matrix unless told otherwise: say so in the file.
+  encoder->color_range = AVCOL_RANGE_MPEG;
+  encoder->colorspace = AVCOL_SPC_SMPTE170M;
+  encoder->color_primaries = AVCOL_PRI_SMPTE170M;
+  encoder->color_trc = AVCOL_TRC_SMPTE170M;
+
+  // One thread: the worker that steps the env encodes, the other cores have work of their own.
+  encoder->thread_count = 1;
+  encoder->flags |= AV_CODEC_FLAG_BITEXACT;
+  if (has_global_header) encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+
+  AVDictionary* settings = nullptr;
+  av_dict_set(&settings, "preset", options.preset.c_str(), 0);
+  av_dict_set_int(&settings, "crf", options.crf, 0);
+  const int result = avcodec_open2(encoder.get(), codec, &settings);
+  av_dict_free(&settings);
+  AvCheck(result, "avcodec_open2(libx264)");
+  return encoder;
+}
+
+}  // namespace
+
+struct VideoEncoder::Stream {
+  AvOutputPtr output;
+  AvCodecPtr encoder;
+  AvScalerPtr scaler;
+  AvFramePtr frame;  // yuv420p
+  AvPacketPtr packet;
+  AVStream* video = nullptr;  // owned by output
+};
+
+VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions& options)
+    : path_(path), unfinished_path_(path), options_(options), padded_(0, 0) {
+  CheckOptions(options);
+  unfinished_path_ += ".part";
+  padded_ = RgbImage(RoundUpToEven(options.width), RoundUpToEven(options.height));
+  stream_ = std::make_unique<Stream>();
+
+  // container
+  AVFormatContext* output = nullptr;
+  AvCheck(avformat_alloc_output_context2(&output, nullptr, "mp4", unfinished_path_.c_str()),
+          "avformat_alloc_output_context2(mp4)");
+  stream_->output.reset(output);
+  output->flags |= AVFMT_FLAG_BITEXACT;
+
+  // codec
+  stream_->encoder = OpenEncoder(options, (output->oformat->flags & AVFMT_GLOBALHEADER) != 0);
+  const AVCodecContext& encoder = *stream_->encoder;
+  stream_->video = AvCheckNotNull(avformat_new_stream(output, nullptr), "avformat_new_stream");
+  stream_->video->time_base = encoder.time_base;
+  stream_->video->avg_frame_rate = encoder.framerate;
+  AvCheck(avcodec_parameters_from_context(stream_->video->codecpar, &encoder),
+          "avcodec_parameters_from_context");
+
+  // RGB to 4:2:0, with the same bits on every machine
+  stream_->scaler.reset(AvCheckNotNull(
+      sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width, encoder.height,
+                     AV_PIX_FMT_YUV420P, SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr,
+                     nullptr, nullptr),
+      "sws_getContext"));
+  stream_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
+  stream_->frame->format = encoder.pix_fmt;
+  stream_->frame->width = encoder.width;
+  stream_->frame->height = encoder.height;
+  AvCheck(av_frame_get_buffer(stream_->frame.get(), 0), "av_frame_get_buffer");
+  stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
+
+  // the file; its index goes to the front, so that a browser can start before it has all of it
+  AvCheck(avio_open(&output->pb, unfinished_path_.c_str(), AVIO_FLAG_WRITE),
+          fmt::format("avio_open({})", unfinished_path_.string()));
+  AVDictionary* settings = nullptr;
+  av_dict_set(&settings, "movflags", "+faststart", 0);
+  const int result = avformat_write_header(output, &settings);
+  av_dict_free(&settings);
+  AvCheck(result, "avformat_write_header");
+}
+
+VideoEncoder::~VideoEncoder() {
+  if (stream_ == nullptr) return;
+  const bool is_opened = stream_->output->pb != nullptr;
+  stream_.reset();
+  std::error_code ignored;  // a file that is left behind must not end the evaluation
+  if (is_opened) std::filesystem::remove(unfinished_path_, ignored);
+}
+
+void VideoEncoder::Write(const RgbImage& frame) {
+  if (frame.width != options_.width || frame.height != options_.height) {
+    throw Error(ErrorCode::kMedia,
+                fmt::format("the video is {}x{}, a frame is {}x{}", options_.width, options_.height,
+                            frame.width, frame.height));
+  }
+  const bool is_even = frame.width == padded_.width && frame.height == padded_.height;
+  if (!is_even) CopyPadded(frame, &padded_);
+  const std::uint8_t* pixels = is_even ? frame.pixels.data() : padded_.pixels.data();
+
+  // the encoder may still hold the last frame
+  AVFrame* yuv = stream_->frame.get();
+  AvCheck(av_frame_make_writable(yuv), "av_frame_make_writable");
+  const std::array<const std::uint8_t*, 1> planes = {pixels};
+  const std::array<int, 1> strides = {3 * padded_.width};
+  AvCheck(sws_scale(stream_->scaler.get(), planes.data(), strides.data(), 0, padded_.height,
+                    yuv->data, yuv->linesize),
+          "sws_scale");
+  yuv->pts = n_frames_++;
+  Encode(/*is_flush=*/false);
+}
+
+void VideoEncoder::Encode(bool is_flush) {
+  AVCodecContext* encoder = stream_->encoder.get();
+  AVPacket* packet = stream_->packet.get();
+  AvCheck(avcodec_send_frame(encoder, is_flush ? nullptr : stream_->frame.get()),
+          "avcodec_send_frame");
+  while (true) {
+    const int result = avcodec_receive_packet(encoder, packet);
+    if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) return;
+    AvCheck(result, "avcodec_receive_packet");
+    packet->stream_index = stream_->video->index;
+    packet->duration = 1;  // frame; else the last one would not be shown
+    av_packet_rescale_ts(packet, encoder->time_base, stream_->video->time_base);
+    AvCheck(av_interleaved_write_frame(stream_->output.get(), packet),
+            fmt::format("av_interleaved_write_frame({})", unfinished_path_.string()));
+  }
+}
+
+void VideoEncoder::Finish() {
+  if (n_frames_ == 0) throw Error(ErrorCode::kMedia, "a video needs at least one frame");
+  Encode(/*is_flush=*/true);
+  AvCheck(av_write_trailer(stream_->output.get()), "av_write_trailer");
+  AvCheck(avio_closep(&stream_->output->pb),
+          fmt::format("avio_close({})", unfinished_path_.string()));
+  stream_.reset();
+
+  std::error_code error;
+  std::filesystem::rename(unfinished_path_, path_, error);
+  if (error) {
+    throw Error(ErrorCode::kMedia, fmt::format("cannot move a finished video to {}: {}",
+                                               path_.string(), error.message()));
+  }
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,55 @@
+// H.264 video in an MP4 file (ISO/IEC 14496-12 and -10), through libx264: films of rollouts that
+// play everywhere, browsers included.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "dp_bench/env.h"
+
+namespace dp_bench {
+
+struct VideoOptions {
+  int width = 0;   // of the frames that are written [px]
+  int height = 0;  // [px]
+  double fps = 0.0;
+  int crf = 22;                     // 0 lossless ... 51 worst
+  std::string preset = "veryfast";  // of x264: speed against file size
+};
+
+/// Encodes frames as they come; none are kept. Equal frames give equal files. 4:2:0 chroma needs
+/// even sizes: an odd width or height is padded by repeating the last column or row. Used by one
+/// thread.
+class VideoEncoder {
+ public:
+  /// Starts a file beside `path`; it gets its name in `Finish`. The folder must exist.
+  /// Throws Error{kMedia}, as the other functions do.
+  VideoEncoder(const std::filesystem::path& path, const VideoOptions& options);
+
+  /// Removes the unfinished file, when `Finish` was not reached.
+  ~VideoEncoder();
+
+  void Write(const RgbImage& frame);
+
+  /// Completes the file and moves it to its name, replacing an older one. At least one frame must
+  /// have been written; nothing may be called afterwards.
+  void Finish();
+
+  std::int64_t n_frames() const { return n_frames_; }
+
+ private:
+  struct Stream;
+
+  void Encode(bool is_flush);
+
+  std::filesystem::path path_;
+  std::filesystem::path unfinished_path_;
+  VideoOptions options_;
+  std::int64_t n_frames_ = 0;
+  RgbImage padded_;  // used when a size is odd
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,43 @@
+// Where the EnvRunner gets its action chunks from: a policy, a recorded episode, a test double. It
+// knows nothing of LibTorch, so that the runner can be tested without it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "dp_bench/array.h"
+
+namespace dp_bench {
+
+/// Key of shape_meta.obs -> [M, To, storage shape], oldest step first: low_dim float32, rgb uint8
+/// [H, W, C].
+using ObsBatch = ArrayMap;
+
+/// Names the random streams of one row: what is drawn for it depends on these two numbers alone.
+struct PlanRow {
+  std::uint64_t seed = 0;      // of the episode
+  std::uint64_t env_step = 0;  // steps the episode has executed so far
+};
+
+/// Turns observation windows into action chunks, always in a micro-batch of the same size M,
+/// because the low bits of a network depend on its batch size. Called from one thread.
+class ChunkPlanner {
+ public:
+  ChunkPlanner(const ChunkPlanner&) = delete;
+  ChunkPlanner& operator=(const ChunkPlanner&) = delete;
+  virtual ~ChunkPlanner() = default;
+
+  /// M; constant.
+  virtual int batch_size() const = 0;
+
+  /// Rows [0, rows.size()) of `obs` are real, 1 <= rows.size() <= M; the others are copies of the
+  /// first, their result is ignored. `actions`: [M, Ta, Da] in raw units; chunk step 0 is executed
+  /// at the current step. Row i must depend on obs row i and rows[i] alone.
+  virtual void Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
+                    std::span<float> actions) = 0;
+
+ protected:
+  ChunkPlanner() = default;
+};
+
+}  // namespace dp_bench

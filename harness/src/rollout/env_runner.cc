@@ -1,0 +1,163 @@
+#include "rollout/env_runner.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "rollout/rollout_loop.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr int kMaxEpisodes = 1'000'000;
+constexpr int kMaxParallel = 4096;
+constexpr int kMaxVideoSize = 4096;  // [px]
+
+int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
+  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
+}
+
+std::string Describe(const KeySpec& key) {
+  return fmt::format("{}: {} {} {}", key.name, Name(key.type), Name(key.dtype),
+                     ToString(key.shape));
+}
+
+std::string Describe(const ShapeMeta& meta) {
+  std::vector<std::string> keys;
+  for (const KeySpec& key : meta.obs) keys.push_back(Describe(key));
+  keys.push_back(Describe(meta.action));
+  return fmt::format("{}", fmt::join(keys, "; "));
+}
+
+// For every key of the env, where the policy wants it, or -1. Throws when the policy wants more.
+std::vector<int> MatchKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
+  std::vector<int> index_of_env(env.obs.size(), -1);
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < wanted.obs.size(); ++i) {
+    const auto found = std::ranges::find(env.obs, wanted.obs[i].name, &KeySpec::name);
+    if (found == env.obs.end()) {
+      problems.push_back(fmt::format("the env does not offer '{}'", wanted.obs[i].name));
+    } else if (*found != wanted.obs[i]) {
+      problems.push_back(fmt::format("'{}' differs", wanted.obs[i].name));
+    } else {
+      index_of_env[static_cast<std::size_t>(found - env.obs.begin())] = static_cast<int>(i);
+    }
+  }
+  if (env.action != wanted.action) problems.emplace_back("the action differs");
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("shape_meta does not fit the env: {}.\n  shape_meta: {}\n  the env: {}",
+                            fmt::join(problems, ", "), Describe(wanted), Describe(env)));
+  }
+  return index_of_env;
+}
+
+void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int n_videos,
+                 std::vector<EpisodeJob>* jobs) {
+  for (int i = 0; i < n; ++i) {
+    jobs->push_back({.episode = static_cast<int>(jobs->size()),
+                     .split = split,
+                     .seed = start_seed + static_cast<std::uint64_t>(i),
+                     .is_filmed = i < n_videos});
+  }
+}
+
+}  // namespace
+
+EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
+  const EnvRunnerConfig defaults;
+  EnvRunnerConfig c;
+  c.n_train = ReadInt(config, "n_train", defaults.n_train, 0, kMaxEpisodes);
+  c.n_test = ReadInt(config, "n_test", defaults.n_test, 0, kMaxEpisodes);
+  c.train_start_seed = config.Get<std::uint64_t>("train_start_seed", defaults.train_start_seed);
+  c.test_start_seed = config.Get<std::uint64_t>("test_start_seed", defaults.test_start_seed);
+  c.n_envs = ReadInt(config, "n_envs", defaults.n_envs, 0, kMaxParallel);
+  c.n_workers = ReadInt(config, "n_workers", defaults.n_workers, 0, kMaxParallel);
+  c.n_videos = ReadInt(config, "n_videos", defaults.n_videos, 0, kMaxEpisodes);
+  c.max_steps =
+      ReadInt(config, "max_steps", defaults.max_steps, 0, std::numeric_limits<int>::max());
+  c.micro_batch = ReadInt(config, "micro_batch", defaults.micro_batch, 1, kMaxParallel);
+  c.check_batch_invariance =
+      config.Get<bool>("check_batch_invariance", defaults.check_batch_invariance);
+  c.crf = ReadInt(config, "crf", defaults.crf, 0, 51);
+
+  const auto size = config.Get<std::vector<std::int64_t>>(
+      "video_size", {defaults.video_width, defaults.video_height});
+  if (size.size() != 2 || std::ranges::min(size) < 1 || std::ranges::max(size) > kMaxVideoSize) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} is [{}]; wanted [width, height], each 1 to {}",
+                            config.Where("video_size"), fmt::join(size, ", "), kMaxVideoSize));
+  }
+  c.video_width = static_cast<int>(size[0]);
+  c.video_height = static_cast<int>(size[1]);
+  return c;
+}
+
+EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
+                     const ShapeMeta& shape_meta, const Horizons& horizons,
+                     std::filesystem::path output_dir)
+    : config_(config) {
+  const std::unique_ptr<Env> env = env_factory();
+  if (env == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
+  const EnvSpec& spec = env->spec();
+
+  const int max_steps = config.max_steps > 0 ? config.max_steps : spec.max_steps;
+  if (max_steps < 1) {
+    throw Error(ErrorCode::kEnv, fmt::format("the env allows {} steps per episode; give "
+                                             "env_runner.max_steps",
+                                             max_steps));
+  }
+  plan_ = std::make_unique<RolloutPlan>(
+      RolloutPlan{.env_factory = std::move(env_factory),
+                  .env = spec,
+                  .shape_meta = shape_meta,
+                  .obs_index_of_env = MatchKeys(spec.shape_meta, shape_meta),
+                  .horizons = horizons,
+                  .max_steps = max_steps,
+                  .output_dir = std::move(output_dir),
+                  .video_width = config.video_width,
+                  .video_height = config.video_height,
+                  .crf = config.crf});
+  AppendSplit("train", config.n_train, config.train_start_seed, config.n_videos, &jobs_);
+  AppendSplit("test", config.n_test, config.test_start_seed, config.n_videos, &jobs_);
+}
+
+EnvRunner::~EnvRunner() = default;
+
+RunResult EnvRunner::Run(ChunkPlanner& planner, const ProgressFn& progress) {
+  std::vector<int> all(jobs_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return Run(planner, all, progress);
+}
+
+RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
+                         const ProgressFn& progress) {
+  std::vector<EpisodeJob> jobs;
+  for (const int episode : episodes) {
+    if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("there is no episode {}; the seed list has 0 to {}", episode,
+                              static_cast<int>(jobs_.size()) - 1));
+    }
+    jobs.push_back(jobs_[static_cast<std::size_t>(episode)]);
+  }
+
+  // after an exception the slots are in the middle of episodes: only those of a good run are kept
+  std::vector<std::unique_ptr<EpisodeSlot>> slots = std::move(slots_);
+  slots_.clear();
+  const int wanted = config_.n_envs > 0 ? config_.n_envs : 2 * planner.batch_size();
+  const std::size_t n_slots = std::min(static_cast<std::size_t>(wanted), jobs.size());
+  while (slots.size() < n_slots) slots.push_back(std::make_unique<EpisodeSlot>(*plan_));
+  RunResult result = RolloutLoop(*plan_, std::span(slots).first(n_slots), jobs, planner,
+                                 config_.n_workers, config_.check_batch_invariance)
+                         .Run(progress);
+  slots_ = std::move(slots);
+  return result;
+}
+
+}  // namespace dp_bench

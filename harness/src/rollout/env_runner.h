@@ -1,0 +1,72 @@
+// Runs a policy in many environments at once and reports every episode. Field names are those of
+// diffusion_policy's env runners.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dp_bench/config.h"
+#include "dp_bench/env.h"
+#include "dp_bench/spec.h"
+#include "rollout/chunk_planner.h"
+#include "rollout/episode_record.h"
+#include "rollout/episode_slot.h"
+#include "rollout/run_result.h"
+
+namespace dp_bench {
+
+struct EnvRunnerConfig {
+  int n_train = 6;  // seeds train_start_seed, train_start_seed + 1, ...
+  int n_test = 50;
+  std::uint64_t train_start_seed = 0;
+  std::uint64_t test_start_seed = 100000;
+  int n_envs = 0;        // env instances; 0: two micro-batches, so that some step while others plan
+  int n_workers = 0;     // threads that step them; 0: one per hardware thread
+  int n_videos = 4;      // the first n_videos episodes of each split are filmed
+  int max_steps = 0;     // 0: as the env says
+  int micro_batch = 16;  // M, the constant batch size of the policy; part of the outcome
+  bool check_batch_invariance = true;
+  int video_width = 256;
+  int video_height = 256;
+  int crf = 22;  // H.264 quality: 0 lossless ... 51 worst
+
+  /// Reads the keys above from `env_runner`; the video size is "video_size": [width, height].
+  static EnvRunnerConfig FromConfig(const Config& env_runner);
+};
+
+/// Workers step the envs while the calling thread plans, without a barrier between batches: whoever
+/// is ready is planned for next. The outcome of an episode depends on neither workers, nor envs,
+/// nor order; a failing episode becomes a record and touches no other.
+class EnvRunner {
+ public:
+  /// Creates one env to compare: every key of `shape_meta` must be offered by the env with the same
+  /// type, dtype and shape, else Error{kShape} lists both sides. Videos go to `output_dir`/media.
+  EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory, const ShapeMeta& shape_meta,
+            const Horizons& horizons, std::filesystem::path output_dir);
+  ~EnvRunner();
+
+  /// The seed list: n_train train episodes, then n_test test episodes.
+  const std::vector<EpisodeJob>& jobs() const { return jobs_; }
+
+  const EnvSpec& env_spec() const { return plan_->env; }
+
+  /// Runs the whole seed list. `progress` (may be empty) is called on this thread.
+  /// Throws Error{kNumeric} when the planner turns out not to be batch-invariant.
+  RunResult Run(ChunkPlanner& planner, const ProgressFn& progress = {});
+
+  /// Runs only the episodes with these places in the seed list, started in the order given; the
+  /// records are sorted by place all the same.
+  RunResult Run(ChunkPlanner& planner, std::span<const int> episodes,
+                const ProgressFn& progress = {});
+
+ private:
+  EnvRunnerConfig config_;
+  std::unique_ptr<const RolloutPlan> plan_;
+  std::vector<EpisodeJob> jobs_;
+  std::vector<std::unique_ptr<EpisodeSlot>> slots_;  // kept, so that a later Run finds warm envs
+};
+
+}  // namespace dp_bench

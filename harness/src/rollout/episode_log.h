@@ -1,0 +1,24 @@
+// The two files that an evaluation leaves: episodes.jsonl, one row per episode, and eval_log.json
+// with the keys of diffusion_policy.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "rollout/run_result.h"
+
+namespace dp_bench {
+
+/// One JSON object per line: episode, split, seed, score, success, n_steps, trace_hash,
+/// failure_reason and video (null when there is none), metrics. Equal runs give equal bytes.
+std::string EpisodesJsonl(const RunResult& result);
+
+/// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed, the
+/// mean of every metric over the episodes that have it as <split>/mean_<metric>, and per seed
+/// <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted.
+std::string EvalLogJson(const RunResult& result);
+
+/// Writes both into `folder`, which is created. Throws Error{kIo}.
+void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result);
+
+}  // namespace dp_bench

@@ -1,0 +1,32 @@
+// Asks a policy for action chunks: host buffers to tensors and back, one noise stream per row.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "dp_bench/policy.h"
+#include "rollout/chunk_planner.h"
+
+namespace dp_bench {
+
+/// Always runs exactly `micro_batch` rows. The noise of a row is NoiseKey{seed of the episode, env
+/// step}: it depends on neither its place in the batch nor the number of plans before.
+class PolicyPlanner : public ChunkPlanner {
+ public:
+  /// `policy` must outlive the planner, have its normalizer and live on `device`.
+  PolicyPlanner(Policy& policy, torch::Device device, int micro_batch);
+
+  int batch_size() const override { return micro_batch_; }
+
+  /// Throws Error{kShape} when the policy returns anything but [M, Ta, Da], and what the policy
+  /// throws.
+  void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
+
+ private:
+  TensorMap ToDevice(const ObsBatch& obs) const;
+
+  Policy& policy_;
+  torch::Device device_;
+  int micro_batch_;
+};
+
+}  // namespace dp_bench

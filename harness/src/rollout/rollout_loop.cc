@@ -1,0 +1,206 @@
+#include "rollout/rollout_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "rollout/batch_invariance.h"
+
+namespace dp_bench {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+RolloutLoop::RolloutLoop(const RolloutPlan& plan,
+                         std::span<const std::unique_ptr<EpisodeSlot>> slots,
+                         std::span<const EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
+                         bool check_batch_invariance)
+    : plan_(plan),
+      slots_(slots),
+      jobs_(jobs),
+      planner_(planner),
+      check_batch_invariance_(check_batch_invariance),
+      batch_size_(static_cast<std::size_t>(planner.batch_size())),
+      chunk_size_(static_cast<std::size_t>(plan.horizons.n_action_steps) *
+                  static_cast<std::size_t>(plan.shape_meta.action_dim())),
+      workers_(std::min(ResolveThreadCount(n_workers), static_cast<int>(slots.size()))) {
+  for (const KeySpec& key : plan.shape_meta.obs) {
+    Shape shape = {planner.batch_size(), plan.horizons.n_obs_steps};
+    std::ranges::copy(key.StorageShape(), std::back_inserter(shape));
+    obs_.emplace(key.name, Array(key.dtype, std::move(shape)));
+  }
+  actions_.resize(batch_size_ * chunk_size_);
+  batch_.reserve(batch_size_);
+  rows_.reserve(batch_size_);
+  ready_.reserve(slots.size());
+  result_.records.reserve(jobs.size());
+  for (const MetricSpec& metric : plan.env.metrics) result_.metric_names.push_back(metric.name);
+  progress_.n_episodes = static_cast<int>(jobs.size());
+}
+
+RunResult RolloutLoop::Run(const ProgressFn& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::unique_ptr<EpisodeSlot>& slot : slots_) Launch(slot.get());
+
+  int n_reported = 0;
+  while (TakeBatch()) {
+    const auto plan_start = std::chrono::steady_clock::now();
+    PlanBatch();
+    result_.plan_s += SecondsSince(plan_start);
+    for (EpisodeSlot* slot : batch_) Launch(slot);
+
+    RunProgress now;
+    {
+      const std::lock_guard lock(mutex_);
+      now = progress_;
+    }
+    if (progress && now.n_done > n_reported) progress(now);
+    n_reported = now.n_done;
+  }
+  if (progress && progress_.n_done > n_reported) progress(progress_);
+
+  std::ranges::sort(result_.records, {}, &EpisodeRecord::episode);
+  result_.wall_s = SecondsSince(start);
+  return std::move(result_);
+}
+
+void RolloutLoop::Launch(EpisodeSlot* slot) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++n_in_flight_;
+  }
+  workers_.Submit([this, slot] { Advance(slot); });
+}
+
+void RolloutLoop::Advance(EpisodeSlot* slot) {
+  std::exception_ptr failure;
+  try {
+    RunUntilPlanIsNeeded(slot);
+  } catch (...) {
+    failure = std::current_exception();  // such as bad_alloc; rethrown by TakeBatch
+  }
+
+  const std::lock_guard lock(mutex_);
+  if (failure != nullptr) worker_failure_ = failure;
+  if (slot->awaits_plan()) ready_.push_back(slot);
+  --n_in_flight_;
+  if (n_in_flight_ == 0 || ready_.size() >= batch_size_) changed_.notify_one();
+}
+
+void RolloutLoop::RunUntilPlanIsNeeded(EpisodeSlot* slot) {
+  if (slot->awaits_plan()) slot->ExecuteChunk();
+  while (!slot->awaits_plan()) {
+    if (slot->has_record()) Deliver(slot->TakeRecord());
+    const EpisodeJob* job = NextJob();
+    if (job == nullptr) return;
+    slot->Start(*job);
+  }
+}
+
+const EpisodeJob* RolloutLoop::NextJob() {
+  const std::lock_guard lock(mutex_);
+  return next_job_ < jobs_.size() ? &jobs_[next_job_++] : nullptr;
+}
+
+void RolloutLoop::Deliver(EpisodeRecord record) {
+  const std::lock_guard lock(mutex_);
+  score_sum_ += record.score;
+  result_.n_env_steps += record.n_steps;
+  ++progress_.n_done;
+  progress_.n_failed += record.failure_reason.has_value() ? 1 : 0;
+  progress_.mean_score = score_sum_ / progress_.n_done;
+  progress_.n_env_steps = result_.n_env_steps;
+  result_.records.push_back(std::move(record));
+}
+
+// A full batch costs no more than a partial one, so a partial one is taken only when no worker can
+// add to it. False when nothing is left to do.
+bool RolloutLoop::TakeBatch() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return n_in_flight_ == 0 || ready_.size() >= batch_size_; });
+  if (worker_failure_ != nullptr) {
+    changed_.wait(lock, [this] { return n_in_flight_ == 0; });
+    std::rethrow_exception(worker_failure_);
+  }
+  const auto n = static_cast<std::ptrdiff_t>(std::min(batch_size_, ready_.size()));
+  batch_.assign(ready_.begin(), ready_.begin() + n);
+  ready_.erase(ready_.begin(), ready_.begin() + n);
+  return n > 0;
+}
+
+void RolloutLoop::PlanBatch() {
+  rows_.clear();
+  for (const EpisodeSlot* slot : batch_) rows_.push_back(slot->plan_row());
+  for (std::size_t row = 0; row < batch_size_; ++row) {
+    GatherObs(batch_[row < batch_.size() ? row : 0]->history(), row, &obs_);
+  }
+
+  std::string why;
+  if (!TryPlan(rows_, &why)) {
+    PlanOneByOne();
+    return;
+  }
+  if (std::exchange(check_batch_invariance_, false)) {
+    CheckBatchInvariance(planner_, obs_, rows_, actions_);
+  }
+  for (std::size_t row = 0; row < batch_.size(); ++row) {
+    HandOut(batch_[row], std::span(actions_).subspan(row * chunk_size_, chunk_size_));
+  }
+}
+
+void RolloutLoop::GatherObs(const ObsHistory& history, std::size_t row, ObsBatch* obs) const {
+  for (int key = 0; key < static_cast<int>(plan_.shape_meta.obs.size()); ++key) {
+    Array& array = obs->find(plan_.shape_meta.obs[static_cast<std::size_t>(key)].name)->second;
+    const std::size_t row_bytes = array.byte_size() / batch_size_;
+    history.CopyWindow(key, array.bytes().subspan(row * row_bytes, row_bytes));
+  }
+}
+
+bool RolloutLoop::TryPlan(std::span<const PlanRow> rows, std::string* why) {
+  ++result_.n_plans;
+  try {
+    planner_.Plan(obs_, rows, actions_);
+    return true;
+  } catch (const std::exception& error) {
+    *why = error.what();
+  } catch (...) {
+    *why = "threw something that is not a std::exception";
+  }
+  return false;
+}
+
+// An exception does not say whose row it was: each row is planned again in a batch of its own,
+// which gives the others the same actions as before.
+void RolloutLoop::PlanOneByOne() {
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    for (std::size_t row = 0; row < batch_size_; ++row) GatherObs(batch_[i]->history(), row, &obs_);
+    std::string why;
+    if (TryPlan(std::span(rows_).subspan(i, 1), &why)) {
+      HandOut(batch_[i], std::span(actions_).first(chunk_size_));
+    } else {
+      batch_[i]->Fail(fmt::format("plan at step {}: {}", rows_[i].env_step, why));
+    }
+  }
+}
+
+void RolloutLoop::HandOut(EpisodeSlot* slot, std::span<const float> chunk) {
+  const auto bad = std::ranges::find_if(chunk, [](float value) { return !std::isfinite(value); });
+  if (bad == chunk.end()) {
+    std::ranges::copy(chunk, slot->actions().begin());
+    return;
+  }
+  const auto index = bad - chunk.begin();
+  const std::int64_t action_dim = plan_.shape_meta.action_dim();
+  slot->Fail(fmt::format("plan at step {}: non-finite action: dimension {} of chunk step {} is {}",
+                         slot->plan_row().env_step, index % action_dim, index / action_dim, *bad));
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,73 @@
+// One run of the EnvRunner: hands episodes to slots, slots to workers, ready slots to the planner.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "rollout/chunk_planner.h"
+#include "rollout/episode_slot.h"
+#include "rollout/run_result.h"
+
+namespace dp_bench {
+
+/// A slot is in one place at a time: with a worker (in flight), in the ready queue, or in the batch
+/// being planned. The mutex guards the hand-over; whoever holds a slot uses it without a lock.
+class RolloutLoop {
+ public:
+  /// Runs `jobs` in this order in `slots`, which are idle. All arguments must outlive the loop.
+  RolloutLoop(const RolloutPlan& plan, std::span<const std::unique_ptr<EpisodeSlot>> slots,
+              std::span<const EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
+              bool check_batch_invariance);
+
+  /// Returns when every job has its record. Called once.
+  RunResult Run(const ProgressFn& progress);
+
+ private:
+  // on the workers
+  void Launch(EpisodeSlot* slot);
+  void Advance(EpisodeSlot* slot);
+  void RunUntilPlanIsNeeded(EpisodeSlot* slot);
+  const EpisodeJob* NextJob();
+  void Deliver(EpisodeRecord record);
+
+  // on the calling thread
+  bool TakeBatch();
+  void PlanBatch();
+  void GatherObs(const ObsHistory& history, std::size_t row, ObsBatch* obs) const;
+  bool TryPlan(std::span<const PlanRow> rows, std::string* why);
+  void PlanOneByOne();
+  void HandOut(EpisodeSlot* slot, std::span<const float> chunk);
+
+  const RolloutPlan& plan_;
+  std::span<const std::unique_ptr<EpisodeSlot>> slots_;
+  std::span<const EpisodeJob> jobs_;
+  ChunkPlanner& planner_;
+  bool check_batch_invariance_;
+  std::size_t batch_size_;  // M
+  std::size_t chunk_size_;  // Ta * Da
+  std::vector<EpisodeSlot*> batch_;
+  std::vector<PlanRow> rows_;
+  ObsBatch obs_;
+  std::vector<float> actions_;  // [M, Ta, Da]
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<EpisodeSlot*> ready_;  // first in, first out
+  int n_in_flight_ = 0;
+  std::size_t next_job_ = 0;
+  std::exception_ptr worker_failure_;
+  RunResult result_;
+  RunProgress progress_;
+  double score_sum_ = 0.0;
+
+  ThreadPool workers_;  // last: joined before what it uses goes
+};
+
+}  // namespace dp_bench

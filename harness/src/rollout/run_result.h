@@ -1,0 +1,32 @@
+// What one run of the EnvRunner reports, while it goes on and at its end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rollout/episode_record.h"
+
+namespace dp_bench {
+
+struct RunProgress {
+  int n_done = 0;
+  int n_episodes = 0;
+  int n_failed = 0;
+  double mean_score = 0.0;  // of the episodes done so far
+  std::int64_t n_env_steps = 0;
+};
+
+using ProgressFn = std::function<void(const RunProgress&)>;
+
+struct RunResult {
+  std::vector<EpisodeRecord> records;     // in the order of the seed list, train first
+  std::vector<std::string> metric_names;  // of EpisodeRecord::metrics
+  std::int64_t n_env_steps = 0;
+  std::int64_t n_plans = 0;  // micro-batches the planner was asked for
+  double plan_s = 0.0;       // spent in the planner
+  double wall_s = 0.0;
+};
+
+}  // namespace dp_bench
