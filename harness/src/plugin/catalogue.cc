@@ -1,0 +1,171 @@
+// Folders are scanned per kind, on first need; a file that two folders reach counts once.
+#include "plugin/catalogue.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "config/nearest.h"
+#include "plugin/library.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr PluginKind kKinds[] = {PluginKind::kEnv, PluginKind::kDataset, PluginKind::kPolicy};
+
+// "libdpb_env_", the beginning of the file names of a kind.
+std::string FilePrefix(PluginKind kind) { return "libdpb_" + KindName(kind) + "_"; }
+
+std::string Joined(const std::vector<std::string>& texts) {
+  return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+PluginCatalogue::PluginCatalogue(std::vector<fs::path> search_dirs)
+    : search_dirs_(std::move(search_dirs)) {}
+
+std::vector<fs::path> PluginCatalogue::DefaultSearchPath(const std::vector<fs::path>& plugin_dirs) {
+  std::vector<fs::path> dirs;
+  const auto add_named = [&dirs](const fs::path& dir, const char* source) {
+    if (!fs::is_directory(dir)) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{}: the plugin folder '{}' does not exist", source, dir.string()));
+    }
+    dirs.push_back(dir);
+  };
+  for (const fs::path& dir : plugin_dirs) add_named(dir, "--plugin-dir");
+  if (const char* const variable = std::getenv("DP_BENCH_PLUGIN_PATH")) {
+    std::istringstream parts(variable);
+    for (std::string dir; std::getline(parts, dir, ':');) {
+      if (!dir.empty()) add_named(dir, "DP_BENCH_PLUGIN_PATH");
+    }
+  }
+  const fs::path executable_dir = fs::read_symlink("/proc/self/exe").parent_path();
+  dirs.push_back(executable_dir.parent_path() / "plugins");
+  dirs.push_back(executable_dir / "plugins");
+  return dirs;
+}
+
+std::vector<PluginInfo> PluginCatalogue::List() {
+  const std::lock_guard lock(mutex_);
+  for (const PluginKind kind : kKinds) Scan(kind);
+  std::vector<PluginInfo> infos;
+  for (const Plugin& plugin : plugins_) infos.push_back(plugin.info);
+  std::sort(infos.begin(), infos.end(), [](const PluginInfo& a, const PluginInfo& b) {
+    return std::tie(a.kind, a.name, a.file) < std::tie(b.kind, b.name, b.file);
+  });
+
+  // two good files of one name are both unusable
+  for (std::size_t i = 1; i < infos.size(); ++i) {
+    PluginInfo& a = infos[i - 1];
+    PluginInfo& b = infos[i];
+    if (a.kind != b.kind || a.name != b.name || !b.refused.empty()) continue;
+    if (a.refused.empty()) a.refused = "the same name as " + b.file.string();
+    b.refused = "the same name as " + a.file.string();
+  }
+  return infos;
+}
+
+PluginInfo PluginCatalogue::LoadFile(const fs::path& file) {
+  const std::lock_guard lock(mutex_);
+  const PluginHeader* const header = OpenPlugin(file, std::nullopt);
+  for (const Plugin& plugin : plugins_) {
+    if (plugin.header == header) return plugin.info;
+  }
+  return plugins_
+      .emplace_back(Plugin{{static_cast<PluginKind>(header->kind), header->name,
+                            header->version ? header->version : "", header->build_id, file, ""},
+                           header})
+      .info;
+}
+
+PluginInfo PluginCatalogue::Find(PluginKind kind, const std::string& name) {
+  return FindPlugin(kind, name).info;
+}
+
+void PluginCatalogue::Scan(PluginKind kind) {
+  if (!scanned_.insert(kind).second) return;
+  const std::string prefix = FilePrefix(kind);
+  for (const fs::path& dir : search_dirs_) {
+    std::vector<fs::path> files;
+    std::error_code ignored;  // a default folder may be absent
+    for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
+      const std::string stem = entry.path().stem().string();
+      if (stem.starts_with(prefix) && entry.path().extension() == ".so") {
+        files.push_back(entry.path());
+      }
+    }
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) Add(file, kind, file.stem().string().substr(prefix.size()));
+  }
+}
+
+void PluginCatalogue::Add(const fs::path& file, PluginKind kind, const std::string& name) {
+  for (const Plugin& plugin : plugins_) {
+    std::error_code ignored;  // a broken link is no file that we know
+    if (fs::equivalent(plugin.info.file, file, ignored)) return;
+  }
+  Plugin plugin;
+  plugin.info = {.kind = kind, .name = name, .file = file};
+  try {
+    plugin.header = OpenPlugin(file, kind);
+    plugin.info.name = plugin.header->name;
+    plugin.info.version = plugin.header->version ? plugin.header->version : "";
+    plugin.info.build_id = plugin.header->build_id;
+  } catch (const Error& error) {
+    plugin.info.refused = error.what();
+  }
+  plugins_.push_back(std::move(plugin));
+}
+
+const PluginCatalogue::Plugin& PluginCatalogue::FindPlugin(PluginKind kind,
+                                                           const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  Scan(kind);
+  const Plugin* found = nullptr;
+  for (const Plugin& plugin : plugins_) {
+    if (!plugin.header || plugin.info.kind != kind || plugin.info.name != name) continue;
+    if (found) {
+      throw Error(
+          ErrorCode::kPlugin,
+          fmt::format("two files offer the {} plugin '{}': {} and {}. Remove one of them "
+                      "from the search path.",
+                      KindName(kind), name, found->info.file.string(), plugin.info.file.string()));
+    }
+    found = &plugin;
+  }
+  if (!found) ThrowUnknown(kind, name);
+  return *found;
+}
+
+void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) const {
+  std::vector<std::string> names;
+  std::string refused;
+  for (const Plugin& plugin : plugins_) {
+    if (plugin.info.kind != kind) continue;
+    if (plugin.header) {
+      names.push_back(plugin.info.name);
+    } else {
+      refused += "\n  refused: " + plugin.info.refused;
+    }
+  }
+  std::vector<std::string> searched;
+  for (const fs::path& dir : search_dirs_) searched.push_back(dir.string());
+  const auto nearest = NearestName(name, names);
+  throw Error(ErrorCode::kPlugin,
+              fmt::format("there is no {} plugin '{}'{}. Found: {}. Searched for {}*.so in: {}{}",
+                          KindName(kind), name,
+                          nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "",
+                          Joined(names), FilePrefix(kind), Joined(searched), refused));
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,90 @@
+// Which plugins there are, and making objects of them. Files are named libdpb_<kind>_<anything>.so,
+// so that asking for an env does not load the policies and LibTorch with them.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dp_bench/config.h"
+#include "dp_bench/error.h"
+#include "dp_bench/plugin.h"
+#include "plugin/guard.h"
+
+namespace dp_bench {
+
+struct PluginInfo {
+  PluginKind kind = PluginKind::kEnv;
+  std::string name;  // of a refused file: what follows the kind in its file name
+  std::string version;
+  std::string build_id;
+  std::filesystem::path file;
+  std::string refused;  // why it cannot be used; empty for a good one
+};
+
+/// The plugins in a list of folders. Every method may be called from several threads at once.
+class PluginCatalogue {
+ public:
+  explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs);
+
+  /// `plugin_dirs` of the command line, then DP_BENCH_PLUGIN_PATH (separated by colons), then
+  /// ../plugins and plugins next to the executable. Throws Error{kUsage} when one that the user
+  /// named does not exist.
+  static std::vector<std::filesystem::path> DefaultSearchPath(
+      const std::vector<std::filesystem::path>& plugin_dirs);
+
+  /// All plugin files of the search path, by kind and name, the refused ones with the reason.
+  std::vector<PluginInfo> List();
+
+  /// Adds one file, wherever it lies and whatever its name. Throws Error{kPlugin} when refused.
+  PluginInfo LoadFile(const std::filesystem::path& file);
+
+  /// The plugin of this kind and name. Throws Error{kPlugin}: when there is none, with those that
+  /// there are; when there are two, with both files.
+  PluginInfo Find(PluginKind kind, const std::string& name);
+
+  /// Makes an instance whose every call is guarded. `args` follow the params as PluginTraits says
+  /// (a PolicySpec for policies, whose guard is in plugin/guarded_policy.h). Throws Error{kConfig}
+  /// for params that the plugin did not read while it was created.
+  template <class Interface, class... Args>
+  std::unique_ptr<Interface> Create(const std::string& name, const Config& params,
+                                    const Args&... args);
+
+ private:
+  struct Plugin {
+    PluginInfo info;
+    const PluginHeader* header = nullptr;  // null for a refused one
+  };
+
+  void Scan(PluginKind kind);
+  void Add(const std::filesystem::path& file, PluginKind kind, const std::string& name);
+  const Plugin& FindPlugin(PluginKind kind, const std::string& name);
+  [[noreturn]] void ThrowUnknown(PluginKind kind, const std::string& name) const;
+
+  std::vector<std::filesystem::path> search_dirs_;
+  std::mutex mutex_;
+  std::set<PluginKind> scanned_;
+  std::deque<Plugin> plugins_;  // a deque, because references to its elements stay valid
+};
+
+template <class Interface, class... Args>
+std::unique_ptr<Interface> PluginCatalogue::Create(const std::string& name, const Config& params,
+                                                   const Args&... args) {
+  const Plugin& plugin = FindPlugin(PluginTraits<Interface>::kKind, name);
+  const PluginPlace place = {plugin.info.kind, plugin.info.name, plugin.info.file};
+  // the header was checked, and it is the first member of the entry
+  const auto* const entry = reinterpret_cast<const PluginEntry<Interface>*>(plugin.header);
+  auto object = GuardCall(place, "Create", [&] {
+    auto created = entry->create(params, args...);
+    if (!created) throw Error(ErrorCode::kPlugin, "the plugin created nothing");
+    params.RejectUnread();
+    return created;
+  });
+  return GuardPlugin(std::move(object), place);
+}
+
+}  // namespace dp_bench

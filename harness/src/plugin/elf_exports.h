@@ -1,0 +1,13 @@
+// What a shared library exports, read from the file without running any of its code.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace dp_bench {
+
+/// Whether the dynamic symbol table of a 64-bit ELF shared library defines `symbol` for others.
+/// Throws Error{kPlugin} when the file is something else or is damaged.
+bool ExportsSymbol(const std::filesystem::path& file, std::string_view symbol);
+
+}  // namespace dp_bench

@@ -1,0 +1,115 @@
+// Guarded env and dataset: each method forwards through GuardCall.
+#include "plugin/guard.h"
+
+#include <fmt/format.h>
+
+namespace dp_bench {
+namespace {
+
+class GuardedStateAccess final : public StateAccess {
+ public:
+  GuardedStateAccess(StateAccess* access, const PluginPlace* place)
+      : access_(access), place_(place) {}
+
+  std::size_t state_size() const override {
+    return GuardCall(*place_, "state_size", [&] { return access_->state_size(); });
+  }
+  void GetState(std::span<double> state) const override {
+    GuardCall(*place_, "GetState", [&] { access_->GetState(state); });
+  }
+  void SetState(std::span<const double> state) override {
+    GuardCall(*place_, "SetState", [&] { access_->SetState(state); });
+  }
+
+ private:
+  StateAccess* access_;       // owned by the guarded env's plugin object
+  const PluginPlace* place_;  // owned by the guarded env
+};
+
+class GuardedEnv final : public Env {
+ public:
+  GuardedEnv(std::unique_ptr<Env> env, PluginPlace place)
+      : place_(std::move(place)), env_(std::move(env)) {
+    StateAccess* const access =
+        GuardCall(place_, "state_access", [&] { return env_->state_access(); });
+    if (access) state_access_ = std::make_unique<GuardedStateAccess>(access, &place_);
+  }
+
+  const EnvSpec& spec() const override {
+    return GuardCall(place_, "spec", [&]() -> const EnvSpec& { return env_->spec(); });
+  }
+  void Reset(std::uint64_t seed) override {
+    GuardCall(place_, "Reset", [&] { env_->Reset(seed); });
+  }
+  StepResult Step(std::span<const float> action) override {
+    return GuardCall(place_, "Step", [&] { return env_->Step(action); });
+  }
+  void Observe(ObsBuffers obs) override {
+    GuardCall(place_, "Observe", [&] { env_->Observe(obs); });
+  }
+  void Render(RgbImage* frame) override {
+    GuardCall(place_, "Render", [&] { env_->Render(frame); });
+  }
+  StateAccess* state_access() override { return state_access_.get(); }
+
+ private:
+  PluginPlace place_;
+  std::unique_ptr<Env> env_;
+  std::unique_ptr<GuardedStateAccess> state_access_;  // null when the env offers none
+};
+
+class GuardedDataset final : public Dataset {
+ public:
+  GuardedDataset(std::unique_ptr<Dataset> dataset, PluginPlace place)
+      : place_(std::move(place)), dataset_(std::move(dataset)) {}
+
+  const DatasetSpec& spec() const override {
+    return GuardCall(place_, "spec", [&]() -> const DatasetSpec& { return dataset_->spec(); });
+  }
+  std::span<const std::int64_t> episode_ends() const override {
+    return GuardCall(place_, "episode_ends", [&] { return dataset_->episode_ends(); });
+  }
+  void Read(int key, std::int64_t begin, std::int64_t end,
+            std::span<std::byte> out) const override {
+    GuardCall(place_, "Read", [&] { dataset_->Read(key, begin, end, out); });
+  }
+
+ private:
+  PluginPlace place_;
+  std::unique_ptr<Dataset> dataset_;
+};
+
+}  // namespace
+
+std::string KindName(PluginKind kind) {
+  switch (kind) {
+    case PluginKind::kEnv:
+      return "env";
+    case PluginKind::kDataset:
+      return "dataset";
+    case PluginKind::kPolicy:
+      return "policy";
+  }
+  return fmt::format("unknown ({})", static_cast<std::uint32_t>(kind));
+}
+
+std::string PluginPlace::Context(const char* during) const {
+  return fmt::format("in {} plugin '{}' ({}), during {}", KindName(kind), name,
+                     file.filename().string(), during);
+}
+
+Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what) {
+  Error error(ErrorCode::kPlugin, fmt::format("the plugin threw {}", what));
+  error.AddContext(place.Context(during));
+  return error;
+}
+
+std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place) {
+  return std::make_unique<GuardedEnv>(std::move(env), std::move(place));
+}
+
+std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place) {
+  return std::make_unique<GuardedDataset>(std::move(dataset), std::move(place));
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,17 @@
+// The guard for policies, apart because the Policy interface needs LibTorch. Include it where
+// PluginCatalogue::Create<Policy> is used.
+#pragma once
+
+#include <memory>
+
+#include "dp_bench/policy.h"
+#include "plugin/catalogue.h"
+#include "plugin/guard.h"
+
+namespace dp_bench {
+
+/// The same policy with every call guarded; of LibTorch's errors only the message without the
+/// backtrace is kept.
+std::unique_ptr<Policy> GuardPlugin(std::unique_ptr<Policy> policy, PluginPlace place);
+
+}  // namespace dp_bench

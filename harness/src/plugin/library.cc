@@ -1,0 +1,116 @@
+// Boost.DLL opens the file with immediate binding, so that a missing symbol shows here, and with
+// local symbols, so that plugins cannot see each other.
+#define BOOST_DLL_USE_STD_FS
+#include "plugin/library.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <boost/dll/shared_library.hpp>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "plugin/elf_exports.h"
+#include "plugin/guard.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEntrySymbol = "dp_bench_plugin";
+
+// Loads the library, or finds it loaded. Handles live as long as the process, without a destructor:
+// exception objects, deleters and registrations of a plugin must stay valid to the very end.
+const boost::dll::shared_library& KeepLoaded(const fs::path& file) {
+  static std::mutex mutex;
+  static auto* const libraries = new std::vector<std::unique_ptr<boost::dll::shared_library>>();
+  const std::lock_guard lock(mutex);
+  auto library = std::make_unique<boost::dll::shared_library>();
+  namespace mode = boost::dll::load_mode;
+  std::string reason;
+  try {
+    library->load(file, mode::rtld_now | mode::rtld_local);
+  } catch (const std::system_error& fault) {
+    reason = fault.what();
+  }
+  if (!library->is_loaded()) {
+    throw Error(ErrorCode::kPlugin, fmt::format("{} cannot be loaded: {}", file.string(), reason));
+  }
+  return *libraries->emplace_back(std::move(library));
+}
+
+const char* BuildIdFor(PluginKind kind) {
+  return kind == PluginKind::kPolicy ? kTorchBuildId : kCoreBuildId;
+}
+
+bool IsKnown(PluginKind kind) {
+  return kind == PluginKind::kEnv || kind == PluginKind::kDataset || kind == PluginKind::kPolicy;
+}
+
+bool IsSnakeCase(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+std::string_view TextOf(const char* text) { return text ? text : ""; }
+
+void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted,
+                     const fs::path& file) {
+  // before the magic matches, no other field may be read
+  if (!found || found->magic != kPluginMagic) {
+    throw Error(ErrorCode::kPlugin,
+                fmt::format("{} is not a dp_bench plugin: its header does not begin with the magic "
+                            "number {:#x}",
+                            file.string(), kPluginMagic));
+  }
+
+  // collect every mismatch, so that one rebuild is enough
+  std::vector<std::string> problems;
+  const auto kind = static_cast<PluginKind>(found->kind);
+  if (found->abi_version != kAbiVersion) {
+    problems.push_back(
+        fmt::format("its SDK ABI is {}, the host has {}", found->abi_version, kAbiVersion));
+  }
+  if (!IsKnown(kind) || (wanted && kind != *wanted)) {
+    problems.push_back(fmt::format("its kind is {}, expected {}", KindName(kind),
+                                   wanted ? KindName(*wanted) : "env, dataset or policy"));
+  }
+  const char* const build_id = BuildIdFor(wanted.value_or(kind));
+  if (TextOf(found->build_id) != build_id) {
+    problems.push_back(
+        fmt::format("it was built as '{}', the host is '{}'", TextOf(found->build_id), build_id));
+  }
+  if (!IsSnakeCase(TextOf(found->name))) {
+    problems.push_back(fmt::format("its name '{}' is not in snake_case", TextOf(found->name)));
+  }
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kPlugin, fmt::format("{}: {}. Rebuild it with the host's preset.",
+                                                file.string(), fmt::join(problems, "; ")));
+  }
+}
+
+}  // namespace
+
+const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> wanted) {
+  // loading runs static constructors, so a file that is no plugin must not get that far
+  if (!ExportsSymbol(file, kEntrySymbol)) {
+    throw Error(ErrorCode::kPlugin,
+                fmt::format("{} is not a dp_bench plugin: it does not export {}", file.string(),
+                            kEntrySymbol));
+  }
+  const boost::dll::shared_library& library = KeepLoaded(fs::canonical(file));
+  const auto& entry = library.get<const PluginHeader*()>(kEntrySymbol);
+  const PluginPlace place = {wanted.value_or(PluginKind::kEnv), file.stem().string(), file};
+  const PluginHeader* const header = GuardCall(place, kEntrySymbol, [&] { return entry(); });
+  CheckCompatible(header, wanted, file);
+  return header;
+}
+
+}  // namespace dp_bench
