@@ -1,0 +1,97 @@
+// Anti-aliased shapes in a picture of any size: a shape is a signed distance in world pixels, its
+// edge is one picture pixel wide. Deterministic: nothing of the C library but square roots.
+#pragma once
+
+#include <dp_bench/env.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include "pusht_raster.h"
+#include "pusht_world.h"
+
+namespace dp_bench::pusht {
+
+/// Maps the world onto the largest centred square of a picture and blends shapes into it.
+/// `distance` maps a Point of the world to its signed distance [world px], negative inside; it is
+/// asked within `bounds` and a margin for the soft edge.
+class SmoothPainter {
+ public:
+  /// `frame` must outlive the painter.
+  explicit SmoothPainter(RgbImage* frame)
+      : frame_(frame),
+        scale_(std::min(frame->width, frame->height) / kWorldSize),
+        left_((frame->width - scale_ * kWorldSize) / 2.0),
+        top_((frame->height - scale_ * kWorldSize) / 2.0) {}
+
+  void Fill(Rgb colour) {
+    for (std::size_t i = 0; i + 2 < frame_->pixels.size(); i += 3) {
+      frame_->pixels[i] = colour.r;
+      frame_->pixels[i + 1] = colour.g;
+      frame_->pixels[i + 2] = colour.b;
+    }
+  }
+
+  /// `blur`: width of the edge [world px], if that is more than a picture pixel.
+  template <class Distance>
+  void Paint(const Box& bounds, Rgb colour, double opacity, double blur, const Distance& distance) {
+    const double width = std::max(blur, 1.0 / scale_);
+    ForEachPixel(bounds, width, [&](std::uint8_t* pixel, Point p) {
+      Blend(pixel, colour, Cover(distance(p), width) * opacity);
+    });
+  }
+
+  /// A shape with a rim of `rim_width` [world px] inside its edge.
+  template <class Distance>
+  void PaintRimmed(const Box& bounds, Rgb colour, Rgb rim, double rim_width,
+                   const Distance& distance) {
+    const double width = 1.0 / scale_;
+    ForEachPixel(bounds, width, [&](std::uint8_t* pixel, Point p) {
+      const double d = distance(p);
+      Blend(pixel, rim, Cover(d, width));
+      Blend(pixel, colour, Cover(d + rim_width, width));
+    });
+  }
+
+ private:
+  static double Cover(double distance, double width) {
+    return std::clamp(0.5 - distance / width, 0.0, 1.0);
+  }
+
+  static void Blend(std::uint8_t* pixel, Rgb colour, double cover) {
+    if (cover <= 0.0) return;
+    const std::array<std::uint8_t, 3> rgb = {colour.r, colour.g, colour.b};
+    for (std::size_t c = 0; c < rgb.size(); ++c) {
+      pixel[c] = static_cast<std::uint8_t>(pixel[c] + (rgb[c] - pixel[c]) * cover + 0.5);
+    }
+  }
+
+  // The pixel that a world coordinate lies in, at most `limit`; NaN counts as 0.
+  int PixelAt(double world, double offset, int limit) const {
+    return static_cast<int>(std::fmin(std::fmax(world * scale_ + offset, 0.0), limit));
+  }
+
+  template <class Visit>
+  void ForEachPixel(const Box& bounds, double margin, const Visit& visit) {
+    const int x_low = PixelAt(bounds.low.x - margin, left_, frame_->width);
+    const int x_high = PixelAt(bounds.high.x + margin, left_, frame_->width - 1);
+    const int y_low = PixelAt(bounds.low.y - margin, top_, frame_->height);
+    const int y_high = PixelAt(bounds.high.y + margin, top_, frame_->height - 1);
+    for (int y = y_low; y <= y_high; ++y) {
+      const auto row = static_cast<std::size_t>(y) * static_cast<std::size_t>(frame_->width);
+      for (int x = x_low; x <= x_high; ++x) {
+        visit(&frame_->pixels[3 * (row + static_cast<std::size_t>(x))],
+              Point{(x + 0.5 - left_) / scale_, (y + 0.5 - top_) / scale_});
+      }
+    }
+  }
+
+  RgbImage* frame_;
+  double scale_;  // picture pixels per world pixel
+  double left_;   // where the world begins in the picture
+  double top_;
+};
+
+}  // namespace dp_bench::pusht

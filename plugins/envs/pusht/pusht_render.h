@@ -1,0 +1,38 @@
+// What the env shows: 96x96 observations that are the demonstrations' pictures, and pictures of any
+// size for people. Observations after diffusion_policy's PushTEnv (a 512x512 pygame drawing through
+// pymunk's debug draw, resized with OpenCV); frames are our own, anti-aliased.
+#pragma once
+
+#include <dp_bench/env.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "pusht_raster.h"
+#include "pusht_world.h"
+
+namespace dp_bench::pusht {
+
+/// Draws observations. Allocates nothing; an instance is used by one thread at a time.
+class PushtRenderer {
+ public:
+  PushtRenderer();
+
+  /// Draws goal, block, agent and walls into `image`, RGB8 [96, 96, 3]. The same state gives the
+  /// same picture, whatever was drawn before. Things outside of the world are cut off. differs: the
+  /// peers also mark contact points with a red stroke, one output pixel in size.
+  void RenderObservation(const PushtState& state, std::span<std::uint8_t> image);
+
+ private:
+  SampledCanvas background_;  // white, the goal and the walls
+  SampledCanvas canvas_;      // equals background_ between calls
+  BilinearResize resize_;
+  std::array<std::uint8_t, kImageSize * kImageSize * 3> background_image_;
+};
+
+/// Draws the state with smooth edges, for videos, as large as fits into `frame` and centred.
+/// `target` is where the agent is sent, marked with a cross; null draws none. Allocates nothing.
+void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame);
+
+}  // namespace dp_bench::pusht
