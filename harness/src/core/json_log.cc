@@ -1,0 +1,62 @@
+// POSIX calls behind core/json_log.h.
+#include "core/json_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+[[noreturn]] void ThrowErrno(std::string_view what, const std::filesystem::path& path) {
+  throw Error(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path.string(),
+                                          std::generic_category().message(errno)));
+}
+
+}  // namespace
+
+JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) ThrowErrno("open", path_);
+  struct stat status = {};
+  const bool is_known = ::fstat(descriptor_, &status) == 0;
+  position_ = std::min(position, static_cast<std::int64_t>(status.st_size));
+  if (!is_known || ::ftruncate(descriptor_, position_) != 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    errno = error;
+    ThrowErrno("cut", path_);
+  }
+}
+
+JsonLog::~JsonLog() { ::close(descriptor_); }
+
+void JsonLog::Append(std::string_view object) {
+  std::string line(object);
+  line += '\n';
+  std::span<const char> rest(line);
+  while (!rest.empty()) {
+    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) ThrowErrno("write", path_);
+    rest = rest.subspan(static_cast<std::size_t>(written));
+    position_ += written;
+  }
+}
+
+std::int64_t JsonLog::Sync() {
+  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
+  return position_;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,32 @@
+// An append-only log of one JSON object per line that a resumed run can cut back to where its
+// checkpoint stood.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace dp_bench {
+
+class JsonLog {
+ public:
+  /// Opens or creates the file and cuts it to `position` bytes. A file that is shorter keeps what
+  /// it has. Throws Error{kIo}.
+  JsonLog(std::filesystem::path path, std::int64_t position);
+  JsonLog(const JsonLog&) = delete;
+  JsonLog& operator=(const JsonLog&) = delete;
+  ~JsonLog();
+
+  /// Appends one object, given without its line end, in a single write.
+  void Append(std::string_view object);
+
+  /// Makes everything appended so far durable and returns the size of the file.
+  std::int64_t Sync();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::int64_t position_ = 0;
+};
+
+}  // namespace dp_bench

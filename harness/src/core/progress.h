@@ -1,0 +1,63 @@
+// How far a long job is: one line that is drawn again on a terminal, a plain line now and then
+// elsewhere (logs, pipes).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace dp_bench {
+
+/// What a job of known size has reached.
+struct ProgressState {
+  std::int64_t done = 0;
+  std::int64_t total = 0;
+  double items_per_step = 1.0;      // for the rate: samples of a training step
+  std::string_view unit = "steps";  // of `items_per_step`
+};
+
+class Progress {
+ public:
+  using Seconds = std::chrono::duration<double>;
+
+  /// How it shows; a test gives its own.
+  struct Output {
+    std::FILE* file = stderr;  // nullptr: nothing is shown
+    bool is_terminal = false;
+    std::function<double()> now;  // [s], increasing
+  };
+
+  /// Standard error, and whether that is a terminal.
+  static Output StandardError();
+
+  /// `done_before`: what an earlier run had done, so that the rate counts this one alone.
+  Progress(Output output, std::int64_t done_before);
+
+  /// Draws "epoch 3  [=====>    ] 120/400  loss 0.031  512 samples/s  ETA 0:12:30" when it is time
+  /// to. `prefix` and `suffix` are the text before the bar and after the count.
+  void Update(const ProgressState& state, std::string_view prefix, std::string_view suffix);
+
+  /// Leaves the line, so that other output can follow.
+  void Pause();
+
+  /// Items per second since construction; 0 before the first step.
+  double Rate(const ProgressState& state) const;
+
+ private:
+  std::string Line(const ProgressState& state, std::string_view prefix,
+                   std::string_view suffix) const;
+
+  Output output_;
+  std::int64_t done_before_;
+  double start_;
+  double last_shown_;
+  bool is_line_open_ = false;
+};
+
+/// "1:02:03" from seconds; "?" when unknown.
+std::string FormatDuration(double seconds);
+
+}  // namespace dp_bench
