@@ -1,0 +1,213 @@
+// The host against good and broken plugin files: what is wrong is said in full, and nothing else
+// breaks.
+#include "plugin/catalogue.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "dp_bench/build_id.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+fs::path Folder(const std::string& name) { return fs::path(DPB_BROKEN_PLUGIN_DIR) / name; }
+
+fs::path EmptyFolder(const std::string& name) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("plugins_" + name);
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+template <class Call>
+std::string PluginErrorOf(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kPlugin);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string LoadErrorOf(const fs::path& file) {
+  return PluginErrorOf([&] { PluginCatalogue({}).LoadFile(file); });
+}
+
+std::string FaultOf(const std::string& fault) {
+  PluginCatalogue catalogue({Folder("good")});
+  return PluginErrorOf([&] {
+    catalogue.Create<Env>("toy", Config::FromJson("{\"fault\": \"" + fault + "\"}"))->Step({});
+  });
+}
+
+TEST(PluginCatalogue, CreatesAnEnvFromAFileOfTheSearchPath) {
+  PluginCatalogue catalogue({Folder("good")});
+  const auto env = catalogue.Create<Env>("toy", Config::FromJson("{}"));
+  EXPECT_EQ(env->spec().max_steps, 3);
+  EXPECT_EQ(env->Step({}).reward, 0.5);
+  EXPECT_EQ(env->state_access(), nullptr);
+}
+
+TEST(PluginCatalogue, AStrippedPluginIsAsGoodAsAnyOther) {
+  PluginCatalogue catalogue({Folder("stripped")});
+  EXPECT_NE(catalogue.Create<Env>("toy", Config::FromJson("{}")), nullptr);
+}
+
+TEST(PluginCatalogue, ListsNameKindVersionBuildIdAndFile) {
+  const std::vector<PluginInfo> infos = PluginCatalogue({Folder("good")}).List();
+  ASSERT_EQ(infos.size(), 1U);
+  EXPECT_EQ(infos[0].name, "toy");
+  EXPECT_EQ(infos[0].kind, PluginKind::kEnv);
+  EXPECT_EQ(infos[0].version, "0.1.0");
+  EXPECT_EQ(infos[0].build_id, kCoreBuildId);
+  EXPECT_EQ(infos[0].file, Folder("good") / "libdpb_env_toy.so");
+  EXPECT_EQ(infos[0].refused, "");
+}
+
+TEST(PluginCatalogue, ListsRefusedFilesWithTheReason) {
+  const std::vector<PluginInfo> infos = PluginCatalogue({Folder("abi"), Folder("twice")}).List();
+  ASSERT_EQ(infos.size(), 3U);
+  EXPECT_EQ(infos[0].name, "twin");
+  EXPECT_THAT(infos[0].refused, HasSubstr("the same name as"));
+  EXPECT_THAT(infos[1].refused, HasSubstr("libdpb_env_first.so"));
+  EXPECT_EQ(infos[2].name, "wrong");
+  EXPECT_THAT(infos[2].refused, HasSubstr("SDK ABI"));
+}
+
+TEST(PluginCatalogue, AWrongMagicIsNoPlugin) {
+  EXPECT_THAT(LoadErrorOf(Folder("magic") / "libdpb_env_wrong.so"),
+              AllOf(HasSubstr("is not a dp_bench plugin"), HasSubstr("0x44504250")));
+}
+
+TEST(PluginCatalogue, AWrongAbiNamesBothNumbers) {
+  EXPECT_THAT(LoadErrorOf(Folder("abi") / "libdpb_env_wrong.so"),
+              AllOf(HasSubstr("its SDK ABI is 999, the host has 1"), HasSubstr("Rebuild it")));
+}
+
+TEST(PluginCatalogue, AWrongBuildIdNamesBothBuilds) {
+  EXPECT_THAT(LoadErrorOf(Folder("build_id") / "libdpb_env_wrong.so"),
+              AllOf(HasSubstr("built as 'Other-1 c++98'"), HasSubstr(kCoreBuildId)));
+}
+
+TEST(PluginCatalogue, AKindOtherThanTheFileNameSaysIsRefused) {
+  PluginCatalogue catalogue({Folder("kind")});
+  EXPECT_THAT(PluginErrorOf([&] { catalogue.Find(PluginKind::kEnv, "wrong"); }),
+              HasSubstr("refused: " + (Folder("kind") / "libdpb_env_wrong.so").string() +
+                        ": its kind is dataset, expected env"));
+}
+
+TEST(PluginCatalogue, EverythingWrongIsSaidAtOnce) {
+  EXPECT_THAT(LoadErrorOf(Folder("everything") / "libdpb_env_wrong.so"),
+              AllOf(HasSubstr("SDK ABI is 999"), HasSubstr("its kind is unknown (77)"),
+                    HasSubstr("built as ''"), HasSubstr("'Not Snake' is not in snake_case")));
+}
+
+TEST(PluginCatalogue, TwoFilesOfOneNameAreAnErrorNamingBoth) {
+  PluginCatalogue catalogue({Folder("twice")});
+  EXPECT_THAT(PluginErrorOf([&] { catalogue.Create<Env>("twin", Config::FromJson("{}")); }),
+              AllOf(HasSubstr("libdpb_env_first.so"), HasSubstr("libdpb_env_second.so")));
+}
+
+TEST(PluginCatalogue, OneFileReachedOnTwoWaysIsNoDuplicate) {
+  const fs::path link = EmptyFolder("link") / "again";
+  fs::create_directory_symlink(Folder("good"), link);
+  PluginCatalogue catalogue({Folder("good"), link, Folder("good")});
+  EXPECT_EQ(catalogue.Find(PluginKind::kEnv, "toy").name, "toy");
+}
+
+TEST(PluginCatalogue, ALibraryWithoutTheEntryIsRefusedBeforeItsCodeRuns) {
+  const fs::path canary = EmptyFolder("canary") / "canary";
+  ASSERT_EQ(setenv("DPB_TEST_CANARY", canary.c_str(), 1), 0);
+  EXPECT_THAT(LoadErrorOf(Folder("no_entry") / "libdpb_env_canary.so"),
+              HasSubstr("does not export dp_bench_plugin"));
+  EXPECT_FALSE(fs::exists(canary));
+
+  // the same file does leave its trace once it is loaded
+  const fs::path file = Folder("no_entry") / "libdpb_env_canary.so";
+  ASSERT_NE(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr);
+  EXPECT_TRUE(fs::exists(canary));
+}
+
+TEST(PluginCatalogue, AMissingSymbolShowsWhileLoading) {
+  EXPECT_THAT(LoadErrorOf(Folder("unresolved") / "libdpb_env_unresolved.so"),
+              AllOf(HasSubstr("cannot be loaded"), HasSubstr("function_that_nobody_has")));
+}
+
+TEST(PluginCatalogue, ABrokenPluginDoesNotSpoilItsNeighbours) {
+  PluginCatalogue catalogue({Folder("abi"), Folder("no_entry"), Folder("good")});
+  EXPECT_NE(catalogue.Create<Env>("toy", Config::FromJson("{}")), nullptr);
+}
+
+TEST(PluginCatalogue, AnUnknownNameListsThoseFoundTheNearestAndTheSearchPath) {
+  PluginCatalogue catalogue({Folder("good"), "/nowhere"});
+  EXPECT_THAT(PluginErrorOf([&] { catalogue.Find(PluginKind::kEnv, "tyo"); }),
+              AllOf(HasSubstr("no env plugin 'tyo' (did you mean 'toy'?). Found: toy."),
+                    HasSubstr("libdpb_env_*.so in: " + Folder("good").string() + ", /nowhere")));
+  EXPECT_THAT(PluginErrorOf([&] { catalogue.Find(PluginKind::kDataset, "toy"); }),
+              HasSubstr("Found: none."));
+}
+
+TEST(PluginCatalogue, WhatAPluginThrowsNamesThePluginAndTheCall) {
+  EXPECT_EQ(FaultOf("create_throws_std"),
+            "the plugin threw no graphics card\n"
+            "  in env plugin 'toy' (libdpb_env_toy.so), during Create");
+  EXPECT_THAT(FaultOf("create_throws_int"),
+              AllOf(HasSubstr("not a std::exception"), HasSubstr("during Create")));
+  EXPECT_THAT(FaultOf("create_null"), HasSubstr("created nothing"));
+  EXPECT_THAT(FaultOf("step_throws_std"), AllOf(HasSubstr("joint 7"), HasSubstr("during Step")));
+  EXPECT_THAT(FaultOf("step_throws_int"),
+              AllOf(HasSubstr("not a std::exception"), HasSubstr("during Step")));
+}
+
+TEST(PluginCatalogue, ParamsThatThePluginDidNotReadAreAnError) {
+  PluginCatalogue catalogue({Folder("good")});
+  try {
+    catalogue.Create<Env>("toy", Config::FromJson(R"({"faults": "none"})", "my.json"));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kConfig);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("my.json:1: faults (did you mean 'fault'?)"),
+                                    HasSubstr("in env plugin 'toy'")));
+  }
+}
+
+TEST(PluginCatalogue, LoadFileMakesAFileOfAnyNameAvailable) {
+  const fs::path file = EmptyFolder("other_name") / "my_env.so";
+  fs::copy_file(Folder("good") / "libdpb_env_toy.so", file);
+  PluginCatalogue catalogue({});
+  EXPECT_EQ(catalogue.LoadFile(file).name, "toy");
+  EXPECT_EQ(catalogue.LoadFile(file).kind, PluginKind::kEnv);
+  EXPECT_NE(catalogue.Create<Env>("toy", Config::FromJson("{}")), nullptr);
+}
+
+TEST(PluginCatalogue, TheSearchPathIsCommandLineThenVariableThenExecutable) {
+  const fs::path a = EmptyFolder("a");
+  const fs::path b = EmptyFolder("b");
+  const fs::path c = EmptyFolder("c");
+  ASSERT_EQ(setenv("DP_BENCH_PLUGIN_PATH", (b.string() + ":" + c.string()).c_str(), 1), 0);
+  const std::vector<fs::path> dirs = PluginCatalogue::DefaultSearchPath({a});
+  ASSERT_EQ(dirs.size(), 5U);
+  EXPECT_EQ(dirs[0], a);
+  EXPECT_EQ(dirs[1], b);
+  EXPECT_EQ(dirs[2], c);
+  EXPECT_EQ(dirs[3].filename(), "plugins");
+
+  ASSERT_EQ(setenv("DP_BENCH_PLUGIN_PATH", "/no/such/folder", 1), 0);
+  EXPECT_THROW(PluginCatalogue::DefaultSearchPath({}), Error);
+  ASSERT_EQ(unsetenv("DP_BENCH_PLUGIN_PATH"), 0);
+}
+
+}  // namespace
+}  // namespace dp_bench
