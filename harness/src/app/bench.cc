@@ -1,0 +1,179 @@
+// dp_bench bench: the speed of the parts of an experiment on this machine. Each figure is the
+// median of several repetitions; compare ratios within one run, absolute figures do not travel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/verbs.h"
+#include "data/loader.h"
+#include "dp_bench/random.h"
+#include "train/device_batch.h"
+#include "train/ema.h"
+#include "train/fit_normalizer.h"
+#include "train/optimizer.h"
+#include "train/train_config.h"
+
+namespace dp_bench {
+namespace {
+
+struct Options {
+  ExperimentOptions experiment;
+  std::string part;
+  int repetitions = 5;
+};
+
+double Seconds(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Median seconds of `work` after one warm-up.
+double MedianSeconds(int repetitions, const std::function<void()>& work) {
+  work();
+  std::vector<double> seconds;
+  for (int i = 0; i < repetitions; ++i) seconds.push_back(Seconds(work));
+  std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
+  return seconds[static_cast<std::size_t>(repetitions) / 2];
+}
+
+// Steps with uniform actions, each held for ten steps so that an absolute target is reached.
+void BenchEnv(const Experiment& experiment, int repetitions) {
+  const std::unique_ptr<Env> env = experiment.CreateEnv();
+  const EnvSpec& spec = env->spec();
+  constexpr int kSteps = 2000;
+
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::span<std::byte>> obs;
+  for (const KeySpec& key : spec.shape_meta.obs) memory.emplace_back(key.ByteSize());
+  for (std::vector<std::byte>& buffer : memory) obs.emplace_back(buffer);
+
+  const auto run = [&](bool with_obs) {
+    RandomStream random(0, StreamId::kEnvNoise);
+    std::vector<float> action(spec.action_low.size());
+    std::uint64_t seed = 0;
+    env->Reset(seed);
+    int episode_steps = 0;
+    for (int i = 0; i < kSteps; ++i) {
+      if (i % 10 == 0) {
+        for (std::size_t d = 0; d < action.size(); ++d) {
+          action[d] =
+              spec.action_low[d] + random.Uniform() * (spec.action_high[d] - spec.action_low[d]);
+        }
+      }
+      const bool is_over = env->Step(action).terminated || ++episode_steps == spec.max_steps;
+      if (with_obs) env->Observe(obs);
+      if (!is_over) continue;
+      env->Reset(++seed);
+      episode_steps = 0;
+    }
+  };
+  const double step = MedianSeconds(repetitions, [&] { run(false); });
+  const double observed = MedianSeconds(repetitions, [&] { run(true); });
+  fmt::print("env steps/s, one thread              {:12.0f}\n", kSteps / step);
+  fmt::print("env steps/s, every one observed      {:12.0f}\n", kSteps / observed);
+}
+
+void PrintData(const BatchLoader& loader, double load_seconds) {
+  fmt::print("dataset load [s]                     {:12.2f}\n", load_seconds);
+  fmt::print("training sequences                   {:12}\n", loader.sampler().size());
+}
+
+void BenchPolicy(const Experiment& experiment, int repetitions) {
+  std::unique_ptr<Dataset> dataset;
+  const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
+  const Config& config = experiment.config();
+  const auto training = TrainingConfig::FromConfig(config.Sub("training"));
+  const auto loading = DataLoaderConfig::FromConfig(config.Sub("dataloader"), true);
+  const torch::Device device = ParseDevice(training.device);
+  const Horizons& h = experiment.spec().horizons;
+
+  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
+  const std::unique_ptr<Policy> ema_policy = experiment.CreatePolicy();
+  policy->module().to(device);
+  ema_policy->module().to(device);
+  policy->SetNormalizer(FitNormalizer(*dataset, experiment.spec().shape_meta,
+                                      NormalizerConfig::FromConfig(config.Sub("normalizer"))));
+
+  std::vector<std::string> keys;
+  for (const KeySpec& key : experiment.spec().shape_meta.obs) keys.push_back(key.name);
+  const std::span<const std::int64_t> ends = dataset->episode_ends();
+  BatchLoader loader(*dataset,
+                     SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
+                                      .horizon = h.horizon,
+                                      .pad_before = h.n_obs_steps - 1,
+                                      .pad_after = h.n_action_steps - 1}),
+                     {.batch_size = loading.batch_size,
+                      .drop_last = true,
+                      .n_obs_steps = h.n_obs_steps,
+                      .keys = keys,
+                      .n_threads = loading.num_workers});
+  PrintData(loader, load_seconds);
+  loader.StartEpoch(0);
+  HostBatch host;
+  if (!loader.Next(&host)) {
+    fmt::print("the dataset holds less than one batch of {}\n", loading.batch_size);
+    return;
+  }
+  const Batch batch = ToBatch(host, experiment.spec().shape_meta, device);
+
+  // a whole training step: loss, gradients, optimiser, EMA
+  const auto optimizer_config = OptimizerConfig::FromConfig(config.Sub("optimizer"));
+  AdamW optimizer(optimizer_config,
+                  MakeParameterGroups(policy->module(), optimizer_config.weight_decay));
+  Ema ema(EmaConfig::FromConfig(config.Sub("ema")), policy->module(), ema_policy->module());
+  policy->module().train();
+  std::uint64_t step = 0;
+  const double train_seconds = MedianSeconds(repetitions, [&] {
+    NoiseSource noise = BatchNoise(0, NoisePurpose::kTraining, step++, loading.batch_size);
+    policy->ComputeLoss(batch, noise).loss.backward();
+    optimizer.Step(optimizer_config.lr);
+    optimizer.ZeroGrad();
+    ema.Update();
+    policy->WeightsChanged();
+  });
+  fmt::print("training samples/s, batch {:<4}       {:12.0f}\n", loading.batch_size,
+             static_cast<double>(loading.batch_size) / train_seconds);
+
+  // action chunks
+  policy->module().eval();
+  for (const std::int64_t rows : {1, 16, 50}) {
+    if (rows > loading.batch_size) break;
+    const Batch part = FirstRows(batch, rows);
+    const double seconds = MedianSeconds(repetitions, [&] {
+      NoiseSource noise = BatchNoise(0, NoisePurpose::kSampling, 0, rows);
+      policy->PredictAction(part.obs, noise);
+    });
+    fmt::print("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
+  }
+}
+
+}  // namespace
+
+Verb AddBench(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_option("part", options->part,
+                  "What to measure: env, or policy (data, training, inference)")
+      ->required()
+      ->check(CLI::IsMember({"env", "policy"}));
+  app->add_option("--repetitions", options->repetitions, "Each figure is the median of so many")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddExperimentOptions(app, &options->experiment);
+  return [options] {
+    const Experiment experiment(options->experiment);
+    if (options->part == "env") {
+      BenchEnv(experiment, options->repetitions);
+    } else {
+      BenchPolicy(experiment, options->repetitions);
+    }
+    return 0;
+  };
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,71 @@
+// dp_bench: the program. Chooses the verb, turns errors into messages and exit codes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <string>
+
+#include "app/verbs.h"
+#include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
+
+namespace {
+
+constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
+
+  dp_bench --policy unet_hybrid --env pusht       the whole benchmark: train, evaluate, report
+  dp_bench eval --checkpoint models/pusht_unet_hybrid
+  dp_bench plugins                                 what can be combined
+
+Any config value can be changed after a verb: training.num_epochs=10)";
+
+int Main(int argc, char** argv) {
+  CLI::App app(kDescription, "dp_bench");
+  app.set_version_flag("--version", std::string("dp_bench ") + dp_bench::kVersion + " (" +
+                                        dp_bench::kTorchBuildId + ")");
+  app.require_subcommand(0, 1);
+
+  // without a verb, the options are those of `run`
+  const dp_bench::Verb default_verb = dp_bench::AddRun(&app);
+  struct Entry {
+    const char* name;
+    const char* description;
+    dp_bench::Verb (*add)(CLI::App*);
+  };
+  std::map<CLI::App*, dp_bench::Verb> verbs;
+  for (const Entry& entry :
+       {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun},
+        Entry{"train", "Train a policy", &dp_bench::AddTrain},
+        Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval},
+        Entry{"plugins", "List the plugins that are found", &dp_bench::AddPlugins},
+        Entry{"bench", "Measure the speed of the parts", &dp_bench::AddBench}}) {
+    CLI::App* verb = app.add_subcommand(entry.name, entry.description);
+    verbs[verb] = entry.add(verb);
+  }
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kUsage);
+  }
+  for (const auto& [verb, run] : verbs) {
+    if (verb->parsed()) return run();
+  }
+  return default_verb();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const dp_bench::Error& e) {
+    fmt::print(stderr, "dp_bench: {}\n", e.what());
+    return dp_bench::ExitCodeFor(e.code());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "dp_bench: {}\nThis is a bug in dp_bench.\n", e.what());
+    return dp_bench::ExitCodeFor(dp_bench::ErrorCode::kInternal);
+  }
+}

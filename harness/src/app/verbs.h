@@ -1,0 +1,25 @@
+// The verbs of the command line. Each Add* declares its options on a CLI11 app and returns what
+// runs when the user chose it; the result is the exit code of the program.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "app/experiment.h"
+
+namespace dp_bench {
+
+using Verb = std::function<int()>;
+
+/// --policy, --env, --dataset, --config, --config-dir, --plugin-dir and overrides.
+void AddExperimentOptions(CLI::App* app, ExperimentOptions* options);
+
+Verb AddRun(CLI::App* app);
+Verb AddTrain(CLI::App* app);
+Verb AddEval(CLI::App* app);
+Verb AddPlugins(CLI::App* app);
+Verb AddBench(CLI::App* app);
+
+inline constexpr int kExitInterrupted = 75;  // EX_TEMPFAIL: --resume continues
+
+}  // namespace dp_bench
