@@ -26,6 +26,9 @@ class SmoothPainter {
         left_((frame->width - scale_ * kWorldSize) / 2.0),
         top_((frame->height - scale_ * kWorldSize) / 2.0) {}
 
+  /// World pixels per picture pixel.
+  double pixel_size() const { return 1.0 / scale_; }
+
   void Fill(Rgb colour) {
     for (std::size_t i = 0; i + 2 < frame_->pixels.size(); i += 3) {
       frame_->pixels[i] = colour.r;
@@ -37,7 +40,7 @@ class SmoothPainter {
   /// `blur`: width of the edge [world px], if that is more than a picture pixel.
   template <class Distance>
   void Paint(const Box& bounds, Rgb colour, double opacity, double blur, const Distance& distance) {
-    const double width = std::max(blur, 1.0 / scale_);
+    const double width = std::max(blur, pixel_size());
     ForEachPixel(bounds, width, [&](std::uint8_t* pixel, Point p) {
       Blend(pixel, colour, Cover(distance(p), width) * opacity);
     });
@@ -47,7 +50,7 @@ class SmoothPainter {
   template <class Distance>
   void PaintRimmed(const Box& bounds, Rgb colour, Rgb rim, double rim_width,
                    const Distance& distance) {
-    const double width = 1.0 / scale_;
+    const double width = pixel_size();
     ForEachPixel(bounds, width, [&](std::uint8_t* pixel, Point p) {
       const double d = distance(p);
       Blend(pixel, rim, Cover(d, width));

@@ -279,13 +279,14 @@ void PaintAgent(Point agent, SmoothPainter* painter) {
                        });
 }
 
+// In small pictures the cross keeps its arms wider than a pixel.
 void PaintTarget(Point target, SmoothPainter* painter) {
-  painter->Paint(Around(target, target, kTargetArm), kTargetColour, 1.0, 0.0, [&](Point p) {
+  const double radius = std::max(kTargetRadius, 0.75 * painter->pixel_size());
+  const double arm = std::max(kTargetArm, 2.0 * radius);
+  painter->Paint(Around(target, target, arm), kTargetColour, 1.0, 0.0, [&](Point p) {
     const double x = std::abs(p.x - target.x);
     const double y = std::abs(p.y - target.y);
-    const double horizontal = std::max(x - kTargetArm, y - kTargetRadius);
-    const double vertical = std::max(y - kTargetArm, x - kTargetRadius);
-    return std::min(horizontal, vertical);
+    return std::min(std::max(x - arm, y - radius), std::max(y - arm, x - radius));
   });
 }
 
@@ -301,11 +302,11 @@ void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame) 
   painter.PaintRimmed(goal.bounds(), kGoalColour, kGoalRimColour, kGoalRimWidth, goal);
   painter.Paint(shadow.bounds(), kShadowColour, kShadowOpacity, kShadowBlur, shadow);
   painter.PaintRimmed(block.bounds(), kBlockColour, kBlockRimColour, kBlockRimWidth, block);
-  PaintAgent(state.agent, &painter);
   if (target != nullptr) {
     PaintCapsule(state.agent, *target, kTrackRadius, kTargetColour, kTrackOpacity, &painter);
-    PaintTarget(*target, &painter);
   }
+  PaintAgent(state.agent, &painter);
+  if (target != nullptr) PaintTarget(*target, &painter);
 }
 
 }  // namespace dp_bench::pusht
