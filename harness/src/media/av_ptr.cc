@@ -3,10 +3,16 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <mutex>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench {
+
+void QuietLibav() {
+  static std::once_flag once;
+  std::call_once(once, [] { av_log_set_level(AV_LOG_FATAL); });
+}
 
 int AvCheck(int result, std::string_view call) {
   if (result >= 0) return result;

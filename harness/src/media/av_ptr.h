@@ -14,6 +14,10 @@ extern "C" {
 
 namespace dp_bench {
 
+/// Stops libav and x264 from printing to the terminal: what goes wrong is thrown. Called first by
+/// everything that uses them.
+void QuietLibav();
+
 /// Returns `result`, or throws Error{kMedia} with libav's own text when it is negative.
 int AvCheck(int result, std::string_view call);
 

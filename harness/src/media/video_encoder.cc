@@ -91,6 +91,7 @@ struct VideoEncoder::Stream {
 
 VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions& options)
     : path_(path), unfinished_path_(path), options_(options), padded_(0, 0) {
+  QuietLibav();
   CheckOptions(options);
   unfinished_path_ += ".part";
   padded_ = RgbImage(RoundUpToEven(options.width), RoundUpToEven(options.height));

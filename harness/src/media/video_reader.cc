@@ -26,6 +26,8 @@ struct VideoReader::Stream {
 
 VideoReader::VideoReader(const std::filesystem::path& path)
     : path_(path), stream_(std::make_unique<Stream>()) {
+  QuietLibav();
+
   // container
   AVFormatContext* input = nullptr;
   AvCheck(avformat_open_input(&input, path.c_str(), nullptr, nullptr),

@@ -40,10 +40,6 @@ void ObsHistory::PushAsFirst() {
   Push();
 }
 
-std::span<const std::byte> ObsHistory::Latest(int key) const {
-  return Frame(key, (oldest_ + n_obs_steps_ - 1) % n_obs_steps_);
-}
-
 void ObsHistory::CopyWindow(int key, std::span<std::byte> out) const {
   auto position = out.begin();
   for (int age = 0; age < n_obs_steps_; ++age) {

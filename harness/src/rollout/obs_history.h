@@ -24,9 +24,6 @@ class ObsHistory {
   /// The observation in `Next` becomes the whole window, as at the start of an episode.
   void PushAsFirst();
 
-  /// The latest observation of one key.
-  std::span<const std::byte> Latest(int key) const;
-
   /// The window of one key, oldest first: n_obs_steps * KeySpec::ByteSize() bytes.
   void CopyWindow(int key, std::span<std::byte> out) const;
 

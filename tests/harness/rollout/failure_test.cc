@@ -1,0 +1,227 @@
+// A failing episode is a record of its own and changes no other; a planner that mixes rows is
+// caught.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "harness/rollout/fixture.h"
+#include "media/video_reader.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::uint64_t kBadSeed = 100002;
+constexpr std::size_t kBadEpisode = 4;
+
+class FailureTest : public RolloutTest {
+ protected:
+  // Runs with the fault in one episode, and checks that it alone differs from a run without.
+  std::string ReasonFor(Fault fault) {
+    world_.fault_of = [](std::uint64_t) { return Fault::kNone; };
+    const RunResult good = Run();
+    world_.fault_of = [fault](std::uint64_t seed) {
+      return seed == kBadSeed ? fault : Fault::kNone;
+    };
+    return OnlyFailure(good, Run());
+  }
+
+  static std::string OnlyFailure(const RunResult& good, const RunResult& bad) {
+    EXPECT_EQ(bad.records.size(), good.records.size());
+    for (std::size_t i = 0; i < good.records.size(); ++i) {
+      if (i == kBadEpisode) continue;
+      EXPECT_EQ(HashRecords(std::span(&bad.records[i], 1)),
+                HashRecords(std::span(&good.records[i], 1)))
+          << "episode " << i;
+    }
+    const EpisodeRecord& failed = bad.records[kBadEpisode];
+    EXPECT_EQ(failed.score, 0.0);
+    EXPECT_FALSE(failed.success);
+    EXPECT_EQ(Summarize(bad.records, "test").n_failed, 1);
+    EXPECT_EQ(Summarize(bad.records, "test").n_episodes, 6);
+    return failed.failure_reason.value_or("none");
+  }
+};
+
+TEST_F(FailureTest, ThrowingEnvFailsItsEpisodeOnly) {
+  EXPECT_EQ(ReasonFor(Fault::kThrowInReset), "reset: cannot reset");
+  EXPECT_EQ(ReasonFor(Fault::kThrowInStep), "step 5: it broke");
+  EXPECT_EQ(ReasonFor(Fault::kThrowANumberInStep),
+            "step 5: threw something that is not a std::exception");
+  EXPECT_EQ(ReasonFor(Fault::kThrowInObserve), "step 6: cannot observe");
+}
+
+TEST_F(FailureTest, EnvThatReportsNonsenseFailsItsEpisodeOnly) {
+  EXPECT_EQ(ReasonFor(Fault::kNanReward), "step 5: the env reported reward = nan");
+  EXPECT_EQ(ReasonFor(Fault::kNanMetric), "step 5: the env reported x_mean = nan");
+  EXPECT_EQ(ReasonFor(Fault::kTooFewMetrics),
+            "step 5: the env reported 2 metrics, its spec lists 3");
+}
+
+TEST_F(FailureTest, EnvIsMadeAnewAfterAFailure) {
+  config_.n_envs = 1;
+  Run();
+  const int n_created = world_.n_created;
+  world_.n_created = 0;
+  world_.fault_of = [](std::uint64_t seed) {
+    return seed == kBadSeed ? Fault::kThrowInStep : Fault::kNone;
+  };
+  Run();
+  EXPECT_EQ(world_.n_created, n_created + 1);
+}
+
+TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
+  int n_calls = 0;
+  config_.n_envs = 1;
+  EnvRunner runner(
+      config_,
+      [&]() -> std::unique_ptr<Env> {
+        if (++n_calls == 2) throw std::runtime_error("no memory left");
+        return std::make_unique<FakeEnv>(world_);
+      },
+      meta_, horizons_, scratch_.path());
+  FakePlanner planner(4);
+  const RunResult result = runner.Run(planner);
+  EXPECT_EQ(result.records[0].failure_reason, "reset: no memory left");
+  EXPECT_FALSE(result.records[1].failure_reason.has_value());
+}
+
+TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
+  const RunResult good = Run();
+  const RunResult bad =
+      Run([](const ObsBatch&, std::size_t, const PlanRow& name, std::span<float> chunk) {
+        if (name.seed == kBadSeed && name.env_step == 16) chunk[5] = std::nanf("");
+      });
+  EXPECT_EQ(OnlyFailure(good, bad),
+            "plan at step 16: non-finite action: dimension 1 of chunk step 2 is nan");
+  EXPECT_EQ(bad.records[kBadEpisode].n_steps, 16);
+}
+
+TEST_F(FailureTest, ThrowingPlannerFailsTheEpisodeThatMadeItThrow) {
+  const RunResult good = Run();
+  const RunResult bad =
+      Run([](const ObsBatch&, std::size_t, const PlanRow& name, std::span<float>) {
+        if (name.seed == kBadSeed && name.env_step == 8) throw std::runtime_error("no plan");
+      });
+  EXPECT_EQ(OnlyFailure(good, bad), "plan at step 8: no plan");
+}
+
+TEST_F(FailureTest, PlannerThatAlwaysThrowsFailsEveryEpisode) {
+  const RunResult result =
+      Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float>) { throw 1; });
+  EXPECT_EQ(Summarize(result.records, "test").n_failed, 6);
+  EXPECT_EQ(Summarize(result.records, "train").n_failed, 2);
+}
+
+TEST_F(FailureTest, PlannerWhoseRowsDependOnCompanionsIsCaught) {
+  const auto mix = [](const ObsBatch& obs, std::size_t, const PlanRow&, std::span<float> chunk) {
+    float sum = 0.0F;
+    for (const float value : obs.find("pos")->second.as<float>()) sum += value;
+    chunk[0] += 1e-3F * sum;
+  };
+  EXPECT_THAT(ErrorText(ErrorCode::kNumeric, [&] { Run(mix); }),
+              StartsWith("the policy is not batch-invariant: the actions of row "));
+  config_.check_batch_invariance = false;
+  EXPECT_EQ(Summarize(Run(mix).records, "test").n_failed, 0);
+}
+
+TEST_F(FailureTest, PlannerWhoseRowsDependOnTheirPlaceIsCaught) {
+  EXPECT_THAT(
+      ErrorText(ErrorCode::kNumeric,
+                [&] {
+                  Run([](const ObsBatch&, std::size_t row, const PlanRow&, std::span<float> chunk) {
+                    chunk[0] += 1e-6F * static_cast<float>(row);
+                  });
+                }),
+      HasSubstr("changed when the batch was planned in another order"));
+}
+
+TEST_F(FailureTest, PlannerThatCountsItsCallsIsCaughtWithABatchOfOne) {
+  int n_calls = 0;
+  EXPECT_THAT(
+      ErrorText(ErrorCode::kNumeric,
+                [&] {
+                  Run([&](const ObsBatch&, std::size_t, const PlanRow&,
+                          std::span<float> chunk) { chunk[0] += static_cast<float>(++n_calls); },
+                      /*batch_size=*/1);
+                }),
+      HasSubstr("not batch-invariant"));
+}
+
+TEST_F(FailureTest, RunnerIsUsableAfterARunThatThrew) {
+  const std::string hash = HashRecords(Run().records);
+  EnvRunner runner = MakeRunner();
+  FakePlanner planner(4);
+  EXPECT_THROW(runner.Run(planner, [](const RunProgress&) { throw std::runtime_error("stop"); }),
+               std::runtime_error);
+  EXPECT_EQ(HashRecords(runner.Run(planner).records), hash);
+}
+
+class VideoOfRolloutTest : public FailureTest {
+ protected:
+  VideoOfRolloutTest() {
+    config_.n_videos = 1;
+    config_.video_width = 32;
+    config_.video_height = 32;
+  }
+
+  int CountFrames(const std::string& video) const {
+    VideoReader reader(scratch_.path() / video);
+    RgbImage frame(1, 1);
+    int n_frames = 0;
+    while (reader.Read(&frame)) ++n_frames;
+    return n_frames;
+  }
+};
+
+TEST_F(VideoOfRolloutTest, FirstEpisodesOfEachSplitAreFilmedWithOneFrameMoreThanSteps) {
+  world_.end_of = [](std::uint64_t seed) { return seed == 100000 ? 13 : 1 << 30; };
+  const RunResult result = Run();
+  EXPECT_EQ(result.records[0].video, "media/train_0.mp4");
+  EXPECT_EQ(result.records[1].video, "");
+  EXPECT_EQ(result.records[2].video, "media/test_100000.mp4");
+  EXPECT_EQ(CountFrames("media/train_0.mp4"), 30 + 1);
+  EXPECT_EQ(CountFrames("media/test_100000.mp4"), 13 + 1);
+  EXPECT_EQ(world_.n_rendered, 31 + 14);
+}
+
+TEST_F(VideoOfRolloutTest, FilmingChangesNoOutcome) {
+  const std::string filmed = HashRecords(Run().records);
+  config_.n_videos = 0;
+  EXPECT_EQ(HashRecords(Run().records), filmed);
+}
+
+TEST_F(VideoOfRolloutTest, FailedEpisodeKeepsTheVideoUpToTheFailure) {
+  world_.fault_of = [](std::uint64_t) { return Fault::kThrowInStep; };
+  const RunResult result = Run();
+  EXPECT_EQ(CountFrames(result.records[0].video), 5 + 1);
+}
+
+TEST_F(VideoOfRolloutTest, EnvThatCannotDrawCostsTheVideoOnly) {
+  const std::string hash = HashRecords(Run().records);
+  world_.fault_of = [](std::uint64_t) { return Fault::kThrowInRender; };
+  const RunResult result = Run();
+  EXPECT_EQ(HashRecords(result.records), hash);
+  EXPECT_EQ(result.records[0].video, "");
+  EXPECT_EQ(result.records[0].video_error, "cannot draw");
+}
+
+TEST_F(VideoOfRolloutTest, FolderThatCannotBeWrittenCostsTheVideoOnly) {
+  const std::string hash = HashRecords(Run().records);
+  const std::filesystem::path file = scratch_.path() / "a_file";
+  std::ofstream(file) << "in the way";
+  EnvRunner runner(
+      config_, [this] { return std::make_unique<FakeEnv>(world_); }, meta_, horizons_, file);
+  FakePlanner planner(4);
+  const RunResult result = runner.Run(planner);
+  EXPECT_EQ(HashRecords(result.records), hash);
+  EXPECT_EQ(result.records[0].video, "");
+  EXPECT_THAT(result.records[0].video_error, HasSubstr("a_file"));
+}
+
+}  // namespace
+}  // namespace dp_bench

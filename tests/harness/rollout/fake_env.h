@@ -1,0 +1,162 @@
+// A tiny env whose every fault can be ordered by seed, and a planner to go with it. Both are pure
+// functions of what they are given, so that any difference between two runs is the runner's.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+#include "rollout/chunk_planner.h"
+
+namespace dp_bench {
+
+enum class Fault {
+  kNone,
+  kThrowInReset,
+  kThrowInObserve,
+  kThrowInStep,
+  kThrowANumberInStep,
+  kNanReward,
+  kNanMetric,
+  kTooFewMetrics,
+  kThrowInRender,
+};
+
+/// What the envs of one test do, and what they saw. `fault_of` and `end_of` are given the seed.
+struct FakeWorld {
+  std::function<Fault(std::uint64_t)> fault_of = [](std::uint64_t) { return Fault::kNone; };
+  std::function<int(std::uint64_t)> end_of = [](std::uint64_t) { return 1 << 30; };
+  int fault_step = 5;
+  int max_steps = 30;
+  double reward_sign = 1.0;
+  std::atomic<int> n_created = 0;
+  std::atomic<int> n_observed = 0;
+  std::atomic<int> n_rendered = 0;
+};
+
+/// A point [2] that moves by the action. Observations: "pos" [2], "pixels" [3, 2, 2], and "step"
+/// [1] counted from 0, which makes windows readable.
+class FakeEnv : public Env {
+ public:
+  explicit FakeEnv(FakeWorld& world) : world_(world) {
+    ++world.n_created;
+    spec_.shape_meta.obs = {
+        {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
+        {.name = "pos", .shape = {2}},
+        {.name = "step", .shape = {1}}};
+    spec_.shape_meta.action = {.name = "action", .shape = {2}};
+    spec_.action_low = {-1.0F, -1.0F};
+    spec_.action_high = {1.0F, 1.0F};
+    spec_.control_hz = 10.0;
+    spec_.max_steps = world.max_steps;
+    spec_.metrics = {
+        {"x_max", Aggregate::kMax}, {"x_mean", Aggregate::kMean}, {"x_last", Aggregate::kLast}};
+  }
+
+  const EnvSpec& spec() const override { return spec_; }
+
+  void Reset(std::uint64_t seed) override {
+    fault_ = world_.fault_of(seed);
+    end_ = world_.end_of(seed);
+    step_ = 0;
+    RandomStream random(seed, StreamId::kEnvStart);
+    x_ = random.Uniform();
+    y_ = random.Uniform();
+    if (fault_ == Fault::kThrowInReset) throw std::runtime_error("cannot reset");
+  }
+
+  StepResult Step(std::span<const float> action) override {
+    x_ = 0.9F * x_ + 0.1F * action[0];
+    y_ = 0.9F * y_ + 0.1F * action[1];
+    const bool is_due = step_ == world_.fault_step;
+    if (is_due && fault_ == Fault::kThrowInStep) throw Error(ErrorCode::kEnv, "it broke");
+    if (is_due && fault_ == Fault::kThrowANumberInStep) throw 42;
+    ++step_;
+    metrics_ = {x_, x_, x_};
+    if (is_due && fault_ == Fault::kNanMetric) metrics_[1] = std::nan("");
+    const bool has_too_few = is_due && fault_ == Fault::kTooFewMetrics;
+    const double reward = world_.reward_sign * std::abs(static_cast<double>(x_));
+    return {.reward = is_due && fault_ == Fault::kNanReward ? std::nan("") : reward,
+            .terminated = step_ == end_,
+            .success = step_ == end_,
+            .metrics = std::span(metrics_).first(has_too_few ? 2 : 3)};
+  }
+
+  void Observe(ObsBuffers obs) override {
+    ++world_.n_observed;
+    if (fault_ == Fault::kThrowInObserve && step_ > 0) throw std::runtime_error("cannot observe");
+    for (std::size_t i = 0; i < obs[0].size(); ++i) {
+      obs[0][i] = static_cast<std::byte>(static_cast<std::size_t>(step_) * 16 + i);
+    }
+    const std::vector<float> pos = {x_, y_};
+    std::memcpy(obs[1].data(), pos.data(), obs[1].size());
+    const auto step = static_cast<float>(step_);
+    std::memcpy(obs[2].data(), &step, obs[2].size());
+  }
+
+  void Render(RgbImage* frame) override {
+    ++world_.n_rendered;
+    if (fault_ == Fault::kThrowInRender && step_ > 0) throw std::runtime_error("cannot draw");
+    std::ranges::fill(frame->pixels, static_cast<std::uint8_t>(8 * step_));
+  }
+
+ private:
+  FakeWorld& world_;
+  EnvSpec spec_;
+  Fault fault_ = Fault::kNone;
+  int end_ = 0;
+  int step_ = 0;
+  float x_ = 0.0F;
+  float y_ = 0.0F;
+  std::vector<double> metrics_;
+};
+
+/// Actions made of the window and of noise. Hooks change a row's chunk, or throw.
+class FakePlanner : public ChunkPlanner {
+ public:
+  using Hook = std::function<void(const ObsBatch& obs, std::size_t row, const PlanRow& name,
+                                  std::span<float> chunk)>;
+
+  explicit FakePlanner(int batch_size, Hook hook = {})
+      : batch_size_(batch_size), hook_(std::move(hook)) {}
+
+  int batch_size() const override { return batch_size_; }
+
+  void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override {
+    const auto batch_size = static_cast<std::size_t>(batch_size_);
+    const std::size_t chunk_size = actions.size() / batch_size;
+    for (std::size_t row = 0; row < batch_size; ++row) {
+      const PlanRow& name = rows[row < rows.size() ? row : 0];
+      const std::span<float> chunk = actions.subspan(row * chunk_size, chunk_size);
+      RandomStream random(name.seed, StreamId::kPolicyNoise, name.env_step);
+      const float feature = Window(obs, "pos", row).back();
+      for (float& value : chunk) value = 0.3F * random.Normal() + feature;
+      if (hook_ && row < rows.size()) hook_(obs, row, name, chunk);
+    }
+  }
+
+  /// The window of a low_dim key of one row, flat.
+  static std::span<const float> Window(const ObsBatch& obs, const std::string& key,
+                                       std::size_t row) {
+    const Array& array = obs.find(key)->second;
+    const std::size_t size = array.as<float>().size() / static_cast<std::size_t>(array.shape()[0]);
+    return array.as<float>().subspan(row * size, size);
+  }
+
+ private:
+  int batch_size_;
+  Hook hook_;
+};
+
+}  // namespace dp_bench

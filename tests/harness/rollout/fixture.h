@@ -1,0 +1,58 @@
+// Builds runners over the fake env.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "harness/checkpoint/scratch_folder.h"
+#include "harness/rollout/fake_env.h"
+#include "rollout/env_runner.h"
+
+namespace dp_bench {
+
+class RolloutTest : public testing::Test {
+ protected:
+  RolloutTest() {
+    config_.n_train = 2;
+    config_.n_test = 6;
+    config_.n_workers = 2;
+    config_.n_videos = 0;
+    meta_ = FakeEnv(world_).spec().shape_meta;
+    world_.n_created = 0;
+  }
+
+  EnvRunner MakeRunner() {
+    return EnvRunner(
+        config_, [this] { return std::make_unique<FakeEnv>(world_); }, meta_, horizons_,
+        scratch_.path());
+  }
+
+  RunResult Run(FakePlanner::Hook hook = {}, int batch_size = 4) {
+    FakePlanner planner(batch_size, std::move(hook));
+    EnvRunner runner = MakeRunner();
+    return runner.Run(planner);
+  }
+
+  template <class Body>
+  static std::string ErrorText(ErrorCode code, const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      return error.what();
+    }
+    ADD_FAILURE() << "no error";
+    return "";
+  }
+
+  const ScratchFolder scratch_;
+  FakeWorld world_;
+  EnvRunnerConfig config_;
+  ShapeMeta meta_;
+  Horizons horizons_;  // T = 16, To = 2, Ta = 8
+};
+
+}  // namespace dp_bench
