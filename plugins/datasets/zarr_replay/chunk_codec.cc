@@ -1,0 +1,170 @@
+#include "chunk_codec.h"
+
+#include <blosc.h>
+#include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+// What a compressed byte can become at most: deflate spends a bit on 258 bytes twice over (1032);
+// zstd's run-length blocks turn 4 bytes into 128 kB.
+constexpr std::uint64_t kMaxZlibRatio = 1040;
+constexpr std::uint64_t kMaxZstdRatio = 1U << 16;
+
+[[noreturn]] void Fail(const std::string& file, const std::string& what) {
+  throw Error(ErrorCode::kData, fmt::format("{}: {}", file, what));
+}
+
+// Offsets of the 16-byte header of c-blosc (README_CHUNK_FORMAT.rst of c-blosc 1.21).
+struct BloscHeader {
+  std::uint8_t typesize;    // byte 3
+  std::uint32_t nbytes;     // byte 4: decoded size
+  std::uint32_t blocksize;  // byte 8
+  std::uint32_t cbytes;     // byte 12: compressed size, header included
+
+  explicit BloscHeader(std::span<const std::byte> bytes)
+      : typesize(static_cast<std::uint8_t>(bytes[3])),
+        nbytes(Read32(bytes, 4)),
+        blocksize(Read32(bytes, 8)),
+        cbytes(Read32(bytes, 12)) {}
+
+ private:
+  static std::uint32_t Read32(std::span<const std::byte> bytes, std::size_t offset) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 4; i-- > 0;) {
+      value = value << 8 | static_cast<std::uint32_t>(bytes[offset + i]);
+    }
+    return value;
+  }
+};
+
+void CheckBloscHeader(std::span<const std::byte> header, std::uint64_t file_bytes,
+                      std::int64_t chunk_bytes, const std::string& file) {
+  if (header.size() < BLOSC_MIN_HEADER_LENGTH) {
+    Fail(file, fmt::format("has {} bytes; a blosc header has {}", header.size(),
+                           BLOSC_MIN_HEADER_LENGTH));
+  }
+  const BloscHeader blosc(header);
+  if (blosc.nbytes != static_cast<std::uint64_t>(chunk_bytes)) {
+    Fail(file, fmt::format("byte 4: the blosc header promises {} decoded bytes; the chunk has {}",
+                           blosc.nbytes, chunk_bytes));
+  }
+  if (blosc.cbytes != file_bytes) {
+    Fail(file, fmt::format("byte 12: the blosc header tells of {} bytes; the file has {}",
+                           blosc.cbytes, file_bytes));
+  }
+  if (blosc.typesize == 0 || blosc.blocksize == 0 || blosc.blocksize > blosc.nbytes) {
+    Fail(file, fmt::format("byte 3: impossible type size {} or block size {}", blosc.typesize,
+                           blosc.blocksize));
+  }
+}
+
+void CheckZstdHeader(std::span<const std::byte> header, std::int64_t chunk_bytes,
+                     const std::string& file) {
+  const unsigned long long promised = ZSTD_getFrameContentSize(header.data(), header.size());
+  if (promised == ZSTD_CONTENTSIZE_ERROR) Fail(file, "byte 0: not a zstd frame");
+  if (promised != ZSTD_CONTENTSIZE_UNKNOWN &&
+      promised != static_cast<unsigned long long>(chunk_bytes)) {
+    Fail(file, fmt::format("byte 0: the zstd frame promises {} bytes; the chunk has {}", promised,
+                           chunk_bytes));
+  }
+}
+
+void DecodeBlosc(std::span<const std::byte> compressed, std::span<std::byte> out,
+                 const std::string& file) {
+  std::size_t nbytes = 0;
+  if (blosc_cbuffer_validate(compressed.data(), compressed.size(), &nbytes) != 0 ||
+      nbytes != out.size()) {
+    Fail(file, "byte 0: not a valid blosc buffer");
+  }
+  // parallelism lies over chunks, so one thread each
+  const int decoded = blosc_decompress_ctx(compressed.data(), out.data(), out.size(), 1);
+  if (decoded < 0 || static_cast<std::size_t>(decoded) != out.size()) {
+    Fail(file, fmt::format("blosc stops with {} after its 16-byte header; {} bytes were wanted",
+                           decoded, out.size()));
+  }
+}
+
+void DecodeZstd(std::span<const std::byte> compressed, std::span<std::byte> out,
+                const std::string& file) {
+  const std::size_t decoded =
+      ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size());
+  if (ZSTD_isError(decoded) != 0) {
+    Fail(file, fmt::format("zstd: {}", ZSTD_getErrorName(decoded)));
+  }
+  if (decoded != out.size()) {
+    Fail(file, fmt::format("zstd gave {} bytes; {} were wanted", decoded, out.size()));
+  }
+}
+
+void DecodeZlib(std::span<const std::byte> compressed, std::span<std::byte> out,
+                const std::string& file) {
+  z_stream stream = {};
+  if (inflateInit(&stream) != Z_OK) throw Error(ErrorCode::kInternal, "zlib does not start");
+  // chunks and their files stay below 4 GB
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(compressed.data()));
+  stream.avail_in = static_cast<uInt>(compressed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int result = inflate(&stream, Z_FINISH);
+  const std::string reason = stream.msg != nullptr ? stream.msg : zError(result);
+  const std::uint64_t n_in = stream.total_in;
+  const std::uint64_t n_out = stream.total_out;
+  inflateEnd(&stream);
+  if (result != Z_STREAM_END || n_in != compressed.size() || n_out != out.size()) {
+    Fail(file, fmt::format("zlib stops at byte {} of {} with {} of {} decoded ({})", n_in,
+                           compressed.size(), n_out, out.size(), reason));
+  }
+}
+
+}  // namespace
+
+std::uint64_t MaxFileBytes(std::int64_t chunk_bytes) {
+  const auto bytes = static_cast<std::uint64_t>(chunk_bytes);
+  return bytes + bytes / 64 + 65536;
+}
+
+void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
+                      std::uint64_t file_bytes, std::int64_t chunk_bytes, const std::string& file) {
+  const auto wanted = static_cast<std::uint64_t>(chunk_bytes);
+  if (compressor == Compressor::kNone) {
+    if (file_bytes == wanted) return;
+    Fail(file, fmt::format("has {} bytes; an uncompressed chunk has {}", file_bytes, wanted));
+  }
+  if (file_bytes > MaxFileBytes(chunk_bytes)) {
+    Fail(file, fmt::format("has {} bytes, more than a chunk of {} can need", file_bytes, wanted));
+  }
+  const std::uint64_t ratio = compressor == Compressor::kZlib ? kMaxZlibRatio : kMaxZstdRatio;
+  if (wanted / ratio > file_bytes) {
+    Fail(file, fmt::format("has {} bytes, which cannot hold a chunk of {}", file_bytes, wanted));
+  }
+  if (compressor == Compressor::kBlosc) CheckBloscHeader(header, file_bytes, chunk_bytes, file);
+  if (compressor == Compressor::kZstd) CheckZstdHeader(header, chunk_bytes, file);
+}
+
+void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
+                 std::span<std::byte> out, const std::string& file) {
+  // the file may have changed since its header was checked
+  CheckChunkHeader(compressor, compressed.first(std::min(compressed.size(), kChunkHeaderBytes)),
+                   compressed.size(), static_cast<std::int64_t>(out.size()), file);
+  switch (compressor) {
+    case Compressor::kNone:
+      std::memcpy(out.data(), compressed.data(), out.size());
+      return;
+    case Compressor::kZlib:
+      return DecodeZlib(compressed, out, file);
+    case Compressor::kZstd:
+      return DecodeZstd(compressed, out, file);
+    case Compressor::kBlosc:
+      return DecodeBlosc(compressed, out, file);
+  }
+}
+
+}  // namespace dp_bench::zarr_replay

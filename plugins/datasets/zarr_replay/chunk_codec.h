@@ -1,0 +1,30 @@
+// Compressed chunks: raw, zlib (RFC 1950), zstd (RFC 8878) and c-blosc 1.x buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "zarr_metadata.h"
+
+namespace dp_bench::zarr_replay {
+
+/// Bytes of a chunk file that `CheckChunkHeader` looks at.
+inline constexpr std::size_t kChunkHeaderBytes = 18;
+
+/// Largest file that can hold a chunk of `chunk_bytes`; compressors add little to what resists
+/// them.
+std::uint64_t MaxFileBytes(std::int64_t chunk_bytes);
+
+/// Whether a file of `file_bytes` that begins with `header` can decode to exactly `chunk_bytes`,
+/// before any memory is taken for them. Throws Error{kData} naming `file` and the offset of the
+/// fault.
+void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
+                      std::uint64_t file_bytes, std::int64_t chunk_bytes, const std::string& file);
+
+/// Decodes a whole file to exactly `out.size()` bytes; throws Error{kData} naming `file`.
+void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
+                 std::span<std::byte> out, const std::string& file);
+
+}  // namespace dp_bench::zarr_replay

@@ -1,0 +1,122 @@
+#include "conversion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+template <class In, class Out>
+void ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
+  const In* from = reinterpret_cast<const In*>(in);
+  std::transform(from, from + n, reinterpret_cast<Out*>(out),
+                 [](In value) { return static_cast<Out>(value); });
+}
+
+// The loop has no branch, so that the compiler can use vector instructions: out-of-range values and
+// NaN are clamped, and show by not being equal to what they became.
+bool ConvertImageBlock(const float* in, std::int64_t n, std::uint8_t* out) {
+  std::int32_t is_bad = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float positive = in[i] > 0.0F ? in[i] : 0.0F;
+    const float clamped = positive < 255.0F ? positive : 255.0F;
+    const auto integer = static_cast<std::int32_t>(clamped);
+    is_bad |= static_cast<std::int32_t>(static_cast<float>(integer) != in[i]);
+    out[i] = static_cast<std::uint8_t>(integer);
+  }
+  return is_bad == 0;
+}
+
+std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::uint8_t* out) {
+  constexpr std::int64_t kBlock = 4096;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t size = std::min(kBlock, n - begin);
+    if (ConvertImageBlock(in + begin, size, out + begin)) continue;
+    for (std::int64_t i = begin;; ++i) {
+      if (!ConvertImageBlock(in + i, 1, out + i)) return i;
+    }
+  }
+  return std::nullopt;
+}
+
+template <class Out>
+void ConvertNumbers(DType dtype, const std::byte* in, std::int64_t n, std::byte* out) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return ConvertAll<std::uint8_t, Out>(in, n, out);
+    case DType::kInt32:
+      return ConvertAll<std::int32_t, Out>(in, n, out);
+    case DType::kInt64:
+      return ConvertAll<std::int64_t, Out>(in, n, out);
+    case DType::kFloat32:
+      return ConvertAll<float, Out>(in, n, out);
+    case DType::kFloat64:
+      return ConvertAll<double, Out>(in, n, out);
+    case DType::kUInt16:
+      break;
+  }
+  DPB_ASSERT(false && "no zarr array of this plugin has that dtype");
+}
+
+template <class T>
+std::string Text(const std::byte* element) {
+  T value;
+  std::memcpy(&value, element, sizeof(value));
+  return fmt::format("{}", value);
+}
+
+}  // namespace
+
+std::size_t TargetSize(Target target) {
+  switch (target) {
+    case Target::kFloat32:
+      return sizeof(float);
+    case Target::kImage:
+      return 1;
+    case Target::kInt64:
+      return sizeof(std::int64_t);
+  }
+  return 0;
+}
+
+bool CanConvert(DType dtype, Target target) {
+  switch (target) {
+    case Target::kFloat32:
+      return true;
+    case Target::kImage:
+      return dtype == DType::kUInt8 || dtype == DType::kFloat32;
+    case Target::kInt64:
+      return dtype == DType::kInt32 || dtype == DType::kInt64;
+  }
+  return false;
+}
+
+std::optional<std::int64_t> Convert(DType dtype, Target target, const std::byte* in, std::int64_t n,
+                                    std::byte* out) {
+  DPB_ASSERT(CanConvert(dtype, target));
+  switch (target) {
+    case Target::kFloat32:
+      ConvertNumbers<float>(dtype, in, n, out);
+      return std::nullopt;
+    case Target::kInt64:
+      ConvertNumbers<std::int64_t>(dtype, in, n, out);
+      return std::nullopt;
+    case Target::kImage:
+      break;
+  }
+  if (dtype == DType::kUInt8) {
+    std::memcpy(out, in, static_cast<std::size_t>(n));
+    return std::nullopt;
+  }
+  return ConvertImage(reinterpret_cast<const float*>(in), n, reinterpret_cast<std::uint8_t*>(out));
+}
+
+std::string ElementText(DType dtype, const std::byte* element) {
+  return dtype == DType::kUInt8 ? Text<std::uint8_t>(element) : Text<float>(element);
+}
+
+}  // namespace dp_bench::zarr_replay

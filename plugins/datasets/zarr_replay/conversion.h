@@ -1,0 +1,30 @@
+// From the element types of a zarr array to those of the dataset: float32 numbers, uint8 images,
+// int64 episode ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dp_bench/array.h"
+
+namespace dp_bench::zarr_replay {
+
+enum class Target { kFloat32, kImage, kInt64 };
+
+std::size_t TargetSize(Target target);
+
+/// Whether arrays of `dtype` can become `target`: numbers of any dtype, images from uint8 or
+/// float32, episode ends from int32 or int64.
+bool CanConvert(DType dtype, Target target);
+
+/// Converts `n` elements. For images, returns the index of the first value that is not an integer
+/// within 0..255 (what follows is not converted), nullopt when there is none.
+std::optional<std::int64_t> Convert(DType dtype, Target target, const std::byte* in, std::int64_t n,
+                                    std::byte* out);
+
+/// An element as text, for messages.
+std::string ElementText(DType dtype, const std::byte* element);
+
+}  // namespace dp_bench::zarr_replay

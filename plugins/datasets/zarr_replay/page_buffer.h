@@ -1,0 +1,40 @@
+// Memory whose pages the kernel hands out at the first write, in large pages where it can: a
+// decoder that fails early has taken nothing, and decoding is not held up by page faults.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <span>
+
+namespace dp_bench::zarr_replay {
+
+class PageBuffer {
+ public:
+  PageBuffer() = default;
+
+  /// Throws std::bad_alloc.
+  explicit PageBuffer(std::size_t size) : size_(size) {
+    const std::size_t padded = (size + kPage - 1) / kPage * kPage;
+    if (padded == 0) return;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, padded)));
+    if (data_ == nullptr) throw std::bad_alloc();
+    ::madvise(data_.get(), padded, MADV_HUGEPAGE);  // a wish; without it all works, slower
+  }
+
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  static constexpr std::size_t kPage = std::size_t{2} << 20;
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace dp_bench::zarr_replay

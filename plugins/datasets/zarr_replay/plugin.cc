@@ -1,0 +1,7 @@
+// The plugin's one export.
+#include "dp_bench/plugin.h"
+
+#include "zarr_replay_dataset.h"
+
+DPB_EXPORT_PLUGIN(dp_bench::Dataset, "zarr_replay", "1.0.0",
+                  &dp_bench::zarr_replay::ZarrReplayDataset::Create)

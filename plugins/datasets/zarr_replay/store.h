@@ -1,0 +1,51 @@
+// Where the files of a zarr hierarchy come from: a folder or a zip archive. Names are relative,
+// with
+// '/' between the parts, and can never reach outside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dp_bench::zarr_replay {
+
+/// Read-only and safe from several threads at once. Every fault is an Error{kData} naming the file.
+class Store {
+ public:
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  virtual ~Store() = default;
+
+  /// Reads the first bytes of a file, as many as it has, up to the size of `head`. Returns the size
+  /// of the whole file; nullopt when there is no such file.
+  virtual std::optional<std::uint64_t> Peek(const std::string& name,
+                                            std::span<std::byte> head) const = 0;
+
+  /// Reads a whole file into `out`, whose memory is used again. Throws when it does not exist or is
+  /// larger than `max_bytes`, before memory is taken.
+  virtual void Read(const std::string& name, std::uint64_t max_bytes,
+                    std::vector<std::byte>* out) const = 0;
+
+  /// How messages call a file.
+  virtual std::string Describe(std::string_view name) const = 0;
+};
+
+/// Opens a folder, or a file as zip archive.
+std::unique_ptr<Store> OpenStore(const std::filesystem::path& path);
+
+/// `may_use_openat2` false forces the walk that kernels before Linux 5.6 need.
+std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path,
+                                       bool may_use_openat2 = true);
+std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path);
+
+/// Throws unless `name` is a relative path of ordinary parts: no "..", no empty part, no NUL.
+void RequireSafeName(std::string_view name);
+
+}  // namespace dp_bench::zarr_replay

@@ -1,0 +1,161 @@
+#include "zarr_array.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "chunk_codec.h"
+#include "dp_bench/error.h"
+#include "page_buffer.h"
+#include "parallel.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+ZarrMetadata ReadMetadata(const Store& store, const std::string& name) {
+  RequireSafeName(name);
+  const std::string file = name + "/.zarray";
+  if (!store.Peek(file, {})) {
+    throw Error(ErrorCode::kData,
+                fmt::format("no array '{}': {} does not exist", name, store.Describe(file)));
+  }
+  std::vector<std::byte> json;
+  store.Read(file, kMaxMetadataBytes, &json);
+  return ParseZarrMetadata(json, store.Describe(file));
+}
+
+}  // namespace
+
+ZarrArray::ZarrArray(const Store& store, std::string name)
+    : store_(store), name_(std::move(name)), metadata_(ReadMetadata(store_, name_)) {
+  CheckChunks();
+}
+
+std::int64_t ZarrArray::step_elements() const {
+  return NumElements(std::span(metadata_.shape).subspan(1));
+}
+
+Shape ZarrArray::ChunkIndices(std::int64_t chunk) const {
+  Shape indices(metadata_.shape.size());
+  for (std::size_t axis = indices.size(); axis-- > 0;) {
+    const std::int64_t n =
+        (metadata_.shape[axis] + metadata_.chunks[axis] - 1) / metadata_.chunks[axis];
+    indices[axis] = chunk % n;
+    chunk /= n;
+  }
+  return indices;
+}
+
+std::string ZarrArray::ChunkName(std::int64_t chunk) const {
+  std::string file = name_;
+  char separator = '/';
+  for (const std::int64_t index : ChunkIndices(chunk)) {
+    file += separator + std::to_string(index);
+    separator = metadata_.separator;
+  }
+  return file;
+}
+
+// Stops at the first chunk that does not exist, so a promise of 2^60 chunks costs nothing.
+void ZarrArray::CheckChunks() const {
+  std::array<std::byte, kChunkHeaderBytes> header = {};
+  for (std::int64_t chunk = 0; chunk < metadata_.num_chunks; ++chunk) {
+    const std::string file = ChunkName(chunk);
+    const std::optional<std::uint64_t> size = store_.Peek(file, header);
+    if (!size) {
+      throw Error(
+          ErrorCode::kData,
+          fmt::format("chunk {} of {} of '{}' is missing: {} does not exist (shape {}, chunks "
+                      "of {}); the copy is incomplete",
+                      chunk, metadata_.num_chunks, name_, store_.Describe(file),
+                      ToString(metadata_.shape), ToString(metadata_.chunks)));
+    }
+    const std::size_t n = std::min<std::uint64_t>(*size, header.size());
+    CheckChunkHeader(metadata_.compressor, std::span(header).first(n), *size, metadata_.chunk_bytes,
+                     store_.Describe(file));
+  }
+}
+
+void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) const {
+  DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * TargetSize(target));
+  if (!CanConvert(metadata_.dtype, target)) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.dtype),
+                            target == Target::kImage ? "images are uint8 or float32"
+                                                     : "episode ends are int64 or int32"));
+  }
+
+  // memory of one thread, taken when it meets its first chunk
+  struct Scratch {
+    std::vector<std::byte> compressed;
+    PageBuffer decoded;
+  };
+  n_threads = static_cast<int>(std::clamp<std::int64_t>(metadata_.num_chunks, 1, n_threads));
+  std::vector<Scratch> scratch(static_cast<std::size_t>(n_threads));
+  ParallelFor(metadata_.num_chunks, n_threads, [&](int thread, std::int64_t chunk) {
+    Scratch& mine = scratch[static_cast<std::size_t>(thread)];
+    const auto chunk_bytes = static_cast<std::size_t>(metadata_.chunk_bytes);
+    if (mine.decoded.bytes().empty()) mine.decoded = PageBuffer(chunk_bytes);
+    const std::string file = ChunkName(chunk);
+    store_.Read(file, MaxFileBytes(metadata_.chunk_bytes), &mine.compressed);
+    DecodeChunk(metadata_.compressor, mine.compressed, mine.decoded.bytes(), store_.Describe(file));
+    ScatterChunk(chunk, mine.decoded.bytes(), target, out);
+  });
+}
+
+// Copies a decoded chunk to its place, run by run. A run covers the innermost axes that chunk and
+// array have in full, and one axis more. Chunks at the edge hold more than the array; the rest is
+// left out.
+void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
+                             std::span<std::byte> out) const {
+  const Shape& shape = metadata_.shape;
+  const Shape& chunks = metadata_.chunks;
+  const std::size_t n_axes = shape.size();
+  const Shape indices = ChunkIndices(chunk);
+
+  std::size_t run_axis = n_axes - 1;
+  while (run_axis > 0 && chunks[run_axis] == shape[run_axis]) --run_axis;
+  std::int64_t inner = 1;
+  for (std::size_t axis = run_axis + 1; axis < n_axes; ++axis) inner *= shape[axis];
+
+  Shape extent(n_axes);  // of the chunk within the array
+  for (std::size_t axis = 0; axis < n_axes; ++axis) {
+    extent[axis] = std::min(chunks[axis], shape[axis] - indices[axis] * chunks[axis]);
+  }
+  const std::int64_t n_runs = NumElements(std::span(extent).first(run_axis));
+  const std::size_t item = SizeOf(metadata_.dtype);
+  for (std::int64_t run = 0; run < n_runs; ++run) {
+    // where the run begins in the chunk and in the array, outer axes from the inside out
+    std::int64_t in_chunk = 0;
+    std::int64_t in_array = indices[run_axis] * chunks[run_axis] * inner;
+    std::int64_t chunk_stride = chunks[run_axis] * inner;
+    std::int64_t array_stride = shape[run_axis] * inner;
+    std::int64_t rest = run;
+    for (std::size_t axis = run_axis; axis-- > 0;) {
+      const std::int64_t i = rest % extent[axis];
+      rest /= extent[axis];
+      in_chunk += i * chunk_stride;
+      in_array += (indices[axis] * chunks[axis] + i) * array_stride;
+      chunk_stride *= chunks[axis];
+      array_stride *= shape[axis];
+    }
+    ConvertRun(decoded.data() + static_cast<std::size_t>(in_chunk) * item, extent[run_axis] * inner,
+               target, in_array, out);
+  }
+}
+
+void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target,
+                           std::int64_t position, std::span<std::byte> out) const {
+  std::byte* to = out.data() + static_cast<std::size_t>(position) * TargetSize(target);
+  const std::optional<std::int64_t> bad = Convert(metadata_.dtype, target, in, n, to);
+  if (!bad) return;
+  const std::byte* element = in + static_cast<std::size_t>(*bad) * SizeOf(metadata_.dtype);
+  throw Error(ErrorCode::kData,
+              fmt::format("{} holds {} at step {}; an image of type rgb holds integers 0 to 255",
+                          Describe(), ElementText(metadata_.dtype, element),
+                          (position + *bad) / step_elements()));
+}
+
+}  // namespace dp_bench::zarr_replay

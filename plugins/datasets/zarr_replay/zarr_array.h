@@ -1,0 +1,53 @@
+// One array of a zarr v2 hierarchy: checked when it is opened, decoded by several threads when it
+// is loaded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "conversion.h"
+#include "store.h"
+#include "zarr_metadata.h"
+
+namespace dp_bench::zarr_replay {
+
+class ZarrArray {
+ public:
+  /// Reads <name>/.zarray and the header of every chunk: all chunks exist and can decode to the
+  /// size the metadata promise, which must fit this machine's memory. `store` must outlive the
+  /// array. Throws Error{kData}.
+  ZarrArray(const Store& store, std::string name);
+
+  const std::string& name() const { return name_; }
+  const Shape& shape() const { return metadata_.shape; }
+  DType dtype() const { return metadata_.dtype; }
+  std::int64_t num_elements() const { return metadata_.num_elements; }
+  std::int64_t num_steps() const { return metadata_.shape[0]; }
+
+  /// Elements of one step, the first axis being time.
+  std::int64_t step_elements() const;
+
+  /// How messages call the array.
+  std::string Describe() const { return store_.Describe(name_); }
+
+  /// Decodes everything to `out`, num_elements() of TargetSize(target) bytes in C order. Each
+  /// thread needs memory for one chunk. Throws Error{kData}; of several faults, that of the first
+  /// chunk.
+  void Load(Target target, int n_threads, std::span<std::byte> out) const;
+
+ private:
+  std::string ChunkName(std::int64_t chunk) const;
+  Shape ChunkIndices(std::int64_t chunk) const;
+  void CheckChunks() const;
+  void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
+                    std::span<std::byte> out) const;
+  void ConvertRun(const std::byte* in, std::int64_t n, Target target, std::int64_t position,
+                  std::span<std::byte> out) const;
+
+  const Store& store_;
+  std::string name_;
+  ZarrMetadata metadata_;
+};
+
+}  // namespace dp_bench::zarr_replay

@@ -1,0 +1,166 @@
+#include "zarr_metadata.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMaxDepth = 32;
+constexpr std::size_t kMaxAxes = 8;
+constexpr std::int64_t kMaxChunkBytes = std::numeric_limits<std::int32_t>::max();
+
+// One .zarray file while it is read: every fault names the file and the field.
+class Fields {
+ public:
+  Fields(std::span<const std::byte> text, const std::string& file) : file_(file) {
+    const auto* begin = reinterpret_cast<const char*>(text.data());
+    const auto limit_depth = [this](int depth, Json::parse_event_t, Json&) {
+      if (depth > kMaxDepth) Fail("", fmt::format("is nested deeper than {} levels", kMaxDepth));
+      return true;
+    };
+    try {
+      json_ = Json::parse(begin, begin + text.size(), limit_depth);
+    } catch (const Json::exception& error) {
+      Fail("", fmt::format("is not JSON: {}", error.what()));
+    }
+    if (!json_.is_object()) Fail("", "is not a JSON object");
+  }
+
+  [[noreturn]] void Fail(std::string_view field, const std::string& what) const {
+    throw Error(ErrorCode::kData, field.empty() ? fmt::format("{} {}", file_, what)
+                                                : fmt::format("{}: {} {}", file_, field, what));
+  }
+
+  // What the file says, short enough for a message.
+  std::string Show(const Json& value) const {
+    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (text.size() > 60) text = text.substr(0, 60) + "...";
+    return text;
+  }
+
+  const Json& Get(const char* field) const {
+    const auto found = json_.find(field);
+    if (found == json_.end()) Fail(field, "is missing");
+    return *found;
+  }
+
+  const Json* Find(const char* field) const {
+    const auto found = json_.find(field);
+    return found == json_.end() ? nullptr : &*found;
+  }
+
+  Shape GetSizes(const char* field, std::int64_t lowest) const {
+    const Json& value = Get(field);
+    if (!value.is_array() || value.empty() || value.size() > kMaxAxes) {
+      Fail(field, fmt::format("is {}; wanted a list of 1 to {} sizes", Show(value), kMaxAxes));
+    }
+    Shape sizes;
+    for (const Json& size : value) {
+      const bool fits = size.is_number_unsigned() &&
+                        size.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max() &&
+                        size.get<std::int64_t>() >= lowest;
+      if (!fits)
+        Fail(field, fmt::format("holds {}; wanted integers of {} or more", Show(size), lowest));
+      sizes.push_back(size.get<std::int64_t>());
+    }
+    return sizes;
+  }
+
+ private:
+  std::string file_;
+  Json json_;
+};
+
+DType ReadDType(const Fields& fields) {
+  const Json& value = fields.Get("dtype");
+  if (value == "|u1") return DType::kUInt8;
+  if (value == "<i4") return DType::kInt32;
+  if (value == "<i8") return DType::kInt64;
+  if (value == "<f4") return DType::kFloat32;
+  if (value == "<f8") return DType::kFloat64;
+  fields.Fail("dtype", fmt::format("is {}; this plugin reads |u1, <i4, <i8, <f4 and <f8",
+                                   fields.Show(value)));
+}
+
+Compressor ReadCompressor(const Fields& fields) {
+  const Json& value = fields.Get("compressor");
+  if (value.is_null()) return Compressor::kNone;
+  const auto id = value.is_object() ? value.find("id") : value.end();
+  if (value.is_object() && id != value.end()) {
+    if (*id == "blosc") return Compressor::kBlosc;
+    if (*id == "zlib") return Compressor::kZlib;
+    if (*id == "zstd") return Compressor::kZstd;
+  }
+  fields.Fail("compressor", fmt::format("is {}; this plugin decodes null, zlib, zstd and blosc",
+                                        fields.Show(value)));
+}
+
+void RequireLayout(const Fields& fields) {
+  if (fields.Get("zarr_format") != 2) {
+    fields.Fail("zarr_format",
+                fmt::format("is {}; wanted 2", fields.Show(fields.Get("zarr_format"))));
+  }
+  if (fields.Get("order") != "C") {
+    fields.Fail("order", fmt::format("is {}; wanted \"C\"", fields.Show(fields.Get("order"))));
+  }
+  const Json* filters = fields.Find("filters");
+  if (filters != nullptr && !filters->is_null() && !(filters->is_array() && filters->empty())) {
+    fields.Fail("filters", fmt::format("is {}; wanted null", fields.Show(*filters)));
+  }
+}
+
+char ReadSeparator(const Fields& fields) {
+  const Json* separator = fields.Find("dimension_separator");
+  if (separator == nullptr || *separator == ".") return '.';
+  if (*separator == "/") return '/';
+  fields.Fail("dimension_separator",
+              fmt::format("is {}; wanted \".\" or \"/\"", fields.Show(*separator)));
+}
+
+}  // namespace
+
+ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file) {
+  const Fields fields(json, file);
+  RequireLayout(fields);
+  ZarrMetadata metadata{.shape = fields.GetSizes("shape", 0),
+                        .chunks = fields.GetSizes("chunks", 1),
+                        .dtype = ReadDType(fields),
+                        .compressor = ReadCompressor(fields),
+                        .separator = ReadSeparator(fields)};
+  if (metadata.shape.size() != metadata.chunks.size()) {
+    fields.Fail("chunks", fmt::format("{} does not fit the shape {}", ToString(metadata.chunks),
+                                      ToString(metadata.shape)));
+  }
+
+  // every product that is used later, with the overflow found here
+  const auto item = static_cast<std::int64_t>(SizeOf(metadata.dtype));
+  std::int64_t total_bytes = item;
+  metadata.chunk_bytes = item;
+  metadata.num_chunks = 1;
+  bool fits = true;
+  for (std::size_t i = 0; i < metadata.shape.size(); ++i) {
+    const std::int64_t size = metadata.shape[i];
+    const std::int64_t chunk = metadata.chunks[i];
+    const std::int64_t n = size / chunk + (size % chunk != 0 ? 1 : 0);
+    fits = fits && !__builtin_mul_overflow(total_bytes, size, &total_bytes) &&
+           !__builtin_mul_overflow(metadata.num_chunks, n, &metadata.num_chunks) &&
+           !__builtin_mul_overflow(metadata.chunk_bytes, chunk, &metadata.chunk_bytes);
+  }
+  if (!fits || metadata.chunk_bytes > kMaxChunkBytes) {
+    fields.Fail("shape",
+                fmt::format("{} in chunks of {} is impossible; a chunk holds less than 2 GB",
+                            ToString(metadata.shape), ToString(metadata.chunks)));
+  }
+  metadata.num_elements = total_bytes / item;
+  return metadata;
+}
+
+}  // namespace dp_bench::zarr_replay

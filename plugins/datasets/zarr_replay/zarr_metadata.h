@@ -1,0 +1,35 @@
+// The .zarray file of a zarr v2 array (Zarr storage specification version 2), reduced to what this
+// plugin reads: little-endian numbers in C order without filters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dp_bench/array.h"
+
+namespace dp_bench::zarr_replay {
+
+enum class Compressor { kNone, kZlib, kZstd, kBlosc };
+
+/// Checked: 1 to 8 axes, positive chunk sizes, sizes and products that fit, chunks below 2 GB.
+struct ZarrMetadata {
+  Shape shape;
+  Shape chunks;
+  DType dtype = DType::kFloat32;
+  Compressor compressor = Compressor::kNone;
+  char separator = '.';  // between the indices in the name of a chunk
+
+  std::int64_t chunk_bytes = 0;  // decoded size of every chunk, those at the edge included
+  std::int64_t num_chunks = 0;
+  std::int64_t num_elements = 0;
+};
+
+inline constexpr std::uint64_t kMaxMetadataBytes = 16U << 20;
+
+/// `file` names the text in messages. Throws Error{kData}.
+ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file);
+
+}  // namespace dp_bench::zarr_replay

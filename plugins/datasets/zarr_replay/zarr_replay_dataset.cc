@@ -1,0 +1,174 @@
+#include "zarr_replay_dataset.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "dp_bench/error.h"
+#include "zarr_array.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+// The sizes were checked against the chunk files; what remains is whether this machine can hold
+// them.
+std::size_t LoadedBytes(const ZarrArray& array, Target target) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(array.num_elements()) * TargetSize(target);
+  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes > memory) {
+    throw Error(ErrorCode::kData, fmt::format("{} needs {} bytes; this machine has {} of memory",
+                                              array.Describe(), bytes, memory));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
+  const ZarrReplayConfig defaults;
+  ZarrReplayConfig config{
+      .path = params.Get<std::string>("path"),
+      .fps = params.GetInRange("fps", defaults.fps, 1e-3, 1e5),
+      .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends)};
+  const Config keys = params.Sub("keys");
+  for (const std::string& name : keys.Keys()) {
+    const Config key = keys.Sub(name);
+    const bool is_rgb = key.GetChoice("type", {"low_dim", "rgb"}) == "rgb";
+    config.keys[name] = {.array = key.Get<std::string>("array"),
+                         .is_rgb = is_rgb,
+                         .begin = key.GetOptional<std::int64_t>("begin"),
+                         .end = key.GetOptional<std::int64_t>("end")};
+  }
+  if (!config.keys.contains("action")) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} needs the key 'action', such as {{\"array\": \"data/action\"}}",
+                            params.Where("keys")));
+  }
+  return config;
+}
+
+std::unique_ptr<Dataset> ZarrReplayDataset::Create(const Config& params) {
+  return std::make_unique<ZarrReplayDataset>(ZarrReplayConfig::FromConfig(params));
+}
+
+ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config) {
+  spec_.fps = config.fps;
+  const int n_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const std::unique_ptr<Store> store = OpenStore(config.path);
+  LoadEpisodeEnds(*store, config.episode_ends, n_threads);
+  for (const auto& [name, key] : config.keys) AddKey(*store, name, key, n_threads);
+}
+
+void ZarrReplayDataset::LoadEpisodeEnds(const Store& store, const std::string& name,
+                                        int n_threads) {
+  const ZarrArray array(store, name);
+  if (array.shape().size() != 1 || array.num_elements() == 0) {
+    throw Error(ErrorCode::kData, fmt::format("{} has shape {}; wanted the end of each episode",
+                                              array.Describe(), ToString(array.shape())));
+  }
+  episode_ends_.resize(LoadedBytes(array, Target::kInt64) / sizeof(std::int64_t));
+  array.Load(Target::kInt64, n_threads, std::as_writable_bytes(std::span(episode_ends_)));
+
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < episode_ends_.size(); ++i) {
+    if (episode_ends_[i] <= begin) {
+      throw Error(ErrorCode::kData, fmt::format("{}: episode {} ends at step {}, but begins at {}",
+                                                array.Describe(), i, episode_ends_[i], begin));
+    }
+    begin = episode_ends_[i];
+  }
+}
+
+const PageBuffer& ZarrReplayDataset::LoadOnce(const ZarrArray& array, Target target,
+                                              int n_threads) {
+  const auto [entry, is_new] = buffers_.try_emplace({array.name(), target});
+  if (is_new) {
+    entry->second = PageBuffer(static_cast<std::size_t>(array.num_elements()) * TargetSize(target));
+    array.Load(target, n_threads, entry->second.bytes());
+  }
+  return entry->second;
+}
+
+void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, const KeyConfig& config,
+                               int n_threads) {
+  const ZarrArray array(store, config.array);
+  const auto refuse = [&](ErrorCode code, const std::string& what) {
+    throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
+                                  ToString(array.shape()), what));
+  };
+  if (array.num_steps() != episode_ends_.back()) {
+    refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", episode_ends_.back()));
+  }
+  const std::int64_t step = array.step_elements();
+  if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
+
+  KeySpec spec{.name = name};
+  KeySource source{.buffer = nullptr, .step_bytes = 0, .offset = 0};
+  const bool is_sliced = config.begin || config.end;
+  if (config.is_rgb) {
+    const Shape& shape = array.shape();
+    if (shape.size() != 4 || shape[3] != 3 || is_sliced) {
+      refuse(ErrorCode::kConfig, "an rgb key is a whole array [steps, height, width, 3]");
+    }
+    spec.type = KeyType::kRgb;
+    spec.dtype = DType::kUInt8;
+    spec.shape = {shape[3], shape[1], shape[2]};
+  } else if (is_sliced) {
+    const std::int64_t begin = config.begin.value_or(0);
+    const std::int64_t end = config.end.value_or(step);
+    if (begin < 0 || begin >= end || end > step) {
+      refuse(ErrorCode::kConfig,
+             fmt::format("elements {} to {} are no part of its {} per step", begin, end, step));
+    }
+    spec.shape = {end - begin};
+    source.offset = static_cast<std::size_t>(begin) * sizeof(float);
+  } else {
+    spec.shape.assign(array.shape().begin() + 1, array.shape().end());
+    if (spec.shape.empty()) spec.shape = {1};
+  }
+  if (name == "action" && (config.is_rgb || spec.shape.size() != 1)) {
+    refuse(ErrorCode::kConfig, "the action is a low_dim array [steps, action_dim]");
+  }
+
+  const Target target = config.is_rgb ? Target::kImage : Target::kFloat32;
+  source.buffer = &LoadOnce(array, target, n_threads);
+  source.step_bytes = static_cast<std::size_t>(step) * TargetSize(target);
+  spec_.keys.push_back(std::move(spec));
+  sources_.push_back(source);
+}
+
+void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,
+                             std::span<std::byte> out) const {
+  if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
+    throw Error(ErrorCode::kData, fmt::format("key {} of {} asked for", key, spec_.keys.size()));
+  }
+  const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
+  if (begin < 0 || begin > end || end > episode_ends_.back()) {
+    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' asked for; it has {}", begin,
+                                              end, spec.name, episode_ends_.back()));
+  }
+  const std::size_t key_bytes = spec.ByteSize();
+  const auto n_steps = static_cast<std::size_t>(end - begin);
+  if (out.size() != n_steps * key_bytes) {
+    throw Error(ErrorCode::kData, fmt::format("{} steps of '{}' need {} bytes; the buffer has {}",
+                                              n_steps, spec.name, n_steps * key_bytes, out.size()));
+  }
+  if (n_steps == 0) return;
+
+  const KeySource& source = sources_[static_cast<std::size_t>(key)];
+  const std::byte* from = source.buffer->bytes().data() + source.offset +
+                          static_cast<std::size_t>(begin) * source.step_bytes;
+  if (key_bytes == source.step_bytes) {
+    std::memcpy(out.data(), from, out.size());
+    return;
+  }
+  for (std::size_t i = 0; i < n_steps; ++i) {
+    std::memcpy(out.data() + i * key_bytes, from + i * source.step_bytes, key_bytes);
+  }
+}
+
+}  // namespace dp_bench::zarr_replay

@@ -1,0 +1,122 @@
+// A zarr hierarchy in a zip archive, as zarr's ZipStore writes it: the names of the entries are the
+// keys. libzip handles are not for several threads, so raw bytes are read under a lock; decoding,
+// which is what costs, happens outside.
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "store.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+struct CloseArchive {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+struct CloseEntry {
+  void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+};
+
+class ZipStore final : public Store {
+ public:
+  explicit ZipStore(std::filesystem::path path) : path_(std::move(path)) {
+    int code = 0;
+    archive_.reset(zip_open(path_.c_str(), ZIP_RDONLY, &code));
+    if (archive_ == nullptr) {
+      zip_error_t error;
+      zip_error_init_with_code(&error, code);
+      const std::string reason = zip_error_strerror(&error);
+      zip_error_fini(&error);
+      throw Error(ErrorCode::kData,
+                  fmt::format("cannot read {} as a zip archive: {}", path_.string(), reason));
+    }
+  }
+
+  std::optional<std::uint64_t> Peek(const std::string& name,
+                                    std::span<std::byte> head) const override {
+    const std::lock_guard lock(mutex_);
+    const std::optional<zip_stat_t> status = Find(name);
+    if (!status) return std::nullopt;
+    const Entry entry = OpenEntry(name, *status);
+    ReadExactly(entry.get(), name, head.first(std::min<std::uint64_t>(head.size(), status->size)));
+    return status->size;
+  }
+
+  void Read(const std::string& name, std::uint64_t max_bytes,
+            std::vector<std::byte>* out) const override {
+    const std::lock_guard lock(mutex_);
+    const std::optional<zip_stat_t> status = Find(name);
+    if (!status) throw Error(ErrorCode::kData, Describe(name) + " does not exist");
+    if (status->size > max_bytes) {
+      throw Error(ErrorCode::kData, fmt::format("{} has {} bytes; at most {} make sense here",
+                                                Describe(name), status->size, max_bytes));
+    }
+    const Entry entry = OpenEntry(name, *status);
+    out->resize(status->size);
+    ReadExactly(entry.get(), name, *out);
+
+    // the checksum is compared where the entry ends
+    std::byte extra;
+    if (zip_fread(entry.get(), &extra, 1) != 0) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("{} does not end after {} bytes with a matching checksum: {}",
+                              Describe(name), status->size, zip_file_strerror(entry.get())));
+    }
+  }
+
+  std::string Describe(std::string_view name) const override {
+    return fmt::format("{}:{}", path_.string(), name);
+  }
+
+ private:
+  using Entry = std::unique_ptr<zip_file_t, CloseEntry>;
+
+  std::optional<zip_stat_t> Find(const std::string& name) const {
+    RequireSafeName(name);
+    zip_stat_t status;
+    zip_stat_init(&status);
+    if (zip_stat(archive_.get(), name.c_str(), 0, &status) != 0) return std::nullopt;
+    if ((status.valid & ZIP_STAT_SIZE) == 0 || (status.valid & ZIP_STAT_INDEX) == 0) {
+      throw Error(ErrorCode::kData, fmt::format("{} does not say its size", Describe(name)));
+    }
+    return status;
+  }
+
+  Entry OpenEntry(const std::string& name, const zip_stat_t& status) const {
+    Entry entry(zip_fopen_index(archive_.get(), status.index, 0));
+    if (entry == nullptr) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("cannot read {}: {}", Describe(name), zip_strerror(archive_.get())));
+    }
+    return entry;
+  }
+
+  void ReadExactly(zip_file_t* entry, const std::string& name, std::span<std::byte> out) const {
+    std::size_t done = 0;
+    while (done < out.size()) {
+      const zip_int64_t n = zip_fread(entry, out.data() + done, out.size() - done);
+      if (n <= 0) {
+        throw Error(ErrorCode::kData,
+                    fmt::format("{} breaks off at byte {} of {}: {}", Describe(name), done,
+                                out.size(), zip_file_strerror(entry)));
+      }
+      done += static_cast<std::size_t>(n);
+    }
+  }
+
+  std::filesystem::path path_;
+  mutable std::mutex mutex_;  // the archive is used by one thread at a time
+  std::unique_ptr<zip_t, CloseArchive> archive_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path) {
+  return std::make_unique<ZipStore>(path);
+}
+
+}  // namespace dp_bench::zarr_replay

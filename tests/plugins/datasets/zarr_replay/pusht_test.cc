@@ -1,0 +1,62 @@
+// The published PushT demonstrations, where they are present.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dp_bench/error.h"
+#include "zarr_replay_dataset.h"
+
+namespace dp_bench::zarr_replay {
+namespace {
+
+const char* const kPusht = DPB_SOURCE_DIR "/../shared/data/pusht_cchi_v7_replay.zarr";
+
+class PushtDemonstrations : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kPusht)) GTEST_SKIP() << kPusht << " is not present";
+  }
+};
+
+std::vector<float> ReadStep(const Dataset& dataset, const char* name, std::int64_t step) {
+  const int key = dataset.KeyIndex(name);
+  std::vector<float> values(
+      static_cast<std::size_t>(dataset.spec().keys[static_cast<std::size_t>(key)].NumElements()));
+  dataset.Read(key, step, step + 1, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
+  const ZarrReplayDataset dataset(
+      {.path = kPusht,
+       .keys = {{"action", {.array = "data/action"}},
+                {"agent_pos", {.array = "data/state", .begin = 0, .end = 2}},
+                {"keypoint", {.array = "data/keypoint"}}}});
+  EXPECT_EQ(dataset.episode_ends().size(), 206U);
+  EXPECT_EQ(dataset.episode_ends().front(), 161);
+  EXPECT_EQ(dataset.episode_ends().back(), 25650);
+  EXPECT_EQ(dataset.spec().keys[2].shape, (Shape{9, 2}));
+  // as zarr 2.18 reads them
+  EXPECT_THAT(ReadStep(dataset, "action", 0), ::testing::ElementsAre(233, 71));
+  EXPECT_THAT(ReadStep(dataset, "agent_pos", 25649),
+              ::testing::ElementsAre(144.55124F, 305.26306F));
+  EXPECT_THAT(ReadStep(dataset, "keypoint", 7777), ::testing::Contains(224.54507F));
+}
+
+TEST_F(PushtDemonstrations, KeepImagesAsBytes) {
+  const ZarrReplayDataset dataset({.path = kPusht,
+                                   .keys = {{"action", {.array = "data/action"}},
+                                            {"image", {.array = "data/img", .is_rgb = true}}}});
+  const KeySpec& image = dataset.spec().keys[1];
+  EXPECT_EQ(image.shape, (Shape{3, 96, 96}));
+  EXPECT_EQ(image.ByteSize(), 96U * 96U * 3U);
+  std::vector<std::byte> frame(image.ByteSize());
+  dataset.Read(1, 12345, 12346, frame);
+  std::uint64_t sum = 0;
+  for (const std::byte value : frame) sum += static_cast<std::uint8_t>(value);
+  EXPECT_EQ(sum, 6885699U) << "as zarr 2.18 reads data/img[12345]";
+}
+
+}  // namespace
+}  // namespace dp_bench::zarr_replay
