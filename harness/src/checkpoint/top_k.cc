@@ -47,6 +47,12 @@ TopKConfig TopKConfig::FromConfig(const Config& config) {
   return result;
 }
 
+bool TopK::IsMonitored(const std::map<std::string, double>& metrics) const {
+  return std::ranges::any_of(metrics, [&](const auto& metric) {
+    return FolderName(metric.first) == FolderName(config_.monitor_key);
+  });
+}
+
 std::optional<TopK::Decision> TopK::Offer(int epoch, const std::map<std::string, double>& metrics) {
   if (config_.k == 0) return std::nullopt;
   const double value = FindMetric(config_.monitor_key, metrics);

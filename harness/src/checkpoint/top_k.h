@@ -29,6 +29,9 @@ class TopK {
     std::optional<std::string> remove;  // to be removed once `save` and the table are safe on disk
   };
 
+  /// Whether the monitored metric is among them.
+  bool IsMonitored(const std::map<std::string, double>& metrics) const;
+
   /// std::nullopt when the metric is not among the k best; among equal ones the earliest epoch goes
   /// first. Throws Error{kConfig} naming the metrics that exist when the monitored one is missing,
   /// and Error{kNumeric} when it is not finite.
