@@ -1,0 +1,161 @@
+// Semi-implicit Euler on a damped point mass.
+#include "point_mass_env.h"
+
+#include <dp_bench/error.h>
+#include <dp_bench/random.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace dp_bench::point_mass {
+namespace {
+
+constexpr double kControlHz = 10.0;
+constexpr double kDamping = 1.0;      // [1/s]
+constexpr double kGoalRadius = 0.1;   // [m]
+constexpr double kRewardReach = 2.0;  // [m]
+
+/// Copies float32 values into the buffer of one key.
+void Write(const std::array<double, 2>& values, std::span<std::byte> out) {
+  const std::array<float, 2> numbers = {static_cast<float>(values[0]),
+                                        static_cast<float>(values[1])};
+  std::memcpy(out.data(), numbers.data(), sizeof(numbers));
+}
+
+/// Draws mass (blue) and goal (green) on white, [size_y, size_x, 3].
+void Draw(const std::array<double, 2>& position, const std::array<double, 2>& goal, int size_x,
+          int size_y, std::uint8_t* pixels) {
+  for (int row = 0; row < size_y; ++row) {
+    for (int column = 0; column < size_x; ++column, pixels += 3) {
+      // the pixel's centre in the square
+      const double x = (column + 0.5) / size_x * 2.0 - 1.0;
+      const double y = (row + 0.5) / size_y * 2.0 - 1.0;
+      const bool on_mass = std::hypot(x - position[0], y - position[1]) < kGoalRadius;
+      const bool on_goal = std::hypot(x - goal[0], y - goal[1]) < kGoalRadius;
+      pixels[0] = on_mass || on_goal ? 60 : 255;
+      pixels[1] = on_mass ? 90 : on_goal ? 180 : 255;
+      pixels[2] = on_mass ? 220 : on_goal ? 90 : 255;
+    }
+  }
+}
+
+}  // namespace
+
+PointMassEnv::PointMassEnv(const Config& params) {
+  const std::int64_t size =
+      params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024});
+  // observation keys in alphabetical order
+  spec_.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}, {.name = "goal", .shape = {2}}};
+  if (size > 0) {
+    spec_.shape_meta.obs.push_back(
+        {.name = "image", .type = KeyType::kRgb, .shape = {3, size, size}, .dtype = DType::kUInt8});
+  }
+  spec_.shape_meta.action = {.name = "action", .shape = {2}};
+  spec_.action_low = {-1.0F, -1.0F};
+  spec_.action_high = {1.0F, 1.0F};
+  spec_.control_hz = kControlHz;
+  spec_.max_steps = static_cast<int>(
+      params.GetInRange("max_steps", std::int64_t{100}, std::int64_t{1}, std::int64_t{1000000}));
+  spec_.metrics = {{"distance", Aggregate::kLast}};
+}
+
+void PointMassEnv::Reset(std::uint64_t seed) {
+  // all randomness of an episode comes from its seed, through the SDK's counter-based streams
+  RandomStream random(seed, StreamId::kEnvStart);
+  for (double& x : position_) x = 1.8 * random.UniformDouble() - 0.9;
+  for (double& x : goal_) x = 1.8 * random.UniformDouble() - 0.9;
+  velocity_ = {};
+  started_ = true;
+  terminated_ = false;
+}
+
+StepResult PointMassEnv::Step(std::span<const float> action) {
+  // refuse what the contract refuses, and say what was wanted
+  RequireStarted("Step");
+  if (terminated_) throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset");
+  if (action.size() != 2) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted an action of 2 numbers, found {}", action.size()));
+  }
+  for (const float force : action) {
+    if (!std::isfinite(force)) {
+      throw Error(ErrorCode::kNumeric, fmt::format("wanted a finite action, found {}", force));
+    }
+  }
+
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double force = std::clamp(static_cast<double>(action[i]), -1.0, 1.0);
+    velocity_[i] += (force - kDamping * velocity_[i]) / kControlHz;
+    position_[i] = std::clamp(position_[i] + velocity_[i] / kControlHz, -1.0, 1.0);
+  }
+
+  // a success ends the episode; running out of steps is the EnvRunner's business
+  const double distance = Distance();
+  metrics_ = {distance};
+  terminated_ = distance < kGoalRadius;
+  return {.reward = terminated_ ? 1.0 : std::clamp(1.0 - distance / kRewardReach, 0.0, 1.0),
+          .terminated = terminated_,
+          .success = terminated_,
+          .metrics = metrics_};
+}
+
+void PointMassEnv::Observe(ObsBuffers obs) {
+  RequireStarted("Observe");
+  const std::vector<KeySpec>& keys = spec_.shape_meta.obs;
+  if (obs.size() != keys.size()) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted {} observation buffers, found {}", keys.size(), obs.size()));
+  }
+  Write(position_, obs[0]);
+  Write(goal_, obs[1]);
+  if (keys.size() == 3) {
+    const int size = static_cast<int>(keys[2].shape[1]);
+    Draw(position_, goal_, size, size, reinterpret_cast<std::uint8_t*>(obs[2].data()));
+  }
+}
+
+void PointMassEnv::Render(RgbImage* frame) {
+  RequireStarted("Render");
+  Draw(position_, goal_, frame->width, frame->height, frame->pixels.data());
+}
+
+void PointMassEnv::GetState(std::span<double> state) const {
+  RequireStarted("GetState");
+  if (state.size() != kStateSize) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("wanted room for {} numbers, found {}", kStateSize, state.size()));
+  }
+  const std::array<double, kStateSize> values = {position_[0], position_[1], velocity_[0],
+                                                 velocity_[1], goal_[0],     goal_[1]};
+  std::copy(values.begin(), values.end(), state.begin());
+}
+
+void PointMassEnv::SetState(std::span<const double> state) {
+  if (state.size() != kStateSize) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("wanted a state of {} numbers, found {}", kStateSize, state.size()));
+  }
+  if (!std::all_of(state.begin(), state.end(), [](double x) { return std::isfinite(x); })) {
+    throw Error(ErrorCode::kEnv, "wanted a finite state");
+  }
+  position_ = {state[0], state[1]};
+  velocity_ = {state[2], state[3]};
+  goal_ = {state[4], state[5]};
+  started_ = true;
+  terminated_ = false;
+}
+
+void PointMassEnv::RequireStarted(const char* what) const {
+  if (!started_) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("{} before the episode began; call Reset or SetState first", what));
+  }
+}
+
+double PointMassEnv::Distance() const {
+  return std::hypot(position_[0] - goal_[0], position_[1] - goal_[1]);
+}
+
+}  // namespace dp_bench::point_mass

@@ -1,0 +1,51 @@
+// A template to copy for an env of your own, and a cheap subject for tests of the harness: a mass
+// in a square is pushed onto a goal. The comments say what each part is for;
+// docs/writing_a_plugin.md has the rest.
+#pragma once
+
+#include <dp_bench/env.h>
+
+#include <array>
+#include <cstdint>
+
+namespace dp_bench::point_mass {
+
+/// The square is [-1, 1] x [-1, 1] m. Actions are forces [N] on a mass of 1 kg, each component cut
+/// to
+/// [-1, 1]. Reward is 1 at the goal and falls to 0 at a distance of 2 m. Params:
+///   max_steps   100
+///   image_size  0; when positive, the observations include `image` [3, image_size, image_size]
+class PointMassEnv final : public Env, public StateAccess {
+ public:
+  /// Reads every param it knows; the host refuses those that nobody read.
+  explicit PointMassEnv(const Config& params);
+
+  const EnvSpec& spec() const override { return spec_; }
+  void Reset(std::uint64_t seed) override;
+  StepResult Step(std::span<const float> action) override;
+  void Observe(ObsBuffers obs) override;
+  void Render(RgbImage* frame) override;
+
+  // StateAccess is optional: leave it out, and this override with it, when a state cannot be
+  // restored bit for bit.
+  StateAccess* state_access() override { return this; }
+  std::size_t state_size() const override { return kStateSize; }
+  void GetState(std::span<double> state) const override;
+  void SetState(std::span<const double> state) override;
+
+ private:
+  static constexpr std::size_t kStateSize = 6;
+
+  void RequireStarted(const char* what) const;
+  double Distance() const;
+
+  EnvSpec spec_;
+  std::array<double, 2> position_ = {};
+  std::array<double, 2> velocity_ = {};
+  std::array<double, 2> goal_ = {};
+  std::array<double, 1> metrics_ = {};  // StepResult::metrics points here
+  bool started_ = false;
+  bool terminated_ = false;
+};
+
+}  // namespace dp_bench::point_mass

@@ -1,0 +1,274 @@
+// What every env plugin must keep to, ours or foreign.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "dp_bench/error.h"
+#include "env_conformance.h"
+
+namespace dp_bench::conformance {
+namespace {
+
+ErrorCode CodeOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_STRNE(error.what(), "");
+    return error.code();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return ErrorCode::kInternal;
+}
+
+TEST(EnvConformance, SpecFitsTogether) {
+  const auto env = MakeEnv();
+  const EnvSpec& spec = env->spec();
+  ASSERT_FALSE(spec.shape_meta.obs.empty());
+  for (std::size_t i = 0; i < spec.shape_meta.obs.size(); ++i) {
+    const KeySpec& key = spec.shape_meta.obs[i];
+    if (i > 0) {
+      EXPECT_LT(spec.shape_meta.obs[i - 1].name, key.name) << "wanted alphabetical order";
+    }
+    EXPECT_GT(key.NumElements(), 0) << key.name;
+    if (key.type == KeyType::kRgb) {
+      EXPECT_EQ(key.dtype, DType::kUInt8) << key.name;
+      ASSERT_EQ(key.shape.size(), 3U) << key.name;
+      EXPECT_EQ(key.shape[0], 3) << key.name;
+    }
+    if (key.type == KeyType::kLowDim) {
+      EXPECT_EQ(key.dtype, DType::kFloat32) << key.name;
+    }
+  }
+  EXPECT_EQ(spec.shape_meta.action.name, "action");
+  ASSERT_EQ(spec.shape_meta.action.shape.size(), 1U);
+  const auto action_dim = static_cast<std::size_t>(spec.shape_meta.action_dim());
+  ASSERT_EQ(spec.action_low.size(), action_dim);
+  ASSERT_EQ(spec.action_high.size(), action_dim);
+  for (std::size_t i = 0; i < action_dim; ++i) {
+    EXPECT_TRUE(std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]));
+    EXPECT_LT(spec.action_low[i], spec.action_high[i]);
+  }
+  EXPECT_GT(spec.control_hz, 0.0);
+  EXPECT_GT(spec.max_steps, 0);
+  std::set<std::string> names;
+  for (const MetricSpec& metric : spec.metrics) EXPECT_TRUE(names.insert(metric.name).second);
+}
+
+TEST(EnvConformance, RefusesUnknownParams) {
+  std::string json = ParamsJson();
+  const bool empty = json.find('"') == std::string::npos;
+  json.insert(json.find('{') + 1, std::string("\"no_such_param\": 1") + (empty ? "" : ", "));
+  EXPECT_EQ(CodeOf([&] { MakeEnv(json); }), ErrorCode::kConfig);
+}
+
+TEST(EnvConformance, NothingWorksBeforeReset) {
+  const auto env = MakeEnv();
+  const ObsMemory obs(env->spec());
+  RgbImage frame(8, 8);
+  EXPECT_EQ(CodeOf([&] { env->Step(ActionAt(env->spec(), kSeed, 0)); }), ErrorCode::kEnv);
+  EXPECT_EQ(CodeOf([&] { env->Observe(obs.views()); }), ErrorCode::kEnv);
+  EXPECT_EQ(CodeOf([&] { env->Render(&frame); }), ErrorCode::kEnv);
+}
+
+TEST(EnvConformance, RefusedActionsThrowAndChangeNothing) {
+  const auto env = MakeEnv();
+  const Trace wanted = PlayEpisode(*env, kSeed);
+  env->Reset(kSeed);
+  const std::vector<float> good = ActionAt(env->spec(), kSeed, 0);
+  for (const std::size_t size : {std::size_t{0}, good.size() - 1, good.size() + 1}) {
+    const std::vector<float> wrong(size, good[0]);
+    EXPECT_EQ(CodeOf([&] { env->Step(wrong); }), ErrorCode::kShape) << size << " numbers";
+  }
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> wrong = good;
+      wrong[i] = bad;
+      EXPECT_EQ(CodeOf([&] { env->Step(wrong); }), ErrorCode::kNumeric) << "number " << i;
+    }
+  }
+  Trace found;
+  AddView(*env, found);
+  const Trace rest = Play(*env, kSeed);
+  found.Add(rest.bytes.data(), rest.bytes.size());
+  EXPECT_EQ(found.bytes, wanted.bytes);
+}
+
+TEST(EnvConformance, EqualSeedsAndActionsGiveEqualEpisodes) {
+  const auto env = MakeEnv();
+  const auto other = MakeEnv();
+  for (std::uint64_t seed : {std::uint64_t{0}, kSeed, std::numeric_limits<std::uint64_t>::max()}) {
+    const Trace wanted = PlayEpisode(*env, seed);
+    EXPECT_TRUE(PlayEpisode(*env, seed) == wanted) << "the same instance, seed " << seed;
+    EXPECT_TRUE(PlayEpisode(*other, seed) == wanted) << "another instance, seed " << seed;
+  }
+}
+
+TEST(EnvConformance, DifferentSeedsStartDifferently) {
+  const auto env = MakeEnv();
+  std::set<std::string> starts;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    env->Reset(seed);
+    Trace start;
+    AddView(*env, start);
+    starts.emplace(reinterpret_cast<const char*>(start.bytes.data()), start.bytes.size());
+  }
+  EXPECT_GT(starts.size(), 1U);
+}
+
+TEST(EnvConformance, HistoryBeforeResetChangesNothing) {
+  const Trace wanted = PlayEpisode(*MakeEnv(), kSeed);
+  const auto env = MakeEnv();
+  for (std::uint64_t seed = 1; seed < 6; ++seed) {
+    env->Reset(seed);
+    Play(*env, seed + 50, 0, 17 * static_cast<int>(seed));
+  }
+  EXPECT_TRUE(PlayEpisode(*env, kSeed) == wanted);
+}
+
+TEST(EnvConformance, OtherThreadsChangeNothing) {
+  constexpr std::size_t kThreads = 4;
+  std::vector<Trace> wanted;
+  for (std::size_t i = 0; i < kThreads; ++i) wanted.push_back(PlayEpisode(*MakeEnv(), kSeed + i));
+  std::vector<Trace> found(kThreads);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&found, i] { found[i] = PlayEpisode(*MakeEnv(), kSeed + i); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kThreads; ++i) EXPECT_TRUE(found[i] == wanted[i]) << "thread " << i;
+}
+
+TEST(EnvConformance, LookingChangesNothing) {
+  const auto watched = MakeEnv();
+  const auto unwatched = MakeEnv();
+  watched->Reset(kSeed);
+  unwatched->Reset(kSeed);
+  const ObsMemory obs(watched->spec());
+  for (int step = 0; step < kSteps; ++step) {
+    for (const auto& [width, height] : {std::pair{1, 1}, {97, 13}, {64, 64}}) {
+      RgbImage frame(width, height);
+      watched->Render(&frame);
+      watched->Observe(obs.views());
+    }
+    const std::vector<float> action = ActionAt(watched->spec(), kSeed, step);
+    const bool terminated = watched->Step(action).terminated;
+    ASSERT_EQ(unwatched->Step(action).terminated, terminated);
+    if (terminated) break;
+  }
+  Trace seen;
+  Trace unseen;
+  AddView(*watched, seen);
+  AddView(*unwatched, unseen);
+  EXPECT_TRUE(seen == unseen);
+}
+
+TEST(EnvConformance, ObserveFillsItsBuffersAndNoMore) {
+  const auto env = MakeEnv();
+  env->Reset(kSeed);
+  const ObsMemory zeros(env->spec(), std::byte{0x00});
+  const ObsMemory ones(env->spec(), std::byte{0xFF});
+  env->Observe(zeros.views());
+  env->Observe(ones.views());
+  EXPECT_TRUE(zeros == ones) << "some bytes were not written";
+  EXPECT_TRUE(zeros.CanariesAlive()) << "bytes behind a buffer were written";
+}
+
+TEST(EnvConformance, EveryNumberIsFinite) {
+  const auto env = MakeEnv();
+  const EnvSpec& spec = env->spec();
+  const ObsMemory obs(spec);
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    env->Reset(seed);
+    for (int step = 0; step < spec.max_steps; ++step) {
+      env->Observe(obs.views());
+      for (std::size_t k = 0; k < spec.shape_meta.obs.size(); ++k) {
+        if (spec.shape_meta.obs[k].dtype != DType::kFloat32) continue;
+        for (std::size_t i = 0; i < obs.views()[k].size(); i += sizeof(float)) {
+          float value = 0.0F;
+          std::memcpy(&value, &obs.views()[k][i], sizeof(value));
+          ASSERT_TRUE(std::isfinite(value)) << spec.shape_meta.obs[k].name << ", step " << step;
+        }
+      }
+      const StepResult result = env->Step(ActionAt(spec, seed, step));
+      ASSERT_TRUE(std::isfinite(result.reward));
+      ASSERT_EQ(result.metrics.size(), spec.metrics.size());
+      for (const double metric : result.metrics) ASSERT_TRUE(std::isfinite(metric));
+      if (result.terminated) break;
+    }
+  }
+}
+
+TEST(EnvConformance, StepAfterTerminatedThrows) {
+  const auto env = MakeEnv();
+  bool terminated = false;
+  for (std::uint64_t seed = 0; seed < 10 && !terminated; ++seed) {
+    env->Reset(seed);
+    for (int step = 0; step < env->spec().max_steps && !terminated; ++step) {
+      terminated = env->Step(ActionAt(env->spec(), seed, step)).terminated;
+    }
+  }
+  RecordProperty("random actions ended an episode", terminated ? "yes" : "no");
+  if (!terminated) return;  // chance alone does not solve every task
+  EXPECT_EQ(CodeOf([&] { env->Step(ActionAt(env->spec(), kSeed, 0)); }), ErrorCode::kEnv);
+  env->Reset(kSeed);
+  EXPECT_NO_THROW(env->Step(ActionAt(env->spec(), kSeed, 0)));
+}
+
+TEST(EnvConformance, AStateContinuesBitForBit) {
+  const auto env = MakeEnv();
+  if (env->state_access() == nullptr) GTEST_SKIP() << "this env offers no StateAccess";
+  env->Reset(kSeed);
+  const int middle = std::min(kSteps / 2, Play(*env, kSeed, 0, kSteps / 2).n_steps);
+  if (middle < kSteps / 2) GTEST_SKIP() << "the episode terminated before its state was taken";
+  std::vector<double> state(env->state_access()->state_size());
+  env->state_access()->GetState(state);
+  const Trace wanted = Play(*env, kSeed, middle);
+
+  const auto other = MakeEnv();
+  other->state_access()->SetState(state);
+  EXPECT_TRUE(Play(*other, kSeed, middle) == wanted) << "in another instance";
+  env->Reset(kSeed + 1);
+  Play(*env, kSeed + 1);
+  env->state_access()->SetState(state);
+  std::vector<double> again(state.size());
+  env->state_access()->GetState(again);
+  EXPECT_EQ(std::memcmp(again.data(), state.data(), state.size() * sizeof(double)), 0);
+  EXPECT_TRUE(Play(*env, kSeed, middle) == wanted) << "in the same instance, later";
+}
+
+TEST(EnvConformance, RefusesAStateThatIsNone) {
+  const auto env = MakeEnv();
+  StateAccess* const access = env->state_access();
+  if (access == nullptr) GTEST_SKIP() << "this env offers no StateAccess";
+  env->Reset(kSeed);
+  std::vector<double> state(access->state_size());
+  access->GetState(state);
+  state[0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(CodeOf([&] { access->SetState(state); }), ErrorCode::kEnv);
+  const std::vector<double> long_state(state.size() + 1);
+  EXPECT_EQ(CodeOf([&] { access->SetState(long_state); }), ErrorCode::kEnv);
+}
+
+TEST(EnvConformance, AllocatesNothingOnceWarm) {
+  const auto env = MakeEnv();
+  PlayEpisode(*env, kSeed);
+  const ObsMemory obs(env->spec());
+  std::vector<std::vector<float>> actions;
+  for (int step = 0; step < kSteps; ++step) actions.push_back(ActionAt(env->spec(), kSeed, step));
+  const long before = NumAllocations();
+  env->Reset(kSeed);
+  for (const std::vector<float>& action : actions) {
+    env->Observe(obs.views());
+    if (env->Step(action).terminated) break;
+  }
+  EXPECT_EQ(NumAllocations() - before, 0);
+}
+
+}  // namespace
+}  // namespace dp_bench::conformance
