@@ -1,0 +1,46 @@
+#include "report/console_table.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "report/success_rate.h"
+#include "rollout/episode_record.h"
+
+namespace dp_bench {
+namespace {
+
+// A reason may have several lines, one per layer that added its context.
+std::string Indented(const std::string& text) {
+  std::string indented;
+  for (const char c : text) {
+    indented += c;
+    if (c == '\n') indented += "    ";
+  }
+  return indented;
+}
+
+}  // namespace
+
+std::string ResultTable(const RunResult& result) {
+  std::string table =
+      fmt::format("{:<7} {:>12}  {:<17} {:>9} {:>11} {:>8}\n", "split", "success rate",
+                  "95 % interval", "episodes", "mean score", "failed");
+  for (const std::string_view split : {"train", "test"}) {
+    const SplitSummary summary = Summarize(result.records, split);
+    if (summary.n_episodes == 0) continue;
+    const RateInterval rate = WilsonInterval(summary.n_success, summary.n_episodes);
+    table += fmt::format(
+        "{:<7} {:>10.1f} %  {:<17} {:>9} {:>11.3f} {:>8}\n", split, 100.0 * rate.rate,
+        fmt::format("{:.1f} to {:.1f} %", 100.0 * rate.low, 100.0 * rate.high),
+        fmt::format("{}/{}", rate.n_success, rate.n), summary.mean_score, summary.n_failed);
+  }
+  for (const EpisodeRecord& record : result.records) {
+    if (!record.failure_reason) continue;
+    table += fmt::format("failed: {} seed {} after {} steps: {}\n", record.split, record.seed,
+                         record.n_steps, Indented(*record.failure_reason));
+  }
+  return table;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,314 @@
+// Numbers become text here, the page itself is report.html.mustache. Whatever comes from files is
+// escaped: by mustache's double braces, and in line_plot.cc.
+#include "report/html_report.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <kainjow/mustache.hpp>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+#include "report/line_plot.h"
+#include "report/report_template.h"
+#include "report/run_folder.h"
+#include "report/success_rate.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using kainjow::mustache::data;
+
+data List() { return data(data::type::list); }
+
+std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
+
+// "unet_hybrid on pusht", as far as the config says.
+std::string TitleOf(const RunFolder& folder) {
+  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
+  const auto plugin_of = [&config](const char* section) {
+    const Json::json_pointer place(fmt::format("/{}/plugin", section));
+    const bool has_name = config.is_object() && config.contains(place) && config[place].is_string();
+    return has_name ? config[place].get<std::string>() : std::string();
+  };
+  const std::string policy = plugin_of("policy");
+  const std::string env = plugin_of("env");
+  if (policy.empty() || env.empty()) return fs::absolute(folder.path).filename().string();
+  return policy + " on " + env;
+}
+
+// A link below the run folder, percent-encoded; empty for a path that would leave it.
+std::string LinkTo(const std::string& relative_path) {
+  const fs::path path = fs::path(relative_path).lexically_normal();
+  if (relative_path.empty() || path.is_absolute() || *path.begin() == "..") return "";
+  std::string link = "./";  // so that no path can be taken for a URL with a scheme
+  for (const char c : path.generic_string()) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') ||
+                          std::string_view("/._-=").find(c) != std::string_view::npos;
+    link += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return link;
+}
+
+std::string Base64(const std::vector<std::byte>& bytes) {
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
+                        const HtmlReportOptions& options) {
+  const std::string link = LinkTo(record.video);
+  const fs::path file = folder.path / record.video;
+  std::error_code fault;
+  const auto size = fs::file_size(file, fault);
+  if (!options.embed_videos || link.empty() || fault || size > options.max_embedded_bytes) {
+    return link;
+  }
+  return "data:video/mp4;base64," + Base64(ReadFile(file, options.max_embedded_bytes));
+}
+
+std::vector<std::string> SplitsOf(const RunFolder& folder) {
+  std::vector<std::string> splits;
+  for (const std::string split : {"test", "train"}) {  // test first: it is the headline
+    for (const EpisodeRecord& record : folder.episodes) {
+      if (record.split != split) continue;
+      splits.push_back(split);
+      break;
+    }
+  }
+  return splits;
+}
+
+data SplitData(const RunFolder& folder, const std::string& split) {
+  const SplitSummary summary = Summarize(folder.episodes, split);
+  const RateInterval rate = WilsonInterval(summary.n_success, summary.n_episodes);
+  std::vector<double> scores;
+  double steps = 0.0;
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (record.split != split) continue;
+    scores.push_back(record.score);
+    steps += record.n_steps;
+  }
+  std::sort(scores.begin(), scores.end());
+  const std::size_t middle = scores.size() / 2;
+  const double median =
+      scores.size() % 2 == 1 ? scores[middle] : 0.5 * (scores[middle - 1] + scores[middle]);
+
+  data result;
+  result.set("split", split);
+  result.set("rate", Percent(rate.rate));
+  result.set("low", Percent(rate.low));
+  result.set("high", Percent(rate.high));
+  result.set("width", Percent(rate.high - rate.low));
+  result.set("n", std::to_string(rate.n));
+  result.set("n_success", std::to_string(rate.n_success));
+  result.set("mean_score", fmt::format("{:.3f}", summary.mean_score));
+  result.set("median_score", fmt::format("{:.3f}", median));
+  result.set("min_score", fmt::format("{:.3f}", scores.front()));
+  result.set("mean_steps", fmt::format("{:.0f}", steps / rate.n));
+  if (summary.n_failed > 0) {
+    result.set("n_failed", std::to_string(summary.n_failed));
+  } else {
+    result.set("n_failed", false);
+  }
+  return result;
+}
+
+data CellData(const EpisodeRecord& record, double max_score) {
+  const double fraction = std::clamp(record.score / max_score, 0.0, 1.0);
+  data cell;
+  cell.set("seed", std::to_string(record.seed));
+  if (record.failure_reason) {
+    cell.set("score", "failed");
+    cell.set("style", "failed");
+    cell.set("alpha", false);
+    cell.set("tooltip", *record.failure_reason);
+  } else {
+    cell.set("score", fmt::format("{:.3f}", record.score));
+    cell.set("style",
+             fmt::format("{}{}", record.success ? "success" : "", fraction > 0.55 ? " deep" : ""));
+    cell.set("alpha", fmt::format("{:.2f}", 0.08 + 0.85 * fraction));
+    cell.set("tooltip",
+             fmt::format("{} seed {}: score {:.4f}, {}, {} steps", record.split, record.seed,
+                         record.score, record.success ? "success" : "no success", record.n_steps));
+  }
+  const std::string link = LinkTo(record.video);
+  if (link.empty()) {
+    cell.set("href", false);
+  } else {
+    cell.set("href", link);
+  }
+  return cell;
+}
+
+data GridData(const RunFolder& folder, const std::string& split) {
+  double max_score = 1.0;  // scores of other tasks may be larger
+  for (const EpisodeRecord& record : folder.episodes) max_score = std::max(max_score, record.score);
+  data cells = List();
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (record.split == split) cells.push_back(CellData(record, max_score));
+  }
+  data grid;
+  grid.set("split", split == "test" ? "Test" : "Train");
+  grid.set("max_score", fmt::format("{:.3g}", max_score));
+  grid.set("cells", cells);
+  return grid;
+}
+
+data PlotsData(const RunFolder& folder) {
+  struct Choice {
+    const char* title;
+    std::vector<std::string> keys;
+    bool log_y;
+    bool unit_range;
+  };
+  const std::vector<Choice> choices = {
+      {"Loss", {"train_loss", "val_loss"}, true, false},
+      {"Action error on training data (mean squared)", {"train_action_mse_error"}, true, false},
+      {"Mean score", {"test/mean_score", "train/mean_score"}, false, true},
+      {"Success rate", {"test/success_rate", "train/success_rate"}, false, true}};
+  data plots = List();
+  for (const Choice& choice : choices) {
+    LinePlot plot{.title = choice.title, .log_y = choice.log_y, .unit_range = choice.unit_range};
+    data series = List();
+    for (const std::string& key : choice.keys) {
+      const auto curve = folder.curves.find(key);
+      if (curve == folder.curves.end()) continue;
+      data entry;
+      entry.set("index", std::to_string(plot.series.size()));
+      entry.set("label", key);
+      series.push_back(entry);
+      plot.series.push_back({key, curve->second});
+    }
+    const std::string svg = LinePlotSvg(plot);
+    if (svg.empty()) continue;
+    data item;
+    item.set("name", choice.title);
+    item.set("series", series);
+    item.set("svg", svg);
+    plots.push_back(item);
+  }
+  return plots;
+}
+
+data VideosData(const RunFolder& folder, const HtmlReportOptions& options) {
+  data videos = List();
+  for (const std::string& split : SplitsOf(folder)) {
+    for (const EpisodeRecord& record : folder.episodes) {
+      if (record.split != split) continue;
+      const std::string source = VideoSource(folder, record, options);
+      if (source.empty()) continue;
+      data video;
+      video.set("split", split);
+      video.set("seed", std::to_string(record.seed));
+      video.set("score", fmt::format("{:.3f}", record.score));
+      video.set("success", record.success);
+      video.set("source", source);
+      videos.push_back(video);
+    }
+  }
+  return videos;
+}
+
+data EpisodesData(const RunFolder& folder, bool failed_only) {
+  data episodes = List();
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (failed_only && !record.failure_reason) continue;
+    data row;
+    row.set("split", record.split);
+    row.set("seed", std::to_string(record.seed));
+    row.set("score", fmt::format("{:.4f}", record.score));
+    row.set("success", std::string(record.success ? "yes" : "no"));
+    row.set("n_steps", std::to_string(record.n_steps));
+    row.set("trace_hash", record.trace_hash.substr(0, 16));
+    row.set("reason", record.failure_reason.value_or(""));
+    episodes.push_back(row);
+  }
+  return episodes;
+}
+
+// The evaluation's keys but for those per seed, which the grid shows.
+data NumbersData(const RunFolder& folder) {
+  data numbers = List();
+  if (!folder.eval_log.is_object()) return numbers;
+  for (const auto& [key, value] : folder.eval_log.items()) {
+    if (key.find("/sim_") != std::string::npos) continue;
+    data row;
+    row.set("key", key);
+    row.set("value", value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    numbers.push_back(row);
+  }
+  return numbers;
+}
+
+// A list, and whether it has anything: mustache cannot ask that of a heading around it.
+void SetList(const std::string& name, const data& list, data* page) {
+  page->set(name, list);
+  page->set("has_" + name, !list.is_empty_list());
+}
+
+void SetText(const std::string& name, const std::string& text, data* page) {
+  if (text.empty()) {
+    page->set(name, false);
+  } else {
+    page->set(name, text);
+  }
+}
+
+}  // namespace
+
+void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) {
+  const RunFolder folder = ReadRunFolder(run_dir);
+  data page;
+  page.set("title", TitleOf(folder));
+  page.set("subtitle",
+           "dp_bench run " + fs::weakly_canonical(fs::absolute(run_dir)).filename().string());
+
+  // the first split is the headline
+  data grids = List();
+  data others = List();
+  page.set("headline", false);
+  for (const std::string& split : SplitsOf(folder)) {
+    if (grids.is_empty_list()) {
+      page.set("headline", SplitData(folder, split));
+    } else {
+      others.push_back(SplitData(folder, split));
+    }
+    grids.push_back(GridData(folder, split));
+  }
+  page.set("others", others);
+  page.set("grids", grids);
+  page.set("episodes", EpisodesData(folder, /*failed_only=*/false));
+  SetList("plots", PlotsData(folder), &page);
+  SetList("videos", VideosData(folder, options), &page);
+  SetList("failed", EpisodesData(folder, /*failed_only=*/true), &page);
+  SetList("numbers", NumbersData(folder), &page);
+  SetText("config", folder.config, &page);
+  SetText("manifest", folder.manifest, &page);
+  data notes = List();
+  for (const std::string& note : folder.notes) {
+    data item;
+    item.set("text", note);
+    notes.push_back(item);
+  }
+  SetList("notes", notes, &page);
+
+  kainjow::mustache::mustache page_template(kReportTemplate);
+  DPB_ASSERT(page_template.is_valid());
+  WriteFileAtomically(run_dir / "report.html", std::string_view(page_template.render(page)));
+}
+
+}  // namespace dp_bench

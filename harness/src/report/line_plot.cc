@@ -1,0 +1,184 @@
+// Axes with round ticks (steps of 1, 2 or 5 times a power of ten), then one polyline per series.
+#include "report/line_plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <kainjow/mustache.hpp>
+#include <limits>
+
+namespace dp_bench {
+namespace {
+
+constexpr double kWidth = 480.0;
+constexpr double kHeight = 260.0;
+constexpr double kLeft = 52.0;
+constexpr double kRight = 14.0;
+constexpr double kTop = 14.0;
+constexpr double kBottom = 34.0;
+constexpr std::size_t kMaxPoints = 800;  // per series; more than the plot has columns
+
+// One axis: data range in plot units (log10 for a logarithmic one) and the ticks.
+struct Axis {
+  double low = 0.0;
+  double high = 1.0;
+  bool is_log = false;
+  std::vector<double> ticks;  // in data units
+
+  double ToPlot(double value) const { return is_log ? std::log10(value) : value; }
+  double Fraction(double value) const { return (ToPlot(value) - low) / (high - low); }
+};
+
+std::vector<double> LinearTicks(double low, double high, int n_wanted) {
+  const double rough = (high - low) / n_wanted;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  double step = 10.0 * power;
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough) {
+      step = factor * power;
+      break;
+    }
+  }
+  std::vector<double> ticks;
+  const double tolerance = 1e-9 * (high - low);  // a tick at the very end, but for rounding
+  for (double k = std::ceil((low - tolerance) / step); k * step <= high + tolerance; ++k) {
+    ticks.push_back(k * step);
+  }
+  return ticks;
+}
+
+// Powers of ten; with less than two decades also 2 and 5 times them.
+std::vector<double> LogTicks(double low, double high) {
+  std::vector<double> ticks;
+  const int stride = std::max(1, static_cast<int>((high - low) / 6.0));
+  for (int decade = static_cast<int>(std::floor(low)); decade <= std::ceil(high);
+       decade += stride) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      if (factor > 1.0 && high - low > 2.0) continue;
+      const double tick = factor * std::pow(10.0, decade);
+      if (std::log10(tick) >= low - 1e-9 && std::log10(tick) <= high + 1e-9) ticks.push_back(tick);
+    }
+  }
+  return ticks;
+}
+
+bool IsDrawable(const CurvePoint& point, bool log_y) {
+  return std::isfinite(point.epoch) && std::isfinite(point.value) && (!log_y || point.value > 0.0);
+}
+
+// Drops what cannot be drawn and thins out what would not be seen; the last point always stays.
+std::vector<CurvePoint> DrawablePoints(const PlotSeries& series, bool log_y) {
+  std::vector<CurvePoint> points;
+  for (const CurvePoint& point : series.points) {
+    if (IsDrawable(point, log_y)) points.push_back(point);
+  }
+  if (points.size() <= kMaxPoints) return points;
+  std::vector<CurvePoint> thinned;
+  const std::size_t stride = (points.size() + kMaxPoints - 1) / kMaxPoints;
+  for (std::size_t i = (points.size() - 1) % stride; i < points.size(); i += stride) {
+    thinned.push_back(points[i]);
+  }
+  return thinned;
+}
+
+void Cover(double value, Axis* axis) {
+  axis->low = std::min(axis->low, value);
+  axis->high = std::max(axis->high, value);
+}
+
+// Widens a range that is a single value, and leaves some air above and below.
+void Finish(bool add_air, int n_ticks, Axis* axis) {
+  double span = axis->high - axis->low;
+  if (!(span > 1e-9 * std::max(std::abs(axis->low), std::abs(axis->high)))) {
+    const double half = axis->is_log ? 0.5 : std::max(0.5 * std::abs(axis->high), 0.5);
+    axis->low -= half;
+    axis->high += half;
+    span = 2.0 * half;
+  } else if (add_air) {
+    axis->low -= 0.04 * span;
+    axis->high += 0.04 * span;
+  }
+  axis->ticks =
+      axis->is_log ? LogTicks(axis->low, axis->high) : LinearTicks(axis->low, axis->high, n_ticks);
+}
+
+double X(const Axis& axis, double value) {
+  return kLeft + (kWidth - kLeft - kRight) * axis.Fraction(value);
+}
+double Y(const Axis& axis, double value) {
+  return kHeight - kBottom - (kHeight - kTop - kBottom) * axis.Fraction(value);
+}
+
+std::string AxesSvg(const Axis& x, const Axis& y) {
+  std::string svg;
+  for (const double tick : y.ticks) {
+    svg += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
+                       kLeft, kWidth - kRight, Y(y, tick), Y(y, tick));
+    svg +=
+        fmt::format(R"(<text class="tick" text-anchor="end" x="{:.1f}" y="{:.1f}">{:.3g}</text>)",
+                    kLeft - 7.0, Y(y, tick) + 3.5, std::abs(tick) < 1e-12 ? 0.0 : tick);
+  }
+  for (const double tick : x.ticks) {
+    svg += fmt::format(
+        R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{:.6g}</text>)",
+        X(x, tick), kHeight - kBottom + 15.0, std::abs(tick) < 1e-12 ? 0.0 : tick);
+  }
+  svg +=
+      fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">epoch</text>)",
+                  (kLeft + kWidth - kRight) / 2.0, kHeight - 4.0);
+  return svg;
+}
+
+std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, const Axis& x,
+                      const Axis& y) {
+  std::string coordinates;
+  for (const CurvePoint& point : points) {
+    coordinates += fmt::format("{:.1f},{:.1f} ", X(x, point.epoch), Y(y, point.value));
+  }
+  std::string svg = fmt::format(R"(<polyline class="series-{}" points="{}"/>)", index, coordinates);
+  // few points are dots, so that a single one is seen
+  constexpr std::size_t kMaxDots = 40;
+  for (const CurvePoint& point : points) {
+    if (points.size() > kMaxDots) break;
+    svg += fmt::format(
+        R"(<circle class="series-{}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>epoch {:.6g}: {:.4g}</title></circle>)",
+        index, X(x, point.epoch), Y(y, point.value), point.epoch, point.value);
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string LinePlotSvg(const LinePlot& plot) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Axis x{.low = kInfinity, .high = -kInfinity};
+  Axis y{.low = kInfinity, .high = -kInfinity, .is_log = plot.log_y};
+  std::vector<std::vector<CurvePoint>> drawn;
+  for (const PlotSeries& series : plot.series) {
+    drawn.push_back(DrawablePoints(series, plot.log_y));
+    for (const CurvePoint& point : drawn.back()) {
+      Cover(point.epoch, &x);
+      Cover(y.ToPlot(point.value), &y);
+    }
+  }
+  if (x.low > x.high) return "";
+  const bool is_unit = plot.unit_range && !plot.log_y && y.low >= 0.0 && y.high <= 1.0;
+  if (is_unit) {
+    Cover(0.0, &y);
+    Cover(1.0, &y);
+  }
+  Finish(/*add_air=*/false, 6, &x);
+  Finish(/*add_air=*/!is_unit, 5, &y);
+
+  std::string svg =
+      fmt::format(R"(<svg class="plot" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">)",
+                  kWidth, kHeight, EscapeHtml(plot.title));
+  svg += AxesSvg(x, y);
+  for (std::size_t i = 0; i < drawn.size(); ++i) svg += SeriesSvg(drawn[i], i, x, y);
+  return svg + "</svg>";
+}
+
+std::string EscapeHtml(const std::string& text) { return kainjow::mustache::html_escape(text); }
+
+}  // namespace dp_bench

@@ -1,0 +1,115 @@
+// The formats are those of docs/architecture.md: JSON lines for episodes and log, JSON for the
+// rest.
+#include "report/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <string_view>
+
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+
+std::string ReadIfPresent(const fs::path& file) {
+  return fs::exists(file) ? ReadTextFile(file, kMaxFileBytes) : "";
+}
+
+Json ParseFile(const fs::path& file, const std::string& text) {
+  try {
+    return text.empty() ? Json() : Json::parse(text);
+  } catch (const Json::exception& fault) {
+    throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
+  }
+}
+
+std::string TextOrEmpty(const Json& row, const char* key) {
+  const auto member = row.find(key);
+  return member == row.end() || member->is_null() ? "" : member->get<std::string>();
+}
+
+EpisodeRecord ToRecord(const Json& row) {
+  EpisodeRecord record;
+  row.at("episode").get_to(record.episode);
+  row.at("split").get_to(record.split);
+  row.at("seed").get_to(record.seed);
+  row.at("score").get_to(record.score);
+  row.at("success").get_to(record.success);
+  row.at("n_steps").get_to(record.n_steps);
+  record.trace_hash = TextOrEmpty(row, "trace_hash");
+  record.video = TextOrEmpty(row, "video");
+  const std::string reason = TextOrEmpty(row, "failure_reason");
+  if (!reason.empty()) record.failure_reason = reason;
+  return record;
+}
+
+std::vector<EpisodeRecord> ReadEpisodes(const fs::path& file) {
+  std::vector<EpisodeRecord> records;
+  const std::string text = ReadIfPresent(file);
+  int line_number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line(text.data() + begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    if (line.empty()) continue;
+    try {
+      records.push_back(ToRecord(Json::parse(line)));
+    } catch (const Json::exception& fault) {
+      throw Error(ErrorCode::kData, fmt::format("{}:{}: not the row of an episode: {}",
+                                                file.string(), line_number, fault.what()));
+    }
+  }
+  return records;
+}
+
+// The last value of a key within an epoch counts: for train_loss that is the epoch's mean, and
+// after a resume the newer of two rows.
+void ReadLog(const fs::path& file, RunFolder* folder) {
+  if (!fs::exists(file)) return;
+  std::ifstream stream(file, std::ios::binary);
+  std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
+  int n_unreadable = 0;
+  for (std::string line; std::getline(stream, line);) {
+    const Json row = line.size() > kMaxLineBytes ? Json() : Json::parse(line, nullptr, false);
+    const auto epoch = row.is_object() ? row.find("epoch") : row.end();
+    if (!row.is_object() || epoch == row.end() || !epoch->is_number()) {
+      n_unreadable += line.empty() ? 0 : 1;
+      continue;
+    }
+    for (const auto& [key, value] : row.items()) {
+      if (!value.is_number() || key == "epoch") continue;
+      values[key][epoch->get<double>()] = value.get<double>();
+    }
+  }
+  for (const auto& [key, points] : values) {
+    for (const auto& [epoch, value] : points) folder->curves[key].push_back({epoch, value});
+  }
+  if (n_unreadable > 0) {
+    folder->notes.push_back(
+        fmt::format("{} of the log's lines cannot be read and are left out", n_unreadable));
+  }
+}
+
+}  // namespace
+
+RunFolder ReadRunFolder(const fs::path& path) {
+  RunFolder folder{.path = path};
+  folder.episodes = ReadEpisodes(path / "episodes.jsonl");
+  folder.eval_log = ParseFile(path / "eval_log.json", ReadIfPresent(path / "eval_log.json"));
+  ReadLog(path / "logs.json.txt", &folder);
+  folder.config = ReadIfPresent(path / "config.json");
+  folder.manifest = ReadIfPresent(path / "manifest.json");
+  return folder;
+}
+
+}  // namespace dp_bench

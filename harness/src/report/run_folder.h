@@ -1,0 +1,34 @@
+// Reads back what a run left in its folder, so that a report can be made again at any time.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rollout/episode_record.h"
+
+namespace dp_bench {
+
+struct CurvePoint {
+  double epoch = 0.0;
+  double value = 0.0;
+};
+
+/// The files of a run folder; what is absent stays empty.
+struct RunFolder {
+  std::filesystem::path path;
+  std::vector<EpisodeRecord> episodes;                    // episodes.jsonl
+  nlohmann::json eval_log;                                // eval_log.json
+  std::map<std::string, std::vector<CurvePoint>> curves;  // logs.json.txt, by key
+  std::string config;                                     // config.json, as text
+  std::string manifest;                                   // manifest.json, as text
+  std::vector<std::string> notes;  // what the reader of the report should know about these files
+};
+
+/// Throws Error{kData} naming file and line when a file is not what it should be, Error{kIo} when
+/// it cannot be read. Lines of the log that a crash cut off are skipped, and noted.
+RunFolder ReadRunFolder(const std::filesystem::path& path);
+
+}  // namespace dp_bench
