@@ -128,7 +128,8 @@ data SplitData(const RunFolder& folder, const std::string& split) {
 }
 
 data CellData(const EpisodeRecord& record, double max_score) {
-  const double fraction = std::clamp(record.score / max_score, 0.0, 1.0);
+  // squared, because good policies differ in the upper part of the range
+  const double depth = std::pow(std::clamp(record.score / max_score, 0.0, 1.0), 2.0);
   data cell;
   cell.set("seed", std::to_string(record.seed));
   if (record.failure_reason) {
@@ -139,8 +140,8 @@ data CellData(const EpisodeRecord& record, double max_score) {
   } else {
     cell.set("score", fmt::format("{:.3f}", record.score));
     cell.set("style",
-             fmt::format("{}{}", record.success ? "success" : "", fraction > 0.55 ? " deep" : ""));
-    cell.set("alpha", fmt::format("{:.2f}", 0.08 + 0.85 * fraction));
+             fmt::format("{}{}", record.success ? "success" : "", depth > 0.5 ? " deep" : ""));
+    cell.set("alpha", fmt::format("{:.2f}", 0.08 + 0.85 * depth));
     cell.set("tooltip",
              fmt::format("{} seed {}: score {:.4f}, {}, {} steps", record.split, record.seed,
                          record.score, record.success ? "success" : "no success", record.n_steps));
@@ -163,6 +164,7 @@ data GridData(const RunFolder& folder, const std::string& split) {
   }
   data grid;
   grid.set("split", split == "test" ? "Test" : "Train");
+  grid.set("half_score", fmt::format("{:.3g}", 0.5 * max_score));
   grid.set("max_score", fmt::format("{:.3g}", max_score));
   grid.set("cells", cells);
   return grid;
@@ -177,7 +179,7 @@ data PlotsData(const RunFolder& folder) {
   };
   const std::vector<Choice> choices = {
       {"Loss", {"train_loss", "val_loss"}, true, false},
-      {"Action error on training data (mean squared)", {"train_action_mse_error"}, true, false},
+      {"Action error on training data", {"train_action_mse_error"}, true, false},
       {"Mean score", {"test/mean_score", "train/mean_score"}, false, true},
       {"Success rate", {"test/success_rate", "train/success_rate"}, false, true}};
   data plots = List();
@@ -274,8 +276,8 @@ void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) 
   const RunFolder folder = ReadRunFolder(run_dir);
   data page;
   page.set("title", TitleOf(folder));
-  page.set("subtitle",
-           "dp_bench run " + fs::weakly_canonical(fs::absolute(run_dir)).filename().string());
+  page.set("subtitle", "dp_bench, run folder " +
+                           fs::weakly_canonical(fs::absolute(run_dir)).filename().string());
 
   // the first split is the headline
   data grids = List();

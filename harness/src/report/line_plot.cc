@@ -110,19 +110,23 @@ double Y(const Axis& axis, double value) {
   return kHeight - kBottom - (kHeight - kTop - kBottom) * axis.Fraction(value);
 }
 
+std::string TickText(double tick) {
+  const double size = std::abs(tick);
+  if (size < 1e-12) return "0";
+  return size >= 1e-3 && size < 1e6 ? fmt::format("{:.6g}", tick) : fmt::format("{:.0e}", tick);
+}
+
 std::string AxesSvg(const Axis& x, const Axis& y) {
   std::string svg;
   for (const double tick : y.ticks) {
     svg += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
                        kLeft, kWidth - kRight, Y(y, tick), Y(y, tick));
-    svg +=
-        fmt::format(R"(<text class="tick" text-anchor="end" x="{:.1f}" y="{:.1f}">{:.3g}</text>)",
-                    kLeft - 7.0, Y(y, tick) + 3.5, std::abs(tick) < 1e-12 ? 0.0 : tick);
+    svg += fmt::format(R"(<text class="tick" text-anchor="end" x="{:.1f}" y="{:.1f}">{}</text>)",
+                       kLeft - 7.0, Y(y, tick) + 3.5, TickText(tick));
   }
   for (const double tick : x.ticks) {
-    svg += fmt::format(
-        R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{:.6g}</text>)",
-        X(x, tick), kHeight - kBottom + 15.0, std::abs(tick) < 1e-12 ? 0.0 : tick);
+    svg += fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>)",
+                       X(x, tick), kHeight - kBottom + 15.0, TickText(tick));
   }
   svg +=
       fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">epoch</text>)",

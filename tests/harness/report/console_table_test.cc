@@ -1,0 +1,37 @@
+// The table that an evaluation prints.
+#include "report/console_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace dp_bench {
+namespace {
+
+EpisodeRecord Episode(const std::string& split, std::uint64_t seed, double score, bool success) {
+  return {.split = split, .seed = seed, .score = score, .success = success, .n_steps = 300};
+}
+
+TEST(ResultTable, ShowsRateIntervalCountsScoreAndFailures) {
+  RunResult result;
+  result.records = {Episode("train", 0, 1.0, true), Episode("test", 100000, 0.5, false),
+                    Episode("test", 100001, 1.0, true), Episode("test", 100002, 0.0, false)};
+  result.records.back().failure_reason = "joint 7 broke\n  in env plugin 'pusht', during Step";
+  result.records.back().n_steps = 12;
+  EXPECT_EQ(ResultTable(result),
+            "split   success rate  95 % interval      episodes  mean score   failed\n"
+            "train        100.0 %  20.7 to 100.0 %         1/1       1.000        0\n"
+            "test          33.3 %  6.1 to 79.2 %           1/3       0.500        1\n"
+            "failed: test seed 100002 after 12 steps: joint 7 broke\n"
+            "      in env plugin 'pusht', during Step\n");
+}
+
+TEST(ResultTable, ASplitThatDidNotRunHasNoRow) {
+  RunResult result;
+  result.records = {Episode("test", 100000, 1.0, true)};
+  EXPECT_THAT(ResultTable(result), testing::Not(testing::HasSubstr("train")));
+}
+
+}  // namespace
+}  // namespace dp_bench

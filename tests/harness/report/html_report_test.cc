@@ -1,0 +1,143 @@
+// report.html from the files of a run folder: what it shows, what it leaves out, and that nothing
+// in a file can become markup.
+#include "report/html_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class HtmlReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::path(testing::TempDir()) /
+           ("report_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(dir_);
+    fs::create_directories(dir_ / "media");
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(dir_ / name, std::ios::binary) << text;
+  }
+
+  std::string Report(const HtmlReportOptions& options = {}) const {
+    WriteHtmlReport(dir_, options);
+    std::ifstream stream(dir_ / "report.html", std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  std::string ErrorOfReport() const {
+    try {
+      Report();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kData);
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path dir_;
+};
+
+constexpr const char* kEpisodes =
+    R"({"episode":0,"split":"train","seed":0,"score":0.25,"success":false,"n_steps":300,"trace_hash":"aa","failure_reason":null,"video":null}
+{"episode":1,"split":"test","seed":100000,"score":1.0,"success":true,"n_steps":120,"trace_hash":"bb","failure_reason":null,"video":"media/test_100000.mp4"}
+{"episode":2,"split":"test","seed":100001,"score":0.5,"success":false,"n_steps":300,"trace_hash":"cc","failure_reason":null,"video":null}
+{"episode":3,"split":"test","seed":100002,"score":0.0,"success":false,"n_steps":7,"trace_hash":"dd","failure_reason":"it <broke> & \"fell\"","video":null}
+)";
+
+TEST_F(HtmlReportTest, ShowsRateIntervalCountsScoreSeedsAndFailures) {
+  Write("episodes.jsonl", kEpisodes);
+  Write("eval_log.json", R"({"test/mean_score": 0.5, "test/sim_max_reward_100000": 1.0})");
+  Write("config.json", R"({"policy": {"plugin": "unet_hybrid"}, "env": {"plugin": "pusht"}})");
+  Write("manifest.json", R"({"dp_bench": "0.1.0"})");
+  const std::string html = Report();
+  EXPECT_THAT(html, HasSubstr("unet_hybrid on pusht"));
+  EXPECT_THAT(html, HasSubstr("1 of 3 episodes succeeded"));
+  EXPECT_THAT(html, HasSubstr("6.1 to 79.2 %"));
+  EXPECT_THAT(html, HasSubstr(">0.500<"));
+  EXPECT_THAT(html, HasSubstr("1 failed"));
+  EXPECT_THAT(html, HasSubstr("train seeds: success rate 0.0 % (0 of 1"));
+  EXPECT_THAT(html, HasSubstr("100002"));
+  EXPECT_THAT(html, HasSubstr("it &lt;broke&gt; &amp; &quot;fell&quot;"));
+  EXPECT_THAT(html, HasSubstr("src=\"./media/test_100000.mp4\""));
+  EXPECT_THAT(html, HasSubstr("<td>test/mean_score</td>"));
+  EXPECT_THAT(html, Not(HasSubstr("sim_max_reward")));
+  EXPECT_THAT(html, HasSubstr("&quot;dp_bench&quot;: &quot;0.1.0&quot;"));
+}
+
+TEST_F(HtmlReportTest, NeedsNoNetworkAndNoScript) {
+  Write("episodes.jsonl", kEpisodes);
+  EXPECT_THAT(Report(), AllOf(Not(HasSubstr("http")), Not(HasSubstr("<script")),
+                              Not(HasSubstr("{{")), Not(HasSubstr("}}"))));
+}
+
+TEST_F(HtmlReportTest, DrawsTheCurvesOfTheLogAndSkipsALineThatWasCutOff) {
+  Write("logs.json.txt",
+        "{\"train_loss\": 0.9, \"global_step\": 0, \"epoch\": 0}\n"
+        "{\"train_loss\": 0.5, \"val_loss\": 0.6, \"test/mean_score\": 0.4, \"epoch\": 0}\n"
+        "{\"train_loss\": 0.3, \"epoch\": 1}\n"
+        "{\"train_lo");
+  const std::string html = Report();
+  EXPECT_THAT(html, HasSubstr("epoch 0: 0.5"));
+  EXPECT_THAT(html, Not(HasSubstr("epoch 0: 0.9")));  // the epoch's mean comes last
+  EXPECT_THAT(html, AllOf(HasSubstr("val_loss"), HasSubstr("test/mean_score")));
+  EXPECT_THAT(html, Not(HasSubstr("train_action_mse_error")));
+  EXPECT_THAT(html, HasSubstr("1 of the log&apos;s lines cannot be read"));
+  EXPECT_THAT(html, HasSubstr("no evaluated episodes yet"));
+}
+
+TEST_F(HtmlReportTest, AnEmptyRunFolderGivesAPageThatSaysSo) {
+  EXPECT_THAT(Report(), AllOf(HasSubstr("no evaluated episodes yet"),
+                              Not(HasSubstr("Learning curves")), Not(HasSubstr("Videos"))));
+}
+
+TEST_F(HtmlReportTest, SmallVideosCanBeEmbedded) {
+  Write("episodes.jsonl", kEpisodes);
+  Write("media/test_100000.mp4", "video bytes");
+  EXPECT_THAT(Report({.embed_videos = true}),
+              HasSubstr("src=\"data:video/mp4;base64,dmlkZW8gYnl0ZXM=\""));
+  EXPECT_THAT(Report({.embed_videos = true, .max_embedded_bytes = 10}),
+              HasSubstr("src=\"./media/test_100000.mp4\""));
+}
+
+TEST_F(HtmlReportTest, NothingFromAFileBecomesMarkupOrLeavesTheFolder) {
+  const auto row = [](const std::string& video) {
+    return R"({"episode":0,"split":"test","seed":1,"score":1,"success":true,"n_steps":1,"video":")" +
+           video + "\",\"trace_hash\":\"<i>\"}\n";
+  };
+  Write("episodes.jsonl", row("../../secret.mp4") + row("/etc/passwd") +
+                              row("javascript:alert(1)") + row("a'b c<d>.mp4"));
+  Write("config.json", "<script>alert(1)</script>");
+  Write("eval_log.json", R"({"<b>": "</table>"})");
+  const std::string html = Report({.embed_videos = true});
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("secret")), Not(HasSubstr("/etc/passwd")),
+                          Not(HasSubstr("\"javascript:")), Not(HasSubstr("<script")),
+                          Not(HasSubstr("<i>\"")), Not(HasSubstr("<td><b>"))));
+  EXPECT_THAT(html, HasSubstr("./a%27b%20c%3Cd%3E.mp4"));
+}
+
+TEST_F(HtmlReportTest, ABrokenRowNamesFileAndLine) {
+  Write("episodes.jsonl", std::string(kEpisodes) + "{\"episode\": 4}\n");
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("episodes.jsonl:5: not the row of an episode"));
+  fs::remove(dir_ / "episodes.jsonl");
+  Write("eval_log.json", "{");
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("eval_log.json: "));
+}
+
+}  // namespace
+}  // namespace dp_bench
