@@ -16,6 +16,18 @@ constexpr int SourcePixel(int output) { return (32 * output + 13) / 6; }
 constexpr std::array<std::array<std::int32_t, 2>, 3> kWeights = {
     {{1707, 341}, {1024, 1024}, {341, 1707}}};
 
+// Two neighbours in a row, as the vertical pass reads them.
+std::int32_t BlendRow(std::size_t phase, int left, int right) {
+  return (left * kWeights[phase][0] + right * kWeights[phase][1]) >> 4;
+}
+
+// OpenCV drops the low 16 bits of each product before the rounded sum.
+std::uint8_t BlendColumn(std::size_t phase, std::int32_t upper, std::int32_t lower) {
+  const std::int32_t sum =
+      ((kWeights[phase][0] * upper) >> 16) + ((kWeights[phase][1] * lower) >> 16);
+  return static_cast<std::uint8_t>((sum + 2) >> 2);
+}
+
 }  // namespace
 
 SampledCanvas::SampledCanvas() {
@@ -134,17 +146,24 @@ Region SampledCanvas::OutputRegion(Pixel low, Pixel high) const {
           {(SampleFrom(high.x + 1) + 1) / 2, (SampleFrom(high.y + 1) + 1) / 2}};
 }
 
+Rgb BilinearBlend(int x, int y, std::array<Rgb, 2> upper, std::array<Rgb, 2> lower) {
+  const auto column = static_cast<std::size_t>(x) % kWeights.size();
+  const auto row = static_cast<std::size_t>(y) % kWeights.size();
+  const auto blend = [&](std::uint8_t Rgb::*channel) {
+    return BlendColumn(row, BlendRow(column, upper[0].*channel, upper[1].*channel),
+                       BlendRow(column, lower[0].*channel, lower[1].*channel));
+  };
+  return {blend(&Rgb::r), blend(&Rgb::g), blend(&Rgb::b)};
+}
+
 BilinearResize::BilinearResize(std::span<const Rgb> palette) {
   std::copy(palette.begin(), palette.end(), palette_.begin());
   for (std::size_t phase = 0; phase < kPhases; ++phase) {
-    const auto blend = [&weights = kWeights[phase]](int left, int right) {
-      return (left * weights[0] + right * weights[1]) >> 4;
-    };
     for (std::size_t pair = 0; pair < kPairs; ++pair) {
       const Rgb& left = palette_[pair / SampledCanvas::kMaxColours];
       const Rgb& right = palette_[pair % SampledCanvas::kMaxColours];
-      blends_[phase][pair] = {blend(left.r, right.r), blend(left.g, right.g),
-                              blend(left.b, right.b)};
+      blends_[phase][pair] = {BlendRow(phase, left.r, right.r), BlendRow(phase, left.g, right.g),
+                              BlendRow(phase, left.b, right.b)};
     }
   }
 }
@@ -155,7 +174,7 @@ void BilinearResize::Run(const SampledCanvas& canvas, const Region& region,
     return static_cast<std::size_t>(texels[0] * SampledCanvas::kMaxColours + texels[1]);
   };
   for (int y = region.low.y; y < region.high.y; ++y) {
-    const auto& weights = kWeights[static_cast<std::size_t>(y % kPhases)];
+    const auto row_phase = static_cast<std::size_t>(y % kPhases);
     const std::uint8_t* upper = canvas.Row(2 * y) + 2 * region.low.x;
     const std::uint8_t* lower = canvas.Row(2 * y + 1) + 2 * region.low.x;
     std::uint8_t* out = &image[static_cast<std::size_t>((y * kImageSize + region.low.x) * 3)];
@@ -173,9 +192,7 @@ void BilinearResize::Run(const SampledCanvas& canvas, const Region& region,
         const Blend& top = blends_[phase][upper_pair];
         const Blend& bottom = blends_[phase][lower_pair];
         for (std::size_t c = 0; c < 3; ++c) {
-          // OpenCV drops the low 16 bits of each product before the rounded sum
-          const std::int32_t sum = ((weights[0] * top[c]) >> 16) + ((weights[1] * bottom[c]) >> 16);
-          out[c] = static_cast<std::uint8_t>((sum + 2) >> 2);
+          out[c] = BlendColumn(row_phase, top[c], bottom[c]);
         }
       }
       phase = phase + 1 == kPhases ? 0 : phase + 1;

@@ -57,6 +57,12 @@ class SampledCanvas {
   /// The output pixels that drawing between `low` and `high` (inclusive) can change.
   Region OutputRegion(Pixel low, Pixel high) const;
 
+  /// The sample at a pixel of either axis; -1 where there is none.
+  int SampleAt(int pixel) const {
+    const int sample = SampleFrom(pixel);
+    return sample < kSamples && position_[static_cast<std::size_t>(sample)] == pixel ? sample : -1;
+  }
+
   /// The texels of one sampled row, [kSamples] palette indices. Output row y reads 2 y and 2 y + 1.
   const std::uint8_t* Row(int row) const {
     return &texels_[static_cast<std::size_t>(row) * kSamples];
@@ -72,11 +78,17 @@ class SampledCanvas {
   std::array<std::uint8_t, kSamples * kSamples> texels_;  // [row, column]
 };
 
+/// The output pixel (x, y) from two texels of its upper and two of its lower row, as BilinearResize
+/// computes it.
+Rgb BilinearBlend(int x, int y, std::array<Rgb, 2> upper, std::array<Rgb, 2> lower);
+
 /// cv2.resize with INTER_LINEAR from 512 to 96 pixels, in its fixed-point arithmetic.
 class BilinearResize {
  public:
   /// `palette`: at most SampledCanvas::kMaxColours colours.
   explicit BilinearResize(std::span<const Rgb> palette);
+
+  Rgb colour(std::uint8_t index) const { return palette_[index]; }
 
   /// Writes the output pixels of `region` into `image`, RGB8 [96, 96, 3].
   void Run(const SampledCanvas& canvas, const Region& region, std::span<std::uint8_t> image) const;

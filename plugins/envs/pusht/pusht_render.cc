@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "pusht_raster_marks.h"
 #include "pusht_raster_smooth.h"
 
 namespace dp_bench::pusht {
@@ -39,6 +40,9 @@ constexpr std::array<int, 15> kAgentRimRows = {15, 15, 15, 14, 14, 14, 13, 13,
                                                12, 11, 10, 9,  8,  6,  3};
 constexpr std::array<int, 11> kAgentFillRows = {11, 11, 11, 10, 10, 9, 8, 8, 6, 5, 3};
 constexpr std::array<int, 2> kDotRows = {2, 1};
+
+constexpr Rgb kContactColour = {231, 76, 60};
+constexpr double kContactReach = 2.0;
 
 constexpr int kOutlineRadius = 2;
 constexpr int kAgentReach = static_cast<int>(kAgentRadius);
@@ -115,6 +119,32 @@ struct Bounds {
   }
 };
 
+// Where the agent touches one of the block's boxes, debug draw puts a stroke along the normal, from
+// inside of the agent to inside of the box. The block's contacts with walls have one, too, which
+// this leaves out.
+void DrawContacts(const PushtState& state, SmoothMarks* marks) {
+  const double c = std::cos(state.block.angle);
+  const double s = std::sin(state.block.angle);
+  const double dx = state.agent.x - state.block.x;
+  const double dy = state.agent.y - state.block.y;
+  const Point agent = {c * dx + s * dy, c * dy - s * dx};  // in the block's frame
+  for (const Box& box : kBlockBoxes) {
+    const Point nearest = {std::clamp(agent.x, box.low.x, box.high.x),
+                           std::clamp(agent.y, box.low.y, box.high.y)};
+    const Point gap = {nearest.x - agent.x, nearest.y - agent.y};
+    const double distance = std::sqrt(gap.x * gap.x + gap.y * gap.y);
+    // within the box the direction is a matter of the peers' collision code
+    if (!(distance > 0.0 && distance <= kAgentRadius)) continue;
+    const Point normal = {(c * gap.x - s * gap.y) / distance, (s * gap.x + c * gap.y) / distance};
+    const auto along = [&](double length) {
+      return Pixel{Round(state.agent.x + length * normal.x),
+                   Round(state.agent.y + length * normal.y)};
+    };
+    marks->DrawLine(along(kAgentRadius - kContactReach), along(distance + kContactReach),
+                    kContactColour);
+  }
+}
+
 }  // namespace
 
 PushtRenderer::PushtRenderer() : resize_(kPalette) {
@@ -151,6 +181,11 @@ void PushtRenderer::RenderObservation(const PushtState& state, std::span<std::ui
       canvas_.OutputRegion(agent_bounds.low, agent_bounds.high),
   };
   for (const Region& region : changed) resize_.Run(canvas_, region, image);
+
+  SmoothMarks marks(canvas_, resize_);
+  DrawContacts(state, &marks);
+  marks.Resolve(image);
+
   for (const Region& region : changed) canvas_.Restore(background_, region);
 }
 

@@ -19,9 +19,10 @@ class PushtRenderer {
  public:
   PushtRenderer();
 
-  /// Draws goal, block, agent and walls into `image`, RGB8 [96, 96, 3]. The same state gives the
-  /// same picture, whatever was drawn before. Things outside of the world are cut off. differs: the
-  /// peers also mark contact points with a red stroke, one output pixel in size.
+  /// Draws goal, block, agent and walls into `image`, RGB8 [96, 96, 3], and a red stroke where
+  /// agent and block touch. The same state gives the same picture, whatever was drawn before.
+  /// Things outside of the world are cut off. differs: the peers also mark where the block touches
+  /// a wall.
   void RenderObservation(const PushtState& state, std::span<std::uint8_t> image);
 
  private:

@@ -5,8 +5,9 @@ Writes tests/golden/pusht_render.safetensors:
   image  uint8   [24, 96, 96, 3]  what diffusion_policy's PushTEnv showed for it
 The demonstrations were recorded with pygame 2.1, whose filled polygons cut the crossing of an edge
 and a scan line towards the edge's upper end; pygame 2.6 rounds outwards. `fill_polygon` is 2.1's
-rule; everything else is drawn by the installed libraries. Prints how far the picture moves with
-the installed pygame's polygons.
+rule; everything else is drawn by the installed libraries. The red stroke of a contact between agent
+and block is debug draw's, too; states at the edge are drawn without contacts. Prints how far the
+picture moves with the installed pygame's polygons.
 Run: python tests/golden/generate/pusht_render.py
      (gym-pusht 0.1.8, pymunk 6.11.1, pygame 2.6.1, opencv-python 4.14.0, numpy 2.2.6)
 """
@@ -58,39 +59,54 @@ def fill_polygon(surface, colour, points):
             surface.fill(colour, (left, y, right - left + 1, 1))
 
 
-def random_states(rng):
-    """Blocks that lie within the picture: pygame clips lines before it steps along them, so those that
-    leave it run a little differently, and no block gets through the walls."""
-    corners = np.array([[-60, 0], [60, 0], [60, 30], [-60, 30], [-15, 120], [15, 120]])
-    states = []
-    while len(states) < N_RANDOM:
-        state = rng.uniform([20, 20, 0, 0, -np.pi], [492, 492, 512, 512, np.pi])
-        c, s = np.cos(state[4]), np.sin(state[4])
-        placed = state[2:4] + corners @ np.array([[c, s], [-s, c]])
-        if placed.min() > 3 and placed.max() < 508:
-            states.append(state.tolist())
-    return states
-
-
-def draw(env, state):
+def place(state):
+    """A new env in this state, at rest and before any contact."""
+    env = peer.PushTEnv(obs_type="pixels")
+    env._setup()
     env.agent.position = state[:2].tolist()
     env.block.angle = float(state[4])
     env.block.position = state[2:4].tolist()
     for body in (env.agent, env.block):
         env.space.reindex_shapes_for_body(body)
+    return env
+
+
+def random_states(rng):
+    """Half of them with the agent at the block. Blocks lie between the walls: pygame clips lines before
+    it steps along them, so those that leave the picture run a little differently, and contacts of the
+    block with a wall are not drawn by dp_bench."""
+    states = []
+    while len(states) < N_RANDOM:
+        state = rng.uniform([20, 20, 0, 0, -np.pi], [492, 492, 512, 512, np.pi])
+        env = place(state)
+        bounds = [shape.bb for shape in env.block.shapes]
+        distance = min(shape.point_query(env.agent.position).distance for shape in env.block.shapes)
+        touches = 1 < distance < 14.9
+        inside = all(min(b.left, b.bottom) > 9 and max(b.right, b.top) < 502 for b in bounds)
+        if inside and (touches if len(states) % 2 else distance > 16):
+            states.append(state.tolist())
+    return states
+
+
+def draw(state, find_contacts):
+    env = place(state)
+    if find_contacts:
+        env.space.step(env.dt)  # at rest: nothing moves before contacts are found
     return env._get_img(env._draw(), 96, 96)
 
 
 def main():
     rng = np.random.default_rng(SEED)
-    states = np.array(RECORDED_STATES + EDGE_STATES + random_states(rng))
-    env = peer.PushTEnv(obs_type="pixels")
-    env._setup()
+    states = np.array(RECORDED_STATES + random_states(rng) + EDGE_STATES)
+    n_with_contacts = len(states) - len(EDGE_STATES)
 
-    installed = np.stack([draw(env, s) for s in states])
+    def draw_all():
+        return np.stack([draw(s, i < n_with_contacts) for i, s in enumerate(states)])
+
+    installed = draw_all()
     installed_polygon = pygame.draw.polygon
     pygame.draw.polygon = fill_polygon
-    images = np.stack([draw(env, s) for s in states])
+    images = draw_all()
     pygame.draw.polygon = installed_polygon
 
     print("mean absolute difference of the two polygon rules:",
