@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <cstddef>
 
 namespace dp_bench::pusht {
 namespace {
@@ -89,12 +89,11 @@ void PushtPhysics::Substep() {
   // only contacts move the block
   n_contacts_ = 0;
   FindAgentContacts();
-  // Deeper first: where the agent sits between both boxes and they want opposite things, the order
-  // decides, and this one replays every recorded episode.
-  if (n_contacts_ == 2 && contacts_[0].distance > contacts_[1].distance) {
-    std::swap(contacts_[0], contacts_[1]);
-  }
   if (near_wall_) FindWallContacts();
+  // Deeper first: where the block is squeezed and contacts want opposite things, the order decides,
+  // and this one replays every recorded episode.
+  std::sort(contacts_.begin(), contacts_.begin() + static_cast<std::ptrdiff_t>(n_contacts_),
+            [](const Contact& a, const Contact& b) { return a.distance < b.distance; });
   if (n_contacts_ > 0) ResolveContacts();
 }
 

@@ -1,0 +1,108 @@
+// What PushtEnv adds to the physics: params, observations, scores.
+#include "pusht_env.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "coverage.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::pusht {
+namespace {
+
+PushtEnv Make(const std::string& json = "{}") { return PushtEnv(Config::FromJson(json)); }
+
+/// The only observation of an env with one low-dimensional key.
+std::vector<float> Look(PushtEnv& env) {
+  std::vector<float> values(env.spec().shape_meta.obs[0].ByteSize() / sizeof(float));
+  std::vector<std::span<std::byte>> views = {std::as_writable_bytes(std::span(values))};
+  env.Observe(views);
+  return values;
+}
+
+/// At rest, with the agent in a corner of the arena.
+void Place(PushtEnv& env, const Pose& block) {
+  const std::vector<double> state = {30, 30, 0, 0, block.x, block.y, block.angle, 0, 0, 0};
+  env.SetState(state);
+}
+
+StepResult StepWithBlockAt(PushtEnv& env, const Pose& block) {
+  Place(env, block);
+  return env.Step(std::vector<float>{30.0F, 30.0F});
+}
+
+TEST(PushtEnv, OffersTheObservationsAskedForInAlphabeticalOrder) {
+  const PushtEnv env = Make(R"({"obs": ["state", "image", "agent_pos"]})");
+  std::vector<std::string> names;
+  for (const KeySpec& key : env.spec().shape_meta.obs) names.push_back(key.name);
+  EXPECT_THAT(names, testing::ElementsAre("agent_pos", "image", "state"));
+  EXPECT_EQ(env.spec().shape_meta.obs[1].shape, (Shape{3, 96, 96}));
+}
+
+TEST(PushtEnv, NamesTheObservationsThatItHas) {
+  try {
+    Make(R"({"obs": ["keypoints"]})");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kConfig);
+    EXPECT_THAT(error.what(), testing::HasSubstr("keypoint and state"));
+  }
+  EXPECT_THROW(Make(R"({"obs": []})"), Error);
+  EXPECT_THROW(Make(R"({"obs": ["state", "state"]})"), Error);
+}
+
+TEST(PushtEnv, StateWrapsTheAngleLikePythonsRemainder) {
+  PushtEnv env = Make(R"({"obs": ["state"]})");
+  Place(env, {200.0, 300.0, -1.0});
+  EXPECT_THAT(Look(env),
+              testing::Pointwise(testing::FloatEq(),
+                                 std::vector<float>{30, 30, 200, 300, 2 * 3.14159265F - 1}));
+}
+
+TEST(PushtEnv, KeypointsAreTheDataSetsAtItsFirstStep) {
+  // state and keypoints of the first recorded step
+  PushtEnv env = Make(R"({"obs": ["keypoint"]})");
+  Place(env, {222.99382, 381.59903, 3.0079994});
+  const std::vector<float> recorded = {
+      201.81350708F, 293.59506226F, 283.59197998F, 374.65240479F, 162.80940247F, 391.09332275F,
+      219.85960388F, 356.24697876F, 220.57481384F, 258.00411987F, 179.96212769F, 354.22940063F,
+      258.24465942F, 343.83761597F, 231.29512024F, 317.05505371F, 199.88859558F, 386.4197998F};
+  EXPECT_THAT(Look(env), testing::Pointwise(testing::FloatNear(2e-4F), recorded));
+}
+
+TEST(PushtEnv, SucceedsOnlyAboveTheCoverageThreshold) {
+  PushtEnv env = Make();
+  const StepResult there = StepWithBlockAt(env, kGoalPose);
+  EXPECT_TRUE(there.success && there.terminated);
+  EXPECT_EQ(there.reward, 1.0);
+  EXPECT_THROW(env.Step(std::vector<float>{30.0F, 30.0F}), Error);
+
+  const Pose beside = {kGoalPose.x + 40.0, kGoalPose.y, kGoalPose.angle};
+  const StepResult near = StepWithBlockAt(env, beside);
+  EXPECT_FALSE(near.success || near.terminated);
+  EXPECT_NEAR(near.reward, Coverage(beside) / 0.95, 1e-12);
+  EXPECT_EQ(near.metrics[0], Coverage(beside));
+}
+
+TEST(PushtEnv, TheThresholdIsAParam) {
+  PushtEnv env = Make(R"({"success_threshold": 0.2})");
+  EXPECT_TRUE(StepWithBlockAt(env, {kGoalPose.x + 20.0, kGoalPose.y, kGoalPose.angle}).success);
+}
+
+TEST(PushtEnv, TheBlocksOriginIsWhereItWasDrawnUnlessTheOrderIsLegacy) {
+  const PushtState plain = StartState(42, /*legacy_order=*/false);
+  const PushtState legacy = StartState(42, /*legacy_order=*/true);
+  EXPECT_EQ(plain.block.x, std::round(plain.block.x));
+  EXPECT_EQ(plain.block.angle, legacy.block.angle);
+  // turned about the centre of gravity, 45 px below the origin of the upright block
+  EXPECT_NEAR(std::hypot(legacy.block.x - plain.block.x, legacy.block.y - plain.block.y - 45.0),
+              45.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace dp_bench::pusht
