@@ -1,0 +1,273 @@
+// Damaged and malicious hierarchies end in an Error{kData} that names the file, never in a crash
+// and never in memory taken on the word of a header.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+#include "zarr_files.h"
+
+namespace dp_bench::zarr_replay::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What loading says; folder and zip archive must say the same.
+std::string Load(const ZarrFiles& files, const ZarrReplayConfig& config = SmallConfig("")) {
+  const TempFolder folder;
+  files.WriteFolder(folder.path() / "folder");
+  ZarrReplayConfig here = config;
+  here.path = folder.path() / "folder";
+  try {
+    const ZarrReplayDataset dataset(here);
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == ErrorCode::kData || error.code() == ErrorCode::kConfig)
+        << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+// SmallReplay with one change.
+std::string LoadWith(const std::function<void(ZarrFiles*)>& damage) {
+  ZarrFiles files = SmallReplay();
+  damage(&files);
+  return Load(files);
+}
+
+std::string LoadWithMetadata(std::string_view from, std::string_view to) {
+  return LoadWith([&](ZarrFiles* files) { files->Replace("data/action/.zarray", from, to); });
+}
+
+std::string LoadWithEnds(const std::vector<std::int64_t>& ends) {
+  return LoadWith([&](ZarrFiles* files) {
+    const auto n = static_cast<std::int64_t>(ends.size());
+    files->AddArray<std::int64_t>("meta/episode_ends", {{n}, {n}}, ends);
+  });
+}
+
+TEST(Hostile, AMissingPathNamesTheScriptThatFetches) {
+  try {
+    const ZarrReplayDataset dataset(SmallConfig("no/such/folder.zarr"));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("no/such/folder.zarr"), HasSubstr("scripts/get_data.sh pusht")));
+  }
+}
+
+TEST(Hostile, AMissingArrayAndAMissingChunkAreNamed) {
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) { files->Erase("data/action/.zarray"); }),
+              HasSubstr("no array 'data/action'"));
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) { files->Erase("data/img/1.0.0.0"); }),
+              AllOf(HasSubstr("chunk 1 of 3"), HasSubstr("data/img/1.0.0.0 does not exist")));
+}
+
+TEST(Hostile, TruncatedChunksAreNamed) {
+  for (const std::size_t size : {0, 1, 15, 16, 17, 30}) {
+    EXPECT_THAT(LoadWith([&](ZarrFiles* files) { (*files)["data/img/2.0.0.0"].resize(size); }),
+                HasSubstr("data/img/2.0.0.0: "))
+        << size;
+  }
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) { (*files)["meta/episode_ends/0"].pop_back(); }),
+              HasSubstr("has 23 bytes; an uncompressed chunk has 24"));
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) { (*files)["data/action/0.0"].emplace_back(); }),
+              HasSubstr("data/action/0.0: byte 12"));
+}
+
+TEST(Hostile, ABloscHeaderIsNotBelieved) {
+  const auto with_nbytes = [](std::uint32_t nbytes) {
+    return LoadWith([nbytes](ZarrFiles* files) {
+      std::memcpy((*files)["data/action/0.0"].data() + 4, &nbytes, sizeof(nbytes));
+    });
+  };
+  EXPECT_THAT(with_nbytes(0x7FFFFFFF), HasSubstr("byte 4: the blosc header promises 2147483647"));
+  EXPECT_THAT(with_nbytes(31), HasSubstr("byte 4"));
+  EXPECT_THAT(with_nbytes(0), HasSubstr("byte 4"));
+}
+
+TEST(Hostile, TinyFilesCannotClaimLargeChunks) {
+  // header and metadata agree on 2 GB
+  const std::string error = LoadWith([](ZarrFiles* files) {
+    files->Replace("data/action/.zarray", R"("chunks": [4, 2])", R"("chunks": [268435455, 2])");
+    const std::uint32_t nbytes = 268435455U * 8U;
+    std::memcpy((*files)["data/action/0.0"].data() + 4, &nbytes, sizeof(nbytes));
+  });
+  EXPECT_THAT(error, HasSubstr("which cannot hold a chunk of 2147483640"));
+}
+
+// Flips bits one by one in the headers and at random behind them: any answer but a crash.
+TEST(Hostile, FlippedBitsNeverCrash) {
+  const ZarrFiles whole = SmallReplay();
+  RandomStream random(1, StreamId::kAugment);
+  for (const char* name : {"data/action/0.0", "data/img/0.0.0.0", "data/action/.zarray"}) {
+    int n_refused = 0;
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      ZarrFiles files = whole;
+      Bytes& bytes = files[name];
+      const auto n_bits = static_cast<std::uint32_t>(bytes.size() * 8);
+      const std::uint32_t bit = i < 128 ? i : random.UniformInt(n_bits);
+      bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+      n_refused += Load(files) != "no error" ? 1 : 0;
+    }
+    EXPECT_GT(n_refused, 50) << name;
+  }
+}
+
+TEST(Hostile, CompressedBombsStopAtTheSizeOfTheChunk) {
+  const Bytes zeros(1 << 20);
+  for (const Encoding& encoding : {Zlib(), Zstd(), Zstd(false)}) {
+    const std::string error = LoadWith([&](ZarrFiles* files) {
+      files->AddArray<float>("data/action", {{10, 2}, {10, 2}, encoding}, Count<float>(20));
+      (*files)["data/action/0.0"] = encoding.encode(4, zeros);
+    });
+    EXPECT_THAT(error, HasSubstr("data/action/0.0: ")) << encoding.json;
+  }
+}
+
+TEST(Hostile, ShortAndGarbledZlibAndZstdAreNamed) {
+  for (const Encoding& encoding : {Zlib(), Zstd(), Zstd(false)}) {
+    ZarrFiles files = SmallReplay();
+    files.AddArray<float>("data/action", {{10, 2}, {10, 2}, encoding}, Count<float>(20));
+    ZarrFiles cut = files;
+    cut["data/action/0.0"].resize(cut["data/action/0.0"].size() / 2);
+    EXPECT_THAT(Load(cut), HasSubstr("data/action/0.0: "));
+    ZarrFiles shorter = files;
+    shorter["data/action/0.0"] = encoding.encode(4, Bytes(76));
+    EXPECT_THAT(Load(shorter), HasSubstr("data/action/0.0: "));
+    ZarrFiles garbled = files;
+    garbled["data/action/0.0"] = ToBytes("garbage that is no compressed chunk at all");
+    EXPECT_THAT(Load(garbled), HasSubstr("data/action/0.0: "));
+  }
+}
+
+TEST(Hostile, ImpossibleShapesAreRefusedBeforeMemoryIsTaken) {
+  for (const char* shape :
+       {"[9223372036854775807, 2]", "[9223372036854775808, 2]", "[4611686018427387904, 4]",
+        "[-1, 2]", "[10.5, 2]", "[\"10\", 2]", "[]", "10", "[1e30, 2]",
+        "[10, 2, 1, 1, 1, 1, 1, 1, 1]", "[10]", "[18446744073709551616, 2]"}) {
+    EXPECT_THAT(LoadWithMetadata(R"("shape": [10, 2])", std::string(R"("shape": )") + shape),
+                HasSubstr("data/action/.zarray: "))
+        << shape;
+  }
+  for (const char* chunks : {"[0, 2]", "[4611686018427387904, 2]", "[1073741824, 2]", "[4]"}) {
+    EXPECT_THAT(LoadWithMetadata(R"("chunks": [4, 2])", std::string(R"("chunks": )") + chunks),
+                HasSubstr("data/action/.zarray: "))
+        << chunks;
+  }
+}
+
+TEST(Hostile, APromiseOfCountlessChunksCostsNothing) {
+  EXPECT_THAT(LoadWithMetadata(R"("shape": [10, 2])", R"("shape": [1000000000000000, 2])"),
+              HasSubstr("chunk 3 of 250000000000000"));
+}
+
+TEST(Hostile, LayoutsThatAreNotReadAreNamed) {
+  for (const char* dtype : {"\"|O\"", "\">f4\"", "\"<f2\"", "\"<U8\"", "[[\"a\", \"<f4\"]]", "7"}) {
+    EXPECT_THAT(LoadWithMetadata(R"("<f4")", dtype), HasSubstr(".zarray: dtype is ")) << dtype;
+  }
+  EXPECT_THAT(LoadWithMetadata(R"("order": "C")", R"("order": "F")"), HasSubstr("order is \"F\""));
+  EXPECT_THAT(LoadWithMetadata(R"("filters": null)", R"("filters": [{"id": "delta"}])"),
+              HasSubstr("filters is "));
+  EXPECT_THAT(LoadWithMetadata(R"("zarr_format": 2)", R"("zarr_format": 3)"),
+              HasSubstr("zarr_format is 3"));
+  EXPECT_THAT(LoadWithMetadata(R"("id": "blosc")", R"("id": "imagecodecs_jpegxl")"),
+              HasSubstr("compressor is "));
+  EXPECT_THAT(LoadWithMetadata(R"("order": "C",)", ""), HasSubstr("order is missing"));
+}
+
+TEST(Hostile, JsonGarbageIsNamed) {
+  const auto with_json = [](std::string_view text) {
+    return LoadWith([text](ZarrFiles* files) { (*files)["data/action/.zarray"] = ToBytes(text); });
+  };
+  for (const char* text : {"", "{", "null", "[]", "\xff\xfe", "{\"shape\": }", "nan"}) {
+    EXPECT_THAT(with_json(text), HasSubstr("data/action/.zarray is not ")) << text;
+  }
+  EXPECT_THAT(with_json(std::string(100000, '[')), HasSubstr("nested deeper than"));
+  std::string objects;
+  for (int i = 0; i < 100000; ++i) objects += R"({"a":)";
+  EXPECT_THAT(with_json(objects), HasSubstr("nested deeper than"));
+  EXPECT_THAT(with_json(std::string((16U << 20) + 1, ' ')), HasSubstr("at most 16777216"));
+}
+
+TEST(Hostile, EpisodeEndsMustIncreaseToTheLastStep) {
+  EXPECT_THAT(LoadWithEnds({4, 4, 10}), HasSubstr("episode 1 ends at step 4, but begins at 4"));
+  EXPECT_THAT(LoadWithEnds({9, 4, 10}), HasSubstr("episode 1 ends at step 4, but begins at 9"));
+  EXPECT_THAT(LoadWithEnds({0, 4, 10}), HasSubstr("episode 0 ends at step 0"));
+  EXPECT_THAT(LoadWithEnds({-4, 4, 10}), HasSubstr("episode 0 ends at step -4"));
+  EXPECT_THAT(LoadWithEnds({4, 9, 11}), HasSubstr("the episodes end at step 11"));
+  EXPECT_THAT(LoadWithEnds({4, 9}), HasSubstr("the episodes end at step 9"));
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) {
+                files->AddArray<float>("meta/episode_ends", {{3}, {3}}, {4, 9, 10});
+              }),
+              HasSubstr("episode ends are int64 or int32"));
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) {
+                files->AddArray<std::int64_t>("meta/episode_ends", {{3, 1}, {3, 1}}, {4, 9, 10});
+              }),
+              HasSubstr("wanted the end of each episode"));
+}
+
+TEST(Hostile, ArraysOfDifferentLengthAreNamed) {
+  EXPECT_THAT(LoadWith([](ZarrFiles* files) {
+                files->AddArray<float>("data/state", {{9, 5}, {9, 5}}, Count<float>(45));
+              }),
+              AllOf(HasSubstr("data/state has shape [9, 5]"), HasSubstr("end at step 10")));
+}
+
+TEST(Hostile, ImagesThatAreNotBytesNameStepAndValue) {
+  const auto with_pixel = [](float value) {
+    return LoadWith([value](ZarrFiles* files) {
+      std::vector<float> pixels(480, 7.0F);
+      pixels[7 * 48 + 3] = value;
+      files->AddArray<float>("data/img", {{10, 4, 4, 3}, {4, 4, 4, 3}, Blosc("lz4", 1)}, pixels);
+    });
+  };
+  EXPECT_THAT(with_pixel(0.5F), HasSubstr("data/img holds 0.5 at step 7"));
+  EXPECT_THAT(with_pixel(256.0F), HasSubstr("holds 256 at step 7"));
+  EXPECT_THAT(with_pixel(-1.0F), HasSubstr("holds -1 at step 7"));
+  EXPECT_THAT(with_pixel(1e30F), HasSubstr("holds 1e+30 at step 7"));
+  EXPECT_THAT(with_pixel(std::nanf("")), HasSubstr("holds nan at step 7"));
+  EXPECT_THAT(with_pixel(-std::numeric_limits<float>::infinity()),
+              HasSubstr("holds -inf at step 7"));
+  EXPECT_EQ(with_pixel(255.0F), "no error");
+}
+
+TEST(Hostile, OfSeveralFaultsTheFirstChunkIsNamed) {
+  for (int i = 0; i < 20; ++i) {
+    const std::string error = LoadWith([](ZarrFiles* files) {
+      files->AddArray<float>("data/img", {{10, 4, 4, 3}, {1, 4, 4, 3}},
+                             std::vector<float>(480, -1.0F));
+    });
+    EXPECT_THAT(error, HasSubstr("at step 0;"));
+  }
+}
+
+TEST(Hostile, KeysThatDoNotFitTheirArrayAreNamed) {
+  const auto with_key = [](const std::string& name, const KeyConfig& key) {
+    ZarrReplayConfig config = SmallConfig("");
+    config.keys[name] = key;
+    return Load(SmallReplay(), config);
+  };
+  EXPECT_THAT(with_key("x", {.array = "../data/action"}),
+              HasSubstr("cannot leave the zarr folder"));
+  EXPECT_THAT(with_key("x", {.array = "data/none"}), HasSubstr("no array 'data/none'"));
+  EXPECT_THAT(with_key("x", {.array = "data/state", .begin = 3, .end = 3}),
+              HasSubstr("elements 3 to 3"));
+  EXPECT_THAT(with_key("x", {.array = "data/state", .begin = -1}), HasSubstr("elements -1 to 5"));
+  EXPECT_THAT(with_key("x", {.array = "data/state", .end = 6}), HasSubstr("elements 0 to 6"));
+  EXPECT_THAT(with_key("x", {.array = "data/state", .is_rgb = true}), HasSubstr("an rgb key"));
+  EXPECT_THAT(with_key("action", {.array = "data/img"}),
+              HasSubstr("the action is a low_dim array"));
+}
+
+TEST(Hostile, ParamsWithoutAnActionAreRefused) {
+  const Config params = Config::FromJson(R"({"path": "x.zarr", "keys": {}})");
+  EXPECT_THROW(ZarrReplayConfig::FromConfig(params), Error);
+}
+
+}  // namespace
+}  // namespace dp_bench::zarr_replay::testing

@@ -1,0 +1,110 @@
+// Zarr hierarchies for tests: written into memory through the compressors' own libraries, damaged
+// there at will, then put into a folder or a zip archive.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/array.h"
+#include "zarr_replay_dataset.h"
+
+namespace dp_bench::zarr_replay::testing {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes ToBytes(std::string_view text);
+
+/// A folder of its own below the system's temporary one, removed with everything in it.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// How an array is written: the "compressor" of its .zarray, and the function that compresses a
+/// chunk (item size, decoded bytes).
+struct Encoding {
+  std::string json = "null";
+  std::function<Bytes(std::size_t, std::span<const std::byte>)> encode;
+};
+
+Encoding Raw();
+Encoding Zlib(int level = 5);
+Encoding Zstd(bool with_content_size = true);
+
+/// codec: blosclz, lz4, lz4hc, snappy, zlib or zstd; shuffle: 0 none, 1 bytes, 2 bits.
+Encoding Blosc(const std::string& codec, int shuffle, int level = 5);
+
+struct ArrayLayout {
+  Shape shape;
+  Shape chunks;
+  Encoding encoding = Raw();
+  char separator = '.';
+};
+
+/// Files by name, such as "data/action/.zarray" and "data/action/0.0".
+class ZarrFiles {
+ public:
+  Bytes& operator[](const std::string& name) { return files_[name]; }
+  bool Contains(const std::string& name) const { return files_.contains(name); }
+  void Erase(const std::string& name) { files_.erase(name); }
+
+  /// Replaces every `from` in a text file by `to`; aborts when there is none.
+  void Replace(const std::string& name, std::string_view from, std::string_view to);
+
+  template <class T>
+  void AddArray(const std::string& name, const ArrayLayout& layout, const std::vector<T>& values) {
+    AddArray(name, layout, DTypeOf<T>::value, std::as_bytes(std::span(values)));
+  }
+
+  void WriteFolder(const std::filesystem::path& folder) const;
+  void WriteZip(const std::filesystem::path& file, bool deflate = false) const;
+
+ private:
+  void AddArray(const std::string& name, const ArrayLayout& layout, DType dtype,
+                std::span<const std::byte> values);
+
+  std::map<std::string, Bytes> files_;
+};
+
+/// 0, 1, 2, ... as T.
+template <class T>
+std::vector<T> Count(std::int64_t n) {
+  std::vector<T> values(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(i);
+  return values;
+}
+
+/// Episodes of 4, 5 and 1 steps: data/action [10, 2] and data/state [10, 5] count up as float32,
+/// data/img [10, 4, 4, 3] counts modulo 256; chunks of 4 steps, blosc with zstd and bitshuffle.
+ZarrFiles SmallReplay();
+
+/// Keys action, agent_pos (the first two of state) and image of SmallReplay, at `path`.
+ZarrReplayConfig SmallConfig(const std::filesystem::path& path);
+
+/// All steps of a key.
+template <class T>
+std::vector<T> ReadAll(const Dataset& dataset, const char* name) {
+  const int key = dataset.KeyIndex(name);
+  const std::int64_t n = dataset.episode_ends().back();
+  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
+  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
+  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+}  // namespace dp_bench::zarr_replay::testing
