@@ -133,7 +133,7 @@ std::vector<float> ReadChunk(const std::filesystem::path& path) {
 }
 
 // Over all 25,650 (DPB_ALL_RECORDED_IMAGES=1): error 0.000013, 99.79 % equal. Of the 53 others, 47
-// show a block at a wall, where the peers mark contacts, and 6 are first pictures of an episode.
+// show a block at a wall, where the peers mark contacts, and 5 are first pictures of an episode.
 constexpr double kMaxRecordedError = 0.0002;  // mean absolute error, of 255
 constexpr double kMinEqualShare = 0.99;
 
