@@ -26,3 +26,11 @@ if(DPB_SANITIZE)
   add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()
+
+# Precompiled LibTorch headers for a target; programs too are compiled with -fPIC, or the compiler would
+# refuse what was precompiled for a library.
+function(dpb_reuse_torch_headers target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM dp_bench_torch)
+endfunction()

@@ -6,7 +6,7 @@ function(dpb_add_test)
   target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
                                           dpb_compile_options)
   if(dp_bench_torch IN_LIST TEST_LINK)
-    target_precompile_headers(${target} REUSE_FROM dp_bench_torch)
+    dpb_reuse_torch_headers(${target})
   endif()
   add_test(NAME ${TEST_NAME} COMMAND ${target})
   set_tests_properties(${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 300)

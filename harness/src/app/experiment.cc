@@ -1,10 +1,9 @@
 #include "app/experiment.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <sstream>
 #include <utility>
 
@@ -68,10 +67,15 @@ std::unique_ptr<Policy> Experiment::CreatePolicy() const {
 }
 
 fs::path NewRunFolder(const Experiment& experiment) {
-  const auto now =
-      fmt::localtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
-  const fs::path stem = fs::path("runs") / fmt::format("{:%Y-%m-%d}", now) /
-                        fmt::format("{:%H-%M-%S}_{}", now, experiment.name());
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char date[32];
+  char time[32];
+  std::strftime(date, sizeof(date), "%Y-%m-%d", &local);
+  std::strftime(time, sizeof(time), "%H-%M-%S", &local);
+
+  const fs::path stem = fs::path("runs") / date / fmt::format("{}_{}", time, experiment.name());
   fs::path folder = stem;
   for (int i = 2; fs::exists(folder); ++i) folder = fmt::format("{}_{}", stem.string(), i);
   return folder;
