@@ -2,12 +2,12 @@
 #include "checkpoint/store.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/log.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -23,7 +23,7 @@ bool IsComplete(const fs::path& folder) {
     Checkpoint::Open(folder);
     return true;
   } catch (const Error& error) {
-    spdlog::warn("{}", error.what());
+    LogWarning(error.what());
     return false;
   }
 }
@@ -74,7 +74,7 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
     try {
       return Checkpoint::Open(candidate);
     } catch (const Error& error) {
-      spdlog::warn("{}", error.what());
+      LogWarning(error.what());
       problems += std::string(problems.empty() ? "" : "; ") + error.what();
     }
   }

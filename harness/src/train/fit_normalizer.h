@@ -1,0 +1,17 @@
+// A normalizer from the statistics of a dataset.
+#pragma once
+
+#include "dp_bench/dataset.h"
+#include "dp_bench/normalizer.h"
+#include "dp_bench/spec.h"
+#include "train/train_config.h"
+
+namespace dp_bench {
+
+/// Fits every key of `shape_meta` over all episodes, those of the validation set included, as
+/// upstream does. Dimensions without range are named in a warning. Throws Error{kConfig} for a mode
+/// given to a key that does not exist.
+Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
+                         const NormalizerConfig& config);
+
+}  // namespace dp_bench

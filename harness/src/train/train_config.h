@@ -1,0 +1,72 @@
+// The config sections of a training, under the names of diffusion_policy
+// (config/train_diffusion_unet_hybrid_workspace.yaml), as plain structs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/top_k.h"
+#include "dp_bench/config.h"
+#include "train/lr_scheduler.h"
+
+namespace dp_bench {
+
+/// "training". A period of n is due at epochs 0, n, 2n, ... and at the last one; 0 means never.
+struct TrainingConfig {
+  std::uint64_t seed = 42;
+  std::string device = "cpu";  // "cpu", "cuda", "cuda:1"
+  int num_epochs = 100;
+  bool resume = false;
+  LrScheduleConfig lr_schedule;  // "lr_scheduler", "lr_warmup_steps", in optimiser steps
+  std::int64_t gradient_accumulate_every = 1;
+  double max_grad_norm = 0.0;  // 0: no clipping
+  bool use_ema = true;
+  int rollout_every = 50;
+  int checkpoint_every = 50;
+  int val_every = 1;
+  int sample_every = 5;
+  std::optional<std::int64_t> max_train_steps;  // batches per epoch
+  std::optional<std::int64_t> max_val_steps;    // batches per validation
+  std::optional<double> max_minutes;            // of wall clock, for this process
+  bool debug = false;                           // two epochs of three steps, everything due at each
+
+  static TrainingConfig FromConfig(const Config& config);
+};
+
+/// "dataloader" and "val_dataloader".
+struct DataLoaderConfig {
+  std::int64_t batch_size = 64;
+  int num_workers = 1;
+  bool shuffle = true;
+
+  static DataLoaderConfig FromConfig(const Config& config, bool shuffle_default);
+};
+
+/// "dataset", as far as the harness reads it; the plugin and its params are the app's affair.
+struct SplitConfig {
+  double val_ratio = 0.0;
+  std::uint64_t seed = 42;
+  std::optional<std::int64_t> max_train_episodes;
+
+  static SplitConfig FromConfig(const Config& config);
+};
+
+/// "checkpoint".
+struct CheckpointConfig {
+  TopKConfig topk;
+  bool save_last_ckpt = true;
+
+  static CheckpointConfig FromConfig(const Config& config);
+};
+
+/// "normalizer": {"default": "limits", "<key>": mode}; images have mode "image" unless named.
+struct NormalizerConfig {
+  std::string default_mode = "limits";
+  std::map<std::string, std::string, std::less<>> modes;  // by key
+
+  static NormalizerConfig FromConfig(const Config& config);
+};
+
+}  // namespace dp_bench

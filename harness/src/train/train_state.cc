@@ -1,0 +1,43 @@
+// TrainState as JSON. Doubles are written with all their digits, so that they come back bit by bit.
+#include "train/train_state.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+
+std::string TrainState::ToJson() const {
+  const nlohmann::ordered_json json = {{"global_step", global_step},
+                                       {"optimizer_step", optimizer_step},
+                                       {"epoch", epoch},
+                                       {"batch_in_epoch", batch_in_epoch},
+                                       {"train_loss_sum", train_loss_sum},
+                                       {"ema_step", ema_step},
+                                       {"log_position", log_position},
+                                       {"topk", topk}};
+  return json.dump(1) + "\n";
+}
+
+TrainState TrainState::FromJson(const std::string& text, const std::string& origin) {
+  TrainState state;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    json.at("global_step").get_to(state.global_step);
+    json.at("optimizer_step").get_to(state.optimizer_step);
+    json.at("epoch").get_to(state.epoch);
+    json.at("batch_in_epoch").get_to(state.batch_in_epoch);
+    json.at("train_loss_sum").get_to(state.train_loss_sum);
+    json.at("ema_step").get_to(state.ema_step);
+    json.at("log_position").get_to(state.log_position);
+    json.at("topk").get_to(state.topk);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("the training state of '{}' is damaged: {}", origin, error.what()));
+  }
+  return state;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,235 @@
+// Construction and the training loop. What happens between two epochs is in workspace_epoch.cc.
+#include "train/workspace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "data/split.h"
+#include "dp_bench/error.h"
+#include "train/device_batch.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
+
+SequenceSampler MakeSampler(const Dataset& dataset, const Horizons& horizons,
+                            std::vector<bool> episode_mask) {
+  const auto ends = dataset.episode_ends();
+  return SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
+                          .horizon = horizons.horizon,
+                          .pad_before = horizons.n_obs_steps - 1,
+                          .pad_after = horizons.n_action_steps - 1,
+                          .episode_mask = std::move(episode_mask)});
+}
+
+BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config,
+                                 std::uint64_t seed) {
+  BatchLoaderOptions options;
+  options.batch_size = config.batch_size;
+  options.shuffle = config.shuffle;
+  options.seed = seed;
+  options.n_obs_steps = spec.horizons.n_obs_steps;
+  for (const KeySpec& key : spec.shape_meta.obs) options.keys.push_back(key.name);
+  options.n_threads = config.num_workers;
+  return options;
+}
+
+/// Throws unless every number is finite; says which samples the batch held.
+void RequireFinite(double value, std::string_view what, const TrainState& state,
+                   const HostBatch& host) {
+  if (std::isfinite(value)) return;
+  throw Error(
+      ErrorCode::kNumeric,
+      fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
+                  "[{}]. The last checkpoint is kept. Lower optimizer.lr, set "
+                  "training.max_grad_norm, or look at these sequences.",
+                  what, value, state.epoch, state.global_step, fmt::join(host.indices, ", ")));
+}
+
+}  // namespace
+
+Workspace::Workspace(WorkspaceParts parts)
+    : parts_(std::move(parts)),
+      config_(TrainingConfig::FromConfig(parts_.config.Sub("training"))),
+      checkpoint_config_(CheckpointConfig::FromConfig(parts_.config.Sub("checkpoint"))),
+      loader_config_(DataLoaderConfig::FromConfig(parts_.config.Sub("dataloader"), true)),
+      normalizer_config_(NormalizerConfig::FromConfig(parts_.config.Sub("normalizer"))),
+      device_(ParseDevice(config_.device)),
+      store_(parts_.output_dir / "checkpoints"),
+      topk_(checkpoint_config_.topk) {
+  CreatePolicies();
+  CreateLoaders();
+}
+
+Workspace::~Workspace() = default;
+
+void Workspace::CreatePolicies() {
+  // LibTorch draws the initial weights from its global generator
+  torch::manual_seed(config_.seed);
+  policy_ = parts_.create_policy();
+  policy_->module().to(device_);
+  const auto optimizer = OptimizerConfig::FromConfig(parts_.config.Sub("optimizer"));
+  optimizer_ = std::make_unique<AdamW>(
+      optimizer, MakeParameterGroups(policy_->module(), optimizer.weight_decay));
+
+  const EmaConfig ema = EmaConfig::FromConfig(parts_.config.Sub("ema"));
+  if (!config_.use_ema) return;
+  ema_policy_ = parts_.create_policy();
+  ema_policy_->module().to(device_);
+  ema_ = std::make_unique<Ema>(ema, policy_->module(), ema_policy_->module());
+}
+
+void Workspace::CreateLoaders() {
+  const PolicySpec& spec = policy_->spec();
+  const auto split_config = SplitConfig::FromConfig(parts_.config.Sub("dataset"));
+  const auto val_config = DataLoaderConfig::FromConfig(parts_.config.Sub("val_dataloader"), false);
+  const auto n_episodes = static_cast<std::int64_t>(parts_.dataset.episode_ends().size());
+  const Split split = SplitEpisodes(n_episodes, split_config.val_ratio,
+                                    split_config.max_train_episodes, split_config.seed);
+
+  const SequenceSampler sampler = MakeSampler(parts_.dataset, spec.horizons, split.train);
+  BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed);
+  train_loader_ = std::make_unique<BatchLoader>(parts_.dataset, sampler, options);
+  batches_per_epoch_ =
+      std::min(train_loader_->num_batches(),
+               config_.max_train_steps.value_or(std::numeric_limits<std::int64_t>::max()));
+  if (batches_per_epoch_ <= 0) {
+    throw Error(ErrorCode::kData,
+                fmt::format("there is nothing to train on: {} episodes of {} give {} batches",
+                            std::ranges::count(split.train, true), n_episodes,
+                            train_loader_->num_batches()));
+  }
+  if (std::ranges::count(split.val, true) > 0) {
+    val_loader_ = std::make_unique<BatchLoader>(
+        parts_.dataset, MakeSampler(parts_.dataset, spec.horizons, split.val),
+        LoaderOptions(spec, val_config, config_.seed));
+  }
+
+  // the rows whose actions are sampled: the first ones of the first epoch, as upstream
+  if (config_.sample_every == 0) return;
+  options.batch_size = std::min(options.batch_size, kMaxSampleRows);
+  options.n_threads = 0;
+  BatchLoader first(parts_.dataset, sampler, options);
+  first.StartEpoch(0);
+  first.Next(&sampling_host_);
+}
+
+TrainReport Workspace::Run(const EvalFn& evaluate) {
+  StartOrResume();
+  report_.end = TrainEnd::kFinished;
+  while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
+    if (TrainEpoch()) FinishEpoch(evaluate);
+    if (const auto reason = ReasonToStop(); reason && state_.epoch < config_.num_epochs) {
+      SaveLatest(Contents());
+      report_.end = *reason;
+    }
+  }
+  progress_->Pause();
+  report_.global_step = state_.global_step;
+  report_.epoch = state_.epoch;
+  report_.seconds = Elapsed();
+  report_.samples_per_second = progress_->Rate(ProgressNow());
+  return report_;
+}
+
+bool Workspace::TrainEpoch() {
+  policy_->module().train();
+  train_loader_->StartEpoch(static_cast<std::uint64_t>(state_.epoch), state_.batch_in_epoch);
+  HostBatch host;
+  while (true) {
+    const bool has_batch = train_loader_->Next(&host);
+    DPB_ASSERT(has_batch);
+    last_step_ = TrainStep(host);
+    ShowProgress();
+
+    // the line of an epoch's last step waits for the epoch's metrics
+    if (state_.batch_in_epoch + 1 == batches_per_epoch_) return true;
+    LogStep();
+    ++state_.global_step;
+    ++state_.batch_in_epoch;
+    const bool is_between_updates = state_.batch_in_epoch % config_.gradient_accumulate_every == 0;
+    if (is_between_updates && ReasonToStop()) return false;
+  }
+}
+
+Workspace::StepResult Workspace::TrainStep(HostBatch& host) {
+  const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
+  const std::int64_t n_rows = batch.action.size(0);
+  NoiseSource noise = BatchNoise(config_.seed, NoisePurpose::kTraining,
+                                 static_cast<std::uint64_t>(state_.global_step), n_rows);
+  const LossOutput output = policy_->ComputeLoss(batch, noise);
+
+  StepResult result;
+  result.loss = output.loss.item<double>();
+  RequireFinite(result.loss, "loss", state_, host);
+  for (const auto& [name, value] : output.parts) result.parts[name] = value.item<double>();
+  state_.train_loss_sum += result.loss;
+
+  // rows weigh the same in whatever batch of the accumulation window they are
+  const double weight = static_cast<double>(n_rows) / static_cast<double>(WindowRows());
+  (weight == 1.0 ? output.loss : output.loss * weight).backward();
+  result.lr = optimizer_->config().lr *
+              LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps());
+  const bool is_last_of_window =
+      (state_.batch_in_epoch + 1) % config_.gradient_accumulate_every == 0 ||
+      state_.batch_in_epoch + 1 == batches_per_epoch_;
+  if (is_last_of_window) UpdateWeights(&result, host);
+  return result;
+}
+
+void Workspace::UpdateWeights(StepResult* result, const HostBatch& host) {
+  const double max_norm =
+      config_.max_grad_norm > 0.0 ? config_.max_grad_norm : std::numeric_limits<double>::infinity();
+  result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
+  RequireFinite(*result->grad_norm, "gradient norm", state_, host);
+  optimizer_->Step(result->lr);
+  optimizer_->ZeroGrad();
+  ++state_.optimizer_step;
+  // differs: upstream averages after each batch, also when the weights did not change
+  if (ema_) ema_->Update();
+}
+
+Policy& Workspace::eval_policy() { return ema_policy_ ? *ema_policy_ : *policy_; }
+
+std::int64_t Workspace::num_training_steps() const {
+  const std::int64_t window = config_.gradient_accumulate_every;
+  return (batches_per_epoch_ + window - 1) / window * config_.num_epochs;
+}
+
+std::int64_t Workspace::WindowRows() const {
+  const std::int64_t window = config_.gradient_accumulate_every;
+  const std::int64_t first = state_.batch_in_epoch / window * window;
+  const std::int64_t last = std::min(first + window, batches_per_epoch_);
+  const std::int64_t n_samples = train_loader_->sampler().size();
+  return std::min(last * loader_config_.batch_size, n_samples) - first * loader_config_.batch_size;
+}
+
+std::optional<TrainEnd> Workspace::ReasonToStop() const {
+  if (parts_.stop != nullptr && parts_.stop->load()) return TrainEnd::kInterrupted;
+  if (config_.max_minutes && Elapsed() >= *config_.max_minutes * 60.0) return TrainEnd::kOutOfTime;
+  return std::nullopt;
+}
+
+double Workspace::Elapsed() const { return parts_.progress.now() - start_; }
+
+ProgressState Workspace::ProgressNow() const {
+  return {.done = state_.global_step,
+          .total = batches_per_epoch_ * config_.num_epochs,
+          .items_per_step = static_cast<double>(loader_config_.batch_size),
+          .unit = "samples"};
+}
+
+void Workspace::ShowProgress() {
+  ProgressState now = ProgressNow();
+  ++now.done;  // this step is not counted yet
+  progress_->Update(now, fmt::format("epoch {}", state_.epoch),
+                    fmt::format("loss {:.4f}  lr {:.2e}", last_step_.loss, last_step_.lr));
+}
+
+}  // namespace dp_bench

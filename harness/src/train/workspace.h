@@ -1,0 +1,130 @@
+// The training of a policy: diffusion_policy's TrainDiffusionUnetHybridWorkspace, continued bit for
+// bit after an interruption.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/store.h"
+#include "checkpoint/top_k.h"
+#include "core/json_log.h"
+#include "core/progress.h"
+#include "data/loader.h"
+#include "dp_bench/config.h"
+#include "dp_bench/dataset.h"
+#include "dp_bench/policy.h"
+#include "train/ema.h"
+#include "train/optimizer.h"
+#include "train/train_config.h"
+#include "train/train_state.h"
+
+namespace dp_bench {
+
+/// Scores a policy: metric -> value, such as "test/mean_score". Called between two epochs.
+using EvalFn = std::function<std::map<std::string, double>(Policy& policy, int epoch)>;
+
+struct WorkspaceParts {
+  Config config;  // the whole run: training, optimizer, ema, dataloader, dataset, checkpoint,
+                  // normalizer
+  const Dataset& dataset;  // must outlive the workspace
+  std::function<std::unique_ptr<Policy>()> create_policy;
+  std::filesystem::path output_dir;
+  const std::atomic<bool>* stop =
+      nullptr;  // set by a signal handler: save and return at the next step
+  Progress::Output progress = Progress::StandardError();
+};
+
+enum class TrainEnd { kFinished, kInterrupted, kOutOfTime };
+
+struct TrainReport {
+  TrainEnd end = TrainEnd::kFinished;
+  std::int64_t global_step = 0;
+  int epoch = 0;                          // epochs completed
+  double train_loss = 0.0;                // mean over the last completed epoch of this process
+  std::map<std::string, double> metrics;  // of the last evaluation
+  std::optional<std::filesystem::path> latest;  // where the weights are
+  double seconds = 0.0;                         // of this process
+  double samples_per_second = 0.0;              // evaluations included
+};
+
+class Workspace {
+ public:
+  /// Reads all its config sections and builds the parts. Throws Error{kConfig} for what cannot
+  /// work.
+  explicit Workspace(WorkspaceParts parts);
+  ~Workspace();
+
+  /// Trains to the end of num_epochs, resuming from `checkpoints/latest` with training.resume. A
+  /// run that was interrupted and resumed leaves the same files as one that was not. Throws
+  /// Error{kUsage} when the output folder holds checkpoints and resume is off, Error{kNumeric} with
+  /// the sample indices on a loss or gradient that is not finite. `evaluate` may be empty.
+  TrainReport Run(const EvalFn& evaluate);
+
+  /// The policy whose weights are evaluated: the EMA's when it is used.
+  Policy& eval_policy();
+
+  std::int64_t num_training_steps() const;  // optimiser steps of the whole run
+
+ private:
+  struct StepResult {
+    double loss = 0.0;
+    std::map<std::string, double> parts;
+    std::optional<double> grad_norm;  // of the optimiser step that followed
+    double lr = 0.0;
+  };
+
+  void CreatePolicies();
+  void CreateLoaders();
+  void StartOrResume();
+  void Restore(const Checkpoint& checkpoint);
+  bool TrainEpoch();  // false: stopped before its end
+  StepResult TrainStep(HostBatch& host);
+  void UpdateWeights(StepResult* result, const HostBatch& host);
+  std::int64_t WindowRows() const;  // samples of the running accumulation window
+  void FinishEpoch(const EvalFn& evaluate);
+  double ValidationLoss();
+  double ActionMse();
+  void LogStep(const std::map<std::string, double>& metrics = {});
+  void ShowProgress();
+  ProgressState ProgressNow() const;
+  void SaveEpoch(int epoch, const std::map<std::string, double>& metrics, bool is_evaluated);
+  void SaveLatest(const CheckpointContents& contents);
+  CheckpointContents Contents();
+  bool IsDue(int every) const;
+  std::optional<TrainEnd> ReasonToStop() const;
+  double Elapsed() const;
+
+  WorkspaceParts parts_;
+  TrainingConfig config_;
+  CheckpointConfig checkpoint_config_;
+  DataLoaderConfig loader_config_;
+  NormalizerConfig normalizer_config_;
+  torch::Device device_;
+  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Policy> ema_policy_;  // null without EMA
+  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<Ema> ema_;  // null without EMA
+  std::unique_ptr<BatchLoader> train_loader_;
+  std::unique_ptr<BatchLoader> val_loader_;  // null without validation episodes
+  std::int64_t batches_per_epoch_ = 0;
+  HostBatch sampling_host_;  // the rows of ActionMse
+  Normalizer normalizer_;
+
+  CheckpointStore store_;
+  TopK topk_;
+  std::unique_ptr<JsonLog> log_;
+  std::unique_ptr<Progress> progress_;
+  TrainState state_;
+  StepResult last_step_;
+  double start_ = 0.0;  // [s] on the progress clock
+  TrainReport report_;
+};
+
+}  // namespace dp_bench
