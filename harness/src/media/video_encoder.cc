@@ -72,6 +72,9 @@ AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
   AVDictionary* settings = nullptr;
   av_dict_set(&settings, "preset", options.preset.c_str(), 0);
   av_dict_set_int(&settings, "crf", options.crf, 0);
+  // Its vector code reads memory it never wrote when a frame is few blocks wide, and the file then
+  // depends on what lay there (seen at 64x64 with MALLOC_PERTURB_).
+  av_dict_set_int(&settings, "mbtree", 0, 0);
   const int result = avcodec_open2(encoder.get(), codec, &settings);
   av_dict_free(&settings);
   AvCheck(result, "avcodec_open2(libx264)");
