@@ -1,0 +1,91 @@
+// EMA of weights. The warm-up curve is Katherine Crowson's, as in diffusers' EMAModel and
+// diffusion_policy's ema_model.
+#include "train/ema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+bool IsBatchNorm(const torch::nn::Module& module) {
+  return module.as<torch::nn::BatchNorm1d>() != nullptr ||
+         module.as<torch::nn::BatchNorm2d>() != nullptr ||
+         module.as<torch::nn::BatchNorm3d>() != nullptr;
+}
+
+void RequireEqualStructure(const torch::nn::Module& model, const torch::nn::Module& ema_model) {
+  const auto ours = model.named_parameters();
+  const auto theirs = ema_model.named_parameters();
+  bool equal = ours.size() == theirs.size() && model.buffers().size() == ema_model.buffers().size();
+  for (std::size_t i = 0; equal && i < ours.size(); ++i) {
+    equal =
+        ours[i].key() == theirs[i].key() && ours[i].value().sizes() == theirs[i].value().sizes();
+  }
+  if (!equal) {
+    throw Error(ErrorCode::kInternal,
+                fmt::format("the EMA model ({} parameters) is built differently from the model ({} "
+                            "parameters)",
+                            theirs.size(), ours.size()));
+  }
+}
+
+}  // namespace
+
+EmaConfig EmaConfig::FromConfig(const Config& config) {
+  EmaConfig c;
+  c.update_after_step =
+      config.GetInRange("update_after_step", c.update_after_step, 0, std::int64_t{1} << 40);
+  c.inv_gamma = config.GetInRange("inv_gamma", c.inv_gamma, 1e-9, 1e9);
+  c.power = config.GetInRange("power", c.power, 0.0, 10.0);
+  c.min_value = config.GetInRange("min_value", c.min_value, 0.0, 1.0);
+  c.max_value = config.GetInRange("max_value", c.max_value, 0.0, 1.0);
+  return c;
+}
+
+double EmaDecay(const EmaConfig& config, std::int64_t n) {
+  const std::int64_t s = n - config.update_after_step - 1;
+  if (s <= 0) return 0.0;
+  const double value =
+      1.0 - std::pow(1.0 + static_cast<double>(s) / config.inv_gamma, -config.power);
+  return std::max(config.min_value, std::min(value, config.max_value));
+}
+
+Ema::Ema(const EmaConfig& config, torch::nn::Module& model, torch::nn::Module& ema_model)
+    : config_(config) {
+  RequireEqualStructure(model, ema_model);
+  const auto modules = model.modules();
+  const auto ema_modules = ema_model.modules();
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const std::vector<torch::Tensor> from = modules[i]->parameters(/*recurse=*/false);
+    const std::vector<torch::Tensor> to = ema_modules[i]->parameters(/*recurse=*/false);
+    for (std::size_t j = 0; j < from.size(); ++j) {
+      const bool is_averaged = from[j].requires_grad() && !IsBatchNorm(*modules[i]);
+      (is_averaged ? averaged_from_ : copied_from_).push_back(from[j]);
+      (is_averaged ? averaged_to_ : copied_to_).push_back(to[j]);
+    }
+  }
+  // differs: upstream leaves buffers alone, and with them the running statistics of batch norms at
+  // their first values
+  for (const torch::Tensor& buffer : model.buffers()) copied_from_.push_back(buffer);
+  for (const torch::Tensor& buffer : ema_model.buffers()) copied_to_.push_back(buffer);
+
+  for (torch::Tensor& parameter : ema_model.parameters()) parameter.requires_grad_(false);
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < averaged_to_.size(); ++i) averaged_to_[i].copy_(averaged_from_[i]);
+  for (std::size_t i = 0; i < copied_to_.size(); ++i) copied_to_[i].copy_(copied_from_[i]);
+}
+
+void Ema::Update() {
+  const torch::NoGradGuard no_grad;
+  decay_ = EmaDecay(config_, step_);
+  if (!averaged_to_.empty()) torch::_foreach_lerp_(averaged_to_, averaged_from_, 1.0 - decay_);
+  for (std::size_t i = 0; i < copied_to_.size(); ++i) copied_to_[i].copy_(copied_from_[i]);
+  ++step_;
+}
+
+}  // namespace dp_bench

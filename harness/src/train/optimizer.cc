@@ -1,0 +1,190 @@
+// AdamW on ATen's fused kernel, parameter groups and gradient clipping.
+#include "train/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <set>
+#include <utility>
+
+#include "dp_bench/array.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+// Names of the weights of all torch::nn::Embedding below `module`.
+std::set<std::string> EmbeddingWeights(const torch::nn::Module& module) {
+  std::set<std::string> names;
+  for (const auto& child : module.named_modules("", /*include_self=*/false)) {
+    if (child.value()->as<torch::nn::Embedding>() != nullptr) names.insert(child.key() + ".weight");
+  }
+  return names;
+}
+
+bool NameSaysEmbedding(const std::string& name) {
+  return name.find("pos_emb") != std::string::npos || name.find("embedding") != std::string::npos;
+}
+
+}  // namespace
+
+OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
+  OptimizerConfig c;
+  c.lr = config.GetInRange("lr", c.lr, 0.0, 1e3);
+  const auto betas = config.Get<std::vector<double>>("betas", {c.beta1, c.beta2});
+  const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
+  if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1])) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} should hold two numbers in [0, 1)", config.Where("betas")));
+  }
+  c.beta1 = betas[0];
+  c.beta2 = betas[1];
+  c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0);
+  c.weight_decay = config.GetInRange("weight_decay", c.weight_decay, 0.0, 1e3);
+  return c;
+}
+
+std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
+                                                double weight_decay) {
+  const std::set<std::string> embeddings = EmbeddingWeights(module);
+  ParameterGroup decayed{.weight_decay = weight_decay};
+  ParameterGroup plain{.weight_decay = 0.0};
+  for (const auto& item : module.named_parameters()) {
+    const torch::Tensor& parameter = item.value();
+    if (!parameter.requires_grad()) continue;
+    const bool is_plain =
+        parameter.dim() <= 1 || embeddings.contains(item.key()) || NameSaysEmbedding(item.key());
+    ParameterGroup& group = is_plain ? plain : decayed;
+    group.names.push_back(item.key());
+    group.parameters.push_back(parameter);
+  }
+  std::vector<ParameterGroup> groups;
+  for (ParameterGroup& group : std::array{std::move(decayed), std::move(plain)}) {
+    if (!group.names.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+AdamW::AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
+    : config_(config), groups_(std::move(groups)) {
+  std::set<std::string> names;
+  for (const ParameterGroup& group : groups_) {
+    Moments moments;
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      if (!names.insert(group.names[i]).second) {
+        throw Error(ErrorCode::kInternal,
+                    fmt::format("parameter '{}' was given to the optimiser twice", group.names[i]));
+      }
+      const torch::Tensor values = group.parameters[i].detach();
+      moments.exp_avg.push_back(torch::zeros_like(values));
+      moments.exp_avg_sq.push_back(torch::zeros_like(values));
+    }
+    moments_.push_back(std::move(moments));
+  }
+  if (names.empty()) {
+    throw Error(ErrorCode::kInternal, "the policy has no trainable parameters");
+  }
+  step_ = torch::zeros({}, groups_[0].parameters[0].options().dtype(torch::kFloat32)).detach();
+}
+
+void AdamW::Step(double lr) {
+  const torch::NoGradGuard no_grad;
+  // differs: torch.optim.AdamW counts steps per parameter; here a parameter that had no gradient
+  // for a while gets the bias correction of the others
+  step_.add_(1.0);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<torch::Tensor> parameters;
+    std::vector<torch::Tensor> gradients;
+    std::vector<torch::Tensor> exp_avg;
+    std::vector<torch::Tensor> exp_avg_sq;
+    for (std::size_t i = 0; i < groups_[g].parameters.size(); ++i) {
+      const torch::Tensor& parameter = groups_[g].parameters[i];
+      if (!parameter.grad().defined()) continue;
+      parameters.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      exp_avg.push_back(moments_[g].exp_avg[i]);
+      exp_avg_sq.push_back(moments_[g].exp_avg_sq[i]);
+    }
+    if (parameters.empty()) continue;
+    const std::vector<torch::Tensor> steps(parameters.size(), step_);
+    torch::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, /*max_exp_avg_sqs=*/{}, steps,
+                         lr, config_.beta1, config_.beta2, groups_[g].weight_decay, config_.eps,
+                         /*amsgrad=*/false, /*maximize=*/false);
+  }
+}
+
+void AdamW::ZeroGrad() {
+  // dropped rather than zeroed: the next backward writes instead of adding
+  for (ParameterGroup& group : groups_) {
+    for (torch::Tensor& parameter : group.parameters) parameter.mutable_grad().reset();
+  }
+}
+
+torch::Tensor AdamW::ClipGradNorm(double max_norm) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<torch::Tensor> gradients = Gradients();
+  if (gradients.empty()) return torch::zeros_like(step_);
+  torch::Tensor norm = torch::stack(torch::_foreach_norm(gradients, 2)).norm();
+
+  // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1
+  constexpr double kEps = 1e-6;
+  const torch::Tensor factor = (max_norm / (norm + kEps)).clamp_max(1.0);
+  // on the CPU it costs nothing to see that nothing is to be done
+  const bool is_within = factor.is_cpu() && factor.item<float>() == 1.0F;
+  if (!is_within) torch::_foreach_mul_(gradients, factor);
+  return norm;
+}
+
+TensorMap AdamW::StateDict() const {
+  TensorMap state;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (std::size_t i = 0; i < groups_[g].names.size(); ++i) {
+      state[groups_[g].names[i] + ".exp_avg"] = moments_[g].exp_avg[i];
+      state[groups_[g].names[i] + ".exp_avg_sq"] = moments_[g].exp_avg_sq[i];
+    }
+  }
+  state["step"] = step_;
+  return state;
+}
+
+void AdamW::LoadStateDict(const TensorMap& state) {
+  const torch::NoGradGuard no_grad;
+  TensorMap ours = StateDict();
+  for (const auto& [name, tensor] : state) {
+    if (!ours.contains(name)) {
+      throw Error(
+          ErrorCode::kCheckpoint,
+          fmt::format("the optimiser's state has '{}', which belongs to no parameter of this "
+                      "policy; was the checkpoint written with another config?",
+                      name));
+    }
+  }
+  for (auto& [name, tensor] : ours) {
+    const auto found = state.find(name);
+    if (found == state.end()) {
+      throw Error(ErrorCode::kCheckpoint,
+                  fmt::format("the optimiser's state has no '{}'; was the checkpoint written with "
+                              "another config?",
+                              name));
+    }
+    if (found->second.sizes() != tensor.sizes()) {
+      throw Error(
+          ErrorCode::kCheckpoint,
+          fmt::format("the optimiser's state '{}' has shape {}, this policy needs {}", name,
+                      ToString(found->second.sizes().vec()), ToString(tensor.sizes().vec())));
+    }
+    tensor.copy_(found->second);
+  }
+}
+
+std::vector<torch::Tensor> AdamW::Gradients() const {
+  std::vector<torch::Tensor> gradients;
+  for (const ParameterGroup& group : groups_) {
+    for (const torch::Tensor& parameter : group.parameters) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    }
+  }
+  return gradients;
+}
+
+}  // namespace dp_bench

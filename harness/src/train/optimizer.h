@@ -1,0 +1,82 @@
+// AdamW (Loshchilov & Hutter 2019, algorithm 2) over named parameters. It exists because LibTorch's
+// own C++ AdamW walks the parameters one by one, several passes each; this one is a fused call per
+// group.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "dp_bench/config.h"
+#include "dp_bench/tensor.h"
+
+namespace dp_bench {
+
+/// Field names are PyTorch's, defaults those of diffusion_policy.
+struct OptimizerConfig {
+  double lr = 1e-4;
+  double beta1 = 0.95;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-6;
+
+  /// Reads "lr", "betas" (two numbers), "eps" and "weight_decay".
+  static OptimizerConfig FromConfig(const Config& config);
+};
+
+/// Parameters that share a weight decay.
+struct ParameterGroup {
+  std::vector<std::string> names;
+  std::vector<torch::Tensor> parameters;
+  double weight_decay = 0.0;
+};
+
+/// The trainable parameters of `module` in two groups: matrices and kernels with `weight_decay`,
+/// and without it everything of at most one dimension (biases, norms) and embeddings: the weights
+/// of torch::nn::Embedding and parameters whose name contains "pos_emb" or "embedding". Empty
+/// groups are left out.
+std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
+                                                double weight_decay);
+
+class AdamW {
+ public:
+  /// Throws Error{kInternal} when there is nothing to train or a name occurs twice.
+  AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
+
+  /// One update with the gradients at hand; parameters without one stay as they are. `lr` is the
+  /// rate of this step, schedule included.
+  void Step(double lr);
+
+  void ZeroGrad();
+
+  /// Total L2 norm of the gradients before clipping, a scalar; scales them so that it becomes at
+  /// most `max_norm`, as torch.nn.utils.clip_grad_norm_ does.
+  torch::Tensor ClipGradNorm(double max_norm);
+
+  const OptimizerConfig& config() const { return config_; }
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+  /// "<parameter>.exp_avg", "<parameter>.exp_avg_sq" and "step": the tensors themselves, not
+  /// copies.
+  TensorMap StateDict() const;
+
+  /// Copies the numbers. Throws Error{kCheckpoint} naming the first tensor that is missing, has
+  /// another shape or belongs to no parameter.
+  void LoadStateDict(const TensorMap& state);
+
+ private:
+  struct Moments {
+    std::vector<torch::Tensor> exp_avg;
+    std::vector<torch::Tensor> exp_avg_sq;
+  };
+
+  std::vector<torch::Tensor> Gradients() const;
+
+  OptimizerConfig config_;
+  std::vector<ParameterGroup> groups_;
+  std::vector<Moments> moments_;  // one per group
+  torch::Tensor step_;            // float32 scalar, as the fused kernel wants it
+};
+
+}  // namespace dp_bench
