@@ -1,0 +1,273 @@
+#include "conditional_unet1d.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "dp_bench/error.h"
+#include "fused_norm.h"
+
+namespace dp_bench::common {
+namespace {
+
+using torch::Tensor;
+
+std::shared_ptr<torch::nn::Module> AddContainer(torch::nn::Module& parent,
+                                                const std::string& name) {
+  return parent.register_module(name, std::make_shared<torch::nn::Module>());
+}
+
+// Transformer position code (Vaswani et al. 2017, Sec. 3.5) of the diffusion timestep: sines, then
+// cosines. timesteps int64 [B] -> [B, dim].
+Tensor SinusoidalEmbedding(const Tensor& timesteps, std::int64_t dim) {
+  const std::int64_t half = dim / 2;
+  const double decay = std::log(10000.0) / static_cast<double>(half - 1);
+  const Tensor frequencies =
+      torch::exp(torch::arange(half, timesteps.options().dtype(torch::kFloat32)) * -decay);
+  const Tensor angles = timesteps.unsqueeze(-1) * frequencies;
+  return torch::cat({angles.sin(), angles.cos()}, /*dim=*/-1);
+}
+
+void CheckConfig(const UnetConfig& config) {
+  for (const std::int64_t dim : config.down_dims) {
+    if (dim <= 0 || dim % config.n_groups != 0) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("down_dims has {}; every entry must be a positive multiple of "
+                              "n_groups = {}",
+                              dim, config.n_groups));
+    }
+  }
+  if (config.down_dims.empty()) {
+    throw Error(ErrorCode::kConfig, "down_dims is empty; the UNet needs at least one level");
+  }
+  if (config.diffusion_step_embed_dim < 4 || config.diffusion_step_embed_dim % 2 != 0) {
+    throw Error(ErrorCode::kConfig, fmt::format("diffusion_step_embed_dim is {}; it must be even "
+                                                "and at least 4",
+                                                config.diffusion_step_embed_dim));
+  }
+}
+
+}  // namespace
+
+Conv1dBlockImpl::Conv1dBlockImpl(std::int64_t in_channels, std::int64_t out_channels,
+                                 const UnetConfig& config) {
+  const auto block = AddContainer(*this, "block");
+  conv_ = block->register_module(
+      "0", TimeConv(TimeConvKind::kSame, in_channels, out_channels, config.kernel_size));
+  norm_ = block->register_module("1", torch::nn::GroupNorm(config.n_groups, out_channels));
+}
+
+Tensor Conv1dBlockImpl::forward(const Tensor& x) { return torch::mish(norm_(conv_(x))); }
+
+Tensor Conv1dBlockImpl::ForwardTimeMajor(const Tensor& x, const Tensor& film,
+                                         const Tensor& residual) {
+  return NormMishFilm(conv_->ForwardTimeMajor(x),
+                      {.bias = conv_->bias(),
+                       .gamma = norm_->weight,
+                       .beta = norm_->bias,
+                       .film = film,
+                       .residual = residual},
+                      norm_->options.num_groups(), norm_->options.eps());
+}
+
+ConditionalResidualBlock1dImpl::ConditionalResidualBlock1dImpl(std::int64_t in_channels,
+                                                               std::int64_t out_channels,
+                                                               const UnetConfig& config) {
+  conv1_ = register_module("conv1", Conv1dBlock(in_channels, out_channels, config));
+  const std::int64_t cond_dim = config.diffusion_step_embed_dim + config.global_cond_dim;
+  cond_encoder_ = AddContainer(*this, "cond_encoder")
+                      ->register_module("1", torch::nn::Linear(cond_dim, config.cond_predict_scale
+                                                                             ? 2 * out_channels
+                                                                             : out_channels));
+  conv2_ = register_module("conv2", Conv1dBlock(out_channels, out_channels, config));
+  if (in_channels != out_channels) {
+    residual_conv_ = register_module("residual_conv",
+                                     TimeConv(TimeConvKind::kSame, in_channels, out_channels, 1));
+  }
+}
+
+Tensor ConditionalResidualBlock1dImpl::forward(const Tensor& x, const Tensor& cond) {
+  Tensor out = conv1_(x);
+  const std::int64_t channels = out.size(1);
+  const Tensor film = cond_encoder_(cond).unsqueeze(-1);
+  if (film.size(1) == channels) {
+    out = out + film;
+  } else {
+    out = film.narrow(1, 0, channels) * out + film.narrow(1, channels, channels);
+  }
+  return conv2_(out) + (residual_conv_.is_empty() ? x : residual_conv_(x));
+}
+
+Tensor ConditionalResidualBlock1dImpl::ForwardTimeMajor(const Tensor& x, const Tensor& film) {
+  const Tensor hidden = conv1_->ForwardTimeMajor(x, film, /*residual=*/{});
+  const Tensor shortcut =
+      residual_conv_.is_empty() ? x : residual_conv_->ForwardTimeMajorWithBias(x);
+  return conv2_->ForwardTimeMajor(hidden, /*film=*/{}, shortcut);
+}
+
+ConditionalUnet1dImpl::ConditionalUnet1dImpl(const UnetConfig& config) : config_(config) {
+  CheckConfig(config);
+  const std::int64_t embed = config.diffusion_step_embed_dim;
+  const auto step_encoder = AddContainer(*this, "diffusion_step_encoder");
+  step_linear1_ = step_encoder->register_module("1", torch::nn::Linear(embed, 4 * embed));
+  step_linear2_ = step_encoder->register_module("3", torch::nn::Linear(4 * embed, embed));
+
+  // encoder: halves T after every level but the last
+  const std::vector<std::int64_t>& dims = config.down_dims;
+  const auto down = AddContainer(*this, "down_modules");
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const auto level = AddContainer(*down, std::to_string(i));
+    const std::int64_t in = i == 0 ? config.action_dim : dims[i - 1];
+    down_.push_back(
+        {level->register_module("0", ConditionalResidualBlock1d(in, dims[i], config)),
+         level->register_module("1", ConditionalResidualBlock1d(dims[i], dims[i], config))});
+    if (i + 1 == dims.size()) break;
+    down_[i].resample =
+        level->register_module("2", TimeConv(TimeConvKind::kDown, dims[i], dims[i], 3));
+  }
+
+  const auto mid = AddContainer(*this, "mid_modules");
+  for (int i = 0; i < 2; ++i) {
+    mid_.push_back(mid->register_module(
+        std::to_string(i), ConditionalResidualBlock1d(dims.back(), dims.back(), config)));
+  }
+
+  // decoder: reads the skip connection of its level, doubles T after every level
+  const auto up = AddContainer(*this, "up_modules");
+  for (std::size_t i = 0; i + 1 < dims.size(); ++i) {
+    const auto level = AddContainer(*up, std::to_string(i));
+    const std::int64_t in = 2 * dims[dims.size() - 1 - i];
+    const std::int64_t out = dims[dims.size() - 2 - i];
+    up_.push_back({level->register_module("0", ConditionalResidualBlock1d(in, out, config)),
+                   level->register_module("1", ConditionalResidualBlock1d(out, out, config)),
+                   level->register_module("2", TimeConv(TimeConvKind::kUp, out, out, 4))});
+  }
+
+  const auto final_conv = AddContainer(*this, "final_conv");
+  final_block_ = final_conv->register_module("0", Conv1dBlock(dims[0], dims[0], config));
+  final_conv_ = final_conv->register_module(
+      "1", TimeConv(TimeConvKind::kSame, dims[0], config.action_dim, 1));
+
+  for (const Level& level : down_) blocks_.insert(blocks_.end(), {level.block1, level.block2});
+  blocks_.insert(blocks_.end(), mid_.begin(), mid_.end());
+  for (const Level& level : up_) blocks_.insert(blocks_.end(), {level.block1, level.block2});
+}
+
+bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
+  return sample.device().is_cpu() && sample.scalar_type() == torch::kFloat32;
+}
+
+Tensor ConditionalUnet1dImpl::EmbedTimesteps(const Tensor& timesteps) {
+  const Tensor code = SinusoidalEmbedding(timesteps, config_.diffusion_step_embed_dim);
+  return step_linear2_(torch::mish(step_linear1_(code)));
+}
+
+Tensor ConditionalUnet1dImpl::forward(const Tensor& sample, const Tensor& timesteps,
+                                      const Tensor& global_cond) {
+  if (!IsTimeMajor(sample)) return ForwardReference(sample, timesteps, global_cond);
+
+  // every block's FiLM vectors, [2C, B], from the same conditioning vector [E + G, B]
+  const Tensor cond =
+      torch::mish(torch::cat({EmbedTimesteps(timesteps), global_cond}, /*dim=*/1)).t().contiguous();
+  std::vector<Tensor> films;
+  for (const ConditionalResidualBlock1d& block : blocks_) {
+    const torch::nn::Linear& linear = block->cond_encoder();
+    films.push_back(torch::addmm(linear->bias.unsqueeze(1), linear->weight, cond));
+  }
+  return RunTimeMajor(sample, films);
+}
+
+Tensor ConditionalUnet1dImpl::RunTimeMajor(const Tensor& sample, const std::vector<Tensor>& films) {
+  Tensor x = sample.permute({2, 1, 0}).contiguous();  // [Da, T, B]
+  auto film = films.begin();
+
+  std::vector<Tensor> skips;
+  for (Level& level : down_) {
+    x = level.block1->ForwardTimeMajor(x, *film++);
+    x = level.block2->ForwardTimeMajor(x, *film++);
+    skips.push_back(x);
+    if (!level.resample.is_empty()) x = level.resample->ForwardTimeMajorWithBias(x);
+  }
+  for (ConditionalResidualBlock1d& block : mid_) x = block->ForwardTimeMajor(x, *film++);
+  for (Level& level : up_) {
+    x = torch::cat({x, skips.back()}, /*dim=*/0);
+    skips.pop_back();
+    x = level.block1->ForwardTimeMajor(x, *film++);
+    x = level.block2->ForwardTimeMajor(x, *film++);
+    x = level.resample->ForwardTimeMajorWithBias(x);
+  }
+  x = final_block_->ForwardTimeMajor(x, /*film=*/{}, /*residual=*/{});
+  return final_conv_->ForwardTimeMajorWithBias(x).permute({2, 1, 0}).contiguous();
+}
+
+Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tensor& timesteps,
+                                               const Tensor& global_cond) {
+  Tensor x = sample.transpose(1, 2);  // [B, Da, T]
+  const Tensor cond = torch::mish(torch::cat({EmbedTimesteps(timesteps), global_cond}, /*dim=*/1));
+
+  std::vector<Tensor> skips;
+  for (Level& level : down_) {
+    x = level.block2(level.block1(x, cond), cond);
+    skips.push_back(x);
+    if (!level.resample.is_empty()) x = level.resample(x);
+  }
+  for (ConditionalResidualBlock1d& block : mid_) x = block(x, cond);
+  for (Level& level : up_) {
+    x = torch::cat({x, skips.back()}, /*dim=*/1);
+    skips.pop_back();
+    x = level.resample(level.block2(level.block1(x, cond), cond));
+  }
+  return final_conv_(final_block_(x)).transpose(1, 2);
+}
+
+ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
+    const std::vector<std::int64_t>& timesteps, const Tensor& global_cond) {
+  const std::int64_t embed = config_.diffusion_step_embed_dim;
+  if (!film_weight_.defined()) {
+    std::vector<Tensor> weights;
+    std::vector<Tensor> biases;
+    for (const ConditionalResidualBlock1d& block : blocks_) {
+      weights.push_back(block->cond_encoder()->weight.detach());
+      biases.push_back(block->cond_encoder()->bias.detach());
+    }
+    film_weight_ = torch::cat(weights);
+    film_bias_ = torch::cat(biases);
+    of_time_.reset();
+  }
+
+  // FiLM is linear in mish(cat[embedding, global_cond]): the two parts add up
+  if (!of_time_.defined() || cached_timesteps_ != timesteps) {
+    const Tensor code =
+        EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(global_cond.device()));
+    of_time_ = torch::addmm(film_bias_, torch::mish(code), film_weight_.narrow(1, 0, embed).t());
+    cached_timesteps_ = timesteps;
+  }
+  const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
+  return {of_time_, torch::mm(obs_weight, torch::mish(global_cond).t().contiguous())};
+}
+
+Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& conditioning,
+                                      std::int64_t step) {
+  const Tensor all = conditioning.of_obs + conditioning.of_time.select(0, step).unsqueeze(1);
+  std::vector<Tensor> films;
+  std::int64_t begin = 0;
+  for (const ConditionalResidualBlock1d& block : blocks_) {
+    const std::int64_t rows = block->cond_encoder()->bias.size(0);
+    films.push_back(all.narrow(0, begin, rows));
+    begin += rows;
+  }
+  return RunTimeMajor(sample, films);
+}
+
+void ConditionalUnet1dImpl::DropCaches() {
+  film_weight_.reset();
+  film_bias_.reset();
+  of_time_.reset();
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (auto* conv = dynamic_cast<TimeConvImpl*>(module.get())) conv->DropCache();
+  }
+}
+
+}  // namespace dp_bench::common

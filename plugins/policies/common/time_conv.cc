@@ -1,0 +1,237 @@
+#include "time_conv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::common {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// y[out_phase][:, t] += W[index] @ x[in_phase][:, t + shift]. A phase is every second time step of
+// the finer side of a strided convolution; without stride there is one.
+struct Tap {
+  std::int64_t index;
+  std::int64_t in_phase;
+  std::int64_t out_phase;
+  std::int64_t shift;
+};
+
+// A block of time steps that a tap reads, and the one that it writes.
+struct TapRange {
+  std::int64_t in_begin;
+  std::int64_t out_begin;
+  std::int64_t length;  // <= 0: the tap meets only padding
+};
+
+// The taps of each kind. The first tap of a phase, on both sides, has shift 0: it overwrites, the
+// others add.
+std::vector<Tap> TapsFor(TimeConvKind kind, std::int64_t kernel_size) {
+  // y[t] = sum_j W_j x[2t + j - 1]
+  if (kind == TimeConvKind::kDown) return {{1, 0, 0, 0}, {2, 1, 0, 0}, {0, 1, 0, -1}};
+  // y[2t + j - 1] += W_j x[t]
+  if (kind == TimeConvKind::kUp) return {{1, 0, 0, 0}, {2, 0, 1, 0}, {3, 0, 0, -1}, {0, 0, 1, 1}};
+
+  const std::int64_t half = kernel_size / 2;
+  std::vector<Tap> taps = {{half, 0, 0, 0}};
+  for (std::int64_t shift = 1; shift <= half; ++shift) {
+    taps.push_back({half - shift, 0, 0, -shift});
+    taps.push_back({half + shift, 0, 0, shift});
+  }
+  return taps;
+}
+
+TapRange RangeOf(const Tap& tap, std::int64_t steps) {
+  return {std::max<std::int64_t>(0, tap.shift), std::max<std::int64_t>(0, -tap.shift),
+          steps - std::abs(tap.shift)};
+}
+
+std::int64_t PhasesIn(TimeConvKind kind) { return kind == TimeConvKind::kDown ? 2 : 1; }
+std::int64_t PhasesOut(TimeConvKind kind) { return kind == TimeConvKind::kUp ? 2 : 1; }
+
+// [C, P * T, B] -> [P, C, T, B]: step P * t + p becomes step t of phase p.
+Tensor SplitPhases(const Tensor& x, std::int64_t phases) {
+  if (phases == 1) return x.contiguous().unsqueeze(0);
+  return x.reshape({x.size(0), x.size(1) / phases, phases, x.size(2)})
+      .permute({2, 0, 1, 3})
+      .contiguous();
+}
+
+// The inverse of SplitPhases.
+Tensor JoinPhases(const Tensor& x) {
+  if (x.size(0) == 1) return x.squeeze(0);
+  return x.permute({1, 2, 0, 3}).reshape({x.size(1), x.size(0) * x.size(2), x.size(3)});
+}
+
+// Time steps [begin, begin + length) of one phase as a matrix [C, length * B].
+Tensor Block(const Tensor& x, std::int64_t phase, std::int64_t begin, std::int64_t length) {
+  const std::int64_t batch = x.size(3);
+  return x.select(0, phase).view({x.size(1), -1}).narrow(1, begin * batch, length * batch);
+}
+
+// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B]
+Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
+                 std::int64_t phases_out) {
+  const std::int64_t steps = x.size(2);
+  Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
+  for (const Tap& tap : taps) {
+    const TapRange range = RangeOf(tap, steps);
+    if (range.length <= 0) continue;
+    const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
+    Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
+    if (tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2)) {
+      at::mm_out(out, weight.select(0, tap.index), in);
+    } else {
+      at::addmm_out(out, out, weight.select(0, tap.index), in);
+    }
+  }
+  return y;
+}
+
+// Gradient of ApplyTaps with respect to x.
+Tensor InputGradient(const Tensor& grad, const Tensor& weight, std::span<const Tap> taps,
+                     std::int64_t phases_in) {
+  const std::int64_t steps = grad.size(2);
+  Tensor grad_x = at::empty({phases_in, weight.size(2), steps, grad.size(3)}, grad.options());
+  for (const Tap& tap : taps) {
+    const TapRange range = RangeOf(tap, steps);
+    if (range.length <= 0) continue;
+    const Tensor in = Block(grad, tap.out_phase, range.out_begin, range.length);
+    Tensor out = Block(grad_x, tap.in_phase, range.in_begin, range.length);
+    const Tensor transposed = weight.select(0, tap.index).t();
+    if (tap.shift == 0 && (tap.out_phase == 0 || phases_in == 2)) {
+      at::mm_out(out, transposed, in);
+    } else {
+      at::addmm_out(out, out, transposed, in);
+    }
+  }
+  return grad_x;
+}
+
+// Gradient of ApplyTaps with respect to the weight, [k, O, I].
+Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> taps,
+                      at::IntArrayRef shape) {
+  const std::int64_t steps = x.size(2);
+  Tensor grad_weight = at::empty(shape, x.options());
+  for (const Tap& tap : taps) {
+    const TapRange range = RangeOf(tap, steps);
+    Tensor out = grad_weight.select(0, tap.index);
+    if (range.length <= 0) {
+      out.zero_();
+      continue;
+    }
+    at::mm_out(out, Block(grad, tap.out_phase, range.out_begin, range.length),
+               Block(x, tap.in_phase, range.in_begin, range.length).t());
+  }
+  return grad_weight;
+}
+
+// [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back.
+Tensor TapsFirst(const Tensor& weight, TimeConvKind kind) {
+  if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
+  return weight.permute({2, 0, 1}).contiguous();
+}
+
+Tensor TapsLast(const Tensor& weight, TimeConvKind kind) {
+  if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
+  return weight.permute({1, 2, 0}).contiguous();
+}
+
+class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        std::int64_t kind_number) {
+    const auto kind = static_cast<TimeConvKind>(kind_number);
+    const Tensor phases = SplitPhases(x, PhasesIn(kind));
+    const Tensor rearranged = TapsFirst(weight, kind);
+    ctx->save_for_backward({phases, rearranged});
+    ctx->saved_data["kind"] = kind_number;
+    const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
+    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind)));
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& weight = saved[1];
+    const auto kind = static_cast<TimeConvKind>(ctx->saved_data["kind"].toInt());
+    const std::vector<Tap> taps = TapsFor(kind, weight.size(0));
+    const Tensor grad = SplitPhases(grads[0], PhasesOut(kind));
+
+    Tensor grad_x;
+    if (ctx->needs_input_grad(0)) {
+      grad_x = JoinPhases(InputGradient(grad, weight, taps, PhasesIn(kind)));
+    }
+    return {grad_x, TapsLast(WeightGradient(grad, x, taps, weight.sizes()), kind), Tensor()};
+  }
+};
+
+}  // namespace
+
+TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
+                           std::int64_t kernel_size)
+    : kind_(kind) {
+  const std::int64_t wanted = kind == TimeConvKind::kDown ? 3 : kind == TimeConvKind::kUp ? 4 : 0;
+  if (wanted == 0 ? kernel_size % 2 != 1 : kernel_size != wanted) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("kernel_size is {}; a convolution that keeps T needs an odd one", kernel_size));
+  }
+  // LibTorch's modules are made for their initialisation alone
+  if (kind == TimeConvKind::kUp) {
+    torch::nn::ConvTranspose1d conv(
+        torch::nn::ConvTranspose1dOptions(in_channels, out_channels, kernel_size));
+    weight_ = register_parameter("weight", conv->weight.detach());
+    bias_ = register_parameter("bias", conv->bias.detach());
+  } else {
+    torch::nn::Conv1d conv(torch::nn::Conv1dOptions(in_channels, out_channels, kernel_size));
+    weight_ = register_parameter("weight", conv->weight.detach());
+    bias_ = register_parameter("bias", conv->bias.detach());
+  }
+}
+
+Tensor TimeConvImpl::forward(const Tensor& x) {
+  switch (kind_) {
+    case TimeConvKind::kDown:
+      return torch::conv1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
+    case TimeConvKind::kUp:
+      return torch::conv_transpose1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
+    case TimeConvKind::kSame:
+      break;
+  }
+  return torch::conv1d(x, weight_, bias_, /*stride=*/1, /*padding=*/weight_.size(2) / 2);
+}
+
+Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
+  if (torch::GradMode::is_enabled()) {
+    return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
+  }
+  const Tensor weight = InferenceWeight();
+  const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
+  return JoinPhases(ApplyTaps(SplitPhases(x, PhasesIn(kind_)), weight, taps, PhasesOut(kind_)));
+}
+
+Tensor TimeConvImpl::ForwardTimeMajorWithBias(const Tensor& x) {
+  return ForwardTimeMajor(x) + bias_.view({-1, 1, 1});
+}
+
+Tensor TimeConvImpl::InferenceWeight() {
+  // in-place changes of a weight are seen here; DropCache is for those that leave no version behind
+  if (weight_.is_inference()) return TapsFirst(weight_, kind_);
+  const std::int64_t version = weight_._version();
+  if (!cached_weight_.defined() || version != cached_version_) {
+    cached_weight_ = TapsFirst(weight_.detach(), kind_);
+    cached_version_ = version;
+  }
+  return cached_weight_;
+}
+
+}  // namespace dp_bench::common
