@@ -60,16 +60,17 @@ std::string Dump(const json& value, int indent) {
 std::string EpisodesJsonl(const RunResult& result) {
   std::string text;
   for (const EpisodeRecord& record : result.records) {
-    const json row = {{"episode", record.episode},
-                      {"split", record.split},
-                      {"seed", record.seed},
-                      {"score", record.score},
-                      {"success", record.success},
-                      {"n_steps", record.n_steps},
-                      {"trace_hash", record.trace_hash},
-                      {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
-                      {"video", TextOrNull(record.video)},
-                      {"metrics", MetricsToJson(record, result.metric_names)}};
+    json row = {{"episode", record.episode},
+                {"split", record.split},
+                {"seed", record.seed},
+                {"score", record.score},
+                {"success", record.success},
+                {"n_steps", record.n_steps},
+                {"trace_hash", record.trace_hash},
+                {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
+                {"video", TextOrNull(record.video)},
+                {"metrics", MetricsToJson(record, result.metric_names)}};
+    if (!record.video_error.empty()) row["video_error"] = record.video_error;
     text += Dump(row, -1) + "\n";
   }
   return text;

@@ -10,7 +10,8 @@
 namespace dp_bench {
 
 /// One JSON object per line: episode, split, seed, score, success, n_steps, trace_hash,
-/// failure_reason and video (null when there is none), metrics. Equal runs give equal bytes.
+/// failure_reason and video (null when there is none), metrics; video_error where filming failed.
+/// Equal runs give equal bytes.
 std::string EpisodesJsonl(const RunResult& result);
 
 /// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed, the

@@ -52,6 +52,15 @@ TEST(EpisodeLog, WritesOneRowPerEpisode) {
   EXPECT_TRUE(failed["metrics"].empty());
 }
 
+TEST(EpisodeLog, RowSaysWhyAVideoIsMissing) {
+  RunResult result = TwoEpisodes();
+  EXPECT_EQ(EpisodesJsonl(result).find("video_error"), std::string::npos);
+  result.records[0].video = "";
+  result.records[0].video_error = "disk full";
+  const std::string text = EpisodesJsonl(result);
+  EXPECT_EQ(json::parse(text.substr(0, text.find('\n')))["video_error"], "disk full");
+}
+
 TEST(EpisodeLog, EvalLogHasTheKeysOfDiffusionPolicy) {
   const json log = json::parse(EvalLogJson(TwoEpisodes()));
   EXPECT_EQ(log["test/mean_score"], (0.1 + 0.2) / 2);
