@@ -18,18 +18,22 @@ class PageBuffer {
 
   /// Throws std::bad_alloc.
   explicit PageBuffer(std::size_t size) : size_(size) {
-    const std::size_t padded = (size + kPage - 1) / kPage * kPage;
-    if (padded == 0) return;
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, padded)));
+    if (size == 0) return;
+    // small buffers are not worth a page of their own
+    const std::size_t alignment = size < kLargePage ? kCacheLine : kLargePage;
+    const std::size_t padded = (size + alignment - 1) / alignment * alignment;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, padded)));
     if (data_ == nullptr) throw std::bad_alloc();
-    ::madvise(data_.get(), padded, MADV_HUGEPAGE);  // a wish; without it all works, slower
+    // a wish: without it all works, slower
+    if (alignment == kLargePage) ::madvise(data_.get(), padded, MADV_HUGEPAGE);
   }
 
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
 
  private:
-  static constexpr std::size_t kPage = std::size_t{2} << 20;
+  static constexpr std::size_t kCacheLine = 64;
+  static constexpr std::size_t kLargePage = std::size_t{2} << 20;
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
   };

@@ -66,6 +66,13 @@ Bytes ToBytes(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
+void WriteFile(const std::filesystem::path& file, const Bytes& bytes) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  DPB_ASSERT(out.good());
+}
+
 TempFolder::TempFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "zarr_test_XXXXXX").string();
   DPB_ASSERT(::mkdtemp(name.data()) != nullptr);
@@ -168,10 +175,7 @@ void ZarrFiles::WriteFolder(const std::filesystem::path& folder) const {
   for (const auto& [name, bytes] : files_) {
     const std::filesystem::path file = folder / name;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream out(file, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(bytes.data()),
-              static_cast<std::streamsize>(bytes.size()));
-    DPB_ASSERT(out.good());
+    WriteFile(file, bytes);
   }
 }
 

@@ -22,6 +22,8 @@ using Bytes = std::vector<std::byte>;
 
 Bytes ToBytes(std::string_view text);
 
+void WriteFile(const std::filesystem::path& file, const Bytes& bytes);
+
 /// A folder of its own below the system's temporary one, removed with everything in it.
 class TempFolder {
  public:
