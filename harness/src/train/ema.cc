@@ -58,17 +58,7 @@ double EmaDecay(const EmaConfig& config, std::int64_t n) {
 Ema::Ema(const EmaConfig& config, torch::nn::Module& model, torch::nn::Module& ema_model)
     : config_(config) {
   RequireEqualStructure(model, ema_model);
-  const auto modules = model.modules();
-  const auto ema_modules = ema_model.modules();
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    const std::vector<torch::Tensor> from = modules[i]->parameters(/*recurse=*/false);
-    const std::vector<torch::Tensor> to = ema_modules[i]->parameters(/*recurse=*/false);
-    for (std::size_t j = 0; j < from.size(); ++j) {
-      const bool is_averaged = from[j].requires_grad() && !IsBatchNorm(*modules[i]);
-      (is_averaged ? averaged_from_ : copied_from_).push_back(from[j]);
-      (is_averaged ? averaged_to_ : copied_to_).push_back(to[j]);
-    }
-  }
+  PairParameters(model, ema_model);
   // differs: upstream leaves buffers alone, and with them the running statistics of batch norms at
   // their first values
   for (const torch::Tensor& buffer : model.buffers()) copied_from_.push_back(buffer);
@@ -78,6 +68,20 @@ Ema::Ema(const EmaConfig& config, torch::nn::Module& model, torch::nn::Module& e
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < averaged_to_.size(); ++i) averaged_to_[i].copy_(averaged_from_[i]);
   for (std::size_t i = 0; i < copied_to_.size(); ++i) copied_to_[i].copy_(copied_from_[i]);
+}
+
+// Walks by reference: Module::modules() would need the models to live in a shared_ptr.
+void Ema::PairParameters(const torch::nn::Module& model, const torch::nn::Module& ema_model) {
+  const std::vector<torch::Tensor> from = model.parameters(/*recurse=*/false);
+  const std::vector<torch::Tensor> to = ema_model.parameters(/*recurse=*/false);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const bool is_averaged = from[i].requires_grad() && !IsBatchNorm(model);
+    (is_averaged ? averaged_from_ : copied_from_).push_back(from[i]);
+    (is_averaged ? averaged_to_ : copied_to_).push_back(to[i]);
+  }
+  const auto children = model.children();
+  const auto ema_children = ema_model.children();
+  for (std::size_t i = 0; i < children.size(); ++i) PairParameters(*children[i], *ema_children[i]);
 }
 
 void Ema::Update() {

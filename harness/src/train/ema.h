@@ -47,6 +47,8 @@ class Ema {
   void set_step(std::int64_t step) { step_ = step; }
 
  private:
+  void PairParameters(const torch::nn::Module& model, const torch::nn::Module& ema_model);
+
   EmaConfig config_;
   std::vector<torch::Tensor> averaged_from_;
   std::vector<torch::Tensor> averaged_to_;

@@ -1,0 +1,166 @@
+// AdamW and gradient clipping against torch.optim, the parameter groups, and the saved state.
+#include "train/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/safetensors.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr double kTolerance = 1e-6;  // float32 arithmetic on values around 1
+constexpr int kNumSteps = 8;
+
+torch::Tensor GoldenTensor(const std::string& name) {
+  static const Safetensors golden =
+      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/training.safetensors");
+  return ToTensor(golden.tensors.at(name));
+}
+
+double Difference(const torch::Tensor& a, const torch::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+// The weight and bias that the golden run starts from, in an optimiser.
+struct Problem {
+  Problem()
+      : weight(GoldenTensor("adamw.weight.0").requires_grad_()),
+        bias(GoldenTensor("adamw.bias.0").requires_grad_()),
+        optimizer({.beta1 = 0.95, .beta2 = 0.999, .eps = 1e-8},
+                  {{.names = {"weight"}, .parameters = {weight}, .weight_decay = 0.1},
+                   {.names = {"bias"}, .parameters = {bias}, .weight_decay = 0.0}}) {}
+
+  void SetGradients(int step) {
+    weight.mutable_grad() = GoldenTensor("adamw.grad.weight")[step].clone();
+    bias.mutable_grad() = GoldenTensor("adamw.grad.bias")[step].clone();
+  }
+  void Step(int step) {
+    SetGradients(step);
+    optimizer.Step(GoldenTensor("adamw.lr")[step].item<double>());
+  }
+
+  torch::Tensor weight;
+  torch::Tensor bias;
+  AdamW optimizer;
+};
+
+TEST(AdamW, StepsEqualThoseOfTorchOptim) {
+  Problem problem;
+  for (int step = 0; step < kNumSteps; ++step) {
+    problem.Step(step);
+    const std::string k = std::to_string(step + 1);
+    EXPECT_LE(Difference(problem.weight, GoldenTensor("adamw.weight." + k)), kTolerance) << k;
+    EXPECT_LE(Difference(problem.bias, GoldenTensor("adamw.bias." + k)), kTolerance) << k;
+  }
+}
+
+TEST(AdamW, ContinuesBitForBitFromItsState) {
+  Problem straight;
+  Problem first;
+  for (int step = 0; step < 4; ++step) {
+    straight.Step(step);
+    first.Step(step);
+  }
+  Problem second;
+  second.optimizer.LoadStateDict(first.optimizer.StateDict());
+  {
+    const torch::NoGradGuard no_grad;
+    second.weight.copy_(first.weight);
+    second.bias.copy_(first.bias);
+  }
+  for (int step = 4; step < kNumSteps; ++step) {
+    straight.Step(step);
+    second.Step(step);
+  }
+  EXPECT_TRUE(torch::equal(straight.weight, second.weight));
+  EXPECT_TRUE(torch::equal(straight.bias, second.bias));
+}
+
+TEST(AdamW, LeavesParametersWithoutGradientAlone) {
+  Problem problem;
+  problem.SetGradients(0);
+  problem.bias.mutable_grad().reset();
+  problem.optimizer.Step(0.1);
+  EXPECT_TRUE(torch::equal(problem.bias, GoldenTensor("adamw.bias.0")));
+  EXPECT_FALSE(torch::equal(problem.weight, GoldenTensor("adamw.weight.0")));
+}
+
+TEST(AdamW, ZeroGradDropsTheGradients) {
+  Problem problem;
+  problem.SetGradients(0);
+  problem.optimizer.ZeroGrad();
+  EXPECT_FALSE(problem.weight.grad().defined());
+  EXPECT_EQ(problem.optimizer.ClipGradNorm(1.0).item<double>(), 0.0);
+}
+
+TEST(AdamW, ClippingEqualsThatOfTorch) {
+  for (const auto& [name, max_norm] : {std::pair{"clip.0", 0.5}, std::pair{"clip.1", 100.0}}) {
+    Problem problem;
+    problem.SetGradients(0);
+    const torch::Tensor norm = problem.optimizer.ClipGradNorm(max_norm);
+    const std::string prefix = name;
+    EXPECT_LE(Difference(norm, GoldenTensor(prefix + ".norm")), kTolerance);
+    EXPECT_LE(Difference(problem.weight.grad(), GoldenTensor(prefix + ".weight")), kTolerance);
+    EXPECT_LE(Difference(problem.bias.grad(), GoldenTensor(prefix + ".bias")), kTolerance);
+  }
+}
+
+template <class Function>
+void ExpectCheckpointError(const std::string& message, const Function& function) {
+  try {
+    function();
+    FAIL() << "no error; wanted: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
+    EXPECT_EQ(std::string(error.what()), message);
+  }
+}
+
+TEST(AdamW, RefusesAStateThatDoesNotFit) {
+  Problem problem;
+  TensorMap state = problem.optimizer.StateDict();
+  state["bias.exp_avg"] = torch::zeros({5});
+  ExpectCheckpointError("the optimiser's state 'bias.exp_avg' has shape [5], this policy needs [4]",
+                        [&] { problem.optimizer.LoadStateDict(state); });
+  state.erase("bias.exp_avg");
+  ExpectCheckpointError(
+      "the optimiser's state has no 'bias.exp_avg'; was the checkpoint written with another "
+      "config?",
+      [&] { problem.optimizer.LoadStateDict(state); });
+  state["extra.exp_avg"] = torch::zeros({4});
+  ExpectCheckpointError(
+      "the optimiser's state has 'extra.exp_avg', which belongs to no parameter of this policy; "
+      "was "
+      "the checkpoint written with another config?",
+      [&] { problem.optimizer.LoadStateDict(state); });
+}
+
+struct NetworkImpl : torch::nn::Module {
+  NetworkImpl() {
+    register_module("conv", torch::nn::Conv1d(2, 4, 3));
+    register_module("norm", torch::nn::GroupNorm(2, 4));
+    register_module("token", torch::nn::Embedding(5, 4));
+    register_parameter("cond_pos_emb", torch::zeros({1, 3, 4}));
+    register_parameter("frozen", torch::zeros({3, 3}), /*requires_grad=*/false);
+  }
+};
+
+TEST(ParameterGroups, DecayOnlyMatricesAndKernels) {
+  const NetworkImpl network;
+  const std::vector<ParameterGroup> groups = MakeParameterGroups(network, 0.01);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_THAT(groups[0].names, ElementsAre("conv.weight"));
+  EXPECT_EQ(groups[0].weight_decay, 0.01);
+  EXPECT_THAT(groups[1].names,
+              ElementsAre("cond_pos_emb", "conv.bias", "norm.weight", "norm.bias", "token.weight"));
+  EXPECT_EQ(groups[1].weight_decay, 0.0);
+}
+
+TEST(ParameterGroups, NothingToTrainIsAnError) { EXPECT_THROW(AdamW({}, {}), Error); }
+
+}  // namespace
+}  // namespace dp_bench
