@@ -47,6 +47,7 @@ EpisodeRecord ToRecord(const Json& row) {
   row.at("n_steps").get_to(record.n_steps);
   record.trace_hash = TextOrEmpty(row, "trace_hash");
   record.video = TextOrEmpty(row, "video");
+  record.video_error = TextOrEmpty(row, "video_error");
   const std::string reason = TextOrEmpty(row, "failure_reason");
   if (!reason.empty()) record.failure_reason = reason;
   return record;
@@ -106,6 +107,11 @@ RunFolder ReadRunFolder(const fs::path& path) {
   RunFolder folder{.path = path};
   folder.episodes = ReadEpisodes(path / "episodes.jsonl");
   folder.eval_log = ParseFile(path / "eval_log.json", ReadIfPresent(path / "eval_log.json"));
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (record.video_error.empty()) continue;
+    folder.notes.push_back(
+        fmt::format("{} seed {} has no video: {}", record.split, record.seed, record.video_error));
+  }
   ReadLog(path / "logs.json.txt", &folder);
   folder.config = ReadIfPresent(path / "config.json");
   folder.manifest = ReadIfPresent(path / "manifest.json");

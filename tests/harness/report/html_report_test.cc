@@ -106,6 +106,13 @@ TEST_F(HtmlReportTest, AnEmptyRunFolderGivesAPageThatSaysSo) {
                               Not(HasSubstr("Learning curves")), Not(HasSubstr("Videos"))));
 }
 
+TEST_F(HtmlReportTest, SaysWhyAVideoIsMissing) {
+  Write(
+      "episodes.jsonl",
+      R"({"episode":0,"split":"test","seed":5,"score":1,"success":true,"n_steps":1,"video":null,"video_error":"disk full"})");
+  EXPECT_THAT(Report(), HasSubstr("test seed 5 has no video: disk full"));
+}
+
 TEST_F(HtmlReportTest, SmallVideosCanBeEmbedded) {
   Write("episodes.jsonl", kEpisodes);
   Write("media/test_100000.mp4", "video bytes");
