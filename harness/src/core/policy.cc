@@ -1,0 +1,8 @@
+// The out-of-line part of the policy interface: one home for its vtable.
+#include "dp_bench/policy.h"
+
+namespace dp_bench {
+
+Policy::~Policy() = default;
+
+}  // namespace dp_bench
