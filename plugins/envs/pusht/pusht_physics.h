@@ -22,7 +22,8 @@ inline constexpr double kAgentStiffness = 100.0;  // kp [1/s^2]
 inline constexpr double kAgentDamping = 20.0;     // kv [1/s]
 
 /// Advances a PushtState. Keeps nothing but the state from call to call: equal states continue in
-/// equal bits, whatever was simulated before.
+/// equal bits, whatever was simulated before. differs: pymunk starts its solver from the impulses
+/// of the substep before, which only shows where several contacts act at once.
 class PushtPhysics {
  public:
   PushtPhysics();
