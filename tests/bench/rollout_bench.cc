@@ -37,7 +37,10 @@ void BareEnvSteps(benchmark::State& bench) {
   for (auto _ : bench) {
     for (std::uint64_t seed = 0; seed < kEpisodes; ++seed) {
       env->Reset(seed);
-      for (int i = 0; i < kSteps; ++i, ++n_steps) benchmark::DoNotOptimize(env->Step(action));
+      bool is_terminated = false;
+      for (int i = 0; i < kSteps && !is_terminated; ++i, ++n_steps) {
+        is_terminated = env->Step(action).terminated;
+      }
     }
   }
   bench.SetItemsProcessed(n_steps);
