@@ -39,9 +39,6 @@ void CheckConfig(const UnetConfig& config) {
                               dim, config.n_groups));
     }
   }
-  if (config.down_dims.empty()) {
-    throw Error(ErrorCode::kConfig, "down_dims is empty; the UNet needs at least one level");
-  }
   if (config.diffusion_step_embed_dim < 4 || config.diffusion_step_embed_dim % 2 != 0) {
     throw Error(ErrorCode::kConfig, fmt::format("diffusion_step_embed_dim is {}; it must be even "
                                                 "and at least 4",
@@ -224,6 +221,7 @@ Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tenso
 
 ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
     const std::vector<std::int64_t>& timesteps, const Tensor& global_cond) {
+  if (!IsTimeMajor(global_cond)) return {timesteps, global_cond, {}, {}};
   const std::int64_t embed = config_.diffusion_step_embed_dim;
   if (!film_weight_.defined()) {
     std::vector<Tensor> weights;
@@ -245,11 +243,20 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
     cached_timesteps_ = timesteps;
   }
   const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
-  return {of_time_, torch::mm(obs_weight, torch::mish(global_cond).t().contiguous())};
+  return {timesteps, global_cond, of_time_,
+          torch::mm(obs_weight, torch::mish(global_cond).t().contiguous())};
 }
 
 Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& conditioning,
                                       std::int64_t step) {
+  if (!conditioning.of_obs.defined()) {
+    const std::int64_t timestep = conditioning.timesteps[static_cast<std::size_t>(step)];
+    return ForwardReference(
+        sample,
+        torch::full({sample.size(0)}, timestep,
+                    torch::TensorOptions(torch::kInt64).device(sample.device())),
+        conditioning.global_cond);
+  }
   const Tensor all = conditioning.of_obs + conditioning.of_time.select(0, step).unsqueeze(1);
   std::vector<Tensor> films;
   std::int64_t begin = 0;

@@ -64,7 +64,7 @@ class ConditionalResidualBlock1dImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ConditionalResidualBlock1d);
 
-/// On the CPU in float32 it runs on [C, T, B] with time_conv.h and fused_norm.h; elsewhere, and
+/// For float32 on the CPU it runs on [C, T, B] with time_conv.h and fused_norm.h; elsewhere, and
 /// when asked to, on LibTorch's own operators. Both give the same numbers up to rounding.
 class ConditionalUnet1dImpl : public torch::nn::Module {
  public:
@@ -79,11 +79,13 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   torch::Tensor ForwardReference(const torch::Tensor& sample, const torch::Tensor& timesteps,
                                  const torch::Tensor& global_cond);
 
-  /// What does not change over the denoising steps of one call, computed once: the FiLM vectors of
-  /// all blocks, split into the part of the timesteps and the part of the observations.
+  /// What does not change over the denoising steps of one call, computed once: on the CPU the FiLM
+  /// vectors of all blocks, split into the part of the timesteps and the part of the observations.
   struct Conditioning {
-    torch::Tensor of_time;  // [n_timesteps, F]: depends on the weights alone
-    torch::Tensor of_obs;   // [F, B]
+    std::vector<std::int64_t> timesteps;
+    torch::Tensor global_cond;  // [B, G]
+    torch::Tensor of_time;      // [n_timesteps, F]: depends on the weights alone
+    torch::Tensor of_obs;       // [F, B]
   };
   Conditioning Condition(const std::vector<std::int64_t>& timesteps,
                          const torch::Tensor& global_cond);
@@ -92,13 +94,11 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   torch::Tensor Predict(const torch::Tensor& sample, const Conditioning& conditioning,
                         std::int64_t step);
 
-  /// Whether `forward` and `Predict` take the [C, T, B] path for this tensor.
-  static bool IsTimeMajor(const torch::Tensor& sample);
-
   /// Forgets what was derived from the weights for inference.
   void DropCaches();
 
  private:
+  static bool IsTimeMajor(const torch::Tensor& sample);
   torch::Tensor EmbedTimesteps(const torch::Tensor& timesteps);
   torch::Tensor RunTimeMajor(const torch::Tensor& sample, const std::vector<torch::Tensor>& films);
 

@@ -1,0 +1,90 @@
+#include "resnet18.h"
+
+#include <array>
+#include <memory>
+#include <string>
+
+namespace dp_bench::common {
+namespace {
+
+using torch::Tensor;
+
+// Convolution without bias; He initialisation over the outputs, as torchvision does.
+torch::nn::Conv2d MakeConv(std::int64_t in, std::int64_t out, std::int64_t kernel_size,
+                           std::int64_t stride) {
+  torch::nn::Conv2d conv(torch::nn::Conv2dOptions(in, out, kernel_size)
+                             .stride(stride)
+                             .padding(kernel_size / 2)
+                             .bias(false));
+  torch::nn::init::kaiming_normal_(conv->weight, /*a=*/0.0, torch::kFanOut, torch::kReLU);
+  return conv;
+}
+
+// Registers the norm of `channels` with `parent` under `name`.
+torch::nn::AnyModule AddNorm(torch::nn::Module& parent, const std::string& name, NormKind kind,
+                             std::int64_t channels) {
+  if (kind == NormKind::kBatch) {
+    return torch::nn::AnyModule(parent.register_module(name, torch::nn::BatchNorm2d(channels)));
+  }
+  return torch::nn::AnyModule(
+      parent.register_module(name, torch::nn::GroupNorm(channels / 16, channels)));
+}
+
+// Two 3x3 convolutions and a shortcut around them.
+class BasicBlockImpl : public torch::nn::Module {
+ public:
+  BasicBlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride, NormKind norm)
+      : conv1_(register_module("conv1", MakeConv(in, out, 3, stride))),
+        norm1_(AddNorm(*this, "bn1", norm, out)),
+        conv2_(register_module("conv2", MakeConv(out, out, 3, 1))),
+        norm2_(AddNorm(*this, "bn2", norm, out)) {
+    if (stride == 1 && in == out) return;
+    const auto downsample =
+        register_module("downsample", std::make_shared<torch::nn::Module>("downsample"));
+    shortcut_conv_ = downsample->register_module("0", MakeConv(in, out, 1, stride));
+    shortcut_norm_ = AddNorm(*downsample, "1", norm, out);
+  }
+
+  Tensor forward(const Tensor& x) {
+    const Tensor hidden = torch::relu(norm1_.forward(conv1_(x)));
+    const Tensor out = norm2_.forward(conv2_(hidden));
+    const Tensor shortcut =
+        shortcut_conv_.is_empty() ? x : shortcut_norm_.forward(shortcut_conv_(x));
+    return torch::relu(out + shortcut);
+  }
+
+ private:
+  torch::nn::Conv2d conv1_{nullptr};
+  torch::nn::AnyModule norm1_;
+  torch::nn::Conv2d conv2_{nullptr};
+  torch::nn::AnyModule norm2_;
+  torch::nn::Conv2d shortcut_conv_{nullptr};
+  torch::nn::AnyModule shortcut_norm_;
+};
+TORCH_MODULE(BasicBlock);
+
+}  // namespace
+
+Resnet18Impl::Resnet18Impl(std::int64_t in_channels, NormKind norm) {
+  constexpr std::array<std::int64_t, 4> kChannels = {64, 128, 256, 512};
+  conv1_ = register_module("0", MakeConv(in_channels, kChannels[0], 7, 2));
+  norm1_ = AddNorm(*this, "1", norm, kChannels[0]);
+  std::int64_t in = kChannels[0];
+  for (std::size_t i = 0; i < kChannels.size(); ++i) {
+    const auto layer =
+        register_module(std::to_string(4 + i), std::make_shared<torch::nn::Module>());
+    for (int j = 0; j < 2; ++j) {
+      const std::int64_t stride = i > 0 && j == 0 ? 2 : 1;
+      layers_->push_back(
+          layer->register_module(std::to_string(j), BasicBlock(in, kChannels[i], stride, norm)));
+      in = kChannels[i];
+    }
+  }
+}
+
+Tensor Resnet18Impl::forward(const Tensor& images) {
+  const Tensor stem = torch::relu(norm1_.forward(conv1_(images)));
+  return layers_->forward(torch::max_pool2d(stem, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1));
+}
+
+}  // namespace dp_bench::common

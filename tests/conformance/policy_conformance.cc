@@ -1,0 +1,277 @@
+// What every policy plugin must keep, whatever it computes: the contract of policy.h. It loads the
+// library through the plugin host, as dp_bench does.
+//   policy_conformance --plugin=libdpb_policy_unet_hybrid.so --params='{"down_dims": [16, 32]}'
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "dp_bench/policy.h"
+#include "plugin/catalogue.h"
+#include "plugin/guarded_policy.h"
+
+namespace dp_bench {
+namespace {
+
+// Rounding of float32 sums in another order (another batch size), in units of the normalized
+// action.
+constexpr double kOtherBatchSize = 1e-4;
+// 50 steps of Adam on one batch whose target is one constant action: any policy can learn that.
+constexpr int kOverfitSteps = 50;
+constexpr double kOverfitFactor = 0.5;
+constexpr std::int64_t kRows = 4;
+
+std::filesystem::path plugin_file;
+std::string params_text = "{}";
+
+PolicySpec MakeSpec() {
+  PolicySpec spec;
+  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}},
+                         {.name = "keypoint", .shape = {3, 2}}};
+  spec.shape_meta.action = {.name = "action", .shape = {2}};
+  spec.horizons = {.horizon = 16, .n_obs_steps = 2, .n_action_steps = 8};
+  return spec;
+}
+
+std::unique_ptr<Policy> MakePolicy() {
+  static PluginCatalogue catalogue({});
+  static const std::string name = catalogue.LoadFile(plugin_file).name;
+  torch::manual_seed(7);
+  return catalogue.Create<Policy>(name, Config::FromJson(params_text, "--params"), MakeSpec());
+}
+
+KeyStats StatsOf(std::size_t n) {
+  return {.min = std::vector<double>(n, 0.0),
+          .max = std::vector<double>(n, 512.0),
+          .mean = std::vector<double>(n, 256.0),
+          .std = std::vector<double>(n, 100.0),
+          .count = 100};
+}
+
+Normalizer MakeNormalizer() {
+  Normalizer normalizer;
+  normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
+  normalizer.Fit("keypoint", StatsOf(6), NormalizeMode::kLimits);
+  normalizer.Fit("action", StatsOf(2), NormalizeMode::kLimits);
+  return normalizer;
+}
+
+// Noise whose row i is named by `rows[i]` alone.
+NoiseSource MakeNoise(const std::vector<std::uint64_t>& rows, std::uint64_t major = 0) {
+  std::vector<NoiseKey> keys;
+  for (const std::uint64_t row : rows) keys.push_back({.seed = row, .major = major});
+  return NoiseSource(keys);
+}
+
+// Observations whose row i is a function of `rows[i]` alone.
+TensorMap MakeObs(const std::vector<std::uint64_t>& rows) {
+  const auto batch = static_cast<std::int64_t>(rows.size());
+  NoiseSource source = MakeNoise(rows, /*major=*/99);
+  return {{"agent_pos", source.Uniform(StreamId::kEnvStart, {batch, 2, 2}) * 512.0},
+          {"keypoint", source.Uniform(StreamId::kEnvStart, {batch, 2, 3, 2}) * 512.0}};
+}
+
+Batch MakeBatch(const std::vector<std::uint64_t>& rows) {
+  const auto batch = static_cast<std::int64_t>(rows.size());
+  return {.obs = MakeObs(rows),
+          .action = torch::tensor({450.0F, 100.0F}).expand({batch, 16, 2}).contiguous(),
+          .is_pad = torch::zeros({batch, 16}, torch::kBool)};
+}
+
+torch::Tensor Predict(Policy& policy, const std::vector<std::uint64_t>& rows) {
+  NoiseSource noise = MakeNoise(rows);
+  return policy.PredictAction(MakeObs(rows), noise);
+}
+
+class PolicyConformance : public testing::Test {
+ protected:
+  void SetUp() override { policy_->SetNormalizer(MakeNormalizer()); }
+
+  std::unique_ptr<Policy> policy_ = MakePolicy();
+};
+
+TEST_F(PolicyConformance, PredictsOneFiniteChunkPerRow) {
+  const torch::Tensor action = Predict(*policy_, {1, 2, 3, 4});
+  EXPECT_EQ(action.sizes(), torch::IntArrayRef({kRows, 8, 2}));
+  EXPECT_EQ(action.scalar_type(), torch::kFloat32);
+  EXPECT_TRUE(action.isfinite().all().item<bool>());
+}
+
+TEST_F(PolicyConformance, EqualNoiseGivesEqualActions) {
+  EXPECT_TRUE(torch::equal(Predict(*policy_, {1, 2, 3, 4}), Predict(*policy_, {1, 2, 3, 4})));
+}
+
+TEST_F(PolicyConformance, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
+  const torch::Tensor first = Predict(*policy_, {1, 2, 3, 4});
+  const torch::Tensor second = Predict(*policy_, {9, 8, 1, 7});
+  EXPECT_TRUE(torch::equal(first[0], second[2]));
+}
+
+TEST_F(PolicyConformance, ARowAloneGivesTheSameActionUpToRounding) {
+  const torch::Tensor together = Predict(*policy_, {1, 2, 3, 4})[1];
+  const torch::Tensor alone = Predict(*policy_, {2})[0];
+  const double difference = (together - alone).abs().max().item<double>();
+  EXPECT_LE(difference, kOtherBatchSize * 256.0);
+}
+
+TEST_F(PolicyConformance, SavedAndLoadedWeightsGiveEqualActions) {
+  const torch::Tensor expected = Predict(*policy_, {1, 2, 3, 4});
+  const std::unique_ptr<Policy> other = MakePolicy();
+  other->SetNormalizer(MakeNormalizer());
+  {
+    const torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : other->module().parameters()) parameter.add_(0.25);
+  }
+  other->WeightsChanged();
+  Predict(*other, {1, 2, 3, 4});  // whatever it keeps must go with the old weights
+
+  const auto from = policy_->module().named_parameters();
+  const auto to = other->module().named_parameters();
+  ASSERT_EQ(from.size(), to.size());
+  {
+    const torch::NoGradGuard no_grad;
+    for (const auto& item : from) to[item.key()].data().copy_(item.value());
+  }
+  other->WeightsChanged();
+  EXPECT_TRUE(torch::equal(Predict(*other, {1, 2, 3, 4}), expected));
+}
+
+TEST_F(PolicyConformance, OverfitsOneBatch) {
+  const Batch batch = MakeBatch({1, 2, 3, 4});
+  torch::optim::Adam optimizer(policy_->module().parameters(), torch::optim::AdamOptions(1e-2));
+  const auto mean_loss = [&](bool train) {
+    double sum = 0.0;
+    for (int step = 0; step < kOverfitSteps; ++step) {
+      NoiseSource noise = MakeNoise({1, 2, 3, 4}, static_cast<std::uint64_t>(step));
+      const LossOutput output = policy_->ComputeLoss(batch, noise);
+      EXPECT_EQ(output.loss.dim(), 0);
+      sum += output.loss.item<double>();
+      if (!train) continue;
+      optimizer.zero_grad();
+      output.loss.backward();
+      optimizer.step();
+    }
+    return sum / kOverfitSteps;
+  };
+  const double before = mean_loss(false);
+  mean_loss(true);
+  const double after = mean_loss(false);
+  EXPECT_TRUE(std::isfinite(before));
+  EXPECT_LT(after, kOverfitFactor * before);
+}
+
+TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
+  NoiseSource noise = MakeNoise({1, 2, 3, 4});
+  policy_->ComputeLoss(MakeBatch({1, 2, 3, 4}), noise).loss.backward();
+  for (const auto& item : policy_->module().named_parameters()) {
+    ASSERT_TRUE(item.value().grad().defined()) << item.key();
+    EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
+  }
+}
+
+TEST_F(PolicyConformance, EqualNoiseGivesEqualLoss) {
+  NoiseSource first = MakeNoise({1, 2, 3, 4});
+  NoiseSource second = MakeNoise({1, 2, 3, 4});
+  const Batch batch = MakeBatch({1, 2, 3, 4});
+  EXPECT_TRUE(torch::equal(policy_->ComputeLoss(batch, first).loss,
+                           policy_->ComputeLoss(batch, second).loss));
+}
+
+TEST_F(PolicyConformance, PredictionSeesWeightsThatTheOptimizerChanged) {
+  const torch::Tensor before = Predict(*policy_, {1, 2, 3, 4});
+  {
+    const torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : policy_->module().parameters()) parameter.add_(0.1);
+  }
+  policy_->WeightsChanged();
+  EXPECT_FALSE(torch::equal(Predict(*policy_, {1, 2, 3, 4}), before));
+}
+
+TEST_F(PolicyConformance, PredictionLeavesNoGradient) {
+  const torch::Tensor action = Predict(*policy_, {1, 2, 3, 4});
+  EXPECT_FALSE(action.requires_grad());
+  for (const auto& item : policy_->module().named_parameters()) {
+    EXPECT_FALSE(item.value().grad().defined()) << item.key();
+  }
+}
+
+void ExpectShapeErrorNaming(Policy& policy, const TensorMap& obs, const std::string& key) {
+  NoiseSource noise = MakeNoise({1, 2, 3, 4});
+  try {
+    policy.PredictAction(obs, noise);
+    ADD_FAILURE() << "no error for a wrong '" << key << "'";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kShape) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr(key));
+  }
+}
+
+TEST_F(PolicyConformance, AMissingKeyIsNamed) {
+  TensorMap obs = MakeObs({1, 2, 3, 4});
+  obs.erase("keypoint");
+  ExpectShapeErrorNaming(*policy_, obs, "keypoint");
+}
+
+TEST_F(PolicyConformance, AWrongShapeIsNamed) {
+  TensorMap obs = MakeObs({1, 2, 3, 4});
+  obs["agent_pos"] = torch::zeros({kRows, 2, 3});
+  ExpectShapeErrorNaming(*policy_, obs, "agent_pos");
+}
+
+TEST_F(PolicyConformance, AWrongNumberOfObservationStepsIsNamed) {
+  TensorMap obs = MakeObs({1, 2, 3, 4});
+  obs["agent_pos"] = torch::zeros({kRows, 1, 2});
+  ExpectShapeErrorNaming(*policy_, obs, "agent_pos");
+}
+
+TEST_F(PolicyConformance, WithoutANormalizerItRefuses) {
+  const std::unique_ptr<Policy> policy = MakePolicy();
+  NoiseSource noise = MakeNoise({1, 2, 3, 4});
+  EXPECT_THROW(policy->PredictAction(MakeObs({1, 2, 3, 4}), noise), Error);
+  EXPECT_THROW(policy->ComputeLoss(MakeBatch({1, 2, 3, 4}), noise), Error);
+}
+
+TEST_F(PolicyConformance, ANormalizerWithoutTheActionIsRefused) {
+  Normalizer normalizer;
+  normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
+  normalizer.Fit("keypoint", StatsOf(6), NormalizeMode::kLimits);
+  try {
+    policy_->SetNormalizer(normalizer);
+    ADD_FAILURE() << "no error for a missing statistic";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kData) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr("action"));
+  }
+}
+
+bool ReadArgument(const std::string& arg) {
+  if (arg.rfind("--plugin=", 0) == 0) {
+    plugin_file = arg.substr(9);
+    return true;
+  }
+  if (arg.rfind("--params=", 0) == 0) {
+    if (arg.size() > 9) params_text = arg.substr(9);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+}  // namespace dp_bench
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  bool understood = argc > 1;
+  for (int i = 1; i < argc; ++i) understood = understood && dp_bench::ReadArgument(argv[i]);
+  if (!understood || dp_bench::plugin_file.empty()) {
+    std::cerr << "wanted --plugin=FILE [--params=JSON]\n";
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
