@@ -1,0 +1,57 @@
+// The pool finishes what it was given, on as many threads as it was asked for.
+#include "core/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <vector>
+
+namespace dp_bench {
+namespace {
+
+TEST(ThreadPool, FinishesEveryJobBeforeItGoes) {
+  std::atomic<int> n_done = 0;
+  {
+    ThreadPool pool(3);
+    EXPECT_EQ(pool.size(), 3);
+    for (int i = 0; i < 1000; ++i) pool.Submit([&] { ++n_done; });
+  }
+  EXPECT_EQ(n_done, 1000);
+}
+
+TEST(ThreadPool, OneThreadKeepsTheOrder) {
+  std::vector<int> order;
+  {
+    ThreadPool pool(1);
+    for (int i = 0; i < 100; ++i) pool.Submit([&order, i] { order.push_back(i); });
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(ThreadPool, ThreadsWorkAtTheSameTime) {
+  std::latch all_are_here(4);
+  ThreadPool pool(4);
+  for (int i = 0; i < 4; ++i) pool.Submit([&] { all_are_here.arrive_and_wait(); });
+  all_are_here.wait();
+}
+
+TEST(ThreadPool, JobsMaySubmitJobs) {
+  std::atomic<int> n_done = 0;
+  {
+    ThreadPool pool(2);
+    pool.Submit([&] {
+      for (int i = 0; i < 10; ++i) pool.Submit([&] { ++n_done; });
+    });
+  }
+  EXPECT_EQ(n_done, 10);
+}
+
+TEST(ThreadPool, CountBelowOneMeansOnePerHardwareThread) {
+  EXPECT_EQ(ResolveThreadCount(5), 5);
+  EXPECT_GE(ResolveThreadCount(0), 1);
+  EXPECT_EQ(ThreadPool(0).size(), ResolveThreadCount(0));
+}
+
+}  // namespace
+}  // namespace dp_bench
