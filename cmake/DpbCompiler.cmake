@@ -27,10 +27,11 @@ if(DPB_SANITIZE)
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()
 
-# Precompiled LibTorch headers for a target; programs too are compiled with -fPIC, or the compiler would
-# refuse what was precompiled for a library.
+# Precompiled LibTorch headers for a target. The compiler takes them only from the same options: also
+# programs are compiled with -fPIC, and with the macro that CMake defines for the library.
 function(dpb_reuse_torch_headers target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
+  target_compile_definitions(${target} PRIVATE dp_bench_torch_EXPORTS)
   target_precompile_headers(${target} REUSE_FROM dp_bench_torch)
 endfunction()
