@@ -131,6 +131,8 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
     }
   }
   progress_->Pause();
+  eval_policy().module().eval();
+  eval_policy().WeightsChanged();
   report_.global_step = state_.global_step;
   report_.epoch = state_.epoch;
   report_.seconds = Elapsed();

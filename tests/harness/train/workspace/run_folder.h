@@ -1,0 +1,39 @@
+// Comparison of what two trainings left behind, file by file.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "core/atomic_file.h"
+
+namespace dp_bench {
+
+/// Relative path -> content of every file below a folder.
+inline std::map<std::string, std::string> FilesBelow(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    files[std::filesystem::relative(entry.path(), folder).string()] =
+        ReadTextFile(entry.path(), 1U << 24);
+  }
+  return files;
+}
+
+/// The files that differ or exist on one side only, separated by blanks; empty when all are equal.
+inline std::string DifferingFiles(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto left = FilesBelow(a);
+  const auto right = FilesBelow(b);
+  std::string names;
+  for (const auto& [name, content] : left) {
+    const auto found = right.find(name);
+    if (found == right.end() || found->second != content) names += name + " ";
+  }
+  for (const auto& [name, content] : right) {
+    if (!left.contains(name)) names += name + " ";
+  }
+  return names;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,149 @@
+// The small parts around the training loop: progress line, log, state, config, batch conversion.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "core/atomic_file.h"
+#include "core/json_log.h"
+#include "core/progress.h"
+#include "dp_bench/error.h"
+#include "harness/checkpoint/scratch_folder.h"
+#include "train/device_batch.h"
+#include "train/train_config.h"
+#include "train/train_state.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(JsonLog, CutsBackToThePositionOfTheCheckpoint) {
+  const ScratchFolder scratch;
+  const auto path = scratch.path() / "logs.json.txt";
+  std::int64_t position = 0;
+  {
+    JsonLog log(path, 0);
+    log.Append(R"({"a":1})");
+    position = log.Sync();
+    log.Append(R"({"a":2})");
+  }
+  EXPECT_EQ(ReadTextFile(path, 100), "{\"a\":1}\n{\"a\":2}\n");
+  JsonLog log(path, position);
+  log.Append(R"({"a":3})");
+  EXPECT_EQ(ReadTextFile(path, 100), "{\"a\":1}\n{\"a\":3}\n");
+}
+
+TEST(JsonLog, StartsAnewAtPositionZero) {
+  const ScratchFolder scratch;
+  WriteFileAtomically(scratch.path() / "log", "old\n");
+  JsonLog log(scratch.path() / "log", 0);
+  EXPECT_EQ(log.Sync(), 0);
+}
+
+class ProgressTest : public testing::Test {
+ protected:
+  ProgressTest() : file_(std::tmpfile()) {}
+  ~ProgressTest() override { std::fclose(file_); }
+
+  Progress::Output Output(bool is_terminal) {
+    return {.file = file_, .is_terminal = is_terminal, .now = [this] { return now_; }};
+  }
+  std::string Shown() {
+    std::string text(static_cast<std::size_t>(std::ftell(file_)), '\0');
+    std::rewind(file_);
+    text.resize(std::fread(text.data(), 1, text.size(), file_));
+    return text;
+  }
+
+  std::FILE* file_;
+  double now_ = 0.0;
+};
+
+TEST_F(ProgressTest, PlainLinesComeEveryTenSecondsAndAtTheEnd) {
+  Progress progress(Output(false), 0);
+  for (int step = 1; step <= 40; ++step) {
+    now_ += 1.0;
+    progress.Update({.done = step, .total = 40, .items_per_step = 8, .unit = "samples"}, "epoch 0",
+                    "loss 0.5");
+  }
+  const std::string text = Shown();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
+  EXPECT_THAT(text, HasSubstr("epoch 0  11/40  loss 0.5  8 samples/s  ETA 0:00:29\n"));
+  EXPECT_THAT(text, HasSubstr("40/40"));
+}
+
+TEST_F(ProgressTest, TerminalLineIsDrawnAgainAndLeftByPause) {
+  Progress progress(Output(true), 0);
+  now_ = 1.0;
+  progress.Update({.done = 20, .total = 40}, "epoch 0", "loss 0.5");
+  progress.Pause();
+  EXPECT_EQ(Shown(),
+            "\r\033[Kepoch 0  [==========>         ] 20/40  loss 0.5  20 steps/s  ETA 0:00:01\n");
+}
+
+TEST_F(ProgressTest, RateCountsThisProcessAlone) {
+  Progress progress(Output(false), 1000);
+  now_ = 2.0;
+  EXPECT_EQ(progress.Rate({.done = 1010, .total = 2000}), 5.0);
+}
+
+TEST(TrainState, ComesBackBitForBit) {
+  TrainState state;
+  state.global_step = 123;
+  state.train_loss_sum = 0.1 + 0.2;
+  state.topk = {{"epoch=0001-a=0.333", 1.0 / 3.0}};
+  EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
+}
+
+TEST(TrainState, DamageNamesTheCheckpoint) {
+  for (const char* text : {"", "{}", R"({"global_step": "many"})"}) {
+    try {
+      TrainState::FromJson(text, "runs/a/checkpoints/latest");
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("runs/a/checkpoints/latest"));
+    }
+  }
+}
+
+TEST(ToBatch, ImagesBecomeChannelFirstViewsOfTheHostMemory) {
+  HostBatch host;
+  host.obs["image"] = Array(DType::kUInt8, {1, 2, 3, 4, 3});  // [B, To, H, W, C]
+  host.obs["image"].as<std::uint8_t>()[5] = 200;              // y 0, x 1, blue
+  host.action = Array(DType::kFloat32, {1, 4, 2});
+  host.is_pad = Array(DType::kUInt8, {1, 4});
+  host.is_pad.as<std::uint8_t>()[3] = 1;
+  ShapeMeta meta;
+  meta.obs = {{.name = "image", .type = KeyType::kRgb, .shape = {3, 3, 4}, .dtype = DType::kUInt8}};
+  const Batch batch = ToBatch(host, meta, torch::kCPU);
+  const torch::Tensor& image = batch.obs.find("image")->second;
+  EXPECT_EQ(image.sizes(), (std::vector<std::int64_t>{1, 2, 3, 3, 4}));
+  EXPECT_EQ(image[0][0][2][0][1].item<int>(), 200);
+  EXPECT_EQ(image.data_ptr(), host.obs["image"].bytes().data());
+  EXPECT_EQ(batch.is_pad.scalar_type(), torch::kBool);
+  EXPECT_TRUE(batch.is_pad[0][3].item<bool>());
+}
+
+TEST(BatchNoise, RowsAndPurposesDiffer) {
+  const auto first = [](NoisePurpose purpose, std::uint64_t number) {
+    return BatchNoise(42, purpose, number, 2).Randn(StreamId::kTrainingNoise, {2, 3});
+  };
+  const torch::Tensor a = first(NoisePurpose::kTraining, 7);
+  EXPECT_TRUE(torch::equal(a, first(NoisePurpose::kTraining, 7)));
+  EXPECT_FALSE(torch::equal(a[0], a[1]));
+  EXPECT_FALSE(torch::equal(a, first(NoisePurpose::kTraining, 8)));
+  EXPECT_FALSE(torch::equal(a, first(NoisePurpose::kValidation, 7)));
+}
+
+TEST(TrainingConfig, DebugMakesEverythingShortAndDue) {
+  const auto config = TrainingConfig::FromConfig(
+      Config::FromJson(R"({"debug": true, "num_epochs": 3050, "rollout_every": 50})"));
+  EXPECT_EQ(config.num_epochs, 2);
+  EXPECT_EQ(config.rollout_every, 1);
+  EXPECT_EQ(config.max_train_steps, 3);
+}
+
+}  // namespace
+}  // namespace dp_bench

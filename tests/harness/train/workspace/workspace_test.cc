@@ -1,0 +1,309 @@
+// The training loop: resume bit for bit, accumulation, logging, checkpoints, faults.
+#include "train/workspace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "checkpoint/policy_weights.h"
+#include "dp_bench/error.h"
+#include "harness/checkpoint/scratch_folder.h"
+#include "harness/train/workspace/fake_training.h"
+#include "harness/train/workspace/run_folder.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+TrainReport Train(const fs::path& output, const std::string& training = "",
+                  const std::atomic<bool>* stop = nullptr, std::function<void()> on_loss = {}) {
+  const FakeDataset dataset;
+  WorkspaceParts parts = FakeParts(FakeConfig(training), dataset, output);
+  parts.stop = stop;
+  parts.create_policy = [on_loss] {
+    auto policy = MakeFakePolicy();
+    policy->on_loss = on_loss;
+    return policy;
+  };
+  return Workspace(std::move(parts)).Run(FakeEvaluate);
+}
+
+std::vector<nlohmann::json> LogOf(const fs::path& output) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(ReadTextFile(output / "logs.json.txt", 1U << 20));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+/// Stops a training from within at its n-th loss, training and validation together.
+struct StopAtLoss {
+  explicit StopAtLoss(int loss) : n(loss) {}
+  std::function<void()> callback() {
+    return [this] { stop = stop || --n == 0; };
+  }
+  int n;
+  std::atomic<bool> stop = false;
+};
+
+TEST(Workspace, LearnsAndReportsWhatItDid) {
+  const ScratchFolder scratch;
+  const TrainReport report = Train(scratch.path());
+  EXPECT_EQ(report.end, TrainEnd::kFinished);
+  EXPECT_EQ(report.epoch, 4);
+  EXPECT_EQ(report.global_step, 40);
+  EXPECT_EQ(report.latest, scratch.path() / "checkpoints" / "latest");
+  EXPECT_TRUE(report.metrics.contains("test/mean_score"));
+  const auto log = LogOf(scratch.path());
+  EXPECT_LT(report.train_loss, 0.7 * log.front()["train_loss"].get<double>());
+}
+
+TEST(Workspace, LogHasOneLinePerStepWithTheKeysOfUpstream) {
+  const ScratchFolder scratch;
+  Train(scratch.path());
+  const auto log = LogOf(scratch.path());
+  ASSERT_EQ(log.size(), 40U);
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    EXPECT_EQ(log[i]["global_step"], i);
+    EXPECT_EQ(log[i]["epoch"], i / 10);
+    EXPECT_TRUE(log[i].contains("train_loss") && log[i].contains("lr"));
+    const bool is_last_of_epoch = i % 10 == 9;
+    EXPECT_EQ(log[i].contains("val_loss"), is_last_of_epoch);
+    const bool is_evaluated = i == 9 || i == 29 || i == 39;  // epochs 0, 2 and the last one
+    EXPECT_EQ(log[i].contains("test/mean_score"), is_evaluated) << i;
+    EXPECT_EQ(log[i].contains("train_action_mse_error"), is_evaluated) << i;
+  }
+  EXPECT_EQ(log[0]["lr"], 0.0);
+  EXPECT_DOUBLE_EQ(log[1]["lr"].get<double>(), 0.05 / 5);  // linear warm-up over 5 steps
+}
+
+TEST(Workspace, ResumedRunEqualsAnUnbrokenOneBitForBit) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  Train(whole);
+  for (const int n : {1, 17, 20, 33}) {
+    const fs::path broken = scratch.path() / ("stopped_at_" + std::to_string(n));
+    StopAtLoss at(n);
+    const TrainReport first = Train(broken, "", &at.stop, at.callback());
+    ASSERT_EQ(first.end, TrainEnd::kInterrupted);
+    ASSERT_LT(first.global_step, 40);
+    EXPECT_NE(DifferingFiles(whole, broken), "");
+    const TrainReport second = Train(broken, R"("resume": true)");
+    EXPECT_EQ(second.global_step, 40);
+    EXPECT_EQ(DifferingFiles(whole, broken), "") << "stopped at loss " << n;
+  }
+}
+
+TEST(Workspace, AbandonedRunGoesBackToItsCheckpointAndEqualsAnUnbrokenOne) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  const fs::path broken = scratch.path() / "broken";
+  Train(whole);
+  // 10 batches and 3 validation batches an epoch: dies in epoch 1, after the checkpoint of epoch 0
+  int n = 18;
+  const auto die = [&n] {
+    if (--n == 0) throw Error(ErrorCode::kInternal, "power cut");
+  };
+  EXPECT_THROW(Train(broken, "", nullptr, die), Error);
+  EXPECT_EQ(LogOf(broken).size(), 14U);
+  Train(broken, R"("resume": true)");
+  EXPECT_EQ(DifferingFiles(whole, broken), "");
+}
+
+TEST(Workspace, ResumeWithAccumulationStopsBetweenUpdates) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  const fs::path broken = scratch.path() / "broken";
+  const std::string training = R"("gradient_accumulate_every": 3)";
+  Train(whole, training);
+  StopAtLoss at(16);
+  EXPECT_EQ(Train(broken, training, &at.stop, at.callback()).global_step % 10, 3);
+  Train(broken, training + R"(, "resume": true)");
+  EXPECT_EQ(DifferingFiles(whole, broken), "");
+}
+
+TEST(Workspace, NumberOfLoaderThreadsChangesNothing) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  for (const char* n : {"0", "3"}) {
+    const Config config = Config::FromJson(
+        std::string(R"({"training": {"num_epochs": 1}, "dataloader": {"num_workers": )") + n +
+        "}}");
+    Workspace(FakeParts(config, dataset, scratch.path() / n)).Run({});
+  }
+  EXPECT_EQ(DifferingFiles(scratch.path() / "0", scratch.path() / "3"),
+            "checkpoints/latest/config.json "
+            "checkpoints/latest/manifest.json ");
+}
+
+/// The weights after one epoch without noise in the loss.
+std::vector<torch::Tensor> WeightsAfterOneEpoch(const fs::path& output, int batch_size, int window,
+                                                std::int64_t* n_updates) {
+  const FakeDataset dataset;
+  const Config config = Config::FromJson(
+      R"({"training": {"num_epochs": 1, "lr_scheduler": "constant", "use_ema": false,
+          "gradient_accumulate_every": )" +
+      std::to_string(window) + R"(}, "dataloader": {"batch_size": )" + std::to_string(batch_size) +
+      R"(, "shuffle": false}})");
+  WorkspaceParts parts = FakeParts(config, dataset, output);
+  parts.create_policy = [] { return std::make_unique<FakePolicy>(0.0F); };
+  Workspace workspace(std::move(parts));
+  *n_updates = workspace.num_training_steps();
+  workspace.Run({});
+  return workspace.eval_policy().module().parameters();
+}
+
+TEST(Workspace, AccumulationEqualsTheLargeBatchExactlyToTheEndOfTheEpoch) {
+  // 78 sequences: 4 windows of 5 batches of 4, the last one of 4 + 4 + 4 + 4 + 2 rows
+  const ScratchFolder scratch;
+  std::int64_t n_large = 0;
+  std::int64_t n_small = 0;
+  const auto large = WeightsAfterOneEpoch(scratch.path() / "large", 20, 1, &n_large);
+  const auto small = WeightsAfterOneEpoch(scratch.path() / "small", 4, 5, &n_small);
+  EXPECT_EQ(n_large, 4);
+  EXPECT_EQ(n_small, 4);
+  constexpr double kTolerance = 1e-6;  // float32 sums in another order, weights of order 1
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(large[i], small[i], 0.0, kTolerance));
+  }
+}
+
+TEST(Workspace, KeepsTheBestCheckpointsAndTheLatest) {
+  const ScratchFolder scratch;
+  Train(scratch.path());
+  std::set<std::string> kinds;
+  for (const auto& entry : fs::directory_iterator(scratch.path() / "checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    kinds.insert(name.substr(0, name.find('-')));
+  }
+  EXPECT_TRUE(kinds.contains("latest"));
+  EXPECT_EQ(kinds.size(), 3U);  // latest and k = 2 of the epochs 0, 2, 3
+}
+
+TEST(Workspace, CheckpointRestoresThePolicyThatWasEvaluated) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  Workspace workspace(FakeParts(FakeConfig(), dataset, scratch.path()));
+  const TrainReport report = workspace.Run({});
+  auto policy = MakeFakePolicy();
+  const Checkpoint checkpoint = Checkpoint::Open(*report.latest);
+  EXPECT_EQ(Config::FromJson(checkpoint.config()).Sub("training").Get<int>("num_epochs"), 4);
+  LoadPolicyWeights(checkpoint, *policy, Weights::kEma);
+  const TensorMap obs = {{"agent_pos", torch::ones({3, 2, 2})}};
+  const std::vector<NoiseKey> rows = {{.seed = 1}, {.seed = 2}, {.seed = 3}};
+  NoiseSource noise_a(rows);
+  NoiseSource noise_b(rows);
+  EXPECT_TRUE(torch::equal(policy->PredictAction(obs, noise_a),
+                           workspace.eval_policy().PredictAction(obs, noise_b)));
+}
+
+TEST(Workspace, EmaWeightsDifferFromThoseOfTheModel) {
+  const ScratchFolder scratch;
+  const TrainReport report = Train(scratch.path());
+  const Checkpoint checkpoint = Checkpoint::Open(*report.latest);
+  const auto model = checkpoint.ReadTensors(kModelFile).at("linear.weight");
+  const auto ema = checkpoint.ReadTensors(kEmaFile).at("linear.weight");
+  EXPECT_FALSE(std::ranges::equal(model.bytes(), ema.bytes()));
+}
+
+TEST(Workspace, LossThatIsNotFiniteNamesStepAndSamples) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  WorkspaceParts parts = FakeParts(FakeConfig(), dataset, scratch.path());
+  parts.create_policy = [] { return std::make_unique<FakePolicy>(NAN); };
+  Workspace workspace(std::move(parts));
+  try {
+    workspace.Run({});
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNumeric);
+    EXPECT_THAT(error.what(), HasSubstr("the loss is nan at epoch 0, global_step 0"));
+    EXPECT_THAT(error.what(), testing::ContainsRegex("sequences \\[[0-9]+(, [0-9]+){6}\\]"));
+  }
+}
+
+TEST(Workspace, RefusesAFolderThatHoldsCheckpoints) {
+  const ScratchFolder scratch;
+  Train(scratch.path());
+  try {
+    Train(scratch.path());
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("--resume"));
+  }
+}
+
+TEST(Workspace, ResumeInAnEmptyFolderStartsAnew) {
+  const ScratchFolder scratch;
+  EXPECT_EQ(Train(scratch.path(), R"("resume": true)").global_step, 40);
+}
+
+TEST(Workspace, ResumeOfAFinishedRunTrainsNoFurther) {
+  const ScratchFolder scratch;
+  Train(scratch.path());
+  const auto before = FilesBelow(scratch.path());
+  const TrainReport report = Train(scratch.path(), R"("resume": true)");
+  EXPECT_EQ(report.epoch, 4);
+  EXPECT_TRUE(report.latest.has_value());
+  EXPECT_EQ(FilesBelow(scratch.path()), before);
+}
+
+TEST(Workspace, StopsWhenItsTimeIsOverAndCanGoOnLater) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  double now = 0.0;
+  WorkspaceParts parts = FakeParts(FakeConfig(R"("max_minutes": 0.2)"), dataset, scratch.path());
+  parts.progress.now = [&now] { return now; };
+  parts.create_policy = [&now] {
+    auto policy = MakeFakePolicy();
+    policy->on_loss = [&now] { now += 1.0; };  // each loss takes a second
+    return policy;
+  };
+  const TrainReport report = Workspace(std::move(parts)).Run({});
+  EXPECT_EQ(report.end, TrainEnd::kOutOfTime);
+  EXPECT_EQ(report.global_step, 10);  // ten batches and three that validate take 13 s
+  EXPECT_EQ(Train(scratch.path(), R"("resume": true)").global_step, 40);
+}
+
+TEST(Workspace, DebugModeRunsTwoEpochsOfThreeSteps) {
+  const ScratchFolder scratch;
+  const TrainReport report = Train(scratch.path(), R"("debug": true)");
+  EXPECT_EQ(report.global_step, 6);
+  EXPECT_EQ(report.epoch, 2);
+}
+
+TEST(Workspace, UnavailableDeviceIsAnError) {
+  const ScratchFolder scratch;
+  for (const char* device : {"cuda:77", "toaster"}) {
+    EXPECT_THROW(Train(scratch.path(), std::string(R"("device": ")") + device + "\""), Error);
+  }
+}
+
+TEST(PolicyWeights, ListEveryTensorThatDoesNotFit) {
+  const auto policy = MakeFakePolicy();
+  ArrayMap tensors = ModuleState(policy->module());
+  tensors.erase("linear.bias");
+  tensors["linear.weight"] = Array(DType::kFloat32, {8, 5});
+  tensors["foreign"] = Array(DType::kFloat32, {1});
+  try {
+    LoadModuleState(policy->module(), tensors, "here");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
+    EXPECT_THAT(error.what(), HasSubstr("linear.bias: missing, wanted [8]"));
+    EXPECT_THAT(error.what(), HasSubstr("wanted float32 [8, 4], found float32 [8, 5]"));
+    EXPECT_THAT(error.what(), HasSubstr("foreign: not part of the policy"));
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench

@@ -1,0 +1,83 @@
+// A training that is killed without warning and resumed leaves the same files as one that was not.
+// Every training runs in a child process; this process starts no LibTorch threads, so it can fork.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "harness/checkpoint/scratch_folder.h"
+#include "harness/train/workspace/fake_training.h"
+#include "harness/train/workspace/run_folder.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a training kills itself; never by default.
+struct Death {
+  int at_loss = -1;        // counting training and validation losses
+  int at_evaluation = -1;  // counting evaluations
+};
+
+void DieAtZero(int* countdown) {
+  if (--*countdown == 0) kill(getpid(), SIGKILL);
+}
+
+void Train(const fs::path& output, const std::string& training, Death death) {
+  const FakeDataset dataset;
+  WorkspaceParts parts = FakeParts(FakeConfig(training), dataset, output);
+  parts.create_policy = [&death] {
+    auto policy = MakeFakePolicy();
+    policy->on_loss = [&death] { DieAtZero(&death.at_loss); };
+    return policy;
+  };
+  Workspace(std::move(parts)).Run([&death](Policy& policy, int epoch) {
+    DieAtZero(&death.at_evaluation);
+    return FakeEvaluate(policy, epoch);
+  });
+}
+
+/// Trains in a child process; whether it was killed.
+bool WasKilled(const fs::path& output, const std::string& training, Death death = {}) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      Train(output, training, death);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  EXPECT_TRUE(was_killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  return was_killed;
+}
+
+TEST(KillAndResume, EveryFileEqualsThatOfAnUnbrokenRun) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  ASSERT_FALSE(WasKilled(whole, ""));
+  ASSERT_EQ(FilesBelow(whole).count("checkpoints/latest/ema.safetensors"), 1U);
+
+  // within the first epoch, within a later one, in a validation, twice; during an evaluation
+  const Death deaths[] = {{.at_loss = 5}, {.at_loss = 18}, {.at_loss = 11}, {.at_evaluation = 2}};
+  for (const Death& death : deaths) {
+    const fs::path broken = scratch.path() / ("killed_" + std::to_string(death.at_loss));
+    ASSERT_TRUE(WasKilled(broken, "", death));
+    ASSERT_TRUE(WasKilled(broken, R"("resume": true)", {.at_loss = 9}));
+    ASSERT_FALSE(WasKilled(broken, R"("resume": true)"));
+    EXPECT_EQ(DifferingFiles(whole, broken), "") << broken;
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench
