@@ -12,7 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(SequenceSampler, EqualsTheReferenceWindows) {
-  for (const nlohmann::json& c : testing::DataGolden()["windows"]) {
+  const nlohmann::json cases = testing::DataGolden()["windows"];
+  for (const nlohmann::json& c : cases) {
     const SequenceSampler sampler({.episode_ends = c["ends"].get<std::vector<std::int64_t>>(),
                                    .horizon = c["horizon"].get<int>(),
                                    .pad_before = c["pad_before"].get<int>(),

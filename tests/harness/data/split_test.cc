@@ -40,7 +40,8 @@ TEST(NumpyChoice, EqualsNumpyForEverySeedAndSize) {
 }
 
 TEST(Split, ValidationMaskEqualsTheReference) {
-  for (const nlohmann::json& c : testing::DataGolden()["val"]) {
+  const nlohmann::json cases = testing::DataGolden()["val"];
+  for (const nlohmann::json& c : cases) {
     const auto mask = ValidationMask(c["n"].get<std::int64_t>(), c["ratio"].get<double>(),
                                      c["seed"].get<std::uint64_t>());
     EXPECT_EQ(Episodes(mask), c["episodes"].get<std::vector<std::int64_t>>()) << c.dump();
@@ -48,7 +49,8 @@ TEST(Split, ValidationMaskEqualsTheReference) {
 }
 
 TEST(Split, TrainMaskEqualsTheReference) {
-  for (const nlohmann::json& c : testing::DataGolden()["train"]) {
+  const nlohmann::json cases = testing::DataGolden()["train"];
+  for (const nlohmann::json& c : cases) {
     const Split split =
         SplitEpisodes(c["n"].get<std::int64_t>(), c["ratio"].get<double>(),
                       c["max_train"].get<std::int64_t>(), c["seed"].get<std::uint64_t>());
