@@ -58,7 +58,8 @@ Verb AddEval(CLI::App* app) {
       ->capture_default_str();
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
   app->add_option("--plugin-dir", options->experiment.plugin_dirs,
-                  "Folder to search for plugins first; may be repeated");
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
   app->add_option("overrides", options->experiment.overrides,
                   "Config values: env_runner.n_test=100");
   return [options] { return Evaluate(*options); };

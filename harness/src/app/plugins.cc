@@ -12,7 +12,8 @@ namespace dp_bench {
 
 Verb AddPlugins(CLI::App* app) {
   const auto plugin_dirs = std::make_shared<std::vector<std::filesystem::path>>();
-  app->add_option("--plugin-dir", *plugin_dirs, "Folder to search first; may be repeated");
+  app->add_option("--plugin-dir", *plugin_dirs, "Folder to search first; may be repeated")
+      ->allow_extra_args(false);
   return [plugin_dirs] {
     PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(*plugin_dirs));
     int exit_code = 0;

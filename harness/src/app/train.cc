@@ -98,9 +98,11 @@ void AddExperimentOptions(CLI::App* app, ExperimentOptions* options) {
                   "Path of a dataset, or configs/dataset/<name>.json");
   app->add_option("--config", options->config, "Config file, before --policy and --env");
   app->add_option("--config-dir", options->config_dirs,
-                  "Folder with task/ and policy/; may be repeated");
+                  "Folder with task/ and policy/; may be repeated")
+      ->allow_extra_args(false);
   app->add_option("--plugin-dir", options->plugin_dirs,
-                  "Folder to search for plugins first; may be repeated");
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
   app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
 }
 
