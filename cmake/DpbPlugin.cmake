@@ -24,6 +24,7 @@ function(dpb_add_plugin)
   endif()
 
   add_library(${target} MODULE)
+  add_dependencies(plugins ${target})
   target_link_libraries(${target} PRIVATE ${target}_objects)
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/plugins")
   target_link_options(${target} PRIVATE
