@@ -42,12 +42,10 @@ Experiment::Experiment(const ExperimentOptions& options)
     : config_(Load(options)),
       catalogue_(PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       spec_{.shape_meta = ShapeMeta::FromConfig(config_.Sub("shape_meta")),
-            .horizons = Horizons::FromConfig(config_)} {}
-
-std::string Experiment::name() const {
-  const auto env_plugin = config_.Sub("env").Get<std::string>("plugin");
-  return fmt::format("{}_{}", config_.Sub("policy").Get<std::string>("plugin"),
-                     config_.Get<std::string>("name", env_plugin));
+            .horizons = Horizons::FromConfig(config_)} {
+  const auto env = config_.Sub("env").Get<std::string>("plugin");
+  name_ = fmt::format("{}_{}", config_.Sub("policy").Get<std::string>("plugin"),
+                      config_.Get<std::string>("name", env));
 }
 
 std::unique_ptr<Env> Experiment::CreateEnv() const {

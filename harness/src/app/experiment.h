@@ -37,7 +37,7 @@ class Experiment {
   const PolicySpec& spec() const { return spec_; }
 
   /// "unet_hybrid_pusht": what a run folder is named after.
-  std::string name() const;
+  const std::string& name() const { return name_; }
 
   std::unique_ptr<Env> CreateEnv() const;
   std::unique_ptr<Dataset> CreateDataset() const;
@@ -47,6 +47,7 @@ class Experiment {
   Config config_;
   mutable PluginCatalogue catalogue_;  // loads on demand, behind its own lock
   PolicySpec spec_;
+  std::string name_;
 };
 
 /// Where configs/ is looked for when --config-dir does not say: DP_BENCH_CONFIG_PATH, ./configs,

@@ -39,6 +39,7 @@ int Main(int argc, char** argv) {
        {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun},
         Entry{"train", "Train a policy", &dp_bench::AddTrain},
         Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval},
+        Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::AddExport},
         Entry{"plugins", "List the plugins that are found", &dp_bench::AddPlugins},
         Entry{"bench", "Measure the speed of the parts", &dp_bench::AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);

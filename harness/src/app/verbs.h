@@ -17,6 +17,7 @@ void AddExperimentOptions(CLI::App* app, ExperimentOptions* options);
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
+Verb AddExport(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
 Verb AddBench(CLI::App* app);
 
