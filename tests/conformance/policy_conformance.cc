@@ -22,8 +22,8 @@ namespace {
 // Rounding of float32 sums in another order (another batch size), in units of the normalized
 // action.
 constexpr double kOtherBatchSize = 1e-4;
-// 50 steps of Adam on one batch whose target is one constant action: any policy can learn that.
-constexpr int kOverfitSteps = 50;
+// 100 steps of Adam on one batch whose target is one constant action: any policy can learn that.
+constexpr int kOverfitSteps = 100;
 constexpr double kOverfitFactor = 0.5;
 constexpr std::int64_t kRows = 4;
 

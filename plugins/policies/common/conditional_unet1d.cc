@@ -14,6 +14,9 @@ namespace {
 
 using torch::Tensor;
 
+// The last block does not follow `n_groups`, neither upstream nor in LeRobot.
+constexpr std::int64_t kFinalGroups = 8;
+
 std::shared_ptr<torch::nn::Module> AddContainer(torch::nn::Module& parent,
                                                 const std::string& name) {
   return parent.register_module(name, std::make_shared<torch::nn::Module>());
@@ -39,6 +42,11 @@ void CheckConfig(const UnetConfig& config) {
                               dim, config.n_groups));
     }
   }
+  if (config.down_dims.front() % kFinalGroups != 0) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("down_dims starts with {}; it must be a multiple of {}",
+                            config.down_dims.front(), kFinalGroups));
+  }
   if (config.diffusion_step_embed_dim < 4 || config.diffusion_step_embed_dim % 2 != 0) {
     throw Error(ErrorCode::kConfig, fmt::format("diffusion_step_embed_dim is {}; it must be even "
                                                 "and at least 4",
@@ -49,11 +57,11 @@ void CheckConfig(const UnetConfig& config) {
 }  // namespace
 
 Conv1dBlockImpl::Conv1dBlockImpl(std::int64_t in_channels, std::int64_t out_channels,
-                                 const UnetConfig& config) {
+                                 std::int64_t kernel_size, std::int64_t n_groups) {
   const auto block = AddContainer(*this, "block");
   conv_ = block->register_module(
-      "0", TimeConv(TimeConvKind::kSame, in_channels, out_channels, config.kernel_size));
-  norm_ = block->register_module("1", torch::nn::GroupNorm(config.n_groups, out_channels));
+      "0", TimeConv(TimeConvKind::kSame, in_channels, out_channels, kernel_size));
+  norm_ = block->register_module("1", torch::nn::GroupNorm(n_groups, out_channels));
 }
 
 Tensor Conv1dBlockImpl::forward(const Tensor& x) { return torch::mish(norm_(conv_(x))); }
@@ -72,13 +80,15 @@ Tensor Conv1dBlockImpl::ForwardTimeMajor(const Tensor& x, const Tensor& film,
 ConditionalResidualBlock1dImpl::ConditionalResidualBlock1dImpl(std::int64_t in_channels,
                                                                std::int64_t out_channels,
                                                                const UnetConfig& config) {
-  conv1_ = register_module("conv1", Conv1dBlock(in_channels, out_channels, config));
+  conv1_ = register_module(
+      "conv1", Conv1dBlock(in_channels, out_channels, config.kernel_size, config.n_groups));
   const std::int64_t cond_dim = config.diffusion_step_embed_dim + config.global_cond_dim;
   cond_encoder_ = AddContainer(*this, "cond_encoder")
                       ->register_module("1", torch::nn::Linear(cond_dim, config.cond_predict_scale
                                                                              ? 2 * out_channels
                                                                              : out_channels));
-  conv2_ = register_module("conv2", Conv1dBlock(out_channels, out_channels, config));
+  conv2_ = register_module(
+      "conv2", Conv1dBlock(out_channels, out_channels, config.kernel_size, config.n_groups));
   if (in_channels != out_channels) {
     residual_conv_ = register_module("residual_conv",
                                      TimeConv(TimeConvKind::kSame, in_channels, out_channels, 1));
@@ -143,7 +153,8 @@ ConditionalUnet1dImpl::ConditionalUnet1dImpl(const UnetConfig& config) : config_
   }
 
   const auto final_conv = AddContainer(*this, "final_conv");
-  final_block_ = final_conv->register_module("0", Conv1dBlock(dims[0], dims[0], config));
+  final_block_ = final_conv->register_module(
+      "0", Conv1dBlock(dims[0], dims[0], config.kernel_size, kFinalGroups));
   final_conv_ = final_conv->register_module(
       "1", TimeConv(TimeConvKind::kSame, dims[0], config.action_dim, 1));
 
@@ -244,7 +255,7 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
   }
   const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
   return {timesteps, global_cond, of_time_,
-          torch::mm(obs_weight, torch::mish(global_cond).t().contiguous())};
+          torch::mm(obs_weight, PositionIndependentMish(global_cond).t().contiguous())};
 }
 
 Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& conditioning,

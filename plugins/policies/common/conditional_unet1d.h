@@ -19,14 +19,15 @@ struct UnetConfig {
   std::int64_t diffusion_step_embed_dim = 128;
   std::vector<std::int64_t> down_dims = {64, 128, 256};
   std::int64_t kernel_size = 5;
-  std::int64_t n_groups = 8;
+  std::int64_t n_groups = 8;       // of the residual blocks
   bool cond_predict_scale = true;  // FiLM scales and offsets; else it offsets alone
 };
 
 /// Convolution, GroupNorm, Mish.
 class Conv1dBlockImpl : public torch::nn::Module {
  public:
-  Conv1dBlockImpl(std::int64_t in_channels, std::int64_t out_channels, const UnetConfig& config);
+  Conv1dBlockImpl(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+                  std::int64_t n_groups);
 
   /// x [B, I, T] -> [B, O, T].
   torch::Tensor forward(const torch::Tensor& x);

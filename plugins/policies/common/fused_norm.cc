@@ -148,4 +148,11 @@ Tensor NormMishFilm(const Tensor& x, const NormInputs& inputs, std::int64_t n_gr
       .y;
 }
 
+Tensor PositionIndependentMish(const Tensor& x) {
+  const Tensor in = x.contiguous();
+  Tensor out = at::empty_like(in);
+  MishForward(in.numel(), in.const_data_ptr<float>(), out.mutable_data_ptr<float>());
+  return out;
+}
+
 }  // namespace dp_bench::common

@@ -23,4 +23,8 @@ struct NormInputs {
 torch::Tensor NormMishFilm(const torch::Tensor& x, const NormInputs& inputs, std::int64_t n_groups,
                            double eps);
 
+/// mish(x) without gradient; x float32 on the CPU. LibTorch's own rounds the last elements of a
+/// tensor in another way than the others, which would let a row depend on its place in the batch.
+torch::Tensor PositionIndependentMish(const torch::Tensor& x);
+
 }  // namespace dp_bench::common

@@ -330,4 +330,10 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
   }
 }
 
+DPB_VECTOR_VERSIONS
+void MishForward(std::int64_t n, const float* x, float* y) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) y[i] = Mish(x[i]);
+}
+
 }  // namespace dp_bench::common

@@ -46,4 +46,7 @@ struct NormBackward {
 void NormForwardGroup(const NormForward& args, std::int64_t group);
 void NormBackwardGroup(const NormBackward& args, std::int64_t group);
 
+/// y = mish(x), element by element.
+void MishForward(std::int64_t n, const float* x, float* y);
+
 }  // namespace dp_bench::common

@@ -93,8 +93,8 @@ LossOutput UnetHybridPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise)
   RequireNormalizer();
   common::CheckBatch(batch, spec_, noise);
   const Tensor naction = normalizer_->Normalize("action", batch.action);  // [B, T, Da]
-  const Tensor global_cond = obs_encoder_->Encode(
-      batch.obs, *normalizer_, module_->is_training() ? &noise : nullptr);  // [B, G]
+  const Tensor global_cond =
+      EncodeObs(batch.obs, module_->is_training() ? &noise : nullptr);  // [B, G]
 
   // forward process at one random timestep per row (DDPM eq. 4)
   const Tensor epsilon =
@@ -117,8 +117,11 @@ Tensor UnetHybridPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise)
   const EvaluationMode evaluation(*module_);
   RequireNormalizer();
   common::CheckObs(obs, spec_);
-  const Tensor global_cond = obs_encoder_->Encode(obs, *normalizer_, /*crop_noise=*/nullptr);
-  const Tensor naction = ConditionalSample(global_cond, noise);
+  const Tensor global_cond = EncodeObs(obs, /*crop_noise=*/nullptr);
+  const Tensor initial =
+      noise.Randn(StreamId::kPolicyNoise,
+                  {global_cond.size(0), spec_.horizons.horizon, spec_.shape_meta.action_dim()});
+  const Tensor naction = ConditionalSample(global_cond, initial.to(global_cond.device()), noise);
 
   // the prediction starts at the oldest observation; the current step is index To - 1
   const Tensor action = normalizer_->Unnormalize("action", naction);
@@ -126,23 +129,26 @@ Tensor UnetHybridPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise)
   return action.narrow(/*dim=*/1, start, spec_.horizons.n_action_steps).contiguous();
 }
 
-Tensor UnetHybridPolicy::ConditionalSample(const Tensor& global_cond, NoiseSource& noise) {
+Tensor UnetHybridPolicy::ConditionalSample(const Tensor& global_cond, const Tensor& initial,
+                                           NoiseSource& noise) {
   const torch::NoGradGuard no_grad;
-  const std::vector<std::int64_t> shape = {global_cond.size(0), spec_.horizons.horizon,
-                                           spec_.shape_meta.action_dim()};
   const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
   const auto conditioning = unet_->Condition(timesteps, global_cond);
-
-  Tensor naction = noise.Randn(StreamId::kPolicyNoise, shape).to(global_cond.device());
+  Tensor naction = initial;
   for (std::size_t i = 0; i < timesteps.size(); ++i) {
     const Tensor prediction = unet_->Predict(naction, conditioning, static_cast<std::int64_t>(i));
     Tensor variance_noise;
     if (scheduler_.NeedsNoise(timesteps[i])) {
-      variance_noise = noise.Randn(StreamId::kPolicyNoise, shape).to(global_cond.device());
+      variance_noise = noise.Randn(StreamId::kPolicyNoise, naction.sizes()).to(naction.device());
     }
     naction = scheduler_.Step(prediction, timesteps[i], naction, variance_noise).prev_sample;
   }
   return naction;
+}
+
+Tensor UnetHybridPolicy::EncodeObs(const TensorMap& obs, NoiseSource* crop_noise) {
+  RequireNormalizer();
+  return obs_encoder_->Encode(obs, *normalizer_, crop_noise);
 }
 
 void UnetHybridPolicy::RequireNormalizer() const {

@@ -28,9 +28,14 @@ class UnetHybridPolicy final : public Policy {
   torch::nn::Module& module() override { return *module_; }
   void WeightsChanged() override { unet_->DropCaches(); }
 
-  /// Reverse diffusion from pure noise: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021)
-  /// eq. 12. global_cond [B, G] -> normalized action sequence [B, T, Da].
-  torch::Tensor ConditionalSample(const torch::Tensor& global_cond, NoiseSource& noise);
+  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12.
+  /// global_cond [B, G], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. `noise`
+  /// is drawn from by the steps that add some.
+  torch::Tensor ConditionalSample(const torch::Tensor& global_cond, const torch::Tensor& initial,
+                                  NoiseSource& noise);
+
+  /// The conditioning vector of each row, [B, To * Do]. Crops at random when `crop_noise` is given.
+  torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* crop_noise);
 
  private:
   void RequireNormalizer() const;

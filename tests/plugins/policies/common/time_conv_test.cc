@@ -1,0 +1,66 @@
+#include "time_conv.h"
+
+#include <tuple>
+
+#include "dp_bench/error.h"
+#include "plugins/policies/common/gradient_check.h"
+
+namespace dp_bench::common {
+namespace {
+
+// [C, T, B] <-> [B, C, T]
+torch::Tensor ToTimeMajor(const torch::Tensor& x) { return x.permute({1, 2, 0}).contiguous(); }
+torch::Tensor ToBatchMajor(const torch::Tensor& x) { return x.permute({2, 0, 1}); }
+
+// kind, kernel size, T, B
+class TimeConvShapes
+    : public testing::TestWithParam<std::tuple<TimeConvKind, int, std::int64_t, std::int64_t>> {};
+
+TEST_P(TimeConvShapes, TimeMajorEqualsLibTorchWithGradients) {
+  const auto [kind, kernel_size, steps, batch] = GetParam();
+  torch::manual_seed(1);
+  TimeConv conv(kind, 6, 10, kernel_size);
+  const torch::Tensor x = torch::randn({batch, 6, steps}).requires_grad_();
+  std::vector<torch::Tensor> inputs = conv->parameters();
+  inputs.push_back(x);
+  ExpectEqualWithGradients(ToBatchMajor(conv->ForwardTimeMajorWithBias(ToTimeMajor(x))), conv(x),
+                           inputs);
+}
+
+TEST_P(TimeConvShapes, InferenceEqualsTraining) {
+  const auto [kind, kernel_size, steps, batch] = GetParam();
+  torch::manual_seed(1);
+  TimeConv conv(kind, 6, 10, kernel_size);
+  const torch::Tensor x = torch::randn({6, steps, batch});
+  const torch::Tensor trained = conv->ForwardTimeMajor(x);
+  const torch::NoGradGuard no_grad;
+  EXPECT_LE(RelativeDifference(conv->ForwardTimeMajor(x), trained), kRounding);
+}
+
+// kernel 7 on 2 steps: most taps meet nothing but padding
+INSTANTIATE_TEST_SUITE_P(Kinds, TimeConvShapes,
+                         testing::Values(std::tuple{TimeConvKind::kSame, 5, 16, 3},
+                                         std::tuple{TimeConvKind::kSame, 5, 4, 40},
+                                         std::tuple{TimeConvKind::kSame, 1, 8, 5},
+                                         std::tuple{TimeConvKind::kSame, 3, 1, 1},
+                                         std::tuple{TimeConvKind::kSame, 7, 2, 4},
+                                         std::tuple{TimeConvKind::kDown, 3, 16, 3},
+                                         std::tuple{TimeConvKind::kDown, 3, 2, 1},
+                                         std::tuple{TimeConvKind::kUp, 4, 8, 3},
+                                         std::tuple{TimeConvKind::kUp, 4, 1, 2}));
+
+TEST(TimeConv, InferenceSeesWeightsThatChangedInPlace) {
+  TimeConv conv(TimeConvKind::kSame, 2, 2, 3);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor x = torch::ones({2, 4, 1});
+  const torch::Tensor before = conv->ForwardTimeMajor(x);
+  for (torch::Tensor& parameter : conv->parameters()) parameter.mul_(2.0);
+  EXPECT_TRUE(torch::allclose(conv->ForwardTimeMajor(x), 2.0 * before));
+}
+
+TEST(TimeConv, AnEvenKernelCannotKeepTheLength) {
+  EXPECT_THROW(TimeConv(TimeConvKind::kSame, 2, 2, 4), Error);
+}
+
+}  // namespace
+}  // namespace dp_bench::common

@@ -1,0 +1,173 @@
+// The whole policy against LeRobot's diffusion model on the same weights: conditioning, loss,
+// gradients and a DDIM sample. The numbers come from tests/golden/generate/unet_hybrid.py.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "checkpoint/safetensors.h"
+#include "unet_hybrid_policy.h"
+
+namespace dp_bench::unet_hybrid {
+namespace {
+
+// what the golden tests promise; the differences are float32 rounding, about 1e-6
+constexpr double kTolerance = 1e-4;
+
+constexpr const char* kParams = R"({
+  "down_dims": [8, 16], "kernel_size": 5, "n_groups": 4, "diffusion_step_embed_dim": 8,
+  "crop_shape": [32, 32], "obs_encoder": {"spatial_softmax_num_keypoints": 4},
+  "noise_scheduler": {"type": "ddim", "num_train_timesteps": 50, "num_inference_steps": 5}})";
+
+// Weights of ResNet-18 are not stored: element i is a hash of i, scaled as in the generator.
+torch::Tensor BackboneValues(const torch::Tensor& like) {
+  const torch::Tensor i = torch::arange(like.numel(), torch::kInt64);
+  const torch::Tensor uniform =
+      torch::remainder(i * 2654435761LL + 12345, 4294967296LL).to(torch::kFloat64) / 4294967296.0;
+  if (like.dim() == 1) return (uniform + 0.5).to(torch::kFloat32);
+  const double scale = std::sqrt(6.0 / static_cast<double>(like[0].numel()));
+  return ((uniform * 2.0 - 1.0) * scale).to(torch::kFloat32).view(like.sizes());
+}
+
+class Golden {
+ public:
+  explicit Golden(bool with_image)
+      : with_image_(with_image),
+        file_(ReadSafetensors(std::string(DPB_SOURCE_DIR "/tests/golden/unet_hybrid_") +
+                              (with_image ? "image" : "lowdim") + ".safetensors")) {
+    spec_.shape_meta.obs = {{.name = "agent_pos", .shape = {5}}};
+    if (with_image) {
+      spec_.shape_meta.obs.push_back(
+          {.name = "cam", .type = KeyType::kRgb, .shape = {3, 34, 37}, .dtype = DType::kUInt8});
+    } else {
+      spec_.shape_meta.obs.push_back({.name = "environment_state", .shape = {3}});
+    }
+    spec_.shape_meta.action = {.name = "action", .shape = {2}};
+    spec_.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
+    policy_ = std::make_unique<UnetHybridPolicy>(Config::FromJson(kParams), spec_);
+    policy_->SetNormalizer(MakeNormalizer());
+    LoadWeights();
+  }
+
+  torch::Tensor Get(const std::string& name) const { return ToTensor(file_.tensors.at(name)); }
+
+  TensorMap Obs() const {
+    TensorMap obs = {{"agent_pos", Get("state")}};
+    if (with_image_) {
+      obs["cam"] = Get("images");
+    } else {
+      obs["environment_state"] = Get("environment_state");
+    }
+    return obs;
+  }
+
+  UnetHybridPolicy& policy() { return *policy_; }
+  common::ConditionalUnet1dImpl& unet() {
+    for (const auto& module : policy_->module().modules()) {
+      if (auto* unet = dynamic_cast<common::ConditionalUnet1dImpl*>(module.get())) return *unet;
+    }
+    throw std::logic_error("no UNet");
+  }
+  const Safetensors& file() const { return file_; }
+
+ private:
+  Normalizer MakeNormalizer() const {
+    Normalizer normalizer;
+    for (const KeySpec& key : spec_.shape_meta.obs) {
+      const auto n = static_cast<std::size_t>(key.NumElements());
+      const KeyStats stats = {.min = std::vector<double>(n, -1.0),
+                              .max = std::vector<double>(n, 1.0),
+                              .mean = std::vector<double>(n),
+                              .std = std::vector<double>(n, 1.0),
+                              .count = 2};
+      normalizer.Fit(key.name, stats,
+                     key.type == KeyType::kRgb ? NormalizeMode::kImage : NormalizeMode::kIdentity);
+    }
+    normalizer.Fit("action",
+                   {.min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2},
+                   NormalizeMode::kIdentity);
+    return normalizer;
+  }
+
+  void LoadWeights() {
+    const torch::NoGradGuard no_grad;
+    for (const auto& item : policy_->module().named_parameters()) {
+      const bool is_backbone = item.key().find("rgb_encoder.backbone") != std::string::npos;
+      item.value().data().copy_(is_backbone ? BackboneValues(item.value()) : Get(item.key()));
+    }
+    policy_->WeightsChanged();
+  }
+
+  bool with_image_;
+  Safetensors file_;
+  PolicySpec spec_;
+  std::unique_ptr<UnetHybridPolicy> policy_;
+};
+
+double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
+  EXPECT_EQ(found.sizes(), expected.sizes());
+  return (found - expected).abs().max().item<double>();
+}
+
+class UnetHybridGolden : public testing::TestWithParam<bool> {
+ protected:
+  Golden golden_{GetParam()};
+};
+
+TEST_P(UnetHybridGolden, TensorNamesAndShapesAreLeRobots) {
+  const auto listed = nlohmann::json::parse(golden_.file().metadata.at("names"));
+  const std::set<std::string> expected = listed.get<std::set<std::string>>();
+  std::set<std::string> found;
+  for (const auto& item : golden_.policy().module().named_parameters()) found.insert(item.key());
+  for (const auto& item : golden_.policy().module().named_buffers()) found.insert(item.key());
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(UnetHybridGolden, BuffersEqualLeRobots) {
+  for (const auto& item : golden_.policy().module().named_buffers()) {
+    EXPECT_LE(Difference(item.value(), golden_.Get(item.key())), 1e-7) << item.key();
+  }
+}
+
+TEST_P(UnetHybridGolden, ConditioningAgrees) {
+  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr);
+  EXPECT_LE(Difference(global_cond, golden_.Get("global_cond")), kTolerance);
+}
+
+TEST_P(UnetHybridGolden, LossAndGradientsAgree) {
+  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr);
+  const torch::Tensor prediction =
+      golden_.unet().forward(golden_.Get("noisy"), golden_.Get("timesteps"), global_cond);
+  EXPECT_LE(Difference(prediction.detach(), golden_.Get("prediction")), kTolerance);
+
+  const torch::Tensor loss = torch::mse_loss(prediction, golden_.Get("epsilon"));
+  EXPECT_LE(Difference(loss.detach().reshape({1}), golden_.Get("loss")), kTolerance);
+  loss.backward();
+  int n_gradients = 0;
+  const auto parameters = golden_.policy().module().named_parameters();
+  for (const auto& [name, array] : golden_.file().tensors) {
+    if (name.rfind("grad.", 0) != 0) continue;
+    ++n_gradients;
+    const torch::Tensor expected = ToTensor(array);
+    const double scale = std::max(1.0, expected.abs().max().item<double>());
+    EXPECT_LE(Difference(parameters["diffusion." + name.substr(5)].grad(), expected) / scale,
+              kTolerance)
+        << name;
+  }
+  EXPECT_GE(n_gradients, 10);
+}
+
+TEST_P(UnetHybridGolden, ADdimSampleAgrees) {
+  NoiseSource noise({NoiseKey{}, NoiseKey{}, NoiseKey{}});
+  const torch::Tensor sampled = golden_.policy().ConditionalSample(
+      golden_.Get("global_cond"), golden_.Get("initial_noise"), noise);
+  EXPECT_LE(Difference(sampled, golden_.Get("sampled")), kTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Inputs, UnetHybridGolden, testing::Values(false, true),
+                         [](const auto& param) { return param.param ? "Image" : "LowDim"; });
+
+}  // namespace
+}  // namespace dp_bench::unet_hybrid

@@ -1,0 +1,185 @@
+#include "unet_hybrid_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::unet_hybrid {
+namespace {
+
+using testing::HasSubstr;
+
+PolicySpec MakeSpec(bool with_image = false) {
+  PolicySpec spec;
+  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}};
+  if (with_image) {
+    spec.shape_meta.obs.push_back(
+        {.name = "image", .type = KeyType::kRgb, .shape = {3, 72, 72}, .dtype = DType::kUInt8});
+  }
+  spec.shape_meta.action = {.name = "action", .shape = {2}};
+  spec.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
+  return spec;
+}
+
+std::unique_ptr<UnetHybridPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
+  torch::manual_seed(5);
+  auto policy = std::make_unique<UnetHybridPolicy>(Config::FromJson(params), spec);
+  const KeyStats stats = {
+      .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
+  Normalizer normalizer;
+  normalizer.Fit("agent_pos", stats, NormalizeMode::kLimits);
+  normalizer.Fit("image", {}, NormalizeMode::kImage);
+  normalizer.Fit("action", stats, NormalizeMode::kLimits);
+  policy->SetNormalizer(normalizer);
+  return policy;
+}
+
+NoiseSource MakeNoise(std::int64_t rows, std::uint64_t major = 0) {
+  std::vector<NoiseKey> keys;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    keys.push_back({.seed = static_cast<std::uint64_t>(i), .major = major});
+  }
+  return NoiseSource(keys);
+}
+
+std::string MessageOf(const char* params, const PolicySpec& spec) {
+  try {
+    UnetHybridPolicy policy(Config::FromJson(params, "policy.json"), spec);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kConfig);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
+  const char* params = R"({
+    "down_dims": [16, 32], "diffusion_step_embed_dim": 16, "n_groups": 4,
+    "noise_scheduler": {"type": "ddim", "num_train_timesteps": 20, "num_inference_steps": 5,
+                        "prediction_type": "sample"}})";
+  const auto policy = MakePolicy(params, MakeSpec());
+  // two observations, two opposite action sequences
+  torch::Tensor agent_pos = torch::zeros({2, 2, 2});
+  agent_pos[0].fill_(-0.8);
+  agent_pos[1].fill_(0.8);
+  const torch::Tensor ramp = torch::linspace(-0.5, 0.5, 8).view({8, 1}).expand({8, 2});
+  const torch::Tensor action = torch::stack({ramp, -ramp});
+  const Batch batch = {.obs = {{"agent_pos", agent_pos.repeat({8, 1, 1})}},
+                       .action = action.repeat({8, 1, 1}),
+                       .is_pad = torch::zeros({16, 8}, torch::kBool)};
+  torch::optim::Adam optimizer(policy->module().parameters(), torch::optim::AdamOptions(3e-3));
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    NoiseSource noise = MakeNoise(16, step);
+    optimizer.zero_grad();
+    policy->ComputeLoss(batch, noise).loss.backward();
+    optimizer.step();
+  }
+
+  NoiseSource noise = MakeNoise(2);
+  const torch::Tensor predicted = policy->PredictAction({{"agent_pos", agent_pos}}, noise);
+  // the chunk starts at the current step, n_obs_steps - 1
+  const torch::Tensor expected = action.narrow(1, 1, 4);
+  EXPECT_LE((predicted - expected).abs().mean().item<double>(), 0.08) << predicted;
+}
+
+TEST(UnetHybridPolicy, MaskedStepsDoNotCount) {
+  const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
+                           "do_mask_loss_for_padding": true})";
+  const auto policy = MakePolicy(params, MakeSpec());
+  Batch batch = {.obs = {{"agent_pos", torch::zeros({3, 2, 2})}},
+                 .action = torch::zeros({3, 8, 2}),
+                 .is_pad = torch::ones({3, 8}, torch::kBool)};
+  NoiseSource all = MakeNoise(3);
+  EXPECT_EQ(policy->ComputeLoss(batch, all).loss.item<float>(), 0.0F);
+  batch.is_pad.zero_();
+  NoiseSource none = MakeNoise(3);
+  EXPECT_GT(policy->ComputeLoss(batch, none).loss.item<float>(), 0.1F);
+}
+
+constexpr const char* kImage = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
+  "crop_shape": [64, 64], "obs_encoder": {"spatial_softmax_num_keypoints": 4},
+  "noise_scheduler": {"num_train_timesteps": 4}})";
+
+// The same picture of noise in every row and step.
+torch::Tensor Pictures(std::int64_t rows) {
+  RandomStream stream(0, StreamId::kAugment);
+  torch::Tensor picture = torch::empty({3, 72, 72}, torch::kUInt8);
+  for (std::int64_t i = 0; i < picture.numel(); ++i) {
+    picture.mutable_data_ptr<std::uint8_t>()[i] = static_cast<std::uint8_t>(stream.UniformInt(256));
+  }
+  return picture.expand({rows, 2, 3, 72, 72}).contiguous();
+}
+
+TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
+  const auto policy = MakePolicy(kImage, MakeSpec(/*with_image=*/true));
+  const Batch batch = {.obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}},
+                       .action = torch::zeros({2, 8, 2}),
+                       .is_pad = torch::zeros({2, 8}, torch::kBool)};
+  NoiseSource noise = MakeNoise(2);
+  const torch::Tensor loss = policy->ComputeLoss(batch, noise).loss;
+  loss.backward();
+  for (const auto& item : policy->module().named_parameters()) {
+    EXPECT_TRUE(item.value().grad().defined()) << item.key();
+  }
+  EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+}
+
+TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
+  const auto policy = MakePolicy(kImage, MakeSpec(/*with_image=*/true));
+  const TensorMap obs = {{"agent_pos", torch::zeros({4, 2, 2})}, {"image", Pictures(4)}};
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor centre = policy->EncodeObs(obs, nullptr);
+  EXPECT_TRUE(torch::equal(centre[0], centre[1]));
+
+  NoiseSource first = MakeNoise(4);
+  NoiseSource again = MakeNoise(4);
+  const torch::Tensor random = policy->EncodeObs(obs, &first);
+  EXPECT_FALSE(torch::allclose(random[0], random[1]));
+  EXPECT_TRUE(torch::equal(random, policy->EncodeObs(obs, &again)));
+}
+
+TEST(UnetHybridPolicy, BatchNormKeepsItsStatisticsDuringPrediction) {
+  const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
+    "obs_encoder": {"use_group_norm": false}, "noise_scheduler": {"num_train_timesteps": 4}})";
+  const auto policy = MakePolicy(params, MakeSpec(/*with_image=*/true));
+  const TensorMap obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}};
+  const torch::Tensor mean =
+      policy->module().named_buffers()["diffusion.rgb_encoder.backbone.1.running_mean"];
+  const torch::Tensor before = mean.clone();
+  NoiseSource noise = MakeNoise(2);
+  policy->PredictAction(obs, noise);
+  EXPECT_TRUE(torch::equal(mean, before));
+  EXPECT_TRUE(policy->module().is_training());
+}
+
+TEST(UnetHybridPolicy, SeparateEncodersAreNamedByCamera) {
+  PolicySpec spec = MakeSpec(/*with_image=*/true);
+  KeySpec second = spec.shape_meta.obs[1];
+  second.name = "wrist";
+  spec.shape_meta.obs.push_back(second);
+  UnetHybridPolicy policy(Config::FromJson(R"({"down_dims": [16], "n_groups": 4,
+                           "obs_encoder": {"use_separate_rgb_encoder_per_camera": true}})"),
+                          spec);
+  const auto parameters = policy.module().named_parameters();
+  EXPECT_TRUE(parameters.contains("diffusion.rgb_encoder.0.out.weight"));
+  EXPECT_TRUE(parameters.contains("diffusion.rgb_encoder.1.backbone.4.0.conv1.weight"));
+}
+
+TEST(UnetHybridPolicy, SettingsThatCannotWorkAreExplained) {
+  EXPECT_THAT(MessageOf(R"({"down_dims": [16, 32, 64, 64, 64], "n_groups": 4})", MakeSpec()),
+              HasSubstr("horizon is 8"));
+  EXPECT_THAT(MessageOf(R"({"down_dims": [12]})", MakeSpec()),
+              HasSubstr("multiple of n_groups = 8"));
+  EXPECT_THAT(MessageOf(R"({"down_dims": []})", MakeSpec()), HasSubstr("down_dims"));
+  EXPECT_THAT(MessageOf(R"({"kernel_size": 4})", MakeSpec()), HasSubstr("kernel_size is 4"));
+  EXPECT_THAT(MessageOf(R"({"crop_shape": [80, 20]})", MakeSpec(/*with_image=*/true)),
+              HasSubstr("policy.json"));
+  PolicySpec depth = MakeSpec();
+  depth.shape_meta.obs.push_back(
+      {.name = "depth", .type = KeyType::kDepth, .shape = {1, 4, 4}, .dtype = DType::kUInt16});
+  EXPECT_THAT(MessageOf("{}", depth), HasSubstr("'depth' is depth"));
+}
+
+}  // namespace
+}  // namespace dp_bench::unet_hybrid
