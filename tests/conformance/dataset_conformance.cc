@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "conformance_main.h"
 #include "data/convert.h"
 #include "data/stats.h"
 #include "dp_bench/dataset.h"
@@ -22,9 +21,6 @@
 
 namespace dp_bench::conformance {
 namespace {
-
-std::filesystem::path plugin_file;
-std::string params_text = "{}";
 
 // Large datasets are looked at in windows: at both ends and around the ends of the first episodes.
 constexpr std::int64_t kWindow = 24;
@@ -35,8 +31,8 @@ constexpr double kStatsTolerance = 1e-9;
 
 std::unique_ptr<Dataset> Open() {
   static PluginCatalogue catalogue({});
-  static const std::string name = catalogue.LoadFile(plugin_file).name;
-  return catalogue.Create<Dataset>(name, Config::FromJson(params_text, "--params"));
+  static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
+  return catalogue.Create<Dataset>(name, Config::FromJson(subject().params, "--params"));
 }
 
 std::int64_t NumSteps(const Dataset& dataset) { return dataset.episode_ends().back(); }
@@ -263,31 +259,7 @@ TEST(DatasetConformance, StatisticsEqualBruteForce) {
   }
 }
 
-/// Returns false when an argument is none of ours.
-bool ReadArgument(const std::string& arg) {
-  if (arg.rfind("--plugin=", 0) == 0) {
-    plugin_file = arg.substr(9);
-    return true;
-  }
-  if (arg.rfind("--params=", 0) == 0) {
-    if (arg.size() > 9) params_text = arg.substr(9);
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 }  // namespace dp_bench::conformance
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  bool understood = argc > 1;
-  for (int i = 1; i < argc; ++i) {
-    understood = understood && dp_bench::conformance::ReadArgument(argv[i]);
-  }
-  if (!understood || dp_bench::conformance::plugin_file.empty()) {
-    std::cerr << "wanted --plugin=FILE [--params=JSON]\n";
-    return 2;
-  }
-  return RUN_ALL_TESTS();
-}
+int main(int argc, char** argv) { return dp_bench::conformance::RunConformance(argc, argv); }

@@ -10,9 +10,9 @@
 #include <functional>
 #include <string>
 
-#include "harness/checkpoint/scratch_folder.h"
 #include "harness/train/workspace/fake_training.h"
 #include "harness/train/workspace/run_folder.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {

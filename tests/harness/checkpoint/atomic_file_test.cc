@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
-#include "harness/checkpoint/scratch_folder.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {

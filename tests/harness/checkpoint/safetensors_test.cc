@@ -15,7 +15,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
-#include "harness/checkpoint/scratch_folder.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "dp_bench/error.h"
-#include "harness/checkpoint/scratch_folder.h"
 #include "media/video_encoder.h"
 #include "media/video_reader.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "harness/checkpoint/scratch_folder.h"
 #include "harness/rollout/fake_env.h"
 #include "rollout/env_runner.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 

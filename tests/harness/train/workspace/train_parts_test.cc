@@ -9,7 +9,7 @@
 #include "core/json_log.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
-#include "harness/checkpoint/scratch_folder.h"
+#include "support/scratch_folder.h"
 #include "train/device_batch.h"
 #include "train/train_config.h"
 #include "train/train_state.h"

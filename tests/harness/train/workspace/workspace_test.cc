@@ -14,9 +14,9 @@
 
 #include "checkpoint/policy_weights.h"
 #include "dp_bench/error.h"
-#include "harness/checkpoint/scratch_folder.h"
 #include "harness/train/workspace/fake_training.h"
 #include "harness/train/workspace/run_folder.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {

@@ -1,0 +1,48 @@
+// The command line that the conformance programs share: --plugin=FILE [--params=JSON].
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <string_view>
+
+namespace dp_bench::conformance {
+
+/// What is tested: a plugin file, and the params its instances are created with.
+struct Subject {
+  std::filesystem::path plugin_file;
+  std::string params = "{}";
+};
+
+/// The subject of this program.
+inline Subject& subject() {
+  static Subject subject;
+  return subject;
+}
+
+/// Reads the command line into `subject()` and runs all tests; 2 when it is not understood.
+inline int RunConformance(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  constexpr std::string_view kPlugin = "--plugin=";
+  constexpr std::string_view kParams = "--params=";
+  bool understood = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.starts_with(kPlugin)) {
+      subject().plugin_file = argument.substr(kPlugin.size());
+    } else if (argument.starts_with(kParams)) {
+      if (argument != kParams) subject().params = argument.substr(kParams.size());
+    } else {
+      understood = false;
+    }
+  }
+  if (!understood || subject().plugin_file.empty()) {
+    std::cerr << "wanted --plugin=FILE [--params=JSON]\n";
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace dp_bench::conformance
