@@ -5,18 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "conformance_main.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "plugin/catalogue.h"
 #include "plugin/guarded_policy.h"
 
-namespace dp_bench {
+namespace dp_bench::conformance {
 namespace {
 
 // Rounding of float32 sums in another order (another batch size), in units of the normalized
@@ -26,9 +25,6 @@ constexpr double kOtherBatchSize = 1e-4;
 constexpr int kOverfitSteps = 100;
 constexpr double kOverfitFactor = 0.5;
 constexpr std::int64_t kRows = 4;
-
-std::filesystem::path plugin_file;
-std::string params_text = "{}";
 
 PolicySpec MakeSpec() {
   PolicySpec spec;
@@ -41,9 +37,9 @@ PolicySpec MakeSpec() {
 
 std::unique_ptr<Policy> MakePolicy() {
   static PluginCatalogue catalogue({});
-  static const std::string name = catalogue.LoadFile(plugin_file).name;
+  static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
   torch::manual_seed(7);
-  return catalogue.Create<Policy>(name, Config::FromJson(params_text, "--params"), MakeSpec());
+  return catalogue.Create<Policy>(name, Config::FromJson(subject().params, "--params"), MakeSpec());
 }
 
 KeyStats StatsOf(std::size_t n) {
@@ -250,28 +246,7 @@ TEST_F(PolicyConformance, ANormalizerWithoutTheActionIsRefused) {
   }
 }
 
-bool ReadArgument(const std::string& arg) {
-  if (arg.rfind("--plugin=", 0) == 0) {
-    plugin_file = arg.substr(9);
-    return true;
-  }
-  if (arg.rfind("--params=", 0) == 0) {
-    if (arg.size() > 9) params_text = arg.substr(9);
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::conformance
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  bool understood = argc > 1;
-  for (int i = 1; i < argc; ++i) understood = understood && dp_bench::ReadArgument(argv[i]);
-  if (!understood || dp_bench::plugin_file.empty()) {
-    std::cerr << "wanted --plugin=FILE [--params=JSON]\n";
-    return 2;
-  }
-  return RUN_ALL_TESTS();
-}
+int main(int argc, char** argv) { return dp_bench::conformance::RunConformance(argc, argv); }
