@@ -7,12 +7,18 @@
 #include <sstream>
 #include <utility>
 
+#include "dp_bench/error.h"
+
 namespace dp_bench {
 namespace {
 
 namespace fs = std::filesystem;
 
 Config Load(const ExperimentOptions& options) {
+  if (options.config.empty() && (options.policy.empty() || options.env.empty())) {
+    throw Error(ErrorCode::kUsage,
+                "nothing to run: give --policy and --env, or --config (see --help)");
+  }
   std::vector<fs::path> config_dirs = options.config_dirs;
   for (fs::path& dir : DefaultConfigDirs()) config_dirs.push_back(std::move(dir));
   return LoadConfig({.policy = options.policy,

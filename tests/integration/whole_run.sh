@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The program from end to end on the small task: train, resume, evaluate, report; bad input.
+# Usage: whole_run.sh <dp_bench program> <configs folder>
+set -euo pipefail
+dp_bench=$1
+configs=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the message must hold
+  local code=$1 text=$2 status=0
+  shift 2
+  "$@" >out.txt 2>&1 || status=$?
+  [ "$status" -eq "$code" ] || fail "$* ended with $status, wanted $code: $(cat out.txt)"
+  grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
+}
+
+small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
+       "policy.params.down_dims=[16,32]" policy.params.n_groups=4 dataset.params.n_episodes=10
+       training.lr_warmup_steps=2 dataloader.batch_size=32
+       env_runner.n_test=4 env_runner.n_videos=1 env_runner.micro_batch=4)
+
+echo "a run leaves everything that was promised"
+"$dp_bench" run "${small[@]}" training.num_epochs=2 --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
+for file in config.json manifest.json logs.json.txt eval_log.json episodes.jsonl report.html \
+            checkpoints/latest/manifest.json media/test_100000.mp4; do
+  [ -s "whole/$file" ] || fail "whole/$file is missing"
+done
+[ "$(wc -l <whole/episodes.jsonl)" -eq 4 ] || fail "wanted 4 episodes"
+
+echo "its resolved config runs again and gives the same weights"
+"$dp_bench" train --config whole/config.json --output again >again.txt 2>&1 || fail "$(cat again.txt)"
+cmp whole/checkpoints/latest/ema.safetensors again/checkpoints/latest/ema.safetensors
+
+echo "a training that was cut short resumes to the same weights"
+"$dp_bench" train "${small[@]}" training.num_epochs=2 training.max_minutes=1e-9 --output cut >cut.txt 2>&1 || fail "$(cat cut.txt)"
+! cmp -s whole/checkpoints/latest/ema.safetensors cut/checkpoints/latest/ema.safetensors || fail "it was not cut short"
+"$dp_bench" train --resume cut training.max_minutes=null >cut.txt 2>&1 || fail "$(cat cut.txt)"
+cmp whole/checkpoints/latest/ema.safetensors cut/checkpoints/latest/ema.safetensors
+
+echo "a checkpoint evaluates to the same episodes, whatever the number of workers, exported or not"
+"$dp_bench" export --checkpoint whole/checkpoints/latest --output exported >/dev/null
+for workers in 1 3; do
+  "$dp_bench" eval --checkpoint exported --output "eval$workers" \
+    env_runner.n_workers="$workers" env_runner.n_envs="$workers" >eval.txt 2>&1 || fail "$(cat eval.txt)"
+  cmp whole/episodes.jsonl "eval$workers/episodes.jsonl"
+done
+
+echo "bad input says what is wrong, with its own exit code"
+expect_exit 2 "num_epochs" "$dp_bench" train "${small[@]}" training.num_epoch=1 --output bad1
+expect_exit 2 "point_mass" "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mas
+expect_exit 2 "horizon" "$dp_bench" train "${small[@]}" n_action_steps=40 --output bad2
+printf x | dd of=exported/ema.safetensors bs=1 seek=5000 conv=notrunc status=none
+expect_exit 6 "ema.safetensors" "$dp_bench" eval --checkpoint exported --output bad3
