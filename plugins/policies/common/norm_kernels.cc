@@ -38,6 +38,17 @@ DPB_ALWAYS_INLINE float Exp(float x) {
   return p * std::bit_cast<float>(exponent);
 }
 
+// 1 / x for 1e-37 < x < 1e37: Newton's iteration from an estimate that flips the exponent's bits;
+// relative error below 3e-7. The division instruction took five times as long as all the rest of
+// Mish.
+DPB_ALWAYS_INLINE float Reciprocal(float x) {
+  float y = std::bit_cast<float>(0x7EF311C7U - std::bit_cast<std::uint32_t>(x));
+  y = y * (2.0F - x * y);
+  y = y * (2.0F - x * y);
+  y = y * (2.0F - x * y);
+  return y;
+}
+
 // mish(x) = x tanh(log(1 + e^x)) = x w / (w + 2) with w = e^x (e^x + 2).
 struct MishValue {
   float value;
@@ -47,13 +58,13 @@ struct MishValue {
 DPB_ALWAYS_INLINE float Mish(float x) {
   const float e = Exp(x > 20.0F ? 20.0F : x);  // beyond 20, mish(x) = x in float32
   const float w = e * (e + 2.0F);
-  return x * (w / (w + 2.0F));
+  return x * (w * Reciprocal(w + 2.0F));
 }
 
 DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
   const float e = Exp(x > 20.0F ? 20.0F : x);
   const float w = e * (e + 2.0F);
-  const float inverse = 1.0F / (w + 2.0F);
+  const float inverse = Reciprocal(w + 2.0F);
   const float ratio = w * inverse;
   return {x * ratio, ratio + 4.0F * x * (e * inverse) * ((e + 1.0F) * inverse)};
 }
@@ -137,13 +148,17 @@ struct Group {
   std::vector<float> rows;
 };
 
+// In the row functions below no two pointers overlap; the compiler forgets that once it has inlined
+// them and would check it anew for every row, hence the pragmas.
 DPB_ALWAYS_INLINE void AddBiased(std::int64_t n, const float* __restrict x, float bias,
                                  float* __restrict sum) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i] + bias;
 }
 
 DPB_ALWAYS_INLINE void AddSquares(std::int64_t n, const float* __restrict x, float bias,
                                   const float* __restrict mean, float* __restrict sum) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     const float centred = x[i] + bias - mean[i];
     sum[i] += centred * centred;
@@ -154,6 +169,7 @@ DPB_ALWAYS_INLINE void NormMishFilmRow(std::int64_t n, const float* __restrict x
                                        float gamma, float beta, const float* __restrict mean,
                                        const float* __restrict rstd, const float* __restrict scale,
                                        const float* __restrict offset, float* __restrict y) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     const float normed = (x[i] + bias - mean[i]) * rstd[i] * gamma + beta;
     y[i] = Mish(normed) * scale[i] + offset[i];
@@ -161,6 +177,7 @@ DPB_ALWAYS_INLINE void NormMishFilmRow(std::int64_t n, const float* __restrict x
 }
 
 DPB_ALWAYS_INLINE void AddRow(std::int64_t n, const float* __restrict x, float* __restrict y) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
@@ -240,6 +257,7 @@ DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& g
     }
   }
   ShareOverTime(lanes, group.inverse_count, rstd);
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < width; ++i) rstd[i] = 1.0F / std::sqrt(rstd[i] + args.eps);
 }
 

@@ -134,6 +134,69 @@ Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> 
   return grad_weight;
 }
 
+// Below this many columns T * B, one product over unfolded rows beats the tap products.
+constexpr std::int64_t kFewColumns = 48;
+
+// x [I, T, B] -> rows [T' * B, I * k] of what each output step sees, for stride 1 or 2.
+Tensor UnfoldRows(const Tensor& x, std::int64_t kernel_size, std::int64_t stride) {
+  const std::int64_t channels = x.size(0);
+  const std::int64_t steps = x.size(1);
+  const std::int64_t batch = x.size(2);
+  const std::int64_t steps_out = steps / stride;
+  const std::int64_t padding = kernel_size / 2;
+  Tensor rows = at::zeros({steps_out * batch, channels * kernel_size}, x.options());
+  const float* in = x.const_data_ptr<float>();
+  float* out = rows.mutable_data_ptr<float>();
+  for (std::int64_t t = 0; t < steps_out; ++t) {
+    for (std::int64_t j = 0; j < kernel_size; ++j) {
+      const std::int64_t from = t * stride + j - padding;
+      if (from < 0 || from >= steps) continue;
+      for (std::int64_t b = 0; b < batch; ++b) {
+        const float* source = in + from * batch + b;
+        float* row = out + (t * batch + b) * channels * kernel_size + j;
+        for (std::int64_t c = 0; c < channels; ++c)
+          row[c * kernel_size] = source[c * steps * batch];
+      }
+    }
+  }
+  return rows;
+}
+
+// rows [T * B, O * 4], what each input step adds to the output -> [O, 2T, B].
+Tensor FoldRows(const Tensor& rows, std::int64_t channels, std::int64_t steps, std::int64_t batch) {
+  constexpr std::int64_t kKernel = 4;
+  Tensor y = at::zeros({channels, 2 * steps, batch}, rows.options());
+  const float* in = rows.const_data_ptr<float>();
+  float* out = y.mutable_data_ptr<float>();
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t j = 0; j < kKernel; ++j) {
+      for (std::int64_t t = 0; t < steps; ++t) {
+        const std::int64_t to = 2 * t + j - 1;
+        if (to < 0 || to >= 2 * steps) continue;
+        for (std::int64_t b = 0; b < batch; ++b) {
+          out[(c * 2 * steps + to) * batch + b] +=
+              in[((t * batch + b) * channels + c) * kKernel + j];
+        }
+      }
+    }
+  }
+  return y;
+}
+
+// The convolution for few columns: x [I, T, B] -> [O, T', B].
+Tensor ConvolveFewColumns(const Tensor& x, const Tensor& weight, TimeConvKind kind) {
+  const std::int64_t batch = x.size(2);
+  if (kind == TimeConvKind::kUp) {  // weight [I, O, 4]
+    const Tensor rows = x.view({x.size(0), -1}).t();
+    return FoldRows(at::mm(rows, weight.view({weight.size(0), -1})), weight.size(1), x.size(1),
+                    batch);
+  }
+  const std::int64_t stride = kind == TimeConvKind::kDown ? 2 : 1;
+  const Tensor rows = UnfoldRows(x, weight.size(2), stride);
+  const Tensor y = at::mm(rows, weight.view({weight.size(0), -1}).t());  // [T' * B, O]
+  return y.t().contiguous().view({weight.size(0), -1, batch});
+}
+
 // [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back.
 Tensor TapsFirst(const Tensor& weight, TimeConvKind kind) {
   if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
@@ -213,6 +276,9 @@ Tensor TimeConvImpl::forward(const Tensor& x) {
 Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
   if (torch::GradMode::is_enabled()) {
     return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
+  }
+  if (x.size(1) * x.size(2) < kFewColumns) {
+    return ConvolveFewColumns(x.contiguous(), weight_.contiguous(), kind_);
   }
   const Tensor weight = InferenceWeight();
   const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
