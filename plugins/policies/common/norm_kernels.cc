@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <vector>
+#include <memory>
 
 // A sanitizer build keeps one version: instruction-set dispatch runs before its runtime is ready.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -79,6 +78,7 @@ struct Lanes {
   std::int64_t batch_begin;
   std::int64_t batch_width;
   std::int64_t width() const { return steps_per_row * batch_width; }
+  bool is_narrow() const { return row_stride == 0; }
 };
 
 Lanes LanesOf(std::int64_t steps, std::int64_t batch, std::int64_t batch_begin) {
@@ -99,12 +99,18 @@ void ShareOverTime(const Lanes& lanes, float factor, float* values) {
   }
 }
 
-// Fills the lanes from one row of a [C, B] or [n_groups, B] array.
-void SpreadOverTime(const Lanes& lanes, const float* row, float* values) {
-  const auto bytes = static_cast<std::size_t>(lanes.batch_width) * sizeof(float);
-  for (std::int64_t t = 0; t < lanes.steps_per_row; ++t) {
-    std::memcpy(values + t * lanes.batch_width, row + lanes.batch_begin, bytes);
+// The values of one row of a [C, B] or [n_groups, B] array, one per lane; `lane_values` is room for
+// them.
+const float* ValuesOfLanes(const Lanes& lanes, const float* row, float* lane_values) {
+  if (lanes.steps_per_row == 1) return row + lanes.batch_begin;
+  if (lanes.batch_width == 1) {
+    std::fill_n(lane_values, lanes.steps_per_row, *row);
+    return lane_values;
   }
+  for (std::int64_t t = 0; t < lanes.steps_per_row; ++t) {
+    std::copy_n(row, lanes.batch_width, lane_values + t * lanes.batch_width);
+  }
+  return lane_values;
 }
 
 // Adds up the lanes of each batch entry into its place of a row of a [C, B] array.
@@ -136,16 +142,16 @@ struct Group {
         end(begin + channels / n_groups),
         channel_size(steps * batch),
         inverse_count(1.0F / static_cast<float>((end - begin) * steps)),
-        row_size(std::max(kMaxLanes, kWideBatch * steps)),
-        rows(static_cast<std::size_t>(n_rows * row_size)) {}
+        row_size(batch < kWideBatch ? steps * batch : kMaxLanes),
+        rows(new float[static_cast<std::size_t>(n_rows * row_size)]) {}
 
-  float* Row(std::int64_t i) { return rows.data() + i * row_size; }
+  float* Row(std::int64_t i) { return rows.get() + i * row_size; }
 
   std::int64_t begin, end;    // channels
   std::int64_t channel_size;  // T * B
   float inverse_count;        // 1 / (channels of the group * T)
   std::int64_t row_size;
-  std::vector<float> rows;
+  std::unique_ptr<float[]> rows;  // not initialised
 };
 
 // In the row functions below no two pointers overlap; the compiler forgets that once it has inlined
@@ -174,6 +180,24 @@ DPB_ALWAYS_INLINE void NormMishFilmRow(std::int64_t n, const float* __restrict x
     const float normed = (x[i] + bias - mean[i]) * rstd[i] * gamma + beta;
     y[i] = Mish(normed) * scale[i] + offset[i];
   }
+}
+
+DPB_ALWAYS_INLINE void NormRow(std::int64_t n, const float* __restrict x, float bias, float gamma,
+                               float beta, const float* __restrict mean,
+                               const float* __restrict rstd, float* __restrict y) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] + bias - mean[i]) * rstd[i] * gamma + beta;
+}
+
+DPB_ALWAYS_INLINE void MishRow(std::int64_t n, const float* x, float* y) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) y[i] = Mish(x[i]);
+}
+
+DPB_ALWAYS_INLINE void FilmRow(std::int64_t n, const float* __restrict scale,
+                               const float* __restrict offset, float* __restrict y) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) y[i] = y[i] * scale[i] + offset[i];
 }
 
 DPB_ALWAYS_INLINE void AddRow(std::int64_t n, const float* __restrict x, float* __restrict y) {
@@ -261,15 +285,30 @@ DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& g
   for (std::int64_t i = 0; i < width; ++i) rstd[i] = 1.0F / std::sqrt(rstd[i] + args.eps);
 }
 
+// What the loops of one group read per channel, with ones and zeros for what is absent.
+struct FilmRows {
+  const float* scale;
+  const float* offset;
+};
+
 }  // namespace
 
 DPB_VECTOR_VERSIONS
 void NormForwardGroup(const NormForward& args, std::int64_t index) {
-  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/4);
+  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/6);
   float* mean = group.Row(0);
   float* rstd = group.Row(1);
-  float* scale = group.Row(2);
-  float* offset = group.Row(3);
+  float* ones = group.Row(2);
+  float* zeros = group.Row(3);
+  std::fill_n(ones, group.row_size, 1.0F);
+  std::fill_n(zeros, group.row_size, 0.0F);
+  const auto film_of = [&](const Lanes& lanes, std::int64_t c) -> FilmRows {
+    return {args.scale == nullptr ? ones
+                                  : ValuesOfLanes(lanes, args.scale + c * args.batch, group.Row(4)),
+            args.offset == nullptr
+                ? zeros
+                : ValuesOfLanes(lanes, args.offset + c * args.batch, group.Row(5))};
+  };
 
   for (std::int64_t b = 0; b < args.batch; b += BlockStep(args.batch)) {
     const Lanes lanes = LanesOf(args.steps, args.batch, b);
@@ -278,27 +317,40 @@ void NormForwardGroup(const NormForward& args, std::int64_t index) {
     std::copy_n(mean, lanes.batch_width, args.mean + index * args.batch + lanes.batch_begin);
     std::copy_n(rstd, lanes.batch_width, args.rstd + index * args.batch + lanes.batch_begin);
 
-    std::fill_n(scale, width, 1.0F);
-    std::fill_n(offset, width, 0.0F);
     for (std::int64_t c = group.begin; c < group.end; ++c) {
-      if (args.scale != nullptr) SpreadOverTime(lanes, args.scale + c * args.batch, scale);
-      if (args.offset != nullptr) SpreadOverTime(lanes, args.offset + c * args.batch, offset);
+      if (lanes.is_narrow()) {
+        const std::int64_t start = c * group.channel_size;
+        NormRow(width, args.x + start, args.bias[c], args.gamma[c], args.beta[c], mean, rstd,
+                args.y + start);
+        continue;
+      }
+      const FilmRows film = film_of(lanes, c);
       for (std::int64_t row = 0; row < lanes.n_rows; ++row) {
         const std::int64_t start = RowStart(lanes, group.channel_size, c, row);
         NormMishFilmRow(width, args.x + start, args.bias[c], args.gamma[c], args.beta[c], mean,
-                        rstd, scale, offset, args.y + start);
+                        rstd, film.scale, film.offset, args.y + start);
         if (args.residual != nullptr) AddRow(width, args.residual + start, args.y + start);
       }
     }
+    if (!lanes.is_narrow()) continue;
+
+    // rows are short here, but the group lies in one piece: Mish for all of it at once
+    float* y = args.y + group.begin * group.channel_size;
+    const std::int64_t n = (group.end - group.begin) * group.channel_size;
+    MishRow(n, y, y);
+    for (std::int64_t c = group.begin; c < group.end && args.offset != nullptr; ++c) {
+      const FilmRows film = film_of(lanes, c);
+      FilmRow(width, film.scale, film.offset, args.y + c * group.channel_size);
+    }
+    if (args.residual != nullptr) AddRow(n, args.residual + group.begin * group.channel_size, y);
   }
 }
 
 DPB_VECTOR_VERSIONS
 void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
-  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/9);
-  float* mean = group.Row(0);
-  float* rstd = group.Row(1);
-  float* scale = group.Row(2);
+  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/10);
+  float* ones = group.Row(2);
+  std::fill_n(ones, group.row_size, 1.0F);
   const BackwardSums sums = {group.Row(3), group.Row(4), group.Row(5),
                              group.Row(6), group.Row(7), group.Row(8)};
   for (std::int64_t c = group.begin; c < group.end; ++c) {
@@ -308,14 +360,15 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
   for (std::int64_t b = 0; b < args.batch; b += BlockStep(args.batch)) {
     const Lanes lanes = LanesOf(args.steps, args.batch, b);
     const std::int64_t width = lanes.width();
-    SpreadOverTime(lanes, args.mean + index * args.batch, mean);
-    SpreadOverTime(lanes, args.rstd + index * args.batch, rstd);
-    std::fill_n(scale, width, 1.0F);
+    const float* mean = ValuesOfLanes(lanes, args.mean + index * args.batch, group.Row(0));
+    const float* rstd = ValuesOfLanes(lanes, args.rstd + index * args.batch, group.Row(1));
     std::fill_n(sums.d_xhat, width, 0.0F);
     std::fill_n(sums.d_xhat_xhat, width, 0.0F);
 
     for (std::int64_t c = group.begin; c < group.end; ++c) {
-      if (args.scale != nullptr) SpreadOverTime(lanes, args.scale + c * args.batch, scale);
+      const float* scale = args.scale == nullptr
+                               ? ones
+                               : ValuesOfLanes(lanes, args.scale + c * args.batch, group.Row(9));
       for (float* sum : {sums.d_gamma, sums.d_beta, sums.d_scale, sums.d_offset}) {
         std::fill_n(sum, width, 0.0F);
       }
@@ -349,9 +402,6 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
 }
 
 DPB_VECTOR_VERSIONS
-void MishForward(std::int64_t n, const float* x, float* y) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) y[i] = Mish(x[i]);
-}
+void MishForward(std::int64_t n, const float* x, float* y) { MishRow(n, x, y); }
 
 }  // namespace dp_bench::common

@@ -131,19 +131,22 @@ Tensor UnetHybridPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise)
 
 Tensor UnetHybridPolicy::ConditionalSample(const Tensor& global_cond, const Tensor& initial,
                                            NoiseSource& noise) {
-  const torch::NoGradGuard no_grad;
-  const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
-  const auto conditioning = unet_->Condition(timesteps, global_cond);
   Tensor naction = initial;
-  for (std::size_t i = 0; i < timesteps.size(); ++i) {
-    const Tensor prediction = unet_->Predict(naction, conditioning, static_cast<std::int64_t>(i));
-    Tensor variance_noise;
-    if (scheduler_.NeedsNoise(timesteps[i])) {
-      variance_noise = noise.Randn(StreamId::kPolicyNoise, naction.sizes()).to(naction.device());
+  {
+    // cheaper operators; its tensors may not leave it, hence the copy below
+    const c10::InferenceMode inference;
+    const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
+    const auto conditioning = unet_->Condition(timesteps, global_cond);
+    for (std::size_t i = 0; i < timesteps.size(); ++i) {
+      const Tensor prediction = unet_->Predict(naction, conditioning, static_cast<std::int64_t>(i));
+      Tensor variance_noise;
+      if (scheduler_.NeedsNoise(timesteps[i])) {
+        variance_noise = noise.Randn(StreamId::kPolicyNoise, naction.sizes()).to(naction.device());
+      }
+      naction = scheduler_.Step(prediction, timesteps[i], naction, variance_noise).prev_sample;
     }
-    naction = scheduler_.Step(prediction, timesteps[i], naction, variance_noise).prev_sample;
   }
-  return naction;
+  return naction.clone();
 }
 
 Tensor UnetHybridPolicy::EncodeObs(const TensorMap& obs, NoiseSource* crop_noise) {
