@@ -1,3 +1,5 @@
+// See conditional_unet1d.h: the network built twice over the same parameters, on [C, T, B] and on
+// [B, C, T].
 #include "conditional_unet1d.h"
 
 #include <fmt/format.h>

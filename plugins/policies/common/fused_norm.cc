@@ -1,3 +1,5 @@
+// See fused_norm.h: hands tensors to the loops of norm_kernels.h, one group of channels per task,
+// and makes them one node of the autograd graph.
 #include "fused_norm.h"
 
 #include <ATen/Parallel.h>

@@ -1,3 +1,4 @@
+// See obs_check.h.
 #include "obs_check.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// See resnet18.h. Layout and initialisation follow torchvision's resnet18.
 #include "resnet18.h"
 
 #include <array>

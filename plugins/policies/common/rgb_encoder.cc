@@ -1,3 +1,4 @@
+// See rgb_encoder.h.
 #include "rgb_encoder.h"
 
 namespace dp_bench::common {

@@ -1,3 +1,5 @@
+// See time_conv.h. A convolution is a list of taps; forward, gradient of the input and gradient of
+// the weight are the same list of matrix products with the operands in other places.
 #include "time_conv.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// See constant_action_policy.h. Read it from top to bottom: it shows what each call of the contract
+// must do.
 #include "constant_action_policy.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// See obs_encoder.h.
 #include "obs_encoder.h"
 
 #include <fmt/format.h>

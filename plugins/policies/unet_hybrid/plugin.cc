@@ -1,3 +1,4 @@
+// The library's only export.
 #include "dp_bench/plugin.h"
 
 #include "dp_bench/policy.h"

@@ -1,3 +1,4 @@
+// See unet_hybrid_policy.h. Training: DDPM (Ho et al. 2020) Alg. 1; inference: ConditionalSample.
 #include "unet_hybrid_policy.h"
 
 #include <fmt/format.h>
