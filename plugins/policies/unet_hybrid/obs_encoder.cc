@@ -80,8 +80,7 @@ Tensor ObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
   for (std::size_t i = 0; i < cameras_.size(); ++i) {
     const std::string& name = cameras_[i].name;
     const Tensor images = Crop(obs.find(name)->second, crop_noise);
-    const Tensor nimages =
-        normalizer.Normalize(name, images).flatten(0, 1).contiguous(at::MemoryFormat::ChannelsLast);
+    const Tensor nimages = normalizer.Normalize(name, images).flatten(0, 1);
     common::RgbEncoder& encoder = rgb_encoders_[rgb_encoders_.size() == 1 ? 0 : i];
     features.push_back(encoder(nimages).view({images.size(0), n_obs_steps_, -1}));
   }
