@@ -7,7 +7,7 @@
 namespace dp_bench {
 
 /// Per element of the key's shape (flattened, storage order); std is the population's (divides by
-/// count, as numpy and diffusion_policy do).
+/// count, as numpy does).
 struct KeyStats {
   std::vector<double> min;
   std::vector<double> max;
