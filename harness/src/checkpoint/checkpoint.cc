@@ -126,8 +126,12 @@ Checkpoint Checkpoint::Open(const fs::path& folder) {
     VerifyFile(folder / name, entry);
     checkpoint.checksums_[name] = entry.at("sha256").get<std::string>();
   }
-  for (const std::string_view file : {kConfigFile, kStateFile, kModelFile, kNormalizerFile}) {
+  for (const std::string_view file : {kConfigFile, kStateFile, kNormalizerFile}) {
     if (!checkpoint.Has(file)) Fail(folder / file, "is not listed in the checkpoint's manifest");
+  }
+  // one that was exported for inference has only the weights that are evaluated
+  if (!checkpoint.Has(kModelFile) && !checkpoint.Has(kEmaFile)) {
+    Fail(folder / kModelFile, "is not listed in the checkpoint's manifest, nor are EMA weights");
   }
   checkpoint.config_ = ReadTextFile(folder / kConfigFile, kMaxJsonBytes);
   checkpoint.state_ = ReadTextFile(folder / kStateFile, kMaxJsonBytes);
