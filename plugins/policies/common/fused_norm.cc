@@ -64,9 +64,7 @@ NormResult RunForward(const Tensor& x, const NormInputs& inputs, std::int64_t n_
                             .y = result.y.mutable_data_ptr<float>(),
                             .mean = result.mean.mutable_data_ptr<float>(),
                             .rstd = result.rstd.mutable_data_ptr<float>()};
-  at::parallel_for(0, n_groups, /*grain_size=*/1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t group = begin; group < end; ++group) NormForwardGroup(args, group);
-  });
+  RunNormForward(args, at::get_num_threads());
   return result;
 }
 
@@ -119,9 +117,7 @@ class NormMishFilmFunction : public torch::autograd::Function<NormMishFilmFuncti
                                .grad_beta = grad_beta.mutable_data_ptr<float>(),
                                .grad_scale = film_out.scale,
                                .grad_offset = film_out.offset};
-    at::parallel_for(0, n_groups, /*grain_size=*/1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t group = begin; group < end; ++group) NormBackwardGroup(args, group);
-    });
+    RunNormBackward(args, at::get_num_threads());
     const Tensor grad_residual = ctx->saved_data["has_residual"].toBool() ? grad_y : Tensor();
     return {grad_x, grad_bias, grad_gamma, grad_beta, grad_film, grad_residual, Tensor(), Tensor()};
   }

@@ -245,8 +245,6 @@ struct FilmRows {
   const float* offset;
 };
 
-}  // namespace
-
 DPB_VECTOR_VERSIONS
 void NormForwardGroup(const NormForward& args, std::int64_t index) {
   Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/6);
@@ -353,6 +351,27 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
       args.grad_bias[c] += Sum(sums.d_beta, width);
     }
   }
+}
+
+// Handing a pass to other threads costs more than this many elements take.
+constexpr std::int64_t kElementsPerTask = 32768;
+
+int UsefulThreads(std::int64_t n_elements, int n_threads) {
+  return n_elements < kElementsPerTask ? 1 : n_threads;
+}
+
+}  // namespace
+
+void RunNormForward(const NormForward& args, int n_threads) {
+  const int n = UsefulThreads(args.channels * args.steps * args.batch, n_threads);
+#pragma omp parallel for num_threads(n) if (n > 1)
+  for (std::int64_t group = 0; group < args.n_groups; ++group) NormForwardGroup(args, group);
+}
+
+void RunNormBackward(const NormBackward& args, int n_threads) {
+  const int n = UsefulThreads(args.channels * args.steps * args.batch, n_threads);
+#pragma omp parallel for num_threads(n) if (n > 1)
+  for (std::int64_t group = 0; group < args.n_groups; ++group) NormBackwardGroup(args, group);
 }
 
 DPB_VECTOR_VERSIONS

@@ -7,7 +7,7 @@
 
 namespace dp_bench::common {
 
-/// One call works on one group of channels. All arrays are dense: activations [C, T, B],
+/// All arrays are dense: activations [C, T, B],
 /// per-channel vectors [C], film rows [C, B], statistics [n_groups, B]. Null pointers leave a term
 /// out.
 struct NormForward {
@@ -43,8 +43,9 @@ struct NormBackward {
   float* grad_offset;  // optional
 };
 
-void NormForwardGroup(const NormForward& args, std::int64_t group);
-void NormBackwardGroup(const NormBackward& args, std::int64_t group);
+/// All groups, on at most `n_threads` threads; the number changes no bit of the result.
+void RunNormForward(const NormForward& args, int n_threads);
+void RunNormBackward(const NormBackward& args, int n_threads);
 
 /// y = mish(x), element by element.
 void MishForward(std::int64_t n, const float* x, float* y);
