@@ -1,5 +1,6 @@
-// Strict reads from a JSON config: every read checks the type, fills in the default and marks the key,
-// so that a key nobody read is reported as a typo, and the resolved config can be written down.
+// Strict reads from a JSON config: every read checks the type, fills in the default and marks the
+// key, so that a key nobody read is reported as a typo, and the resolved config can be written
+// down.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace dp_bench {
 class ConfigDocument;
 
 /// A view of one JSON object of a config document. Copies are cheap and share the document. Every
-/// error is an Error{kConfig} that names file, line, dotted key, what was wanted and what was found.
+/// error is an Error{kConfig} that names file, line, dotted key, what was wanted and what was
+/// found.
 class DPB_API Config {
  public:
   explicit Config(std::shared_ptr<ConfigDocument> document, std::string pointer = "");
@@ -56,7 +58,8 @@ class DPB_API Config {
   /// This object as JSON text, with the defaults read so far.
   std::string ToJson() const;
 
-  /// Throws for keys below this object that nobody read, each with its line and the nearest known key.
+  /// Throws for keys below this object that nobody read, each with its line and the nearest known
+  /// key.
   void RejectUnread() const;
 
   /// "configs/task/pusht.json:7: dotted.key", for messages of the caller about a value of its own.

@@ -1,5 +1,6 @@
 // The contract of a dataset plugin: episodes of equal-length arrays, in host memory or on disk. It
-// includes no LibTorch. Sequence sampling, padding, splits and statistics live once, in the harness.
+// includes no LibTorch. Sequence sampling, padding, splits and statistics live once, in the
+// harness.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +28,13 @@ class DPB_API Dataset {
 
   virtual const DatasetSpec& spec() const = 0;
 
-  /// One past the last step of each episode; strictly increasing. The last one is the number of steps.
+  /// One past the last step of each episode; strictly increasing. The last one is the number of
+  /// steps.
   virtual std::span<const std::int64_t> episode_ends() const = 0;
 
   /// Copies steps [begin, end) of `spec().keys[key]` to `out`, (end - begin) * ByteSize() bytes in
-  /// storage order. Safe from several threads at once. Throws Error{kData} on a range outside the data.
+  /// storage order. Safe from several threads at once. Throws Error{kData} on a range outside the
+  /// data.
   virtual void Read(int key, std::int64_t begin, std::int64_t end,
                     std::span<std::byte> out) const = 0;
 

@@ -36,7 +36,7 @@ struct EnvSpec {
 /// the episode succeeded when any step reported `success`.
 struct StepResult {
   double reward = 0.0;
-  bool terminated = false;          // the task ended: solved, or beyond rescue
+  bool terminated = false;  // the task ended: solved, or beyond rescue
   bool success = false;
   std::span<const double> metrics;  // same order as EnvSpec::metrics; valid until the next call
 };
@@ -47,7 +47,10 @@ using ObsBuffers = std::span<const std::span<std::byte>>;
 
 /// An RGB8 picture, rows from the top, [height, width, 3].
 struct RgbImage {
-  RgbImage(int w, int h) : width(w), height(h), pixels(static_cast<std::size_t>(w) * static_cast<std::size_t>(h) * 3) {}
+  RgbImage(int w, int h)
+      : width(w),
+        height(h),
+        pixels(static_cast<std::size_t>(w) * static_cast<std::size_t>(h) * 3) {}
   int width;
   int height;
   std::vector<std::uint8_t> pixels;
@@ -60,12 +63,13 @@ class DPB_API StateAccess {
   virtual ~StateAccess();
   virtual std::size_t state_size() const = 0;
   virtual void GetState(std::span<double> state) const = 0;
-  /// Throws Error{kEnv} on a wrong size or a state that is not finite. Also starts the episode clock.
+  /// Throws Error{kEnv} on a wrong size or a state that is not finite. Also starts the episode
+  /// clock.
   virtual void SetState(std::span<const double> state) = 0;
 };
 
-/// One simulated task instance. Used by one thread at a time; instances share nothing. `Reset`, `Step`
-/// and `Observe` do not allocate once warm.
+/// One simulated task instance. Used by one thread at a time; instances share nothing. `Reset`,
+/// `Step` and `Observe` do not allocate once warm.
 class DPB_API Env {
  public:
   Env(const Env&) = delete;
@@ -79,8 +83,8 @@ class DPB_API Env {
   virtual void Reset(std::uint64_t seed) = 0;
 
   /// Advances 1 / control_hz seconds. `action`: [Da], in the units documented by the plugin.
-  /// Throws Error{kShape} on a wrong size, Error{kNumeric} on NaN or Inf, Error{kEnv} before Reset or
-  /// after `terminated`.
+  /// Throws Error{kShape} on a wrong size, Error{kNumeric} on NaN or Inf, Error{kEnv} before Reset
+  /// or after `terminated`.
   virtual StepResult Step(std::span<const float> action) = 0;
 
   /// Writes the observation of the current state; changes nothing. Separate from `Step` because a

@@ -1,5 +1,5 @@
-// The one exception type of dp_bench. User, file and plugin faults throw it; broken invariants of our
-// own code use DPB_ASSERT and abort.
+// The one exception type of dp_bench. User, file and plugin faults throw it; broken invariants of
+// our own code use DPB_ASSERT and abort.
 #pragma once
 
 #include <exception>
@@ -24,8 +24,8 @@ enum class ErrorCode {
   kInternal,    // a fault of dp_bench itself
 };
 
-/// The exit code of the program for an error that ends it: 2 usage, config, plugin and shape; 5 env;
-/// 6 data, checkpoint, media and I/O; 7 numeric; 70 internal.
+/// The exit code of the program for an error that ends it: 2 usage, config, plugin and shape; 5
+/// env; 6 data, checkpoint, media and I/O; 7 numeric; 70 internal.
 DPB_API int ExitCodeFor(ErrorCode code);
 
 /// A message for the user: what was wanted, what was found, where, and what to do. Layers that know

@@ -34,8 +34,9 @@ struct DPB_API NoiseSchedulerConfig {
   double clip_sample_range = 1.0;  // predicted x_0 is clipped to +- this
   TimestepSpacing timestep_spacing = TimestepSpacing::kLeading;
   int steps_offset = 0;
-  bool set_alpha_to_one = true;  // DDIM: alpha_cumprod before the first step is 1, else that of step 0
-  double eta = 0.0;              // DDIM: 0 deterministic, 1 DDPM-like noise
+  bool set_alpha_to_one =
+      true;          // DDIM: alpha_cumprod before the first step is 1, else that of step 0
+  double eta = 0.0;  // DDIM: 0 deterministic, 1 DDPM-like noise
 
   static NoiseSchedulerConfig FromConfig(const Config& config);
 };
@@ -70,9 +71,9 @@ class DPB_API NoiseScheduler {
     torch::Tensor n_clipped;             // int64 scalar, see `count_clipped`; else undefined
   };
 
-  /// One reverse step. `variance_noise` ~ N(0, 1) like `sample`; may be undefined when !NeedsNoise(t).
-  /// With `count_clipped`, n_clipped says how many values of x_0 lay outside +- clip_sample_range (none
-  /// without clip_sample); the count costs a pass over the sample.
+  /// One reverse step. `variance_noise` ~ N(0, 1) like `sample`; may be undefined when
+  /// !NeedsNoise(t). With `count_clipped`, n_clipped says how many values of x_0 lay outside +-
+  /// clip_sample_range (none without clip_sample); the count costs a pass over the sample.
   StepOutput Step(const torch::Tensor& model_output, std::int64_t timestep,
                   const torch::Tensor& sample, const torch::Tensor& variance_noise,
                   bool count_clipped = false) const;

@@ -15,8 +15,8 @@
 
 namespace dp_bench {
 
-/// limits: [min, max] -> [-1, 1]. gaussian: mean 0, std 1. identity: as it is. image: uint8 0..255 or
-/// float 0..1 -> [-1, 1].
+/// limits: [min, max] -> [-1, 1]. gaussian: mean 0, std 1. identity: as it is. image: uint8 0..255
+/// or float 0..1 -> [-1, 1].
 enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage };
 
 /// "limits", ...; throws Error{kConfig} for anything else.
@@ -32,8 +32,8 @@ class DPB_API Normalizer {
     std::vector<int> zero_range_dims;  // dimensions whose range is below 1e-4 (limits) or 1e-4 std
   };
 
-  /// Adds or replaces a key. A dimension without range gets scale 1 and the offset that centres it, as
-  /// upstream does, and is listed in zero_range_dims so that the caller can name it.
+  /// Adds or replaces a key. A dimension without range gets scale 1 and the offset that centres it,
+  /// as upstream does, and is listed in zero_range_dims so that the caller can name it.
   void Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode);
 
   /// x: [..., key shape]. Throws Error{kData} naming the keys that exist when `key` has no field.

@@ -64,13 +64,13 @@ struct PluginEntry {
 }  // namespace dp_bench
 
 /// Expands to the library's only export. `create` has the type PluginTraits<Interface>::CreateFn.
-#define DPB_EXPORT_PLUGIN(Interface, name, version, create)                               \
-  extern "C" __attribute__((visibility("default"))) const ::dp_bench::PluginHeader*       \
-  dp_bench_plugin() noexcept {                                                            \
-    static const ::dp_bench::PluginEntry<Interface> entry = {                             \
-        {::dp_bench::kPluginMagic, ::dp_bench::kAbiVersion,                               \
-         static_cast<std::uint32_t>(::dp_bench::PluginTraits<Interface>::kKind),          \
-         ::dp_bench::PluginTraits<Interface>::kBuildId, name, version},                   \
-        create};                                                                          \
-    return &entry.header;                                                                 \
+#define DPB_EXPORT_PLUGIN(Interface, name, version, create)                         \
+  extern "C" __attribute__((visibility("default"))) const ::dp_bench::PluginHeader* \
+  dp_bench_plugin() noexcept {                                                      \
+    static const ::dp_bench::PluginEntry<Interface> entry = {                       \
+        {::dp_bench::kPluginMagic, ::dp_bench::kAbiVersion,                         \
+         static_cast<std::uint32_t>(::dp_bench::PluginTraits<Interface>::kKind),    \
+         ::dp_bench::PluginTraits<Interface>::kBuildId, name, version},             \
+        create};                                                                    \
+    return &entry.header;                                                           \
   }

@@ -24,18 +24,18 @@ struct PolicySpec {
 
 /// A training batch in raw units, on the policy's device.
 struct Batch {
-  TensorMap obs;          // key -> [B, To, shape...]; rgb uint8 [B, To, C, H, W]
-  torch::Tensor action;   // [B, T, Da] float32
-  torch::Tensor is_pad;   // [B, T] bool: the step repeats the edge of its episode
+  TensorMap obs;         // key -> [B, To, shape...]; rgb uint8 [B, To, C, H, W]
+  torch::Tensor action;  // [B, T, Da] float32
+  torch::Tensor is_pad;  // [B, T] bool: the step repeats the edge of its episode
 };
 
 struct LossOutput {
-  torch::Tensor loss;                         // scalar with gradient
-  std::map<std::string, torch::Tensor> parts; // named scalars for the log, detached
+  torch::Tensor loss;                          // scalar with gradient
+  std::map<std::string, torch::Tensor> parts;  // named scalars for the log, detached
 };
 
-/// A diffusion policy (or any other): trained on batches, asked for action chunks. Used by one thread
-/// at a time.
+/// A diffusion policy (or any other): trained on batches, asked for action chunks. Used by one
+/// thread at a time.
 class DPB_API Policy {
  public:
   Policy(const Policy&) = delete;
@@ -44,23 +44,23 @@ class DPB_API Policy {
 
   virtual const PolicySpec& spec() const = 0;
 
-  /// Copies the numbers. Must be called before ComputeLoss and PredictAction; throws Error{kData} when
-  /// a key of shape_meta is missing.
+  /// Copies the numbers. Must be called before ComputeLoss and PredictAction; throws Error{kData}
+  /// when a key of shape_meta is missing.
   virtual void SetNormalizer(const Normalizer& normalizer) = 0;
 
   /// Loss of one batch, with gradient. All randomness (noise, timesteps, crops, dropout) comes from
   /// `noise`, whose rows are the rows of the batch.
   virtual LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) = 0;
 
-  /// One action chunk per row, in raw units: [B, Ta, Da] float32. `obs` as in Batch. Row i depends on
-  /// obs row i and noise row i alone. Runs without gradient, in evaluation mode.
+  /// One action chunk per row, in raw units: [B, Ta, Da] float32. `obs` as in Batch. Row i depends
+  /// on obs row i and noise row i alone. Runs without gradient, in evaluation mode.
   virtual torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) = 0;
 
   /// Parameters and buffers; the owner moves it between devices and loads its weights.
   virtual torch::nn::Module& module() = 0;
 
-  /// Called after weights changed outside of ComputeLoss (optimiser step, load), before PredictAction:
-  /// drops whatever was computed from the old ones.
+  /// Called after weights changed outside of ComputeLoss (optimiser step, load), before
+  /// PredictAction: drops whatever was computed from the old ones.
   virtual void WeightsChanged() {}
 
  protected:

@@ -1,6 +1,6 @@
-// Counter-based random streams: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy
-// as 1, 2, 3"). A draw is a function of (key, counter) alone, so it depends neither on threads nor on
-// the batch nor on what was drawn elsewhere.
+// Counter-based random streams: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
+// easy as 1, 2, 3"). A draw is a function of (key, counter) alone, so it depends neither on threads
+// nor on the batch nor on what was drawn elsewhere.
 #pragma once
 
 #include <array>
@@ -28,8 +28,9 @@ enum class StreamId : std::uint32_t {
   kInit,
 };
 
-/// A stream of draws named by (seed, id, major, minor): for example (episode seed, kPolicyNoise, env
-/// step, 0), or (training seed, kTrainingNoise, global step, row). Copying it copies its position.
+/// A stream of draws named by (seed, id, major, minor): for example (episode seed, kPolicyNoise,
+/// env step, 0), or (training seed, kTrainingNoise, global step, row). Copying it copies its
+/// position.
 class DPB_API RandomStream {
  public:
   RandomStream(std::uint64_t seed, StreamId id, std::uint64_t major = 0, std::uint32_t minor = 0);
@@ -45,8 +46,8 @@ class DPB_API RandomStream {
   /// Uniform in {0, ..., bound - 1} without bias; `bound` > 0.
   std::uint32_t UniformInt(std::uint32_t bound);
 
-  /// Standard normal (Box-Muller). Its logarithm and trigonometry are our own polynomials, so the bits
-  /// do not depend on the C library.
+  /// Standard normal (Box-Muller). Its logarithm and trigonometry are our own polynomials, so the
+  /// bits do not depend on the C library.
   float Normal();
 
  private:

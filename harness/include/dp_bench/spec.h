@@ -1,5 +1,5 @@
-// The vocabulary that dataset, policy and env share: shape_meta and the horizons of Diffusion Policy
-// (Chi et al. 2023). One shape_meta serves a whole run.
+// The vocabulary that dataset, policy and env share: shape_meta and the horizons of Diffusion
+// Policy (Chi et al. 2023). One shape_meta serves a whole run.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ DPB_API std::string_view Name(KeyType type);  // "low_dim", "rgb", "depth"
 struct DPB_API KeySpec {
   std::string name;
   KeyType type = KeyType::kLowDim;
-  Shape shape;  // as the field writes it: [D...], [C, H, W] for rgb and depth
+  Shape shape;                    // as the field writes it: [D...], [C, H, W] for rgb and depth
   DType dtype = DType::kFloat32;  // low_dim float32, rgb uint8, depth uint16 [mm] or float32 [m]
 
   /// The shape in host memory: images are stored [H, W, C], everything else as `shape`.
@@ -41,7 +41,8 @@ struct DPB_API ShapeMeta {
 
   std::int64_t action_dim() const { return action.NumElements(); }
 
-  /// Reads {"obs": {"agent_pos": {"shape": [2], "type": "low_dim"}, ...}, "action": {"shape": [2]}}.
+  /// Reads {"obs": {"agent_pos": {"shape": [2], "type": "low_dim"}, ...}, "action": {"shape":
+  /// [2]}}.
   static ShapeMeta FromConfig(const Config& config);
 
   bool operator==(const ShapeMeta&) const = default;

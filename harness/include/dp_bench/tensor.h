@@ -34,9 +34,9 @@ struct NoiseKey {
   std::uint32_t minor = 0;
 };
 
-/// Random numbers for a batch, one independent stream per row and purpose: what row i gets depends on
-/// its key and on the earlier draws for the same purpose alone, never on the other rows. Results are
-/// CPU tensors.
+/// Random numbers for a batch, one independent stream per row and purpose: what row i gets depends
+/// on its key and on the earlier draws for the same purpose alone, never on the other rows. Results
+/// are CPU tensors.
 class DPB_API NoiseSource {
  public:
   explicit NoiseSource(std::vector<NoiseKey> rows);

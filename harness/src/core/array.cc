@@ -61,9 +61,10 @@ DType ParseDType(std::string_view name) {
                             DType::kFloat32, DType::kFloat64}) {
     if (Name(dtype) == name) return dtype;
   }
-  throw Error(ErrorCode::kShape,
-              fmt::format("unknown dtype '{}'; known: uint8, uint16, int32, int64, float32, float64",
-                          name));
+  throw Error(
+      ErrorCode::kShape,
+      fmt::format("unknown dtype '{}'; known: uint8, uint16, int32, int64, float32, float64",
+                  name));
 }
 
 std::int64_t NumElements(std::span<const std::int64_t> shape) {

@@ -23,10 +23,10 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 
   const bool is_image = key.type != KeyType::kLowDim;
   if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} is {}; a {} key needs {}", config.Where("shape"),
-                            ToString(key.shape), type,
-                            is_image ? "[C, H, W], all positive" : "at least one positive size"));
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("{} is {}; a {} key needs {}", config.Where("shape"), ToString(key.shape), type,
+                    is_image ? "[C, H, W], all positive" : "at least one positive size"));
   }
   return key;
 }
@@ -43,8 +43,8 @@ int Dataset::KeyIndex(std::string_view name) const {
     if (spec().keys[i].name == name) return static_cast<int>(i);
     names.push_back(spec().keys[i].name);
   }
-  throw Error(ErrorCode::kData, fmt::format("the dataset has no key '{}'; it has: {}", name,
-                                            fmt::join(names, ", ")));
+  throw Error(ErrorCode::kData,
+              fmt::format("the dataset has no key '{}'; it has: {}", name, fmt::join(names, ", ")));
 }
 
 std::string_view Name(KeyType type) {
@@ -86,12 +86,12 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
 
 Horizons Horizons::FromConfig(const Config& config) {
   const Horizons defaults;
-  const Horizons h{
-      .horizon = static_cast<int>(config.GetInRange("horizon", std::int64_t{defaults.horizon}, 1, 4096)),
-      .n_obs_steps =
-          static_cast<int>(config.GetInRange("n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256)),
-      .n_action_steps = static_cast<int>(
-          config.GetInRange("n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096))};
+  const Horizons h{.horizon = static_cast<int>(
+                       config.GetInRange("horizon", std::int64_t{defaults.horizon}, 1, 4096)),
+                   .n_obs_steps = static_cast<int>(config.GetInRange(
+                       "n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256)),
+                   .n_action_steps = static_cast<int>(config.GetInRange(
+                       "n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096))};
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie "
