@@ -70,7 +70,7 @@ std::string Base64(const std::vector<std::byte>& bytes) {
 
 std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
                         const HtmlReportOptions& options) {
-  const std::string link = LinkTo(record.video);
+  std::string link = LinkTo(record.video);
   const fs::path file = folder.path / record.video;
   std::error_code fault;
   const auto size = fs::file_size(file, fault);
@@ -146,7 +146,7 @@ data CellData(const EpisodeRecord& record, double max_score) {
              fmt::format("{} seed {}: score {:.4f}, {}, {} steps", record.split, record.seed,
                          record.score, record.success ? "success" : "no success", record.n_steps));
   }
-  const std::string link = LinkTo(record.video);
+  std::string link = LinkTo(record.video);
   if (link.empty()) {
     cell.set("href", false);
   } else {
