@@ -20,7 +20,7 @@ endif()
 # Contraction would let the bits of a simulation depend on whether the compiler finds an FMA.
 add_library(dpb_compile_options INTERFACE)
 target_compile_options(dpb_compile_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers -Wno-restrict -Werror -ffp-contract=off)
+  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -Werror -ffp-contract=off)
 
 if(DPB_SANITIZE)
   add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer -g)

@@ -159,7 +159,7 @@ std::int64_t Config::GetInRange(std::string_view key, std::int64_t default_value
 
 std::string Config::GetChoice(std::string_view key, const std::vector<std::string>& choices) const {
   DPB_ASSERT(!choices.empty());
-  const std::string value = Get(key, choices.front());
+  std::string value = Get(key, choices.front());
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
   const auto nearest = NearestName(value, choices);
   throw Error(
