@@ -61,6 +61,10 @@ int ReportEvaluation(const RunResult& result, const std::filesystem::path& outpu
              result.n_env_steps, result.plan_s);
   fmt::print("report: {}\n", (output_dir / "report.html").string());
   for (const EpisodeRecord& record : result.records) {
+    if (record.video_error.empty()) continue;
+    fmt::print("no video of {} seed {}: {}\n", record.split, record.seed, record.video_error);
+  }
+  for (const EpisodeRecord& record : result.records) {
     if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);
   }
   return 0;
