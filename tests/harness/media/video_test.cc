@@ -184,7 +184,7 @@ TEST_F(VideoTest, MissingFolderIsNamed) {
 }
 
 TEST_F(VideoTest, FullDiskIsAnError) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  ASSERT_TRUE(fs::exists("/dev/full"));
   fs::create_symlink("/dev/full", folder_ / "a.mp4.part");
   EXPECT_NE(MediaError([&] { Encode(folder_ / "a.mp4", 64, 64, 12); }), "no error");
   EXPECT_FALSE(fs::exists(folder_ / "a.mp4"));
