@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
+#include "support/code_of.h"
 
 namespace dp_bench::conformance {
 namespace {
@@ -69,17 +69,6 @@ std::vector<Window> Windows(const Dataset& dataset) {
   std::vector<Window> windows;
   for (const std::int64_t start : starts) windows.push_back({start, std::min(start + kWindow, n)});
   return windows;
-}
-
-ErrorCode CodeOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_STRNE(error.what(), "");
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::kInternal;
 }
 
 TEST(DatasetConformance, SpecFitsTogether) {

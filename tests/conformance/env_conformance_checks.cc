@@ -3,27 +3,16 @@
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <set>
 #include <thread>
 
 #include "dp_bench/error.h"
 #include "env_conformance.h"
+#include "support/code_of.h"
 
 namespace dp_bench::conformance {
 namespace {
-
-ErrorCode CodeOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_STRNE(error.what(), "");
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::kInternal;
-}
 
 TEST(EnvConformance, SpecFitsTogether) {
   const auto env = MakeEnv();
