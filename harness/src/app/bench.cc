@@ -91,7 +91,6 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
   const auto training = TrainingConfig::FromConfig(config.Sub("training"));
   const auto loading = DataLoaderConfig::FromConfig(config.Sub("dataloader"), true);
   const torch::Device device = ParseDevice(training.device);
-  const Horizons& h = experiment.spec().horizons;
 
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
   const std::unique_ptr<Policy> ema_policy = experiment.CreatePolicy();
@@ -102,15 +101,10 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
 
   std::vector<std::string> keys;
   for (const KeySpec& key : experiment.spec().shape_meta.obs) keys.push_back(key.name);
-  const std::span<const std::int64_t> ends = dataset->episode_ends();
-  BatchLoader loader(*dataset,
-                     SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
-                                      .horizon = h.horizon,
-                                      .pad_before = h.n_obs_steps - 1,
-                                      .pad_after = h.n_action_steps - 1}),
+  BatchLoader loader(*dataset, MakeTrainingSampler(*dataset, experiment.spec().horizons),
                      {.batch_size = loading.batch_size,
                       .drop_last = true,
-                      .n_obs_steps = h.n_obs_steps,
+                      .n_obs_steps = experiment.spec().horizons.n_obs_steps,
                       .keys = keys,
                       .n_threads = loading.num_workers});
   PrintData(loader, load_seconds);

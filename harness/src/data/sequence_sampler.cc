@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 #include "dp_bench/error.h"
 
@@ -66,6 +67,16 @@ std::vector<std::int64_t> SequenceSampler::StepIndices(std::int64_t i) const {
   std::iota(own, own_end, sequence.begin);
   std::fill(own_end, steps.end(), sequence.end - 1);
   return steps;
+}
+
+SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,
+                                    std::vector<bool> episode_mask) {
+  const std::span<const std::int64_t> ends = dataset.episode_ends();
+  return SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
+                          .horizon = horizons.horizon,
+                          .pad_before = horizons.n_obs_steps - 1,
+                          .pad_after = horizons.n_action_steps - 1,
+                          .episode_mask = std::move(episode_mask)});
 }
 
 }  // namespace dp_bench

@@ -7,6 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "dp_bench/dataset.h"
+#include "dp_bench/spec.h"
+
 namespace dp_bench {
 
 struct SequenceSamplerOptions {
@@ -54,5 +57,10 @@ class SequenceSampler {
   std::int64_t num_steps_;
   std::vector<Sequence> sequences_;
 };
+
+/// The sequences that a policy with these horizons trains on, in the episodes of the mask (empty:
+/// in all): they reach over the edges as upstream's do, by To - 1 steps in front and Ta - 1 behind.
+SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,
+                                    std::vector<bool> episode_mask = {});
 
 }  // namespace dp_bench

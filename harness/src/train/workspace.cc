@@ -18,16 +18,6 @@ namespace {
 
 constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
 
-SequenceSampler MakeSampler(const Dataset& dataset, const Horizons& horizons,
-                            std::vector<bool> episode_mask) {
-  const auto ends = dataset.episode_ends();
-  return SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
-                          .horizon = horizons.horizon,
-                          .pad_before = horizons.n_obs_steps - 1,
-                          .pad_after = horizons.n_action_steps - 1,
-                          .episode_mask = std::move(episode_mask)});
-}
-
 BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config,
                                  std::uint64_t seed) {
   BatchLoaderOptions options;
@@ -93,7 +83,7 @@ void Workspace::CreateLoaders() {
   const Split split = SplitEpisodes(n_episodes, split_config.val_ratio,
                                     split_config.max_train_episodes, split_config.seed);
 
-  const SequenceSampler sampler = MakeSampler(parts_.dataset, spec.horizons, split.train);
+  const SequenceSampler sampler = MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
   BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed);
   train_loader_ = std::make_unique<BatchLoader>(parts_.dataset, sampler, options);
   batches_per_epoch_ =
@@ -107,7 +97,7 @@ void Workspace::CreateLoaders() {
   }
   if (std::ranges::count(split.val, true) > 0) {
     val_loader_ = std::make_unique<BatchLoader>(
-        parts_.dataset, MakeSampler(parts_.dataset, spec.horizons, split.val),
+        parts_.dataset, MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
         LoaderOptions(spec, val_config, config_.seed));
   }
 
