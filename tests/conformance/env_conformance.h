@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::conformance {

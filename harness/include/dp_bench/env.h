@@ -56,17 +56,10 @@ struct RgbImage {
   std::vector<std::uint8_t> pixels;
 };
 
-/// Optional ability: the full simulation state as numbers, for replay and sampling-based experts.
-/// SetState(GetState()) continues bit for bit like the original.
-class DPB_API StateAccess {
- public:
-  virtual ~StateAccess();
-  virtual std::size_t state_size() const = 0;
-  virtual void GetState(std::span<double> state) const = 0;
-  /// Throws Error{kEnv} on a wrong size or a state that is not finite. Also starts the episode
-  /// clock.
-  virtual void SetState(std::span<const double> state) = 0;
-};
+class StateAccess;
+class Expert;
+class PointerControl;
+class CameraAccess;
 
 /// One simulated task instance. Used by one thread at a time; instances share nothing. `Reset`,
 /// `Step` and `Observe` do not allocate once warm.
@@ -94,8 +87,12 @@ class DPB_API Env {
   /// Draws the current state at the size of `frame`; changes nothing.
   virtual void Render(RgbImage* frame) = 0;
 
-  /// Null when the env does not offer it.
+  /// Abilities that not every env has (env_abilities.h): null when it does not offer one. They
+  /// belong to the env and are used by the thread that uses it.
   virtual StateAccess* state_access() { return nullptr; }
+  virtual Expert* expert() { return nullptr; }
+  virtual PointerControl* pointer_control() { return nullptr; }
+  virtual CameraAccess* camera_access() { return nullptr; }
 
  protected:
   Env() = default;

@@ -12,7 +12,7 @@
 namespace dp_bench {
 
 inline constexpr std::uint32_t kPluginMagic = 0x44504250;  // "DPBP"
-inline constexpr std::uint32_t kAbiVersion = 1;
+inline constexpr std::uint32_t kAbiVersion = 2;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3 };
 

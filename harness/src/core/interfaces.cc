@@ -6,6 +6,7 @@
 
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "dp_bench/spec.h"
 
@@ -36,6 +37,9 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 Env::~Env() = default;
 Dataset::~Dataset() = default;
 StateAccess::~StateAccess() = default;
+Expert::~Expert() = default;
+PointerControl::~PointerControl() = default;
+CameraAccess::~CameraAccess() = default;
 
 int Dataset::KeyIndex(std::string_view name) const {
   std::vector<std::string> names;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "dp_bench/env_abilities.h"
+
 namespace dp_bench {
 namespace {
 
@@ -26,13 +28,66 @@ class GuardedStateAccess final : public StateAccess {
   const PluginPlace* place_;  // owned by the guarded env
 };
 
+class GuardedExpert final : public Expert {
+ public:
+  GuardedExpert(Expert* expert, const PluginPlace* place) : expert_(expert), place_(place) {}
+
+  void Begin(std::uint64_t seed) override {
+    GuardCall(*place_, "Expert::Begin", [&] { expert_->Begin(seed); });
+  }
+  void Act(std::span<float> action) override {
+    GuardCall(*place_, "Expert::Act", [&] { expert_->Act(action); });
+  }
+
+ private:
+  Expert* expert_;  // these two as in GuardedStateAccess
+  const PluginPlace* place_;
+};
+
+class GuardedPointerControl final : public PointerControl {
+ public:
+  GuardedPointerControl(PointerControl* control, const PluginPlace* place)
+      : control_(control), place_(place) {}
+
+  void PointerAction(double x, double y, std::span<float> action) const override {
+    GuardCall(*place_, "PointerAction", [&] { control_->PointerAction(x, y, action); });
+  }
+
+ private:
+  PointerControl* control_;
+  const PluginPlace* place_;
+};
+
+class GuardedCameraAccess final : public CameraAccess {
+ public:
+  GuardedCameraAccess(CameraAccess* access, const PluginPlace* place)
+      : access_(access), place_(place) {}
+
+  std::span<const std::string> camera_names() const override {
+    return GuardCall(*place_, "camera_names", [&] { return access_->camera_names(); });
+  }
+  CameraParameters Parameters(int camera, int width, int height) const override {
+    return GuardCall(*place_, "Parameters",
+                     [&] { return access_->Parameters(camera, width, height); });
+  }
+  void RenderCamera(int camera, RgbImage* frame) override {
+    GuardCall(*place_, "RenderCamera", [&] { access_->RenderCamera(camera, frame); });
+  }
+
+ private:
+  CameraAccess* access_;
+  const PluginPlace* place_;
+};
+
 class GuardedEnv final : public Env {
  public:
   GuardedEnv(std::unique_ptr<Env> env, PluginPlace place)
       : place_(std::move(place)), env_(std::move(env)) {
-    StateAccess* const access =
-        GuardCall(place_, "state_access", [&] { return env_->state_access(); });
-    if (access) state_access_ = std::make_unique<GuardedStateAccess>(access, &place_);
+    state_access_ = GuardAbility<GuardedStateAccess>("state_access", &Env::state_access);
+    expert_ = GuardAbility<GuardedExpert>("expert", &Env::expert);
+    pointer_control_ =
+        GuardAbility<GuardedPointerControl>("pointer_control", &Env::pointer_control);
+    camera_access_ = GuardAbility<GuardedCameraAccess>("camera_access", &Env::camera_access);
   }
 
   const EnvSpec& spec() const override {
@@ -51,11 +106,24 @@ class GuardedEnv final : public Env {
     GuardCall(place_, "Render", [&] { env_->Render(frame); });
   }
   StateAccess* state_access() override { return state_access_.get(); }
+  Expert* expert() override { return expert_.get(); }
+  PointerControl* pointer_control() override { return pointer_control_.get(); }
+  CameraAccess* camera_access() override { return camera_access_.get(); }
 
  private:
+  // null when the env does not offer the ability
+  template <class Guarded, class Ability>
+  std::unique_ptr<Guarded> GuardAbility(const char* name, Ability* (Env::*query)()) {
+    Ability* const ability = GuardCall(place_, name, [&] { return (*env_.*query)(); });
+    return ability ? std::make_unique<Guarded>(ability, &place_) : nullptr;
+  }
+
   PluginPlace place_;
   std::unique_ptr<Env> env_;
-  std::unique_ptr<GuardedStateAccess> state_access_;  // null when the env offers none
+  std::unique_ptr<GuardedStateAccess> state_access_;
+  std::unique_ptr<GuardedExpert> expert_;
+  std::unique_ptr<GuardedPointerControl> pointer_control_;
+  std::unique_ptr<GuardedCameraAccess> camera_access_;
 };
 
 class GuardedDataset final : public Dataset {

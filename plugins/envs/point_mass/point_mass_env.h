@@ -4,6 +4,7 @@
 #pragma once
 
 #include <dp_bench/env.h>
+#include <dp_bench/env_abilities.h>
 
 #include <array>
 #include <cstdint>

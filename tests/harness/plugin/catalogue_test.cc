@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dp_bench/build_id.h"
+#include "dp_bench/env_abilities.h"
 
 namespace dp_bench {
 namespace {

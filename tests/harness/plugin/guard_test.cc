@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/env_abilities.h"
+
 namespace dp_bench {
 namespace {
 

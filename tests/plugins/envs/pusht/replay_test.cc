@@ -12,6 +12,7 @@
 
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 #include "plugin/catalogue.h"
 
 namespace dp_bench {

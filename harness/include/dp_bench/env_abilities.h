@@ -1,0 +1,74 @@
+// What an env may offer beyond its contract. An ability that is missing is a null pointer, never a
+// function that throws. It includes no LibTorch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "dp_bench/env.h"
+#include "dp_bench/export.h"
+
+namespace dp_bench {
+
+/// The full simulation state as numbers, for replay and sampling-based experts.
+/// SetState(GetState()) continues bit for bit like the original.
+class DPB_API StateAccess {
+ public:
+  virtual ~StateAccess();
+  virtual std::size_t state_size() const = 0;
+  virtual void GetState(std::span<double> state) const = 0;
+  /// Throws Error{kEnv} on a wrong size or a state that is not finite. Also starts the episode
+  /// clock.
+  virtual void SetState(std::span<const double> state) = 0;
+};
+
+/// Something that solves the task, scripted or by search. `collect` makes data with it, `view`
+/// shows it.
+class DPB_API Expert {
+ public:
+  virtual ~Expert();
+  /// Prepares for the episode that the env was just Reset to. Its variation derives from `seed`
+  /// alone: equal seeds give bitwise-equal episodes.
+  virtual void Begin(std::uint64_t seed) = 0;
+  /// Writes the action for the env's current state, [Da]; called once before each Step. Throws
+  /// Error{kEnv} when it sees no way on: the episode then counts as failed.
+  virtual void Act(std::span<float> action) = 0;
+};
+
+/// A person moves the robot with a pointer.
+class DPB_API PointerControl {
+ public:
+  virtual ~PointerControl();
+  /// Writes the action, [Da], that follows a pointer at (x, y) of the rendered frame, both in
+  /// [0, 1], from the top left.
+  virtual void PointerAction(double x, double y, std::span<float> action) const = 0;
+};
+
+/// A pinhole camera without distortion: pixel (u, v) of a point (X, Y, Z) in camera coordinates
+/// (x right, y down, z forward [m]) is (fx X / Z + cx, fy Y / Z + cy), the centre of the top left
+/// pixel being (0.5, 0.5).
+struct CameraParameters {
+  std::string name;
+  double fx = 0.0;  // [px]
+  double fy = 0.0;
+  double cx = 0.0;
+  double cy = 0.0;
+  std::array<double, 16> camera_to_world = {};  // row major, homogeneous [m]
+};
+
+/// The env is seen through cameras.
+class DPB_API CameraAccess {
+ public:
+  virtual ~CameraAccess();
+  /// Their names; constant for the env's lifetime.
+  virtual std::span<const std::string> camera_names() const = 0;
+  /// Of the current state, for pictures of this size. Throws Error{kEnv} before Reset.
+  virtual CameraParameters Parameters(int camera, int width, int height) const = 0;
+  /// Draws what one camera sees; changes nothing.
+  virtual void RenderCamera(int camera, RgbImage* frame) = 0;
+};
+
+}  // namespace dp_bench
