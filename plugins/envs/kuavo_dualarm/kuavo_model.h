@@ -1,0 +1,128 @@
+// The compiled robot and task scene, with the ids of everything that the env, its experts and its
+// renderer touch. Joint, site, actuator and camera names are those of scenes/kuavo/.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace dp_bench::kuavo_dualarm {
+
+enum class Side : std::size_t { kLeft = 0, kRight = 1 };
+inline constexpr std::array<Side, 2> kSides = {Side::kLeft, Side::kRight};
+constexpr std::size_t Index(Side side) { return static_cast<std::size_t>(side); }
+
+inline constexpr std::size_t kNumSides = 2;
+inline constexpr std::size_t kNumArmJoints = 7;
+inline constexpr std::size_t kNumFingers = 2;
+
+/// State and action: per side seven joint angles [rad] and the gripper (0 open, 1 closed); the left
+/// side first.
+inline constexpr std::size_t kSideDim = kNumArmJoints + 1;
+inline constexpr std::size_t kActionDim = kNumSides * kSideDim;
+
+inline constexpr double kFingerTravel = 0.0426;  // [m] of one finger, open to closed
+inline constexpr double kTableTop = 0.75;        // [m] above the floor
+
+/// Where every episode starts [rad]: the hands in front of the robot, 0.93 m above the floor,
+/// approach 30 degrees down.
+inline constexpr double kDegree = mjPI / 180.0;
+inline constexpr std::array<std::array<double, kNumArmJoints>, kNumSides> kHome = {{
+    {30 * kDegree, 0, 0, -130 * kDegree, -90 * kDegree, -40 * kDegree, 0},
+    {30 * kDegree, 0, 0, -130 * kDegree, 90 * kDegree, 40 * kDegree, 0},
+}};
+
+struct MjModelDeleter {
+  void operator()(mjModel* model) const { mj_deleteModel(model); }
+};
+struct MjDataDeleter {
+  void operator()(mjData* data) const { mj_deleteData(data); }
+};
+using MjModelPtr = std::unique_ptr<mjModel, MjModelDeleter>;
+using MjDataPtr = std::unique_ptr<mjData, MjDataDeleter>;
+
+/// Ids of one arm with its gripper. Angles are data.qpos[qpos[i]], velocities data.qvel[dof[i]].
+struct ArmIds {
+  std::array<int, kNumArmJoints> joint;
+  std::array<int, kNumArmJoints> qpos;
+  std::array<int, kNumArmJoints> dof;
+  std::array<int, kNumArmJoints> actuator;
+  std::array<int, kNumFingers> finger_joint;
+  std::array<int, kNumFingers> finger_qpos;
+  std::array<int, kNumFingers> finger_dof;
+  int gripper_actuator;
+  int pinch_site;                         // approach is its -z, the closing axis its x
+  std::array<int, kNumFingers> pad_geom;  // a, b
+  int hand_body;                          // l7, r7
+};
+
+struct HeadIds {
+  std::array<int, 2> qpos;  // yaw, pitch
+  std::array<int, 2> actuator;
+};
+
+struct CameraIds {
+  int head;
+  std::array<int, kNumSides> wrist;
+  int scene;
+};
+
+/// A scene of scenes/kuavo/. Constant, and so shared by threads, unless `mutable_model` is used.
+class KuavoModel {
+ public:
+  /// Compiles an MJCF file. Throws Error{kEnv} with MuJoCo's message when that fails or warns, and
+  /// when something that the robot must have is missing.
+  explicit KuavoModel(std::filesystem::path scene_file);
+
+  /// One model per file for the whole process, compiled on first use.
+  static std::shared_ptr<const KuavoModel> Shared(const std::filesystem::path& scene_file);
+
+  const mjModel* model() const { return model_.get(); }
+  mjModel* mutable_model() { return model_.get(); }  // of an instance that is not shared
+
+  const ArmIds& arm(Side side) const { return arms_[Index(side)]; }
+  const HeadIds& head() const { return head_; }
+  const CameraIds& cameras() const { return cameras_; }
+
+  /// Ids by name; throw Error{kEnv} naming what is missing and the scene file.
+  int Body(const std::string& name) const { return Id(mjOBJ_BODY, name); }
+  int Joint(const std::string& name) const { return Id(mjOBJ_JOINT, name); }
+  int Geom(const std::string& name) const { return Id(mjOBJ_GEOM, name); }
+  int Site(const std::string& name) const { return Id(mjOBJ_SITE, name); }
+  int Camera(const std::string& name) const { return Id(mjOBJ_CAMERA, name); }
+  int Actuator(const std::string& name) const { return Id(mjOBJ_ACTUATOR, name); }
+
+  /// Where the coordinates of a joint begin in data.qpos and data.qvel.
+  int QposOf(const std::string& joint) const { return model_->jnt_qposadr[Joint(joint)]; }
+  int DofOf(const std::string& joint) const { return model_->jnt_dofadr[Joint(joint)]; }
+  /// The row of a mocap body in data.mocap_pos and data.mocap_quat.
+  int MocapOf(const std::string& body) const;
+
+  /// How far the gripper is closed, 0 open .. 1 closed, from the gap between its pads.
+  double GripperClosure(const mjData& data, Side side) const;
+
+  /// Whether a pad of the gripper touches the geom.
+  bool PadTouches(const mjData& data, Side side, std::size_t finger, int geom) const;
+  bool AnyPadTouches(const mjData& data, Side side, int geom) const;
+
+ private:
+  int Id(mjtObj type, const std::string& name) const;
+  ArmIds FindArm(char side) const;
+
+  std::filesystem::path scene_file_;
+  MjModelPtr model_;
+  std::array<ArmIds, kNumSides> arms_ = {};
+  HeadIds head_ = {};
+  CameraIds cameras_ = {};
+};
+
+/// The folder that holds the scenes: `scene_dir` when not empty, else $DP_BENCH_SCENE_PATH, else
+/// ./scenes, else a `scenes` folder beside or above this library. Throws Error{kEnv} listing where
+/// it looked when none has kuavo/<scene_file>. Returns the path of that file.
+std::filesystem::path FindScene(const std::string& scene_dir, const std::string& scene_file);
+
+}  // namespace dp_bench::kuavo_dualarm
