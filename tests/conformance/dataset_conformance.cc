@@ -17,7 +17,7 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
-#include "support/code_of.h"
+#include "support/error_of.h"
 
 namespace dp_bench::conformance {
 namespace {

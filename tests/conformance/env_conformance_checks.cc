@@ -9,7 +9,7 @@
 
 #include "dp_bench/error.h"
 #include "env_conformance.h"
-#include "support/code_of.h"
+#include "support/error_of.h"
 
 namespace dp_bench::conformance {
 namespace {

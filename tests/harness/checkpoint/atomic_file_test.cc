@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {
@@ -23,16 +24,6 @@ std::set<std::string> NamesIn(const fs::path& folder) {
     names.insert(entry.path().filename().string());
   }
   return names;
-}
-
-std::string MessageOf(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kIo);
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(AtomicFile, ReplacesAnOlderFileAndLeavesNothingElse) {
@@ -56,8 +47,8 @@ TEST(AtomicFile, LeavesTheOlderFileWhenNotCommitted) {
 
 TEST(AtomicFile, NamesPathAndReasonWhenTheSystemRefuses) {
   const ScratchFolder scratch;
-  const std::string message =
-      MessageOf([&] { WriteFileAtomically(scratch.path() / "missing" / "a.txt", "x"); });
+  const std::string message = MessageOf(
+      ErrorCode::kIo, [&] { WriteFileAtomically(scratch.path() / "missing" / "a.txt", "x"); });
   EXPECT_THAT(message, HasSubstr("missing/a.txt"));
   EXPECT_THAT(message, HasSubstr("No such file or directory"));
 }
@@ -87,7 +78,7 @@ TEST(AtomicFolder, RefusesToOverwrite) {
   WriteFileAtomically(scratch.path() / "result" / "precious.txt", "x");
   AtomicFolder folder(scratch.path() / "result");
   WriteFileAtomically(folder.temporary() / "a.txt", "y");
-  EXPECT_THAT(MessageOf([&] { folder.Commit(); }), HasSubstr("not empty"));
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { folder.Commit(); }), HasSubstr("not empty"));
   EXPECT_TRUE(fs::exists(scratch.path() / "result" / "precious.txt"));
 }
 
@@ -101,13 +92,14 @@ TEST(ReadFile, RefusesMoreThanAllowedBeforeTakingMemory) {
   const ScratchFolder scratch;
   WriteFileAtomically(scratch.path() / "a.txt", "0123456789");
   EXPECT_EQ(ReadFile(scratch.path() / "a.txt", 10).size(), 10U);
-  EXPECT_THAT(MessageOf([&] { ReadFile(scratch.path() / "a.txt", 9); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { ReadFile(scratch.path() / "a.txt", 9); }),
               HasSubstr("has 10 bytes, at most 9"));
 }
 
 TEST(ReadFile, RefusesAFolder) {
   const ScratchFolder scratch;
-  EXPECT_THAT(MessageOf([&] { ReadFile(scratch.path(), 9); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { ReadFile(scratch.path(), 9); }),
+              HasSubstr("not a regular file"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
 
 namespace dp_bench {
 namespace {
@@ -21,16 +22,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// Message of the Error that `call` throws; the code is checked here, once.
-template <class Call>
-std::string ConfigErrorOf(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kConfig);
-    return error.what();
-  }
-  return "no error";
+std::string ConfigErrorOf(const std::function<void()>& call) {
+  return MessageOf(ErrorCode::kConfig, call);
 }
 
 TEST(Config, ReadsEveryTypeAndAllowsComments) {

@@ -11,6 +11,8 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {
@@ -21,14 +23,6 @@ using testing::HasSubstr;
 
 class LoaderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) /
-           ("config_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
   fs::path Write(const std::string& name, const std::string& text) const {
     const fs::path path = dir_ / name;
     fs::create_directories(path.parent_path());
@@ -40,17 +34,8 @@ class LoaderTest : public testing::Test {
     return LoadConfig({.config = file, .overrides = std::move(overrides), .config_dirs = {dir_}});
   }
 
-  template <class Call>
-  static std::string MessageOf(const Call& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
-  fs::path dir_;
+  ScratchFolder scratch_;
+  const fs::path& dir_ = scratch_.path();
 };
 
 TEST_F(LoaderTest, LaterIncludesOverrideEarlierOnesAndOwnKeysOverrideBoth) {
@@ -70,7 +55,7 @@ TEST_F(LoaderTest, LaterIncludesOverrideEarlierOnesAndOwnKeysOverrideBoth) {
 TEST_F(LoaderTest, AnIncludeCycleIsAnErrorNamingTheChain) {
   Write("b.json", R"({"include": "a.json"})");
   const fs::path a = Write("a.json", R"({"include": ["b.json"]})");
-  EXPECT_THAT(MessageOf([&] { LoadFile(a); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(a); }),
               AllOf(HasSubstr("b.json:1: the files include each other"), HasSubstr("a.json -> ")));
 }
 
@@ -87,16 +72,20 @@ TEST_F(LoaderTest, IncludesThatMultiplyAreStopped) {
     Write(fmt::format("f{}.json", i),
           fmt::format(R"({{"include": ["f{0}.json", "f{0}.json"]}})", i - 1));
   }
-  EXPECT_THAT(MessageOf([&] { LoadFile(dir_ / "f29.json"); }), HasSubstr("more than 256"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "f29.json"); }),
+              HasSubstr("more than 256"));
 }
 
 TEST_F(LoaderTest, AWrongIncludeNamesItsLine) {
-  EXPECT_THAT(MessageOf([&] { LoadFile(Write("a.json", "{\n\"include\": [\"none.json\"]}")); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { LoadFile(Write("a.json", "{\n\"include\": [\"none.json\"]}")); }),
               AllOf(HasSubstr("a.json:2: the included file 'none.json' does not exist")));
-  EXPECT_THAT(MessageOf([&] { LoadFile(Write("b.json", "{\n\"include\": [\"a.json\", 3]}")); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { LoadFile(Write("b.json", "{\n\"include\": [\"a.json\", 3]}")); }),
               HasSubstr("b.json:2: include: wanted a path or an array of paths"));
-  EXPECT_THAT(MessageOf([&] { LoadFile(dir_ / "absent.json"); }), HasSubstr("cannot be read"));
-  EXPECT_THAT(MessageOf([&] { LoadFile(dir_); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "absent.json"); }),
+              HasSubstr("cannot be read"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_); }), HasSubstr("cannot be read"));
 }
 
 TEST_F(LoaderTest, NamesAreFoundInTheConfigFoldersInTheirOrder) {
@@ -121,11 +110,12 @@ TEST_F(LoaderTest, AnUnknownNameListsWhatThereIsAndTheNearest) {
   Write("task/pusht.json", "{}");
   Write("task/point_mass.json", "{}");
   EXPECT_THAT(
-      MessageOf([&] { LoadConfig({.env = "psht", .config_dirs = {dir_}}); }),
+      MessageOf(ErrorCode::kConfig, [&] { LoadConfig({.env = "psht", .config_dirs = {dir_}}); }),
       AllOf(HasSubstr("--env psht"), HasSubstr("did you mean 'pusht'?"),
             HasSubstr("Available: point_mass, pusht"), HasSubstr((dir_ / "task").string())));
-  EXPECT_THAT(MessageOf([&] { LoadConfig({.policy = "x", .config_dirs = {dir_}}); }),
-              HasSubstr("Available: none"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [&] { LoadConfig({.policy = "x", .config_dirs = {dir_}}); }),
+      HasSubstr("Available: none"));
 }
 
 TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
@@ -135,7 +125,8 @@ TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
   const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
   EXPECT_EQ(dataset.Sub("params").Get<std::string>("path"), data.string());
-  EXPECT_THAT(MessageOf([&] { LoadConfig({.dataset = (dir_ / "none.zarr").string()}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { LoadConfig({.dataset = (dir_ / "none.zarr").string()}); }),
               HasSubstr("this path does not exist"));
 }
 
@@ -156,19 +147,23 @@ TEST_F(LoaderTest, OverridesAreJsonOrElseText) {
 
 TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
   const fs::path file = Write("a.json", "{\n\"lr\": 0.1,\n\"limit\": null, \"env\": {\"x\": 1}}");
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"lr=fast"}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr=fast"}); }),
               AllOf(HasSubstr("command line: lr=fast: wanted the type of the number 0.1"),
                     HasSubstr("a.json:2"), HasSubstr("found the string \"fast\"")));
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"env=3"}); }), HasSubstr("the type of an object"));
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"lr.x=3"}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"env=3"}); }),
+              HasSubstr("the type of an object"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr.x=3"}); }),
               HasSubstr("'lr' is not an object but the number 0.1"));
   EXPECT_EQ(LoadFile(file, {"lr=null"}).GetOptional<double>("lr"), std::nullopt);
   EXPECT_EQ(LoadFile(file, {"limit=2"}).GetOptional<int>("limit"), 2);
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"lr"}); }), HasSubstr("wanted key.key=value"));
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"a..b=1"}); }), HasSubstr("an empty key"));
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"new={\"a\": 1, \"a\": 2}"}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr"}); }),
+              HasSubstr("wanted key.key=value"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"a..b=1"}); }),
+              HasSubstr("an empty key"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"new={\"a\": 1, \"a\": 2}"}); }),
               HasSubstr("a second time"));
-  EXPECT_THAT(MessageOf([&] { LoadFile(file, {"new=\xff"}); }), HasSubstr("UTF-8"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"new=\xff"}); }),
+              HasSubstr("UTF-8"));
 }
 
 TEST_F(LoaderTest, AnOverrideThatNobodyReadsIsNamedWithTheNearestKey) {
@@ -176,7 +171,7 @@ TEST_F(LoaderTest, AnOverrideThatNobodyReadsIsNamedWithTheNearestKey) {
       LoadFile(Write("a.json", R"({"training": {"lr": 0.1}})"), {"training.num_epoch=3"});
   config.Sub("training").Get<double>("lr");
   config.Sub("training").Get("num_epochs", 10);
-  EXPECT_THAT(MessageOf([&] { config.RejectUnread(); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { config.RejectUnread(); }),
               HasSubstr("command line: training.num_epoch=3: training.num_epoch (did you mean "
                         "'num_epochs'?)"));
 }
@@ -191,8 +186,9 @@ TEST_F(LoaderTest, TheResolvedConfigLoadsToItself) {
   const Config resolved = LoadFile(dir_ / "config.json");
   EXPECT_EQ(resolved.ToJson(), config.ToJson());
   EXPECT_EQ(resolved.Sub("ema").Get<double>("power"), 2.0 / 3.0);
-  EXPECT_THAT(MessageOf([&] { WriteResolvedConfig(config, dir_ / "no/such/folder.json"); }),
-              HasSubstr("no/such/folder.json"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kIo, [&] { WriteResolvedConfig(config, dir_ / "no/such/folder.json"); }),
+      HasSubstr("no/such/folder.json"));
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string>
 
-#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
 #include "dp_bench/tensor.h"
+#include "support/golden.h"
 
 namespace dp_bench {
 namespace {
@@ -19,13 +19,11 @@ constexpr double kLoopTolerance64 = 1e-6;
 constexpr double kLoopTolerance32 = 1e-5;
 constexpr double kForwardTolerance = 1e-6;
 
-const Safetensors& Golden() {
-  static const Safetensors golden =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/noise_scheduler.safetensors");
-  return golden;
-}
+const Safetensors& Reference() { return Golden("noise_scheduler"); }
 
-torch::Tensor GoldenTensor(const std::string& name) { return ToTensor(Golden().tensors.at(name)); }
+torch::Tensor GoldenTensor(const std::string& name) {
+  return ToTensor(Reference().tensors.at(name));
+}
 
 // Largest difference, relative to the largest value where that is above 1.
 double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
@@ -57,7 +55,7 @@ Loop Denoise(const NoiseScheduler& scheduler, torch::ScalarType dtype) {
 
 TEST(NoiseScheduler, DenoisingLoopsEqualThoseOfDiffusers) {
   int n_cases = 0;
-  for (const auto& [name, text] : Golden().metadata) {
+  for (const auto& [name, text] : Reference().metadata) {
     if (!name.starts_with("loop.")) continue;
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(NoiseSchedulerConfig::FromConfig(Config::FromJson(text)));

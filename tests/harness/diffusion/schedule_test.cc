@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
+#include "support/golden.h"
 
 namespace dp_bench {
 namespace {
@@ -13,11 +13,7 @@ namespace {
 // place of a number below 1 is 6e-8, and the running product adds up a few.
 constexpr double kTableTolerance = 1e-6;
 
-const Safetensors& Golden() {
-  static const Safetensors golden =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/noise_scheduler.safetensors");
-  return golden;
-}
+const Safetensors& Reference() { return Golden("noise_scheduler"); }
 
 NoiseSchedulerConfig ParseConfig(const std::string& text) {
   const Config config = Config::FromJson(text);
@@ -36,12 +32,12 @@ void ExpectNear(const std::vector<double>& found, const Array& expected) {
 
 TEST(Schedule, TablesEqualThoseOfDiffusers) {
   int n_cases = 0;
-  for (const auto& [name, text] : Golden().metadata) {
+  for (const auto& [name, text] : Reference().metadata) {
     if (!name.starts_with("tables.")) continue;
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(ParseConfig(text));
-    ExpectNear(scheduler.betas(), Golden().tensors.at(name + ".betas"));
-    ExpectNear(scheduler.alphas_cumprod(), Golden().tensors.at(name + ".alphas_cumprod"));
+    ExpectNear(scheduler.betas(), Reference().tensors.at(name + ".betas"));
+    ExpectNear(scheduler.alphas_cumprod(), Reference().tensors.at(name + ".alphas_cumprod"));
     ++n_cases;
   }
   EXPECT_EQ(n_cases, 8);
@@ -49,11 +45,11 @@ TEST(Schedule, TablesEqualThoseOfDiffusers) {
 
 TEST(Schedule, TimestepsEqualThoseOfDiffusers) {
   int n_cases = 0;
-  for (const auto& [name, text] : Golden().metadata) {
+  for (const auto& [name, text] : Reference().metadata) {
     if (!name.starts_with("timesteps.")) continue;
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(ParseConfig(text));
-    const auto expected = Golden().tensors.at(name).as<std::int64_t>();
+    const auto expected = Reference().tensors.at(name).as<std::int64_t>();
     EXPECT_EQ(scheduler.timesteps(), std::vector<std::int64_t>(expected.begin(), expected.end()));
     ++n_cases;
   }

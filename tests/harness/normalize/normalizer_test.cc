@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
+#include "support/golden.h"
 
 namespace dp_bench {
 namespace {
@@ -12,16 +12,14 @@ namespace {
 // float32 arithmetic on values up to a few hundred, relative to the largest one
 constexpr double kTolerance = 2e-6;
 
-const Safetensors& Golden() {
-  static const Safetensors golden =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/normalizer.safetensors");
-  return golden;
+const Safetensors& Reference() { return Golden("normalizer"); }
+
+torch::Tensor GoldenTensor(const std::string& name) {
+  return ToTensor(Reference().tensors.at(name));
 }
 
-torch::Tensor GoldenTensor(const std::string& name) { return ToTensor(Golden().tensors.at(name)); }
-
 std::vector<double> GoldenNumbers(const std::string& name) {
-  const auto values = Golden().tensors.at(name).as<double>();
+  const auto values = Reference().tensors.at(name).as<double>();
   return {values.begin(), values.end()};
 }
 

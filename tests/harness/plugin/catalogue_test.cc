@@ -13,6 +13,8 @@
 
 #include "dp_bench/build_id.h"
 #include "dp_bench/env_abilities.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {
@@ -24,22 +26,8 @@ using testing::Not;
 
 fs::path Folder(const std::string& name) { return fs::path(DPB_BROKEN_PLUGIN_DIR) / name; }
 
-fs::path EmptyFolder(const std::string& name) {
-  const fs::path folder = fs::path(testing::TempDir()) / ("plugins_" + name);
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
-
-template <class Call>
-std::string PluginErrorOf(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kPlugin);
-    return error.what();
-  }
-  return "no error";
+std::string PluginErrorOf(const std::function<void()>& call) {
+  return MessageOf(ErrorCode::kPlugin, call);
 }
 
 std::string LoadErrorOf(const fs::path& file) {
@@ -122,14 +110,16 @@ TEST(PluginCatalogue, TwoFilesOfOneNameAreAnErrorNamingBoth) {
 }
 
 TEST(PluginCatalogue, OneFileReachedOnTwoWaysIsNoDuplicate) {
-  const fs::path link = EmptyFolder("link") / "again";
+  const ScratchFolder scratch;
+  const fs::path link = scratch.path() / "again";
   fs::create_directory_symlink(Folder("good"), link);
   PluginCatalogue catalogue({Folder("good"), link, Folder("good")});
   EXPECT_EQ(catalogue.Find(PluginKind::kEnv, "toy").name, "toy");
 }
 
 TEST(PluginCatalogue, ALibraryWithoutTheEntryIsRefusedBeforeItsCodeRuns) {
-  const fs::path canary = EmptyFolder("canary") / "canary";
+  const ScratchFolder scratch;
+  const fs::path canary = scratch.path() / "canary";
   ASSERT_EQ(setenv("DPB_TEST_CANARY", canary.c_str(), 1), 0);
   EXPECT_THAT(LoadErrorOf(Folder("no_entry") / "libdpb_env_canary.so"),
               HasSubstr("does not export dp_bench_plugin"));
@@ -185,7 +175,8 @@ TEST(PluginCatalogue, ParamsThatThePluginDidNotReadAreAnError) {
 }
 
 TEST(PluginCatalogue, LoadFileMakesAFileOfAnyNameAvailable) {
-  const fs::path file = EmptyFolder("other_name") / "my_env.so";
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "my_env.so";
   fs::copy_file(Folder("good") / "libdpb_env_toy.so", file);
   PluginCatalogue catalogue({});
   EXPECT_EQ(catalogue.LoadFile(file).name, "toy");
@@ -194,9 +185,11 @@ TEST(PluginCatalogue, LoadFileMakesAFileOfAnyNameAvailable) {
 }
 
 TEST(PluginCatalogue, TheSearchPathIsCommandLineThenVariableThenExecutable) {
-  const fs::path a = EmptyFolder("a");
-  const fs::path b = EmptyFolder("b");
-  const fs::path c = EmptyFolder("c");
+  const ScratchFolder scratch;
+  const fs::path a = scratch.path() / "a";
+  const fs::path b = scratch.path() / "b";
+  const fs::path c = scratch.path() / "c";
+  for (const fs::path& folder : {a, b, c}) fs::create_directories(folder);
   ASSERT_EQ(setenv("DP_BENCH_PLUGIN_PATH", (b.string() + ":" + c.string()).c_str(), 1), 0);
   const std::vector<fs::path> dirs = PluginCatalogue::DefaultSearchPath({a});
   ASSERT_EQ(dirs.size(), 5U);

@@ -11,6 +11,8 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {
@@ -22,13 +24,7 @@ using testing::Not;
 
 class HtmlReportTest : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) /
-           ("report_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_ / "media");
-  }
-  void TearDown() override { fs::remove_all(dir_); }
+  HtmlReportTest() { fs::create_directories(dir_ / "media"); }
 
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(dir_ / name, std::ios::binary) << text;
@@ -41,16 +37,11 @@ class HtmlReportTest : public testing::Test {
   }
 
   std::string ErrorOfReport() const {
-    try {
-      Report();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kData);
-      return error.what();
-    }
-    return "no error";
+    return MessageOf(ErrorCode::kData, [this] { Report(); });
   }
 
-  fs::path dir_;
+  ScratchFolder scratch_;
+  const fs::path& dir_ = scratch_.path();
 };
 
 constexpr const char* kEpisodes =

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
+#include "support/golden.h"
 
 namespace dp_bench {
 namespace {
@@ -32,7 +32,7 @@ void Fill(BlockImpl& block, double value) {
 double First(const torch::Tensor& tensor) { return tensor.flatten()[0].item<double>(); }
 
 TEST(Ema, DecayCurveEqualsThatOfDiffusers) {
-  const Safetensors golden = ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/training.safetensors");
+  const Safetensors& golden = Golden("training");
   const auto steps = golden.tensors.at("ema.steps").as<std::int64_t>();
   int n_cases = 0;
   for (const auto& [name, text] : golden.metadata) {

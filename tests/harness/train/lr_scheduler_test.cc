@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/safetensors.h"
+#include "support/golden.h"
 
 namespace dp_bench {
 namespace {
@@ -12,7 +12,7 @@ constexpr double kTolerance = 1e-12;  // equal formulas in float64
 constexpr std::int64_t kNumTrainingSteps = 50;
 
 TEST(LrScheduler, CurvesEqualThoseOfDiffusers) {
-  const Safetensors golden = ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/training.safetensors");
+  const Safetensors& golden = Golden("training");
   int n_cases = 0;
   for (const auto& [name, text] : golden.metadata) {
     if (!name.starts_with("lr.")) continue;

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
+#include "support/golden.h"
 
 namespace dp_bench {
 namespace {
@@ -16,9 +16,7 @@ constexpr double kTolerance = 1e-6;  // float32 arithmetic on values around 1
 constexpr int kNumSteps = 8;
 
 torch::Tensor GoldenTensor(const std::string& name) {
-  static const Safetensors golden =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/training.safetensors");
-  return ToTensor(golden.tensors.at(name));
+  return ToTensor(Golden("training").tensors.at(name));
 }
 
 double Difference(const torch::Tensor& a, const torch::Tensor& b) {

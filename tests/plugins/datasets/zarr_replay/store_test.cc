@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
 #include "zarr_files.h"
 
 namespace dp_bench::zarr_replay::testing {
@@ -15,15 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kData) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
+std::string ErrorOf(const std::function<void()>& call) { return MessageOf(ErrorCode::kData, call); }
 
 // A folder `inside` with files, and a secret beside it.
 class FolderStoreTest : public ::testing::TestWithParam<bool> {

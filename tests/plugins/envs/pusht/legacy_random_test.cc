@@ -6,17 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
 #include "pusht_env.h"
+#include "support/golden.h"
 
 namespace dp_bench::pusht {
 namespace {
 
-const ArrayMap& Golden() {
-  static const ArrayMap tensors =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/pusht.safetensors").tensors;
-  return tensors;
-}
+const ArrayMap& Reference() { return Golden("pusht").tensors; }
 
 std::vector<double> Draws(std::uint64_t seed) {
   LegacyRandomState random(seed);
@@ -32,7 +28,7 @@ std::vector<double> Draws(std::uint64_t seed) {
 
 TEST(LegacyRandomState, DrawsWhatNumpyDraws) {
   int n_seeds = 0;
-  for (const auto& [name, values] : Golden()) {
+  for (const auto& [name, values] : Reference()) {
     if (name.rfind("random.", 0) != 0) continue;
     const std::vector<double> draws = Draws(std::stoull(name.substr(7)));
     const auto wanted = values.as<double>();

@@ -9,18 +9,14 @@
 #include <cstring>
 #include <string>
 
-#include "checkpoint/safetensors.h"
 #include "coverage.h"
 #include "pusht_env.h"
+#include "support/golden.h"
 
 namespace dp_bench::pusht {
 namespace {
 
-const ArrayMap& Golden() {
-  static const ArrayMap tensors =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/pusht.safetensors").tensors;
-  return tensors;
-}
+const ArrayMap& Reference() { return Golden("pusht").tensors; }
 
 PushtPhysics Started(std::uint64_t seed, bool legacy) {
   PushtPhysics physics;
@@ -39,9 +35,9 @@ class PushtTrace : public testing::TestWithParam<Trace> {};
 
 TEST_P(PushtTrace, FollowsPymunk) {
   const Trace& trace = GetParam();
-  const Array& actions = Golden().at(trace.name + ".action");
-  const Array& states = Golden().at(trace.name + ".state");
-  const Array& coverages = Golden().at(trace.name + ".coverage");
+  const Array& actions = Reference().at(trace.name + ".action");
+  const Array& states = Reference().at(trace.name + ".state");
+  const Array& coverages = Reference().at(trace.name + ".coverage");
   const auto action = actions.as<float>();
   const auto wanted = states.as<double>();
   PushtPhysics physics = Started(trace.seed, /*legacy=*/true);
@@ -71,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Pusht, PushtTrace,
                          [](const auto& trace) { return trace.param.name; });
 
 TEST(PushtPhysics, WallsPushTheBlockOutAsPymunksDo) {
-  const Array& releases = Golden().at("wall_release");
+  const Array& releases = Reference().at("wall_release");
   const auto wanted = releases.as<double>();
   const auto n = static_cast<std::size_t>(releases.shape()[0]);
   const auto steps = static_cast<std::size_t>(releases.shape()[1]);
@@ -94,7 +90,7 @@ TEST(PushtPhysics, WallsPushTheBlockOutAsPymunksDo) {
 
 TEST(PushtStart, EqualsThePeersForBothOrders) {
   for (const bool legacy : {false, true}) {
-    const Array& starts = Golden().at(legacy ? "start.true" : "start.false");
+    const Array& starts = Reference().at(legacy ? "start.true" : "start.false");
     const auto wanted = starts.as<double>();
     for (std::size_t seed = 0; seed < static_cast<std::size_t>(starts.shape()[0]); ++seed) {
       const PushtPhysics physics = Started(seed, legacy);

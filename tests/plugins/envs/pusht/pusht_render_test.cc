@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "support/golden.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -46,8 +46,7 @@ PushtState AnyState() {
 }
 
 TEST(PushtObservation, EqualsThePeersPicturesToTheLastBit) {
-  const ArrayMap golden =
-      ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/pusht_render.safetensors").tensors;
+  const ArrayMap& golden = Golden("pusht_render").tensors;
   const auto states = golden.at("state").as<double>();
   const auto images = golden.at("image").as<std::uint8_t>();
   ASSERT_EQ(states.size() / 5 * kImageBytes, images.size());

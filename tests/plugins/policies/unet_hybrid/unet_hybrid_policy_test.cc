@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
 
 namespace dp_bench::unet_hybrid {
 namespace {
@@ -43,14 +44,9 @@ NoiseSource MakeNoise(std::int64_t rows, std::uint64_t major = 0) {
   return NoiseSource(keys);
 }
 
-std::string MessageOf(const char* params, const PolicySpec& spec) {
-  try {
-    UnetHybridPolicy policy(Config::FromJson(params, "policy.json"), spec);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kConfig);
-    return error.what();
-  }
-  return "no error";
+std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
+  return MessageOf(ErrorCode::kConfig,
+                   [&] { UnetHybridPolicy(Config::FromJson(params, "policy.json"), spec); });
 }
 
 TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
@@ -167,18 +163,18 @@ TEST(UnetHybridPolicy, SeparateEncodersAreNamedByCamera) {
 }
 
 TEST(UnetHybridPolicy, SettingsThatCannotWorkAreExplained) {
-  EXPECT_THAT(MessageOf(R"({"down_dims": [16, 32, 64, 64, 64], "n_groups": 4})", MakeSpec()),
+  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": [16, 32, 64, 64, 64], "n_groups": 4})", MakeSpec()),
               HasSubstr("horizon is 8"));
-  EXPECT_THAT(MessageOf(R"({"down_dims": [12]})", MakeSpec()),
+  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": [12]})", MakeSpec()),
               HasSubstr("multiple of n_groups = 8"));
-  EXPECT_THAT(MessageOf(R"({"down_dims": []})", MakeSpec()), HasSubstr("down_dims"));
-  EXPECT_THAT(MessageOf(R"({"kernel_size": 4})", MakeSpec()), HasSubstr("kernel_size is 4"));
-  EXPECT_THAT(MessageOf(R"({"crop_shape": [80, 20]})", MakeSpec(/*with_image=*/true)),
+  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": []})", MakeSpec()), HasSubstr("down_dims"));
+  EXPECT_THAT(ConfigErrorOf(R"({"kernel_size": 4})", MakeSpec()), HasSubstr("kernel_size is 4"));
+  EXPECT_THAT(ConfigErrorOf(R"({"crop_shape": [80, 20]})", MakeSpec(/*with_image=*/true)),
               HasSubstr("policy.json"));
   PolicySpec depth = MakeSpec();
   depth.shape_meta.obs.push_back(
       {.name = "depth", .type = KeyType::kDepth, .shape = {1, 4, 4}, .dtype = DType::kUInt16});
-  EXPECT_THAT(MessageOf("{}", depth), HasSubstr("'depth' is depth"));
+  EXPECT_THAT(ConfigErrorOf("{}", depth), HasSubstr("'depth' is depth"));
 }
 
 }  // namespace

@@ -4,10 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench {
+
+/// The message of the Error that `call` throws; fails the test when its code is not `code` or when
+/// nothing is thrown.
+inline std::string MessageOf(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
 
 /// The code of the Error that `call` throws, which must have a message; fails the test when nothing
 /// is thrown.
