@@ -4,7 +4,7 @@
 
 #include <c10/util/Exception.h>
 
-#include <string>
+#include <stdexcept>
 #include <utility>
 
 namespace dp_bench {
@@ -16,7 +16,7 @@ decltype(auto) GuardTorchCall(const PluginPlace& place, const char* during, Call
     try {
       return call();
     } catch (const c10::Error& error) {
-      throw ForeignExceptionError(place, during, error.what_without_backtrace());
+      throw std::runtime_error(error.what_without_backtrace());
     }
   });
 }

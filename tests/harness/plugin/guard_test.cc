@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dp_bench/env_abilities.h"
+#include "support/error_of.h"
 
 namespace dp_bench {
 namespace {
@@ -32,7 +33,11 @@ class FakeDataset final : public Dataset {
   std::vector<std::int64_t> ends_ = {3, 5};
 };
 
-class EnvWithState final : public Env, public StateAccess {
+class EnvWithAbilities final : public Env,
+                               public StateAccess,
+                               public Expert,
+                               public PointerControl,
+                               public CameraAccess {
  public:
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t seed) override { state_ = static_cast<double>(seed); }
@@ -40,6 +45,17 @@ class EnvWithState final : public Env, public StateAccess {
   void Observe(ObsBuffers) override { throw Error(ErrorCode::kShape, "buffer 0"); }
   void Render(RgbImage* frame) override { frame->pixels[0] = 9; }
   StateAccess* state_access() override { return this; }
+  Expert* expert() override { return this; }
+  PointerControl* pointer_control() override { return this; }
+  CameraAccess* camera_access() override { return this; }
+  void Begin(std::uint64_t) override { throw Error(ErrorCode::kEnv, "no way"); }
+  void Act(std::span<float> action) override { action[0] = 3.0F; }
+  void PointerAction(double x, double, std::span<float> action) const override {
+    action[0] = static_cast<float>(x);
+  }
+  std::span<const std::string> camera_names() const override { return names_; }
+  CameraParameters Parameters(int, int, int) const override { throw 7; }
+  void RenderCamera(int, RgbImage* frame) override { frame->pixels[0] = 5; }
   std::size_t state_size() const override { return 1; }
   void GetState(std::span<double> state) const override { state[0] = state_; }
   void SetState(std::span<const double>) override { throw Error(ErrorCode::kEnv, "not finite"); }
@@ -47,6 +63,7 @@ class EnvWithState final : public Env, public StateAccess {
  private:
   EnvSpec spec_;
   double state_ = 0.0;
+  std::vector<std::string> names_ = {"head"};
 };
 
 std::unique_ptr<Dataset> GuardedDataset() {
@@ -55,7 +72,7 @@ std::unique_ptr<Dataset> GuardedDataset() {
 }
 
 std::unique_ptr<Env> GuardedEnv() {
-  return GuardPlugin(std::make_unique<EnvWithState>(),
+  return GuardPlugin(std::make_unique<EnvWithAbilities>(),
                      PluginPlace{PluginKind::kEnv, "fake", "/lib/libdpb_env_fake.so"});
 }
 
@@ -103,15 +120,29 @@ TEST(Guard, ForeignExceptionsBecomePluginErrors) {
   EXPECT_THAT(ReadErrorOf(3).what(), HasSubstr("not a std::exception"));
 }
 
-TEST(Guard, StateAccessIsGuardedToo) {
+TEST(Guard, AbilitiesPassThrough) {
   const auto env = GuardedEnv();
-  try {
-    env->state_access()->SetState({});
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("in env plugin 'fake' (libdpb_env_fake.so), during SetState"));
-  }
+  float action[1] = {};
+  env->expert()->Act(action);
+  EXPECT_EQ(action[0], 3.0F);
+  env->pointer_control()->PointerAction(0.25, 0.5, action);
+  EXPECT_EQ(action[0], 0.25F);
+  EXPECT_THAT(env->camera_access()->camera_names(), ElementsAre("head"));
+  RgbImage frame(1, 1);
+  env->camera_access()->RenderCamera(0, &frame);
+  EXPECT_EQ(frame.pixels[0], 5);
+}
+
+TEST(Guard, AbilitiesAreGuardedToo) {
+  const auto env = GuardedEnv();
+  const auto at = [](const char* call) {
+    return HasSubstr(std::string("in env plugin 'fake' (libdpb_env_fake.so), during ") + call);
+  };
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->state_access()->SetState({}); }),
+              at("SetState"));
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->expert()->Begin(0); }), at("Expert::Begin"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->camera_access()->Parameters(0, 1, 1); }),
+              at("Parameters"));
 }
 
 }  // namespace

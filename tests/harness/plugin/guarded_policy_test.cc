@@ -1,0 +1,78 @@
+// A guarded policy behaves as what it wraps; what it throws says which plugin and which call, once.
+#include "plugin/guarded_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/error_of.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class FaultyPolicy final : public Policy {
+ public:
+  const PolicySpec& spec() const override { return spec_; }
+  void SetNormalizer(const Normalizer&) override { throw std::length_error("too long"); }
+  LossOutput ComputeLoss(const Batch&, NoiseSource&) override {
+    return {.loss = torch::mm(torch::ones({2, 3}), torch::ones({2, 3})), .parts = {}};
+  }
+  torch::Tensor PredictAction(const TensorMap&, NoiseSource&) override {
+    throw Error(ErrorCode::kShape, "wanted 2 steps");
+  }
+  torch::nn::Module& module() override { return module_; }
+  void WeightsChanged() override { throw 7; }
+
+ private:
+  PolicySpec spec_ = {.shape_meta = {}, .horizons = {.horizon = 24}};
+  torch::nn::Module module_{"faulty"};
+};
+
+std::unique_ptr<Policy> Guarded() {
+  return GuardPlugin(std::make_unique<FaultyPolicy>(),
+                     PluginPlace{PluginKind::kPolicy, "faulty", "/lib/libdpb_policy_faulty.so"});
+}
+
+std::size_t Count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(GuardedPolicy, PassesResultsThrough) {
+  EXPECT_EQ(Guarded()->spec().horizons.horizon, 24);
+  EXPECT_EQ(Guarded()->module().name(), "faulty");
+}
+
+TEST(GuardedPolicy, NamesPluginAndCallOnceAndKeepsTheCode) {
+  NoiseSource noise(std::vector<NoiseKey>(1));
+  const auto policy = Guarded();
+  const std::string shape = MessageOf(ErrorCode::kShape, [&] { policy->PredictAction({}, noise); });
+  EXPECT_THAT(shape, HasSubstr("wanted 2 steps"));
+  EXPECT_EQ(Count(shape, "in policy plugin 'faulty' (libdpb_policy_faulty.so)"), 1U);
+  EXPECT_THAT(shape, HasSubstr("during PredictAction"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->SetNormalizer(Normalizer()); }),
+              HasSubstr("too long"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->WeightsChanged(); }),
+              HasSubstr("not a std::exception"));
+}
+
+TEST(GuardedPolicy, KeepsTheMessageOfLibTorchWithoutItsBacktrace) {
+  NoiseSource noise(std::vector<NoiseKey>(1));
+  const auto policy = Guarded();
+  const std::string message =
+      MessageOf(ErrorCode::kPlugin, [&] { policy->ComputeLoss({}, noise); });
+  EXPECT_THAT(message, HasSubstr("2x3 and 2x3"));
+  EXPECT_EQ(Count(message, "during ComputeLoss"), 1U);
+  EXPECT_THAT(message, Not(HasSubstr("frame #")));
+}
+
+}  // namespace
+}  // namespace dp_bench
