@@ -38,7 +38,7 @@ KeyStats StatsOf(std::size_t n) {
 std::unique_ptr<Policy> MakePolicy() {
   torch::set_num_threads(kThreads);
   torch::manual_seed(0);
-  auto policy = unet_hybrid::UnetHybridPolicy::Create(Config::FromJson(kParams), MakeSpec());
+  std::unique_ptr<Policy> policy = unet_hybrid::MakePolicy(Config::FromJson(kParams), MakeSpec());
   Normalizer normalizer;
   normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
   normalizer.Fit("keypoint", StatsOf(18), NormalizeMode::kLimits);

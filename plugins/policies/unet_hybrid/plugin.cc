@@ -4,5 +4,13 @@
 #include "dp_bench/policy.h"
 #include "unet_hybrid_policy.h"
 
-DPB_EXPORT_PLUGIN(dp_bench::Policy, "unet_hybrid", "1.0.0",
-                  &dp_bench::unet_hybrid::UnetHybridPolicy::Create)
+namespace {
+
+std::unique_ptr<dp_bench::Policy> Create(const dp_bench::Config& params,
+                                         const dp_bench::PolicySpec& spec) {
+  return dp_bench::unet_hybrid::MakePolicy(params, spec);
+}
+
+}  // namespace
+
+DPB_EXPORT_PLUGIN(dp_bench::Policy, "unet_hybrid", "1.0.0", &Create)

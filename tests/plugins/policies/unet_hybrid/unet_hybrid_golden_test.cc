@@ -8,6 +8,7 @@
 #include <string>
 
 #include "checkpoint/safetensors.h"
+#include "conditional_unet1d.h"
 #include "unet_hybrid_policy.h"
 
 namespace dp_bench::unet_hybrid {
@@ -46,7 +47,7 @@ class Golden {
     }
     spec_.shape_meta.action = {.name = "action", .shape = {2}};
     spec_.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
-    policy_ = std::make_unique<UnetHybridPolicy>(Config::FromJson(kParams), spec_);
+    policy_ = unet_hybrid::MakePolicy(Config::FromJson(kParams), spec_);
     policy_->SetNormalizer(MakeNormalizer());
     LoadWeights();
   }
@@ -63,7 +64,7 @@ class Golden {
     return obs;
   }
 
-  UnetHybridPolicy& policy() { return *policy_; }
+  common::DiffusionPolicy& policy() { return *policy_; }
   common::ConditionalUnet1dImpl& unet() {
     for (const auto& module : policy_->module().modules()) {
       if (auto* unet = dynamic_cast<common::ConditionalUnet1dImpl*>(module.get())) return *unet;
@@ -103,7 +104,7 @@ class Golden {
   bool with_image_;
   Safetensors file_;
   PolicySpec spec_;
-  std::unique_ptr<UnetHybridPolicy> policy_;
+  std::unique_ptr<common::DiffusionPolicy> policy_;
 };
 
 double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
@@ -132,12 +133,12 @@ TEST_P(UnetHybridGolden, BuffersEqualLeRobots) {
 }
 
 TEST_P(UnetHybridGolden, ConditioningAgrees) {
-  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr);
+  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr).flatten(1);
   EXPECT_LE(Difference(global_cond, golden_.Get("global_cond")), kTolerance);
 }
 
 TEST_P(UnetHybridGolden, LossAndGradientsAgree) {
-  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr);
+  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr).flatten(1);
   const torch::Tensor prediction =
       golden_.unet().forward(golden_.Get("noisy"), golden_.Get("timesteps"), global_cond);
   EXPECT_LE(Difference(prediction.detach(), golden_.Get("prediction")), kTolerance);

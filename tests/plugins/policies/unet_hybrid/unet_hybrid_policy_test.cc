@@ -23,9 +23,9 @@ PolicySpec MakeSpec(bool with_image = false) {
   return spec;
 }
 
-std::unique_ptr<UnetHybridPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
+std::unique_ptr<common::DiffusionPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
   torch::manual_seed(5);
-  auto policy = std::make_unique<UnetHybridPolicy>(Config::FromJson(params), spec);
+  auto policy = unet_hybrid::MakePolicy(Config::FromJson(params), spec);
   const KeyStats stats = {
       .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
   Normalizer normalizer;
@@ -46,7 +46,7 @@ NoiseSource MakeNoise(std::int64_t rows, std::uint64_t major = 0) {
 
 std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
   return MessageOf(ErrorCode::kConfig,
-                   [&] { UnetHybridPolicy(Config::FromJson(params, "policy.json"), spec); });
+                   [&] { unet_hybrid::MakePolicy(Config::FromJson(params, "policy.json"), spec); });
 }
 
 TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
@@ -154,10 +154,10 @@ TEST(UnetHybridPolicy, SeparateEncodersAreNamedByCamera) {
   KeySpec second = spec.shape_meta.obs[1];
   second.name = "wrist";
   spec.shape_meta.obs.push_back(second);
-  UnetHybridPolicy policy(Config::FromJson(R"({"down_dims": [16], "n_groups": 4,
-                           "obs_encoder": {"use_separate_rgb_encoder_per_camera": true}})"),
-                          spec);
-  const auto parameters = policy.module().named_parameters();
+  const auto policy = unet_hybrid::MakePolicy(Config::FromJson(R"({"down_dims": [16], "n_groups": 4,
+                                   "obs_encoder": {"use_separate_rgb_encoder_per_camera": true}})"),
+                                              spec);
+  const auto parameters = policy->module().named_parameters();
   EXPECT_TRUE(parameters.contains("diffusion.rgb_encoder.0.out.weight"));
   EXPECT_TRUE(parameters.contains("diffusion.rgb_encoder.1.backbone.4.0.conv1.weight"));
 }

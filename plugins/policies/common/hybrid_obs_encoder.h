@@ -1,32 +1,31 @@
-// From a window of observations to one conditioning vector per row: low_dim values as they are,
-// cameras through an image encoder after a crop.
+// The observation encoder of "hybrid" policies: low_dim values as they are, cameras through an
+// image encoder after a crop.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "dp_bench/policy.h"
+#include "obs_encoder.h"
 #include "rgb_encoder.h"
 
-namespace dp_bench::unet_hybrid {
+namespace dp_bench::common {
 
-class ObsEncoder {
+class HybridObsEncoder final : public ObsEncoder {
  public:
   /// Reads crop_shape, crop_is_random and obs_encoder from `params`; registers `rgb_encoder` with
   /// `parent` when shape_meta has cameras. Throws Error{kConfig} for depth keys, cameras of
   /// different shapes and crops larger than the image.
-  ObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
+  HybridObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
 
-  /// Do: features of one observation step.
-  std::int64_t feature_dim() const { return feature_dim_; }
+  std::int64_t feature_dim() const override { return feature_dim_; }
 
   /// For each observation step, oldest first: all low_dim keys in alphabetical order, then the
-  /// features of each camera. -> [B, To * Do]. Crops at random when `crop_noise` is given, else at
-  /// the centre.
-  torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer, NoiseSource* crop_noise);
+  /// features of each camera. Crops at random when `crop_noise` is given, else at the centre.
+  torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
+                       NoiseSource* crop_noise) override;
 
  private:
   torch::Tensor Crop(const torch::Tensor& images, NoiseSource* crop_noise) const;
@@ -38,7 +37,7 @@ class ObsEncoder {
   std::int64_t crop_width_ = 0;
   bool crop_is_random_ = true;
   std::int64_t feature_dim_ = 0;
-  std::vector<common::RgbEncoder> rgb_encoders_;  // one per camera, or one for all
+  std::vector<RgbEncoder> rgb_encoders_;  // one per camera, or one for all
 };
 
-}  // namespace dp_bench::unet_hybrid
+}  // namespace dp_bench::common

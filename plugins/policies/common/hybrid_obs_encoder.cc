@@ -1,5 +1,5 @@
-// See obs_encoder.h.
-#include "obs_encoder.h"
+// See hybrid_obs_encoder.h.
+#include "hybrid_obs_encoder.h"
 
 #include <fmt/format.h>
 
@@ -8,17 +8,18 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::unet_hybrid {
+namespace dp_bench::common {
 
 using torch::Tensor;
 
-ObsEncoder::ObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent)
+HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
+                                   torch::nn::Module& parent)
     : n_obs_steps_(spec.horizons.n_obs_steps) {
   for (const KeySpec& key : spec.shape_meta.obs) {
     if (key.type == KeyType::kDepth) {
       throw Error(
           ErrorCode::kConfig,
-          fmt::format("unet_hybrid reads low_dim and rgb observations; '{}' is depth", key.name));
+          fmt::format("this policy reads low_dim and rgb observations; '{}' is depth", key.name));
     }
     (key.type == KeyType::kRgb ? cameras_ : low_dim_).push_back(key);
     if (key.type == KeyType::kLowDim) feature_dim_ += key.NumElements();
@@ -52,26 +53,25 @@ ObsEncoder::ObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::
   crop_height_ = crop[0];
   crop_width_ = crop[1];
 
-  const common::RgbEncoderConfig config = {
-      .channels = image[0],
-      .height = crop_height_,
-      .width = crop_width_,
-      .norm = use_group_norm ? common::NormKind::kGroup : common::NormKind::kBatch,
-      .spatial_softmax_num_keypoints = num_keypoints};
+  const RgbEncoderConfig config = {.channels = image[0],
+                                   .height = crop_height_,
+                                   .width = crop_width_,
+                                   .norm = use_group_norm ? NormKind::kGroup : NormKind::kBatch,
+                                   .spatial_softmax_num_keypoints = num_keypoints};
   if (is_separate) {
     const auto list =
         parent.register_module("rgb_encoder", std::make_shared<torch::nn::Module>("rgb_encoder"));
     for (std::size_t i = 0; i < cameras_.size(); ++i) {
-      rgb_encoders_.push_back(list->register_module(std::to_string(i), common::RgbEncoder(config)));
+      rgb_encoders_.push_back(list->register_module(std::to_string(i), RgbEncoder(config)));
     }
   } else {
-    rgb_encoders_.push_back(parent.register_module("rgb_encoder", common::RgbEncoder(config)));
+    rgb_encoders_.push_back(parent.register_module("rgb_encoder", RgbEncoder(config)));
   }
   feature_dim_ += 2 * num_keypoints * static_cast<std::int64_t>(cameras_.size());
 }
 
-Tensor ObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
-                          NoiseSource* crop_noise) {
+Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
+                                NoiseSource* crop_noise) {
   std::vector<Tensor> features;  // each [B, To, D]
   for (const KeySpec& key : low_dim_) {
     const Tensor nobs = normalizer.Normalize(key.name, obs.find(key.name)->second);
@@ -81,15 +81,14 @@ Tensor ObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
     const std::string& name = cameras_[i].name;
     const Tensor images = Crop(obs.find(name)->second, crop_noise);
     const Tensor nimages = normalizer.Normalize(name, images).flatten(0, 1);
-    common::RgbEncoder& encoder = rgb_encoders_[rgb_encoders_.size() == 1 ? 0 : i];
+    RgbEncoder& encoder = rgb_encoders_[rgb_encoders_.size() == 1 ? 0 : i];
     features.push_back(encoder(nimages).view({images.size(0), n_obs_steps_, -1}));
   }
-  const Tensor all = torch::cat(features, /*dim=*/-1);  // [B, To, Do]
-  return all.reshape({all.size(0), -1});
+  return torch::cat(features, /*dim=*/-1);  // [B, To, Do]
 }
 
 // images [B, To, C, H, W] -> [B, To, C, h, w]; a row's steps share one offset.
-Tensor ObsEncoder::Crop(const Tensor& images, NoiseSource* crop_noise) const {
+Tensor HybridObsEncoder::Crop(const Tensor& images, NoiseSource* crop_noise) const {
   const std::int64_t spare_y = images.size(3) - crop_height_;
   const std::int64_t spare_x = images.size(4) - crop_width_;
   if (spare_y == 0 && spare_x == 0) return images;
@@ -111,4 +110,4 @@ Tensor ObsEncoder::Crop(const Tensor& images, NoiseSource* crop_noise) const {
   return torch::stack(rows);
 }
 
-}  // namespace dp_bench::unet_hybrid
+}  // namespace dp_bench::common

@@ -1,0 +1,133 @@
+// See diffusion_policy.h. Training: DDPM (Ho et al. 2020) Alg. 1; inference: ConditionalSample.
+#include "diffusion_policy.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "obs_check.h"
+
+namespace dp_bench::common {
+namespace {
+
+using torch::Tensor;
+
+// Batch statistics are frozen while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module)
+      : module_(module), was_training_(module.is_training()) {
+    if (was_training_) module_.eval();
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  ~EvaluationMode() {
+    if (was_training_) module_.train();
+  }
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
+}  // namespace
+
+DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec,
+                                 Model model)
+    : name_(std::move(name)),
+      spec_(spec),
+      scheduler_(NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"))),
+      mask_loss_for_padding_(params.Get<bool>("do_mask_loss_for_padding", false)),
+      root_(std::make_shared<torch::nn::Module>(name_)),
+      model_(std::move(model)) {
+  root_->register_module("diffusion", model_.module);
+}
+
+void DiffusionPolicy::SetNormalizer(const Normalizer& normalizer) {
+  std::vector<std::string> keys = {"action"};
+  for (const KeySpec& key : spec_.shape_meta.obs) keys.push_back(key.name);
+  for (const std::string& key : keys) {
+    if (!normalizer.fields().contains(key)) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("the normalizer has no statistics for '{}' of shape_meta", key));
+    }
+  }
+  normalizer_ = normalizer;
+  normalizer_->To(device());
+}
+
+LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) {
+  RequireNormalizer();
+  CheckBatch(batch, spec_, noise);
+  NoiseSource* regularizing = root_->is_training() ? &noise : nullptr;    // crops, dropout
+  const Tensor naction = normalizer_->Normalize("action", batch.action);  // [B, T, Da]
+  const Tensor cond = EncodeObs(batch.obs, regularizing);                 // [B, To, Do]
+
+  // forward process at one random timestep per row (DDPM eq. 4)
+  const Tensor epsilon =
+      noise.Randn(StreamId::kTrainingNoise, naction.sizes()).to(naction.device());
+  const Tensor timesteps =
+      noise.RandInt(StreamId::kDiffusionTimestep, scheduler_.config().num_train_timesteps)
+          .to(naction.device());
+  const Tensor noisy = scheduler_.AddNoise(naction, epsilon, timesteps);
+
+  // DDPM eq. 14, for whatever the network is to predict
+  const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
+  const Tensor prediction = model_.denoiser->Forward(noisy, timesteps, cond, regularizing);
+  if (!mask_loss_for_padding_) return {.loss = torch::mse_loss(prediction, target), .parts = {}};
+  const Tensor squares = torch::square(prediction - target);
+  return {.loss = (squares * batch.is_pad.logical_not().unsqueeze(-1)).mean(), .parts = {}};
+}
+
+Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) {
+  const torch::NoGradGuard no_grad;
+  const EvaluationMode evaluation(*root_);
+  RequireNormalizer();
+  CheckObs(obs, spec_);
+  const Tensor cond = EncodeObs(obs, /*augment=*/nullptr);
+  const Tensor initial = noise.Randn(StreamId::kPolicyNoise, {cond.size(0), spec_.horizons.horizon,
+                                                              spec_.shape_meta.action_dim()});
+  const Tensor naction = ConditionalSample(cond, initial.to(cond.device()), noise);
+
+  // the prediction starts at the oldest observation; the current step is index To - 1
+  const Tensor action = normalizer_->Unnormalize("action", naction);
+  const std::int64_t start = spec_.horizons.n_obs_steps - 1;
+  return action.narrow(/*dim=*/1, start, spec_.horizons.n_action_steps).contiguous();
+}
+
+Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& initial,
+                                          NoiseSource& noise) {
+  Tensor naction = initial;
+  {
+    // cheaper operators; its tensors may not leave it, hence the copy below
+    const c10::InferenceMode inference;
+    const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
+    const ConditionedDenoiser predict = model_.denoiser->Condition(timesteps, cond);
+    for (std::size_t i = 0; i < timesteps.size(); ++i) {
+      const Tensor prediction = predict(naction, static_cast<std::int64_t>(i));
+      Tensor variance_noise;
+      if (scheduler_.NeedsNoise(timesteps[i])) {
+        variance_noise = noise.Randn(StreamId::kPolicyNoise, naction.sizes()).to(naction.device());
+      }
+      naction = scheduler_.Step(prediction, timesteps[i], naction, variance_noise).prev_sample;
+    }
+  }
+  return naction.clone();
+}
+
+Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
+  RequireNormalizer();
+  return model_.obs_encoder->Encode(obs, *normalizer_, augment);
+}
+
+void DiffusionPolicy::RequireNormalizer() const {
+  if (normalizer_.has_value()) return;
+  throw Error(
+      ErrorCode::kData,
+      fmt::format("{} has no normalizer; call SetNormalizer before ComputeLoss and PredictAction",
+                  name_));
+}
+
+}  // namespace dp_bench::common

@@ -1,0 +1,29 @@
+// The conditional UNet1D as a denoiser: its settings, and the observation window as one vector.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "conditional_unet1d.h"
+#include "denoiser.h"
+#include "dp_bench/policy.h"
+
+namespace dp_bench::common {
+
+class UnetDenoiser final : public Denoiser {
+ public:
+  /// Reads down_dims, kernel_size, n_groups, diffusion_step_embed_dim and cond_predict_scale from
+  /// `params`; registers `unet` with `parent`. Throws Error{kConfig} for settings that cannot work.
+  UnetDenoiser(const Config& params, const PolicySpec& spec, std::int64_t obs_feature_dim,
+               torch::nn::Module& parent);
+
+  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+                        const torch::Tensor& cond, NoiseSource* noise) override;
+  ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
+                                const torch::Tensor& cond) override;
+  void DropCaches() override { unet_->DropCaches(); }
+
+ private:
+  ConditionalUnet1d unet_;
+};
+
+}  // namespace dp_bench::common
