@@ -1,0 +1,67 @@
+// The script says where, the trajectories say how fast.
+#include "dual_arm_expert.h"
+
+#include <dp_bench/error.h>
+#include <dp_bench/random.h>
+#include <fmt/format.h>
+
+#include "scripts.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+std::unique_ptr<Script> MakeScript(TaskKind kind, const KuavoModel& model) {
+  switch (kind) {
+    case TaskKind::kPickPlace:
+      return MakePickPlaceScript(model);
+    case TaskKind::kBimanualLift:
+      return MakeBimanualLiftScript(model);
+    case TaskKind::kWeighRelay:
+      return MakeWeighRelayScript(model);
+  }
+  throw Error(ErrorCode::kInternal, "a task without an expert");
+}
+
+DualArmExpert::DualArmExpert(const KuavoModel& model, const mjData& data, TaskKind task)
+    : model_(model),
+      data_(data),
+      ik_(model),
+      arms_({ArmTrajectory(ik_, Side::kLeft), ArmTrajectory(ik_, Side::kRight)}),
+      script_(MakeScript(task, model)) {}
+
+void DualArmExpert::Begin(std::uint64_t seed) {
+  // the expert acts in the place of a policy, and draws from its stream
+  RandomStream random(seed, StreamId::kPolicyNoise);
+  const MotionCaps caps = {.joint_speed = DrawBetween(random, 1.1, 1.3),
+                           .line_speed = DrawBetween(random, 0.22, 0.28)};
+  for (const Side side : kSides) {
+    JointVector joints;
+    for (std::size_t i = 0; i < kNumArmJoints; ++i) {
+      joints[i] = data_.qpos[model_.arm(side).qpos[i]];
+    }
+    arms_[Index(side)].Start(joints, model_.GripperClosure(data_, side), caps);
+  }
+  script_->Begin(random);
+}
+
+void DualArmExpert::Act(std::span<float> action) {
+  if (action.size() != kActionDim) {
+    throw Error(ErrorCode::kShape, fmt::format("wanted room for an action of {} numbers, found {}",
+                                               kActionDim, action.size()));
+  }
+  const ArmGoals goals = script_->Plan(Look());
+  for (const Side side : kSides) {
+    arms_[Index(side)].Advance(goals[Index(side)],
+                               action.subspan(Index(side) * kSideDim, kSideDim));
+  }
+}
+
+SceneView DualArmExpert::Look() const {
+  SceneView scene = {.model = model_, .data = data_, .hands = {}};
+  for (const Side side : kSides) {
+    scene.hands[Index(side)] = {.pinch = PinchPose(model_, data_, side),
+                                .closure = model_.GripperClosure(data_, side)};
+  }
+  return scene;
+}
+
+}  // namespace dp_bench::kuavo_dualarm

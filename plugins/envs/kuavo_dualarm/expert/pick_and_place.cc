@@ -1,0 +1,215 @@
+// Stages, and what must be measured to go from one to the next.
+#include "pick_and_place.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dp_bench::kuavo_dualarm {
+namespace {
+
+// when a hand has arrived: at a via point, and where it grasps or lets go
+constexpr double kPassDistance = 0.025;  // [m]
+constexpr double kPassAngle = 12.0 * kDegree;
+constexpr double kArriveDistance = 0.007;  // [m]
+constexpr double kArriveAngle = 5.0 * kDegree;
+
+constexpr double kLostDistance = 0.045;  // of box and pinch point: it is not in the hand [m]
+constexpr double kAwayDistance = 0.06;   // of hand and grasp, while descending [m]
+constexpr int kPatience = 25;            // steps after which a stage counts as stuck
+
+constexpr double kGap = 2.0 * kFingerTravel;  // between the pads of an open gripper [m]
+constexpr double kSqueeze = 0.17;             // commanded beyond the closure that touches the box
+constexpr double kMissed = 0.08;              // closed further than the box is wide
+constexpr double kStill = 0.01;               // change of closure per step of fingers that rest
+constexpr double kOpenEnough = 0.25;          // closure
+
+/// The shoulder's distance from the middle of the robot [m].
+constexpr double kShoulderY = 0.2927;
+
+/// The approach that an arm reaches best, halfway between its furthest ones: from the shoulder
+/// outwards, turned inwards. Fitted to what the inverse kinematics reaches over the table.
+double PreferredYaw(Side side, double x, double y) {
+  const double sign = side == Side::kRight ? 1.0 : -1.0;
+  const double heading = std::atan2(sign * y + kShoulderY, x);
+  return sign * std::min(1.4 * heading + 12.0 * kDegree, 50.0 * kDegree);
+}
+
+}  // namespace
+
+PickAndPlace::PickAndPlace(const KuavoModel& model, Side side, int box)
+    : model_(model), side_(side), box_(box) {}
+
+void PickAndPlace::Begin(RandomStream& random) {
+  variation_ = {
+      .pitch = DrawBetween(random, 42.0, 48.0) * kDegree,
+      .hover_height = DrawBetween(random, 0.09, 0.12),
+      .grasp_height = DrawBetween(random, 0.002, 0.008),
+      .grasp_forward = DrawBetween(random, -0.004, 0.004),
+      .carry_height = DrawBetween(random, 0.135, 0.155),
+      .place_x = DrawBetween(random, -0.010, 0.010),
+      .place_y = DrawBetween(random, -0.010, 0.010),
+      .place_yaw = DrawBetween(random, -6.0, 6.0) * kDegree,
+      .retreat_height = DrawBetween(random, 0.07, 0.10),
+  };
+  stage_ = Stage::kReach;
+  steps_in_stage_ = 0;
+  previous_closure_ = 0.0;
+}
+
+ArmGoal PickAndPlace::Plan(const SceneView& scene, const PlaceTarget& target, bool is_placed) {
+  // the box may have moved: look again until the fingers close
+  if (stage_ == Stage::kReach || stage_ == Stage::kDescend) grasp_ = FindGrasp(scene.data);
+
+  const Stage next = NextStage(scene, target, is_placed);
+  ++steps_in_stage_;
+  if (next != stage_) {
+    stage_ = next;
+    steps_in_stage_ = 0;
+    anchor_ = Hand(scene).pinch;
+    if (stage_ == Stage::kReach) grasp_ = FindGrasp(scene.data);
+    if (stage_ == Stage::kOpen) anchor_ = ReleasePose(scene, target);
+  }
+  previous_closure_ = Hand(scene).closure;
+  return GoalOf(stage_, scene, target);
+}
+
+PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceTarget& target,
+                                            bool is_placed) const {
+  const HandState& hand = Hand(scene);
+  const bool is_stuck = steps_in_stage_ >= kPatience;
+  const double touching = 1.0 - grasp_.width / kGap;
+  switch (stage_) {
+    case Stage::kReach: {
+      const Pose hover = Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height);
+      const bool is_open = hand.closure < kOpenEnough;
+      return is_open && IsNear(hand.pinch, hover, kPassDistance, kPassAngle) ? Stage::kDescend
+                                                                             : stage_;
+    }
+    case Stage::kDescend: {
+      if (IsNear(hand.pinch, grasp_.pinch, kArriveDistance, kArriveAngle)) return Stage::kClose;
+      const Vector3& at = hand.pinch.position;
+      const Vector3& to = grasp_.pinch.position;
+      const bool is_away = std::hypot(at[0] - to[0], at[1] - to[1]) > kAwayDistance;
+      return is_away || is_stuck ? Stage::kReach : stage_;
+    }
+    case Stage::kClose: {
+      if (hand.closure > touching + kMissed || is_stuck) return Stage::kReach;
+      const bool is_held = model_.PadTouches(scene.data, side_, 0, box_) &&
+                           model_.PadTouches(scene.data, side_, 1, box_);
+      return is_held && std::abs(hand.closure - previous_closure_) < kStill ? Stage::kLift : stage_;
+    }
+    case Stage::kLift:
+      if (!IsInHand(scene) || is_stuck) return Stage::kReach;
+      return hand.pinch.position[2] > kTableTop + variation_.carry_height - kPassDistance
+                 ? Stage::kCarry
+                 : stage_;
+    case Stage::kCarry:
+      if (!IsInHand(scene)) return Stage::kReach;
+      return IsNear(hand.pinch, AbovePlace(target), kPassDistance, kPassAngle) ? Stage::kLower
+                                                                               : stage_;
+    case Stage::kLower:
+      if (!IsInHand(scene)) return Stage::kReach;
+      return is_stuck || IsNear(hand.pinch, ReleasePose(scene, target), kArriveDistance, mjPI)
+                 ? Stage::kOpen
+                 : stage_;
+    case Stage::kOpen:
+      return hand.closure < std::min(kOpenEnough, 0.4 * touching) || is_stuck ? Stage::kRetreat
+                                                                              : stage_;
+    case Stage::kRetreat:
+      return hand.pinch.position[2] >
+                         anchor_.position[2] + variation_.retreat_height - kPassDistance ||
+                     is_stuck
+                 ? Stage::kGoHome
+                 : stage_;
+    case Stage::kGoHome:
+      return is_placed ? stage_ : Stage::kReach;
+  }
+  return stage_;
+}
+
+ArmGoal PickAndPlace::GoalOf(Stage stage, const SceneView& scene, const PlaceTarget& target) const {
+  using Path = ArmGoal::Path;
+  const double hold = std::min(1.0, 1.0 - grasp_.width / kGap + kSqueeze);
+  switch (stage) {
+    case Stage::kReach:
+      return {Path::kByJoints, Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height), 0.0};
+    case Stage::kDescend:
+      return {Path::kByLine, grasp_.pinch, 0.0};
+    case Stage::kClose:
+      return {Path::kByLine, grasp_.pinch, hold};
+    case Stage::kLift: {
+      Pose lifted = grasp_.pinch;
+      lifted.position[2] = kTableTop + variation_.carry_height;
+      return {Path::kByLine, lifted, hold};
+    }
+    case Stage::kCarry:
+      return {Path::kByJoints, AbovePlace(target), hold};
+    case Stage::kLower:
+      return {Path::kByLine, ReleasePose(scene, target), hold};
+    case Stage::kOpen:
+      return {Path::kByLine, anchor_, 0.0};
+    case Stage::kRetreat:
+      return {Path::kByLine, Shifted(anchor_, {0, 0, 1}, variation_.retreat_height), 0.0};
+    case Stage::kGoHome:
+      break;
+  }
+  return {Path::kToHome, {}, 0.0};
+}
+
+PickAndPlace::Grasp PickAndPlace::FindGrasp(const mjData& data) const {
+  const double* position = &data.geom_xpos[3 * box_];
+  const double* rotation = &data.geom_xmat[9 * box_];
+  const double* half_size = &model_.model()->geom_size[3 * box_];
+  const double preferred = PreferredYaw(side_, position[0], position[1]);
+
+  // the pads close along one of the two box axes that lie flat: take the better approach
+  int upright = 0;
+  for (int axis = 1; axis < 3; ++axis) {
+    if (std::abs(rotation[6 + axis]) > std::abs(rotation[6 + upright])) upright = axis;
+  }
+  double best_yaw = preferred + mjPI;
+  Grasp grasp;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (axis == upright) continue;
+    const double closing = std::atan2(rotation[3 + axis], rotation[axis]);
+    const double yaw = WrapNear(closing - mjPI / 2.0, preferred, mjPI);
+    if (std::abs(yaw - preferred) >= std::abs(best_yaw - preferred)) continue;
+    best_yaw = yaw;
+    grasp.width = 2.0 * half_size[axis];
+  }
+
+  grasp.pinch.rotation = GraspRotation(side_, best_yaw, variation_.pitch);
+  grasp.pinch.position = {position[0] + variation_.grasp_forward * std::cos(best_yaw),
+                          position[1] + variation_.grasp_forward * std::sin(best_yaw),
+                          position[2] + variation_.grasp_height};
+  return grasp;
+}
+
+double PickAndPlace::BottomOf(const mjData& data) const {
+  const double* rotation = &data.geom_xmat[9 * box_];
+  const double* half_size = &model_.model()->geom_size[3 * box_];
+  double bottom = data.geom_xpos[3 * box_ + 2];
+  for (int axis = 0; axis < 3; ++axis) bottom -= std::abs(rotation[6 + axis]) * half_size[axis];
+  return bottom;
+}
+
+bool PickAndPlace::IsInHand(const SceneView& scene) const {
+  const double* box = &scene.data.geom_xpos[3 * box_];
+  return Distance(Hand(scene).pinch.position, {box[0], box[1], box[2]}) < kLostDistance;
+}
+
+Pose PickAndPlace::AbovePlace(const PlaceTarget& target) const {
+  const double yaw = PreferredYaw(side_, target.x, target.y) + variation_.place_yaw;
+  return {.position = {target.x + variation_.place_x, target.y + variation_.place_y,
+                       kTableTop + variation_.carry_height},
+          .rotation = GraspRotation(side_, yaw, variation_.pitch)};
+}
+
+Pose PickAndPlace::ReleasePose(const SceneView& scene, const PlaceTarget& target) const {
+  // the box hangs as far below the pinch point as it was grasped
+  Pose pose = AbovePlace(target);
+  pose.position[2] = target.bottom_z + Hand(scene).pinch.position[2] - BottomOf(scene.data);
+  return pose;
+}
+
+}  // namespace dp_bench::kuavo_dualarm

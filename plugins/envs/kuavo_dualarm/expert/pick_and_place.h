@@ -1,0 +1,78 @@
+// One hand takes a box and puts it somewhere else: the stages that pick_place and weigh_relay
+// share.
+#pragma once
+
+#include <dp_bench/random.h>
+
+#include "script.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+/// Where a box goes [m].
+struct PlaceTarget {
+  double x = 0.0;
+  double y = 0.0;
+  double bottom_z = 0.0;  // height of the box's lower side when it is let go
+};
+
+/// Picks and places with one hand, again and again until the box is where it shall be.
+class PickAndPlace {
+ public:
+  /// `box`: a geom of type box, in the middle of a body that moves freely.
+  PickAndPlace(const KuavoModel& model, Side side, int box);
+
+  /// Draws the variation and starts over.
+  void Begin(RandomStream& random);
+
+  /// The goal for the next step. `is_placed`: the box is where it belongs, so that a hand on its
+  /// way home does not come back for it.
+  ArmGoal Plan(const SceneView& scene, const PlaceTarget& target, bool is_placed);
+
+  /// The hand has let go of the box and is on its way home.
+  bool has_released() const { return stage_ == Stage::kRetreat || stage_ == Stage::kGoHome; }
+
+ private:
+  enum class Stage { kReach, kDescend, kClose, kLift, kCarry, kLower, kOpen, kRetreat, kGoHome };
+
+  /// Small differences between episodes.
+  struct Variation {
+    double pitch = 0.0;           // of the approach, below the horizontal [rad]
+    double hover_height = 0.0;    // of the pinch point above the grasp [m]
+    double grasp_height = 0.0;    // of the pinch point above the middle of the box [m]
+    double grasp_forward = 0.0;   // of the pinch point beyond the middle of the box [m]
+    double carry_height = 0.0;    // of the pinch point above the table [m]
+    double place_x = 0.0;         // beside the target [m]
+    double place_y = 0.0;         // [m]
+    double place_yaw = 0.0;       // beside the preferred one [rad]
+    double retreat_height = 0.0;  // above where the box was let go [m]
+  };
+
+  /// How the hand takes the box.
+  struct Grasp {
+    Pose pinch;
+    double width = 0.0;  // of the box between the pads [m]
+  };
+
+  Grasp FindGrasp(const mjData& data) const;
+  double BottomOf(const mjData& data) const;
+  bool IsInHand(const SceneView& scene) const;
+  Pose AbovePlace(const PlaceTarget& target) const;
+  Pose ReleasePose(const SceneView& scene, const PlaceTarget& target) const;
+
+  Stage NextStage(const SceneView& scene, const PlaceTarget& target, bool is_placed) const;
+  ArmGoal GoalOf(Stage stage, const SceneView& scene, const PlaceTarget& target) const;
+  const HandState& Hand(const SceneView& scene) const { return scene.hands[Index(side_)]; }
+
+  const KuavoModel& model_;
+  Side side_;
+  int box_;
+  Variation variation_;
+
+  Stage stage_ = Stage::kReach;
+  int steps_in_stage_ = 0;
+  Grasp grasp_;                    // where the hand goes; frozen once the fingers close
+  Pose anchor_;                    // where the stage holds the hand or starts from
+  double previous_closure_ = 0.0;  // measured one step ago
+};
+
+}  // namespace dp_bench::kuavo_dualarm

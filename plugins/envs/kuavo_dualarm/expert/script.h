@@ -1,0 +1,58 @@
+// What the expert of a task decides at every control step: where each hand shall go.
+#pragma once
+
+#include <dp_bench/random.h>
+
+#include <array>
+#include <memory>
+
+#include "kuavo_model.h"
+#include "pose.h"
+#include "tasks/task.h"
+#include "trajectory.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+/// What is measured of a hand.
+struct HandState {
+  Pose pinch;
+  double closure = 0.0;  // 0 open .. 1 closed
+};
+
+/// The env at the start of a control step.
+struct SceneView {
+  const KuavoModel& model;
+  const mjData& data;
+  std::array<HandState, kNumSides> hands;  // by Index(side)
+};
+
+using ArmGoals = std::array<ArmGoal, kNumSides>;
+
+/// The way to solve one task. It moves from stage to stage by what is measured, never by the clock
+/// alone, so that its actions are nearly a function of what a policy sees, and so that it recovers
+/// when something goes wrong.
+class Script {
+ public:
+  virtual ~Script() = default;
+  Script(const Script&) = delete;
+  Script& operator=(const Script&) = delete;
+
+  /// Draws the variation of an episode.
+  virtual void Begin(RandomStream& random) = 0;
+
+  /// The goals of both arms for the next control step.
+  virtual ArmGoals Plan(const SceneView& scene) = 0;
+
+ protected:
+  Script() = default;
+};
+
+/// `model` must outlive the script.
+std::unique_ptr<Script> MakeScript(TaskKind kind, const KuavoModel& model);
+
+/// A draw from [low, high).
+inline double DrawBetween(RandomStream& random, double low, double high) {
+  return low + (high - low) * random.UniformDouble();
+}
+
+}  // namespace dp_bench::kuavo_dualarm
