@@ -1,0 +1,13 @@
+// PNG files (W3C Portable Network Graphics, second edition): pictures without loss.
+#pragma once
+
+#include <filesystem>
+
+#include "dp_bench/env.h"
+
+namespace dp_bench {
+
+/// Writes an RGB8 file, whole or not at all. Throws Error{kIo}.
+void WritePng(const std::filesystem::path& path, const RgbImage& picture);
+
+}  // namespace dp_bench
