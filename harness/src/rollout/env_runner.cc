@@ -10,6 +10,7 @@
 
 #include "dp_bench/error.h"
 #include "rollout/rollout_loop.h"
+#include "rollout/shape_match.h"
 
 namespace dp_bench {
 namespace {
@@ -20,41 +21,6 @@ constexpr int kMaxVideoSize = 4096;  // [px]
 
 int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
   return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
-}
-
-std::string Describe(const KeySpec& key) {
-  return fmt::format("{}: {} {} {}", key.name, Name(key.type), Name(key.dtype),
-                     ToString(key.shape));
-}
-
-std::string Describe(const ShapeMeta& meta) {
-  std::vector<std::string> keys;
-  for (const KeySpec& key : meta.obs) keys.push_back(Describe(key));
-  keys.push_back(Describe(meta.action));
-  return fmt::format("{}", fmt::join(keys, "; "));
-}
-
-// For every key of the env, where the policy wants it, or -1. Throws when the policy wants more.
-std::vector<int> MatchKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
-  std::vector<int> index_of_env(env.obs.size(), -1);
-  std::vector<std::string> problems;
-  for (std::size_t i = 0; i < wanted.obs.size(); ++i) {
-    const auto found = std::ranges::find(env.obs, wanted.obs[i].name, &KeySpec::name);
-    if (found == env.obs.end()) {
-      problems.push_back(fmt::format("the env does not offer '{}'", wanted.obs[i].name));
-    } else if (*found != wanted.obs[i]) {
-      problems.push_back(fmt::format("'{}' differs", wanted.obs[i].name));
-    } else {
-      index_of_env[static_cast<std::size_t>(found - env.obs.begin())] = static_cast<int>(i);
-    }
-  }
-  if (env.action != wanted.action) problems.emplace_back("the action differs");
-  if (!problems.empty()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("shape_meta does not fit the env: {}.\n  shape_meta: {}\n  the env: {}",
-                            fmt::join(problems, ", "), Describe(wanted), Describe(env)));
-  }
-  return index_of_env;
 }
 
 void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int n_videos,
@@ -116,7 +82,7 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
       RolloutPlan{.env_factory = std::move(env_factory),
                   .env = spec,
                   .shape_meta = shape_meta,
-                  .obs_index_of_env = MatchKeys(spec.shape_meta, shape_meta),
+                  .obs_index_of_env = MatchObsKeys(spec.shape_meta, shape_meta),
                   .horizons = horizons,
                   .max_steps = max_steps,
                   .output_dir = std::move(output_dir),

@@ -1,0 +1,50 @@
+#include "rollout/shape_match.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+std::string Describe(const KeySpec& key) {
+  return fmt::format("{}: {} {} {}", key.name, Name(key.type), Name(key.dtype),
+                     ToString(key.shape));
+}
+
+std::string Describe(const ShapeMeta& meta) {
+  std::vector<std::string> keys;
+  for (const KeySpec& key : meta.obs) keys.push_back(Describe(key));
+  keys.push_back(Describe(meta.action));
+  return fmt::format("{}", fmt::join(keys, "; "));
+}
+
+}  // namespace
+
+std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
+  std::vector<int> index_of_env(env.obs.size(), -1);
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < wanted.obs.size(); ++i) {
+    const auto found = std::ranges::find(env.obs, wanted.obs[i].name, &KeySpec::name);
+    if (found == env.obs.end()) {
+      problems.push_back(fmt::format("the env does not offer '{}'", wanted.obs[i].name));
+    } else if (*found != wanted.obs[i]) {
+      problems.push_back(fmt::format("'{}' differs", wanted.obs[i].name));
+    } else {
+      index_of_env[static_cast<std::size_t>(found - env.obs.begin())] = static_cast<int>(i);
+    }
+  }
+  if (env.action != wanted.action) problems.emplace_back("the action differs");
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("shape_meta does not fit the env: {}.\n  shape_meta: {}\n  the env: {}",
+                            fmt::join(problems, ", "), Describe(wanted), Describe(env)));
+  }
+  return index_of_env;
+}
+
+}  // namespace dp_bench
