@@ -236,4 +236,14 @@ void PushtEnv::SetState(std::span<const double> state) {
   terminated_ = false;
 }
 
+// A square picture shows the whole world, whose y axis points down as the picture's does.
+void PushtEnv::PointerAction(double x, double y, std::span<float> action) const {
+  if (action.size() != 2) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted room for an action of 2 numbers, found {}", action.size()));
+  }
+  action[0] = static_cast<float>(x * kWorldSize);
+  action[1] = static_cast<float>(y * kWorldSize);
+}
+
 }  // namespace dp_bench::pusht

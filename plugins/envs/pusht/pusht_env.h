@@ -25,7 +25,7 @@ PushtState StartState(std::uint64_t seed, bool legacy_order);
 ///   max_steps          300
 ///   success_threshold  0.95; reward is coverage / success_threshold, cut to [0, 1]
 ///   legacy             true
-class PushtEnv final : public Env, public StateAccess {
+class PushtEnv final : public Env, public StateAccess, public PointerControl {
  public:
   static constexpr std::size_t kStateSize = 10;
   static constexpr std::size_t kNumKeypoints = 9;
@@ -43,6 +43,10 @@ class PushtEnv final : public Env, public StateAccess {
   std::size_t state_size() const override { return kStateSize; }
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
+
+  /// The agent moves towards the pointer.
+  PointerControl* pointer_control() override { return this; }
+  void PointerAction(double x, double y, std::span<float> action) const override;
 
  private:
   enum class Obs { kAgentPos, kImage, kKeypoint, kState };

@@ -94,6 +94,17 @@ TEST(PushtEnv, TheThresholdIsAParam) {
   EXPECT_TRUE(StepWithBlockAt(env, {kGoalPose.x + 20.0, kGoalPose.y, kGoalPose.angle}).success);
 }
 
+TEST(PushtEnv, TheAgentGoesWhereThePointerIs) {
+  PushtEnv env = Make(R"({"obs": ["agent_pos"]})");
+  Place(env, {400.0, 400.0, 0.0});
+  std::vector<float> action(2);
+  env.PointerAction(0.25, 0.5, action);
+  for (int i = 0; i < 30; ++i) env.Step(action);
+  EXPECT_THAT(Look(env), testing::Pointwise(testing::FloatNear(1.0F), {128.0F, 256.0F}));
+  std::vector<float> wrong(3);
+  EXPECT_THROW(env.PointerAction(0.25, 0.5, wrong), Error);
+}
+
 TEST(PushtEnv, TheBlocksOriginIsWhereItWasDrawnUnlessTheOrderIsLegacy) {
   const PushtState plain = StartState(42, /*legacy_order=*/false);
   const PushtState legacy = StartState(42, /*legacy_order=*/true);
