@@ -11,7 +11,7 @@
 #include <string>
 
 #include "harness/train/workspace/fake_training.h"
-#include "harness/train/workspace/run_folder.h"
+#include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {

@@ -48,6 +48,8 @@ void ConvertNumbers(DType dtype, const std::byte* in, std::int64_t n, std::byte*
   switch (dtype) {
     case DType::kUInt8:
       return ConvertAll<std::uint8_t, Out>(in, n, out);
+    case DType::kUInt16:
+      return ConvertAll<std::uint16_t, Out>(in, n, out);
     case DType::kInt32:
       return ConvertAll<std::int32_t, Out>(in, n, out);
     case DType::kInt64:
@@ -56,10 +58,7 @@ void ConvertNumbers(DType dtype, const std::byte* in, std::int64_t n, std::byte*
       return ConvertAll<float, Out>(in, n, out);
     case DType::kFloat64:
       return ConvertAll<double, Out>(in, n, out);
-    case DType::kUInt16:
-      break;
   }
-  DPB_ASSERT(false && "no zarr array of this plugin has that dtype");
 }
 
 template <class T>
@@ -77,6 +76,8 @@ std::size_t TargetSize(Target target) {
       return sizeof(float);
     case Target::kImage:
       return 1;
+    case Target::kDepth:
+      return sizeof(std::uint16_t);
     case Target::kInt64:
       return sizeof(std::int64_t);
   }
@@ -89,6 +90,8 @@ bool CanConvert(DType dtype, Target target) {
       return true;
     case Target::kImage:
       return dtype == DType::kUInt8 || dtype == DType::kFloat32;
+    case Target::kDepth:
+      return dtype == DType::kUInt16;
     case Target::kInt64:
       return dtype == DType::kInt32 || dtype == DType::kInt64;
   }
@@ -106,10 +109,11 @@ std::optional<std::int64_t> Convert(DType dtype, Target target, const std::byte*
       ConvertNumbers<std::int64_t>(dtype, in, n, out);
       return std::nullopt;
     case Target::kImage:
+    case Target::kDepth:
       break;
   }
-  if (dtype == DType::kUInt8) {
-    std::memcpy(out, in, static_cast<std::size_t>(n));
+  if (SizeOf(dtype) == TargetSize(target)) {  // bytes to bytes, depth to depth
+    std::memcpy(out, in, static_cast<std::size_t>(n) * TargetSize(target));
     return std::nullopt;
   }
   return ConvertImage(reinterpret_cast<const float*>(in), n, reinterpret_cast<std::uint8_t*>(out));

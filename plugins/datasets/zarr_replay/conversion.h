@@ -1,5 +1,5 @@
 // From the element types of a zarr array to those of the dataset: float32 numbers, uint8 images,
-// int64 episode ends.
+// uint16 depth, int64 episode ends.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace dp_bench::zarr_replay {
 
-enum class Target { kFloat32, kImage, kInt64 };
+enum class Target { kFloat32, kImage, kDepth, kInt64 };
 
 std::size_t TargetSize(Target target);
 
 /// Whether arrays of `dtype` can become `target`: numbers of any dtype, images from uint8 or
-/// float32, episode ends from int32 or int64.
+/// float32, depth from uint16, episode ends from int32 or int64.
 bool CanConvert(DType dtype, Target target);
 
 /// Converts `n` elements. For images, returns the index of the first value that is not an integer

@@ -1,5 +1,6 @@
 // A zarr hierarchy in a folder. The kernel keeps every look-up beneath the folder (openat2,
 // RESOLVE_BENEATH); where it cannot, symbolic links are refused altogether.
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
@@ -33,9 +34,14 @@ class FileDescriptor {
   }
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
+  void Release() { fd_ = -1; }
 
  private:
   int fd_;
+};
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
 class FolderStore final : public Store {
@@ -67,6 +73,21 @@ class FolderStore final : public Store {
     }
     out->resize(size);
     ReadExactly(file, name, *out);
+  }
+
+  std::vector<std::string> ListArrays(const std::string& folder) const override {
+    FileDescriptor file = Open(folder);
+    std::vector<std::string> names;
+    if (!file.is_open()) return names;
+    const std::unique_ptr<DIR, CloseFolder> entries(::fdopendir(file.get()));
+    if (entries == nullptr) Fail(folder, errno);
+    file.Release();  // fdopendir took it over
+    while (const dirent* entry = ::readdir(entries.get())) {
+      const std::string name = entry->d_name;
+      if (name.starts_with('.')) continue;
+      if (Peek(folder + "/" + name + "/.zarray", {})) names.push_back(name);
+    }
+    return names;
   }
 
   std::string Describe(std::string_view name) const override { return (path_ / name).string(); }

@@ -33,6 +33,10 @@ class Store {
   virtual void Read(const std::string& name, std::uint64_t max_bytes,
                     std::vector<std::byte>* out) const = 0;
 
+  /// The arrays directly below a folder, by name: those with <folder>/<name>/.zarray. Empty when
+  /// there is no such folder.
+  virtual std::vector<std::string> ListArrays(const std::string& folder) const = 0;
+
   /// How messages call a file.
   virtual std::string Describe(std::string_view name) const = 0;
 };

@@ -81,10 +81,11 @@ void ZarrArray::CheckChunks() const {
 void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) const {
   DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * TargetSize(target));
   if (!CanConvert(metadata_.dtype, target)) {
+    const char* wanted = target == Target::kImage   ? "images are uint8 or float32"
+                         : target == Target::kDepth ? "depth is uint16 [mm]"
+                                                    : "episode ends are int64 or int32";
     throw Error(ErrorCode::kData,
-                fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.dtype),
-                            target == Target::kImage ? "images are uint8 or float32"
-                                                     : "episode ends are int64 or int32"));
+                fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.dtype), wanted));
   }
 
   // memory of one thread, taken when it meets its first chunk

@@ -82,11 +82,12 @@ class Fields {
 DType ReadDType(const Fields& fields) {
   const Json& value = fields.Get("dtype");
   if (value == "|u1") return DType::kUInt8;
+  if (value == "<u2") return DType::kUInt16;
   if (value == "<i4") return DType::kInt32;
   if (value == "<i8") return DType::kInt64;
   if (value == "<f4") return DType::kFloat32;
   if (value == "<f8") return DType::kFloat64;
-  fields.Fail("dtype", fmt::format("is {}; this plugin reads |u1, <i4, <i8, <f4 and <f8",
+  fields.Fail("dtype", fmt::format("is {}; this plugin reads |u1, <u2, <i4, <i8, <f4 and <f8",
                                    fields.Show(value)));
 }
 

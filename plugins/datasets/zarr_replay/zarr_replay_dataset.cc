@@ -9,9 +9,12 @@
 
 #include "dp_bench/error.h"
 #include "zarr_array.h"
+#include "zarr_attributes.h"
 
 namespace dp_bench::zarr_replay {
 namespace {
+
+constexpr double kDefaultFps = 10.0;
 
 // The sizes were checked against the chunk files; what remains is whether this machine can hold
 // them.
@@ -26,20 +29,61 @@ std::size_t LoadedBytes(const ZarrArray& array, Target target) {
   return bytes;
 }
 
+KeyType ParseType(std::string_view name) {
+  return name == "rgb" ? KeyType::kRgb : name == "depth" ? KeyType::kDepth : KeyType::kLowDim;
+}
+
+Target TargetOf(KeyType type) {
+  return type == KeyType::kRgb     ? Target::kImage
+         : type == KeyType::kDepth ? Target::kDepth
+                                   : Target::kFloat32;
+}
+
+// What an array is when nobody says it.
+KeyType GuessType(const ZarrArray& array) {
+  const std::size_t n_axes = array.shape().size();
+  if (array.dtype() == DType::kUInt8 && n_axes == 4) return KeyType::kRgb;
+  return array.dtype() == DType::kUInt16 ? KeyType::kDepth : KeyType::kLowDim;
+}
+
+std::map<std::string, KeyConfig> FindKeys(const Store& store) {
+  std::map<std::string, KeyConfig> keys;
+  for (const std::string& name : store.ListArrays("data")) {
+    const std::string array = "data/" + name;
+    keys[name] = {.array = array, .type = GuessType(ZarrArray(store, array))};
+  }
+  if (!keys.contains("action")) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} holds no data/action; name the arrays in dataset.params.keys, such "
+                            "as {{\"action\": {{\"array\": \"data/actions\"}}}}",
+                            store.Describe("data")));
+  }
+  return keys;
+}
+
+// [C, H, W] of an array of pictures; nothing when it holds none of this type.
+std::optional<Shape> PictureShape(const Shape& array, KeyType type) {
+  if (type == KeyType::kDepth && array.size() == 3) return Shape{1, array[1], array[2]};
+  const std::int64_t n_channels = type == KeyType::kRgb ? 3 : 1;
+  if (array.size() != 4 || array[3] != n_channels) return std::nullopt;
+  return Shape{n_channels, array[1], array[2]};
+}
+
 }  // namespace
 
 ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
   const ZarrReplayConfig defaults;
   ZarrReplayConfig config{
       .path = params.Get<std::string>("path"),
-      .fps = params.GetInRange("fps", defaults.fps, 1e-3, 1e5),
       .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends)};
+  if (params.Has("fps")) config.fps = params.GetInRange("fps", 0.0, kMinFps, kMaxFps);
+  if (!params.Has("keys")) return config;
+
   const Config keys = params.Sub("keys");
   for (const std::string& name : keys.Keys()) {
     const Config key = keys.Sub(name);
-    const bool is_rgb = key.GetChoice("type", {"low_dim", "rgb"}) == "rgb";
     config.keys[name] = {.array = key.Get<std::string>("array"),
-                         .is_rgb = is_rgb,
+                         .type = ParseType(key.GetChoice("type", {"low_dim", "rgb", "depth"})),
                          .begin = key.GetOptional<std::int64_t>("begin"),
                          .end = key.GetOptional<std::int64_t>("end")};
   }
@@ -56,11 +100,15 @@ std::unique_ptr<Dataset> ZarrReplayDataset::Create(const Config& params) {
 }
 
 ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config) {
-  spec_.fps = config.fps;
   const int n_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const std::unique_ptr<Store> store = OpenStore(config.path);
+  const ZarrAttributes attributes = ReadZarrAttributes(*store);
+  is_growing_ = attributes.is_growing;
+  spec_.fps = config.fps.value_or(attributes.fps.value_or(kDefaultFps));
   LoadEpisodeEnds(*store, config.episode_ends, n_threads);
-  for (const auto& [name, key] : config.keys) AddKey(*store, name, key, n_threads);
+  for (const auto& [name, key] : config.keys.empty() ? FindKeys(*store) : config.keys) {
+    AddKey(*store, name, key, n_threads);
+  }
 }
 
 void ZarrReplayDataset::LoadEpisodeEnds(const Store& store, const std::string& name,
@@ -100,8 +148,9 @@ void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, cons
     throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
                                   ToString(array.shape()), what));
   };
-  if (array.num_steps() != episode_ends_.back()) {
-    refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", episode_ends_.back()));
+  const std::int64_t n_steps = episode_ends_.back();
+  if (array.num_steps() < n_steps || (array.num_steps() > n_steps && !is_growing_)) {
+    refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", n_steps));
   }
   const std::int64_t step = array.step_elements();
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
@@ -109,14 +158,16 @@ void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, cons
   KeySpec spec{.name = name};
   KeySource source{.buffer = nullptr, .step_bytes = 0, .offset = 0};
   const bool is_sliced = config.begin || config.end;
-  if (config.is_rgb) {
-    const Shape& shape = array.shape();
-    if (shape.size() != 4 || shape[3] != 3 || is_sliced) {
-      refuse(ErrorCode::kConfig, "an rgb key is a whole array [steps, height, width, 3]");
+  if (config.type != KeyType::kLowDim) {
+    const bool is_rgb = config.type == KeyType::kRgb;
+    const std::optional<Shape> shape = PictureShape(array.shape(), config.type);
+    if (!shape || is_sliced) {
+      refuse(ErrorCode::kConfig, is_rgb ? "an rgb key is a whole array [steps, height, width, 3]"
+                                        : "a depth key is a whole array [steps, height, width, 1]");
     }
-    spec.type = KeyType::kRgb;
-    spec.dtype = DType::kUInt8;
-    spec.shape = {shape[3], shape[1], shape[2]};
+    spec.type = config.type;
+    spec.dtype = is_rgb ? DType::kUInt8 : DType::kUInt16;
+    spec.shape = *shape;
   } else if (is_sliced) {
     const std::int64_t begin = config.begin.value_or(0);
     const std::int64_t end = config.end.value_or(step);
@@ -130,11 +181,11 @@ void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, cons
     spec.shape.assign(array.shape().begin() + 1, array.shape().end());
     if (spec.shape.empty()) spec.shape = {1};
   }
-  if (name == "action" && (config.is_rgb || spec.shape.size() != 1)) {
+  if (name == "action" && (config.type != KeyType::kLowDim || spec.shape.size() != 1)) {
     refuse(ErrorCode::kConfig, "the action is a low_dim array [steps, action_dim]");
   }
 
-  const Target target = config.is_rgb ? Target::kImage : Target::kFloat32;
+  const Target target = TargetOf(config.type);
   source.buffer = &LoadOnce(array, target, n_threads);
   source.step_bytes = static_cast<std::size_t>(step) * TargetSize(target);
   spec_.keys.push_back(std::move(spec));

@@ -1,6 +1,7 @@
-// The replay buffers of diffusion_policy: zarr v2 hierarchies with the arrays data/* (first axis:
-// steps of all episodes) and meta/episode_ends. Everything is decoded once, in parallel, and kept
-// in memory: numbers as float32, images as uint8.
+// The replay buffers of diffusion_policy, and those that `dp_bench collect` writes: zarr v2
+// hierarchies with the arrays data/* (first axis: steps of all episodes) and meta/episode_ends.
+// Everything is decoded once, in parallel, and kept in memory: numbers as float32, images as uint8,
+// depth as uint16.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +24,20 @@ namespace dp_bench::zarr_replay {
 /// Where a key comes from.
 struct KeyConfig {
   std::string array;  // data/state
-  bool is_rgb = false;
+  KeyType type = KeyType::kLowDim;
   std::optional<std::int64_t> begin;  // range within the flattened elements of a step; low_dim only
   std::optional<std::int64_t> end;
 };
 
 /// {"path": "pusht.zarr", "fps": 10, "keys": {"agent_pos": {"array": "data/state", "begin": 0,
-/// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}
+/// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
+/// Without "keys", every array below data/ is a key of its own name: [N, H, W, 3] of uint8 is rgb,
+/// [N, H, W] or [N, H, W, 1] of uint16 depth, anything else low_dim.
 struct ZarrReplayConfig {
   std::filesystem::path path;  // folder or .zarr.zip; relative to the current directory
-  double fps = 10.0;
+  std::optional<double> fps;   // else what .zattrs says, else 10
   std::string episode_ends = "meta/episode_ends";
-  std::map<std::string, KeyConfig> keys;
+  std::map<std::string, KeyConfig> keys;  // none: every array below data/
 
   static ZarrReplayConfig FromConfig(const Config& params);
 };
@@ -66,6 +69,7 @@ class ZarrReplayDataset final : public Dataset {
   const PageBuffer& LoadOnce(const ZarrArray& array, Target target, int n_threads);
 
   DatasetSpec spec_;
+  bool is_growing_ = false;  // arrays may be longer than the episodes
   std::vector<std::int64_t> episode_ends_;
   std::map<std::pair<std::string, Target>, PageBuffer> buffers_;  // shared by keys of one array
   std::vector<KeySource> sources_;                                // as spec_.keys

@@ -68,6 +68,22 @@ class ZipStore final : public Store {
     }
   }
 
+  std::vector<std::string> ListArrays(const std::string& folder) const override {
+    constexpr std::string_view kEnd = "/.zarray";
+    const std::string begin = folder + "/";
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
+      const char* const text = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), 0);
+      std::string_view name = text != nullptr ? text : "";
+      if (!name.starts_with(begin) || !name.ends_with(kEnd)) continue;
+      if (name.size() <= begin.size() + kEnd.size()) continue;
+      name = name.substr(begin.size(), name.size() - begin.size() - kEnd.size());
+      if (name.find('/') == std::string_view::npos) names.emplace_back(name);
+    }
+    return names;
+  }
+
   std::string Describe(std::string_view name) const override {
     return fmt::format("{}:{}", path_.string(), name);
   }

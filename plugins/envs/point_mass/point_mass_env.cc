@@ -13,9 +13,10 @@ namespace dp_bench::point_mass {
 namespace {
 
 constexpr double kControlHz = 10.0;
-constexpr double kDamping = 1.0;      // [1/s]
-constexpr double kGoalRadius = 0.1;   // [m]
-constexpr double kRewardReach = 2.0;  // [m]
+constexpr double kDamping = 1.0;        // [1/s]
+constexpr double kGoalRadius = 0.1;     // [m]
+constexpr double kRewardReach = 2.0;    // [m]
+constexpr double kExpertDamping = 2.0;  // [N s/m]
 
 /// Copies float32 values into the buffer of one key.
 void Write(const std::array<double, 2>& values, std::span<std::byte> out) {
@@ -145,6 +146,26 @@ void PointMassEnv::SetState(std::span<const double> state) {
   goal_ = {state[4], state[5]};
   started_ = true;
   terminated_ = false;
+}
+
+void PointMassEnv::Begin(std::uint64_t seed) {
+  RequireStarted("Begin");
+  // experts that differ a little give data that are not one trajectory; the seed decides here too
+  RandomStream random(seed, StreamId::kPolicyNoise);
+  stiffness_ = 1.5 + random.UniformDouble();
+}
+
+void PointMassEnv::Act(std::span<float> action) {
+  RequireStarted("Act");
+  if (action.size() != 2) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted room for an action of 2 numbers, found {}", action.size()));
+  }
+  // it reads the true state and changes none; what it asks for lies within the action bounds
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double force = stiffness_ * (goal_[i] - position_[i]) - kExpertDamping * velocity_[i];
+    action[i] = static_cast<float>(std::clamp(force, -1.0, 1.0));
+  }
 }
 
 void PointMassEnv::RequireStarted(const char* what) const {

@@ -16,7 +16,7 @@ namespace dp_bench::point_mass {
 /// [-1, 1]. Reward is 1 at the goal and falls to 0 at a distance of 2 m. Params:
 ///   max_steps   100
 ///   image_size  0; when positive, the observations include `image` [3, image_size, image_size]
-class PointMassEnv final : public Env, public StateAccess {
+class PointMassEnv final : public Env, public StateAccess, public Expert {
  public:
   /// Reads every param it knows; the host refuses those that nobody read.
   explicit PointMassEnv(const Config& params);
@@ -34,6 +34,12 @@ class PointMassEnv final : public Env, public StateAccess {
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
 
+  // Expert is optional too: with one, `dp_bench collect` makes the demonstrations and the task
+  // needs no data set. This one is a PD controller.
+  Expert* expert() override { return this; }
+  void Begin(std::uint64_t seed) override;
+  void Act(std::span<float> action) override;
+
  private:
   static constexpr std::size_t kStateSize = 6;
 
@@ -45,6 +51,7 @@ class PointMassEnv final : public Env, public StateAccess {
   std::array<double, 2> velocity_ = {};
   std::array<double, 2> goal_ = {};
   std::array<double, 1> metrics_ = {};  // StepResult::metrics points here
+  double stiffness_ = 0.0;              // of the expert [N/m]
   bool started_ = false;
   bool terminated_ = false;
 };

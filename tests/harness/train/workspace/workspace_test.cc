@@ -15,7 +15,7 @@
 #include "checkpoint/policy_weights.h"
 #include "dp_bench/error.h"
 #include "harness/train/workspace/fake_training.h"
-#include "harness/train/workspace/run_folder.h"
+#include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {

@@ -268,7 +268,12 @@ TEST(Hostile, KeysThatDoNotFitTheirArrayAreNamed) {
               HasSubstr("elements 3 to 3"));
   EXPECT_THAT(with_key("x", {.array = "data/state", .begin = -1}), HasSubstr("elements -1 to 5"));
   EXPECT_THAT(with_key("x", {.array = "data/state", .end = 6}), HasSubstr("elements 0 to 6"));
-  EXPECT_THAT(with_key("x", {.array = "data/state", .is_rgb = true}), HasSubstr("an rgb key"));
+  EXPECT_THAT(with_key("x", {.array = "data/state", .type = KeyType::kRgb}),
+              HasSubstr("an rgb key"));
+  EXPECT_THAT(with_key("x", {.array = "data/img", .type = KeyType::kDepth}),
+              HasSubstr("a depth key"));
+  EXPECT_THAT(with_key("x", {.array = "data/action", .type = KeyType::kDepth}),
+              HasSubstr("a depth key"));
   EXPECT_THAT(with_key("action", {.array = "data/img"}),
               HasSubstr("the action is a low_dim array"));
 }

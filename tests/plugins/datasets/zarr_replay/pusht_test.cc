@@ -45,9 +45,10 @@ TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
 }
 
 TEST_F(PushtDemonstrations, KeepImagesAsBytes) {
-  const ZarrReplayDataset dataset({.path = kPusht,
-                                   .keys = {{"action", {.array = "data/action"}},
-                                            {"image", {.array = "data/img", .is_rgb = true}}}});
+  const ZarrReplayDataset dataset(
+      {.path = kPusht,
+       .keys = {{"action", {.array = "data/action"}},
+                {"image", {.array = "data/img", .type = KeyType::kRgb}}}});
   const KeySpec& image = dataset.spec().keys[1];
   EXPECT_EQ(image.shape, (Shape{3, 96, 96}));
   EXPECT_EQ(image.ByteSize(), 96U * 96U * 3U);

@@ -57,6 +57,7 @@ TEST(RoundTrip, EveryDTypeThroughEveryFamilyOfCodecs) {
           << encoding.json << " " << Name(DTypeOf<T>::value);
     };
     check(std::uint8_t{});
+    check(std::uint16_t{});
     check(std::int32_t{});
     check(std::int64_t{});
     check(float{});
@@ -86,6 +87,12 @@ TEST(RoundTrip, ImagesBecomeBytesFromFloatAndFromBytes) {
   const std::vector<float> as_float(pixels.begin(), pixels.end());
   EXPECT_EQ((RoundTrip<float, std::uint8_t>(layout, as_float, Target::kImage)), pixels);
   EXPECT_EQ((RoundTrip<std::uint8_t, std::uint8_t>(layout, pixels, Target::kImage)), pixels);
+}
+
+TEST(RoundTrip, DepthStaysAsItIs) {
+  const std::vector<std::uint16_t> depth = Count<std::uint16_t>(3 * 100 * 100);
+  const ArrayLayout layout{{3, 100, 100, 1}, {2, 100, 100, 1}, Blosc("zstd", 1)};
+  EXPECT_EQ((RoundTrip<std::uint16_t, std::uint16_t>(layout, depth, Target::kDepth)), depth);
 }
 
 void ExpectSmallReplay(const Dataset& dataset) {

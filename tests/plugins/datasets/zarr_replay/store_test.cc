@@ -75,6 +75,17 @@ TEST_P(FolderStoreTest, LinksCannotLeaveTheFolder) {
   }
 }
 
+TEST_P(FolderStoreTest, ListsTheArraysOfAFolder) {
+  std::filesystem::create_directories(root() / "data" / "action");
+  std::filesystem::create_directories(root() / "data" / "no_array");
+  std::filesystem::create_directories(root() / "data" / "group" / "nested");
+  std::ofstream(root() / "data" / "action" / ".zarray") << "{}";
+  std::ofstream(root() / "data" / "group" / "nested" / ".zarray") << "{}";
+  EXPECT_THAT(Open()->ListArrays("data"), ::testing::ElementsAre("action"));
+  EXPECT_THAT(Open()->ListArrays("nothing"), ::testing::IsEmpty());
+  EXPECT_THAT(ErrorOf([&] { Open()->ListArrays("data/chunk"); }), HasSubstr("data/chunk"));
+}
+
 TEST_P(FolderStoreTest, RefusesWhatIsNoRegularFile) {
   ASSERT_EQ(::mkfifo((root() / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(ReadError("fifo"), HasSubstr("not a regular file"));

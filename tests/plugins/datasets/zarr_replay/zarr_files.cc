@@ -20,6 +20,8 @@ std::string_view ZarrName(DType dtype) {
   switch (dtype) {
     case DType::kUInt8:
       return "|u1";
+    case DType::kUInt16:
+      return "<u2";
     case DType::kInt32:
       return "<i4";
     case DType::kInt64:
@@ -28,10 +30,8 @@ std::string_view ZarrName(DType dtype) {
       return "<f4";
     case DType::kFloat64:
       return "<f8";
-    case DType::kUInt16:
-      break;
   }
-  return "<u2";
+  return "?";
 }
 
 // Element by element, so that it shares no idea with the reader: the chunk of these indices, zeros
@@ -208,7 +208,7 @@ ZarrReplayConfig SmallConfig(const std::filesystem::path& path) {
   return {.path = path,
           .keys = {{"action", {.array = "data/action"}},
                    {"agent_pos", {.array = "data/state", .begin = 0, .end = 2}},
-                   {"image", {.array = "data/img", .is_rgb = true}}}};
+                   {"image", {.array = "data/img", .type = KeyType::kRgb}}}};
 }
 
 }  // namespace dp_bench::zarr_replay::testing

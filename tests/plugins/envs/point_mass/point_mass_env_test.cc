@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "dp_bench/error.h"
@@ -20,23 +21,30 @@ StepResult StepFrom(PointMassEnv& env, double x, double goal_x, float force) {
   return env.Step(std::vector<float>{force, 0.0F});
 }
 
-TEST(PointMassEnv, PushingTowardsTheGoalSolvesEveryStart) {
-  PointMassEnv env = Make();
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    env.Reset(seed);
-    bool success = false;
-    std::vector<double> state(env.state_size());
-    for (int step = 0; step < env.spec().max_steps && !success; ++step) {
-      env.GetState(state);
-      // a PD controller
-      std::vector<float> force(2);
-      for (std::size_t i = 0; i < 2; ++i) {
-        force[i] = static_cast<float>(2.0 * (state[4 + i] - state[i]) - 2.0 * state[2 + i]);
-      }
-      success = env.Step(force).success;
-    }
-    EXPECT_TRUE(success) << "seed " << seed;
+// Steps that the expert needs, or max_steps.
+int StepsOfExpert(PointMassEnv& env, std::uint64_t start_seed, std::uint64_t expert_seed) {
+  env.Reset(start_seed);
+  env.Begin(expert_seed);
+  std::vector<float> force(2);
+  for (int step = 0; step < env.spec().max_steps; ++step) {
+    env.Act(force);
+    if (env.Step(force).success) return step + 1;
   }
+  return env.spec().max_steps;
+}
+
+TEST(PointMassEnv, TheExpertSolvesEveryStart) {
+  PointMassEnv env = Make();
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    EXPECT_LT(StepsOfExpert(env, seed, seed), env.spec().max_steps) << "seed " << seed;
+  }
+}
+
+TEST(PointMassEnv, ExpertsOfDifferentSeedsDiffer) {
+  PointMassEnv env = Make();
+  std::set<int> n_steps;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) n_steps.insert(StepsOfExpert(env, 0, seed));
+  EXPECT_GT(n_steps.size(), 2U);
 }
 
 TEST(PointMassEnv, RewardFallsWithTheDistance) {

@@ -1,7 +1,6 @@
-// Comparison of what two trainings left behind, file by file.
+// What two folders hold, compared file by file.
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -10,9 +9,12 @@
 
 namespace dp_bench {
 
-/// Relative path -> content of every file below a folder.
-inline std::map<std::string, std::string> FilesBelow(const std::filesystem::path& folder) {
-  std::map<std::string, std::string> files;
+/// Relative path -> content.
+using FolderContent = std::map<std::string, std::string>;
+
+/// Every file below a folder.
+inline FolderContent FilesBelow(const std::filesystem::path& folder) {
+  FolderContent files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     files[std::filesystem::relative(entry.path(), folder).string()] =
@@ -22,9 +24,7 @@ inline std::map<std::string, std::string> FilesBelow(const std::filesystem::path
 }
 
 /// The files that differ or exist on one side only, separated by blanks; empty when all are equal.
-inline std::string DifferingFiles(const std::filesystem::path& a, const std::filesystem::path& b) {
-  const auto left = FilesBelow(a);
-  const auto right = FilesBelow(b);
+inline std::string DifferingFiles(const FolderContent& left, const FolderContent& right) {
   std::string names;
   for (const auto& [name, content] : left) {
     const auto found = right.find(name);
@@ -34,6 +34,10 @@ inline std::string DifferingFiles(const std::filesystem::path& a, const std::fil
     if (!left.contains(name)) names += name + " ";
   }
   return names;
+}
+
+inline std::string DifferingFiles(const std::filesystem::path& a, const std::filesystem::path& b) {
+  return DifferingFiles(FilesBelow(a), FilesBelow(b));
 }
 
 }  // namespace dp_bench

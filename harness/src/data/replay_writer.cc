@@ -1,0 +1,226 @@
+// One Commit writes, in this order: chunks, the .zarray of every key, .zattrs, and last
+// meta/episode_ends, whose .zarray tells the number of episodes. Whoever reads trusts that number
+// alone.
+#include "data/replay_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMaxAttributeBytes = std::size_t{1} << 30;
+constexpr const char* kOrigin = "origin";
+constexpr const char* kComplete = "complete";
+
+ZarrLayout LayoutOf(const KeySpec& key) {
+  const DType wanted = key.type == KeyType::kRgb     ? DType::kUInt8
+                       : key.type == KeyType::kDepth ? DType::kUInt16
+                                                     : DType::kFloat32;
+  const bool is_name = !key.name.empty() && key.name.front() != '.' &&
+                       key.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  if (key.dtype != wanted || !is_name) {
+    throw Error(
+        ErrorCode::kShape,
+        fmt::format("the key '{}' ({} {}) cannot be stored in a replay buffer: low_dim keys "
+                    "are float32, rgb keys uint8, depth keys uint16 [mm], and a name has "
+                    "no '/' and no '.' in front",
+                    key.name, Name(key.type), Name(key.dtype)));
+  }
+  return {.dtype = key.dtype,
+          .row_shape = key.StorageShape(),
+          .chunk_rows = RowsPerChunk(key.ByteSize())};
+}
+
+ZarrLayout EpisodeEndsLayout() {
+  return {
+      .dtype = DType::kInt64, .row_shape = {}, .chunk_rows = RowsPerChunk(sizeof(std::int64_t))};
+}
+
+// Text from plugins may hold bytes that are not UTF-8: those are replaced.
+void WriteAttributes(const fs::path& folder, const json& attributes) {
+  WriteFileAtomically(folder / ".zattrs",
+                      attributes.dump(2, ' ', false, json::error_handler_t::replace));
+}
+
+void RemoveTemporaryFiles(const fs::path& folder) {
+  std::vector<fs::path> left_over;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (IsTemporaryName(entry.path().filename().string())) left_over.push_back(entry.path());
+  }
+  for (const fs::path& path : left_over) fs::remove_all(path);
+}
+
+// Says which value of the origin differs.
+[[noreturn]] void ThrowOtherOrigin(const fs::path& folder, const json& found, const json& wanted) {
+  const auto path = json::diff(found, wanted).at(0).at("path").get<std::string>();
+  const json::json_pointer place(path);
+  const auto show = [&place](const json& origin) {
+    return origin.contains(place) ? origin.at(place).dump() : "absent";
+  };
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} holds episodes of another origin: {}{} is {} there, {} here. Give "
+                          "another output folder, or remove this one.",
+                          folder.string(), kOrigin, path, show(found), show(wanted)));
+}
+
+}  // namespace
+
+// Keeps other processes from writing the same folder; the system lets go of it when this one ends.
+class ReplayWriter::Lock {
+ public:
+  explicit Lock(const fs::path& folder)
+      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    const int error = errno;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw Error(error == EWOULDBLOCK ? ErrorCode::kUsage : ErrorCode::kIo,
+                error == EWOULDBLOCK
+                    ? fmt::format("another process writes {}; wait for it, or give another folder",
+                                  folder.string())
+                    : fmt::format("cannot lock '{}': {}", folder.string(),
+                                  std::generic_category().message(error)));
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() { ::close(descriptor_); }
+
+  /// Makes all files of the file system durable: one call for thousands of chunks.
+  void SyncFileSystem() const {
+    if (::syncfs(descriptor_) == 0) return;
+    throw Error(ErrorCode::kIo, fmt::format("cannot write the file system's buffers to disk: {}",
+                                            std::generic_category().message(errno)));
+  }
+
+ private:
+  int descriptor_;
+};
+
+ReplayEpisode::ReplayEpisode(std::span<const KeySpec> keys) {
+  for (const KeySpec& key : keys) keys_.push_back({.layout = LayoutOf(key)});
+}
+
+void ReplayEpisode::Append(std::span<const std::span<const std::byte>> values) {
+  DPB_ASSERT(values.size() == keys_.size());
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    Key& key = keys_[i];
+    DPB_ASSERT(values[i].size() == key.layout.RowBytes());
+    if (key.layout.chunk_rows == 1) {
+      key.chunks.push_back(EncodeChunk(key.layout, values[i]));
+    } else {
+      key.rows.insert(key.rows.end(), values[i].begin(), values[i].end());
+    }
+  }
+  ++n_steps_;
+}
+
+ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const json& origin)
+    : folder_(std::move(folder)), keys_(std::move(keys)), origin_(origin) {
+  try {
+    fs::create_directories(folder_);
+    lock_ = std::make_unique<Lock>(folder_);
+    Identify();
+    RemoveTemporaryFiles(folder_);
+    CreateGroups();
+    OpenArrays();
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot prepare the data set '{}': {}",
+                                            folder_.string(), error.what()));
+  }
+}
+
+ReplayWriter::~ReplayWriter() = default;
+
+std::int64_t ReplayWriter::n_episodes() const { return episode_ends_->n_rows(); }
+
+// Refuses what this class did not write before anything is changed.
+void ReplayWriter::Identify() {
+  attributes_ = ReadReplayAttributes(folder_);
+  if (!attributes_.is_null()) {
+    if (attributes_[kOrigin] != origin_) ThrowOtherOrigin(folder_, attributes_[kOrigin], origin_);
+    return;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    if (IsTemporaryName(entry.path().filename().string())) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} exists and is no data set that dp_bench collected; give another "
+                            "output folder",
+                            folder_.string()));
+  }
+  attributes_ = {{kOrigin, origin_}};
+}
+
+// .zattrs comes first: a folder that holds anything holds its origin.
+void ReplayWriter::CreateGroups() {
+  attributes_[kComplete] = false;
+  WriteAttributes(folder_, attributes_);
+  const std::string group = json{{"zarr_format", 2}}.dump(4);
+  for (const fs::path& path : {folder_, folder_ / "data", folder_ / "meta"}) {
+    fs::create_directory(path);
+    if (!fs::exists(path / ".zgroup")) WriteFileAtomically(path / ".zgroup", group);
+  }
+}
+
+void ReplayWriter::OpenArrays() {
+  const fs::path ends = folder_ / "meta" / "episode_ends";
+  const std::int64_t n_episodes = ZarrArrayWriter::RowsOnDisk(ends);
+  episode_ends_ = std::make_unique<ZarrArrayWriter>(ends, EpisodeEndsLayout(), n_episodes);
+  if (n_episodes > 0) {
+    const std::vector<std::byte> last = episode_ends_->ReadRow(n_episodes - 1);
+    std::memcpy(&n_steps_, last.data(), sizeof(n_steps_));
+  }
+  for (const KeySpec& key : keys_) {
+    arrays_.emplace_back(folder_ / "data" / key.name, LayoutOf(key), n_steps_);
+  }
+}
+
+void ReplayWriter::Append(const ReplayEpisode& episode) {
+  DPB_ASSERT(episode.n_steps() > 0 && episode.keys_.size() == arrays_.size());
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const ReplayEpisode::Key& key = episode.keys_[i];
+    for (const std::vector<std::byte>& chunk : key.chunks) arrays_[i].AppendEncoded(chunk);
+    has_unsynced_chunks_ = has_unsynced_chunks_ || !key.chunks.empty();
+    arrays_[i].Append(key.rows);
+  }
+  n_steps_ += episode.n_steps();
+  episode_ends_->Append(std::as_bytes(std::span(&n_steps_, 1)));
+}
+
+void ReplayWriter::Commit(json attributes, bool is_complete) {
+  if (has_unsynced_chunks_) lock_->SyncFileSystem();
+  has_unsynced_chunks_ = false;
+  for (ZarrArrayWriter& array : arrays_) array.Flush();
+  attributes_ = std::move(attributes);
+  attributes_[kOrigin] = origin_;
+  attributes_[kComplete] = false;
+  WriteAttributes(folder_, attributes_);
+  episode_ends_->Flush();
+  if (!is_complete) return;
+  attributes_[kComplete] = true;
+  WriteAttributes(folder_, attributes_);
+}
+
+json ReadReplayAttributes(const fs::path& folder) {
+  const fs::path file = folder / ".zattrs";
+  if (!fs::is_regular_file(file)) return nullptr;
+  json attributes = json::parse(ReadTextFile(file, kMaxAttributeBytes), nullptr,
+                                /*allow_exceptions=*/false);
+  if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
+  return attributes;
+}
+
+}  // namespace dp_bench

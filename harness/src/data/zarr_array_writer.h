@@ -1,0 +1,71 @@
+// One array of a zarr v2 folder that grows at its end (Zarr storage specification version 2, chunks
+// of c-blosc 1.x: zstd behind a byte shuffle). Equal rows give equal bytes, however they were
+// appended and however often the array was opened again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dp_bench/array.h"
+
+namespace dp_bench {
+
+struct ZarrLayout {
+  DType dtype = DType::kFloat32;
+  Shape row_shape;              // empty: a row is one number
+  std::int64_t chunk_rows = 1;  // rows of a chunk; the other axes are never cut
+
+  std::size_t RowBytes() const;
+};
+
+/// Rows whose chunk has about 1 MiB; one for rows that are larger.
+std::int64_t RowsPerChunk(std::size_t row_bytes);
+
+/// A chunk as it is stored, from `chunk_rows` rows. Safe from several threads at once.
+std::vector<std::byte> EncodeChunk(const ZarrLayout& layout, std::span<const std::byte> rows);
+
+/// On disk the array has the rows of the last `Flush`; chunks behind them belong to nobody yet.
+/// Every fault throws Error{kIo} or Error{kData} naming the file.
+class ZarrArrayWriter {
+ public:
+  /// Opens an array to continue behind its first `n_rows` rows: what was written behind them is
+  /// removed. 0 makes a new array, whatever was there.
+  ZarrArrayWriter(std::filesystem::path folder, ZarrLayout layout, std::int64_t n_rows);
+
+  /// The rows that <folder>/.zarray tells of; 0 when there is no array.
+  static std::int64_t RowsOnDisk(const std::filesystem::path& folder);
+
+  std::int64_t n_rows() const { return n_rows_; }
+
+  /// Appends whole rows. Chunks that they fill are written at once.
+  void Append(std::span<const std::byte> rows);
+
+  /// Appends a chunk made by `EncodeChunk`; only for arrays of one row per chunk. Not durable
+  /// before the caller syncs the file system: there may be thousands of these files.
+  void AppendEncoded(std::span<const std::byte> chunk);
+
+  /// Writes the chunk that is not full yet, then .zarray with the number of rows.
+  void Flush();
+
+  /// A row of an earlier `Flush`.
+  std::vector<std::byte> ReadRow(std::int64_t row) const;
+
+ private:
+  std::filesystem::path ChunkPath(std::int64_t chunk) const;
+  std::string Metadata(std::int64_t n_rows) const;
+  void RequireSameLayout() const;
+  void RemoveChunksFrom(std::int64_t first) const;
+  std::vector<std::byte> ReadChunk(std::int64_t chunk) const;
+
+  std::filesystem::path folder_;
+  ZarrLayout layout_;
+  std::size_t row_bytes_;
+  std::int64_t n_rows_;
+  std::vector<std::byte> tail_;  // the chunk that is not full yet, zeros behind its rows
+};
+
+}  // namespace dp_bench

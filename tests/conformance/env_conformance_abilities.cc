@@ -1,0 +1,202 @@
+// What an env keeps to in the abilities that it offers beyond its contract (env_abilities.h). An
+// env without one passes.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "dp_bench/error.h"
+#include "env_conformance.h"
+#include "support/error_of.h"
+
+namespace dp_bench::conformance {
+namespace {
+
+/// What the expert may say: an action, or that it sees no way on.
+std::optional<std::vector<float>> TryAct(Env& env) {
+  std::vector<float> action(env.spec().action_low.size(), std::numeric_limits<float>::quiet_NaN());
+  try {
+    env.expert()->Act(action);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kEnv) << error.what();
+    return std::nullopt;
+  }
+  return action;
+}
+
+/// An episode of the expert, its actions included.
+struct ExpertTrace {
+  std::vector<std::vector<float>> actions;
+  Trace trace;
+};
+
+ExpertTrace PlayExpert(Env& env, std::uint64_t seed, int n_steps = kSteps) {
+  ExpertTrace played;
+  env.Reset(seed);
+  env.expert()->Begin(seed);
+  AddView(env, played.trace);
+  for (int step = 0; step < n_steps; ++step) {
+    const std::optional<std::vector<float>> action = TryAct(env);
+    if (!action) break;
+    played.actions.push_back(*action);
+    played.trace.Add(action->data(), action->size() * sizeof(float));
+    const bool terminated = env.Step(*action).terminated;
+    AddView(env, played.trace);
+    if (terminated) break;
+  }
+  return played;
+}
+
+TEST(ExpertConformance, EqualSeedsGiveEqualEpisodes) {
+  const auto env = MakeEnv();
+  if (env->expert() == nullptr) return;  // an optional ability
+  const ExpertTrace wanted = PlayExpert(*env, kSeed);
+  PlayExpert(*env, kSeed + 1, kSteps / 4);
+  EXPECT_TRUE(PlayExpert(*env, kSeed).trace == wanted.trace) << "the same instance, later";
+  ExpertTrace found;
+  std::thread([&found] { found = PlayExpert(*MakeEnv(), kSeed); }).join();
+  EXPECT_TRUE(found.trace == wanted.trace) << "another instance, on another thread";
+}
+
+TEST(ExpertConformance, ActionsAreFiniteAndWithinTheirBounds) {
+  const auto env = MakeEnv();
+  if (env->expert() == nullptr) return;  // an optional ability
+  const EnvSpec& spec = env->spec();
+  for (std::uint64_t seed = kSeed; seed < kSeed + 3; ++seed) {
+    const ExpertTrace played = PlayExpert(*env, seed);
+    ASSERT_FALSE(played.actions.empty()) << "seed " << seed << ": no way on from the start";
+    for (std::size_t step = 0; step < played.actions.size(); ++step) {
+      for (std::size_t i = 0; i < spec.action_low.size(); ++i) {
+        const float value = played.actions[step][i];
+        ASSERT_TRUE(value >= spec.action_low[i] && value <= spec.action_high[i])
+            << value << " in dimension " << i << ", seed " << seed << ", step " << step;
+      }
+    }
+  }
+}
+
+TEST(ExpertConformance, ActChangesNothingInTheEnv) {
+  const auto env = MakeEnv();
+  if (env->expert() == nullptr) return;  // an optional ability
+  const ExpertTrace wanted = PlayExpert(*env, kSeed);
+  // the same actions without an expert looking on
+  env->Reset(kSeed);
+  Trace found;
+  AddView(*env, found);
+  for (const std::vector<float>& action : wanted.actions) {
+    found.Add(action.data(), action.size() * sizeof(float));
+    const bool terminated = env->Step(action).terminated;
+    AddView(*env, found);
+    if (terminated) break;
+  }
+  EXPECT_EQ(found.bytes, wanted.trace.bytes);
+}
+
+TEST(PointerConformance, ActionsAreFiniteAndWithinTheirBoundsAndRepeat) {
+  const auto env = MakeEnv();
+  PointerControl* const pointer = env->pointer_control();
+  if (pointer == nullptr) return;  // an optional ability
+  const EnvSpec& spec = env->spec();
+  env->Reset(kSeed);
+  for (const double x : {0.0, 0.3, 1.0}) {
+    for (const double y : {0.0, 0.7, 1.0}) {
+      std::vector<float> action(spec.action_low.size(), std::numeric_limits<float>::quiet_NaN());
+      std::vector<float> again = action;
+      pointer->PointerAction(x, y, action);
+      pointer->PointerAction(x, y, again);
+      EXPECT_EQ(action, again);
+      for (std::size_t i = 0; i < action.size(); ++i) {
+        EXPECT_TRUE(action[i] >= spec.action_low[i] && action[i] <= spec.action_high[i])
+            << action[i] << " in dimension " << i << " at " << x << ", " << y;
+      }
+    }
+  }
+}
+
+TEST(PointerConformance, PointingChangesNothing) {
+  const auto env = MakeEnv();
+  PointerControl* const pointer = env->pointer_control();
+  if (pointer == nullptr) return;  // an optional ability
+  const Trace wanted = PlayEpisode(*env, kSeed);
+  env->Reset(kSeed);
+  Trace found;
+  AddView(*env, found);
+  std::vector<float> action(env->spec().action_low.size());
+  pointer->PointerAction(0.9, 0.1, action);
+  const Trace rest = Play(*env, kSeed);
+  found.Add(rest.bytes.data(), rest.bytes.size());
+  EXPECT_EQ(found.bytes, wanted.bytes);
+}
+
+TEST(CameraConformance, NamesAreUnique) {
+  const auto env = MakeEnv();
+  CameraAccess* const cameras = env->camera_access();
+  if (cameras == nullptr) return;  // an optional ability
+  ASSERT_FALSE(cameras->camera_names().empty());
+  std::set<std::string> names;
+  for (const std::string& name : cameras->camera_names()) {
+    EXPECT_FALSE(name.empty());
+    EXPECT_TRUE(names.insert(name).second) << name << " occurs twice";
+  }
+}
+
+// A rotation and a translation in rows of a homogeneous matrix.
+void ExpectPose(const std::array<double, 16>& pose) {
+  constexpr double kTolerance = 1e-6;
+  for (std::size_t row = 0; row < 3; ++row) {
+    EXPECT_TRUE(std::isfinite(pose[4 * row + 3]));
+    for (std::size_t other = 0; other < 3; ++other) {
+      double dot = 0.0;
+      for (std::size_t i = 0; i < 3; ++i) dot += pose[4 * row + i] * pose[4 * other + i];
+      EXPECT_NEAR(dot, row == other ? 1.0 : 0.0, kTolerance) << "rows " << row << ", " << other;
+    }
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(pose[12 + i], i == 3 ? 1.0 : 0.0);
+}
+
+TEST(CameraConformance, ParametersDescribeAPinholeCameraOfTheGivenSize) {
+  const auto env = MakeEnv();
+  CameraAccess* const cameras = env->camera_access();
+  if (cameras == nullptr) return;  // an optional ability
+  EXPECT_EQ(CodeOf([&] { cameras->Parameters(0, 64, 48); }), ErrorCode::kEnv) << "before Reset";
+  env->Reset(kSeed);
+  for (int camera = 0; camera < static_cast<int>(cameras->camera_names().size()); ++camera) {
+    const CameraParameters small = cameras->Parameters(camera, 64, 48);
+    const CameraParameters large = cameras->Parameters(camera, 128, 96);
+    EXPECT_EQ(small.name, cameras->camera_names()[static_cast<std::size_t>(camera)]);
+    for (const double value : {small.fx, small.fy, small.cx, small.cy}) {
+      EXPECT_TRUE(std::isfinite(value) && value > 0.0) << small.name << ": " << value;
+    }
+    EXPECT_NEAR(large.fx, 2.0 * small.fx, 1e-9 * large.fx) << small.name;
+    EXPECT_NEAR(large.fy, 2.0 * small.fy, 1e-9 * large.fy) << small.name;
+    ExpectPose(small.camera_to_world);
+  }
+}
+
+TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
+  const auto env = MakeEnv();
+  CameraAccess* const cameras = env->camera_access();
+  if (cameras == nullptr) return;  // an optional ability
+  const Trace wanted = PlayEpisode(*env, kSeed);
+  env->Reset(kSeed);
+  Trace found;
+  AddView(*env, found);
+  for (int camera = 0; camera < static_cast<int>(cameras->camera_names().size()); ++camera) {
+    RgbImage first(48, 32);
+    RgbImage second(48, 32);
+    cameras->RenderCamera(camera, &first);
+    cameras->RenderCamera(camera, &second);
+    EXPECT_EQ(first.pixels, second.pixels) << "camera " << camera;
+  }
+  const Trace rest = Play(*env, kSeed);
+  found.Add(rest.bytes.data(), rest.bytes.size());
+  EXPECT_EQ(found.bytes, wanted.bytes);
+}
+
+}  // namespace
+}  // namespace dp_bench::conformance

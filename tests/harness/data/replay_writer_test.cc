@@ -1,0 +1,205 @@
+// Data sets on disk: what Python reads, what a kill leaves, and what is refused.
+#include "data/replay_writer.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "support/error_of.h"
+#include "support/folder_content.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const json kOrigin = {{"env", {{"plugin", "toy"}, {"params", {{"task", "a"}}}}}};
+
+// Numbers, small pictures, and pictures of a chunk each.
+std::vector<KeySpec> Keys() {
+  return {{.name = "depth", .type = KeyType::kDepth, .shape = {1, 6, 4}, .dtype = DType::kUInt16},
+          {.name = "large", .type = KeyType::kRgb, .shape = {3, 400, 500}, .dtype = DType::kUInt8},
+          {.name = "observation.state", .shape = {5}},
+          {.name = "rgb", .type = KeyType::kRgb, .shape = {3, 4, 6}, .dtype = DType::kUInt8},
+          {.name = "action", .shape = {2}}};
+}
+
+// Bytes that count up from a number of the step.
+ReplayEpisode Episode(int first_step, int n_steps) {
+  const std::vector<KeySpec> keys = Keys();
+  ReplayEpisode episode(keys);
+  for (int step = first_step; step < first_step + n_steps; ++step) {
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<std::span<const std::byte>> values;
+    for (const KeySpec& key : keys) memory.emplace_back(key.ByteSize());
+    for (std::vector<std::byte>& bytes : memory) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<std::byte>((i / 7 + static_cast<std::size_t>(step)) % 64);
+      }
+      values.emplace_back(bytes);
+    }
+    episode.Append(values);
+  }
+  return episode;
+}
+
+// Episodes of 3, 4, 5, ... steps.
+void AppendEpisodes(ReplayWriter& writer, int n) {
+  for (int i = 0; i < n; ++i) {
+    const int n_steps = 3 + static_cast<int>(writer.n_episodes());
+    writer.Append(Episode(static_cast<int>(writer.n_steps()), n_steps));
+  }
+}
+
+json Attributes(const ReplayWriter& writer) { return {{"n", writer.n_episodes()}, {"fps", 10}}; }
+
+void WriteAtOnce(const fs::path& folder, int n_episodes) {
+  ReplayWriter writer(folder, Keys(), kOrigin);
+  AppendEpisodes(writer, n_episodes);
+  writer.Commit(Attributes(writer), /*is_complete=*/true);
+}
+
+TEST(ReplayWriter, BytesDoNotDependOnCommitsNorOnInterruptions) {
+  const ScratchFolder scratch;
+  WriteAtOnce(scratch.path() / "whole", 6);
+  const auto whole = FilesBelow(scratch.path() / "whole");
+  ASSERT_TRUE(whole.contains("data/large/32.0.0.0"));
+  ASSERT_TRUE(whole.contains("meta/episode_ends/0"));
+
+  for (const int n_first : {0, 1, 4, 6}) {
+    const fs::path folder = scratch.path() / fmt::format("broken{}", n_first);
+    {
+      ReplayWriter writer(folder, Keys(), kOrigin);
+      AppendEpisodes(writer, n_first);
+      writer.Commit(Attributes(writer), false);
+      AppendEpisodes(writer, 2);  // never committed
+    }
+    std::ofstream(folder / "data/action/0.0.tmp.0123456789abcdef") << "of a killed process";
+    {
+      ReplayWriter writer(folder, Keys(), kOrigin);
+      EXPECT_EQ(writer.n_episodes(), n_first);
+      AppendEpisodes(writer, 6 - n_first);
+      writer.Commit(Attributes(writer), true);
+    }
+    EXPECT_EQ(DifferingFiles(whole, FilesBelow(folder)), "") << n_first;
+  }
+}
+
+// A kill between two files of a Commit: each prefix of what it replaces, in its order.
+TEST(ReplayWriter, AKillWithinACommitKeepsTheEpisodesOfTheLastOne) {
+  const ScratchFolder scratch;
+  WriteAtOnce(scratch.path() / "whole", 4);
+  const auto whole = FilesBelow(scratch.path() / "whole");
+  const std::vector<std::string> commit_order = {"data/action/.zarray", "data/rgb/.zarray",
+                                                 ".zattrs", "meta/episode_ends/0"};
+  for (std::size_t n_done = 0; n_done <= commit_order.size(); ++n_done) {
+    const fs::path folder = scratch.path() / fmt::format("killed{}", n_done);
+    {
+      ReplayWriter writer(folder, Keys(), kOrigin);
+      AppendEpisodes(writer, 2);
+      writer.Commit(Attributes(writer), false);
+    }
+    for (const auto& [name, content] : whole) {
+      if (name.find("/.z") == std::string::npos && name.starts_with("data/")) {
+        std::ofstream(folder / name, std::ios::binary) << content;  // chunks come first
+      }
+    }
+    for (std::size_t i = 0; i < n_done; ++i) {
+      WriteFileAtomically(folder / commit_order[i], whole.at(commit_order[i]));
+    }
+    {
+      ReplayWriter writer(folder, Keys(), kOrigin);
+      EXPECT_EQ(writer.n_episodes(), 2);
+      EXPECT_EQ(writer.n_steps(), 7);
+      AppendEpisodes(writer, 2);
+      writer.Commit(Attributes(writer), true);
+    }
+    EXPECT_EQ(DifferingFiles(whole, FilesBelow(folder)), "") << n_done;
+  }
+}
+
+TEST(ReplayWriter, SaysWhetherItIsComplete) {
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path() / "a";
+  WriteAtOnce(folder, 1);
+  EXPECT_EQ(ReadReplayAttributes(folder)["complete"], true);
+  ReplayWriter writer(folder, Keys(), kOrigin);
+  EXPECT_EQ(ReadReplayAttributes(folder)["complete"], false) << "it goes on";
+  EXPECT_EQ(writer.attributes()["n"], 1);
+}
+
+TEST(ReplayWriter, RefusesFoldersOfOthersAndLeavesThemAsTheyAre) {
+  const ScratchFolder scratch;
+  WriteAtOnce(scratch.path() / "a", 1);
+  const auto before = FilesBelow(scratch.path() / "a");
+  json other = kOrigin;
+  other["env"]["params"]["task"] = "b";
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage, [&] { ReplayWriter(scratch.path() / "a", Keys(), other); }),
+      HasSubstr(R"(origin/env/params/task is "a" there, "b" here)"));
+  EXPECT_EQ(DifferingFiles(before, FilesBelow(scratch.path() / "a")), "");
+
+  fs::create_directories(scratch.path() / "photos");
+  std::ofstream(scratch.path() / "photos" / "cat.png") << "x";
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage,
+                        [&] { ReplayWriter(scratch.path() / "photos", Keys(), kOrigin); }),
+              HasSubstr("no data set that dp_bench collected"));
+  EXPECT_EQ(FilesBelow(scratch.path() / "photos").size(), 1U);
+}
+
+TEST(ReplayWriter, OneProcessWritesAFolder) {
+  const ScratchFolder scratch;
+  const ReplayWriter writer(scratch.path() / "a", Keys(), kOrigin);
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage, [&] { ReplayWriter(scratch.path() / "a", Keys(), kOrigin); }),
+      HasSubstr("another process writes"));
+}
+
+TEST(ReplayWriter, RefusesKeysThatCannotBeStored) {
+  const auto refusal = [](const KeySpec& key) {
+    return MessageOf(ErrorCode::kShape, [&key] { ReplayEpisode(std::vector<KeySpec>{key}); });
+  };
+  EXPECT_THAT(refusal({.name = "d", .type = KeyType::kDepth, .shape = {1, 2, 2}}),
+              HasSubstr("'d' (depth float32)"));
+  EXPECT_THAT(refusal({.name = "../x", .shape = {2}}), HasSubstr("'../x'"));
+}
+
+TEST(ReplayWriter, PythonsZarrReadsWhatItWrites) {
+  const fs::path python = fs::path(DPB_SOURCE_DIR) / ".venv/bin/python";
+  const ScratchFolder scratch;
+  WriteAtOnce(scratch.path() / "ours.zarr", 3);  // 3 + 4 + 5 steps
+  WriteFileAtomically(
+      scratch.path() / "read.py",
+      "import sys, json, zarr, numpy as np\n"
+      "root = zarr.open_group(sys.argv[1], mode='r')\n"
+      "n = int(root['meta/episode_ends'][-1])\n"
+      "assert list(root['meta/episode_ends'][:]) == [3, 7, 12], root['meta/episode_ends'][:]\n"
+      "assert root.attrs['complete'] is True and root.attrs['origin']['env']['plugin'] == 'toy'\n"
+      "wanted = {'action': ('<f4', (12, 2)), 'observation.state': ('<f4', (12, 5)),\n"
+      "          'rgb': ('|u1', (12, 4, 6, 3)), 'large': ('|u1', (12, 400, 500, 3)),\n"
+      "          'depth': ('<u2', (12, 6, 4, 1))}\n"
+      "found = {k: (a.dtype.str, a.shape) for k, a in root['data'].arrays()}\n"
+      "assert found == wanted, found\n"
+      "for name, array in root['data'].arrays():\n"
+      "    for step in range(n):\n"
+      "        value = np.frombuffer(array[step].tobytes(), np.uint8)\n"
+      "        count = (np.arange(value.size) // 7 + step) % 64\n"
+      "        assert (value == count).all(), (name, step)\n");
+  const std::string command =
+      fmt::format("{} {} {}", python.string(), (scratch.path() / "read.py").string(),
+                  (scratch.path() / "ours.zarr").string());
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace dp_bench
