@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <string>
 
 #include "dp_bench/error.h"
 #include "fused_norm.h"
+#include "sinusoidal_embedding.h"
 
 namespace dp_bench::common {
 namespace {
@@ -22,17 +22,6 @@ constexpr std::int64_t kFinalGroups = 8;
 std::shared_ptr<torch::nn::Module> AddContainer(torch::nn::Module& parent,
                                                 const std::string& name) {
   return parent.register_module(name, std::make_shared<torch::nn::Module>());
-}
-
-// Transformer position code (Vaswani et al. 2017, Sec. 3.5) of the diffusion timestep: sines, then
-// cosines. timesteps int64 [B] -> [B, dim].
-Tensor SinusoidalEmbedding(const Tensor& timesteps, std::int64_t dim) {
-  const std::int64_t half = dim / 2;
-  const double decay = std::log(10000.0) / static_cast<double>(half - 1);
-  const Tensor frequencies =
-      torch::exp(torch::arange(half, timesteps.options().dtype(torch::kFloat32)) * -decay);
-  const Tensor angles = timesteps.unsqueeze(-1) * frequencies;
-  return torch::cat({angles.sin(), angles.cos()}, /*dim=*/-1);
 }
 
 void CheckConfig(const UnetConfig& config) {

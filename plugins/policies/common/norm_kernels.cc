@@ -9,13 +9,6 @@
 
 #include "vector_math.h"
 
-// A sanitizer build keeps one version: instruction-set dispatch runs before its runtime is ready.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define DPB_VECTOR_VERSIONS __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define DPB_VECTOR_VERSIONS
-#endif
-
 namespace dp_bench::common {
 namespace {
 

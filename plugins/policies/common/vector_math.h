@@ -7,6 +7,14 @@
 
 #define DPB_ALWAYS_INLINE inline __attribute__((always_inline))
 
+// Compiles a function for several instruction sets; the machine picks at load time. A sanitizer
+// build keeps one version: the dispatch runs before its runtime is ready.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define DPB_VECTOR_VERSIONS __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define DPB_VECTOR_VERSIONS
+#endif
+
 namespace dp_bench::common {
 
 // e^x for x <= 88; Cephes' expf: 2^n * p(r), relative error below 2e-7.
@@ -56,6 +64,27 @@ DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
   const float inverse = Reciprocal(w + 2.0F);
   const float ratio = w * inverse;
   return {x * ratio, ratio + 4.0F * x * (e * inverse) * ((e + 1.0F) * inverse)};
+}
+
+// gelu(x) = x Phi(x) and its derivative. Phi after Abramowitz and Stegun 7.1.26, absolute error below
+// 2e-7; its exponential is also that of the derivative.
+struct GeluValue {
+  float value;
+  float slope;
+};
+
+DPB_ALWAYS_INLINE GeluValue GeluWithSlope(float x) {
+  const float z = (x < 0.0F ? -x : x) * 0.70710678F;
+  const float t = Reciprocal(1.0F + 0.3275911F * z);
+  float p = 1.061405429F;
+  p = p * t - 1.453152027F;
+  p = p * t + 1.421413741F;
+  p = p * t - 0.284496736F;
+  p = p * t + 0.254829592F;
+  const float gauss = Exp(-(z * z));
+  const float tail = 0.5F * p * t * gauss;  // 1 - Phi(|x|)
+  const float phi = x < 0.0F ? tail : 1.0F - tail;
+  return {x * phi, phi + x * (0.39894228F * gauss)};
 }
 
 }  // namespace dp_bench::common

@@ -1,0 +1,134 @@
+"""PyTorch's own modules and our transformer side by side, in turns, on 2 threads: training step, DDIM-10 latency.
+
+    .venv/bin/python tests/bench/peers/transformer_bench.py --ours build/release/bin/bench_transformer
+
+The peer is the network as diffusion_policy and Kuavo put it together, from nn.TransformerDecoder, with the fastest
+optimiser and EMA that the Python ecosystem offers. Each round measures both; the table holds medians over the
+rounds and the median of the ratios.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import time
+
+THREADS = 2
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
+
+import torch
+from diffusers import DDIMScheduler
+from diffusers.training_utils import EMAModel
+from torch import nn
+
+T, TO, DA, DO = 16, 2, 2, 20
+D, HEADS, LAYERS = 256, 4, 4
+
+
+class Net(nn.Module):
+    def __init__(self, p_drop):
+        super().__init__()
+        self.input_emb = nn.Linear(DA, D)
+        self.pos_emb = nn.Parameter(torch.randn(1, T, D) * 0.02)
+        self.cond_obs_emb = nn.Linear(DO, D)
+        self.cond_pos_emb = nn.Parameter(torch.randn(1, 1 + TO, D) * 0.02)
+        self.drop = nn.Dropout(p_drop)
+        self.encoder = nn.Sequential(nn.Linear(D, 4 * D), nn.Mish(), nn.Linear(4 * D, D))
+        layer = nn.TransformerDecoderLayer(D, HEADS, 4 * D, dropout=p_drop, activation="gelu", batch_first=True,
+                                           norm_first=True)
+        self.decoder = nn.TransformerDecoder(layer, LAYERS)
+        self.ln_f = nn.LayerNorm(D)
+        self.head = nn.Linear(D, DA)
+
+    def forward(self, sample, timesteps, cond):
+        half = D // 2
+        frequencies = torch.exp(torch.arange(half) * -(math.log(10000) / (half - 1)))
+        angles = timesteps[:, None] * frequencies[None]
+        time_token = torch.cat([angles.sin(), angles.cos()], dim=-1)[:, None]
+        memory = torch.cat([time_token, self.cond_obs_emb(cond)], dim=1)
+        memory = self.encoder(self.drop(memory + self.cond_pos_emb))
+        tokens = self.drop(self.input_emb(sample) + self.pos_emb)
+        return self.head(self.ln_f(self.decoder(tokens, memory)))
+
+
+def milliseconds(call, seconds):
+    call()
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.mean(times)
+
+
+def train_case(scheduler, p_drop, batch=256):
+    net = Net(p_drop)
+    ema = EMAModel(net.parameters(), use_ema_warmup=True, power=0.75, foreach=True)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
+    action, cond = torch.rand(batch, T, DA) * 2 - 1, torch.rand(batch, TO, DO) * 2 - 1
+
+    def step():
+        noise = torch.randn_like(action)
+        timesteps = torch.randint(0, 100, (batch,))
+        noisy = scheduler.add_noise(action, noise, timesteps)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(net(noisy, timesteps, cond), noise).backward()
+        optimizer.step()
+        ema.step(net.parameters())
+
+    return step
+
+
+def predict_case(scheduler, batch):
+    net = Net(0.0).eval()
+    cond = torch.rand(batch, TO, DO) * 2 - 1
+
+    def predict():
+        with torch.inference_mode():
+            sample = torch.randn(batch, T, DA)
+            for t in scheduler.timesteps:
+                sample = scheduler.step(net(sample, t.expand(batch), cond), t, sample).prev_sample
+
+    return predict
+
+
+def peer_cases():
+    torch.manual_seed(0)
+    scheduler = DDIMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
+    scheduler.set_timesteps(10)
+    return {"TrainStep/plain/256": train_case(scheduler, 0.0), "TrainStep/dropout/256": train_case(scheduler, 0.1),
+            "PredictAction/1": predict_case(scheduler, 1), "PredictAction/16": predict_case(scheduler, 16),
+            "PredictAction/50": predict_case(scheduler, 50)}
+
+
+def our_milliseconds(program, case, seconds):
+    text = subprocess.run(
+        [program, f"--benchmark_filter=^{case}/", f"--benchmark_min_time={seconds}",
+         "--benchmark_format=json"], capture_output=True, text=True, check=True).stdout
+    return json.loads(text)["benchmarks"][0]["real_time"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ours", required=True, help="the program bench_transformer")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per case, side and round")
+    args = parser.parse_args()
+    torch.set_num_threads(THREADS)
+
+    print(f"{'case':22} {'pytorch ms':>11} {'ours ms':>9} {'ratio':>6}")
+    for case, call in peer_cases().items():
+        theirs, ours = [], []
+        for _ in range(args.rounds):
+            theirs.append(milliseconds(call, args.seconds))
+            ours.append(our_milliseconds(args.ours, case, args.seconds))
+        ratio = statistics.median(a / b for a, b in zip(theirs, ours))
+        print(f"{case:22} {statistics.median(theirs):11.2f} {statistics.median(ours):9.2f} {ratio:6.2f}",
+              flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+#include "transformer_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "support/error_of.h"
+#include "train/optimizer.h"
+#include "transformer_denoiser.h"
+
+namespace dp_bench::transformer {
+namespace {
+
+using testing::HasSubstr;
+
+PolicySpec MakeSpec(bool with_image = false) {
+  PolicySpec spec;
+  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}};
+  if (with_image) {
+    spec.shape_meta.obs.push_back(
+        {.name = "image", .type = KeyType::kRgb, .shape = {3, 40, 40}, .dtype = DType::kUInt8});
+  }
+  spec.shape_meta.action = {.name = "action", .shape = {2}};
+  spec.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
+  return spec;
+}
+
+std::unique_ptr<common::DiffusionPolicy> MakePolicy(const char* params,
+                                                    const PolicySpec& spec = MakeSpec()) {
+  torch::manual_seed(5);
+  auto policy = transformer::MakePolicy(Config::FromJson(params), spec);
+  const KeyStats stats = {
+      .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
+  Normalizer normalizer;
+  normalizer.Fit("agent_pos", stats, NormalizeMode::kLimits);
+  normalizer.Fit("image", {}, NormalizeMode::kImage);
+  normalizer.Fit("action", stats, NormalizeMode::kLimits);
+  policy->SetNormalizer(normalizer);
+  return policy;
+}
+
+NoiseSource MakeNoise(std::int64_t rows, std::uint64_t major = 0) {
+  std::vector<NoiseKey> keys;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    keys.push_back({.seed = static_cast<std::uint64_t>(i), .major = major});
+  }
+  return NoiseSource(keys);
+}
+
+Batch MakeBatch(std::int64_t rows) {
+  return {.obs = {{"agent_pos", torch::zeros({rows, 2, 2})}},
+          .action = torch::zeros({rows, 8, 2}),
+          .is_pad = torch::zeros({rows, 8}, torch::kBool)};
+}
+
+std::string ConfigErrorOf(const char* params) {
+  return MessageOf(ErrorCode::kConfig,
+                   [&] { transformer::MakePolicy(Config::FromJson(params), MakeSpec()); });
+}
+
+// Two observations, two opposite action sequences.
+void ExpectLearnsBoth(const char* params) {
+  const auto policy = MakePolicy(params);
+  torch::Tensor agent_pos = torch::zeros({2, 2, 2});
+  agent_pos[0].fill_(-0.8);
+  agent_pos[1].fill_(0.8);
+  const torch::Tensor ramp = torch::linspace(-0.5, 0.5, 8).view({8, 1}).expand({8, 2});
+  const torch::Tensor action = torch::stack({ramp, -ramp});
+  const Batch batch = {.obs = {{"agent_pos", agent_pos.repeat({8, 1, 1})}},
+                       .action = action.repeat({8, 1, 1}),
+                       .is_pad = torch::zeros({16, 8}, torch::kBool)};
+  AdamW optimizer({}, MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
+  for (std::uint64_t step = 0; step < 300; ++step) {
+    NoiseSource noise = MakeNoise(16, step);
+    optimizer.ZeroGrad();
+    policy->ComputeLoss(batch, noise).loss.backward();
+    optimizer.Step(3e-3);
+  }
+  policy->WeightsChanged();
+  NoiseSource noise = MakeNoise(2);
+  const torch::Tensor predicted = policy->PredictAction({{"agent_pos", agent_pos}}, noise);
+  // the chunk starts at the current step, n_obs_steps - 1
+  const torch::Tensor expected = action.narrow(1, 1, 4);
+  EXPECT_LE((predicted - expected).abs().mean().item<double>(), 0.08) << params << predicted;
+}
+
+TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
+  const char* schedule =
+      R"("n_layer": 2, "n_head": 4, "n_emb": 32, "noise_scheduler": {"type": "ddim",
+    "num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})";
+  for (const char* variant :
+       {R"({)", R"({"norm": "post",)", R"({"causal_attn": true, "n_cond_layers": 1,)",
+        R"({"obs_as_cond": false, "time_as_cond": false,)"}) {
+    ExpectLearnsBoth(
+        (std::string(variant) + R"("p_drop_emb": 0.01, "p_drop_attn": 0.01,)" + schedule).c_str());
+  }
+}
+
+TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
+  const auto policy = MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "p_drop_attn": 0.3})");
+  const auto loss = [&](std::uint64_t major) {
+    NoiseSource noise = MakeNoise(4, major);
+    return policy->ComputeLoss(MakeBatch(4), noise).loss.item<double>();
+  };
+  torch::manual_seed(1);
+  const double first = loss(1);
+  torch::manual_seed(2);  // the global generator plays no part
+  EXPECT_EQ(loss(1), first);
+  policy->module().eval();
+  EXPECT_NE(loss(1), first);
+}
+
+TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
+  const auto policy = MakePolicy(R"({"n_layer": 1, "n_head": 2, "n_emb": 16, "crop_shape": [36, 36],
+    "noise_scheduler": {"num_train_timesteps": 4}})",
+                                 MakeSpec(/*with_image=*/true));
+  Batch batch = MakeBatch(2);
+  batch.obs["image"] = torch::zeros({2, 2, 3, 40, 40}, torch::kUInt8);
+  NoiseSource noise = MakeNoise(2);
+  policy->ComputeLoss(batch, noise).loss.backward();
+  for (const auto& item : policy->module().named_parameters()) {
+    EXPECT_TRUE(item.value().grad().defined()) << item.key();
+  }
+  EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+}
+
+// upstream's get_optim_groups: decay on the weights of linear layers and attention alone
+TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
+  const auto policy = MakePolicy(R"({"n_layer": 1, "n_cond_layers": 1})");
+  for (const ParameterGroup& group : MakeParameterGroups(policy->module(), 1e-3)) {
+    for (const std::string& name : group.names) {
+      const bool is_weight = name.ends_with("weight") && name.find("norm") == std::string::npos &&
+                             name.find("ln_f") == std::string::npos;
+      EXPECT_EQ(group.weight_decay > 0.0, is_weight) << name;
+    }
+  }
+}
+
+TEST(TransformerPolicy, AttentionCanBeLookedAt) {
+  const auto policy =
+      MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "causal_attn": true})");
+  auto& denoiser = dynamic_cast<common::TransformerDenoiser&>(policy->denoiser());
+  const auto maps =
+      denoiser.Attend(torch::zeros({3, 8, 2}), torch::tensor({1, 2, 3}), torch::zeros({3, 2, 2}));
+  ASSERT_EQ(maps.size(), 2);
+  for (const common::AttentionMaps& map : maps) {
+    EXPECT_EQ(map.self.sizes(), torch::IntArrayRef({3, 2, 8, 8}));
+    EXPECT_EQ(map.cross.sizes(), torch::IntArrayRef({3, 2, 8, 3}));
+    EXPECT_TRUE(torch::allclose(map.cross.sum(-1), torch::ones({3, 2, 8})));
+    EXPECT_EQ(map.self.triu(1).abs().max().item<float>(), 0.0F);
+    EXPECT_EQ(map.cross[0][0][0][2].item<float>(), 0.0F);  // action 0, observation 1
+  }
+}
+
+TEST(TransformerPolicy, SettingsThatCannotWorkAreExplained) {
+  EXPECT_THAT(ConfigErrorOf(R"({"n_emb": 30, "n_head": 4})"), HasSubstr("multiple of n_head = 4"));
+  EXPECT_THAT(ConfigErrorOf(R"({"n_emb": 5, "n_head": 1})"), HasSubstr("must be even"));
+  EXPECT_THAT(ConfigErrorOf(R"({"time_as_cond": false})"), HasSubstr("needs time_as_cond"));
+  EXPECT_THAT(ConfigErrorOf(R"({"time_as_cond": false, "obs_as_cond": false, "n_cond_layers": 2})"),
+              HasSubstr("n_cond_layers is 2"));
+  EXPECT_THAT(ConfigErrorOf(R"({"norm": "layer"})"), HasSubstr("norm"));
+  EXPECT_THAT(ConfigErrorOf(R"({"p_drop_attn": 1.0})"), HasSubstr("p_drop_attn"));
+}
+
+}  // namespace
+}  // namespace dp_bench::transformer
