@@ -76,13 +76,17 @@ class KuavoModel {
  public:
   /// Compiles an MJCF file. Throws Error{kEnv} with MuJoCo's message when that fails or warns, and
   /// when something that the robot must have is missing.
-  explicit KuavoModel(std::filesystem::path scene_file);
+  explicit KuavoModel(const std::filesystem::path& scene_file);
 
-  /// One model per file for the whole process, compiled on first use.
+  /// The model of a file that the envs of this process share; it lives as long as one of them.
   static std::shared_ptr<const KuavoModel> Shared(const std::filesystem::path& scene_file);
 
+  /// A copy whose numbers may be changed.
+  std::unique_ptr<KuavoModel> Copy() const;
+
   const mjModel* model() const { return model_.get(); }
-  mjModel* mutable_model() { return model_.get(); }  // of an instance that is not shared
+  mjModel* mutable_model() { return model_.get(); }
+  const std::filesystem::path& scene_file() const { return scene_file_; }
 
   const ArmIds& arm(Side side) const { return arms_[Index(side)]; }
   const HeadIds& head() const { return head_; }
@@ -102,6 +106,8 @@ class KuavoModel {
   /// The row of a mocap body in data.mocap_pos and data.mocap_quat.
   int MocapOf(const std::string& body) const;
 
+  MjDataPtr MakeData() const;
+
   /// How far the gripper is closed, 0 open .. 1 closed, from the gap between its pads.
   double GripperClosure(const mjData& data, Side side) const;
 
@@ -110,6 +116,8 @@ class KuavoModel {
   bool AnyPadTouches(const mjData& data, Side side, int geom) const;
 
  private:
+  KuavoModel(const KuavoModel& other, MjModelPtr model);
+
   int Id(mjtObj type, const std::string& name) const;
   ArmIds FindArm(char side) const;
 

@@ -23,7 +23,7 @@ TaskKind ParseTask(const std::string& name);  // one of TaskNames()
 
 /// What the env reports after a control step.
 struct TaskOutcome {
-  double reward = 0.0;  // best stage so far, in [0, 1]; 1 with success
+  double reward = 0.0;  // the stage that the task is in, in [0, 1]; 1 with success
   bool success = false;
 };
 

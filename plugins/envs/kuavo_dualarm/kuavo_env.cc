@@ -1,0 +1,278 @@
+// Episodes, control steps and observations; what an object or a hand has to do is the task's
+// business, pictures are in pictures.cc.
+#include "kuavo_env.h"
+
+#include <dp_bench/error.h>
+#include <dp_bench/random.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "expert/dual_arm_expert.h"
+
+namespace dp_bench::kuavo_dualarm {
+namespace {
+
+constexpr std::uint64_t kDelayDraws = 2;  // streams of kEnvStart: 0 the task, 1 the model
+constexpr double kTwoTo32 = 4294967296.0;
+constexpr std::size_t kClockSize = 3;  // upper and lower half of the seed, step
+
+/// What MuJoCo warns of while it simulates; autoreset is off, so a diverged state would stay.
+constexpr std::array<std::string_view, mjNWARNING> kWarnings = {
+    "an inertia matrix is singular", "too many contacts",        "too many constraints",
+    "a position is not finite",      "a velocity is not finite", "an acceleration is not finite",
+    "a control is not finite"};
+
+std::shared_ptr<const KuavoModel> LoadModel(const Params& params) {
+  return KuavoModel::Shared(FindScene(params.scene_dir, Name(params.task) + ".xml"));
+}
+
+EnvSpec MakeSpec(const Params& params, const Task& task, const Controller& controller) {
+  EnvSpec spec;
+  spec.shape_meta.obs = ImageKeys(params);
+  if (params.obs == ObsMode::kState) {
+    spec.shape_meta.obs.push_back(
+        {.name = "observation.environment_state",
+         .shape = {static_cast<std::int64_t>(task.environment_state_size())}});
+  }
+  constexpr auto kDim = static_cast<std::int64_t>(kActionDim);
+  spec.shape_meta.obs.push_back({.name = "observation.state", .shape = {kDim}});
+  spec.shape_meta.action = {.name = "action", .shape = {kDim}};
+  spec.action_low.assign(controller.low().begin(), controller.low().end());
+  spec.action_high.assign(controller.high().begin(), controller.high().end());
+  spec.control_hz = kControlHz;
+  spec.max_steps = task.max_steps();
+  spec.metrics.assign(task.metrics().begin(), task.metrics().end());
+  return spec;
+}
+
+}  // namespace
+
+KuavoEnv::KuavoEnv(const Config& config)
+    : params_(Params::FromConfig(config)),
+      original_(LoadModel(params_)),
+      randomizer_(params_.randomization.ChangesModel()
+                      ? std::make_unique<ModelRandomizer>(original_, params_.randomization)
+                      : nullptr),
+      model_(randomizer_ ? &randomizer_->varied() : original_.get()),
+      data_(model_->MakeData()),
+      task_(MakeTask(params_.task, *model_)),
+      controller_(*model_),
+      pictures_(*model_, *data_, params_),
+      spec_(MakeSpec(params_, *task_, controller_)),
+      environment_state_(task_->environment_state_size()) {}
+
+KuavoEnv::~KuavoEnv() = default;
+
+void KuavoEnv::BeginEpisode(std::uint64_t seed) {
+  seed_ = seed;
+  step_ = 0;
+  terminated_ = false;
+  delay_ = params_.randomization.control_delay *
+           RandomStream(seed, StreamId::kEnvStart, kDelayDraws).UniformDouble();
+  if (randomizer_) randomizer_->Draw(seed, *data_);
+  // also forgets what the solver would start from
+  mj_resetData(model_->model(), data_.get());
+}
+
+void KuavoEnv::PlaceRobot() {
+  Command home = {};
+  for (const Side side : kSides) {
+    for (std::size_t i = 0; i < kNumArmJoints; ++i) {
+      home[Index(side) * kSideDim + i] = kHome[Index(side)][i];
+      data_->qpos[model_->arm(side).qpos[i]] = kHome[Index(side)][i];
+    }
+  }
+  controller_.Hold(home);
+  controller_.WriteTargets(kSubsteps - 1, 0.0, *data_);
+  const HeadIds& head = model_->head();
+  data_->qpos[head.qpos[1]] = params_.head_pitch;
+  data_->ctrl[head.actuator[1]] = params_.head_pitch;
+}
+
+void KuavoEnv::Reset(std::uint64_t seed) {
+  BeginEpisode(seed);
+  PlaceRobot();
+  RandomStream random(seed, StreamId::kEnvStart);
+  task_->Start(random, params_.randomization.object_pose, *data_);
+  mj_fwdPosition(model_->model(), data_.get());
+  started_ = true;
+}
+
+void KuavoEnv::RequireStarted(const char* what) const {
+  if (!started_) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("{} before the episode began; call Reset or SetState first", what));
+  }
+}
+
+/// The action with the noise of this step on its joint targets.
+Command KuavoEnv::NoisyCommand(std::span<const float> action) const {
+  Command command = {};
+  std::copy(action.begin(), action.end(), command.begin());
+  const double noise = params_.randomization.action_noise;
+  if (noise == 0.0) return command;
+  RandomStream random(seed_, StreamId::kEnvNoise, static_cast<std::uint64_t>(step_));
+  for (std::size_t i = 0; i < kActionDim; ++i) {
+    if (i % kSideDim < kNumArmJoints) command[i] += noise * static_cast<double>(random.Normal());
+  }
+  return command;
+}
+
+StepResult KuavoEnv::Step(std::span<const float> action) {
+  RequireStarted("Step");
+  if (terminated_) {
+    throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset first");
+  }
+  if (action.size() != kActionDim) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted an action of {} numbers, found {}", kActionDim, action.size()));
+  }
+  for (std::size_t i = 0; i < kActionDim; ++i) {
+    if (!std::isfinite(action[i])) {
+      throw Error(ErrorCode::kNumeric,
+                  fmt::format("wanted a finite action, number {} is {}", i, action[i]));
+    }
+  }
+  controller_.SetCommand(NoisyCommand(action));
+  for (int substep = 0; substep < kSubsteps; ++substep) {
+    controller_.WriteTargets(substep, delay_, *data_);
+    mj_step(model_->model(), data_.get());
+    RequireHealthy();
+  }
+  // poses and contacts of the state that the step ended in
+  mj_fwdPosition(model_->model(), data_.get());
+  ++step_;
+
+  const TaskOutcome outcome = task_->Evaluate(*data_);
+  terminated_ = outcome.success;
+  return {.reward = outcome.reward,
+          .terminated = terminated_,
+          .success = outcome.success,
+          .metrics = task_->metric_values()};
+}
+
+void KuavoEnv::RequireHealthy() {
+  for (std::size_t i = 0; i < mjNWARNING; ++i) {
+    if (data_->warning[i].number == 0) continue;
+    started_ = false;
+    throw Error(ErrorCode::kNumeric,
+                fmt::format("the simulation broke down in step {} of the episode with seed {}: {} "
+                            "(MuJoCo's index {}, simulated {} s)",
+                            step_, seed_, kWarnings[i], data_->warning[i].lastinfo, data_->time));
+  }
+}
+
+void KuavoEnv::Observe(ObsBuffers obs) {
+  RequireStarted("Observe");
+  const std::vector<KeySpec>& keys = spec_.shape_meta.obs;
+  if (obs.size() != keys.size()) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted {} observation buffers, found {}", keys.size(), obs.size()));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (obs[i].size() != keys[i].ByteSize()) {
+      throw Error(ErrorCode::kShape, fmt::format("wanted {} bytes for '{}', found {}",
+                                                 keys[i].ByteSize(), keys[i].name, obs[i].size()));
+    }
+  }
+  // in the order of the spec
+  if (params_.obs == ObsMode::kState) {
+    task_->WriteEnvironmentState(*data_, environment_state_);
+    std::memcpy(obs[0].data(), environment_state_.data(), obs[0].size());
+  } else {
+    pictures_.Observe(obs.first(obs.size() - 1));
+  }
+  WriteState(obs.back());
+}
+
+void KuavoEnv::WriteState(std::span<std::byte> out) const {
+  std::array<float, kActionDim> state = {};
+  for (const Side side : kSides) {
+    const std::size_t first = Index(side) * kSideDim;
+    for (std::size_t i = 0; i < kNumArmJoints; ++i) {
+      state[first + i] = static_cast<float>(data_->qpos[model_->arm(side).qpos[i]]);
+    }
+    state[first + kNumArmJoints] = static_cast<float>(model_->GripperClosure(*data_, side));
+  }
+  std::memcpy(out.data(), state.data(), out.size());
+}
+
+void KuavoEnv::Render(RgbImage* frame) {
+  RequireStarted("Render");
+  pictures_.Render(frame);
+}
+
+CameraParameters KuavoEnv::Parameters(int camera, int width, int height) const {
+  RequireStarted("Parameters");
+  return pictures_.Parameters(camera, width, height);
+}
+
+void KuavoEnv::RenderCamera(int camera, RgbImage* frame) {
+  RequireStarted("RenderCamera");
+  pictures_.RenderCamera(camera, frame);
+}
+
+Expert* KuavoEnv::expert() {
+  if (!expert_) expert_ = std::make_unique<DualArmExpert>(*model_, *data_, params_.task);
+  return expert_.get();
+}
+
+std::size_t KuavoEnv::state_size() const {
+  return static_cast<std::size_t>(mj_stateSize(model_->model(), mjSTATE_INTEGRATION)) +
+         task_->counters().size() + Controller::kStateSize + kClockSize;
+}
+
+void KuavoEnv::GetState(std::span<double> state) const {
+  RequireStarted("GetState");
+  if (state.size() != state_size()) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("wanted room for {} numbers, found {}", state_size(), state.size()));
+  }
+  mj_getState(model_->model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+  std::span<double> rest =
+      state.last(task_->counters().size() + Controller::kStateSize + kClockSize);
+  const std::span<const double> counters = task_->counters();
+  std::copy(counters.begin(), counters.end(), rest.begin());
+  rest = rest.subspan(counters.size());
+  controller_.GetState(rest.first(Controller::kStateSize));
+  rest = rest.subspan(Controller::kStateSize);
+  rest[0] = static_cast<double>(seed_ >> 32);
+  rest[1] = static_cast<double>(seed_ & 0xFFFFFFFFU);
+  rest[2] = static_cast<double>(step_);
+}
+
+void KuavoEnv::SetState(std::span<const double> state) {
+  if (state.size() != state_size()) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("wanted a state of {} numbers, found {}", state_size(), state.size()));
+  }
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    if (!std::isfinite(state[i])) {
+      throw Error(ErrorCode::kEnv, fmt::format("number {} of the state is not finite", i));
+    }
+  }
+  const std::span<const double> clock = state.last(kClockSize);
+  for (const double number : clock) {
+    if (number < 0.0 || number >= kTwoTo32 || number != std::floor(number)) {
+      throw Error(ErrorCode::kEnv,
+                  fmt::format("wanted the state's seed and step in its last {} numbers, found {}",
+                              kClockSize, number));
+    }
+  }
+  BeginEpisode((static_cast<std::uint64_t>(clock[0]) << 32) | static_cast<std::uint64_t>(clock[1]));
+  step_ = static_cast<std::int64_t>(clock[2]);
+  mj_setState(model_->model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+  std::span<const double> rest =
+      state.last(task_->counters().size() + Controller::kStateSize + kClockSize);
+  const std::span<double> counters = task_->counters();
+  std::copy_n(rest.begin(), counters.size(), counters.begin());
+  controller_.SetState(rest.subspan(counters.size(), Controller::kStateSize));
+  mj_fwdPosition(model_->model(), data_.get());
+  started_ = true;
+}
+
+}  // namespace dp_bench::kuavo_dualarm

@@ -1,0 +1,88 @@
+// Kuavo's upper body at a table, simulated by MuJoCo: two arms of seven joints with grippers, a
+// head camera and two wrist cameras.
+#pragma once
+
+#include <dp_bench/env.h>
+#include <dp_bench/env_abilities.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "controller.h"
+#include "kuavo_model.h"
+#include "params.h"
+#include "pictures.h"
+#include "randomization.h"
+#include "tasks/task.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+/// State and action have 16 numbers: left arm (7 joints), left gripper, right arm, right gripper.
+/// An action gives absolute joint targets [rad], cut to the joint ranges and to 10 rad/s, and
+/// gripper targets from 0 (open) to 1 (closed); servos follow them over 50 physics steps of 2 ms.
+/// The torso stands still, the head holds its pitch. Observations by param `obs`:
+///   state  observation.environment_state (the task's objects, see tasks/), observation.state
+///          (measured joints and grippers)
+///   rgb    observation.images.{head_cam_h, wrist_cam_l, wrist_cam_r}, observation.state
+///   rgbd   the same, and observation.depth.{depth_h, depth_l, depth_r}
+/// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay, image_width 640,
+/// image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad] (the challenge
+/// has 0.209), render tiled | scene, scene_dir "", randomization {} (params.h).
+class KuavoEnv final : public Env, public StateAccess, public CameraAccess {
+ public:
+  explicit KuavoEnv(const Config& params);
+  ~KuavoEnv() override;
+
+  const EnvSpec& spec() const override { return spec_; }
+  void Reset(std::uint64_t seed) override;
+  StepResult Step(std::span<const float> action) override;
+  void Observe(ObsBuffers obs) override;
+  void Render(RgbImage* frame) override;
+  StateAccess* state_access() override { return this; }
+  Expert* expert() override;
+  CameraAccess* camera_access() override { return this; }
+
+  /// MuJoCo's integration state, the task's counters, the controller's commands, and the episode's
+  /// seed and step.
+  std::size_t state_size() const override;
+  void GetState(std::span<double> state) const override;
+  void SetState(std::span<const double> state) override;
+
+  /// Those of the robot as in the observations, and scene_cam.
+  std::span<const std::string> camera_names() const override { return pictures_.camera_names(); }
+  CameraParameters Parameters(int camera, int width, int height) const override;
+  void RenderCamera(int camera, RgbImage* frame) override;
+
+  const KuavoModel& model() const { return *model_; }
+  const mjData& data() const { return *data_; }
+
+ private:
+  void BeginEpisode(std::uint64_t seed);
+  void PlaceRobot();
+  Command NoisyCommand(std::span<const float> action) const;
+  void RequireStarted(const char* what) const;
+  void RequireHealthy();
+  void WriteState(std::span<std::byte> out) const;
+
+  Params params_;
+  std::shared_ptr<const KuavoModel> original_;
+  std::unique_ptr<ModelRandomizer> randomizer_;  // null when every episode has the same model
+  const KuavoModel* model_;                      // of one of the two above
+  MjDataPtr data_;
+  std::unique_ptr<Task> task_;
+  Controller controller_;
+  Pictures pictures_;
+  std::unique_ptr<Expert> expert_;  // made when first asked for
+  EnvSpec spec_;
+
+  std::uint64_t seed_ = 0;
+  std::int64_t step_ = 0;
+  double delay_ = 0.0;  // [s]
+  bool started_ = false;
+  bool terminated_ = false;
+  std::vector<float> environment_state_;  // scratch of Observe
+};
+
+}  // namespace dp_bench::kuavo_dualarm

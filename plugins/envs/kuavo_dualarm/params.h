@@ -1,0 +1,46 @@
+// The params of the env, read and checked once.
+#pragma once
+
+#include <dp_bench/array.h>
+#include <dp_bench/config.h>
+
+#include <string>
+
+#include "tasks/task.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+enum class ObsMode { kState, kRgb, kRgbd };
+
+/// What differs between episodes beside the start, each drawn from the episode's seed. All off by
+/// default; the numbers are half widths of uniform draws unless said otherwise.
+struct RandomizationParams {
+  double object_pose = 1.0;      // share of the task's start ranges that is used; 1 is the task
+  double light = 0.0;            // of brightness (relative) and, times 0.5, of the direction
+  double colours = 0.0;          // 0 own colours of floor, table and objects .. 1 random ones
+  double camera_position = 0.0;  // [m] of the robot's cameras, per axis
+  double camera_rotation = 0.0;  // [rad]
+  double friction = 0.0;         // relative, of objects and pads
+  double mass = 0.0;             // relative, of the objects
+  double control_delay = 0.0;    // [s] the longest; drawn from 0 to this
+  double action_noise = 0.0;     // [rad] standard deviation, on every joint target
+
+  static RandomizationParams FromConfig(const Config& config);
+  bool ChangesModel() const;
+};
+
+struct Params {
+  TaskKind task = TaskKind::kPickPlace;
+  ObsMode obs = ObsMode::kState;
+  int image_width = 640;
+  int image_height = 480;
+  DType depth_dtype = DType::kUInt16;  // millimetres; kFloat32: metres
+  double head_pitch = 0.40;            // [rad] down
+  bool tiled = true;                   // Render draws all cameras
+  std::string scene_dir;
+  RandomizationParams randomization;
+
+  static Params FromConfig(const Config& config);
+};
+
+}  // namespace dp_bench::kuavo_dualarm

@@ -1,0 +1,131 @@
+#include "pictures.h"
+
+#include <dp_bench/error.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace dp_bench::kuavo_dualarm {
+namespace {
+
+constexpr std::size_t kNumRobotCameras = 3;
+constexpr std::array<const char*, kNumRobotCameras> kImageKeys = {"head_cam_h", "wrist_cam_l",
+                                                                  "wrist_cam_r"};
+constexpr std::array<const char*, kNumRobotCameras> kDepthKeys = {"depth_h", "depth_l", "depth_r"};
+
+template <class T>
+std::span<T> ViewAs(std::span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+}  // namespace
+
+std::vector<KeySpec> ImageKeys(const Params& params) {
+  std::vector<KeySpec> keys;
+  if (params.obs == ObsMode::kRgbd) {
+    for (const char* name : kDepthKeys) {
+      keys.push_back({.name = fmt::format("observation.depth.{}", name),
+                      .type = KeyType::kDepth,
+                      .shape = {1, params.image_height, params.image_width},
+                      .dtype = params.depth_dtype});
+    }
+  }
+  if (params.obs != ObsMode::kState) {
+    for (const char* name : kImageKeys) {
+      keys.push_back({.name = fmt::format("observation.images.{}", name),
+                      .type = KeyType::kRgb,
+                      .shape = {3, params.image_height, params.image_width},
+                      .dtype = DType::kUInt8});
+    }
+  }
+  return keys;
+}
+
+Pictures::Pictures(const KuavoModel& model, mjData& data, const Params& params)
+    : model_(model),
+      data_(data),
+      width_(params.image_width),
+      height_(params.image_height),
+      depth_dtype_(params.depth_dtype),
+      tiled_(params.tiled),
+      cameras_({model.cameras().head, model.cameras().wrist[0], model.cameras().wrist[1],
+                model.cameras().scene}),
+      renderer_(*model.model(), {}, kDepthRange) {
+  if (params.obs == ObsMode::kRgbd && depth_dtype_ == DType::kFloat32) {
+    depth_mm_.resize(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
+  }
+}
+
+void Pictures::Observe(ObsBuffers obs) {
+  const bool wants_depth = obs.size() == 2 * kNumRobotCameras;
+  const ObsBuffers colours = obs.last(kNumRobotCameras);
+  for (std::size_t i = 0; i < kNumRobotCameras; ++i) {
+    const std::span<std::uint8_t> rgb = ViewAs<std::uint8_t>(colours[i]);
+    if (!wants_depth) {
+      renderer_.RenderRgb(*model_.model(), data_, cameras_[i], width_, height_, rgb);
+    } else if (depth_dtype_ == DType::kUInt16) {
+      renderer_.RenderRgbd(*model_.model(), data_, cameras_[i], width_, height_, rgb,
+                           ViewAs<std::uint16_t>(obs[i]));
+    } else {
+      renderer_.RenderRgbd(*model_.model(), data_, cameras_[i], width_, height_, rgb, depth_mm_);
+      const std::span<float> metres = ViewAs<float>(obs[i]);
+      std::transform(depth_mm_.begin(), depth_mm_.end(), metres.begin(),
+                     [](std::uint16_t mm) { return static_cast<float>(mm) / 1000.0F; });
+    }
+  }
+}
+
+void Pictures::Render(RgbImage* frame) {
+  if (!tiled_ || frame->width < 2 || frame->height < 2) {
+    RenderCamera(static_cast<int>(kNumCameras) - 1, frame);
+    return;
+  }
+  renderer_.RenderTiles(*model_.model(), data_,
+                        {cameras_[3], cameras_[0], cameras_[1], cameras_[2]}, frame);
+}
+
+std::span<const std::string> Pictures::camera_names() const {
+  static const std::array<std::string, kNumCameras> names = {"head_cam_h", "wrist_cam_l",
+                                                             "wrist_cam_r", "scene_cam"};
+  return names;
+}
+
+int Pictures::Id(int camera) const {
+  if (camera < 0 || camera >= static_cast<int>(kNumCameras)) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("wanted a camera from 0 to {}, found {}", kNumCameras - 1, camera));
+  }
+  return cameras_[static_cast<std::size_t>(camera)];
+}
+
+CameraParameters Pictures::Parameters(int camera, int width, int height) const {
+  const int id = Id(camera);
+  CameraParameters parameters;
+  parameters.name = camera_names()[static_cast<std::size_t>(camera)];
+  // square pixels; the model gives the vertical field of view
+  const double half_fov = 0.5 * model_.model()->cam_fovy[id] * kDegree;
+  parameters.fy = 0.5 * height / std::tan(half_fov);
+  parameters.fx = parameters.fy;
+  parameters.cx = 0.5 * width;
+  parameters.cy = 0.5 * height;
+  // MuJoCo's cameras look along -z with y up
+  const double* const rotation = data_.cam_xmat + 9 * id;
+  const double* const position = data_.cam_xpos + 3 * id;
+  for (std::size_t row = 0; row < 3; ++row) {
+    double* const out = &parameters.camera_to_world[4 * row];
+    out[0] = rotation[3 * row];
+    out[1] = -rotation[3 * row + 1];
+    out[2] = -rotation[3 * row + 2];
+    out[3] = position[row];
+  }
+  parameters.camera_to_world[15] = 1.0;
+  return parameters;
+}
+
+void Pictures::RenderCamera(int camera, RgbImage* frame) {
+  renderer_.RenderRgb(*model_.model(), data_, Id(camera), frame->width, frame->height,
+                      frame->pixels);
+}
+
+}  // namespace dp_bench::kuavo_dualarm

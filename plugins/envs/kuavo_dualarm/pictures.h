@@ -1,0 +1,56 @@
+// What the cameras see: image observations, the frames of videos, and where the cameras are.
+#pragma once
+
+#include <dp_bench/env.h>
+#include <dp_bench/env_abilities.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kuavo_model.h"
+#include "params.h"
+#include "render/mujoco_renderer.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+/// The image keys of the params' obs mode, in alphabetical order; none for `state`.
+std::vector<KeySpec> ImageKeys(const Params& params);
+
+/// Depth pictures end here [mm]: what is nearer or farther is as if it were at the bound.
+inline constexpr DepthRange kDepthRange = {.min_mm = 50, .max_mm = 1500};
+
+class Pictures {
+ public:
+  /// `model` and `data` must outlive it.
+  Pictures(const KuavoModel& model, mjData& data, const Params& params);
+
+  /// Writes the keys of ImageKeys, in their order.
+  void Observe(ObsBuffers obs);
+
+  /// All cameras as tiles (scene and head above, left and right wrist below) or the scene alone.
+  void Render(RgbImage* frame);
+
+  /// The cameras by name: those of the robot, then the one that watches the scene.
+  std::span<const std::string> camera_names() const;
+  CameraParameters Parameters(int camera, int width, int height) const;
+  void RenderCamera(int camera, RgbImage* frame);
+
+ private:
+  static constexpr std::size_t kNumCameras = 4;
+
+  int Id(int camera) const;
+
+  const KuavoModel& model_;
+  mjData& data_;  // drawing borrows its stack
+  int width_;
+  int height_;
+  DType depth_dtype_;
+  bool tiled_;
+  std::array<int, kNumCameras> cameras_;
+  MujocoRenderer renderer_;
+  std::vector<std::uint16_t> depth_mm_;  // scratch of Observe when depth is wanted in metres
+};
+
+}  // namespace dp_bench::kuavo_dualarm

@@ -1,0 +1,39 @@
+// Domain randomisation of what is constant within an episode: light, colours, cameras, friction and
+// masses of the model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kuavo_model.h"
+#include "params.h"
+
+namespace dp_bench::kuavo_dualarm {
+
+/// Varies a copy of a model. Every episode starts from the numbers of the original.
+class ModelRandomizer {
+ public:
+  ModelRandomizer(std::shared_ptr<const KuavoModel> original, const RandomizationParams& params);
+
+  const KuavoModel& varied() const { return *varied_; }
+
+  /// Draws the model of an episode. `data`: any of the varied model; its contents are lost.
+  void Draw(std::uint64_t seed, mjData& data);
+
+ private:
+  void DrawLight(RandomStream& random, mjModel& model) const;
+  void DrawColours(RandomStream& random, mjModel& model) const;
+  void DrawCameras(RandomStream& random, mjModel& model) const;
+  void DrawFriction(RandomStream& random, mjModel& model) const;
+  void DrawMasses(RandomStream& random, mjModel& model) const;
+
+  std::shared_ptr<const KuavoModel> original_;
+  std::unique_ptr<KuavoModel> varied_;
+  RandomizationParams params_;
+  std::vector<int> materials_;      // of floor, table and objects
+  std::vector<int> touched_geoms_;  // of objects and pads
+  std::vector<int> free_bodies_;
+};
+
+}  // namespace dp_bench::kuavo_dualarm
