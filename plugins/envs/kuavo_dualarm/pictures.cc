@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+
+#include "render/camera_parameters.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -100,27 +101,7 @@ int Pictures::Id(int camera) const {
 }
 
 CameraParameters Pictures::Parameters(int camera, int width, int height) const {
-  const int id = Id(camera);
-  CameraParameters parameters;
-  parameters.name = camera_names()[static_cast<std::size_t>(camera)];
-  // square pixels; the model gives the vertical field of view
-  const double half_fov = 0.5 * model_.model()->cam_fovy[id] * kDegree;
-  parameters.fy = 0.5 * height / std::tan(half_fov);
-  parameters.fx = parameters.fy;
-  parameters.cx = 0.5 * width;
-  parameters.cy = 0.5 * height;
-  // MuJoCo's cameras look along -z with y up
-  const double* const rotation = data_.cam_xmat + 9 * id;
-  const double* const position = data_.cam_xpos + 3 * id;
-  for (std::size_t row = 0; row < 3; ++row) {
-    double* const out = &parameters.camera_to_world[4 * row];
-    out[0] = rotation[3 * row];
-    out[1] = -rotation[3 * row + 1];
-    out[2] = -rotation[3 * row + 2];
-    out[3] = position[row];
-  }
-  parameters.camera_to_world[15] = 1.0;
-  return parameters;
+  return ParametersOf(*model_.model(), data_, Id(camera), width, height);
 }
 
 void Pictures::RenderCamera(int camera, RgbImage* frame) {

@@ -1,0 +1,165 @@
+#include "render/mujoco_renderer.h"
+
+#include <dp_bench/error.h>
+
+#include <algorithm>
+
+namespace dp_bench::kuavo_dualarm {
+namespace {
+
+constexpr std::size_t kRgb = 3;
+constexpr std::size_t kRgba = 4;
+
+// Everything with a surface; no sites, tendons or other marks of the editor.
+mjvOption SurfacesOnly() {
+  mjvOption option;
+  mjv_defaultOption(&option);
+  std::fill(std::begin(option.sitegroup), std::end(option.sitegroup), mjtByte{0});
+  option.flags[mjVIS_TENDON] = 0;
+  option.flags[mjVIS_RANGEFINDER] = 0;
+  option.flags[mjVIS_CONSTRAINT] = 0;
+  return option;
+}
+
+// Copies a picture whose rows run from the bottom to rows from the top, without alpha.
+void CopyRgb(std::span<const std::uint8_t> rgba, std::size_t width, std::size_t height,
+             std::size_t stride, std::uint8_t* rgb) {
+  for (std::size_t row = 0; row < height; ++row) {
+    const std::uint8_t* from = rgba.data() + (height - 1 - row) * width * kRgba;
+    std::uint8_t* to = rgb + row * stride;
+    for (std::size_t i = 0; i < width; ++i) {
+      to[kRgb * i] = from[kRgba * i];
+      to[kRgb * i + 1] = from[kRgba * i + 1];
+      to[kRgb * i + 2] = from[kRgba * i + 2];
+    }
+  }
+}
+
+// MuJoCo draws the sky as a shell around the camera, this share of zfar away.
+constexpr float kSkyShare = 0.69F;
+
+// The depth buffer and what its numbers mean.
+struct DepthBuffer {
+  std::span<const float> values;  // [height, width], rows from the bottom
+  std::size_t width;
+  std::size_t height;
+  float near;    // [m]
+  float far;     // [m]
+  float tan_up;  // of half the vertical angle of view
+};
+
+// The buffer holds b = near (far - z) / (z (far - near)): 1 at the near plane, 0 at the far plane,
+// for most precision. So z = near far / (near + b (far - near)). Where the ray (x, y, 1) z is as
+// long as the sky is far, nothing was hit.
+void CopyDepth(const DepthBuffer& buffer, DepthRange range, std::uint16_t* depth_mm) {
+  const float numerator = 1000.0F * buffer.near * buffer.far;  // to mm
+  const float span = buffer.far - buffer.near;
+  const float sky_mm = 1000.0F * kSkyShare * buffer.far;
+  const float lowest = range.min_mm;
+  const float highest = range.max_mm;
+  const float per_pixel = 2.0F * buffer.tan_up / static_cast<float>(buffer.height);
+  const float centre_column = 0.5F * static_cast<float>(buffer.width);
+  const float centre_row = 0.5F * static_cast<float>(buffer.height);
+  for (std::size_t row = 0; row < buffer.height; ++row) {
+    const float* from = buffer.values.data() + (buffer.height - 1 - row) * buffer.width;
+    std::uint16_t* to = depth_mm + row * buffer.width;
+    const float y = per_pixel * (static_cast<float>(row) + 0.5F - centre_row);
+    for (std::size_t i = 0; i < buffer.width; ++i) {
+      const float x = per_pixel * (static_cast<float>(i) + 0.5F - centre_column);
+      const float z = numerator / (buffer.near + from[i] * span);
+      const float mm = z * z * (1.0F + x * x + y * y) < sky_mm * sky_mm ? z : highest;
+      to[i] = static_cast<std::uint16_t>(
+          static_cast<int>(std::min(std::max(mm, lowest), highest) + 0.5F));
+    }
+  }
+}
+
+}  // namespace
+
+void MujocoRenderer::SceneDeleter::operator()(mjvScene* scene) const {
+  mjv_freeScene(scene);
+  delete scene;
+}
+
+MujocoRenderer::MujocoRenderer(const mjModel& model, RenderSettings settings, DepthRange range)
+    : asset_key_(AssetKey(model)),
+      settings_(settings),
+      range_(range),
+      option_(SurfacesOnly()),
+      scene_(new mjvScene) {
+  mjv_defaultScene(scene_.get());
+  mjv_makeScene(&model, scene_.get(), static_cast<int>(model.ngeom) + 1);
+  scene_->flags[mjRND_SHADOW] = settings.shadow_size > 0;
+  scene_->flags[mjRND_REFLECTION] = 0;
+}
+
+RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, int camera, int width,
+                                    int height) {
+  DPB_ASSERT(camera >= 0 && camera < model.ncam && width > 0 && height > 0);
+  mjvCamera view;
+  mjv_defaultCamera(&view);
+  view.type = mjCAMERA_FIXED;
+  view.fixedcamid = camera;
+  // MuJoCo wants mutable data for its scratch memory and for plugins; it changes no state
+  mjv_updateScene(&model, const_cast<mjData*>(&data), &option_, /*pert=*/nullptr, &view, mjCAT_ALL,
+                  scene_.get());
+
+  RenderContext& context = ThreadRenderContext(model, asset_key_, settings_, width, height);
+  mjr_render({0, 0, width, height}, scene_.get(), &context.mujoco);
+  return context;
+}
+
+void MujocoRenderer::RenderRgb(const mjModel& model, const mjData& data, int camera, int width,
+                               int height, std::span<std::uint8_t> rgb) {
+  const auto columns = static_cast<std::size_t>(width);
+  const auto rows = static_cast<std::size_t>(height);
+  DPB_ASSERT(rgb.size() == columns * rows * kRgb);
+  RenderContext& context = Draw(model, data, camera, width, height);
+  context.rgba.resize(columns * rows * kRgba);
+  mjr_readPixels(context.rgba.data(), nullptr, {0, 0, width, height}, &context.mujoco);
+  CopyRgb(context.rgba, columns, rows, columns * kRgb, rgb.data());
+}
+
+void MujocoRenderer::RenderRgbd(const mjModel& model, const mjData& data, int camera, int width,
+                                int height, std::span<std::uint8_t> rgb,
+                                std::span<std::uint16_t> depth_mm) {
+  const auto columns = static_cast<std::size_t>(width);
+  const auto rows = static_cast<std::size_t>(height);
+  DPB_ASSERT(rgb.size() == columns * rows * kRgb && depth_mm.size() == columns * rows);
+  RenderContext& context = Draw(model, data, camera, width, height);
+  context.rgba.resize(columns * rows * kRgba);
+  context.depth.resize(columns * rows);
+  mjr_readPixels(context.rgba.data(), context.depth.data(), {0, 0, width, height}, &context.mujoco);
+  CopyRgb(context.rgba, columns, rows, columns * kRgb, rgb.data());
+  const mjvGLCamera& view = scene_->camera[0];
+  CopyDepth({.values = context.depth,
+             .width = columns,
+             .height = rows,
+             .near = view.frustum_near,
+             .far = view.frustum_far,
+             .tan_up = view.frustum_top / view.frustum_near},
+            range_, depth_mm.data());
+}
+
+void MujocoRenderer::RenderTiles(const mjModel& model, const mjData& data,
+                                 const std::array<int, 4>& cameras, RgbImage* frame) {
+  const std::array<int, 3> x = {0, frame->width / 2, frame->width};
+  const std::array<int, 3> y = {0, frame->height / 2, frame->height};
+  const std::size_t stride = static_cast<std::size_t>(frame->width) * kRgb;
+  for (std::size_t tile = 0; tile < cameras.size(); ++tile) {
+    const std::size_t column = tile % 2;
+    const std::size_t row = tile / 2;
+    const int width = x[column + 1] - x[column];
+    const int height = y[row + 1] - y[row];
+    RenderContext& context = Draw(model, data, cameras[tile], width, height);
+    const auto columns = static_cast<std::size_t>(width);
+    const auto rows = static_cast<std::size_t>(height);
+    context.rgba.resize(columns * rows * kRgba);
+    mjr_readPixels(context.rgba.data(), nullptr, {0, 0, width, height}, &context.mujoco);
+    CopyRgb(context.rgba, columns, rows, stride,
+            frame->pixels.data() + static_cast<std::size_t>(y[row]) * stride +
+                static_cast<std::size_t>(x[column]) * kRgb);
+  }
+}
+
+}  // namespace dp_bench::kuavo_dualarm

@@ -1,0 +1,105 @@
+// OSMesa: OpenGL drawn by the CPU into memory, for machines whose EGL does not work. Mesa 25.1 no
+// longer has it, so it is only the fallback.
+#include <dlfcn.h>
+#include <dp_bench/error.h>
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+
+#include "render/gl_context.h"
+
+namespace dp_bench::kuavo_dualarm {
+namespace {
+
+// From GL/osmesa.h and GL/gl.h, version 8 of the library.
+using OsmesaHandle = void*;
+constexpr unsigned int kGlRgba = 0x1908;
+constexpr unsigned int kGlUnsignedByte = 0x1401;
+constexpr int kDepthBits = 24;
+constexpr int kStencilBits = 8;
+
+struct OsmesaApi {
+  OsmesaHandle (*Create)(unsigned int format, int depth_bits, int stencil_bits, int accum_bits,
+                         OsmesaHandle shared);
+  void (*Destroy)(OsmesaHandle);
+  unsigned char (*MakeCurrent)(OsmesaHandle, void* buffer, unsigned int type, int width,
+                               int height);
+  OsmesaHandle (*GetCurrent)();
+};
+
+template <typename Function>
+bool Load(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+class OsmesaContext final : public GlContext {
+ public:
+  OsmesaContext(const OsmesaApi& osmesa, OsmesaHandle handle) : osmesa_(osmesa), handle_(handle) {}
+
+  ~OsmesaContext() override { osmesa_.Destroy(handle_); }
+
+  void MakeCurrent() override {
+    if (osmesa_.GetCurrent() == handle_) {
+      return;
+    }
+    if (osmesa_.MakeCurrent(handle_, window_.data(), kGlUnsignedByte, 1, 1) == 0) {
+      throw Error(ErrorCode::kEnv, "cannot render on this thread: OSMesaMakeCurrent failed");
+    }
+  }
+
+ private:
+  const OsmesaApi& osmesa_;
+  OsmesaHandle handle_;
+  std::array<std::byte, 4> window_ = {};  // one pixel; nothing is drawn into it
+};
+
+class OsmesaSystem final : public GlSystem {
+ public:
+  explicit OsmesaSystem(const OsmesaApi& osmesa) : osmesa_(osmesa) {}
+
+  const std::string& name() const override { return name_; }
+
+  std::unique_ptr<GlContext> CreateContext() override {
+    const OsmesaHandle handle =
+        osmesa_.Create(kGlRgba, kDepthBits, kStencilBits, /*accum_bits=*/0, nullptr);
+    if (handle == nullptr) {
+      throw Error(ErrorCode::kEnv, "OSMesa: no OpenGL context for this thread, out of memory");
+    }
+    auto owned = std::make_unique<OsmesaContext>(osmesa_, handle);
+    owned->MakeCurrent();
+    return owned;
+  }
+
+ private:
+  OsmesaApi osmesa_;
+  std::string name_ = "OSMesa";
+};
+
+}  // namespace
+
+GlAttempt TryOsmesa() {
+  void* library = nullptr;
+  std::string reason;
+  for (const char* name : {"libOSMesa.so.8", "libOSMesa.so.6"}) {
+    if (library == nullptr) {
+      // global: MuJoCo looks for its OpenGL functions among the symbols visible to everybody
+      library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+      reason += library == nullptr ? std::string(dlerror()) + "; " : "";
+    }
+  }
+  if (library == nullptr) {
+    return {nullptr, reason};
+  }
+  OsmesaApi osmesa{};
+  if (!Load(library, "OSMesaCreateContextExt", &osmesa.Create) ||
+      !Load(library, "OSMesaDestroyContext", &osmesa.Destroy) ||
+      !Load(library, "OSMesaMakeCurrent", &osmesa.MakeCurrent) ||
+      !Load(library, "OSMesaGetCurrentContext", &osmesa.GetCurrent)) {
+    return {nullptr, "libOSMesa lacks the functions of its version 6"};
+  }
+  return {std::make_unique<OsmesaSystem>(osmesa), ""};
+}
+
+}  // namespace dp_bench::kuavo_dualarm

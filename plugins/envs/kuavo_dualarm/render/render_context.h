@@ -1,0 +1,36 @@
+// MuJoCo's render contexts of one thread: textures, shapes and buffers in OpenGL memory. An env
+// moves between the worker threads, so what belongs to OpenGL belongs to the thread instead.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace dp_bench::kuavo_dualarm {
+
+/// How finely pictures are drawn.
+struct RenderSettings {
+  int shadow_size = 1024;  // side of the shadow map [px]; 0 draws no shadows
+  int samples = 0;         // multisamples per pixel; 0 or 1 is none
+  bool operator==(const RenderSettings&) const = default;
+};
+
+/// Identifies the textures and shapes of a model, the parts that a render context copies. Equal
+/// for copies of a model, whatever their colours, lights and cameras.
+std::uint64_t AssetKey(const mjModel& model);
+
+/// One context and the memory that its pictures are read into.
+struct RenderContext {
+  mjrContext mujoco;
+  std::vector<std::uint8_t> rgba;  // [height * width * 4], rows from the bottom
+  std::vector<float> depth;        // [height * width], rows from the bottom
+};
+
+/// The calling thread's context for these assets, at least `width` x `height` in size; OpenGL calls
+/// go to it until the next call of this function. It is freed when the thread ends. Throws
+/// Error{kEnv} when the machine cannot render.
+RenderContext& ThreadRenderContext(const mjModel& model, std::uint64_t asset_key,
+                                   const RenderSettings& settings, int width, int height);
+
+}  // namespace dp_bench::kuavo_dualarm

@@ -1,0 +1,242 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "render/mujoco_renderer.h"
+#include "tests/plugins/envs/kuavo_dualarm/render_scene.h"
+
+namespace dp_bench::kuavo_dualarm {
+namespace {
+
+using testing::Each;
+
+constexpr int kWidth = RenderedScene::kWidth;
+constexpr int kHeight = RenderedScene::kHeight;
+
+std::span<const std::uint8_t> PixelAt(const RenderedScene& scene, int column, int row) {
+  const auto index = static_cast<std::size_t>(row * kWidth + column);
+  return std::span(scene.rgb).subspan(3 * index, 3);
+}
+
+std::uint16_t DepthAt(const RenderedScene& scene, int column, int row) {
+  return scene.depth_mm[static_cast<std::size_t>(row * kWidth + column)];
+}
+
+TEST(MujocoRenderer, DrawsWhatTheCameraLooksAt) {
+  RenderedScene scene;
+  scene.Draw("front");
+  const auto centre = PixelAt(scene, kWidth / 2, kHeight / 2);
+  EXPECT_GT(centre[0], 2 * centre[1]);  // the red box
+  EXPECT_GT(centre[0], 2 * centre[2]);
+}
+
+TEST(MujocoRenderer, RowsRunFromTheTop) {
+  RenderedScene scene;
+  scene.Draw("front");
+  const auto top = PixelAt(scene, 2, 2);
+  const auto bottom = PixelAt(scene, 2, kHeight - 3);
+  EXPECT_GT(top[2], top[0] + 40);        // the blue sky
+  EXPECT_NEAR(bottom[0], bottom[2], 3);  // the grey floor
+}
+
+TEST(MujocoRenderer, DepthIsTheDistanceAlongTheOpticalAxisInMillimetres) {
+  RenderedScene scene;
+  scene.Draw("front");
+  // the face of the box is a plane 1.8 m away, straight ahead and beside the axis
+  EXPECT_EQ(DepthAt(scene, kWidth / 2, kHeight / 2), 1800);
+  EXPECT_EQ(DepthAt(scene, kWidth / 2 + 12, kHeight / 2 - 12), 1800);
+  scene.Draw("above");
+  EXPECT_EQ(DepthAt(scene, kWidth / 2, kHeight / 2 + 6), 2600);
+  EXPECT_EQ(DepthAt(scene, 5, 5), 3000);
+}
+
+TEST(MujocoRenderer, DepthStaysExactUpToTheSky) {
+  RenderedScene scene;
+  double& height = scene.data->cam_xpos[3 * scene.Camera("above") + 2];
+  height = 13.0;
+  scene.Draw("above");
+  EXPECT_EQ(DepthAt(scene, 80, 70), 13000);
+  height = 15.0;  // 0.75 of zfar
+  scene.Draw("above");
+  EXPECT_EQ(DepthAt(scene, 80, 70), 65535);
+}
+
+TEST(MujocoRenderer, DepthIsClippedAndTheSkyIsAtTheUpperBound) {
+  RenderedScene scene({}, {.min_mm = 1900, .max_mm = 2500});
+  scene.Draw("front");
+  EXPECT_EQ(DepthAt(scene, kWidth / 2, kHeight / 2), 1900);
+  EXPECT_EQ(DepthAt(scene, 2, 2), 2500);
+  scene.Draw("up");
+  EXPECT_THAT(scene.depth_mm, Each(2500));
+}
+
+TEST(MujocoRenderer, ColourAloneEqualsColourWithDepth) {
+  RenderedScene scene;
+  scene.Draw("oblique");
+  std::vector<std::uint8_t> rgb(scene.rgb.size());
+  scene.renderer.RenderRgb(*scene.model, *scene.data, scene.Camera("oblique"), kWidth, kHeight,
+                           rgb);
+  EXPECT_EQ(rgb, scene.rgb);
+}
+
+TEST(MujocoRenderer, ShadowsDarkenTheFloorBehindTheBox) {
+  RenderedScene lit({.shadow_size = 0});
+  RenderedScene shaded;
+  lit.Draw("above");
+  shaded.Draw("above");
+  // 0.34 m from the middle of the box, away from the light and towards it
+  EXPECT_LT(PixelAt(shaded, 80, 79)[1], 0.75 * PixelAt(lit, 80, 79)[1]);
+  EXPECT_GE(PixelAt(shaded, 80, 41)[1] + 1, PixelAt(lit, 80, 41)[1]);
+}
+
+TEST(MujocoRenderer, MultisamplesSmoothEdgesAndLeaveTheColoursOfFaces) {
+  RenderedScene plain;
+  RenderedScene smooth({.samples = 4});
+  plain.Draw("oblique");
+  smooth.Draw("oblique");
+  EXPECT_NE(plain.rgb, smooth.rgb);
+  plain.Draw("front");
+  smooth.Draw("front");
+  const auto face = PixelAt(smooth, kWidth / 2, kHeight / 2);
+  EXPECT_THAT(face, testing::ElementsAreArray(PixelAt(plain, kWidth / 2, kHeight / 2)));
+}
+
+TEST(MujocoRenderer, ChangesNoSimulationState) {
+  RenderedScene drawn;
+  RenderedScene twin;
+  for (int step = 0; step < 20; ++step) {
+    mj_step(drawn.model.get(), drawn.data.get());
+    mj_step(twin.model.get(), twin.data.get());
+    drawn.Draw("oblique");
+    const auto nv = static_cast<std::size_t>(drawn.model->nv);
+    ASSERT_TRUE(std::equal(drawn.data->qpos, drawn.data->qpos + drawn.model->nq, twin.data->qpos));
+    ASSERT_TRUE(std::equal(drawn.data->qacc, drawn.data->qacc + nv, twin.data->qacc));
+    ASSERT_TRUE(std::equal(drawn.data->geom_xpos, drawn.data->geom_xpos + 3 * drawn.model->ngeom,
+                           twin.data->geom_xpos));
+  }
+}
+
+TEST(MujocoRenderer, PixelsDoNotDependOnWhatWasDrawnBefore) {
+  RenderedScene fresh;
+  fresh.Draw("oblique");
+
+  RenderedScene used;
+  used.Draw("above", 320, 300);  // the buffer grows
+  used.Draw("front", 16, 9);
+  used.data->qpos[0] = 0.7;
+  mj_forward(used.model.get(), used.data.get());
+  used.Draw("oblique");
+  used.data->qpos[0] = 0.0;
+  mj_forward(used.model.get(), used.data.get());
+  used.Draw("oblique");
+
+  EXPECT_EQ(used.rgb, fresh.rgb);
+  EXPECT_EQ(used.depth_mm, fresh.depth_mm);
+}
+
+// One picture of each state, drawn by `num_threads` threads that take turns in a different order.
+std::vector<std::vector<std::uint8_t>> DrawStates(int num_threads) {
+  constexpr int kStates = 8;
+  std::vector<std::vector<std::uint8_t>> pictures(kStates);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < num_threads; ++thread) {
+    threads.emplace_back([&pictures, thread, num_threads] {
+      RenderedScene scene;
+      for (int state = kStates - 1 - thread; state >= 0; state -= num_threads) {
+        scene.data->qpos[0] = 0.1 * state;
+        mj_forward(scene.model.get(), scene.data.get());
+        scene.Draw("oblique");
+        std::vector<std::uint8_t>& picture = pictures[static_cast<std::size_t>(state)];
+        picture = scene.rgb;
+        for (const std::uint16_t mm : scene.depth_mm) {
+          picture.push_back(static_cast<std::uint8_t>(mm >> 8));
+          picture.push_back(static_cast<std::uint8_t>(mm & 0xff));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return pictures;
+}
+
+TEST(MujocoRenderer, PixelsDoNotDependOnTheNumberOfThreads) {
+  const auto one = DrawStates(1);
+  EXPECT_NE(one[0], one[7]);
+  EXPECT_EQ(DrawStates(2), one);
+  EXPECT_EQ(DrawStates(4), one);
+}
+
+TEST(MujocoRenderer, MovesBetweenThreads) {
+  RenderedScene scene;
+  scene.Draw("oblique");
+  const std::vector<std::uint8_t> here = scene.rgb;
+  std::thread([&scene] { scene.Draw("oblique"); }).join();
+  EXPECT_EQ(scene.rgb, here);
+  std::thread([&scene] { scene.Draw("front"); }).join();
+  scene.Draw("oblique");
+  EXPECT_EQ(scene.rgb, here);
+}
+
+TEST(MujocoRenderer, ACopyWithOtherColoursIsDrawnInThem) {
+  RenderedScene scene;
+  MjModelPtr varied(mj_copyModel(nullptr, scene.model.get()));
+  const int box = mj_name2id(varied.get(), mjOBJ_GEOM, "box");
+  std::swap(varied->geom_rgba[4 * box], varied->geom_rgba[4 * box + 2]);
+  EXPECT_EQ(AssetKey(*varied), AssetKey(*scene.model));
+
+  std::vector<std::uint8_t> rgb(std::size_t{kWidth} * kHeight * 3);
+  scene.renderer.RenderRgb(*varied, *scene.data, scene.Camera("front"), kWidth, kHeight, rgb);
+  scene.Draw("front");
+  const std::size_t centre = 3 * static_cast<std::size_t>(kHeight / 2 * kWidth + kWidth / 2);
+  EXPECT_GT(rgb[centre + 2], 2 * rgb[centre]);
+  EXPECT_GT(scene.rgb[centre], 2 * scene.rgb[centre + 2]);
+}
+
+TEST(MujocoRenderer, OtherTexturesAreOtherAssets) {
+  std::string xml = kRenderScene;
+  xml.replace(xml.find("checker"), 7, "flat");
+  EXPECT_NE(AssetKey(*LoadRenderScene(xml)), AssetKey(*LoadRenderScene()));
+}
+
+TEST(MujocoRenderer, ManyScenesOnOneThread) {
+  RenderedScene first;
+  first.Draw("front");
+  const std::vector<std::uint8_t> picture = first.rgb;
+  for (int shadow_size = 64; shadow_size <= 1024; shadow_size *= 2) {
+    RenderedScene other({.shadow_size = shadow_size});
+    other.Draw("front");
+  }
+  first.Draw("front");
+  EXPECT_EQ(first.rgb, picture);
+}
+
+TEST(MujocoRenderer, TilesAreThePicturesOfTheCameras) {
+  RenderedScene scene;
+  RgbImage frame(2 * kWidth + 1, 2 * kHeight + 1);  // odd: the right and lower tiles are larger
+  const std::array<int, 4> cameras = {scene.Camera("front"), scene.Camera("above"),
+                                      scene.Camera("oblique"), scene.Camera("up")};
+  scene.renderer.RenderTiles(*scene.model, *scene.data, cameras, &frame);
+
+  const auto tile_equals = [&](int left, int top) {
+    for (std::size_t row = 0; row < static_cast<std::size_t>(kHeight); ++row) {
+      const auto begin = frame.pixels.begin() +
+                         3 * static_cast<std::ptrdiff_t>((static_cast<std::size_t>(top) + row) *
+                                                             static_cast<std::size_t>(frame.width) +
+                                                         static_cast<std::size_t>(left));
+      const auto expected = scene.rgb.begin() +
+                            static_cast<std::ptrdiff_t>(3 * row * static_cast<std::size_t>(kWidth));
+      if (!std::equal(begin, begin + 3 * kWidth, expected)) return false;
+    }
+    return true;
+  };
+  scene.Draw("front");
+  EXPECT_TRUE(tile_equals(0, 0));
+  scene.Draw("above", kWidth + 1, kHeight);
+  EXPECT_TRUE(std::equal(scene.rgb.begin(), scene.rgb.begin() + 3 * (kWidth + 1),
+                         frame.pixels.begin() + 3 * kWidth));
+}
+
+}  // namespace
+}  // namespace dp_bench::kuavo_dualarm
