@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kPassDistance = 0.02;  // of a via point [m]
 constexpr double kPassAngle = 10.0 * kDegree;
-constexpr double kArriveDistance = 0.007;  // of the ears [m]
-constexpr double kArriveAngle = 5.0 * kDegree;
+constexpr double kArriveDistance = 0.010;  // of the ears [m]
+constexpr double kArriveAngle = 8.0 * kDegree;
 constexpr double kLevelDistance = 0.01;  // between the rises of the two hands [m]
 constexpr double kLead = 0.04;           // of the command over the lower hand while lifting [m]
 constexpr int kPatience = 25;            // steps after which a stage counts as stuck

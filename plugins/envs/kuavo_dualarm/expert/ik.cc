@@ -53,8 +53,12 @@ ArmIk::ArmIk(const KuavoModel& model)
 }
 
 void ArmIk::SetJoints(Side side, const JointVector& joints) {
-  for (std::size_t i = 0; i < kNumArmJoints; ++i) {
-    data_->qpos[model_.arm(side).qpos[i]] = joints[i];
+  // the other arm always in the same posture: its centre of mass shows in the last bits
+  for (const Side arm : kSides) {
+    const JointVector& posture = arm == side ? joints : kHome[Index(arm)];
+    for (std::size_t i = 0; i < kNumArmJoints; ++i) {
+      data_->qpos[model_.arm(arm).qpos[i]] = posture[i];
+    }
   }
   mj_kinematics(model_.model(), data_.get());
 }

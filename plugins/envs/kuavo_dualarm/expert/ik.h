@@ -25,6 +25,8 @@ class ArmIk {
   /// `model` must outlive the solver.
   explicit ArmIk(const KuavoModel& model);
 
+  const KuavoModel& model() const { return model_; }
+
   /// Forward kinematics.
   Pose PinchPose(Side side, const JointVector& joints);
 

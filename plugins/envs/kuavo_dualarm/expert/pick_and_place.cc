@@ -10,8 +10,8 @@ namespace {
 // when a hand has arrived: at a via point, and where it grasps or lets go
 constexpr double kPassDistance = 0.025;  // [m]
 constexpr double kPassAngle = 12.0 * kDegree;
-constexpr double kArriveDistance = 0.007;  // [m]
-constexpr double kArriveAngle = 5.0 * kDegree;
+constexpr double kArriveDistance = 0.010;  // [m]
+constexpr double kArriveAngle = 8.0 * kDegree;
 
 constexpr double kLostDistance = 0.045;  // of box and pinch point: it is not in the hand [m]
 constexpr double kAwayDistance = 0.06;   // of hand and grasp, while descending [m]

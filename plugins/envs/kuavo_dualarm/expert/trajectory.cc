@@ -124,9 +124,14 @@ void ArmTrajectory::MoveTowards(const JointVector& wanted) {
   // a line of the pinch point may ask for more than the joints may do
   const double speed = LargestMagnitude(velocity_);
   const double speed_scale = speed > kMaxJointSpeed ? kMaxJointSpeed / speed : 1.0;
+  const KuavoModel& model = ik_.model();
   for (std::size_t i = 0; i < kNumArmJoints; ++i) {
-    velocity_[i] *= speed_scale;
-    joints_[i] += velocity_[i] * kControlPeriod;
+    // rounding a corner must not lead out of the joint ranges
+    const double* range = &model.model()->jnt_range[2 * model.arm(side_).joint[i]];
+    const double next = joints_[i] + speed_scale * velocity_[i] * kControlPeriod;
+    const double allowed_next = std::clamp(next, range[0], range[1]);
+    velocity_[i] = (allowed_next - joints_[i]) / kControlPeriod;
+    joints_[i] = allowed_next;
   }
 }
 

@@ -7,15 +7,16 @@
 #include <optional>
 #include <span>
 
+#include "controller.h"
 #include "ik.h"
 #include "kuavo_model.h"
 #include "pose.h"
 
 namespace dp_bench::kuavo_dualarm {
 
-inline constexpr double kControlPeriod = 0.1;  // [s]
-inline constexpr double kMaxJointSpeed = 1.5;  // of any command [rad/s]
-inline constexpr double kGripperRamp = 0.25;   // of the closure per control step
+inline constexpr double kControlPeriod = 1.0 / kControlHz;  // [s]
+inline constexpr double kMaxJointSpeed = 1.5;               // of any command [rad/s]
+inline constexpr double kGripperRamp = 0.25;                // of the closure per control step
 
 /// What one arm shall do.
 struct ArmGoal {
