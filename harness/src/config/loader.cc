@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -90,29 +90,73 @@ class IncludeLoader {
   int n_files_ = 0;
 };
 
-// <config_dir>/<folder>/<name>.json from the first folder that has it.
-fs::path FindNamed(const ConfigRequest& request, const std::string& option,
-                   const std::string& folder, const std::string& name) {
-  std::set<std::string> available;
-  std::vector<std::string> searched;
+std::string Joined(const std::vector<std::string>& texts, const char* none) {
+  return texts.empty() ? none : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// <config_dir>/<folder>/<name>.json by name; the first folder that has one wins.
+std::map<std::string, fs::path> ListNamed(const ConfigRequest& request, const std::string& folder) {
+  std::map<std::string, fs::path> files;
   for (const fs::path& config_dir : request.config_dirs) {
-    const fs::path dir = config_dir / folder;
-    searched.push_back(dir.string());
     std::error_code ignored;  // a folder that cannot be listed offers nothing
-    for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(config_dir / folder, ignored)) {
       if (entry.path().extension() != ".json") continue;
-      if (entry.path().stem() == name) return entry.path();
-      available.insert(entry.path().stem().string());
+      files.try_emplace(entry.path().stem().string(), entry.path());
     }
   }
-  const std::vector<std::string> names(available.begin(), available.end());
+  return files;
+}
+
+fs::path FindNamed(const ConfigRequest& request, const std::string& option,
+                   const std::string& folder, const std::string& name) {
+  const std::map<std::string, fs::path> files = ListNamed(request, folder);
+  if (const auto found = files.find(name); found != files.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [available, path] : files) names.push_back(available);
+  std::vector<std::string> searched;
+  for (const fs::path& dir : request.config_dirs) searched.push_back((dir / folder).string());
   const auto nearest = NearestName(name, names);
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("{} {}: there is no config of this name{}. Available: {} (in {})", option, name,
-                  nearest ? fmt::format("; did you mean '{}'?", *nearest) : "",
-                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
-                  searched.empty() ? "no folder" : fmt::format("{}", fmt::join(searched, ", "))));
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{} {}: there is no config of this name{}. Available: {} (in {})", option,
+                          name, nearest ? fmt::format("; did you mean '{}'?", *nearest) : "",
+                          Joined(names, "none"), Joined(searched, "no folder")));
+}
+
+// The observations that a task file asks the env for, where it names them with one word.
+std::string ObsOf(const JsonSource& task) {
+  const Json::json_pointer place("/env/params/obs");
+  if (!task.value.contains(place) || !task.value.at(place).is_string()) return "";
+  return task.value.at(place).get<std::string>();
+}
+
+// The task file of --env and --obs. <env>.json itself may be what --obs asks for.
+JsonSource LoadTask(const ConfigRequest& request) {
+  JsonSource plain = IncludeLoader().Load(FindNamed(request, "--env", "task", request.env));
+  if (request.obs.empty() || ObsOf(plain) == request.obs) return plain;
+  const std::map<std::string, fs::path> files = ListNamed(request, "task");
+  const std::string begin = request.env + "_";
+  if (const auto found = files.find(begin + request.obs); found != files.end()) {
+    return IncludeLoader().Load(found->second);
+  }
+  std::vector<std::string> available;
+  if (!ObsOf(plain).empty()) available.push_back(ObsOf(plain));
+  for (const auto& [name, path] : files) {
+    if (name.starts_with(begin)) available.push_back(name.substr(begin.size()));
+  }
+  throw Error(ErrorCode::kConfig,
+              fmt::format("--obs {}: there is no task config {}{}.json. --env {} has: {}",
+                          request.obs, begin, request.obs, request.env, Joined(available, "none")));
+}
+
+// env.params.task, which must be there: another env would refuse it as a key that nobody reads.
+void SetTask(const ConfigRequest& request, JsonSource* merged) {
+  if (!merged->value.contains(Json::json_pointer("/env/params/task"))) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("--task {}: this env has a single task; the config {} sets no "
+                            "env.params.task",
+                            request.task, merged->origins[""]));
+  }
+  ApplyOverride("env.params.task=" + request.task, merged);
 }
 
 // dataset.params.path, replacing what a config says there.
@@ -124,23 +168,41 @@ JsonSource DatasetPath(const std::string& path) {
   return source;
 }
 
+// What the config says of the reader is about another data set.
+JsonSource CollectedDataset(const std::string& path, JsonSource* merged) {
+  if (merged->value.contains("dataset")) {
+    merged->value["dataset"].erase("plugin");
+    merged->value["dataset"].erase("params");
+  }
+  JsonSource source = DatasetPath(path);
+  source.value["dataset"]["plugin"] = "zarr_replay";
+  source.origins["/dataset/plugin"] = source.origins["/dataset"];
+  return source;
+}
+
 }  // namespace
 
 Config LoadConfig(const ConfigRequest& request) {
   JsonSource merged;
   merged.origins[""] = "command line";
-  const auto add_file = [&merged](const fs::path& file) {
-    JsonSource source = IncludeLoader().Load(file);
+  const auto add = [&merged](JsonSource source) {
     merged.origins[""] = source.origins[""];
     MergeJsonSource(std::move(source), &merged);
   };
+  const auto add_file = [&add](const fs::path& file) { add(IncludeLoader().Load(file)); };
 
   if (!request.config.empty()) add_file(request.config);
-  if (!request.env.empty()) add_file(FindNamed(request, "--env", "task", request.env));
+  if (!request.env.empty()) add(LoadTask(request));
+  if (request.env.empty() && !request.obs.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--obs {}: give --env too; its observations are meant", request.obs));
+  }
   if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
   if (!request.dataset.empty()) {
     if (fs::exists(request.dataset)) {
-      MergeJsonSource(DatasetPath(request.dataset), &merged);
+      MergeJsonSource(request.is_collected ? CollectedDataset(request.dataset, &merged)
+                                           : DatasetPath(request.dataset),
+                      &merged);
     } else if (request.dataset.find('/') != std::string::npos) {
       throw Error(ErrorCode::kConfig,
                   fmt::format("--dataset {}: this path does not exist", request.dataset));
@@ -148,6 +210,7 @@ Config LoadConfig(const ConfigRequest& request) {
       add_file(FindNamed(request, "--dataset", "dataset", request.dataset));
     }
   }
+  if (!request.task.empty()) SetTask(request, &merged);
   for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
   return Config(std::make_shared<ConfigDocument>(std::move(merged)));
 }

@@ -1,5 +1,5 @@
-// From the command line to one config: files with includes, --policy, --env, --dataset and
-// overrides.
+// From the command line to one config: files with includes, --policy, --env, --obs, --task,
+// --dataset and overrides.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,16 @@
 
 namespace dp_bench {
 
-/// What the command line says about the config. Later ones win: config, env, policy, dataset,
+/// What the command line says about the config. Later ones win: config, env, policy, dataset, task,
 /// overrides.
 struct ConfigRequest {
   std::string policy;                  // <config_dir>/policy/<policy>.json
   std::string env;                     // <config_dir>/task/<env>.json
+  std::string obs;                     // <config_dir>/task/<env>_<obs>.json instead
+  std::string task;                    // env.params.task, for envs that have several
   std::string dataset;                 // a path (dataset.params.path), or <config_dir>/dataset/...
+  bool is_collected = false;           // that path was written by dp_bench: zarr_replay reads it as
+                                       // it is, whatever the config says of another data set
   std::filesystem::path config;        // a file of its own
   std::vector<std::string> overrides;  // "a.b.c=value", the value as JSON, or else as a string
   std::vector<std::filesystem::path> config_dirs;  // searched in this order

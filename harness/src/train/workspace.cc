@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "data/key_check.h"
 #include "data/split.h"
 #include "dp_bench/error.h"
 #include "train/device_batch.h"
@@ -80,6 +81,7 @@ void Workspace::CreateLoaders() {
   const auto split_config = SplitConfig::FromConfig(parts_.config.Sub("dataset"));
   const auto val_config = DataLoaderConfig::FromConfig(parts_.config.Sub("val_dataloader"), false);
   const auto n_episodes = static_cast<std::int64_t>(parts_.dataset.episode_ends().size());
+  RequireKeys(parts_.dataset.spec(), spec.shape_meta);
   const Split split = SplitEpisodes(n_episodes, split_config.val_ratio,
                                     split_config.max_train_episodes, split_config.seed);
 

@@ -76,7 +76,9 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
   ZarrReplayConfig config{
       .path = params.Get<std::string>("path"),
       .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends)};
-  if (params.Has("fps")) config.fps = params.GetInRange("fps", 0.0, kMinFps, kMaxFps);
+  if (params.GetOptional<double>("fps")) {
+    config.fps = params.GetInRange("fps", 0.0, kMinFps, kMaxFps);
+  }
   if (!params.Has("keys")) return config;
 
   const Config keys = params.Sub("keys");

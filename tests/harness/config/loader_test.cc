@@ -130,6 +130,47 @@ TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
               HasSubstr("this path does not exist"));
 }
 
+TEST_F(LoaderTest, ACollectedDatasetNeedsNoReaderConfig) {
+  const fs::path data = Write("demos.zarr/.zgroup", "{}").parent_path();
+  const fs::path own =
+      Write("own.json",
+            R"({"dataset": {"plugin": "other", "params": {"keys": {"a": 1}}, "val_ratio": 0.5}})");
+  const Config dataset =
+      LoadConfig({.dataset = data.string(), .is_collected = true, .config = own}).Sub("dataset");
+  EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
+  EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("path"));
+  EXPECT_EQ(dataset.Get<double>("val_ratio"), 0.5);
+}
+
+TEST_F(LoaderTest, ObsChoosesAmongTheConfigsOfAnEnv) {
+  Write("task/arm.json", R"({"name": "arm", "env": {"params": {"obs": "state"}}})");
+  Write("task/arm_rgbd.json", R"({"name": "arm_rgbd"})");
+  Write("task/push.json", R"({"name": "push", "env": {"params": {"obs": ["a", "b"]}}})");
+  const auto name = [this](const std::string& env, const std::string& obs) {
+    return LoadConfig({.env = env, .obs = obs, .config_dirs = {dir_}}).Get<std::string>("name");
+  };
+  EXPECT_EQ(name("arm", "rgbd"), "arm_rgbd");
+  EXPECT_EQ(name("arm", "state"), "arm");
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { name("arm", "smell"); }),
+              AllOf(HasSubstr("no task config arm_smell.json"), HasSubstr("has: state, rgbd")));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { name("push", "image"); }),
+              HasSubstr("has: none"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadConfig({.obs = "rgbd"}); }),
+              HasSubstr("give --env too"));
+}
+
+TEST_F(LoaderTest, TaskIsAParamOfEnvsWithSeveral) {
+  Write("task/arm.json", R"({"env": {"plugin": "arm", "params": {"task": "lift"}}})");
+  Write("task/push.json", R"({"env": {"plugin": "push"}})");
+  const auto task = [this](const std::string& env) {
+    const Config config = LoadConfig({.env = env, .task = "weigh", .config_dirs = {dir_}});
+    return config.Sub("env").Sub("params").Get<std::string>("task");
+  };
+  EXPECT_EQ(task("arm"), "weigh");
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { task("push"); }),
+              AllOf(HasSubstr("--task weigh"), HasSubstr("a single task"), HasSubstr("push.json")));
+}
+
 TEST_F(LoaderTest, OverridesAreJsonOrElseText) {
   const fs::path file =
       Write("a.json", R"({"training": {"lr": 0.1, "n": 1, "device": "cpu"}, "name": "x"})");
@@ -156,13 +197,13 @@ TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
               HasSubstr("'lr' is not an object but the number 0.1"));
   EXPECT_EQ(LoadFile(file, {"lr=null"}).GetOptional<double>("lr"), std::nullopt);
   EXPECT_EQ(LoadFile(file, {"limit=2"}).GetOptional<int>("limit"), 2);
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr"}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"lr"}); }),
               HasSubstr("wanted key.key=value"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"a..b=1"}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"a..b=1"}); }),
               HasSubstr("an empty key"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"new={\"a\": 1, \"a\": 2}"}); }),
               HasSubstr("a second time"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"new=\xff"}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"new=\xff"}); }),
               HasSubstr("UTF-8"));
 }
 
