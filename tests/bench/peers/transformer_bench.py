@@ -19,6 +19,12 @@ THREADS = 2
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 import torch
+
+# some builds of torchvision import only when these operators exist; nothing here calls them
+library = torch.library.Library("torchvision", "FRAGMENT")
+for operator in ("nms", "qnms"):
+    library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
 from diffusers import DDIMScheduler
 from diffusers.training_utils import EMAModel
 from torch import nn

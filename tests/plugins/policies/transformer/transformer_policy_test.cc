@@ -87,6 +87,7 @@ void ExpectLearnsBoth(const char* params) {
 }
 
 TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
+  torch::set_num_threads(1);  // so small a network only waits for others
   const char* schedule =
       R"("n_layer": 2, "n_head": 4, "n_emb": 32, "noise_scheduler": {"type": "ddim",
     "num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})";
