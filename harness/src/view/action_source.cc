@@ -1,0 +1,31 @@
+#include "view/action_source.h"
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+
+ExpertSource::ExpertSource(Env& env) : expert_(env.expert()) {
+  if (expert_ != nullptr) return;
+  throw Error(ErrorCode::kUsage,
+              "--expert: this env has no expert; give --checkpoint, --dataset or --human instead");
+}
+
+Supply ExpertSource::Next(std::span<float> action) {
+  expert_->Act(action);
+  return Supply::kAction;
+}
+
+PointerSource::PointerSource(Env& env) : control_(env.pointer_control()) {
+  if (control_ != nullptr) return;
+  throw Error(ErrorCode::kUsage,
+              "--human: this env cannot be moved with a pointer; give --checkpoint, --expert or "
+              "--dataset instead");
+}
+
+Supply PointerSource::Next(std::span<float> action) {
+  if (!pointer_.is_down) return Supply::kWait;
+  control_->PointerAction(pointer_.x, pointer_.y, action);
+  return Supply::kAction;
+}
+
+}  // namespace dp_bench

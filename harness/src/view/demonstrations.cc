@@ -1,0 +1,88 @@
+#include "view/demonstrations.h"
+
+#include <fmt/format.h>
+
+#include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+using nlohmann::json;
+
+std::vector<KeySpec> RecordedKeys(const EnvSpec& env) {
+  std::vector<KeySpec> keys = env.shape_meta.obs;
+  keys.push_back(env.shape_meta.action);
+  return keys;
+}
+
+std::vector<std::uint64_t> SeedsIn(const json& attributes, const std::filesystem::path& folder) {
+  try {
+    return attributes.at("episodes").at("seed").get<std::vector<std::uint64_t>>();
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}/.zattrs is damaged: {}", folder.string(), error.what()));
+  }
+}
+
+// Actions that were executed with noise are recorded without it.
+bool HasNoise(const json& origin) {
+  if (origin.value("action_noise", 0.0) != 0.0) return true;
+  const json std = origin.value("action_noise_std", json());
+  return !std.is_null();
+}
+
+}  // namespace
+
+json DemonstrationOrigin(const std::string& env_section, const std::string& env_version) {
+  return {{"env", json::parse(env_section)}, {"env_version", env_version}, {"by", "human"}};
+}
+
+std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
+                                           const std::string& env) {
+  const json attributes = ReadReplayAttributes(folder);
+  if (attributes.is_null()) return {};
+  const json& origin = attributes.at("origin");
+  const std::string recorded_in = origin.value("/env/plugin"_json_pointer, env);
+  if (recorded_in != env) {
+    throw Error(ErrorCode::kUsage, fmt::format("{} was recorded in the env '{}', not in '{}'",
+                                               folder.string(), recorded_in, env));
+  }
+  if (HasNoise(origin)) return {};
+  return SeedsIn(attributes, folder);
+}
+
+Demonstrations::Demonstrations(Env& env, const std::filesystem::path& folder, const json& origin)
+    : env_(env), keys_(RecordedKeys(env.spec())), writer_(folder, keys_, origin), episode_(keys_) {
+  if (writer_.n_episodes() > 0) seeds_ = SeedsIn(writer_.attributes(), folder);
+  seeds_.resize(static_cast<std::size_t>(writer_.n_episodes()));  // a kill may have left more
+  for (const KeySpec& key : env.spec().shape_meta.obs) obs_.emplace_back(key.ByteSize());
+  for (std::vector<std::byte>& buffer : obs_) obs_buffers_.emplace_back(buffer);
+}
+
+void Demonstrations::Begin(std::uint64_t seed) {
+  seed_ = seed;
+  episode_ = ReplayEpisode(keys_);
+}
+
+void Demonstrations::Add(std::span<const float> action) {
+  env_.Observe(obs_buffers_);
+  std::vector<std::span<const std::byte>> values(obs_buffers_.begin(), obs_buffers_.end());
+  values.push_back(std::as_bytes(action));
+  episode_.Append(values);
+}
+
+std::int64_t Demonstrations::Keep() {
+  writer_.Append(episode_);
+  seeds_.push_back(seed_);
+  writer_.Commit(
+      {{"fps", env_.spec().control_hz},
+       {"n_steps", writer_.n_steps()},
+       {"episodes", {{"seed", seeds_}, {"success", std::vector<bool>(seeds_.size(), true)}}},
+       {"failures", json::array()},
+       {"dp_bench", kVersion}},
+      /*is_complete=*/true);
+  return writer_.n_episodes();
+}
+
+}  // namespace dp_bench

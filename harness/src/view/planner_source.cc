@@ -1,0 +1,84 @@
+#include "view/planner_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dp_bench/error.h"
+#include "rollout/shape_match.h"
+
+namespace dp_bench {
+
+PlannerSource::PlannerSource(Env& env, ChunkPlanner& planner, const ShapeMeta& shape_meta,
+                             const Horizons& horizons)
+    : env_(env),
+      planner_(planner),
+      shape_meta_(shape_meta),
+      horizons_(horizons),
+      obs_index_of_env_(MatchObsKeys(env.spec().shape_meta, shape_meta)),
+      history_(shape_meta.obs, horizons.n_obs_steps) {
+  for (const KeySpec& key : env.spec().shape_meta.obs) seen_.emplace_back(key.ByteSize());
+  for (std::vector<std::byte>& buffer : seen_) obs_buffers_.emplace_back(buffer);
+
+  const std::int64_t n_rows = planner.batch_size();
+  for (const KeySpec& key : shape_meta.obs) {
+    Shape shape = key.StorageShape();
+    shape.insert(shape.begin(), {n_rows, horizons.n_obs_steps});
+    obs_.emplace(key.name, Array(key.dtype, std::move(shape)));
+  }
+  chunks_.resize(
+      static_cast<std::size_t>(n_rows * horizons.n_action_steps * shape_meta.action_dim()));
+}
+
+void PlannerSource::Begin(std::uint64_t episode) {
+  row_ = {.seed = episode, .env_step = 0};
+  next_ = horizons_.n_action_steps;
+}
+
+Supply PlannerSource::Next(std::span<float> action) {
+  Observe();
+  if (next_ == horizons_.n_action_steps) Plan();
+
+  const auto offset = static_cast<std::size_t>(next_) * action.size();
+  std::ranges::copy(std::span<const float>(chunks_).subspan(offset, action.size()), action.begin());
+  ++next_;
+  ++row_.env_step;
+  return Supply::kAction;
+}
+
+void PlannerSource::Observe() {
+  env_.Observe(obs_buffers_);
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    const int key = obs_index_of_env_[i];
+    if (key >= 0) std::ranges::copy(seen_[i], history_.Next(key).begin());
+  }
+  if (row_.env_step == 0) {
+    history_.PushAsFirst();
+  } else {
+    history_.Push();
+  }
+}
+
+void PlannerSource::Plan() {
+  const auto n_rows = static_cast<std::size_t>(planner_.batch_size());
+  for (std::size_t key = 0; key < shape_meta_.obs.size(); ++key) {
+    const std::span<std::byte> rows = obs_.find(shape_meta_.obs[key].name)->second.bytes();
+    const std::size_t row_bytes = rows.size() / n_rows;
+    for (std::size_t row = 0; row < n_rows; ++row) {
+      history_.CopyWindow(static_cast<int>(key), rows.subspan(row * row_bytes, row_bytes));
+    }
+  }
+  planner_.Plan(obs_, std::span(&row_, 1), chunks_);
+
+  const auto chunk = std::span<const float>(chunks_).first(chunks_.size() / n_rows);
+  if (!std::ranges::all_of(chunk, [](float value) { return std::isfinite(value); })) {
+    throw Error(ErrorCode::kNumeric,
+                fmt::format("the policy planned an action that is not finite, at step {} of seed "
+                            "{}",
+                            row_.env_step, row_.seed));
+  }
+  next_ = 0;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,51 @@
+// A policy as a source of actions: observes every step, plans a chunk when the last one is used up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "dp_bench/spec.h"
+#include "rollout/chunk_planner.h"
+#include "rollout/obs_history.h"
+#include "view/action_source.h"
+
+namespace dp_bench {
+
+/// Gives the planner a whole micro-batch of the one episode, so that the actions have the same bits
+/// as in an evaluation: (checkpoint, env, seed) is shown as it was scored.
+class PlannerSource final : public ActionSource {
+ public:
+  /// All arguments must outlive the source. Throws Error{kShape} when `shape_meta` asks for what
+  /// the env does not offer.
+  PlannerSource(Env& env, ChunkPlanner& planner, const ShapeMeta& shape_meta,
+                const Horizons& horizons);
+
+  std::string_view name() const override { return "policy"; }
+  void Begin(std::uint64_t episode) override;
+
+  /// Throws Error{kNumeric} on an action that is not finite.
+  Supply Next(std::span<float> action) override;
+
+ private:
+  void Observe();
+  void Plan();
+
+  Env& env_;
+  ChunkPlanner& planner_;
+  ShapeMeta shape_meta_;
+  Horizons horizons_;
+  std::vector<int> obs_index_of_env_;              // index into shape_meta.obs, or -1
+  std::vector<std::vector<std::byte>> seen_;       // per env obs key: the latest observation
+  std::vector<std::span<std::byte>> obs_buffers_;  // views of `seen_`
+  ObsHistory history_;
+  ObsBatch obs_;
+  std::vector<float> chunks_;  // [M, Ta, Da]; row 0 is executed
+  PlanRow row_;
+  int next_ = 0;  // step of the chunk to execute
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,219 @@
+#include "view/player.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "dp_bench/env_abilities.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+// "2", "1/4"
+std::string SpeedText(double speed) {
+  return speed >= 1.0 ? fmt::format("{:g}", speed) : fmt::format("1/{:g}", 1.0 / speed);
+}
+
+}  // namespace
+
+std::optional<Command> CommandOf(char key) {
+  switch (key) {
+    case ' ':
+      return Command::kTogglePause;
+    case '.':
+      return Command::kSingleStep;
+    case '+':
+    case '=':
+      return Command::kFaster;
+    case '-':
+      return Command::kSlower;
+    case 'c':
+      return Command::kNextCamera;
+    case 'r':
+      return Command::kRestart;
+    case 'n':
+      return Command::kNextEpisode;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string Title(const PlayerStatus& status) {
+  std::vector<std::string> parts = {status.source};
+  if (status.is_recording) {
+    parts.push_back(fmt::format("episode {}", status.episode));
+    parts.push_back(fmt::format("step {}", status.step));
+  } else {
+    parts.push_back(fmt::format("seed {}", status.episode));
+    parts.push_back(fmt::format("step {}/{}", status.step, status.max_steps));
+  }
+  if (std::isfinite(status.reward)) parts.push_back(fmt::format("reward {:.3f}", status.reward));
+  if (status.success) parts.emplace_back("success");
+  if (!status.failure.empty()) {
+    parts.emplace_back("failed");
+  } else if (status.is_over) {
+    parts.emplace_back("over");
+  } else if (status.is_paused) {
+    parts.emplace_back("paused");
+  } else if (status.is_waiting) {
+    parts.emplace_back("drag to move");
+  }
+  if (status.speed != 1.0) parts.push_back(SpeedText(status.speed) + "x");
+  if (!status.camera.empty()) parts.push_back(status.camera);
+  if (!status.note.empty()) parts.push_back(status.note);
+  return fmt::format("{}", fmt::join(parts, " · "));
+}
+
+Player::Player(Env& env, ActionSource& source, Demonstrations* demonstrations,
+               const PlayerOptions& options)
+    : env_(env), source_(source), n_steps_(options.n_steps), demonstrations_(demonstrations) {
+  action_.resize(static_cast<std::size_t>(env.spec().shape_meta.action_dim()));
+  status_.max_steps = env.spec().max_steps;
+  status_.speed = std::clamp(options.speed, kMinSpeed, kMaxSpeed);
+  status_.source = source.name();
+  status_.is_recording = source.is_recording();
+  if (!source.SeedOf(options.first_episode)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--episode {}: there is no such episode", options.first_episode));
+  }
+  Begin(options.first_episode);
+}
+
+void Player::Begin(std::uint64_t episode) {
+  const std::optional<std::uint64_t> seed = source_.SeedOf(episode);
+  DPB_ASSERT(seed.has_value());
+  status_.episode = episode;
+  status_.step = 0;
+  status_.reward = 0.0;
+  status_.score = 0.0;
+  status_.success = false;
+  status_.is_over = false;
+  status_.is_waiting = false;
+  status_.failure.clear();
+  status_.note.clear();
+  env_.Reset(*seed);
+  source_.Begin(episode);
+  if (demonstrations_ != nullptr) demonstrations_->Begin(*seed);
+}
+
+void Player::Apply(Command command) {
+  switch (command) {
+    case Command::kTogglePause:
+      status_.is_paused = !status_.is_paused;
+      break;
+    case Command::kSingleStep:
+      status_.is_paused = true;
+      is_step_asked_for_ = true;
+      break;
+    case Command::kFaster:
+      status_.speed = std::min(2.0 * status_.speed, kMaxSpeed);
+      break;
+    case Command::kSlower:
+      status_.speed = std::max(0.5 * status_.speed, kMinSpeed);
+      break;
+    case Command::kNextCamera:
+      NextCamera();
+      break;
+    case Command::kRestart:
+      Begin(status_.episode);
+      break;
+    case Command::kNextEpisode:
+      NextEpisode();
+      break;
+  }
+}
+
+int Player::n_cameras() const {
+  CameraAccess* const access = env_.camera_access();
+  return 1 + (access == nullptr ? 0 : static_cast<int>(access->camera_names().size()));
+}
+
+void Player::NextCamera() {
+  camera_ = (camera_ + 1) % n_cameras();
+  status_.camera =
+      camera_ == 0 ? ""
+                   : env_.camera_access()->camera_names()[static_cast<std::size_t>(camera_ - 1)];
+}
+
+void Player::NextEpisode() {
+  const std::uint64_t next = status_.episode + 1;
+  if (source_.SeedOf(next)) {
+    Begin(next);
+  } else {
+    status_.note = "the last episode";
+  }
+}
+
+double Player::period_s() const { return 1.0 / (env_.spec().control_hz * status_.speed); }
+
+std::optional<double> Player::next_step_s() const {
+  if (status_.is_over || status_.is_finished || status_.is_waiting) return std::nullopt;
+  if (status_.is_paused) return std::nullopt;
+  return next_step_s_;
+}
+
+bool Player::Advance(double now_s) {
+  const bool is_asked_for = std::exchange(is_step_asked_for_, false);
+  if (status_.is_over || status_.is_finished) return false;
+  if (!is_asked_for && (status_.is_paused || now_s < next_step_s_)) return false;
+
+  const bool was_waiting = status_.is_waiting;
+  const bool has_stepped = Step();
+  if (n_steps_ > 0) status_.is_finished = status_.is_over || n_executed_ >= n_steps_;
+  if (!has_stepped) return status_.is_waiting != was_waiting || status_.is_over;
+
+  // whoever is late starts afresh instead of hurrying
+  next_step_s_ += period_s();
+  if (next_step_s_ < now_s) next_step_s_ = now_s + period_s();
+  return true;
+}
+
+bool Player::Step() {
+  try {
+    const Supply supply = source_.Next(action_);
+    status_.is_waiting = supply == Supply::kWait;
+    if (supply == Supply::kEnd) End();
+    if (supply != Supply::kAction) return false;
+    if (demonstrations_ != nullptr) demonstrations_->Add(action_);
+    Count(env_.Step(action_));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kEnv) throw;
+    status_.failure = error.what();
+    status_.success = false;
+    status_.is_over = true;
+  }
+  return true;
+}
+
+void Player::Count(const StepResult& result) {
+  status_.reward = result.reward;
+  status_.score = status_.step == 0 ? result.reward : std::max(status_.score, result.reward);
+  status_.success = status_.success || result.success;
+  ++status_.step;
+  ++n_executed_;
+  const bool is_truncated = !status_.is_recording && status_.step >= status_.max_steps;
+  if (result.terminated || is_truncated) End();
+}
+
+void Player::End() {
+  status_.is_over = true;
+  if (demonstrations_ == nullptr) return;
+  status_.note = status_.success
+                     ? fmt::format("recorded, {} in the dataset", demonstrations_->Keep())
+                     : "not recorded: no success";
+}
+
+void Player::Draw(RgbImage* frame) {
+  if (!status_.failure.empty()) return;
+  if (camera_ == 0) {
+    env_.Render(frame);
+  } else {
+    env_.camera_access()->RenderCamera(camera_ - 1, frame);
+  }
+}
+
+}  // namespace dp_bench

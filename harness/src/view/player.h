@@ -1,0 +1,116 @@
+// Plays episodes of one env: which step is due when, pause, speed, camera, the next seed. Knows
+// neither a window nor a clock, so that it can be tested without them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "view/action_source.h"
+#include "view/demonstrations.h"
+
+namespace dp_bench {
+
+/// What a person asks for with a key.
+enum class Command {
+  kTogglePause,
+  kSingleStep,  // also pauses
+  kFaster,      // twice the speed, up to kMaxSpeed
+  kSlower,
+  kNextCamera,
+  kRestart,
+  kNextEpisode,
+};
+
+inline constexpr double kMaxSpeed = 64.0;
+inline constexpr double kMinSpeed = 1.0 / 64.0;
+
+/// The command of a key: space, period, + (or =), -, c, r, n; nullopt for any other.
+std::optional<Command> CommandOf(char key);
+
+/// Everything about the running episode but its picture.
+struct PlayerStatus {
+  std::uint64_t episode = 0;  // its seed, or its place in a recording
+  bool is_recording = false;
+  int step = 0;         // executed so far
+  int max_steps = 0;    // of the env; a recording ends where it ends
+  double reward = 0.0;  // of the latest step; NaN when unknown
+  double score = 0.0;   // the highest reward
+  bool success = false;
+  bool is_over = false;
+  bool is_paused = false;
+  bool is_waiting = false;   // for a person
+  bool is_finished = false;  // PlayerOptions::n_steps were executed, or the episode is over
+  double speed = 1.0;
+  std::string source;
+  std::string camera;   // empty: the env's own picture
+  std::string failure;  // why the episode broke; the picture is then the last good one
+  std::string note;     // what became of the demonstration
+};
+
+/// "expert · seed 3 · step 17/300 · reward 0.412 · success"
+std::string Title(const PlayerStatus& status);
+
+struct PlayerOptions {
+  std::uint64_t first_episode = 0;
+  double speed = 1.0;
+  int n_steps = 0;  // after so many, or an episode, the player is finished; 0: never
+};
+
+/// Used by the thread that uses the env.
+class Player {
+ public:
+  /// All arguments must outlive the player, which starts the first episode. `demonstrations`:
+  /// where successful episodes go; null: nothing is recorded. Throws Error{kUsage} when there is no
+  /// such episode.
+  Player(Env& env, ActionSource& source, Demonstrations* demonstrations,
+         const PlayerOptions& options);
+
+  /// Throws what the env throws on Reset.
+  void Apply(Command command);
+
+  /// Where the pointer is over the picture.
+  void Point(const Pointer& pointer) { source_.Point(pointer); }
+
+  /// Executes one step if one is due at `now_s` [s of any clock]; returns whether anything changed.
+  /// A step that breaks the episode (Error{kEnv}) ends it as failed; other errors pass.
+  bool Advance(double now_s);
+
+  /// When the next step is due; nullopt while nothing happens before a command or the pointer.
+  std::optional<double> next_step_s() const;
+
+  /// Draws the chosen camera, unless the episode failed: then the frame stays as it is.
+  void Draw(RgbImage* frame);
+
+  const PlayerStatus& status() const { return status_; }
+
+ private:
+  // The env's own picture, then its cameras.
+  int n_cameras() const;
+
+  void Begin(std::uint64_t episode);
+  void NextCamera();
+  void NextEpisode();
+
+  double period_s() const;
+
+  // False when the source has no action for now.
+  bool Step();
+  void Count(const StepResult& result);
+  void End();
+
+  Env& env_;
+  ActionSource& source_;
+  int n_steps_;
+  Demonstrations* demonstrations_;  // may be null
+  PlayerStatus status_;
+  std::vector<float> action_;  // [Da]
+  int camera_ = 0;             // 0: the env's own picture
+  bool is_step_asked_for_ = false;
+  int n_executed_ = 0;  // in all episodes
+  double next_step_s_ = 0.0;
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,76 @@
+// A player on a thread of its own: the window stays responsive while a policy plans, and the OpenGL
+// contexts of window and env, which a thread can have only one of, stay apart.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "view/action_source.h"
+#include "view/demonstrations.h"
+#include "view/player.h"
+
+namespace dp_bench {
+
+/// What is played.
+struct Stage {
+  std::unique_ptr<Env> env;
+  std::unique_ptr<ActionSource> source;            // of that env
+  std::unique_ptr<Demonstrations> demonstrations;  // of that env; may be null
+};
+
+struct PlayerThreadOptions {
+  PlayerOptions player;
+  int width = 0;  // of the pictures [px]
+  int height = 0;
+  std::function<Stage()> make_stage;  // called on the thread, where the stage also ends
+  std::function<void()> on_picture;   // called on the thread when TakePicture has something new
+};
+
+/// The functions are called from one thread, that of the window.
+class PlayerThread {
+ public:
+  explicit PlayerThread(PlayerThreadOptions options);
+  PlayerThread(const PlayerThread&) = delete;
+  PlayerThread& operator=(const PlayerThread&) = delete;
+  /// Waits for the step that is being executed.
+  ~PlayerThread();
+
+  void Post(Command command);
+  void Point(const Pointer& pointer);
+
+  /// Gives the latest picture and its status, if there is one that was not yet taken. Pictures are
+  /// drawn only as fast as they are taken. Throws what ended the thread.
+  bool TakePicture(RgbImage* picture, PlayerStatus* status);
+
+ private:
+  void Run();
+  void Play(Player* player);
+  void WaitForWork(const Player& player, std::unique_lock<std::mutex>* lock);
+  double Now() const;
+
+  const PlayerThreadOptions options_;
+  const std::chrono::steady_clock::time_point start_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Command> commands_;
+  std::optional<Pointer> pointer_;  // when it moved
+  bool is_stopped_ = false;
+  bool is_outdated_ = true;  // something happened since the picture was drawn
+  bool has_picture_ = false;
+  RgbImage picture_;
+  PlayerStatus status_;
+  std::exception_ptr failure_;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace dp_bench

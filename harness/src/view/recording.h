@@ -1,0 +1,76 @@
+// Episodes of a dataset as something to look at: their actions, repeated in the env they were
+// recorded in, or, where the dataset does not know the seeds, their pictures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/dataset.h"
+#include "dp_bench/env.h"
+#include "view/action_source.h"
+
+namespace dp_bench {
+
+/// First and one past the last step of an episode of `dataset`. Throws Error{kUsage} when there is
+/// no such episode, with the number of those there are.
+struct StepRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+StepRange StepsOfEpisode(const Dataset& dataset, std::uint64_t episode);
+
+/// The actions of the episodes of a dataset.
+class RecordedSource final : public ActionSource {
+ public:
+  /// `seeds`: of each episode; empty when the env is called by the place of the episode instead.
+  /// `dataset` must outlive the source. Throws Error{kShape} when its actions are not of
+  /// `action_dim` numbers, Error{kData} on a wrong number of seeds.
+  RecordedSource(const Dataset& dataset, std::vector<std::uint64_t> seeds, std::int64_t action_dim);
+
+  std::string_view name() const override { return "dataset"; }
+  std::optional<std::uint64_t> SeedOf(std::uint64_t episode) const override;
+  bool is_recording() const override { return true; }
+  void Begin(std::uint64_t episode) override;
+  Supply Next(std::span<float> action) override;
+
+ private:
+  const Dataset& dataset_;
+  std::vector<std::uint64_t> seeds_;
+  std::vector<float> actions_;  // [N, Da] of the episode
+  std::size_t next_ = 0;        // element of `actions_`
+};
+
+/// The pictures of a dataset as an env that is reset to an episode's place and whose steps do what
+/// they did when it was recorded. Its rewards are NaN: a recording knows none.
+class RecordedEnv final : public Env {
+ public:
+  /// `dataset` must outlive the env. Throws Error{kUsage} when it has no rgb key.
+  explicit RecordedEnv(const Dataset& dataset);
+
+  const EnvSpec& spec() const override { return spec_; }
+  void Reset(std::uint64_t episode) override;
+  StepResult Step(std::span<const float> action) override;
+  void Observe(ObsBuffers obs) override;
+
+  /// All rgb keys side by side, stretched to the frame.
+  void Render(RgbImage* frame) override;
+
+  /// Of the rgb keys side by side at their own size [px].
+  int width() const { return mosaic_.width; }
+  int height() const { return mosaic_.height; }
+
+ private:
+  const Dataset& dataset_;
+  EnvSpec spec_;
+  std::vector<int> obs_keys_;  // dataset key of each of spec_.shape_meta.obs
+  std::vector<int> rgb_keys_;  // dataset keys
+  RgbImage mosaic_;
+  std::vector<std::byte> picture_;
+  StepRange steps_;
+  std::int64_t step_ = 0;  // within the dataset
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,61 @@
+#include "view/viewer.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "media/png.h"
+#include "view/window.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr double kLongestSleepS = 0.25;  // a new picture wakes the window sooner
+
+constexpr const char* kKeys =
+    "space pause, . step, + faster, - slower, c camera, r restart, n next episode, q quit";
+
+void PrintEnded(const PlayerStatus& status) {
+  fmt::print("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
+             status.step);
+  if (!status.is_recording) fmt::print(", score {:.3f}", status.score);
+  if (status.success) fmt::print(", success");
+  if (!status.note.empty()) fmt::print(", {}", status.note);
+  if (!status.failure.empty()) fmt::print(", failed: {}", status.failure);
+  fmt::print("\n");
+}
+
+}  // namespace
+
+void RunViewer(const ViewerOptions& options, std::function<Stage()> make_stage) {
+  Window window(options.width, options.height, "dp_bench view");
+  fmt::print("{}\n", kKeys);
+  PlayerThread player({.player = options.player,
+                       .width = options.width,
+                       .height = options.height,
+                       .make_stage = std::move(make_stage),
+                       .on_picture = &Window::Wake});
+
+  RgbImage picture(options.width, options.height);
+  PlayerStatus status;
+  Pointer pointer;
+  bool is_closed = false;
+  while (!is_closed && !status.is_finished) {
+    for (const char key : window.WaitForEvents(kLongestSleepS)) {
+      if (const auto command = CommandOf(key)) player.Post(*command);
+      is_closed = is_closed || key == 'q';
+    }
+    is_closed = is_closed || window.is_closed();
+    if (const Pointer now = window.pointer(); now != pointer) player.Point(pointer = now);
+
+    const bool was_over = status.is_over;
+    if (!player.TakePicture(&picture, &status)) continue;
+    window.Show(picture);
+    window.SetTitle(Title(status));
+    if (status.is_over && !was_over) PrintEnded(status);
+  }
+  if (!options.screenshot.empty()) WritePng(options.screenshot, window.Capture());
+}
+
+}  // namespace dp_bench
