@@ -27,11 +27,13 @@ constexpr double kOpenEnough = 0.25;          // closure
 constexpr double kShoulderY = 0.2927;
 
 /// The approach that an arm reaches best, halfway between its furthest ones: from the shoulder
-/// outwards, turned inwards. Fitted to what the inverse kinematics reaches over the table.
+/// outwards, turned inwards. Fitted to what the inverse kinematics reaches over the table: 45
+/// degrees to either side and more.
 double PreferredYaw(Side side, double x, double y) {
   const double sign = side == Side::kRight ? 1.0 : -1.0;
-  const double heading = std::atan2(sign * y + kShoulderY, x);
-  return sign * std::min(1.4 * heading + 12.0 * kDegree, 50.0 * kDegree);
+  const double heading = std::atan2(sign * y + kShoulderY, x);  // inwards positive
+  const double slope = heading > 0.0 ? 1.4 : 0.7;
+  return sign * std::min(slope * heading + 12.0 * kDegree, 50.0 * kDegree);
 }
 
 }  // namespace
@@ -81,9 +83,10 @@ PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceT
   switch (stage_) {
     case Stage::kReach: {
       const Pose hover = Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height);
-      const bool is_open = hand.closure < kOpenEnough;
-      return is_open && IsNear(hand.pinch, hover, kPassDistance, kPassAngle) ? Stage::kDescend
-                                                                             : stage_;
+      // between the pads there must be room for the box, the hand still swinging a little
+      const double room = is_stuck ? kPassDistance : (kGap - grasp_.width) / 2.0;
+      const bool is_over = IsNear(hand.pinch, hover, std::min(room, kPassDistance), kPassAngle);
+      return is_over && hand.closure < kOpenEnough ? Stage::kDescend : stage_;
     }
     case Stage::kDescend: {
       if (IsNear(hand.pinch, grasp_.pinch, kArriveDistance, kArriveAngle)) return Stage::kClose;
