@@ -12,7 +12,7 @@ constexpr double kScaleTop = 0.05;          // [m] above the table
 constexpr double kOnScaleBelow = 0.05;      // [m] the parcel's centre above the pad, on any side
 constexpr double kGoalRadius = 0.07;        // [m]
 constexpr double kInGoalBelow = 0.80;       // [m] height of the parcel's centre
-constexpr double kLift = 0.05;              // [m]
+constexpr double kLift = 0.03;              // [m] less than the scale is high
 constexpr double kStillBelow = 0.02;        // [m/s]
 constexpr double kOpenBelow = 0.3;          // closure of a gripper
 constexpr int kWeighSteps = 5;
@@ -86,7 +86,7 @@ TaskOutcome WeighRelayTask::Evaluate(const mjData& data) {
 
   const double lift = parcel_.Position(data)[2] - (kTableTop + kParcelHalfHeight);
   const bool left_lifts =
-      lift > kScaleTop + kLift / 2.0 && model_.AnyPadTouches(data, Side::kLeft, parcel_geom_);
+      lift > kScaleTop + kLift && model_.AnyPadTouches(data, Side::kLeft, parcel_geom_);
   const double weighed_reward = left_lifts ? 0.6 : 0.4;
   const double reward = success ? 1.0 : Weighed() ? weighed_reward : lift > kLift ? 0.2 : 0.0;
 
