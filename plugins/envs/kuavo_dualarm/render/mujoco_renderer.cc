@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "render/scene_pruning.h"
+
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
@@ -103,6 +105,7 @@ RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, in
   // MuJoCo wants mutable data for its scratch memory and for plugins; it changes no state
   mjv_updateScene(&model, const_cast<mjData*>(&data), &option_, /*pert=*/nullptr, &view, mjCAT_ALL,
                   scene_.get());
+  PruneScene(width, height, scene_.get());
 
   RenderContext& context = ThreadRenderContext(model, asset_key_, settings_, width, height);
   mjr_render({0, 0, width, height}, scene_.get(), &context.mujoco);

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "render/camera_parameters.h"
-#include "tests/plugins/envs/kuavo_dualarm/render_scene.h"
-#include "tests/support/error_of.h"
+#include "render_scene.h"
+#include "support/error_of.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

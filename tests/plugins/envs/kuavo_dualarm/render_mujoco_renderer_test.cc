@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "render/mujoco_renderer.h"
-#include "tests/plugins/envs/kuavo_dualarm/render_scene.h"
+#include "render_scene.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -101,6 +101,50 @@ TEST(MujocoRenderer, MultisamplesSmoothEdgesAndLeaveTheColoursOfFaces) {
   smooth.Draw("front");
   const auto face = PixelAt(smooth, kWidth / 2, kHeight / 2);
   EXPECT_THAT(face, testing::ElementsAreArray(PixelAt(plain, kWidth / 2, kHeight / 2)));
+}
+
+// What plain mjr_render draws, every geom in the order of the model.
+std::vector<std::uint8_t> DrawEverything(const RenderedScene& scene, const char* camera) {
+  mjvScene everything;
+  mjv_defaultScene(&everything);
+  mjv_makeScene(scene.model.get(), &everything, 100);
+  mjvOption option;
+  mjv_defaultOption(&option);
+  mjvCamera view;
+  mjv_defaultCamera(&view);
+  view.type = mjCAMERA_FIXED;
+  view.fixedcamid = scene.Camera(camera);
+  mjv_updateScene(scene.model.get(), scene.data.get(), &option, nullptr, &view, mjCAT_ALL,
+                  &everything);
+  everything.geoms[0].category = mjCAT_DECOR;  // the floor, which casts no shadow
+  RenderContext& context =
+      ThreadRenderContext(*scene.model, AssetKey(*scene.model), {}, kWidth, kHeight);
+  const mjrRect viewport = {0, 0, kWidth, kHeight};
+  mjr_render(viewport, &everything, &context.mujoco);
+  std::vector<std::uint8_t> rgba(std::size_t{kWidth} * kHeight * 4);
+  mjr_readPixels(rgba.data(), nullptr, viewport, &context.mujoco);
+  mjv_freeScene(&everything);
+
+  std::vector<std::uint8_t> rgb;
+  for (std::size_t row = kHeight; row-- > 0;) {
+    for (std::size_t i = 0; i < std::size_t{kWidth}; ++i) {
+      const auto pixel = rgba.begin() + static_cast<std::ptrdiff_t>(4 * (row * kWidth + i));
+      rgb.insert(rgb.end(), pixel, pixel + 3);
+    }
+  }
+  return rgb;
+}
+
+TEST(MujocoRenderer, NothingInSightIsLeftOutNorAnyShadow) {
+  RenderedScene scene;
+  for (const char* const camera : {"front", "above", "oblique", "up", "shadow"}) {
+    for (double angle = -1.5; angle < 1.6; angle += 0.5) {
+      scene.data->qpos[0] = angle;
+      mj_forward(scene.model.get(), scene.data.get());
+      scene.Draw(camera);
+      EXPECT_TRUE(scene.rgb == DrawEverything(scene, camera)) << camera << " at " << angle;
+    }
+  }
 }
 
 TEST(MujocoRenderer, ChangesNoSimulationState) {

@@ -39,6 +39,7 @@ inline constexpr const char* kRenderScene = R"(
     <camera name="above" pos="0 0 3" xyaxes="0 1 0 -1 0 0" fovy="40"/>
     <camera name="oblique" pos="1.2 -1.1 1.4" xyaxes="0.7 0.71 0 -0.5 0.45 0.74" fovy="60"/>
     <camera name="up" pos="0 0 1.5" xyaxes="1 0 0 0 -1 0" fovy="60"/>
+    <camera name="shadow" pos="0.35 0.02 0.15" xyaxes="0 1 0 -1 0 0" fovy="60"/>
     <camera name="map" pos="0 0 3" xyaxes="1 0 0 0 1 0" projection="orthographic" fovy="2"/>
   </worldbody>
 </mujoco>)";
