@@ -16,9 +16,9 @@ namespace dp_bench {
 namespace {
 
 constexpr int kThreads = 2;
-constexpr const char* kParams = R"({"n_layer": 4, "n_head": 4, "n_emb": 256, "p_drop_emb": 0.0,
+constexpr const char* kParams = R"({"n_layer": 4, "n_head": 6, "n_emb": 192, "p_drop_emb": 0.0,
   "p_drop_attn": 0.0, "noise_scheduler": {"type": "ddim", "num_inference_steps": 10}})";
-constexpr const char* kParamsWithDropout = R"({"n_layer": 4, "n_head": 4, "n_emb": 256,
+constexpr const char* kParamsWithDropout = R"({"n_layer": 4, "n_head": 6, "n_emb": 192,
   "p_drop_emb": 0.1, "p_drop_attn": 0.1})";
 
 PolicySpec MakeSpec() {
@@ -107,12 +107,12 @@ BENCHMARK(PredictAction)->Arg(1)->Arg(16)->Arg(50)->UseRealTime()->Unit(benchmar
 // shape is that of the network's largest product at B = 256.
 void Sgemm(benchmark::State& state) {
   torch::set_num_threads(kThreads);
-  const torch::Tensor a = torch::rand({4096, 256});
-  const torch::Tensor b = torch::rand({1024, 256});
-  torch::Tensor c = torch::empty({4096, 1024});
+  const torch::Tensor a = torch::rand({4096, 192});
+  const torch::Tensor b = torch::rand({768, 192});
+  torch::Tensor c = torch::empty({4096, 768});
   for (auto _ : state) torch::mm_out(c, a, b.t());
   state.counters["flops"] =
-      benchmark::Counter(static_cast<double>(state.iterations()) * 2.0 * 4096 * 256 * 1024,
+      benchmark::Counter(static_cast<double>(state.iterations()) * 2.0 * 4096 * 192 * 768,
                          benchmark::Counter::kIsRate);
 }
 BENCHMARK(Sgemm)->UseRealTime()->Unit(benchmark::kMicrosecond);

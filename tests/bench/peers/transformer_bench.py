@@ -30,7 +30,7 @@ from diffusers.training_utils import EMAModel
 from torch import nn
 
 T, TO, DA, DO = 16, 2, 2, 20
-D, HEADS, LAYERS = 256, 4, 4
+D, HEADS, LAYERS = 192, 6, 4
 
 
 class Net(nn.Module):
