@@ -63,9 +63,17 @@ PushtState StartState(std::uint64_t seed, bool legacy_order) {
   return state;
 }
 
+PushtState StateFrom(std::span<const double> numbers) {
+  return {.agent = {numbers[0], numbers[1]},
+          .agent_velocity = {numbers[2], numbers[3]},
+          .block = {numbers[4], numbers[5], numbers[6]},
+          .block_velocity = {numbers[7], numbers[8], numbers[9]}};
+}
+
 PushtEnv::PushtEnv(const Config& params)
     : success_threshold_(params.GetInRange("success_threshold", 0.95, 0.01, 1.0)),
-      legacy_order_(params.Get<bool>("legacy", true)) {
+      legacy_order_(params.Get<bool>("legacy", true)),
+      expert_(*this, success_threshold_) {
   std::vector<std::string> names =
       params.Get<std::vector<std::string>>("obs", {"agent_pos", "keypoint"});
   std::sort(names.begin(), names.end());
@@ -227,10 +235,7 @@ void PushtEnv::SetState(std::span<const double> state) {
       throw Error(ErrorCode::kEnv, fmt::format("number {} of the state is not finite", i));
     }
   }
-  physics_.SetState({.agent = {state[0], state[1]},
-                     .agent_velocity = {state[2], state[3]},
-                     .block = {state[4], state[5], state[6]},
-                     .block_velocity = {state[7], state[8], state[9]}});
+  physics_.SetState(StateFrom(state));
   target_.reset();
   started_ = true;
   terminated_ = false;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "pusht_expert.h"
 #include "pusht_physics.h"
 #include "pusht_render.h"
 
@@ -19,6 +20,9 @@ namespace dp_bench::pusht {
 /// `legacy_order` sets the block's position before its angle, which turns it about its centre of
 /// gravity and so moves its origin: upstream's evaluation starts that way (`legacy_test: True`).
 PushtState StartState(std::uint64_t seed, bool legacy_order);
+
+/// The state that PushtEnv::GetState wrote into `numbers`, [PushtEnv::kStateSize].
+PushtState StateFrom(std::span<const double> numbers);
 
 /// Actions are target positions of the agent [px]. Params:
 ///   obs                ["agent_pos", "keypoint"]; also "image" and "state"
@@ -38,6 +42,7 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl {
   void Observe(ObsBuffers obs) override;
   void Render(RgbImage* frame) override;
   StateAccess* state_access() override { return this; }
+  Expert* expert() override { return &expert_; }
 
   /// Agent position and velocity, block pose (position of its origin, angle) and block velocity.
   std::size_t state_size() const override { return kStateSize; }
@@ -60,6 +65,7 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl {
   std::vector<Obs> obs_;  // in the order of spec_.shape_meta.obs
   PushtPhysics physics_;
   PushtRenderer renderer_;
+  PushtExpert expert_;
   std::optional<Point> target_;  // of the latest step, for pictures
   std::array<double, 2> metrics_ = {};
   bool started_ = false;

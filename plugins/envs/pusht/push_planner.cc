@@ -1,0 +1,224 @@
+// Random shooting followed by local random search with shrinking steps. Distances are judged by
+// their logarithm: halving the error is worth the same far away and at the goal.
+#include "push_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "coverage.h"
+
+namespace dp_bench::pusht {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// the search
+constexpr int kStretches = 24;  // of the contour, each with a candidate
+constexpr int kSamplesPerStretch = 20;
+constexpr int kRounds = 10;       // of refinement
+constexpr double kShrink = 0.7;   // of its steps, from round to round
+constexpr int kNextSamples = 96;  // for the push that could follow
+
+// the cost
+constexpr double kStepsPerEFold = 60.0;  // the steps that dividing the error by e is worth
+constexpr double kTurnRadius = 80.0;     // makes a turn of the block a distance [px]
+constexpr double kErrorFloor = 1.0;      // [px]
+constexpr double kErrorSolved = 0.5;     // of any pose that is good enough [px]
+constexpr double kSolvableError = 10.0;  // beyond it the coverage is never looked at [px]
+constexpr double kCrookedness = 0.05;    // straight pushes are preferred
+constexpr double kLeastMotion = 0.3;     // of the block that counts as a push [px]
+
+// pushes
+constexpr double kTurnSpread = 0.35;  // [rad]
+constexpr double kMaxTurn = 0.7;
+constexpr double kBendSpread = 0.006;  // [rad/px]
+constexpr double kMaxBend = 0.012;
+constexpr double kMinLength = 4.0;  // [px]
+constexpr double kMaxLength = 260.0;
+constexpr double kStartSpeed = 4.0;  // [px per control period]
+constexpr double kStartSteps = 3.0;  // lost by getting going, in a sketch
+
+/// How far the block is from the goal [px]: its centre of gravity, and its turn on a radius.
+double ErrorOf(const Pose& block) {
+  static const double goal_cos = std::cos(kGoalPose.angle);
+  static const double goal_sin = std::sin(kGoalPose.angle);
+  const double c = std::cos(block.angle);
+  const double s = std::sin(block.angle);
+  const double dx = block.x - s * kBlockCog.y - (kGoalPose.x - goal_sin * kBlockCog.y);
+  const double dy = block.y + c * kBlockCog.y - (kGoalPose.y + goal_cos * kBlockCog.y);
+  const double turn =
+      kTurnRadius * std::atan2(s * goal_cos - c * goal_sin, c * goal_cos + s * goal_sin);
+  return std::sqrt(dx * dx + dy * dy + turn * turn);
+}
+
+double Moved(const Pose& before, const Pose& after) {
+  return std::hypot(after.x - before.x, after.y - before.y) +
+         kTurnRadius * std::abs(after.angle - before.angle);
+}
+
+/// As the env will get it.
+Point Rounded(const Point& p) { return {static_cast<float>(p.x), static_cast<float>(p.y)}; }
+
+}  // namespace
+
+PushPlanner::PushPlanner(double success_threshold) : success_threshold_(success_threshold) {
+  candidates_.reserve(kStretches);
+}
+
+bool PushPlanner::Plan(const PushtState& state, const Point& from, RandomStream random,
+                       std::vector<Point>* targets) {
+  const RouteMap routes(state.block, from, kClearance);
+  SketchAll(state, routes, &random);
+  Refine(state, routes, &random);
+  const Candidate* best = nullptr;
+  double best_cost = kInfinite;
+  for (const Candidate& candidate : candidates_) {
+    const double cost = CostWithNext(state, routes, candidate, &random);
+    if (cost < best_cost) {
+      best_cost = cost;
+      best = &candidate;
+    }
+  }
+  if (best == nullptr) return false;
+  Try(state, routes, best->push, targets);
+  return true;
+}
+
+Push PushPlanner::Sample(double contact, RandomStream* random) {
+  return {.contact = contact,
+          .turn = std::clamp(kTurnSpread * random->Normal(), -kMaxTurn, kMaxTurn),
+          .bend = std::clamp(kBendSpread * random->Normal(), -kMaxBend, kMaxBend),
+          .length = kMaxLength};
+}
+
+Push PushPlanner::Vary(const Push& push, double width, RandomStream* random) {
+  const auto vary = [&](double value, double spread) {
+    return value + width * spread * random->Normal();
+  };
+  Push varied;
+  varied.contact = vary(push.contact, 12.0);
+  varied.turn = std::clamp(vary(push.turn, 0.2), -kMaxTurn, kMaxTurn);
+  varied.bend = std::clamp(vary(push.bend, 0.004), -kMaxBend, kMaxBend);
+  varied.length = std::clamp(vary(push.length, 10.0), kMinLength, kMaxLength);
+  return varied;
+}
+
+bool PushPlanner::IsSolved(const Pose& block, double error) const {
+  return error < kSolvableError && Coverage(block) > success_threshold_;
+}
+
+/// Of the simulation's present state, reached by `push` after `steps`.
+PushPlanner::Outcome PushPlanner::Judge(const Push& push, double steps) const {
+  const Pose& block = physics_.state().block;
+  const double error = ErrorOf(block);
+  const double turn = push.turn / kTurnSpread;
+  const double bend = push.bend / kBendSpread;
+  return {
+      .effort = steps / kStepsPerEFold + kCrookedness * (turn * turn + bend * bend),
+      .rest = std::log(IsSolved(block, error) ? kErrorSolved : error + kErrorFloor),
+  };
+}
+
+/// Pushes on as far as the world goes and takes the best length on the way. The approach is not
+/// simulated: it is taken to leave the block alone.
+PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteMap& routes,
+                                           Push push) {
+  Candidate best = {.push = push, .outcome = {.rest = kInfinite}};
+  const PushStart start = StartOf(push, state.block);
+  const std::optional<Route> route = routes.To(start.point);
+  if (!route) return best;
+  Route none;
+  none.points[none.size++] = start.point;
+  PushWalk walk(none, start.heading, push, kPushSpeed);
+  physics_.SetState(
+      {.agent = start.point, .agent_velocity = {}, .block = state.block, .block_velocity = {}});
+  double steps = kStartSteps + route->length / kFreeSpeed;
+  while (!walk.is_done()) {
+    const Point target = walk.Next();
+    if (!IsInsideWalls(target)) break;
+    physics_.StepTowards(target);
+    steps += 1.0;
+    if (Moved(state.block, physics_.state().block) < kLeastMotion) continue;
+    const Outcome outcome = Judge(push, steps);
+    if (outcome.cost() >= best.outcome.cost()) continue;
+    // the agent lags behind its target
+    const Point& agent = physics_.state().agent;
+    best.outcome = outcome;
+    best.push.length =
+        std::max(kMinLength, std::hypot(agent.x - start.point.x, agent.y - start.point.y));
+  }
+  return best;
+}
+
+/// The whole push from `state`, as the env will do it. Leaves the simulation at its end. `targets`
+/// may be null.
+PushPlanner::Outcome PushPlanner::Try(const PushtState& state, const RouteMap& routes,
+                                      const Push& push, std::vector<Point>* targets) {
+  const Outcome impossible = {.rest = kInfinite};
+  const PushStart start = StartOf(push, state.block);
+  const std::optional<Route> route = routes.To(start.point);
+  if (!route) return impossible;
+  if (targets != nullptr) targets->clear();
+  PushWalk walk(*route, start.heading, push, kStartSpeed);
+  physics_.SetState(state);
+  int steps = 0;
+  while (!walk.is_done()) {
+    const Point target = Rounded(walk.Next());
+    const bool is_on_route = walk.is_on_route();
+    if (steps == kMaxPlanSteps || (!is_on_route && !IsInsideWalls(target))) return impossible;
+    if (targets != nullptr) targets->push_back(target);
+    physics_.StepTowards(target);
+    ++steps;
+    const Pose& block = physics_.state().block;
+    if (IsSolved(block, ErrorOf(block))) break;
+  }
+  if (Moved(state.block, physics_.state().block) < kLeastMotion) return impossible;
+  return Judge(push, steps);
+}
+
+/// Fills candidates_ with the best sketch of each stretch of the contour.
+void PushPlanner::SketchAll(const PushtState& state, const RouteMap& routes, RandomStream* random) {
+  const double spacing = ContourLength() / (kStretches * kSamplesPerStretch);
+  candidates_.clear();
+  for (int stretch = 0; stretch < kStretches; ++stretch) {
+    Candidate best = {.push = {}, .outcome = {.rest = kInfinite}};
+    for (int i = 0; i < kSamplesPerStretch; ++i) {
+      const double contact = (stretch * kSamplesPerStretch + i + random->UniformDouble()) * spacing;
+      const Candidate candidate = Sketch(state, routes, Sample(contact, random));
+      if (candidate.outcome.cost() < best.outcome.cost()) best = candidate;
+    }
+    if (best.outcome.rest < kInfinite) candidates_.push_back(best);
+  }
+}
+
+void PushPlanner::Refine(const PushtState& state, const RouteMap& routes, RandomStream* random) {
+  for (Candidate& candidate : candidates_) {
+    candidate.outcome = Try(state, routes, candidate.push, nullptr);
+    double width = 1.0;
+    for (int round = 0; round < kRounds; ++round, width *= kShrink) {
+      const Push varied = Vary(candidate.push, width, random);
+      const Outcome outcome = Try(state, routes, varied, nullptr);
+      if (outcome.cost() < candidate.outcome.cost()) candidate = {varied, outcome};
+    }
+  }
+}
+
+/// The cost of `candidate` and the best sketch of a push after it, or of stopping there.
+double PushPlanner::CostWithNext(const PushtState& state, const RouteMap& routes,
+                                 const Candidate& candidate, RandomStream* random) {
+  if (candidate.outcome.rest == kInfinite) return kInfinite;
+  Try(state, routes, candidate.push, nullptr);
+  const PushtState end = physics_.state();
+  if (IsSolved(end.block, ErrorOf(end.block))) return candidate.outcome.cost();
+  const RouteMap next_routes(end.block, end.agent, kClearance);
+  double rest = candidate.outcome.rest;
+  for (int i = 0; i < kNextSamples; ++i) {
+    const double contact = (i + random->UniformDouble()) * ContourLength() / kNextSamples;
+    rest = std::min(rest, Sketch(end, next_routes, Sample(contact, random)).outcome.cost());
+  }
+  return candidate.outcome.effort + rest;
+}
+
+}  // namespace dp_bench::pusht

@@ -1,0 +1,84 @@
+// Carries out planned pushes.
+#include "pusht_expert.h"
+
+#include <dp_bench/error.h>
+#include <dp_bench/random.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "pusht_env.h"
+
+namespace dp_bench::pusht {
+namespace {
+
+// Noise on the actions up to about this much is no reason to give up a plan.
+constexpr double kTolerance = 2.0;  // [px]
+
+double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
+
+}  // namespace
+
+PushtExpert::PushtExpert(const StateAccess& state, double success_threshold)
+    : state_(state), planner_(success_threshold) {
+  targets_.reserve(PushPlanner::kMaxPlanSteps);
+}
+
+void PushtExpert::Begin(std::uint64_t seed) {
+  seed_ = seed;
+  step_ = 0;
+  targets_.clear();
+  next_ = 0;
+  last_target_.reset();
+}
+
+void PushtExpert::Act(std::span<float> action) {
+  if (action.size() != 2) {
+    throw Error(
+        ErrorCode::kShape,
+        fmt::format("wanted room for an action of 2 numbers (x, y), found {}", action.size()));
+  }
+  std::array<double, PushtEnv::kStateSize> numbers;
+  state_.GetState(numbers);
+  const PushtState state = StateFrom(numbers);
+  if (last_target_ && !IsAsPlanned(state)) {
+    last_target_.reset();
+    next_ = targets_.size();
+  }
+  if (next_ == targets_.size()) Replan(state);
+
+  const Point& target = targets_[next_++];
+  prediction_.StepTowards(target);
+  last_target_ = target;
+  ++step_;
+  action[0] = static_cast<float>(target.x);
+  action[1] = static_cast<float>(target.y);
+}
+
+bool PushtExpert::IsAsPlanned(const PushtState& state) const {
+  const PushtState& planned = prediction_.state();
+  constexpr double kBlockRadius = 60.0;  // makes its turn a distance [px]
+  return Distance(state.agent, planned.agent) < kTolerance &&
+         std::hypot(state.block.x - planned.block.x, state.block.y - planned.block.y) +
+                 kBlockRadius * std::abs(state.block.angle - planned.block.angle) <
+             kTolerance;
+}
+
+void PushtExpert::Replan(const PushtState& state) {
+  const RandomStream random(seed_, StreamId::kPolicyNoise, step_);
+  // a new push goes on from the target of the one before, so that actions do not jump
+  if (!planner_.Plan(state, last_target_.value_or(state.agent), random, &targets_)) {
+    targets_.clear();
+    next_ = 0;
+    throw Error(
+        ErrorCode::kEnv,
+        fmt::format("the expert finds no push: agent at ({:.0f}, {:.0f}), block at "
+                    "({:.0f}, {:.0f}, {:.2f} rad); Reset to another seed",
+                    state.agent.x, state.agent.y, state.block.x, state.block.y, state.block.angle));
+  }
+  next_ = 0;
+  prediction_.SetState(state);
+}
+
+}  // namespace dp_bench::pusht
