@@ -72,7 +72,7 @@ Player::Player(Env& env, ActionSource& source, Demonstrations* demonstrations,
                const PlayerOptions& options)
     : env_(env), source_(source), n_steps_(options.n_steps), demonstrations_(demonstrations) {
   action_.resize(static_cast<std::size_t>(env.spec().shape_meta.action_dim()));
-  status_.max_steps = env.spec().max_steps;
+  status_.max_steps = options.max_steps > 0 ? options.max_steps : env.spec().max_steps;
   status_.speed = std::clamp(options.speed, kMinSpeed, kMaxSpeed);
   status_.source = source.name();
   status_.is_recording = source.is_recording();

@@ -35,7 +35,7 @@ struct PlayerStatus {
   std::uint64_t episode = 0;  // its seed, or its place in a recording
   bool is_recording = false;
   int step = 0;         // executed so far
-  int max_steps = 0;    // of the env; a recording ends where it ends
+  int max_steps = 0;    // after these it is over; a recording ends where it ends
   double reward = 0.0;  // of the latest step; NaN when unknown
   double score = 0.0;   // the highest reward
   bool success = false;
@@ -56,7 +56,8 @@ std::string Title(const PlayerStatus& status);
 struct PlayerOptions {
   std::uint64_t first_episode = 0;
   double speed = 1.0;
-  int n_steps = 0;  // after so many, or an episode, the player is finished; 0: never
+  int max_steps = 0;  // of an episode; 0: as the env says
+  int n_steps = 0;    // after so many, or an episode, the player is finished; 0: never
 };
 
 /// Used by the thread that uses the env.

@@ -107,10 +107,11 @@ RecordedEnv::RecordedEnv(const Dataset& dataset) : dataset_(dataset), mosaic_(0,
     height = std::max(height, Height(spec));
   }
   if (rgb_keys_.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "the dataset has neither the seeds of its episodes nor pictures under this task: "
-                "there is nothing to show. Choose a task with an rgb key, or record with "
-                "`dp_bench collect`, which keeps the seeds");
+    throw Error(
+        ErrorCode::kUsage,
+        "there is nothing to show: the dataset tells no seeds from which its actions would "
+        "repeat an episode (`dp_bench collect` without action noise keeps them), and it has "
+        "no pictures under this task; choose one with an rgb key, such as pusht_image");
   }
   mosaic_ = RgbImage(width, height);
 

@@ -85,6 +85,12 @@ TEST_F(PlayerTest, EndsAtTheEnvsTimeLimitAndStays) {
   EXPECT_FALSE(player.Advance(11.0));
 }
 
+TEST_F(PlayerTest, ALimitOfItsOwnWinsOverTheEnvs) {
+  Player player = Make(expert_, {.max_steps = 2});
+  EXPECT_EQ(StepsBetween(0.0, 10.0, &player), 2);
+  EXPECT_TRUE(player.status().is_over);
+}
+
 TEST_F(PlayerTest, ScoreIsTheHighestReward) {
   world_.reward_sign = -1.0;  // rewards fall from step to step
   Player player = Make(expert_);

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# dp_bench view on a virtual display: expert, policy, recordings; what the window showed is a picture.
+# Usage: view.sh <dp_bench program> <source folder>
+set -euo pipefail
+dp_bench=$1
+configs=$2/configs
+recording=$2/tests/data/tiny_replay.zarr
+work=$(mktemp -d)
+server=
+cleanup() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+cd "$work"
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the message must hold
+  local code=$1 text=$2 status=0
+  shift 2
+  "$@" >out.txt 2>&1 || status=$?
+  [ "$status" -eq "$code" ] || fail "$* ended with $status, wanted $code: $(cat out.txt)"
+  grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
+}
+
+expect_picture() {  # expect_picture FILE WIDTH HEIGHT COLOUR...: an RGB8 PNG that has these colours
+  python3 - "$@" <<'PYTHON' || fail "$1 is not the picture that was wanted"
+import struct, sys, zlib
+name, width, height, *colours = sys.argv[1:]
+data = open(name, "rb").read()
+size = struct.unpack(">II", data[16:24])
+assert size == (int(width), int(height)), size
+begin = data.index(b"IDAT")
+length = struct.unpack(">I", data[begin - 4:begin])[0]
+rows = zlib.decompress(data[begin + 4:begin + 4 + length])
+stride = 3 * size[0] + 1
+found = set()
+for y in range(size[1]):
+    row = rows[y * stride + 1:(y + 1) * stride]
+    found.update(row[3 * x:3 * x + 3].hex() for x in range(size[0]))
+assert set(colours) <= found, sorted(found)[:20]
+PYTHON
+}
+
+echo "without a display it says what to do instead"
+unset DISPLAY
+expect_exit 2 "dp_bench eval" "$dp_bench" view --config-dir "$configs" --env point_mass --expert
+
+mkfifo ready
+Xvfb -displayfd 3 -screen 0 1024x768x24 -nolisten tcp -noreset 3>ready 2>xvfb.txt &
+server=$!
+read -r display <ready || fail "Xvfb did not start: $(cat xvfb.txt)"
+export DISPLAY=":$display"
+
+view=("$dp_bench" view --config-dir "$configs" --speed 64)
+small=(--policy constant_action --env point_mass --config-dir "$configs" training.num_epochs=1
+       env_runner.n_test=1 env_runner.n_videos=0 collect.n_episodes=5)
+
+echo "an expert reaches the goal, and the window shows mass and goal"
+expect_exit 0 "seed 7: .* success" "${view[@]}" --env point_mass --expert --seed 7 --steps 100
+expect_exit 0 "" "${view[@]}" --env point_mass --expert --seed 7 --steps 5 --size 320 200 \
+  --screenshot expert.png
+expect_picture expert.png 320 200 ffffff 3c5adc 3cb45a
+
+echo "a checkpoint plays the episode that was evaluated"
+"$dp_bench" train "${small[@]}" --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
+"$dp_bench" eval --checkpoint trained/checkpoints/latest --output evaluated env_runner.n_test=1 \
+  >eval.txt 2>&1 || fail "$(cat eval.txt)"
+score=$(sed -E 's/.*"score":([0-9.]+).*/\1/' evaluated/episodes.jsonl)
+expect_exit 0 "seed 100000: 100 steps, score $(printf %.3f "$score")" \
+  "${view[@]}" --checkpoint trained/checkpoints/latest --steps 100
+
+echo "what an expert recorded is played again from its seed"
+"$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 3 --output expert.zarr \
+  >collect.txt 2>&1 || fail "$(cat collect.txt)"
+expect_exit 0 "episode 2: .* success" \
+  "${view[@]}" --env point_mass --dataset expert.zarr --episode 2 --steps 100
+
+echo "a recording without seeds shows its pictures"
+expect_exit 0 "episode 0: " "${view[@]}" --env pusht_image --dataset "$recording" --episode 0 \
+  --steps 100 --screenshot recording.png
+expect_picture recording.png 640 640 ffffff
+expect_exit 2 "there is no such episode" "${view[@]}" --env pusht_image --dataset "$recording" \
+  --episode 99
+
+echo "what cannot be viewed says why"
+expect_exit 2 "choose one of" "${view[@]}" --env point_mass
+expect_exit 2 "choose one of" "${view[@]}" --env point_mass --expert --human
+expect_exit 2 "pointer" "${view[@]}" --env point_mass --human
+expect_exit 2 "nothing to show" "${view[@]}" --env point_mass --episode 0 dataset.plugin=synthetic
