@@ -24,7 +24,7 @@ struct Scene {
   KuavoEnv env;
 };
 
-// Args: camera, side of the shadow map, multisamples.
+// Args: camera (head, left wrist, scene), side of the shadow map, multisamples, slices.
 void Camera(benchmark::State& bench) {
   constexpr int kWidth = 640;
   constexpr int kHeight = 480;
@@ -33,7 +33,8 @@ void Camera(benchmark::State& bench) {
   const std::vector<int> ids = {cameras.head, cameras.wrist[0], cameras.scene};
   const int camera = ids[static_cast<std::size_t>(bench.range(0))];
   const RenderSettings settings = {.shadow_size = static_cast<int>(bench.range(1)),
-                                   .samples = static_cast<int>(bench.range(2))};
+                                   .samples = static_cast<int>(bench.range(2)),
+                                   .slices = static_cast<int>(bench.range(3))};
   const mjModel& model = *scene.env.model().model();
   MujocoRenderer renderer(model, settings);
   std::vector<std::uint8_t> rgb(std::size_t{kWidth} * kHeight * 3);
@@ -44,9 +45,11 @@ void Camera(benchmark::State& bench) {
   }
 }
 BENCHMARK(Camera)
-    ->ArgNames({"camera", "shadow", "samples"})
-    ->ArgsProduct({{0, 1, 2}, {0, 1024}, {0}})
-    ->Args({2, 1024, 4})
+    ->ArgNames({"camera", "shadow", "samples", "slices"})
+    ->ArgsProduct({{0, 1, 2}, {0, 1024}, {0}, {16}})
+    ->Args({2, 1024, 0, 32})
+    ->Args({2, 1024, 4, 32})
+    ->Args({2, 2048, 4, 32})
     ->UseRealTime()
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);

@@ -52,7 +52,8 @@ Pictures::Pictures(const KuavoModel& model, mjData& data, const Params& params)
       tiled_(params.tiled),
       cameras_({model.cameras().head, model.cameras().wrist[0], model.cameras().wrist[1],
                 model.cameras().scene}),
-      renderer_(*model.model(), {}, kDepthRange) {
+      renderer_(*model.model(), {}, kDepthRange),
+      scene_renderer_(*model.model(), kSmooth) {
   if (params.obs == ObsMode::kRgbd && depth_dtype_ == DType::kFloat32) {
     depth_mm_.resize(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
   }
@@ -82,8 +83,15 @@ void Pictures::Render(RgbImage* frame) {
     RenderCamera(static_cast<int>(kNumCameras) - 1, frame);
     return;
   }
-  renderer_.RenderTiles(*model_.model(), data_,
-                        {cameras_[3], cameras_[0], cameras_[1], cameras_[2]}, frame);
+  const mjModel& model = *model_.model();
+  const int x = frame->width / 2;
+  const int y = frame->height / 2;
+  const int width = frame->width;
+  const int height = frame->height;
+  scene_renderer_.RenderTile(model, data_, cameras_[3], {0, 0, x, y}, frame);
+  renderer_.RenderTile(model, data_, cameras_[0], {x, 0, width, y}, frame);
+  renderer_.RenderTile(model, data_, cameras_[1], {0, y, x, height}, frame);
+  renderer_.RenderTile(model, data_, cameras_[2], {x, y, width, height}, frame);
 }
 
 std::span<const std::string> Pictures::camera_names() const {
@@ -105,8 +113,9 @@ CameraParameters Pictures::Parameters(int camera, int width, int height) const {
 }
 
 void Pictures::RenderCamera(int camera, RgbImage* frame) {
-  renderer_.RenderRgb(*model_.model(), data_, Id(camera), frame->width, frame->height,
-                      frame->pixels);
+  const int id = Id(camera);
+  MujocoRenderer& renderer = id == cameras_.back() ? scene_renderer_ : renderer_;
+  renderer.RenderRgb(*model_.model(), data_, id, frame->width, frame->height, frame->pixels);
 }
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -49,7 +49,8 @@ class Pictures {
   DType depth_dtype_;
   bool tiled_;
   std::array<int, kNumCameras> cameras_;
-  MujocoRenderer renderer_;
+  MujocoRenderer renderer_;              // of the robot's cameras, as policies see them
+  MujocoRenderer scene_renderer_;        // for people
   std::vector<std::uint16_t> depth_mm_;  // scratch of Observe when depth is wanted in metres
 };
 

@@ -112,15 +112,21 @@ RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, in
   return context;
 }
 
-void MujocoRenderer::RenderRgb(const mjModel& model, const mjData& data, int camera, int width,
-                               int height, std::span<std::uint8_t> rgb) {
+void MujocoRenderer::DrawRgb(const mjModel& model, const mjData& data, int camera, int width,
+                             int height, std::size_t stride, std::uint8_t* rgb) {
   const auto columns = static_cast<std::size_t>(width);
   const auto rows = static_cast<std::size_t>(height);
-  DPB_ASSERT(rgb.size() == columns * rows * kRgb);
   RenderContext& context = Draw(model, data, camera, width, height);
   context.rgba.resize(columns * rows * kRgba);
   mjr_readPixels(context.rgba.data(), nullptr, {0, 0, width, height}, &context.mujoco);
-  CopyRgb(context.rgba, columns, rows, columns * kRgb, rgb.data());
+  CopyRgb(context.rgba, columns, rows, stride, rgb);
+}
+
+void MujocoRenderer::RenderRgb(const mjModel& model, const mjData& data, int camera, int width,
+                               int height, std::span<std::uint8_t> rgb) {
+  const std::size_t stride = static_cast<std::size_t>(width) * kRgb;
+  DPB_ASSERT(rgb.size() == stride * static_cast<std::size_t>(height));
+  DrawRgb(model, data, camera, width, height, stride, rgb.data());
 }
 
 void MujocoRenderer::RenderRgbd(const mjModel& model, const mjData& data, int camera, int width,
@@ -144,25 +150,16 @@ void MujocoRenderer::RenderRgbd(const mjModel& model, const mjData& data, int ca
             range_, depth_mm.data());
 }
 
-void MujocoRenderer::RenderTiles(const mjModel& model, const mjData& data,
-                                 const std::array<int, 4>& cameras, RgbImage* frame) {
-  const std::array<int, 3> x = {0, frame->width / 2, frame->width};
-  const std::array<int, 3> y = {0, frame->height / 2, frame->height};
+void MujocoRenderer::RenderTile(const mjModel& model, const mjData& data, int camera,
+                                const Tile& tile, RgbImage* frame) {
+  DPB_ASSERT(tile.left >= 0 && tile.top >= 0 && tile.right <= frame->width &&
+             tile.bottom <= frame->height);
+  const int width = tile.right - tile.left;
+  const int height = tile.bottom - tile.top;
   const std::size_t stride = static_cast<std::size_t>(frame->width) * kRgb;
-  for (std::size_t tile = 0; tile < cameras.size(); ++tile) {
-    const std::size_t column = tile % 2;
-    const std::size_t row = tile / 2;
-    const int width = x[column + 1] - x[column];
-    const int height = y[row + 1] - y[row];
-    RenderContext& context = Draw(model, data, cameras[tile], width, height);
-    const auto columns = static_cast<std::size_t>(width);
-    const auto rows = static_cast<std::size_t>(height);
-    context.rgba.resize(columns * rows * kRgba);
-    mjr_readPixels(context.rgba.data(), nullptr, {0, 0, width, height}, &context.mujoco);
-    CopyRgb(context.rgba, columns, rows, stride,
-            frame->pixels.data() + static_cast<std::size_t>(y[row]) * stride +
-                static_cast<std::size_t>(x[column]) * kRgb);
-  }
+  DrawRgb(model, data, camera, width, height, stride,
+          frame->pixels.data() + static_cast<std::size_t>(tile.top) * stride +
+              static_cast<std::size_t>(tile.left) * kRgb);
 }
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -4,7 +4,6 @@
 #include <dp_bench/env.h>
 #include <mujoco/mujoco.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +18,15 @@ namespace dp_bench::kuavo_dualarm {
 struct DepthRange {
   std::uint16_t min_mm = 0;
   std::uint16_t max_mm = 65535;
+};
+
+/// A rectangle of a frame [px], from the top left; `right` and `bottom` are the first column and
+/// row outside.
+struct Tile {
+  int left;
+  int top;
+  int right;
+  int bottom;
 };
 
 /// Draws with whatever OpenGL context the calling thread has, so it may move between threads like
@@ -42,9 +50,9 @@ class MujocoRenderer {
   void RenderRgbd(const mjModel& model, const mjData& data, int camera, int width, int height,
                   std::span<std::uint8_t> rgb, std::span<std::uint16_t> depth_mm);
 
-  /// Four cameras in one picture: top left, top right, bottom left, bottom right.
-  void RenderTiles(const mjModel& model, const mjData& data, const std::array<int, 4>& cameras,
-                   RgbImage* frame);
+  /// Fills one tile of the frame; the rest stays as it is.
+  void RenderTile(const mjModel& model, const mjData& data, int camera, const Tile& tile,
+                  RgbImage* frame);
 
  private:
   struct SceneDeleter {
@@ -52,6 +60,8 @@ class MujocoRenderer {
   };
 
   RenderContext& Draw(const mjModel& model, const mjData& data, int camera, int width, int height);
+  void DrawRgb(const mjModel& model, const mjData& data, int camera, int width, int height,
+               std::size_t stride, std::uint8_t* rgb);  // rows `stride` bytes apart
 
   std::uint64_t asset_key_;
   RenderSettings settings_;

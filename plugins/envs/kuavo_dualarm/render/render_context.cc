@@ -32,6 +32,8 @@ class SceneContext {
     configured.vis.global.offheight = height;
     configured.vis.quality.shadowsize = settings.shadow_size;
     configured.vis.quality.offsamples = settings.samples;
+    configured.vis.quality.numslices = settings.slices;
+    configured.vis.quality.numstacks = settings.slices / 2;
 
     const std::lock_guard lock(context_count_mutex);
     mjr_defaultContext(&context_.mujoco);
@@ -139,7 +141,7 @@ class ArrayHash {
 
 std::uint64_t AssetKey(const mjModel& model) {
   ArrayHash hash;
-  hash.Add(&model.vis.quality, 1);
+  hash.Add(&model.vis.quality.numquads, 1);
   hash.Add(&model.vis.map, 1);
   hash.Add(&model.stat.extent, 1);
   // textures and how materials wear them

@@ -13,8 +13,12 @@ namespace dp_bench::kuavo_dualarm {
 struct RenderSettings {
   int shadow_size = 1024;  // side of the shadow map [px]; 0 draws no shadows
   int samples = 0;         // multisamples per pixel; 0 or 1 is none
+  int slices = 16;         // flat faces around a ball or cylinder
   bool operator==(const RenderSettings&) const = default;
 };
+
+/// For pictures that people look at; they cost twice the time of the default, a policy's.
+inline constexpr RenderSettings kSmooth = {.shadow_size = 2048, .samples = 4, .slices = 32};
 
 /// Identifies the textures and shapes of a model, the parts that a render context copies. Equal
 /// for copies of a model, whatever their colours, lights and cameras.
