@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "expert/dual_arm_expert.h"
+#include "mujoco_log.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -137,6 +138,7 @@ StepResult KuavoEnv::Step(std::span<const float> action) {
                   fmt::format("wanted a finite action, number {} is {}", i, action[i]));
     }
   }
+  const MujocoLogScope log(model_->scene_file(), seed_);
   controller_.SetCommand(NoisyCommand(action));
   for (int substep = 0; substep < kSubsteps; ++substep) {
     controller_.WriteTargets(substep, delay_, *data_);

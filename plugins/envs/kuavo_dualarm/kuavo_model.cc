@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -15,27 +14,22 @@
 #include <utility>
 #include <vector>
 
+#include "mujoco_log.h"
+
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// MuJoCo would print warnings and append them to a file in the working folder. The ones of a
-/// simulation are counted in mjData, where the env looks for them; after an error it exits.
-void HandleLog(const mjLogMessage* message) {
-  if (message->level == mjLOG_ERROR) std::fprintf(stderr, "MuJoCo: %s\n", message->subject);
-}
-
-MjModelPtr Compile(const fs::path& file) {
-  static const mjfLogHandler previous = mju_setLogHandler(HandleLog);  // once for the process
-  static_cast<void>(previous);
+MjModelPtr Compile(const std::string& file) {
+  InstallMujocoLog();
   std::array<char, 1024> message = {};
   MjModelPtr model(
       mj_loadXML(file.c_str(), nullptr, message.data(), static_cast<int>(message.size())));
   // a warning leaves a model and a message
   if (model == nullptr || message[0] != '\0') {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a MuJoCo scene in {}, but: {}", file.string(), message.data()));
+                fmt::format("wanted a MuJoCo scene in {}, but: {}", file, message.data()));
   }
   return model;
 }
@@ -54,7 +48,7 @@ fs::path OwnFile() {
 
 KuavoModel::KuavoModel(const fs::path& scene_file)
     // MuJoCo joins a relative path twice when a scene attaches another file
-    : scene_file_(fs::absolute(scene_file)), model_(Compile(scene_file_)) {
+    : scene_file_(fs::absolute(scene_file).string()), model_(Compile(scene_file_)) {
   arms_ = {FindArm('l'), FindArm('r')};
   head_ = {.qpos = {QposOf("zhead_1_joint"), QposOf("zhead_2_joint")},
            .actuator = {Actuator("head_1"), Actuator("head_2")}};
@@ -76,7 +70,7 @@ std::shared_ptr<const KuavoModel> KuavoModel::Shared(const fs::path& scene_file)
   const std::lock_guard lock(mutex);
   std::weak_ptr<const KuavoModel>& entry = models[fs::absolute(scene_file)];
   if (std::shared_ptr<const KuavoModel> model = entry.lock()) return model;
-  const auto model = std::make_shared<const KuavoModel>(scene_file);
+  auto model = std::make_shared<const KuavoModel>(scene_file);
   entry = model;
   return model;
 }
@@ -119,8 +113,8 @@ ArmIds KuavoModel::FindArm(char side) const {
 int KuavoModel::MocapOf(const std::string& body) const {
   const int mocap = model_->body_mocapid[Body(body)];
   if (mocap < 0) {
-    throw Error(ErrorCode::kEnv, fmt::format("wanted body '{}' of {} to be a mocap body", body,
-                                             scene_file_.string()));
+    throw Error(ErrorCode::kEnv,
+                fmt::format("wanted body '{}' of {} to be a mocap body", body, scene_file_));
   }
   return mocap;
 }
@@ -129,8 +123,8 @@ int KuavoModel::Id(mjtObj type, const std::string& name) const {
   const int id = mj_name2id(model_.get(), type, name.c_str());
   if (id < 0) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("{} has no {} named '{}', which env 'kuavo_dualarm' needs",
-                            scene_file_.string(), mju_type2Str(type), name));
+                fmt::format("{} has no {} named '{}', which env 'kuavo_dualarm' needs", scene_file_,
+                            mju_type2Str(type), name));
   }
   return id;
 }
@@ -174,7 +168,7 @@ fs::path FindScene(const std::string& scene_dir, const std::string& scene_file) 
   }
   std::string tried;
   for (const fs::path& folder : folders) {
-    const fs::path file = folder / "kuavo" / scene_file;
+    fs::path file = folder / "kuavo" / scene_file;
     std::error_code failed;
     if (fs::is_regular_file(file, failed)) return file;
     tried += fmt::format("\n  {}", file.string());

@@ -86,7 +86,7 @@ class KuavoModel {
 
   const mjModel* model() const { return model_.get(); }
   mjModel* mutable_model() { return model_.get(); }
-  const std::filesystem::path& scene_file() const { return scene_file_; }
+  const std::string& scene_file() const { return scene_file_; }
 
   const ArmIds& arm(Side side) const { return arms_[Index(side)]; }
   const HeadIds& head() const { return head_; }
@@ -121,7 +121,7 @@ class KuavoModel {
   int Id(mjtObj type, const std::string& name) const;
   ArmIds FindArm(char side) const;
 
-  std::filesystem::path scene_file_;
+  std::string scene_file_;  // absolute
   MjModelPtr model_;
   std::array<ArmIds, kNumSides> arms_ = {};
   HeadIds head_ = {};

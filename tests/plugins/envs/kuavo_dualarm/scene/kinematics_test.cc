@@ -1,11 +1,15 @@
 // The compiled scenes against the robot's facts: where things are and how far they move.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "dp_bench/error.h"
+#include "mujoco_log.h"
 #include "robot_tables.h"
 #include "support/error_of.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -192,14 +196,24 @@ TEST(KuavoScene, NearAndFarPlanesAreTwoCentimetresAndTenMetres) {
 
 TEST(KuavoScene, NamesWhatIsMissing) {
   const KuavoModel model = LoadScene();
-  EXPECT_EQ(
-      MessageOf(ErrorCode::kEnv, [&] { model.Body("sphere"); }),
-      model.scene_file().string() + " has no body named 'sphere', which env 'kuavo_dualarm' needs");
+  EXPECT_EQ(MessageOf(ErrorCode::kEnv, [&] { model.Body("sphere"); }),
+            model.scene_file() + " has no body named 'sphere', which env 'kuavo_dualarm' needs");
 }
 
 TEST(KuavoScene, AFileThatIsNoSceneIsAnError) {
   EXPECT_EQ(CodeOf([] { KuavoModel(DPB_SOURCE_DIR "/scenes/kuavo/table.xml"); }), ErrorCode::kEnv);
   EXPECT_EQ(CodeOf([] { KuavoModel("no_such_file.xml"); }), ErrorCode::kEnv);
+  // one that only the compiler of MuJoCo finds fault with
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "flat.xml";
+  std::ofstream(file) << R"(<mujoco><worldbody><geom type="box"/></worldbody></mujoco>)";
+  EXPECT_EQ(CodeOf([&] { KuavoModel model(file); }), ErrorCode::kEnv);
+}
+
+TEST(KuavoScene, AnErrorOfMujocoNamesTheEpisode) {
+  const KuavoModel model = LoadScene();
+  const MujocoLogScope log(model.scene_file(), 42);
+  EXPECT_DEATH(mju_error("out of luck"), "MuJoCo: .*out of luck.*pick_place.xml.*seed 42");
 }
 
 TEST(KuavoScene, AFolderWithoutTheSceneIsNamed) {
