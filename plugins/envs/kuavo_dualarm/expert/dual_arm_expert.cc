@@ -8,9 +8,10 @@
 #include "scripts.h"
 
 namespace dp_bench::kuavo_dualarm {
+namespace {
 
-std::unique_ptr<Script> MakeScript(TaskKind kind, const KuavoModel& model) {
-  switch (kind) {
+std::unique_ptr<Script> MakeScript(TaskKind task, const KuavoModel& model) {
+  switch (task) {
     case TaskKind::kPickPlace:
       return MakePickPlaceScript(model);
     case TaskKind::kBimanualLift:
@@ -18,8 +19,11 @@ std::unique_ptr<Script> MakeScript(TaskKind kind, const KuavoModel& model) {
     case TaskKind::kWeighRelay:
       return MakeWeighRelayScript(model);
   }
-  throw Error(ErrorCode::kInternal, "a task without an expert");
+  DPB_ASSERT(false);
+  return nullptr;
 }
+
+}  // namespace
 
 DualArmExpert::DualArmExpert(const KuavoModel& model, const mjData& data, TaskKind task)
     : model_(model),
@@ -41,12 +45,16 @@ void DualArmExpert::Begin(std::uint64_t seed) {
     arms_[Index(side)].Start(joints, model_.GripperClosure(data_, side), caps);
   }
   script_->Begin(random);
+  has_begun_ = true;
 }
 
 void DualArmExpert::Act(std::span<float> action) {
   if (action.size() != kActionDim) {
     throw Error(ErrorCode::kShape, fmt::format("wanted room for an action of {} numbers, found {}",
                                                kActionDim, action.size()));
+  }
+  if (!has_begun_) {
+    throw Error(ErrorCode::kEnv, "Act before the expert began; call Begin after Reset");
   }
   const ArmGoals goals = script_->Plan(Look());
   for (const Side side : kSides) {

@@ -8,6 +8,7 @@
 
 #include "ik.h"
 #include "script.h"
+#include "tasks/task.h"
 #include "trajectory.h"
 
 namespace dp_bench::kuavo_dualarm {
@@ -22,7 +23,8 @@ class DualArmExpert final : public Expert {
 
   void Begin(std::uint64_t seed) override;
 
-  /// Throws Error{kShape} on a wrong size, Error{kEnv} when what it must reach is out of reach.
+  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Begin, or when what it must reach is
+  /// out of reach.
   void Act(std::span<float> action) override;
 
  private:
@@ -33,6 +35,7 @@ class DualArmExpert final : public Expert {
   ArmIk ik_;
   std::array<ArmTrajectory, kNumSides> arms_;
   std::unique_ptr<Script> script_;
+  bool has_begun_ = false;
 };
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -4,11 +4,9 @@
 #include <dp_bench/random.h>
 
 #include <array>
-#include <memory>
 
 #include "kuavo_model.h"
 #include "pose.h"
-#include "tasks/task.h"
 #include "trajectory.h"
 
 namespace dp_bench::kuavo_dualarm {
@@ -46,9 +44,6 @@ class Script {
  protected:
   Script() = default;
 };
-
-/// `model` must outlive the script.
-std::unique_ptr<Script> MakeScript(TaskKind kind, const KuavoModel& model);
 
 /// A draw from [low, high).
 inline double DrawBetween(RandomStream& random, double low, double high) {

@@ -1,4 +1,4 @@
-// One script per task.
+// One script per task. The model must outlive it.
 #pragma once
 
 #include <memory>

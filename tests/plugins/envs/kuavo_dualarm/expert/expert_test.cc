@@ -172,5 +172,13 @@ TEST(DualArmExpert, WantsRoomForAWholeAction) {
   EXPECT_THAT(message, testing::HasSubstr("16 numbers, found 7"));
 }
 
+TEST(DualArmExpert, RefusesToActBeforeItBegan) {
+  KuavoEnv env = Make("pick_place");
+  env.Reset(1);
+  Action action;
+  const std::string message = MessageOf(ErrorCode::kEnv, [&] { env.expert()->Act(action); });
+  EXPECT_THAT(message, testing::HasSubstr("call Begin after Reset"));
+}
+
 }  // namespace
 }  // namespace dp_bench::kuavo_dualarm
