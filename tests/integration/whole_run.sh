@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program from end to end on the small task: train, resume, evaluate, report; bad input.
+# The program from end to end on the small task: collect, train, resume, evaluate, report; bad input.
 # Usage: whole_run.sh <dp_bench program> <configs folder>
 set -euo pipefail
 dp_bench=$1
@@ -19,7 +19,7 @@ expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the
 }
 
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
-       "policy.params.down_dims=[16,32]" policy.params.n_groups=4 dataset.params.n_episodes=10
+       "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=10
        training.lr_warmup_steps=2 dataloader.batch_size=32
        env_runner.n_test=4 env_runner.n_videos=1 env_runner.micro_batch=4)
 
@@ -30,10 +30,12 @@ for file in config.json manifest.json logs.json.txt eval_log.json episodes.jsonl
   [ -s "whole/$file" ] || fail "whole/$file is missing"
 done
 [ "$(wc -l <whole/episodes.jsonl)" -eq 4 ] || fail "wanted 4 episodes"
+grep -q "collecting 10 episodes of point_mass" whole.txt || fail "it did not collect: $(cat whole.txt)"
 
 echo "its resolved config runs again and gives the same weights"
 "$dp_bench" train --config whole/config.json --output again >again.txt 2>&1 || fail "$(cat again.txt)"
 cmp whole/checkpoints/latest/ema.safetensors again/checkpoints/latest/ema.safetensors
+grep -q "10 episodes collected before" again.txt || fail "it collected again: $(cat again.txt)"
 
 echo "a training that was cut short resumes to the same weights"
 "$dp_bench" train "${small[@]}" training.num_epochs=2 training.max_minutes=1e-9 --output cut >cut.txt 2>&1 || fail "$(cat cut.txt)"
@@ -49,9 +51,22 @@ for workers in 1 3; do
   cmp whole/episodes.jsonl "eval$workers/episodes.jsonl"
 done
 
+echo "a data set grows, is read by its own keys, and refuses episodes of another origin"
+collect=("$dp_bench" collect --config-dir "$configs" --env point_mass --output own.zarr)
+"${collect[@]}" --episodes 6 >collect.txt 2>&1 || fail "$(cat collect.txt)"
+"${collect[@]}" --episodes 10 >collect.txt 2>&1 || fail "$(cat collect.txt)"
+grep -q "own.zarr, 10 episodes" collect.txt || fail "$(cat collect.txt)"
+diff -r own.zarr data/point_mass-*.zarr || fail "the same episodes, other bytes"
+"$dp_bench" train "${small[@]}" training.num_epochs=2 --dataset own.zarr --output own >own.txt 2>&1 || fail "$(cat own.txt)"
+cmp whole/checkpoints/latest/ema.safetensors own/checkpoints/latest/ema.safetensors
+expect_exit 2 "another origin" "${collect[@]}" --episodes 12 collect.start_seed=5
+
 echo "bad input says what is wrong, with its own exit code"
 expect_exit 2 "num_epochs" "$dp_bench" train "${small[@]}" training.num_epoch=1 --output bad1
 expect_exit 2 "point_mass" "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mas
+expect_exit 2 "single task" "$dp_bench" train "${small[@]}" --task lift
+expect_exit 2 "no task config point_mass_smell" "$dp_bench" train "${small[@]}" --obs smell
+expect_exit 2 "training.device" "$dp_bench" train "${small[@]}" --device abacus --output bad4
 expect_exit 2 "horizon" "$dp_bench" train "${small[@]}" n_action_steps=40 --output bad2
 printf x | dd of=exported/ema.safetensors bs=1 seek=5000 conv=notrunc status=none
 expect_exit 6 "ema.safetensors" "$dp_bench" eval --checkpoint exported --output bad3

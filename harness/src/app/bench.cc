@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "app/collection.h"
+#include "app/stop_signal.h"
 #include "app/verbs.h"
 #include "data/loader.h"
 #include "dp_bench/random.h"
@@ -43,8 +45,8 @@ double MedianSeconds(int repetitions, const std::function<void()>& work) {
 }
 
 // Steps with uniform actions, each held for ten steps so that an absolute target is reached.
-void BenchEnv(const Experiment& experiment, int repetitions) {
-  const std::unique_ptr<Env> env = experiment.CreateEnv();
+void BenchEnv(const Task& task, int repetitions) {
+  const std::unique_ptr<Env> env = task.CreateEnv();
   const EnvSpec& spec = env->spec();
   constexpr int kSteps = 2000;
 
@@ -160,12 +162,13 @@ Verb AddBench(CLI::App* app) {
       ->capture_default_str();
   AddExperimentOptions(app, &options->experiment);
   return [options] {
-    const Experiment experiment(options->experiment);
     if (options->part == "env") {
-      BenchEnv(experiment, options->repetitions);
-    } else {
-      BenchPolicy(experiment, options->repetitions);
+      BenchEnv(Task(options->experiment), options->repetitions);
+      return 0;
     }
+    const Experiment experiment(options->experiment);
+    if (!ProvideDataset(experiment, CatchStopSignals())) return kExitInterrupted;
+    BenchPolicy(experiment, options->repetitions);
     return 0;
   };
 }

@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/policy_weights.h"
 #include "config/loader.h"
+#include "train/device_batch.h"
 
 namespace dp_bench {
 namespace {
@@ -31,7 +32,8 @@ int Evaluate(Options options) {
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
   LoadPolicyWeights(checkpoint, *policy,
                     options.weights == "ema" ? Weights::kEma : Weights::kModel);
-  const torch::Device device(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
+  const torch::Device device =
+      ParseDevice(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
   policy->module().to(device);
 
   const fs::path output = options.output.empty() ? NewRunFolder(experiment) : options.output;
@@ -56,6 +58,8 @@ Verb AddEval(CLI::App* app) {
   app->add_option("--weights", options->weights, "Which weights: ema or model")
       ->check(CLI::IsMember({"ema", "model"}))
       ->capture_default_str();
+  app->add_option("--task", options->experiment.task, "Another task of its env (env.params.task)");
+  app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
   app->add_option("--plugin-dir", options->experiment.plugin_dirs,
                   "Folder to search for plugins first; may be repeated")

@@ -17,7 +17,9 @@ namespace {
 
 constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
 
-  dp_bench --policy unet_hybrid --env pusht       the whole benchmark: train, evaluate, report
+  dp_bench --policy transformer --env kuavo_dualarm
+                                                   the whole benchmark: collect demonstrations,
+                                                   train, evaluate, film, report
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench plugins                                 what can be combined
 
@@ -51,7 +53,10 @@ int Main(int argc, char** argv) {
        {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun},
         Entry{"train", "Train a policy", &dp_bench::AddTrain},
         Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval},
+        Entry{"collect", "Make a data set with the expert of an env", &dp_bench::AddCollect},
         Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::AddExport},
+        Entry{"view", "Show an env in a window: policy, expert, recording or person",
+              &dp_bench::AddView},
         Entry{"plugins", "List the plugins that are found", &dp_bench::AddPlugins},
         Entry{"bench", "Measure the speed of the parts", &dp_bench::AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);

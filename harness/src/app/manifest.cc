@@ -29,7 +29,9 @@ std::string CpuModel() {
 void WriteManifest(const Experiment& experiment, const std::filesystem::path& path) {
   nlohmann::json plugins = nlohmann::json::array();
   for (const char* section : {"policy", "env", "dataset"}) {
-    const auto name = experiment.config().Sub(section).Get<std::string>("plugin");
+    const std::string name = std::string_view(section) == "dataset"
+                                 ? experiment.dataset_plugin()
+                                 : experiment.config().Sub(section).Get<std::string>("plugin");
     for (const PluginInfo& info : experiment.catalogue().List()) {
       if (info.name != name || KindName(info.kind) != section) continue;
       const std::vector<std::byte> file = ReadFile(info.file, std::size_t{1} << 30);

@@ -2,15 +2,16 @@
 // report.
 #include <fmt/format.h>
 
-#include <atomic>
-#include <csignal>
 #include <memory>
 #include <string>
 
+#include "app/collection.h"
 #include "app/evaluation.h"
 #include "app/manifest.h"
+#include "app/stop_signal.h"
 #include "app/verbs.h"
 #include "config/loader.h"
+#include "train/device_batch.h"
 #include "train/train_config.h"
 #include "train/workspace.h"
 
@@ -18,14 +19,6 @@ namespace dp_bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::atomic<bool> stop_requested{false};
-
-// the first signal lets the workspace save a checkpoint; the second one ends the program
-void OnStopSignal(int signal) {
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
-}
 
 struct Options {
   ExperimentOptions experiment;
@@ -57,6 +50,8 @@ fs::path PrepareRunFolder(Options* options) {
 int TrainAndReport(Options options, bool with_report) {
   fs::path output = PrepareRunFolder(&options);
   const Experiment experiment(options.experiment);
+  const std::atomic<bool>& stop = CatchStopSignals();
+  if (!ProvideDataset(experiment, stop)) return kExitInterrupted;
   if (output.empty()) output = NewRunFolder(experiment);
   fs::create_directories(output);
   fmt::print("run folder: {}\n", output.string());
@@ -68,14 +63,13 @@ int TrainAndReport(Options options, bool with_report) {
                        .dataset = *dataset,
                        .create_policy = [&] { return experiment.CreatePolicy(); },
                        .output_dir = output,
-                       .stop = &stop_requested});
-  const torch::Device device(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
+                       .stop = &stop});
+  const torch::Device device =
+      ParseDevice(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
   experiment.config().RejectUnread();
   WriteResolvedConfig(experiment.config(), output / "config.json");
   WriteManifest(experiment, output / "manifest.json");
 
-  std::signal(SIGINT, OnStopSignal);
-  std::signal(SIGTERM, OnStopSignal);
   const TrainReport report =
       workspace.Run([&](Policy& policy, int) { return MetricsOf(rollouts.Run(policy, device)); });
   if (report.end == TrainEnd::kInterrupted) {
@@ -91,11 +85,10 @@ int TrainAndReport(Options options, bool with_report) {
 
 }  // namespace
 
-void AddExperimentOptions(CLI::App* app, ExperimentOptions* options) {
-  app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
-  app->add_option("--env", options->env, "Task: configs/task/<name>.json");
-  app->add_option("--dataset", options->dataset,
-                  "Path of a dataset, or configs/dataset/<name>.json");
+void AddTaskOptions(CLI::App* app, ExperimentOptions* options) {
+  app->add_option("--env", options->env, "Task: configs/task/<env>.json");
+  app->add_option("--obs", options->obs, "Its observations: configs/task/<env>_<obs>.json");
+  app->add_option("--task", options->task, "Which task, for envs with several (env.params.task)");
   app->add_option("--config", options->config, "Config file, before --policy and --env");
   app->add_option("--config-dir", options->config_dirs,
                   "Folder with task/ and policy/; may be repeated")
@@ -104,6 +97,14 @@ void AddExperimentOptions(CLI::App* app, ExperimentOptions* options) {
                   "Folder to search for plugins first; may be repeated")
       ->allow_extra_args(false);
   app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
+}
+
+void AddExperimentOptions(CLI::App* app, ExperimentOptions* options) {
+  app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
+  app->add_option("--dataset", options->dataset,
+                  "Path of a dataset, or configs/dataset/<name>.json");
+  app->add_option("--device", options->device, "cpu, cuda, cuda:1 (training.device)");
+  AddTaskOptions(app, options);
 }
 
 Verb AddTrain(CLI::App* app) {

@@ -11,14 +11,19 @@ namespace dp_bench {
 
 using Verb = std::function<int()>;
 
-/// --policy, --env, --dataset, --config, --config-dir, --plugin-dir and overrides.
+/// --env, --obs, --task, --config, --config-dir, --plugin-dir and overrides.
+void AddTaskOptions(CLI::App* app, ExperimentOptions* options);
+
+/// The same with --policy, --dataset and --device.
 void AddExperimentOptions(CLI::App* app, ExperimentOptions* options);
 
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
+Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
+Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);
 
 inline constexpr int kExitInterrupted = 75;  // EX_TEMPFAIL: --resume continues

@@ -177,8 +177,10 @@ CollectReport ReportOf(const CollectionLog& log) {
           .failures = log.failures};
 }
 
+}  // namespace
+
 // What is complete is not even opened for writing: others may be reading it.
-std::optional<CollectReport> FindComplete(const CollectRequest& request) {
+std::optional<CollectReport> FindCollection(const CollectRequest& request) {
   const json attributes = ReadReplayAttributes(request.output);
   if (attributes.is_null() || attributes.at("origin") != request.origin ||
       attributes.value("complete", json()) != true) {
@@ -192,11 +194,9 @@ std::optional<CollectReport> FindComplete(const CollectRequest& request) {
   return report;
 }
 
-}  // namespace
-
 CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress) {
   const auto start = Clock::now();
-  if (std::optional<CollectReport> done = FindComplete(request)) return *std::move(done);
+  if (std::optional<CollectReport> done = FindCollection(request)) return *std::move(done);
   const ExpertPlan plan = MakePlan(request);
   Collection collection(request, plan);
   const int n_before = collection.n_episodes();

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ struct CollectReport {
   double wall_s = 0.0;
   bool is_interrupted = false;
 };
+
+/// The report of a folder that holds all that is asked for already; nothing when there is more to
+/// do.
+std::optional<CollectReport> FindCollection(const CollectRequest& request);
 
 /// Collects until the folder holds `n_episodes`, or more when it did already. Seeds are tried in
 /// order; failed ones are skipped and listed. Throws Error{kEnv} when most fail; what was collected

@@ -159,9 +159,13 @@ void SetTask(const ConfigRequest& request, JsonSource* merged) {
   ApplyOverride("env.params.task=" + request.task, merged);
 }
 
-// dataset.params.path, replacing what a config says there.
-JsonSource DatasetPath(const std::string& path) {
+// dataset.params.path, replacing what a config says there. A config that collects its data names no
+// plugin to read others.
+JsonSource DatasetPath(const std::string& path, const JsonSource& merged) {
   JsonSource source;
+  if (!merged.value.contains(Json::json_pointer("/dataset/plugin"))) {
+    source.value["dataset"]["plugin"] = "zarr_replay";
+  }
   source.value["dataset"]["params"]["path"] = path;
   source.origins["/dataset"] = source.origins["/dataset/params"] =
       source.origins["/dataset/params/path"] = "command line: --dataset " + path;
@@ -174,10 +178,7 @@ JsonSource CollectedDataset(const std::string& path, JsonSource* merged) {
     merged->value["dataset"].erase("plugin");
     merged->value["dataset"].erase("params");
   }
-  JsonSource source = DatasetPath(path);
-  source.value["dataset"]["plugin"] = "zarr_replay";
-  source.origins["/dataset/plugin"] = source.origins["/dataset"];
-  return source;
+  return DatasetPath(path, *merged);
 }
 
 }  // namespace
@@ -201,7 +202,7 @@ Config LoadConfig(const ConfigRequest& request) {
   if (!request.dataset.empty()) {
     if (fs::exists(request.dataset)) {
       MergeJsonSource(request.is_collected ? CollectedDataset(request.dataset, &merged)
-                                           : DatasetPath(request.dataset),
+                                           : DatasetPath(request.dataset, merged),
                       &merged);
     } else if (request.dataset.find('/') != std::string::npos) {
       throw Error(ErrorCode::kConfig,

@@ -17,7 +17,7 @@ std::unique_ptr<Store> OpenStore(const std::filesystem::path& path) {
   throw Error(
       ErrorCode::kData,
       fmt::format("no zarr folder or .zarr.zip at '{}'{}; `scripts/get_data.sh pusht` fetches "
-                  "the PushT demonstrations",
+                  "the PushT demonstrations, `dp_bench collect` makes data with an env's expert",
                   path.string(), error ? " (" + error.message() + ")" : ""));
 }
 

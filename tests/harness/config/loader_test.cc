@@ -125,6 +125,8 @@ TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
   const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
   EXPECT_EQ(dataset.Sub("params").Get<std::string>("path"), data.string());
+  const Config alone = LoadConfig({.dataset = data.string()}).Sub("dataset");
+  EXPECT_EQ(alone.Get<std::string>("plugin"), "zarr_replay") << "the config has no other reader";
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
                         [&] { LoadConfig({.dataset = (dir_ / "none.zarr").string()}); }),
               HasSubstr("this path does not exist"));

@@ -1,0 +1,18 @@
+// Collecting from the command line: with a progress bar, and a word on what came of it.
+#pragma once
+
+#include <atomic>
+
+#include "app/task.h"
+#include "collect/collector.h"
+
+namespace dp_bench {
+
+/// Collects what `request` asks of the task's env, or finds it done. False when `stop` ended it:
+/// the same command continues. Throws Error{kUsage} when the env has no expert.
+bool RunCollection(const Task& task, CollectRequest request, const std::atomic<bool>& stop);
+
+/// Collects the dataset of a task that says so (Task::is_collected), once. False as above.
+bool ProvideDataset(const Task& task, const std::atomic<bool>& stop);
+
+}  // namespace dp_bench

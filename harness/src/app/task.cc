@@ -1,0 +1,138 @@
+#include "app/task.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "collect/collection_origin.h"
+#include "config/loader.h"
+#include "data/replay_writer.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kReplayPlugin = "zarr_replay";  // reads what `collect` writes
+
+bool IsCollected(const std::string& dataset) {
+  return !dataset.empty() && !ReadReplayAttributes(dataset).is_null();
+}
+
+Config Load(const ExperimentOptions& options) {
+  if (options.config.empty() && options.env.empty()) {
+    throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
+  }
+  ConfigRequest request = {.policy = options.policy,
+                           .env = options.env,
+                           .obs = options.obs,
+                           .task = options.task,
+                           .dataset = options.dataset,
+                           .is_collected = IsCollected(options.dataset),
+                           .config = options.config,
+                           .overrides = options.overrides,
+                           .config_dirs = options.config_dirs};
+  if (!options.device.empty()) {
+    request.overrides.insert(request.overrides.begin(), "training.device=" + options.device);
+  }
+  for (fs::path& dir : DefaultConfigDirs()) request.config_dirs.push_back(std::move(dir));
+  return LoadConfig(request);
+}
+
+// Without counting as a read of env.params.task: whether there is such a key is the env's affair.
+std::string ReadName(const Config& config) {
+  const Config env = config.Sub("env");
+  const auto name = config.Get<std::string>("name", env.Get<std::string>("plugin"));
+  const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
+  const auto task = params.find("task");
+  if (task == params.end() || !task->is_string()) return name;
+  return fmt::format("{}_{}", name, task->get<std::string>());
+}
+
+// A read with the true values as defaults.
+void EnterKey(const KeySpec& key, const Config& config) {
+  config.Get("shape", key.shape);
+  config.Get("type", std::string(Name(key.type)));
+  config.Get("dtype", std::string(Name(key.dtype)));
+}
+
+}  // namespace
+
+std::vector<fs::path> DefaultConfigDirs() {
+  std::vector<fs::path> dirs;
+  if (const char* from_environment = std::getenv("DP_BENCH_CONFIG_PATH")) {
+    std::stringstream entries(from_environment);
+    for (std::string entry; std::getline(entries, entry, ':');) dirs.emplace_back(entry);
+  }
+  dirs.emplace_back("configs");
+  const fs::path program = fs::canonical("/proc/self/exe").parent_path();
+  dirs.push_back(program / ".." / "configs");
+  dirs.push_back(program / ".." / ".." / ".." / "configs");  // build/<preset>/bin
+  return dirs;
+}
+
+Task::Task(const ExperimentOptions& options)
+    : config_(Load(options)),
+      catalogue_(PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
+      name_(ReadName(config_)),
+      shape_meta_(ReadShapeMeta()) {}
+
+ShapeMeta Task::ReadShapeMeta() const {
+  const bool is_given = config_.Has("shape_meta");
+  const Config section = config_.Sub("shape_meta");
+  if (is_given) return ShapeMeta::FromConfig(section);
+  ShapeMeta meta = CreateEnv()->spec().shape_meta;
+  for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
+  EnterKey(meta.action, section.Sub("action"));
+  return meta;
+}
+
+std::string Task::env_name() const { return config_.Sub("env").Get<std::string>("plugin"); }
+
+std::string Task::EnvVersion() const {
+  return catalogue_.Find(PluginKind::kEnv, env_name()).version;
+}
+
+std::unique_ptr<Env> Task::CreateEnv() const {
+  return catalogue_.Create<Env>(env_name(), config_.Sub("env").Sub("params"));
+}
+
+bool Task::is_collected() const {
+  return config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
+}
+
+CollectRequest Task::MakeCollectRequest() const {
+  CreateEnv();  // its defaults are part of the origin
+  const auto collect = CollectConfig::FromConfig(config_.Sub("collect"));
+  const nlohmann::json origin =
+      CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);
+  return {.env_factory = [this] { return CreateEnv(); },
+          .config = collect,
+          .origin = origin,
+          .output = CollectionPath(name_, origin, collect.n_episodes)};
+}
+
+std::unique_ptr<Dataset> Task::CreateDataset() const {
+  const std::string plugin = dataset_plugin();
+  if (!is_collected())
+    return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));
+  const nlohmann::json params = {{"path", dataset_path()->string()}};
+  return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected data set"));
+}
+
+std::string Task::dataset_plugin() const {
+  return is_collected() ? kReplayPlugin : config_.Sub("dataset").Get<std::string>("plugin");
+}
+
+std::optional<fs::path> Task::dataset_path() const {
+  if (is_collected()) return MakeCollectRequest().output;
+  const Config params = config_.Sub("dataset").Sub("params");
+  return params.Has("path") ? std::optional<fs::path>(params.Get<std::string>("path"))
+                            : std::nullopt;
+}
+
+}  // namespace dp_bench
