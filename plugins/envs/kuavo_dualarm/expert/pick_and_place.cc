@@ -18,10 +18,11 @@ constexpr double kAwayDistance = 0.06;   // of hand and grasp, while descending 
 constexpr int kPatience = 25;            // steps after which a stage counts as stuck
 
 constexpr double kGap = 2.0 * kFingerTravel;  // between the pads of an open gripper [m]
-constexpr double kSqueeze = 0.17;             // commanded beyond the closure that touches the box
-constexpr double kMissed = 0.08;              // closed further than the box is wide
-constexpr double kStill = 0.01;               // change of closure per step of fingers that rest
-constexpr double kOpenEnough = 0.25;          // closure
+constexpr double kRoom = 0.018;       // beside the box, on both sides, when there is a choice [m]
+constexpr double kSqueeze = 0.17;     // commanded beyond the closure that touches the box
+constexpr double kMissed = 0.08;      // closed further than the box is wide
+constexpr double kStill = 0.01;       // change of closure per step of fingers that rest
+constexpr double kOpenEnough = 0.25;  // closure
 
 /// The shoulder's distance from the middle of the robot [m].
 constexpr double kShoulderY = 0.2927;
@@ -84,8 +85,9 @@ PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceT
     case Stage::kReach: {
       const Pose hover = Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height);
       // between the pads there must be room for the box, the hand still swinging a little
-      const double room = is_stuck ? kPassDistance : (kGap - grasp_.width) / 2.0;
-      const bool is_over = IsNear(hand.pinch, hover, std::min(room, kPassDistance), kPassAngle);
+      const double room = std::min(kRoom, (kGap - grasp_.width) / 2.0);
+      const double distance = is_stuck ? kPassDistance : room;
+      const bool is_over = IsNear(hand.pinch, hover, distance, kPassAngle);
       return is_over && hand.closure < kOpenEnough ? Stage::kDescend : stage_;
     }
     case Stage::kDescend: {
@@ -132,12 +134,14 @@ PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceT
 
 ArmGoal PickAndPlace::GoalOf(Stage stage, const SceneView& scene, const PlaceTarget& target) const {
   using Path = ArmGoal::Path;
+  // an open gripper is wide enough to hit what stands beside the box
+  const double open = std::max(0.0, 1.0 - (grasp_.width + 2.0 * kRoom) / kGap);
   const double hold = std::min(1.0, 1.0 - grasp_.width / kGap + kSqueeze);
   switch (stage) {
     case Stage::kReach:
-      return {Path::kByJoints, Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height), 0.0};
+      return {Path::kByJoints, Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height), open};
     case Stage::kDescend:
-      return {Path::kByLine, grasp_.pinch, 0.0};
+      return {Path::kByLine, grasp_.pinch, open};
     case Stage::kClose:
       return {Path::kByLine, grasp_.pinch, hold};
     case Stage::kLift: {
