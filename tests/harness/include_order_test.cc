@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <string>
 #include <vector>
@@ -60,9 +61,8 @@ TEST(IncludeOrder, PluginsIncludeTheSdkAndThemselves) {
   const fs::path plugins = fs::path(DPB_SOURCE_DIR) / "plugins";
   for (const auto& entry : fs::recursive_directory_iterator(plugins)) {
     if (!IsSource(entry.path())) continue;
-    auto part = fs::relative(entry.path(), plugins).begin();
-    const fs::path kind = *part++;
-    const fs::path own = plugins / kind / *part;
+    const fs::path file = fs::relative(entry.path(), plugins);
+    const fs::path own = plugins / *file.begin() / *std::next(file.begin());
     for (const std::string& included : IncludedFolders(entry.path())) {
       EXPECT_TRUE(included == "dp_bench" || fs::is_directory(own / included))
           << entry.path() << " includes " << included << "/";
