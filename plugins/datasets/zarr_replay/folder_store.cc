@@ -85,7 +85,7 @@ class FolderStore final : public Store {
     while (const dirent* entry = ::readdir(entries.get())) {
       const std::string name = entry->d_name;
       if (name.starts_with('.')) continue;
-      if (Peek(folder + "/" + name + "/.zarray", {})) names.push_back(name);
+      if (Peek(fmt::format("{}/{}/.zarray", folder, name), {})) names.push_back(name);
     }
     return names;
   }
