@@ -17,7 +17,7 @@ struct RenderSettings {
   bool operator==(const RenderSettings&) const = default;
 };
 
-/// For pictures that people look at; they cost twice the time of the default, a policy's.
+/// For pictures that people look at. They take several times as long as the default, a policy's.
 inline constexpr RenderSettings kSmooth = {.shadow_size = 2048, .samples = 4, .slices = 32};
 
 /// Identifies the textures and shapes of a model, the parts that a render context copies. Equal
