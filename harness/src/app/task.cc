@@ -46,7 +46,7 @@ Config Load(const ExperimentOptions& options) {
 // Without counting as a read of env.params.task: whether there is such a key is the env's affair.
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
-  const auto name = config.Get<std::string>("name", env.Get<std::string>("plugin"));
+  auto name = config.Get<std::string>("name", env.Get<std::string>("plugin"));
   const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
   const auto task = params.find("task");
   if (task == params.end() || !task->is_string()) return name;
