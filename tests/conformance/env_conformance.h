@@ -16,6 +16,7 @@
 namespace dp_bench::conformance {
 
 inline constexpr int kSteps = 60;
+inline constexpr int kStepsPerPicture = 15;
 inline constexpr std::uint64_t kSeed = 100000;
 
 /// The params of the command line.
@@ -79,10 +80,12 @@ struct Trace {
   bool operator==(const Trace&) const = default;
 };
 
-inline void AddView(Env& env, Trace& trace) {
+/// What is to be seen after `step` steps; a picture at some of them, because drawing may be slow.
+inline void AddView(Env& env, int step, Trace& trace) {
   const ObsMemory obs(env.spec());
   env.Observe(obs.views());
   for (const std::span<std::byte> view : obs.views()) trace.Add(view.data(), view.size());
+  if (step % kStepsPerPicture != 0) return;
   RgbImage frame(40, 30);
   env.Render(&frame);
   trace.Add(frame.pixels.data(), frame.pixels.size());
@@ -97,7 +100,7 @@ inline Trace Play(Env& env, std::uint64_t seed, int begin = 0, int end = kSteps)
     trace.Add(&result.terminated, sizeof(result.terminated));
     trace.Add(&result.success, sizeof(result.success));
     trace.Add(result.metrics.data(), result.metrics.size_bytes());
-    AddView(env, trace);
+    AddView(env, step + 1, trace);
     ++trace.n_steps;
     if (result.terminated) break;
   }
@@ -107,7 +110,7 @@ inline Trace Play(Env& env, std::uint64_t seed, int begin = 0, int end = kSteps)
 inline Trace PlayEpisode(Env& env, std::uint64_t seed) {
   env.Reset(seed);
   Trace start;
-  AddView(env, start);
+  AddView(env, 0, start);
   const Trace rest = Play(env, seed);
   start.Add(rest.bytes.data(), rest.bytes.size());
   start.n_steps = rest.n_steps;

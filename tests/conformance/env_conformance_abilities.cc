@@ -39,14 +39,14 @@ ExpertTrace PlayExpert(Env& env, std::uint64_t seed, int n_steps = kSteps) {
   ExpertTrace played;
   env.Reset(seed);
   env.expert()->Begin(seed);
-  AddView(env, played.trace);
+  AddView(env, 0, played.trace);
   for (int step = 0; step < n_steps; ++step) {
     const std::optional<std::vector<float>> action = TryAct(env);
     if (!action) break;
     played.actions.push_back(*action);
     played.trace.Add(action->data(), action->size() * sizeof(float));
     const bool terminated = env.Step(*action).terminated;
-    AddView(env, played.trace);
+    AddView(env, step + 1, played.trace);
     if (terminated) break;
   }
   return played;
@@ -87,11 +87,12 @@ TEST(ExpertConformance, ActChangesNothingInTheEnv) {
   // the same actions without an expert looking on
   env->Reset(kSeed);
   Trace found;
-  AddView(*env, found);
+  AddView(*env, 0, found);
+  int step = 0;
   for (const std::vector<float>& action : wanted.actions) {
     found.Add(action.data(), action.size() * sizeof(float));
     const bool terminated = env->Step(action).terminated;
-    AddView(*env, found);
+    AddView(*env, ++step, found);
     if (terminated) break;
   }
   EXPECT_EQ(found.bytes, wanted.trace.bytes);
@@ -125,7 +126,7 @@ TEST(PointerConformance, PointingChangesNothing) {
   const Trace wanted = PlayEpisode(*env, kSeed);
   env->Reset(kSeed);
   Trace found;
-  AddView(*env, found);
+  AddView(*env, 0, found);
   std::vector<float> action(env->spec().action_low.size());
   pointer->PointerAction(0.9, 0.1, action);
   const Trace rest = Play(*env, kSeed);
@@ -185,7 +186,7 @@ TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   const Trace wanted = PlayEpisode(*env, kSeed);
   env->Reset(kSeed);
   Trace found;
-  AddView(*env, found);
+  AddView(*env, 0, found);
   for (int camera = 0; camera < static_cast<int>(cameras->camera_names().size()); ++camera) {
     RgbImage first(48, 32);
     RgbImage second(48, 32);
