@@ -2,6 +2,7 @@
 # dp_bench view on a virtual display: expert, policy, recordings; what the window showed is a picture.
 # Usage: view.sh <dp_bench program> <source folder>
 set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2/configs
 recording=$2/tests/data/tiny_replay.zarr
@@ -13,16 +14,6 @@ cleanup() {
 }
 trap cleanup EXIT
 cd "$work"
-
-fail() { echo "FAILED: $*" >&2; exit 1; }
-
-expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the message must hold
-  local code=$1 text=$2 status=0
-  shift 2
-  "$@" >out.txt 2>&1 || status=$?
-  [ "$status" -eq "$code" ] || fail "$* ended with $status, wanted $code: $(cat out.txt)"
-  grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
-}
 
 expect_picture() {  # expect_picture FILE WIDTH HEIGHT COLOUR...: an RGB8 PNG that has these colours
   python3 - "$@" <<'PYTHON' || fail "$1 is not the picture that was wanted"

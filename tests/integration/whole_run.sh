@@ -2,21 +2,12 @@
 # The program from end to end on the small task: collect, train, resume, evaluate, report; bad input.
 # Usage: whole_run.sh <dp_bench program> <configs folder>
 set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-
-fail() { echo "FAILED: $*" >&2; exit 1; }
-
-expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the message must hold
-  local code=$1 text=$2 status=0
-  shift 2
-  "$@" >out.txt 2>&1 || status=$?
-  [ "$status" -eq "$code" ] || fail "$* ended with $status, wanted $code: $(cat out.txt)"
-  grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
-}
 
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
        "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=10

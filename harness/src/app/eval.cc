@@ -8,9 +8,7 @@
 #include "app/manifest.h"
 #include "app/verbs.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/policy_weights.h"
 #include "config/loader.h"
-#include "train/device_batch.h"
 
 namespace dp_bench {
 namespace {
@@ -29,12 +27,7 @@ int Evaluate(Options options) {
   options.experiment.config = options.checkpoint / "config.json";
   const Experiment experiment(options.experiment);
 
-  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
-  LoadPolicyWeights(checkpoint, *policy,
-                    options.weights == "ema" ? Weights::kEma : Weights::kModel);
-  const torch::Device device =
-      ParseDevice(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
-  policy->module().to(device);
+  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
 
   const fs::path output = options.output.empty() ? NewRunFolder(experiment) : options.output;
   fs::create_directories(output);
@@ -45,7 +38,7 @@ int Evaluate(Options options) {
   }
   WriteResolvedConfig(experiment.config(), output / "config.json");
   WriteManifest(experiment, output / "manifest.json");
-  return ReportEvaluation(evaluation.Run(*policy, device), output);
+  return ReportEvaluation(evaluation.Run(*policy, experiment.device()), output);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <ctime>
 
+#include "checkpoint/policy_weights.h"
 #include "dp_bench/error.h"
+#include "train/device_batch.h"
 
 namespace dp_bench {
 namespace {
@@ -33,6 +35,18 @@ Experiment::Experiment(const ExperimentOptions& options)
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {
   return catalogue().Create<Policy>(PolicyName(config()), config().Sub("policy").Sub("params"),
                                     spec_);
+}
+
+torch::Device Experiment::device() const {
+  return ParseDevice(config().Sub("training").Get<std::string>("device", "cpu"));
+}
+
+std::unique_ptr<Policy> Experiment::LoadPolicy(const Checkpoint& checkpoint,
+                                               const std::string& weights) const {
+  std::unique_ptr<Policy> policy = CreatePolicy();
+  LoadPolicyWeights(checkpoint, *policy, weights == "ema" ? Weights::kEma : Weights::kModel);
+  policy->module().to(device());
+  return policy;
 }
 
 fs::path NewRunFolder(const Experiment& experiment) {

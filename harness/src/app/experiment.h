@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/task.h"
+#include "checkpoint/checkpoint.h"
 #include "dp_bench/policy.h"
 #include "plugin/guarded_policy.h"
 
@@ -18,6 +19,14 @@ class Experiment : public Task {
 
   const PolicySpec& spec() const { return spec_; }
   std::unique_ptr<Policy> CreatePolicy() const;
+
+  /// training.device, cpu by default. Throws Error{kConfig} when this machine does not have it.
+  torch::Device device() const;
+
+  /// The policy with the weights ("ema" or "model") and the normalizer of a checkpoint, on
+  /// device().
+  std::unique_ptr<Policy> LoadPolicy(const Checkpoint& checkpoint,
+                                     const std::string& weights) const;
 
  private:
   PolicySpec spec_;

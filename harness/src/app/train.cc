@@ -11,7 +11,6 @@
 #include "app/stop_signal.h"
 #include "app/verbs.h"
 #include "config/loader.h"
-#include "train/device_batch.h"
 #include "train/train_config.h"
 #include "train/workspace.h"
 
@@ -64,8 +63,7 @@ int TrainAndReport(Options options, bool with_report) {
                        .create_policy = [&] { return experiment.CreatePolicy(); },
                        .output_dir = output,
                        .stop = &stop});
-  const torch::Device device =
-      ParseDevice(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
+  const torch::Device device = experiment.device();
   experiment.config().RejectUnread();
   WriteResolvedConfig(experiment.config(), output / "config.json");
   WriteManifest(experiment, output / "manifest.json");

@@ -10,11 +10,9 @@
 #include "app/experiment.h"
 #include "app/verbs.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/policy_weights.h"
 #include "dp_bench/error.h"
 #include "rollout/env_runner.h"
 #include "rollout/policy_planner.h"
-#include "train/device_batch.h"
 #include "view/demonstrations.h"
 #include "view/planner_source.h"
 #include "view/recording.h"
@@ -81,16 +79,11 @@ int ViewCheckpoint(Options options) {
   const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
   options.experiment.config = options.checkpoint / "config.json";
   const Experiment experiment(options.experiment);
-  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
-  LoadPolicyWeights(checkpoint, *policy,
-                    options.weights == "ema" ? Weights::kEma : Weights::kModel);
-  const torch::Device device =
-      ParseDevice(experiment.config().Sub("training").Get<std::string>("device", "cpu"));
-  policy->module().to(device);
+  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
 
   // the micro-batch of the evaluation: part of the bits of an action
   const auto runner = EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-  PolicyPlanner planner(*policy, device, runner.micro_batch);
+  PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
   RunViewer(MakeViewer(options, experiment.config()), [&]() -> Stage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<PlannerSource>(*env, planner, experiment.spec().shape_meta,

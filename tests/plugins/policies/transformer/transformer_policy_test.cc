@@ -7,6 +7,7 @@
 #include <string>
 
 #include "support/error_of.h"
+#include "support/small_policy.h"
 #include "train/optimizer.h"
 #include "transformer_denoiser.h"
 
@@ -15,38 +16,14 @@ namespace {
 
 using testing::HasSubstr;
 
-PolicySpec MakeSpec(bool with_image = false) {
-  PolicySpec spec;
-  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}};
-  if (with_image) {
-    spec.shape_meta.obs.push_back(
-        {.name = "image", .type = KeyType::kRgb, .shape = {3, 40, 40}, .dtype = DType::kUInt8});
-  }
-  spec.shape_meta.action = {.name = "action", .shape = {2}};
-  spec.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
-  return spec;
-}
+constexpr std::int64_t kImageSize = 40;
 
 std::unique_ptr<common::DiffusionPolicy> MakePolicy(const char* params,
-                                                    const PolicySpec& spec = MakeSpec()) {
+                                                    const PolicySpec& spec = SmallSpec()) {
   torch::manual_seed(5);
   auto policy = transformer::MakePolicy(Config::FromJson(params), spec);
-  const KeyStats stats = {
-      .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
-  Normalizer normalizer;
-  normalizer.Fit("agent_pos", stats, NormalizeMode::kLimits);
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
-  normalizer.Fit("action", stats, NormalizeMode::kLimits);
-  policy->SetNormalizer(normalizer);
+  policy->SetNormalizer(SmallNormalizer());
   return policy;
-}
-
-NoiseSource MakeNoise(std::int64_t rows, std::uint64_t major = 0) {
-  std::vector<NoiseKey> keys;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    keys.push_back({.seed = static_cast<std::uint64_t>(i), .major = major});
-  }
-  return NoiseSource(keys);
 }
 
 Batch MakeBatch(std::int64_t rows) {
@@ -57,7 +34,7 @@ Batch MakeBatch(std::int64_t rows) {
 
 std::string ConfigErrorOf(const char* params) {
   return MessageOf(ErrorCode::kConfig,
-                   [&] { transformer::MakePolicy(Config::FromJson(params), MakeSpec()); });
+                   [&] { transformer::MakePolicy(Config::FromJson(params), SmallSpec()); });
 }
 
 // Two observations, two opposite action sequences.
@@ -73,13 +50,13 @@ void ExpectLearnsBoth(const char* params) {
                        .is_pad = torch::zeros({16, 8}, torch::kBool)};
   AdamW optimizer({}, MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
   for (std::uint64_t step = 0; step < 300; ++step) {
-    NoiseSource noise = MakeNoise(16, step);
+    NoiseSource noise = NoiseOfRows(16, step);
     optimizer.ZeroGrad();
     policy->ComputeLoss(batch, noise).loss.backward();
     optimizer.Step(3e-3);
   }
   policy->WeightsChanged();
-  NoiseSource noise = MakeNoise(2);
+  NoiseSource noise = NoiseOfRows(2);
   const torch::Tensor predicted = policy->PredictAction({{"agent_pos", agent_pos}}, noise);
   // the chunk starts at the current step, n_obs_steps - 1
   const torch::Tensor expected = action.narrow(1, 1, 4);
@@ -102,7 +79,7 @@ TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
 TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
   const auto policy = MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "p_drop_attn": 0.3})");
   const auto loss = [&](std::uint64_t major) {
-    NoiseSource noise = MakeNoise(4, major);
+    NoiseSource noise = NoiseOfRows(4, major);
     return policy->ComputeLoss(MakeBatch(4), noise).loss.item<double>();
   };
   torch::manual_seed(1);
@@ -116,10 +93,10 @@ TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
 TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
   const auto policy = MakePolicy(R"({"n_layer": 1, "n_head": 2, "n_emb": 16, "crop_shape": [36, 36],
     "noise_scheduler": {"num_train_timesteps": 4}})",
-                                 MakeSpec(/*with_image=*/true));
+                                 SmallSpec(kImageSize));
   Batch batch = MakeBatch(2);
   batch.obs["image"] = torch::zeros({2, 2, 3, 40, 40}, torch::kUInt8);
-  NoiseSource noise = MakeNoise(2);
+  NoiseSource noise = NoiseOfRows(2);
   policy->ComputeLoss(batch, noise).loss.backward();
   for (const auto& item : policy->module().named_parameters()) {
     EXPECT_TRUE(item.value().grad().defined()) << item.key();

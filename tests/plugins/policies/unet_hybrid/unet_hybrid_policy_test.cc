@@ -5,43 +5,20 @@
 
 #include "dp_bench/error.h"
 #include "support/error_of.h"
+#include "support/small_policy.h"
 
 namespace dp_bench::unet_hybrid {
 namespace {
 
 using testing::HasSubstr;
 
-PolicySpec MakeSpec(bool with_image = false) {
-  PolicySpec spec;
-  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}};
-  if (with_image) {
-    spec.shape_meta.obs.push_back(
-        {.name = "image", .type = KeyType::kRgb, .shape = {3, 72, 72}, .dtype = DType::kUInt8});
-  }
-  spec.shape_meta.action = {.name = "action", .shape = {2}};
-  spec.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
-  return spec;
-}
+constexpr std::int64_t kImageSize = 72;
 
 std::unique_ptr<common::DiffusionPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
   torch::manual_seed(5);
   auto policy = unet_hybrid::MakePolicy(Config::FromJson(params), spec);
-  const KeyStats stats = {
-      .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
-  Normalizer normalizer;
-  normalizer.Fit("agent_pos", stats, NormalizeMode::kLimits);
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
-  normalizer.Fit("action", stats, NormalizeMode::kLimits);
-  policy->SetNormalizer(normalizer);
+  policy->SetNormalizer(SmallNormalizer());
   return policy;
-}
-
-NoiseSource MakeNoise(std::int64_t rows, std::uint64_t major = 0) {
-  std::vector<NoiseKey> keys;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    keys.push_back({.seed = static_cast<std::uint64_t>(i), .major = major});
-  }
-  return NoiseSource(keys);
 }
 
 std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
@@ -54,7 +31,7 @@ TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
     "down_dims": [16, 32], "diffusion_step_embed_dim": 16, "n_groups": 4,
     "noise_scheduler": {"type": "ddim", "num_train_timesteps": 20, "num_inference_steps": 5,
                         "prediction_type": "sample"}})";
-  const auto policy = MakePolicy(params, MakeSpec());
+  const auto policy = MakePolicy(params, SmallSpec());
   // two observations, two opposite action sequences
   torch::Tensor agent_pos = torch::zeros({2, 2, 2});
   agent_pos[0].fill_(-0.8);
@@ -66,13 +43,13 @@ TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
                        .is_pad = torch::zeros({16, 8}, torch::kBool)};
   torch::optim::Adam optimizer(policy->module().parameters(), torch::optim::AdamOptions(3e-3));
   for (std::uint64_t step = 0; step < 200; ++step) {
-    NoiseSource noise = MakeNoise(16, step);
+    NoiseSource noise = NoiseOfRows(16, step);
     optimizer.zero_grad();
     policy->ComputeLoss(batch, noise).loss.backward();
     optimizer.step();
   }
 
-  NoiseSource noise = MakeNoise(2);
+  NoiseSource noise = NoiseOfRows(2);
   const torch::Tensor predicted = policy->PredictAction({{"agent_pos", agent_pos}}, noise);
   // the chunk starts at the current step, n_obs_steps - 1
   const torch::Tensor expected = action.narrow(1, 1, 4);
@@ -82,14 +59,14 @@ TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
 TEST(UnetHybridPolicy, MaskedStepsDoNotCount) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
                            "do_mask_loss_for_padding": true})";
-  const auto policy = MakePolicy(params, MakeSpec());
+  const auto policy = MakePolicy(params, SmallSpec());
   Batch batch = {.obs = {{"agent_pos", torch::zeros({3, 2, 2})}},
                  .action = torch::zeros({3, 8, 2}),
                  .is_pad = torch::ones({3, 8}, torch::kBool)};
-  NoiseSource all = MakeNoise(3);
+  NoiseSource all = NoiseOfRows(3);
   EXPECT_EQ(policy->ComputeLoss(batch, all).loss.item<float>(), 0.0F);
   batch.is_pad.zero_();
-  NoiseSource none = MakeNoise(3);
+  NoiseSource none = NoiseOfRows(3);
   EXPECT_GT(policy->ComputeLoss(batch, none).loss.item<float>(), 0.1F);
 }
 
@@ -108,11 +85,11 @@ torch::Tensor Pictures(std::int64_t rows) {
 }
 
 TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
-  const auto policy = MakePolicy(kImage, MakeSpec(/*with_image=*/true));
+  const auto policy = MakePolicy(kImage, SmallSpec(kImageSize));
   const Batch batch = {.obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}},
                        .action = torch::zeros({2, 8, 2}),
                        .is_pad = torch::zeros({2, 8}, torch::kBool)};
-  NoiseSource noise = MakeNoise(2);
+  NoiseSource noise = NoiseOfRows(2);
   const torch::Tensor loss = policy->ComputeLoss(batch, noise).loss;
   loss.backward();
   for (const auto& item : policy->module().named_parameters()) {
@@ -122,14 +99,14 @@ TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
 }
 
 TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
-  const auto policy = MakePolicy(kImage, MakeSpec(/*with_image=*/true));
+  const auto policy = MakePolicy(kImage, SmallSpec(kImageSize));
   const TensorMap obs = {{"agent_pos", torch::zeros({4, 2, 2})}, {"image", Pictures(4)}};
   const torch::NoGradGuard no_grad;
   const torch::Tensor centre = policy->EncodeObs(obs, nullptr);
   EXPECT_TRUE(torch::equal(centre[0], centre[1]));
 
-  NoiseSource first = MakeNoise(4);
-  NoiseSource again = MakeNoise(4);
+  NoiseSource first = NoiseOfRows(4);
+  NoiseSource again = NoiseOfRows(4);
   const torch::Tensor random = policy->EncodeObs(obs, &first);
   EXPECT_FALSE(torch::allclose(random[0], random[1]));
   EXPECT_TRUE(torch::equal(random, policy->EncodeObs(obs, &again)));
@@ -138,19 +115,19 @@ TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
 TEST(UnetHybridPolicy, BatchNormKeepsItsStatisticsDuringPrediction) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
     "obs_encoder": {"use_group_norm": false}, "noise_scheduler": {"num_train_timesteps": 4}})";
-  const auto policy = MakePolicy(params, MakeSpec(/*with_image=*/true));
+  const auto policy = MakePolicy(params, SmallSpec(kImageSize));
   const TensorMap obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}};
   const torch::Tensor mean =
       policy->module().named_buffers()["diffusion.rgb_encoder.backbone.1.running_mean"];
   const torch::Tensor before = mean.clone();
-  NoiseSource noise = MakeNoise(2);
+  NoiseSource noise = NoiseOfRows(2);
   policy->PredictAction(obs, noise);
   EXPECT_TRUE(torch::equal(mean, before));
   EXPECT_TRUE(policy->module().is_training());
 }
 
 TEST(UnetHybridPolicy, SeparateEncodersAreNamedByCamera) {
-  PolicySpec spec = MakeSpec(/*with_image=*/true);
+  PolicySpec spec = SmallSpec(kImageSize);
   KeySpec second = spec.shape_meta.obs[1];
   second.name = "wrist";
   spec.shape_meta.obs.push_back(second);
@@ -163,15 +140,15 @@ TEST(UnetHybridPolicy, SeparateEncodersAreNamedByCamera) {
 }
 
 TEST(UnetHybridPolicy, SettingsThatCannotWorkAreExplained) {
-  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": [16, 32, 64, 64, 64], "n_groups": 4})", MakeSpec()),
+  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": [16, 32, 64, 64, 64], "n_groups": 4})", SmallSpec()),
               HasSubstr("horizon is 8"));
-  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": [12]})", MakeSpec()),
+  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": [12]})", SmallSpec()),
               HasSubstr("multiple of n_groups = 8"));
-  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": []})", MakeSpec()), HasSubstr("down_dims"));
-  EXPECT_THAT(ConfigErrorOf(R"({"kernel_size": 4})", MakeSpec()), HasSubstr("kernel_size is 4"));
-  EXPECT_THAT(ConfigErrorOf(R"({"crop_shape": [80, 20]})", MakeSpec(/*with_image=*/true)),
+  EXPECT_THAT(ConfigErrorOf(R"({"down_dims": []})", SmallSpec()), HasSubstr("down_dims"));
+  EXPECT_THAT(ConfigErrorOf(R"({"kernel_size": 4})", SmallSpec()), HasSubstr("kernel_size is 4"));
+  EXPECT_THAT(ConfigErrorOf(R"({"crop_shape": [80, 20]})", SmallSpec(kImageSize)),
               HasSubstr("policy.json"));
-  PolicySpec depth = MakeSpec();
+  PolicySpec depth = SmallSpec();
   depth.shape_meta.obs.push_back(
       {.name = "depth", .type = KeyType::kDepth, .shape = {1, 4, 4}, .dtype = DType::kUInt16});
   EXPECT_THAT(ConfigErrorOf("{}", depth), HasSubstr("'depth' is depth"));

@@ -188,7 +188,8 @@ TEST(KuavoScene, WristCamerasLookAlongTheApproach) {
 }
 
 TEST(KuavoScene, NearAndFarPlanesAreTwoCentimetresAndTenMetres) {
-  const mjModel& m = *LoadScene().Copy()->model();
+  const KuavoModel model = LoadScene();
+  const mjModel& m = *model.model();
   EXPECT_FLOAT_EQ(m.vis.map.znear * static_cast<float>(m.stat.extent), 0.02F);
   EXPECT_FLOAT_EQ(m.vis.map.zfar * static_cast<float>(m.stat.extent), 10.0F);
   EXPECT_EQ(m.vis.quality.shadowsize, 1024);

@@ -1,0 +1,106 @@
+// What the benchmarks of policies share: PushT's shapes, one training step and one action chunk.
+#pragma once
+
+#include <benchmark/benchmark.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dp_bench/policy.h"
+#include "train/ema.h"
+#include "train/optimizer.h"
+
+namespace dp_bench {
+
+inline constexpr int kThreads = 2;
+
+using PolicyFactory = std::function<std::unique_ptr<Policy>(const PolicySpec&)>;
+
+inline KeyStats StatsOf(std::size_t n) {
+  return {.min = std::vector<double>(n, 0.0),
+          .max = std::vector<double>(n, 512.0),
+          .mean = std::vector<double>(n, 256.0),
+          .std = std::vector<double>(n, 100.0),
+          .count = 1};
+}
+
+/// A policy for PushT's keypoints with a normalizer.
+inline std::unique_ptr<Policy> MakePolicy(const PolicyFactory& create) {
+  torch::set_num_threads(kThreads);
+  torch::manual_seed(0);
+  PolicySpec spec;
+  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}},
+                         {.name = "keypoint", .shape = {9, 2}}};
+  spec.shape_meta.action = {.name = "action", .shape = {2}};
+  std::unique_ptr<Policy> policy = create(spec);
+  Normalizer normalizer;
+  normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
+  normalizer.Fit("keypoint", StatsOf(18), NormalizeMode::kLimits);
+  normalizer.Fit("action", StatsOf(2), NormalizeMode::kLimits);
+  policy->SetNormalizer(normalizer);
+  return policy;
+}
+
+inline TensorMap MakeObs(std::int64_t batch) {
+  return {{"agent_pos", torch::rand({batch, 2, 2}) * 512.0},
+          {"keypoint", torch::rand({batch, 2, 9, 2}) * 512.0}};
+}
+
+inline NoiseSource MakeNoise(std::int64_t batch, std::uint64_t major) {
+  std::vector<NoiseKey> keys;
+  for (std::int64_t i = 0; i < batch; ++i) {
+    keys.push_back({.seed = 0, .major = major, .minor = static_cast<std::uint32_t>(i)});
+  }
+  return NoiseSource(keys);
+}
+
+/// Forward, backward, AdamW and EMA on a batch of state.range(0).
+inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create) {
+  const std::int64_t batch_size = state.range(0);
+  const auto policy = MakePolicy(create);
+  const auto ema_policy = MakePolicy(create);
+  AdamW optimizer({}, MakeParameterGroups(policy->module(), /*weight_decay=*/1e-6));
+  Ema ema({}, policy->module(), ema_policy->module());
+  const Batch batch = {.obs = MakeObs(batch_size),
+                       .action = torch::rand({batch_size, 16, 2}) * 512.0,
+                       .is_pad = torch::zeros({batch_size, 16}, torch::kBool)};
+  std::uint64_t step = 0;
+  for (auto _ : state) {
+    NoiseSource noise = MakeNoise(batch_size, step++);
+    optimizer.ZeroGrad();
+    policy->ComputeLoss(batch, noise).loss.backward();
+    optimizer.Step(1e-4);
+    ema.Update();
+  }
+  state.counters["samples_per_s"] = benchmark::Counter(
+      static_cast<double>(state.iterations() * batch_size), benchmark::Counter::kIsRate);
+}
+
+/// One action chunk for state.range(0) observations.
+inline void RunPredictAction(benchmark::State& state, const PolicyFactory& create) {
+  const auto policy = MakePolicy(create);
+  policy->module().eval();
+  const TensorMap obs = MakeObs(state.range(0));
+  std::uint64_t chunk = 0;
+  for (auto _ : state) {
+    NoiseSource noise = MakeNoise(state.range(0), chunk++);
+    benchmark::DoNotOptimize(policy->PredictAction(obs, noise));
+  }
+}
+
+/// How fast this machine multiplies [m, k] with [n, k] transposed: the limit that the figures above
+/// are held against.
+inline void RunSgemm(benchmark::State& state, std::int64_t m, std::int64_t k, std::int64_t n) {
+  torch::set_num_threads(kThreads);
+  const torch::Tensor a = torch::rand({m, k});
+  const torch::Tensor b = torch::rand({n, k});
+  torch::Tensor c = torch::empty({m, n});
+  for (auto _ : state) torch::mm_out(c, a, b.t());
+  state.counters["flops"] = benchmark::Counter(
+      static_cast<double>(state.iterations() * 2 * m * k * n), benchmark::Counter::kIsRate);
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,18 @@
+// What the sanitizers must not report about Mesa and LLVM, which draw and were compiled without
+// them: threads, atomics and locks that the thread sanitizer misreads, and memory that LLVM takes
+// with its own operator new and frees by another way.
+
+extern "C" const char* __asan_default_options();
+extern "C" const char* __tsan_default_suppressions();
+
+const char* __asan_default_options() { return "alloc_dealloc_mismatch=0"; }
+
+const char* __tsan_default_suppressions() {
+  return "called_from_lib:swrast_dri.so\n"
+         "called_from_lib:libgallium\n"
+         "called_from_lib:libLLVM\n"
+         "race:swrast_dri.so\n"
+         "race:libgallium\n"
+         "mutex:libgcc_s.so\n"
+         "deadlock:libgcc_s.so\n";
+}
