@@ -7,24 +7,11 @@ optimiser and EMA that the Python ecosystem offers. Each round measures both; th
 rounds and the median of the ratios.
 """
 
-import argparse
-import json
 import math
-import os
-import statistics
-import subprocess
-import time
 
-THREADS = 2
-os.environ["OMP_NUM_THREADS"] = str(THREADS)
+import side_by_side  # before torch: it sets the number of threads
 
 import torch
-
-# some builds of torchvision import only when these operators exist; nothing here calls them
-library = torch.library.Library("torchvision", "FRAGMENT")
-for operator in ("nms", "qnms"):
-    library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
 from diffusers import DDIMScheduler
 from diffusers.training_utils import EMAModel
 from torch import nn
@@ -57,17 +44,6 @@ class Net(nn.Module):
         memory = self.encoder(self.drop(memory + self.cond_pos_emb))
         tokens = self.drop(self.input_emb(sample) + self.pos_emb)
         return self.head(self.ln_f(self.decoder(tokens, memory)))
-
-
-def milliseconds(call, seconds):
-    call()
-    times = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.mean(times)
 
 
 def train_case(scheduler, p_drop, batch=256):
@@ -110,31 +86,5 @@ def peer_cases():
             "PredictAction/50": predict_case(scheduler, 50)}
 
 
-def our_milliseconds(program, case, seconds):
-    text = subprocess.run(
-        [program, f"--benchmark_filter=^{case}/", f"--benchmark_min_time={seconds}",
-         "--benchmark_format=json"], capture_output=True, text=True, check=True).stdout
-    return json.loads(text)["benchmarks"][0]["real_time"]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ours", required=True, help="the program bench_transformer")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per case, side and round")
-    args = parser.parse_args()
-    torch.set_num_threads(THREADS)
-
-    print(f"{'case':22} {'pytorch ms':>11} {'ours ms':>9} {'ratio':>6}")
-    for case, call in peer_cases().items():
-        theirs, ours = [], []
-        for _ in range(args.rounds):
-            theirs.append(milliseconds(call, args.seconds))
-            ours.append(our_milliseconds(args.ours, case, args.seconds))
-        ratio = statistics.median(a / b for a, b in zip(theirs, ours))
-        print(f"{case:22} {statistics.median(theirs):11.2f} {statistics.median(ours):9.2f} {ratio:6.2f}",
-              flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    side_by_side.main(__doc__, "bench_transformer", "pytorch", peer_cases)

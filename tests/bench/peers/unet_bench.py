@@ -6,23 +6,9 @@ LeRobot's side gets the fastest optimiser and EMA that its Python ecosystem offe
 foreach). Each round measures both; the table holds medians over the rounds and the median of the ratios.
 """
 
-import argparse
-import json
-import os
-import statistics
-import subprocess
-import time
-
-THREADS = 2
-os.environ["OMP_NUM_THREADS"] = str(THREADS)
+import side_by_side  # before torch: it sets the number of threads
 
 import torch
-
-# some builds of torchvision import only when these operators exist; nothing here calls them
-library = torch.library.Library("torchvision", "FRAGMENT")
-for operator in ("nms", "qnms"):
-    library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
 from diffusers.training_utils import EMAModel
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
@@ -45,17 +31,6 @@ def make_batch(size):
             "observation.environment_state": torch.rand(size, 2, 18) * 2 - 1,
             "action": torch.rand(size, 16, 2) * 2 - 1,
             "action_is_pad": torch.zeros(size, 16, dtype=torch.bool)}
-
-
-def milliseconds(call, seconds):
-    call()
-    times = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.mean(times)
 
 
 def lerobot_cases():
@@ -82,32 +57,5 @@ def lerobot_cases():
     return cases
 
 
-def our_milliseconds(program, case, seconds):
-    text = subprocess.run(
-        [program, f"--benchmark_filter=^{case}/", f"--benchmark_min_time={seconds}",
-         "--benchmark_format=json"], capture_output=True, text=True, check=True).stdout
-    row = json.loads(text)["benchmarks"][0]
-    return row["real_time"]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ours", required=True, help="the program bench_unet")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per case, side and round")
-    args = parser.parse_args()
-    torch.set_num_threads(THREADS)
-
-    print(f"{'case':20} {'lerobot ms':>11} {'ours ms':>9} {'ratio':>6}")
-    for case, call in lerobot_cases().items():
-        theirs, ours = [], []
-        for _ in range(args.rounds):
-            theirs.append(milliseconds(call, args.seconds))
-            ours.append(our_milliseconds(args.ours, case, args.seconds))
-        ratio = statistics.median(a / b for a, b in zip(theirs, ours))
-        print(f"{case:20} {statistics.median(theirs):11.2f} {statistics.median(ours):9.2f} {ratio:6.2f}",
-              flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    side_by_side.main(__doc__, "bench_unet", "lerobot", lerobot_cases)
