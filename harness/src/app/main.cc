@@ -1,5 +1,4 @@
 // dp_bench: the program. Chooses the verb, turns errors into messages and exit codes.
-#include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -91,10 +90,10 @@ int main(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const dp_bench::Error& e) {
-    fmt::print(stderr, "dp_bench: {}\n", e.what());
+    std::fprintf(stderr, "dp_bench: %s\n", e.what());
     return dp_bench::ExitCodeFor(e.code());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "dp_bench: {}\nThis is a bug in dp_bench.\n", e.what());
+    std::fprintf(stderr, "dp_bench: %s\nThis is a bug in dp_bench.\n", e.what());
     return dp_bench::ExitCodeFor(dp_bench::ErrorCode::kInternal);
   }
 }
