@@ -22,6 +22,17 @@ int UsefulThreads(std::int64_t n_elements, int n_threads) {
 
 std::int64_t BlockCount(std::int64_t rows) { return (rows + kBlockRows - 1) / kBlockRows; }
 
+// Calls body(block, begin, end) for blocks of rows; who works on which changes no bit.
+template <class Body>
+void ForEachBlock(std::int64_t rows, std::int64_t width, int n_threads, const Body& body) {
+  const int n = UsefulThreads(rows * width, n_threads);
+  const std::int64_t n_blocks = BlockCount(rows);
+#pragma omp parallel for num_threads(n) if (n > 1)
+  for (std::int64_t block = 0; block < n_blocks; ++block) {
+    body(block, block * kBlockRows, std::min(rows, (block + 1) * kBlockRows));
+  }
+}
+
 // Sums over rows: one row of [n_blocks, size] per block, added up in order at the end.
 class BlockSums {
  public:
@@ -227,46 +238,36 @@ void DropoutRow(std::uint64_t key, std::uint32_t site, std::int64_t row_size,
 }  // namespace
 
 void RunAddNormForward(const AddNormForward& args, int n_threads) {
-  const int n = UsefulThreads(args.rows * args.width, n_threads);
-  const std::int64_t n_blocks = BlockCount(args.rows);
-#pragma omp parallel for num_threads(n) if (n > 1)
-  for (std::int64_t block = 0; block < n_blocks; ++block) {
-    AddNormForwardBlock(args, block * kBlockRows, std::min(args.rows, (block + 1) * kBlockRows));
-  }
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                 AddNormForwardBlock(args, begin, end);
+               });
 }
 
 void RunAddNormBackward(const AddNormBackward& args, int n_threads) {
-  const int n = UsefulThreads(args.rows * args.width, n_threads);
-  const std::int64_t n_blocks = BlockCount(args.rows);
-  BlockSums sums(n_blocks, 3 * args.width);
-#pragma omp parallel for num_threads(n) if (n > 1)
-  for (std::int64_t block = 0; block < n_blocks; ++block) {
-    AddNormBackwardBlock(args, block * kBlockRows, std::min(args.rows, (block + 1) * kBlockRows),
-                         sums.Row(block));
-  }
+  BlockSums sums(BlockCount(args.rows), 3 * args.width);
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+                 AddNormBackwardBlock(args, begin, end, sums.Row(block));
+               });
   sums.Collect(0, args.width, args.grad_gamma);
   sums.Collect(args.width, args.width, args.grad_beta);
   sums.Collect(2 * args.width, args.width, args.grad_bias);
 }
 
 void RunBiasGeluForward(const BiasGeluForward& args, int n_threads) {
-  const int n = UsefulThreads(args.rows * args.width, n_threads);
-  const std::int64_t n_blocks = BlockCount(args.rows);
-#pragma omp parallel for num_threads(n) if (n > 1)
-  for (std::int64_t block = 0; block < n_blocks; ++block) {
-    BiasGeluForwardBlock(args, block * kBlockRows, std::min(args.rows, (block + 1) * kBlockRows));
-  }
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                 BiasGeluForwardBlock(args, begin, end);
+               });
 }
 
 void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads) {
-  const int n = UsefulThreads(args.rows * args.width, n_threads);
-  const std::int64_t n_blocks = BlockCount(args.rows);
-  BlockSums sums(n_blocks, args.width);
-#pragma omp parallel for num_threads(n) if (n > 1)
-  for (std::int64_t block = 0; block < n_blocks; ++block) {
-    BiasGeluBackwardBlock(args, block * kBlockRows, std::min(args.rows, (block + 1) * kBlockRows),
-                          sums.Row(block));
-  }
+  BlockSums sums(BlockCount(args.rows), args.width);
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+                 BiasGeluBackwardBlock(args, begin, end, sums.Row(block));
+               });
   sums.Collect(0, args.width, args.grad_bias);
 }
 

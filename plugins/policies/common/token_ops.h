@@ -56,7 +56,7 @@ struct AttentionInputs {
   torch::Tensor bias;  // [3d], added to queries, keys and values; optional
   torch::Tensor mask;  // [T, S] or [B, T, S], added to the scores; optional. -inf excludes; no
                        // query may be left without a key
-  Dropout dropout;  // of the attention weights
+  Dropout dropout;     // of the attention weights
 };
 
 /// softmax(q k^T / sqrt(d / n_head) + mask) v, for heads that are adjacent columns -> [B, T, d].

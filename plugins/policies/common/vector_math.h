@@ -66,8 +66,8 @@ DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
   return {x * ratio, ratio + 4.0F * x * (e * inverse) * ((e + 1.0F) * inverse)};
 }
 
-// gelu(x) = x Phi(x) and its derivative. Phi after Abramowitz and Stegun 7.1.26, absolute error below
-// 2e-7; its exponential is also that of the derivative.
+// gelu(x) = x Phi(x) and its derivative. Phi after Abramowitz and Stegun 7.1.26, absolute error
+// below 2e-7; its exponential is also that of the derivative.
 struct GeluValue {
   float value;
   float slope;

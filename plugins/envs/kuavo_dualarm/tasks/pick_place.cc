@@ -42,10 +42,7 @@ void PickPlaceTask::Start(RandomStream& random, double spread, mjData& data) {
   const double cube_y = Draw(random, kCubeY, spread);
   const double cube_yaw = Draw(random, kCubeYaw, spread);
   PlaceFreeBody(data, cube_.qpos, {cube_x, cube_y, kTableTop + kCubeHalf}, cube_yaw);
-  double* const tray = data.mocap_pos + 3 * tray_mocap_;
-  tray[0] = Draw(random, kTrayX, spread);
-  tray[1] = Draw(random, kTrayY, spread);
-  tray[2] = kTableTop;
+  PlaceOnTable(data, tray_mocap_, random, kTrayX, kTrayY, spread);
   placed_steps_ = 0.0;
 }
 

@@ -19,6 +19,14 @@ void PlaceFreeBody(mjData& data, int qpos, const std::array<double, 3>& position
   pose[6] = std::sin(0.5 * yaw);
 }
 
+void PlaceOnTable(mjData& data, int mocap, RandomStream& random, const Range& x, const Range& y,
+                  double spread) {
+  double* const position = data.mocap_pos + 3 * mocap;
+  position[0] = Draw(random, x, spread);
+  position[1] = Draw(random, y, spread);
+  position[2] = kTableTop;
+}
+
 FreeBody::FreeBody(const KuavoModel& model, const std::string& name)
     : body(model.Body(name)),
       qpos(model.QposOf(name + "_joint")),

@@ -23,6 +23,11 @@ double Draw(RandomStream& random, const Range& range, double spread);
 /// Stands a free body upright with a yaw [rad], at rest. `qpos`: where its joint begins.
 void PlaceFreeBody(mjData& data, int qpos, const std::array<double, 3>& position, double yaw);
 
+/// Stands a mocap body at a place drawn from the ranges, on the table. `mocap`: its row in
+/// data.mocap_pos.
+void PlaceOnTable(mjData& data, int mocap, RandomStream& random, const Range& x, const Range& y,
+                  double spread);
+
 /// A free body by name: its body, and where its joint's coordinates begin.
 struct FreeBody {
   int body;

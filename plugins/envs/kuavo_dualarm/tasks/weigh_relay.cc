@@ -48,10 +48,7 @@ void WeighRelayTask::Start(RandomStream& random, double spread, mjData& data) {
   const double y = Draw(random, kParcelY, spread);
   const double yaw = Draw(random, kParcelYaw, spread);
   PlaceFreeBody(data, parcel_.qpos, {x, y, kTableTop + kParcelHalfHeight}, yaw);
-  double* const goal = data.mocap_pos + 3 * goal_mocap_;
-  goal[0] = Draw(random, kGoalX, spread);
-  goal[1] = Draw(random, kGoalY, spread);
-  goal[2] = kTableTop;
+  PlaceOnTable(data, goal_mocap_, random, kGoalX, kGoalY, spread);
   counters_ = {};
 }
 
