@@ -15,9 +15,11 @@
 
 namespace dp_bench {
 
-/// limits: [min, max] -> [-1, 1]. gaussian: mean 0, std 1. identity: as it is. image: uint8 0..255
-/// or float 0..1 -> [-1, 1].
-enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage };
+/// For low_dim keys, per dimension: limits: [min, max] -> [-1, 1]. gaussian: mean 0, std 1.
+/// identity: as it is. For colour images, uint8 0..255 or float 0..1: image: -> [-1, 1].
+/// image_gaussian: mean 0, std 1 per channel. For depth, uint16 [mm] or float32 [m]: depth:
+/// [min, max] metres -> [0, 1], what lies outside is clipped.
+enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage, kImageGaussian, kDepth };
 
 /// "limits", ...; throws Error{kConfig} for anything else.
 DPB_API NormalizeMode ParseNormalizeMode(std::string_view name);
@@ -25,15 +27,18 @@ DPB_API NormalizeMode ParseNormalizeMode(std::string_view name);
 class DPB_API Normalizer {
  public:
   struct Field {
-    torch::Tensor scale;   // float32, the key's shape flattened to [D], or [1] for images
+    torch::Tensor scale;   // float32, the key's shape flattened to [D]; [C] for image_gaussian,
+                           // [1] for image and depth
     torch::Tensor offset;  // same shape
-    KeyStats stats;        // what it was fitted to; empty for images
+    KeyStats stats;        // what it was fitted to; empty for image
     NormalizeMode mode = NormalizeMode::kIdentity;
     std::vector<int> zero_range_dims;  // dimensions whose range is below 1e-4 (limits) or 1e-4 std
   };
 
-  /// Adds or replaces a key. A dimension without range gets scale 1 and the offset that centres it,
-  /// as upstream does, and is listed in zero_range_dims so that the caller can name it.
+  /// Adds or replaces a key. `stats`: per dimension; for image_gaussian per channel, of values in
+  /// [0, 1]; for depth the range [m] in min[0] and max[0]. A dimension without range gets scale 1
+  /// and the offset that centres it, as upstream does, and is listed in zero_range_dims so that the
+  /// caller can name it.
   void Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode);
 
   /// x: [..., key shape]. Throws Error{kData} naming the keys that exist when `key` has no field.

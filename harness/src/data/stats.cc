@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include "core/thread_pool.h"
 #include "data/convert.h"
 #include "dp_bench/error.h"
 
@@ -40,7 +44,108 @@ void VisitSteps(const Dataset& dataset, int key, std::int64_t n_steps, const Vis
   }
 }
 
+// How often each value occurs, in one channel and in all.
+using ValueCounts = std::array<std::int64_t, 256>;
+using Histogram = std::vector<ValueCounts>;
+
+// Counts steps [begin, end) of an image key, channel by channel.
+void CountValues(const Dataset& dataset, int key, std::int64_t begin, std::int64_t end,
+                 Histogram* histogram) {
+  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
+  const std::size_t n_channels = histogram->size();
+  const std::size_t block_steps = std::max<std::size_t>(1, kBlockBytes / spec.ByteSize());
+  std::vector<std::byte> bytes(block_steps * spec.ByteSize());
+  while (begin < end) {
+    const std::int64_t next = std::min(begin + static_cast<std::int64_t>(block_steps), end);
+    const std::span<std::byte> block(bytes.data(),
+                                     static_cast<std::size_t>(next - begin) * spec.ByteSize());
+    dataset.Read(key, begin, next, block);
+    for (std::size_t i = 0; i < block.size(); i += n_channels) {
+      for (std::size_t c = 0; c < n_channels; ++c) {
+        ++(*histogram)[c][std::to_integer<std::size_t>(block[i + c])];
+      }
+    }
+    begin = next;
+  }
+}
+
+// Counts all steps on all cores.
+Histogram CountValues(const Dataset& dataset, int key, std::int64_t n_channels) {
+  const std::int64_t n_steps = dataset.episode_ends().back();
+  const auto n_threads = std::min<std::int64_t>(ResolveThreadCount(0), n_steps);
+  std::vector<Histogram> parts(static_cast<std::size_t>(n_threads),
+                               Histogram(static_cast<std::size_t>(n_channels)));
+  std::vector<std::exception_ptr> errors(parts.size());
+  {
+    ThreadPool pool(static_cast<int>(n_threads));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto part = static_cast<std::int64_t>(i);
+      pool.Submit([&, part, i] {
+        try {
+          CountValues(dataset, key, part * n_steps / n_threads, (part + 1) * n_steps / n_threads,
+                      &parts[i]);
+        } catch (...) {  // thread entry point: the caller gets it
+          errors[i] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    for (std::size_t c = 0; c < parts[0].size(); ++c) {
+      std::ranges::transform(parts[0][c], parts[i][c], parts[0][c].begin(), std::plus());
+    }
+  }
+  return parts[0];
+}
+
+// Statistics of one channel as values in [0, 1].
+void AppendChannel(const ValueCounts& counts, KeyStats* stats) {
+  constexpr double kFull = 255.0;
+  double n = 0.0;
+  double sum = 0.0;
+  double lowest = kFull;
+  double highest = 0.0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    const auto value = static_cast<double>(i);
+    n += static_cast<double>(counts[i]);
+    sum += static_cast<double>(counts[i]) * value;
+    lowest = std::min(lowest, value);
+    highest = value;
+  }
+  const double mean = sum / n;
+  double squares = 0.0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const double deviation = static_cast<double>(i) - mean;
+    squares += static_cast<double>(counts[i]) * deviation * deviation;
+  }
+  stats->min.push_back(lowest / kFull);
+  stats->max.push_back(highest / kFull);
+  stats->mean.push_back(mean / kFull);
+  stats->std.push_back(std::sqrt(squares / n) / kFull);
+}
+
 }  // namespace
+
+KeyStats ComputeChannelStats(const Dataset& dataset, int key) {
+  const KeySpec& spec = dataset.spec().keys.at(static_cast<std::size_t>(key));
+  if (spec.type != KeyType::kRgb || spec.dtype != DType::kUInt8 || dataset.episode_ends().empty()) {
+    throw Error(
+        ErrorCode::kData,
+        fmt::format("no channel statistics of '{}': wanted uint8 images, found {} {} of {} "
+                    "episodes",
+                    spec.name, Name(spec.type), Name(spec.dtype), dataset.episode_ends().size()));
+  }
+  KeyStats stats;
+  stats.count = dataset.episode_ends().back();
+  for (const ValueCounts& counts : CountValues(dataset, key, spec.shape[0])) {
+    AppendChannel(counts, &stats);
+  }
+  return stats;
+}
 
 KeyStats ComputeStats(const Dataset& dataset, int key) {
   const KeySpec& spec = dataset.spec().keys.at(static_cast<std::size_t>(key));

@@ -11,4 +11,8 @@ namespace dp_bench {
 /// Error{kData} for a dataset without steps.
 KeyStats ComputeStats(const Dataset& dataset, int key);
 
+/// The same per colour channel of a uint8 image key, over all pixels, as values in [0, 1]; all
+/// cores count values, so nothing is rounded before the end. Throws Error{kData} for other keys.
+KeyStats ComputeChannelStats(const Dataset& dataset, int key);
+
 }  // namespace dp_bench

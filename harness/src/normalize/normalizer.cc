@@ -18,6 +18,7 @@ constexpr double kRangeEps = 1e-4;
 constexpr double kOutputMin = -1.0;
 constexpr double kOutputMax = 1.0;
 constexpr double kMaxUInt8 = 255.0;
+constexpr double kMetresPerMillimetre = 1e-3;
 
 using Numbers = std::vector<double>;
 
@@ -30,7 +31,7 @@ Numbers Range(const KeyStats& stats) {
 std::vector<int> FindZeroRangeDims(const KeyStats& stats, NormalizeMode mode) {
   Numbers spread;
   if (mode == NormalizeMode::kLimits) spread = Range(stats);
-  if (mode == NormalizeMode::kGaussian) spread = stats.std;
+  if (mode == NormalizeMode::kGaussian || mode == NormalizeMode::kImageGaussian) spread = stats.std;
   std::vector<int> dims;
   for (std::size_t i = 0; i < spread.size(); ++i) {
     if (spread[i] < kRangeEps) dims.push_back(static_cast<int>(i));
@@ -85,6 +86,17 @@ ScaleAndOffset FitGaussian(const KeyStats& stats) {
   return result;
 }
 
+// From [min, max] to [0, 1].
+ScaleAndOffset FitDepth(const std::string& key, const KeyStats& stats) {
+  const double range = Range(stats)[0];
+  if (range < kRangeEps) {
+    throw Error(ErrorCode::kData,
+                fmt::format("the depth range of '{}' is {} to {} m; wanted min < max", key,
+                            stats.min[0], stats.max[0]));
+  }
+  return {{1.0 / range}, {-stats.min[0] / range}};
+}
+
 torch::Tensor ToDouble(const Numbers& numbers) { return torch::tensor(numbers, torch::kFloat64); }
 
 Numbers ToNumbers(const torch::Tensor& tensor) {
@@ -109,6 +121,24 @@ torch::Tensor FlattenKey(std::string_view key, const torch::Tensor& x, std::int6
   std::vector<std::int64_t> shape(x.sizes().begin(), x.sizes().begin() + dim);
   shape.push_back(key_size);
   return x.reshape(shape);
+}
+
+struct ChannelFactors {
+  torch::Tensor scale;   // [C, 1, 1]
+  torch::Tensor offset;  // [C, 1, 1]
+};
+
+// Of a field that was fitted to channels, for images [..., C, H, W].
+ChannelFactors PerChannel(std::string_view key, const Normalizer::Field& field,
+                          const torch::Tensor& images) {
+  const std::int64_t n_channels = field.scale.numel();
+  if (images.dim() < 3 || images.size(-3) != n_channels) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("'{}' has shape {}; wanted [..., {}, height, width], the channels that "
+                            "its normalizer was fitted to",
+                            key, ToString(images.sizes().vec()), n_channels));
+  }
+  return {field.scale.view({-1, 1, 1}), field.offset.view({-1, 1, 1})};
 }
 
 const torch::Tensor& Require(const TensorMap& state, const std::string& name) {
@@ -138,10 +168,12 @@ NormalizeMode ParseNormalizeMode(std::string_view name) {
   if (name == "gaussian") return NormalizeMode::kGaussian;
   if (name == "identity") return NormalizeMode::kIdentity;
   if (name == "image") return NormalizeMode::kImage;
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("'{}' is no way to normalize; there are limits, gaussian, identity, image",
-                  name));
+  if (name == "image_gaussian") return NormalizeMode::kImageGaussian;
+  if (name == "depth") return NormalizeMode::kDepth;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("'{}' is no way to normalize; there are limits, gaussian, identity, "
+                          "image, image_gaussian, depth",
+                          name));
 }
 
 void Normalizer::Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode) {
@@ -153,6 +185,7 @@ void Normalizer::Fit(const std::string& key, const KeyStats& stats, NormalizeMod
       fit = FitLimits(stats);
       break;
     case NormalizeMode::kGaussian:
+    case NormalizeMode::kImageGaussian:
       RequireUsable(key, "mean", stats.mean, stats.mean.size());
       RequireUsable(key, "std", stats.std, stats.mean.size());
       fit = FitGaussian(stats);
@@ -160,6 +193,11 @@ void Normalizer::Fit(const std::string& key, const KeyStats& stats, NormalizeMod
     case NormalizeMode::kIdentity:
       RequireUsable(key, "min", stats.min, stats.min.size());
       fit = {Numbers(stats.min.size(), 1.0), Numbers(stats.min.size(), 0.0)};
+      break;
+    case NormalizeMode::kDepth:
+      RequireUsable(key, "min", stats.min, 1);
+      RequireUsable(key, "max", stats.max, 1);
+      fit = FitDepth(key, stats);
       break;
     case NormalizeMode::kImage:
       fit = {{kOutputMax - kOutputMin}, {kOutputMin}};
@@ -174,9 +212,17 @@ void Normalizer::Fit(const std::string& key, const KeyStats& stats, NormalizeMod
 
 torch::Tensor Normalizer::Normalize(std::string_view key, const torch::Tensor& x) const {
   const Field& field = Get(key);
+  const double full = x.scalar_type() == torch::kUInt8 ? kMaxUInt8 : 1.0;
   if (field.mode == NormalizeMode::kImage) {
-    const double full = x.scalar_type() == torch::kUInt8 ? kMaxUInt8 : 1.0;
     return torch::add(field.offset, x, (kOutputMax - kOutputMin) / full);
+  }
+  if (field.mode == NormalizeMode::kImageGaussian) {
+    const auto [scale, offset] = PerChannel(key, field, x);
+    return torch::addcmul(offset, x.to(torch::kFloat32), scale / full);
+  }
+  if (field.mode == NormalizeMode::kDepth) {
+    const double unit = x.scalar_type() == torch::kUInt16 ? kMetresPerMillimetre : 1.0;
+    return torch::addcmul(field.offset, x.to(torch::kFloat32), field.scale * unit).clamp_(0, 1);
   }
   const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(torch::kFloat32);
   return torch::addcmul(field.offset, flat, field.scale).view(x.sizes());
@@ -184,7 +230,13 @@ torch::Tensor Normalizer::Normalize(std::string_view key, const torch::Tensor& x
 
 torch::Tensor Normalizer::Unnormalize(std::string_view key, const torch::Tensor& x) const {
   const Field& field = Get(key);
-  if (field.mode == NormalizeMode::kImage) return (x - field.offset) / field.scale;
+  if (field.mode == NormalizeMode::kImage || field.mode == NormalizeMode::kDepth) {
+    return (x - field.offset) / field.scale;
+  }
+  if (field.mode == NormalizeMode::kImageGaussian) {
+    const auto [scale, offset] = PerChannel(key, field, x);
+    return (x - offset) / scale;
+  }
   const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(torch::kFloat32);
   return (flat - field.offset).div_(field.scale).view(x.sizes());
 }
@@ -219,10 +271,10 @@ Normalizer Normalizer::FromStateDict(const TensorMap& state) {
     const std::string key = name.substr(0, name.size() - kScale.size());
 
     const auto mode = Require(state, key + ".mode").item<std::int64_t>();
-    if (mode < 0 || mode > static_cast<std::int64_t>(NormalizeMode::kImage)) {
+    if (mode < 0 || mode > static_cast<std::int64_t>(NormalizeMode::kDepth)) {
       throw Error(
           ErrorCode::kCheckpoint,
-          fmt::format("the normalizer's state has mode {} for '{}', which is none of 0 .. 3", mode,
+          fmt::format("the normalizer's state has mode {} for '{}', which is none of 0 .. 5", mode,
                       key));
     }
     Field field{.scale = scale.to(torch::kFloat32),

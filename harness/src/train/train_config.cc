@@ -1,7 +1,13 @@
 // Typed reads of the sections of train_config.h.
 #include "train/train_config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <limits>
+#include <vector>
+
+#include "dp_bench/error.h"
 
 namespace dp_bench {
 namespace {
@@ -69,8 +75,17 @@ CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
 NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   NormalizerConfig c;
   c.default_mode = config.GetChoice("default", {"limits", "gaussian", "identity"});
+  c.default_rgb = config.GetChoice("default_rgb", {"image", "image_gaussian"});
+  const std::vector<double> range =
+      config.Get("depth_range", std::vector<double>(c.depth_range.begin(), c.depth_range.end()));
+  if (range.size() != 2 || range[0] < 0.0 || range[0] >= range[1]) {
+    throw Error(ErrorCode::kConfig, fmt::format("{} is {}; wanted [nearest, farthest] in metres",
+                                                config.Where("depth_range"), range));
+  }
+  c.depth_range = {range[0], range[1]};
   for (const std::string& key : config.Keys()) {
-    if (key != "default") c.modes[key] = config.Get<std::string>(key);
+    if (key != "default" && key != "default_rgb" && key != "depth_range")
+      c.modes[key] = config.Get<std::string>(key);
   }
   return c;
 }

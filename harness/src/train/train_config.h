@@ -2,6 +2,7 @@
 // (config/train_diffusion_unet_hybrid_workspace.yaml), as plain structs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -61,9 +62,12 @@ struct CheckpointConfig {
   static CheckpointConfig FromConfig(const Config& config);
 };
 
-/// "normalizer": {"default": "limits", "<key>": mode}; images have mode "image" unless named.
+/// "normalizer": {"default": "limits", "default_rgb": "image", "depth_range": [0.05, 1.5], "<key>":
+/// mode}. Depth keys have mode "depth" unless named.
 struct NormalizerConfig {
   std::string default_mode = "limits";
+  std::string default_rgb = "image";
+  std::array<double, 2> depth_range = {0.05, 1.5};  // [m]
   std::map<std::string, std::string, std::less<>> modes;  // by key
 
   static NormalizerConfig FromConfig(const Config& config);

@@ -40,6 +40,27 @@ TEST(ComputeStats, CountsImageElementsOneByOneInStorageOrder) {
   EXPECT_THAT(stats.mean, ::testing::ElementsAre(7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18));
 }
 
+// the reference is numpy: image.astype(float64).reshape(-1, 3) / 255, mean and std over axis 0,
+// with image[step, pixel, c] = 7 step + 3 pixel + c
+TEST(ComputeChannelStats, AgreesWithNumpyOverAllPixels) {
+  const testing::FakeDataset dataset({2, 5});
+  const KeyStats stats = ComputeChannelStats(dataset, dataset.KeyIndex("image"));
+  EXPECT_EQ(stats.count, 5);
+  ASSERT_EQ(stats.mean.size(), 3U);
+  for (std::size_t c = 0; c < 3; ++c) {
+    const auto channel = static_cast<double>(c);
+    EXPECT_DOUBLE_EQ(stats.min[c], channel / 255.0);
+    EXPECT_DOUBLE_EQ(stats.max[c], (28.0 + 9.0 + channel) / 255.0);
+    EXPECT_NEAR(stats.mean[c], (18.5 + channel) / 255.0, kRelativeTolerance);
+    EXPECT_NEAR(stats.std[c], std::sqrt(49.0 * 2.0 + 9.0 * 1.25) / 255.0, kRelativeTolerance);
+  }
+}
+
+TEST(ComputeChannelStats, RefusesWhatIsNoImage) {
+  const testing::FakeDataset dataset({5});
+  EXPECT_THROW(ComputeChannelStats(dataset, dataset.KeyIndex("state")), Error);
+}
+
 class NanDataset final : public Dataset {
  public:
   NanDataset() { spec_.keys = {{.name = "action", .shape = {2}}}; }

@@ -109,6 +109,44 @@ TEST(Normalizer, ImagesOfBytesAndOfUnitFloatsMeanTheSame) {
   EXPECT_LE(Difference(normalizer.Unnormalize("image", expected), bytes / 255.0), kTolerance);
 }
 
+TEST(Normalizer, ColoursGetMeanZeroAndDeviationOnePerChannel) {
+  Normalizer normalizer;
+  normalizer.Fit("image", {.mean = {0.2, 0.4, 0.6}, .std = {0.1, 0.2, 0.4}},
+                 NormalizeMode::kImageGaussian);
+  const torch::Tensor bytes = torch::tensor({51, 102, 255}, torch::kUInt8).view({1, 3, 1, 1});
+  const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 1.0F}).view({1, 3, 1, 1});
+  const auto images = bytes.expand({2, 3, 4, 5});
+  const auto wanted = expected.expand({2, 3, 4, 5});
+  EXPECT_LE(Difference(normalizer.Normalize("image", images), wanted), kTolerance);
+  EXPECT_LE(Difference(normalizer.Normalize("image", images / 255.0), wanted), kTolerance);
+  EXPECT_LE(Difference(normalizer.Unnormalize("image", wanted), images / 255.0), kTolerance);
+}
+
+TEST(Normalizer, DepthOfMillimetresAndOfMetresMeansTheSameAndIsClipped) {
+  Normalizer normalizer;
+  normalizer.Fit("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth);
+  const torch::Tensor metres = torch::tensor({0.0F, 0.5F, 0.75F, 1.5F, 9.0F}).view({1, 1, 5});
+  const torch::Tensor millimetres = (metres * 1000.0).to(torch::kUInt16);
+  const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 0.25F, 1.0F, 1.0F}).view({1, 1, 5});
+  EXPECT_LE(Difference(normalizer.Normalize("depth", metres), expected), kTolerance);
+  EXPECT_LE(Difference(normalizer.Normalize("depth", millimetres), expected), kTolerance);
+  const torch::Tensor inside = metres.narrow(2, 1, 3);
+  EXPECT_LE(Difference(normalizer.Unnormalize("depth", expected.narrow(2, 1, 3)), inside),
+            kTolerance);
+}
+
+TEST(Normalizer, ImageModesSurviveTheStateDict) {
+  Normalizer normalizer;
+  normalizer.Fit("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian);
+  normalizer.Fit("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth);
+  const Normalizer restored = Normalizer::FromStateDict(normalizer.StateDict());
+  for (const auto& [key, field] : normalizer.fields()) {
+    EXPECT_EQ(restored.fields().at(key).mode, field.mode);
+    EXPECT_TRUE(torch::equal(restored.fields().at(key).scale, field.scale));
+    EXPECT_TRUE(torch::equal(restored.fields().at(key).offset, field.offset));
+  }
+}
+
 template <class Function>
 void ExpectError(ErrorCode code, const std::string& message, const Function& function) {
   try {
@@ -139,6 +177,24 @@ TEST(Normalizer, RejectsAShapeThatIsNotTheKeys) {
               });
 }
 
+TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
+  Normalizer normalizer;
+  normalizer.Fit("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian);
+  ExpectError(ErrorCode::kShape,
+              "'image' has shape [2, 3, 4, 5]; wanted [..., 1, height, width], the channels that "
+              "its normalizer was fitted to",
+              [&] {
+                normalizer.Normalize("image", torch::zeros({2, 3, 4, 5}));
+              });
+}
+
+TEST(Normalizer, RejectsADepthRangeWithoutExtent) {
+  Normalizer normalizer;
+  ExpectError(
+      ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; wanted min < max",
+      [&] { normalizer.Fit("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
+}
+
 TEST(Normalizer, RejectsStatisticsThatAreNotFinite) {
   Normalizer normalizer;
   ExpectError(ErrorCode::kNumeric,
@@ -151,7 +207,8 @@ TEST(Normalizer, RejectsStatisticsThatAreNotFinite) {
 
 TEST(Normalizer, RejectsAnUnknownMode) {
   ExpectError(ErrorCode::kConfig,
-              "'minmax' is no way to normalize; there are limits, gaussian, identity, image",
+              "'minmax' is no way to normalize; there are limits, gaussian, identity, image, "
+              "image_gaussian, depth",
               [] { ParseNormalizeMode("minmax"); });
 }
 
