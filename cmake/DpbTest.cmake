@@ -14,10 +14,17 @@ endfunction()
 
 # What dpb_add_plugin registers for every plugin: the conformance suite of its kind, and a look at
 # what it exports.
-function(dpb_add_plugin_tests target kind name params)
-  add_test(NAME conformance.${kind}.${name}
-           COMMAND ${kind}_conformance --plugin=$<TARGET_FILE:${target}> "--params=${params}")
-  set_tests_properties(conformance.${kind}.${name} PROPERTIES LABELS conformance TIMEOUT 300)
+function(dpb_add_plugin_tests target kind name params obs)
+  set(test conformance.${kind}.${name})
+  set(command ${kind}_conformance --plugin=$<TARGET_FILE:${target}> "--params=${params}")
+  if(NOT obs)
+    add_test(NAME ${test} COMMAND ${command})
+    set_tests_properties(${test} PROPERTIES LABELS conformance TIMEOUT 300)
+  endif()
+  foreach(kind_of_obs IN LISTS obs)
+    add_test(NAME ${test}.${kind_of_obs} COMMAND ${command} --obs=${kind_of_obs})
+    set_tests_properties(${test}.${kind_of_obs} PROPERTIES LABELS conformance TIMEOUT 300)
+  endforeach()
   add_test(NAME exports.${kind}.${name}
            COMMAND "${PROJECT_SOURCE_DIR}/tests/conformance/check_exports.sh" $<TARGET_FILE:${target}>)
   set_tests_properties(exports.${kind}.${name} PROPERTIES LABELS unit)

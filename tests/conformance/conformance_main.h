@@ -1,4 +1,5 @@
-// The command line that the conformance programs share: --plugin=FILE [--params=JSON].
+// The command line that the conformance programs share: --plugin=FILE [--params=JSON]
+// [--obs=KIND].
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,10 +11,12 @@
 
 namespace dp_bench::conformance {
 
-/// What is tested: a plugin file, and the params its instances are created with.
+/// What is tested: a plugin file, the params its instances are created with and, for policies, what
+/// they observe: low_dim, rgb (low_dim and cameras) or rgbd (and their depth).
 struct Subject {
   std::filesystem::path plugin_file;
   std::string params = "{}";
+  std::string obs = "low_dim";
 };
 
 /// The subject of this program.
@@ -27,6 +30,7 @@ inline int RunConformance(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   constexpr std::string_view kPlugin = "--plugin=";
   constexpr std::string_view kParams = "--params=";
+  constexpr std::string_view kObs = "--obs=";
   bool understood = true;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -34,12 +38,14 @@ inline int RunConformance(int argc, char** argv) {
       subject().plugin_file = argument.substr(kPlugin.size());
     } else if (argument.starts_with(kParams)) {
       if (argument != kParams) subject().params = argument.substr(kParams.size());
+    } else if (argument.starts_with(kObs)) {
+      subject().obs = argument.substr(kObs.size());
     } else {
       understood = false;
     }
   }
   if (!understood || subject().plugin_file.empty()) {
-    std::cerr << "wanted --plugin=FILE [--params=JSON]\n";
+    std::cerr << "wanted --plugin=FILE [--params=JSON] [--obs=low_dim|rgb|rgbd]\n";
     return 2;
   }
   return RUN_ALL_TESTS();

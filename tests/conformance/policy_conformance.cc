@@ -1,6 +1,7 @@
 // What every policy plugin must keep, whatever it computes: the contract of policy.h. It loads the
 // library through the plugin host, as dp_bench does.
 //   policy_conformance --plugin=libdpb_policy_unet_hybrid.so --params='{"down_dims": [16, 32]}'
+//                      --obs=rgb
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,10 +27,29 @@ constexpr int kOverfitSteps = 100;
 constexpr double kOverfitFactor = 0.5;
 constexpr std::int64_t kRows = 4;
 
+bool HasCameras() { return subject().obs != "low_dim"; }
+bool HasDepth() { return subject().obs == "rgbd"; }
+
 PolicySpec MakeSpec() {
   PolicySpec spec;
-  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}},
-                         {.name = "keypoint", .shape = {3, 2}}};
+  std::vector<KeySpec>& keys = spec.shape_meta.obs;
+  keys.push_back({.name = "agent_pos", .shape = {2}});
+  const std::vector<std::string> cameras = {"left", "right"};
+  for (const std::string& camera : cameras) {
+    if (!HasDepth()) break;
+    keys.push_back({.name = "depth_" + camera,
+                    .type = KeyType::kDepth,
+                    .shape = {1, 24, 32},
+                    .dtype = DType::kUInt16});
+  }
+  for (const std::string& camera : cameras) {
+    if (!HasCameras()) break;
+    keys.push_back({.name = "image_" + camera,
+                    .type = KeyType::kRgb,
+                    .shape = {3, 24, 32},
+                    .dtype = DType::kUInt8});
+  }
+  keys.push_back({.name = "keypoint", .shape = {3, 2}});
   spec.shape_meta.action = {.name = "action", .shape = {2}};
   spec.horizons = {.horizon = 16, .n_obs_steps = 2, .n_action_steps = 8};
   return spec;
@@ -55,6 +75,11 @@ Normalizer MakeNormalizer() {
   normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
   normalizer.Fit("keypoint", StatsOf(6), NormalizeMode::kLimits);
   normalizer.Fit("action", StatsOf(2), NormalizeMode::kLimits);
+  for (const KeySpec& key : MakeSpec().shape_meta.obs) {
+    if (key.type == KeyType::kRgb) normalizer.Fit(key.name, {}, NormalizeMode::kImage);
+    if (key.type != KeyType::kDepth) continue;
+    normalizer.Fit(key.name, {.min = {0.05}, .max = {1.5}}, NormalizeMode::kDepth);
+  }
   return normalizer;
 }
 
@@ -69,8 +94,16 @@ NoiseSource MakeNoise(const std::vector<std::uint64_t>& rows, std::uint64_t majo
 TensorMap MakeObs(const std::vector<std::uint64_t>& rows) {
   const auto batch = static_cast<std::int64_t>(rows.size());
   NoiseSource source = MakeNoise(rows, /*major=*/99);
-  return {{"agent_pos", source.Uniform(StreamId::kEnvStart, {batch, 2, 2}) * 512.0},
-          {"keypoint", source.Uniform(StreamId::kEnvStart, {batch, 2, 3, 2}) * 512.0}};
+  TensorMap obs;
+  for (const KeySpec& key : MakeSpec().shape_meta.obs) {
+    Shape shape = {batch, 2};
+    shape.insert(shape.end(), key.shape.begin(), key.shape.end());
+    const double full = key.type == KeyType::kRgb     ? 255.0
+                        : key.type == KeyType::kDepth ? 2000.0
+                                                      : 512.0;
+    obs[key.name] = (source.Uniform(StreamId::kEnvStart, shape) * full).to(ToScalarType(key.dtype));
+  }
+  return obs;
 }
 
 Batch MakeBatch(const std::vector<std::uint64_t>& rows) {

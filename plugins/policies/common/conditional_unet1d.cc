@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
 #include "fused_norm.h"
 #include "sinusoidal_embedding.h"
 
@@ -43,6 +44,16 @@ void CheckConfig(const UnetConfig& config) {
                                                 "and at least 4",
                                                 config.diffusion_step_embed_dim));
   }
+}
+
+// x [B, C, T] at the resolution of `level`, which counts from 1.
+void TraceLevel(const char* way, std::size_t level, const Tensor& x) {
+  if (IsTracingStages()) TraceStage(fmt::format("unet: {} {}", way, level), x);
+}
+
+// The same of x [C, T, B].
+void TraceLevelTimeMajor(const char* way, std::size_t level, const Tensor& x) {
+  if (IsTracingStages()) TraceLevel(way, level, x.permute({2, 0, 1}));
 }
 
 }  // namespace
@@ -160,7 +171,9 @@ bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
 
 Tensor ConditionalUnet1dImpl::EmbedTimesteps(const Tensor& timesteps) {
   const Tensor code = SinusoidalEmbedding(timesteps, config_.diffusion_step_embed_dim);
-  return step_linear2_(torch::mish(step_linear1_(code)));
+  const Tensor embedding = step_linear2_(torch::mish(step_linear1_(code)));
+  TraceStage("unet: timestep embedding", embedding);
+  return embedding;
 }
 
 Tensor ConditionalUnet1dImpl::forward(const Tensor& sample, const Tensor& timesteps,
@@ -187,15 +200,18 @@ Tensor ConditionalUnet1dImpl::RunTimeMajor(const Tensor& sample, const std::vect
     x = level.block1->ForwardTimeMajor(x, *film++);
     x = level.block2->ForwardTimeMajor(x, *film++);
     skips.push_back(x);
+    TraceLevelTimeMajor("down", skips.size(), x);
     if (!level.resample.is_empty()) x = level.resample->ForwardTimeMajorWithBias(x);
   }
   for (ConditionalResidualBlock1d& block : mid_) x = block->ForwardTimeMajor(x, *film++);
+  if (IsTracingStages()) TraceStage("unet: middle", x.permute({2, 0, 1}));
   for (Level& level : up_) {
     x = torch::cat({x, skips.back()}, /*dim=*/0);
     skips.pop_back();
     x = level.block1->ForwardTimeMajor(x, *film++);
     x = level.block2->ForwardTimeMajor(x, *film++);
     x = level.resample->ForwardTimeMajorWithBias(x);
+    TraceLevelTimeMajor("up", skips.size(), x);
   }
   x = final_block_->ForwardTimeMajor(x, /*film=*/{}, /*residual=*/{});
   return final_conv_->ForwardTimeMajorWithBias(x).permute({2, 1, 0}).contiguous();
@@ -210,13 +226,16 @@ Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tenso
   for (Level& level : down_) {
     x = level.block2(level.block1(x, cond), cond);
     skips.push_back(x);
+    TraceLevel("down", skips.size(), x);
     if (!level.resample.is_empty()) x = level.resample(x);
   }
   for (ConditionalResidualBlock1d& block : mid_) x = block(x, cond);
+  TraceStage("unet: middle", x);
   for (Level& level : up_) {
     x = torch::cat({x, skips.back()}, /*dim=*/1);
     skips.pop_back();
     x = level.resample(level.block2(level.block1(x, cond), cond));
+    TraceLevel("up", skips.size(), x);
   }
   return final_conv_(final_block_(x)).transpose(1, 2);
 }

@@ -7,12 +7,31 @@
 #include <vector>
 
 #include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
 #include "obs_check.h"
 
 namespace dp_bench::common {
 namespace {
 
 using torch::Tensor;
+
+const char* PredictionName(PredictionType type) {
+  switch (type) {
+    case PredictionType::kEpsilon:
+      return "predicted noise";
+    case PredictionType::kSample:
+      return "predicted action";
+    case PredictionType::kVPrediction:
+      return "predicted velocity";
+  }
+  return "prediction";
+}
+
+// Mean square; steps that repeat the edge of their episode count as zero.
+Tensor UnpaddedLoss(const Tensor& prediction, const Tensor& target, const Tensor& is_pad) {
+  const Tensor squares = torch::square(prediction - target);
+  return (squares * is_pad.logical_not().unsqueeze(-1)).mean();
+}
 
 // Batch statistics are frozen while it lives.
 class EvaluationMode {
@@ -72,13 +91,19 @@ LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) 
       noise.RandInt(StreamId::kDiffusionTimestep, scheduler_.config().num_train_timesteps)
           .to(naction.device());
   const Tensor noisy = scheduler_.AddNoise(naction, epsilon, timesteps);
+  TraceStage("normalized action", naction);
+  TraceStage("noise", epsilon);
+  TraceStage("timesteps", timesteps);
+  TraceStage("noisy action", noisy);
 
   // DDPM eq. 14, for whatever the network is to predict
   const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
   const Tensor prediction = model_.denoiser->Forward(noisy, timesteps, cond, regularizing);
-  if (!mask_loss_for_padding_) return {.loss = torch::mse_loss(prediction, target), .parts = {}};
-  const Tensor squares = torch::square(prediction - target);
-  return {.loss = (squares * batch.is_pad.logical_not().unsqueeze(-1)).mean(), .parts = {}};
+  TraceStage(PredictionName(scheduler_.config().prediction_type), prediction);
+  const Tensor loss = mask_loss_for_padding_ ? UnpaddedLoss(prediction, target, batch.is_pad)
+                                             : torch::mse_loss(prediction, target);
+  TraceStage("loss", loss);
+  return {.loss = loss, .parts = {}};
 }
 
 Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) {
@@ -119,7 +144,9 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& init
 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
   RequireNormalizer();
-  return model_.obs_encoder->Encode(obs, *normalizer_, augment);
+  const Tensor cond = model_.obs_encoder->Encode(obs, *normalizer_, augment);
+  TraceStage("condition", cond);
+  return cond;
 }
 
 void DiffusionPolicy::RequireNormalizer() const {

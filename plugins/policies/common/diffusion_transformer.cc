@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
 #include "sinusoidal_embedding.h"
 
 namespace dp_bench::common {
@@ -51,6 +52,12 @@ std::vector<TransformerLayer> AddLayers(torch::nn::Module& parent, std::int64_t 
     layers.push_back(list->register_module(std::to_string(i), TransformerLayer(config)));
   }
   return layers;
+}
+
+// The tokens [B * T, d] that layer `i` of `stack` leaves, as [B, T, d].
+void TraceLayer(const char* stack, std::size_t i, const Tensor& x, std::int64_t batch) {
+  if (!IsTracingStages()) return;
+  TraceStage(fmt::format("transformer: {} layer {}", stack, i + 1), x.view({batch, -1, x.size(1)}));
 }
 
 // The tokens, with what the last layer left to be added.
@@ -145,7 +152,10 @@ Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* drop
   if (encoder_layers_.empty()) return encoder_mlp2_(TokenMish(encoder_mlp1_(tokens)));
   TokenStream stream = {.x = tokens.flatten(0, 1)};
   const LayerInputs inputs = {.batch = tokens.size(0), .dropout = dropout};
-  for (TransformerLayer& layer : encoder_layers_) layer->forward(stream, /*kv=*/{}, inputs);
+  for (std::size_t i = 0; i < encoder_layers_.size(); ++i) {
+    encoder_layers_[i]->forward(stream, /*kv=*/{}, inputs);
+    TraceLayer("condition encoder", i, stream.x, inputs.batch);
+  }
   return Settle(stream).view(tokens.sizes());
 }
 
@@ -162,6 +172,7 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
                               .maps = maps};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i]->forward(stream, kvs.empty() ? Tensor() : kvs[i], inputs);
+    TraceLayer(has_memory() ? "decoder" : "encoder", i, stream.x, inputs.batch);
   }
   const Tensor normed = AddNorm(stream.x, stream.branch, stream.bias, ln_f_).normed;
   return head_(normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
@@ -174,15 +185,20 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
   const Tensor time = SinusoidalEmbedding(timesteps, config_.n_emb).unsqueeze(1);  // [B, 1, d]
   const Tensor input =
       config_.obs_as_cond ? sample : torch::cat({sample, InputChannels(cond)}, /*dim=*/-1);
+  TraceStage("transformer: timestep token", time);
   Tensor tokens = input_emb_(input);  // [B, T, d]
+  TraceStage("transformer: action tokens", tokens);
   if (!has_memory()) {
     tokens = embedding_dropout.Apply(torch::cat({time, tokens}, /*dim=*/1) + pos_emb_);
+    TraceStage("transformer: timestep and action tokens", tokens);
     return Decode(tokens, /*kvs=*/{}, dropout, maps).narrow(1, 1, config_.horizon);
   }
 
   const Tensor condition =
       embedding_dropout.Apply(ConditionTokens(time, config_.obs_as_cond ? cond : Tensor()));
+  TraceStage("transformer: condition tokens", condition);
   const Tensor memory = Encode(condition, dropout);
+  TraceStage("transformer: memory", memory);
   std::vector<Tensor> kvs;
   for (TransformerLayer& layer : layers_) {
     const Tensor kv = torch::mm(memory.flatten(0, 1), layer->KeyValueWeight().t());

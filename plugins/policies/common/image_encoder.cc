@@ -1,5 +1,7 @@
-// See rgb_encoder.h.
-#include "rgb_encoder.h"
+// See image_encoder.h.
+#include "image_encoder.h"
+
+#include "dp_bench/stage_trace.h"
 
 namespace dp_bench::common {
 
@@ -23,20 +25,33 @@ Tensor SpatialSoftmaxImpl::forward(const Tensor& features) {
   return torch::matmul(attention, pos_grid_);
 }
 
-RgbEncoderImpl::RgbEncoderImpl(const RgbEncoderConfig& config) {
-  constexpr std::int64_t kBackboneChannels = 512;
-  constexpr std::int64_t kBackboneStride = 32;
-  const auto reduced = [](std::int64_t n) { return (n + kBackboneStride - 1) / kBackboneStride; };
-  backbone_ = register_module("backbone", Resnet18(config.channels, config.norm));
-  pool_ = register_module(
-      "pool", SpatialSoftmax(kBackboneChannels, reduced(config.height), reduced(config.width),
-                             config.spatial_softmax_num_keypoints));
-  const std::int64_t feature_dim = 2 * config.spatial_softmax_num_keypoints;
-  out_ = register_module("out", torch::nn::Linear(feature_dim, feature_dim));
+ImageEncoderConfig ImageEncoderConfig::FromConfig(const Config& settings) {
+  ImageEncoderConfig config;
+  config.backbone.norm =
+      settings.Get<bool>("use_group_norm", true) ? NormKind::kGroup : NormKind::kBatch;
+  config.backbone.width = settings.GetInRange("resnet_width", config.backbone.width, 8, 256);
+  config.backbone.n_stages = settings.GetInRange("resnet_stages", config.backbone.n_stages, 1, 4);
+  config.spatial_softmax_num_keypoints = settings.GetInRange(
+      "spatial_softmax_num_keypoints", config.spatial_softmax_num_keypoints, 1, 4096);
+  return config;
 }
 
-Tensor RgbEncoderImpl::forward(const Tensor& images) {
-  return torch::relu(out_(pool_(backbone_(images)).flatten(1)));
+ImageEncoderImpl::ImageEncoderImpl(const ImageEncoderConfig& config)
+    : backbone_(register_module("backbone", Resnet(config.backbone))) {
+  const std::int64_t stride = backbone_->stride();
+  const auto reduced = [stride](std::int64_t n) { return (n + stride - 1) / stride; };
+  pool_ = register_module(
+      "pool", SpatialSoftmax(backbone_->out_channels(), reduced(config.height),
+                             reduced(config.width), config.spatial_softmax_num_keypoints));
+  out_ = register_module("out", torch::nn::Linear(config.feature_dim(), config.feature_dim()));
+}
+
+Tensor ImageEncoderImpl::forward(const Tensor& images) {
+  const Tensor map = backbone_(images);
+  TraceStage("  feature map", map);
+  const Tensor keypoints = pool_(map);
+  TraceStage("  keypoints", keypoints);
+  return torch::relu(out_(keypoints.flatten(1)));
 }
 
 }  // namespace dp_bench::common

@@ -1,4 +1,4 @@
-// The image encoder of Diffusion Policy (Chi et al. 2023, Sec. III-B): ResNet-18, spatial softmax
+// The image encoder of Diffusion Policy (Chi et al. 2023, Sec. III-B): ResNet, spatial softmax
 // (Finn et al. 2016, "Deep spatial autoencoders"), linear layer. Tensor names are those of
 // LeRobot's `rgb_encoder`.
 #pragma once
@@ -7,7 +7,8 @@
 
 #include <cstdint>
 
-#include "resnet18.h"
+#include "dp_bench/config.h"
+#include "resnet.h"
 
 namespace dp_bench::common {
 
@@ -25,26 +26,30 @@ class SpatialSoftmaxImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SpatialSoftmax);
 
-struct RgbEncoderConfig {
-  std::int64_t channels = 3;
-  std::int64_t height = 96;  // after cropping
+struct ImageEncoderConfig {
+  ResnetConfig backbone;
+  std::int64_t height = 96;  // of what it sees: after crop and resize
   std::int64_t width = 96;
-  NormKind norm = NormKind::kGroup;
   std::int64_t spatial_softmax_num_keypoints = 32;  // K
+
+  /// Reads use_group_norm, spatial_softmax_num_keypoints, resnet_width and resnet_stages.
+  static ImageEncoderConfig FromConfig(const Config& settings);
+
+  std::int64_t feature_dim() const { return 2 * spatial_softmax_num_keypoints; }
 };
 
 /// images [N, C, H, W], normalized -> features [N, 2K].
-class RgbEncoderImpl : public torch::nn::Module {
+class ImageEncoderImpl : public torch::nn::Module {
  public:
-  explicit RgbEncoderImpl(const RgbEncoderConfig& config);
+  explicit ImageEncoderImpl(const ImageEncoderConfig& config);
 
   torch::Tensor forward(const torch::Tensor& images);
 
  private:
-  Resnet18 backbone_{nullptr};
+  Resnet backbone_{nullptr};
   SpatialSoftmax pool_{nullptr};
   torch::nn::Linear out_{nullptr};
 };
-TORCH_MODULE(RgbEncoder);
+TORCH_MODULE(ImageEncoder);
 
 }  // namespace dp_bench::common

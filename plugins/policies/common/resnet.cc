@@ -1,7 +1,7 @@
-// See resnet18.h. Layout and initialisation follow torchvision's resnet18.
-#include "resnet18.h"
+// See resnet.h. Layout and initialisation follow torchvision's resnet18.
+#include "resnet.h"
 
-#include <array>
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -27,8 +27,8 @@ torch::nn::AnyModule AddNorm(torch::nn::Module& parent, const std::string& name,
   if (kind == NormKind::kBatch) {
     return torch::nn::AnyModule(parent.register_module(name, torch::nn::BatchNorm2d(channels)));
   }
-  return torch::nn::AnyModule(
-      parent.register_module(name, torch::nn::GroupNorm(channels / 16, channels)));
+  return torch::nn::AnyModule(parent.register_module(
+      name, torch::nn::GroupNorm(std::max<std::int64_t>(1, channels / 16), channels)));
 }
 
 // Two 3x3 convolutions and a shortcut around them.
@@ -66,24 +66,24 @@ TORCH_MODULE(BasicBlock);
 
 }  // namespace
 
-Resnet18Impl::Resnet18Impl(std::int64_t in_channels, NormKind norm) {
-  constexpr std::array<std::int64_t, 4> kChannels = {64, 128, 256, 512};
-  conv1_ = register_module("0", MakeConv(in_channels, kChannels[0], 7, 2));
-  norm1_ = AddNorm(*this, "1", norm, kChannels[0]);
-  std::int64_t in = kChannels[0];
-  for (std::size_t i = 0; i < kChannels.size(); ++i) {
+ResnetImpl::ResnetImpl(const ResnetConfig& config) : out_channels_(config.width) {
+  conv1_ = register_module("0", MakeConv(config.in_channels, config.width, 7, 2));
+  norm1_ = AddNorm(*this, "1", config.norm, config.width);
+  for (std::int64_t i = 0; i < config.n_stages; ++i) {
     const auto layer =
         register_module(std::to_string(4 + i), std::make_shared<torch::nn::Module>());
+    const std::int64_t stage_channels = config.width << i;
     for (int j = 0; j < 2; ++j) {
       const std::int64_t stride = i > 0 && j == 0 ? 2 : 1;
-      layers_->push_back(
-          layer->register_module(std::to_string(j), BasicBlock(in, kChannels[i], stride, norm)));
-      in = kChannels[i];
+      layers_->push_back(layer->register_module(
+          std::to_string(j), BasicBlock(out_channels_, stage_channels, stride, config.norm)));
+      out_channels_ = stage_channels;
+      stride_ *= stride;
     }
   }
 }
 
-Tensor Resnet18Impl::forward(const Tensor& images) {
+Tensor ResnetImpl::forward(const Tensor& images) {
   const Tensor stem = torch::relu(norm1_.forward(conv1_(images)));
   return layers_->forward(torch::max_pool2d(stem, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1));
 }

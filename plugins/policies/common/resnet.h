@@ -1,6 +1,6 @@
-// ResNet-18 (He et al. 2016) without its pooling and classifier. Tensor names are those of
-// LeRobot's `backbone`: torchvision's children as "0" (conv1), "1" (norm), "4" to "7" (layer1 to
-// layer4).
+// ResNet of basic blocks (He et al. 2016) without its pooling and classifier; ResNet-18 by default.
+// Tensor names are those of LeRobot's `backbone`: torchvision's children as "0" (conv1), "1"
+// (norm), "4" to "7" (layer1 to layer4).
 #pragma once
 
 #include <torch/torch.h>
@@ -13,18 +13,30 @@ namespace dp_bench::common {
 /// weights and batch statistics do not go together. kBatch: BatchNorm.
 enum class NormKind { kGroup, kBatch };
 
-/// images [N, C, H, W] -> [N, 512, ceil(H / 32), ceil(W / 32)].
-class Resnet18Impl : public torch::nn::Module {
+struct ResnetConfig {
+  std::int64_t in_channels = 3;
+  NormKind norm = NormKind::kGroup;
+  std::int64_t width = 64;    // channels of the first stage; each further one has twice as many
+  std::int64_t n_stages = 4;  // of two blocks; each but the first halves height and width
+};
+
+/// images [N, C, H, W] -> [N, out_channels, ceil(H / stride), ceil(W / stride)].
+class ResnetImpl : public torch::nn::Module {
  public:
-  Resnet18Impl(std::int64_t in_channels, NormKind norm);
+  explicit ResnetImpl(const ResnetConfig& config);
 
   torch::Tensor forward(const torch::Tensor& images);
+
+  std::int64_t out_channels() const { return out_channels_; }
+  std::int64_t stride() const { return stride_; }
 
  private:
   torch::nn::Conv2d conv1_{nullptr};
   torch::nn::AnyModule norm1_;
   torch::nn::Sequential layers_;  // not registered: its blocks are, under torchvision's names
+  std::int64_t out_channels_;
+  std::int64_t stride_ = 4;  // of the stem
 };
-TORCH_MODULE(Resnet18);
+TORCH_MODULE(Resnet);
 
 }  // namespace dp_bench::common

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
 
 namespace dp_bench::common {
 namespace {
@@ -45,7 +46,9 @@ UnetDenoiser::UnetDenoiser(const Config& params, const PolicySpec& spec,
 
 torch::Tensor UnetDenoiser::Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
                                     const torch::Tensor& cond, NoiseSource* /*noise*/) {
-  return unet_->forward(noisy, timesteps, cond.flatten(1));
+  const torch::Tensor global_cond = cond.flatten(1);  // [B, To * Do]
+  TraceStage("unet: global condition", global_cond);
+  return unet_->forward(noisy, timesteps, global_cond);
 }
 
 ConditionedDenoiser UnetDenoiser::Condition(const std::vector<std::int64_t>& timesteps,

@@ -1,0 +1,59 @@
+// How what several cameras see in colour and in depth becomes one vector: attention over the
+// cameras of each modality, then from each modality to the other.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace dp_bench::rgbd_fusion {
+
+/// kSeed: attentions alone, as the Kuavo data challenge's policy has them: what a camera saw
+/// reaches the output only through the attentions' values. kResidual: pre-norm residual attentions
+/// on tokens that know their camera, and a norm at the end.
+enum class FusionKind { kSeed, kResidual };
+
+struct FusionConfig {
+  FusionKind kind = FusionKind::kSeed;
+  std::int64_t n_cameras = 3;
+  std::int64_t token_dim = 128;  // d, features of one camera
+  std::int64_t n_head = 8;
+  bool has_depth = true;
+};
+
+class CameraFusionImpl : public torch::nn::Module {
+ public:
+  explicit CameraFusionImpl(const FusionConfig& config);
+
+  /// rgb and depth [N, n_cameras, d] (depth undefined without) -> [N, feature_dim].
+  torch::Tensor forward(const torch::Tensor& rgb, const torch::Tensor& depth);
+
+  /// n_cameras * d, twice with depth.
+  std::int64_t feature_dim() const;
+
+ private:
+  /// What belongs to the tokens of one modality.
+  struct Modality {
+    torch::nn::MultiheadAttention self{nullptr};   // over the cameras
+    torch::nn::MultiheadAttention cross{nullptr};  // to the other modality; null without depth
+    torch::Tensor camera_embedding;                // [n_cameras, d]; this and the norms: residual
+    torch::nn::LayerNorm norm_self{nullptr};
+    torch::nn::LayerNorm norm_cross{nullptr};
+    torch::nn::LayerNorm norm_memory{nullptr};  // of what `cross` attends to
+    torch::nn::LayerNorm norm_out{nullptr};
+  };
+
+  Modality AddModality(const std::string& name);
+  torch::Tensor AttendCameras(Modality& modality, const torch::Tensor& tokens) const;
+  torch::Tensor AttendOther(Modality& modality, const torch::Tensor& tokens,
+                            const torch::Tensor& other) const;
+  torch::Tensor Leave(Modality& modality, const torch::Tensor& tokens) const;
+
+  FusionConfig config_;
+  Modality rgb_;
+  Modality depth_;
+};
+TORCH_MODULE(CameraFusion);
+
+}  // namespace dp_bench::rgbd_fusion

@@ -1,0 +1,50 @@
+// See rgbd_fusion_policy.h.
+#include "rgbd_fusion_policy.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "rgbd_obs_encoder.h"
+#include "transformer_denoiser.h"
+#include "unet_denoiser.h"
+
+namespace dp_bench::rgbd_fusion {
+namespace {
+
+// The last frames of an episode from which a chunk of n_action_steps would reach into the padding.
+// The sampler leaves them out; a config that was made for another choice of horizons is told so.
+void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
+  const auto found = params.GetOptional<std::int64_t>("drop_n_last_frames");
+  const int wanted = horizons.horizon - horizons.n_action_steps - horizons.n_obs_steps + 1;
+  if (!found || *found == wanted) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{} is {}; with horizon {}, n_action_steps {} and n_obs_steps {} it is "
+                          "horizon - n_action_steps - n_obs_steps + 1 = {}. The sampler leaves out "
+                          "that many frames; leave the key out, or change the horizons",
+                          params.Where("drop_n_last_frames"), *found, horizons.horizon,
+                          horizons.n_action_steps, horizons.n_obs_steps, wanted));
+}
+
+std::unique_ptr<common::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
+                                               std::int64_t obs_feature_dim,
+                                               torch::nn::Module& parent) {
+  const Config settings = params.Sub("denoiser");
+  if (settings.GetChoice("type", {"transformer", "unet"}) == "unet") {
+    return std::make_unique<common::UnetDenoiser>(settings, spec, obs_feature_dim, parent);
+  }
+  return std::make_unique<common::TransformerDenoiser>(settings, spec, obs_feature_dim, parent);
+}
+
+}  // namespace
+
+std::unique_ptr<common::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
+  CheckDropNLastFrames(params, spec.horizons);
+  common::DiffusionPolicy::Model model;
+  model.obs_encoder = std::make_unique<RgbdObsEncoder>(params, spec, *model.module);
+  model.denoiser = MakeDenoiser(params, spec, model.obs_encoder->feature_dim(), *model.module);
+  return std::make_unique<common::DiffusionPolicy>("rgbd_fusion", params, spec, std::move(model));
+}
+
+}  // namespace dp_bench::rgbd_fusion

@@ -1,0 +1,138 @@
+// See rgbd_obs_encoder.h.
+#include "rgbd_obs_encoder.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
+
+namespace dp_bench::rgbd_fusion {
+namespace {
+
+using common::Camera;
+using common::ImageEncoder;
+using common::ImageEncoderConfig;
+using torch::Tensor;
+
+// Whether the cameras have depth: all or none.
+bool HasDepth(const std::vector<Camera>& cameras) {
+  const bool has_depth = cameras[0].depth.has_value();
+  for (const Camera& camera : cameras) {
+    if (camera.depth.has_value() == has_depth) continue;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("wanted depth for all cameras or for none; of '{}' and '{}' only one "
+                            "has depth",
+                            cameras[0].rgb.name, camera.rgb.name));
+  }
+  return has_depth;
+}
+
+FusionConfig ReadFusion(const Config& settings, std::int64_t n_cameras, std::int64_t token_dim,
+                        bool has_depth) {
+  FusionConfig config = {.n_cameras = n_cameras, .token_dim = token_dim, .has_depth = has_depth};
+  if (settings.GetChoice("fusion", {"seed", "residual"}) == "residual") {
+    config.kind = FusionKind::kResidual;
+  }
+  config.n_head = settings.GetInRange("n_head", config.n_head, 1, 1024);
+  if (token_dim % config.n_head != 0) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} is {}; it must divide the {} features of a camera, 2 * "
+                            "spatial_softmax_num_keypoints",
+                            settings.Where("n_head"), config.n_head, token_dim));
+  }
+  return config;
+}
+
+}  // namespace
+
+RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
+                               torch::nn::Module& parent)
+    : cameras_(common::FindCameras(params, spec)), pipeline_(params, cameras_) {
+  if (cameras_.empty()) {
+    throw Error(ErrorCode::kConfig,
+                "this policy needs a camera: wanted an rgb key in shape_meta.obs, found none; "
+                "choose a task with images (--obs rgbd), or a policy for low_dim observations");
+  }
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    if (key.type == KeyType::kLowDim) low_dim_.push_back(key);
+  }
+  const bool has_depth = HasDepth(cameras_);
+  const Config settings = params.Sub("obs_encoder");
+  ImageEncoderConfig config = ImageEncoderConfig::FromConfig(settings);
+  config.height = pipeline_.height();
+  config.width = pipeline_.width();
+  config.backbone.in_channels = cameras_[0].rgb.shape[0];
+  rgb_encoder_ = parent.register_module("rgb_encoder", ImageEncoder(config));
+  if (has_depth) {
+    config.backbone.in_channels = 1;
+    depth_encoder_ = parent.register_module("depth_encoder", ImageEncoder(config));
+  }
+  fusion_ = parent.register_module(
+      "fusion", CameraFusion(ReadFusion(settings, static_cast<std::int64_t>(cameras_.size()),
+                                        config.feature_dim(), has_depth)));
+  feature_dim_ = fusion_->feature_dim();
+  AddStateEncoder(settings, parent);
+}
+
+void RgbdObsEncoder::AddStateEncoder(const Config& settings, torch::nn::Module& parent) {
+  const std::int64_t state_dim =
+      settings.GetInRange("state_feature_dim", std::int64_t{128}, 1, 65536);
+  if (low_dim_.empty()) return;
+  std::int64_t n_values = 0;
+  for (const KeySpec& key : low_dim_) n_values += key.NumElements();
+  state_encoder_ = parent.register_module(
+      "state_encoder",
+      torch::nn::Sequential(torch::nn::Linear(n_values, state_dim), torch::nn::ReLU(),
+                            torch::nn::Linear(state_dim, state_dim)));
+  feature_dim_ += state_dim;
+}
+
+Tensor RgbdObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
+                              NoiseSource* augment) {
+  std::vector<Tensor> rgb;
+  std::vector<Tensor> depth;
+  for (const Camera& camera : cameras_) {
+    const common::CameraView view = pipeline_.Prepare(camera, obs, normalizer, augment);
+    rgb.push_back(view.rgb);
+    if (view.depth.defined()) depth.push_back(view.depth);
+  }
+
+  // [B, To, C, h, w] per camera -> tokens [B * To, n_cameras, d]
+  const std::int64_t batch = rgb[0].size(0);
+  const std::int64_t n_obs_steps = rgb[0].size(1);
+  const auto encode = [&](ImageEncoder& encoder, const std::vector<Tensor>& views) {
+    std::vector<Tensor> rows;
+    for (const Tensor& view : views) rows.push_back(view.flatten(0, 1));
+    const Tensor features = encoder(torch::cat(rows));
+    return features.unflatten(0, {static_cast<std::int64_t>(views.size()), batch * n_obs_steps})
+        .transpose(0, 1);
+  };
+  const Tensor rgb_tokens = encode(rgb_encoder_, rgb);
+  TraceStage("colour features", rgb_tokens);
+  Tensor depth_tokens;
+  if (!depth.empty()) {
+    depth_tokens = encode(depth_encoder_, depth);
+    TraceStage("depth features", depth_tokens);
+  }
+  const Tensor fused = fusion_(rgb_tokens, depth_tokens).unflatten(0, {batch, n_obs_steps});
+  TraceStage("fused features", fused);
+  if (low_dim_.empty()) return fused;
+  return torch::cat({fused, EncodeState(obs, normalizer)}, /*dim=*/-1);
+}
+
+// [B, To, state_feature_dim].
+Tensor RgbdObsEncoder::EncodeState(const TensorMap& obs, const Normalizer& normalizer) {
+  std::vector<Tensor> values;
+  for (const KeySpec& key : low_dim_) {
+    const Tensor& value = obs.find(key.name)->second;
+    TraceStage(key.name, value);
+    values.push_back(normalizer.Normalize(key.name, value).flatten(2));
+  }
+  const Tensor features = state_encoder_->forward(torch::cat(values, /*dim=*/-1));
+  TraceStage("state features", features);
+  return features;
+}
+
+}  // namespace dp_bench::rgbd_fusion

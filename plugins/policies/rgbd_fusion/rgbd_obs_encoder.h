@@ -1,0 +1,47 @@
+// What the RGB-D fusion policy sees: every camera's colour and depth through one encoder per
+// modality, fused by attention, beside the encoded state.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "camera_fusion.h"
+#include "dp_bench/policy.h"
+#include "image_encoder.h"
+#include "obs_encoder.h"
+#include "vision_pipeline.h"
+
+namespace dp_bench::rgbd_fusion {
+
+class RgbdObsEncoder final : public common::ObsEncoder {
+ public:
+  /// Reads obs_encoder and what VisionPipeline reads from `params`; registers `rgb_encoder`,
+  /// `depth_encoder`, `fusion` and `state_encoder` with `parent`. Throws Error{kConfig} for a
+  /// shape_meta without cameras, with depth at some of them only, and for settings that cannot
+  /// work.
+  RgbdObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
+
+  std::int64_t feature_dim() const override { return feature_dim_; }
+
+  /// For each observation step, oldest first: colour of all cameras in alphabetical order, depth of
+  /// all cameras, state.
+  torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
+                       NoiseSource* augment) override;
+
+ private:
+  void AddStateEncoder(const Config& settings, torch::nn::Module& parent);
+  torch::Tensor EncodeState(const TensorMap& obs, const Normalizer& normalizer);
+
+  std::vector<KeySpec> low_dim_;
+  std::vector<common::Camera> cameras_;
+  common::VisionPipeline pipeline_;
+  common::ImageEncoder rgb_encoder_{nullptr};    // one for all cameras
+  common::ImageEncoder depth_encoder_{nullptr};  // likewise; null without depth
+  CameraFusion fusion_{nullptr};
+  torch::nn::Sequential state_encoder_{nullptr};  // null without low_dim keys
+  std::int64_t feature_dim_ = 0;
+};
+
+}  // namespace dp_bench::rgbd_fusion
