@@ -10,6 +10,7 @@
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
 #include "fused_norm.h"
+#include "row_product.h"
 #include "sinusoidal_embedding.h"
 
 namespace dp_bench::common {
@@ -171,7 +172,8 @@ bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
 
 Tensor ConditionalUnet1dImpl::EmbedTimesteps(const Tensor& timesteps) {
   const Tensor code = SinusoidalEmbedding(timesteps, config_.diffusion_step_embed_dim);
-  const Tensor embedding = step_linear2_(torch::mish(step_linear1_(code)));
+  const Tensor embedding =
+      ApplyLinear(step_linear2_, torch::mish(ApplyLinear(step_linear1_, code)));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;
 }
@@ -265,7 +267,7 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
   }
   const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
   return {timesteps, global_cond, of_time_,
-          torch::mm(obs_weight, PositionIndependentMish(global_cond).t().contiguous())};
+          RowProduct(PositionIndependentMish(global_cond), obs_weight).t()};
 }
 
 Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& conditioning,

@@ -9,6 +9,7 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
+#include "row_product.h"
 #include "sinusoidal_embedding.h"
 
 namespace dp_bench::common {
@@ -143,13 +144,14 @@ Tensor DiffusionTransformerImpl::InputChannels(const Tensor& cond) const {
 // time [B, 1, d] and obs [B, To, Do] or undefined -> [B, S, d] with positions.
 Tensor DiffusionTransformerImpl::ConditionTokens(const Tensor& time, const Tensor& obs) const {
   if (!obs.defined()) return time + cond_pos_emb_;
-  const Tensor obs_tokens = torch::linear(obs, cond_obs_emb_->weight, cond_obs_emb_->bias);
+  const Tensor obs_tokens = ApplyLinear(cond_obs_emb_, obs);
   return torch::cat({time, obs_tokens}, /*dim=*/1) + cond_pos_emb_;
 }
 
 // Condition tokens [B, S, d] -> memory [B, S, d].
 Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* dropout) {
-  if (encoder_layers_.empty()) return encoder_mlp2_(TokenMish(encoder_mlp1_(tokens)));
+  if (encoder_layers_.empty())
+    return ApplyLinear(encoder_mlp2_, TokenMish(ApplyLinear(encoder_mlp1_, tokens)));
   TokenStream stream = {.x = tokens.flatten(0, 1)};
   const LayerInputs inputs = {.batch = tokens.size(0), .dropout = dropout};
   for (std::size_t i = 0; i < encoder_layers_.size(); ++i) {
@@ -175,7 +177,7 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
     TraceLayer(has_memory() ? "decoder" : "encoder", i, stream.x, inputs.batch);
   }
   const Tensor normed = AddNorm(stream.x, stream.branch, stream.bias, ln_f_).normed;
-  return head_(normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
+  return ApplyLinear(head_, normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
 }
 
 Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& timesteps,
@@ -186,7 +188,7 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
   const Tensor input =
       config_.obs_as_cond ? sample : torch::cat({sample, InputChannels(cond)}, /*dim=*/-1);
   TraceStage("transformer: timestep token", time);
-  Tensor tokens = input_emb_(input);  // [B, T, d]
+  Tensor tokens = ApplyLinear(input_emb_, input);  // [B, T, d]
   TraceStage("transformer: action tokens", tokens);
   if (!has_memory()) {
     tokens = embedding_dropout.Apply(torch::cat({time, tokens}, /*dim=*/1) + pos_emb_);
@@ -201,8 +203,8 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
   TraceStage("transformer: memory", memory);
   std::vector<Tensor> kvs;
   for (TransformerLayer& layer : layers_) {
-    const Tensor kv = torch::mm(memory.flatten(0, 1), layer->KeyValueWeight().t());
-    kvs.push_back(kv.view({memory.size(0), memory.size(1), -1}));
+    const Tensor kv = RowProduct(memory, layer->KeyValueWeight());
+    kvs.push_back(kv);
   }
   return Decode(embedding_dropout.Apply(tokens + pos_emb_), kvs, dropout, maps);
 }
@@ -224,7 +226,7 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
   result.inputs = pos_emb_.narrow(1, has_memory() ? 0 : 1, config_.horizon) + input_emb_->bias;
   if (!config_.obs_as_cond) {
     const Tensor weight = input_emb_->weight.narrow(1, config_.action_dim, config_.obs_feature_dim);
-    result.inputs = result.inputs + torch::matmul(InputChannels(cond), weight.t());
+    result.inputs = result.inputs + RowProduct(InputChannels(cond), weight);
   }
   const Tensor time =
       SinusoidalEmbedding(torch::tensor(timesteps, torch::kInt64).to(cond.device()), d);  // [n, d]
@@ -239,7 +241,7 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
     const Tensor times = time.view({n, 1, 1, d}).expand({n, batch, 1, d}).flatten(0, 1);
     const Tensor obs = config_.obs_as_cond ? cond.repeat({n, 1, 1}) : Tensor();
     const Tensor memory = Encode(ConditionTokens(times, obs), /*dropout=*/nullptr);
-    result.kv = torch::mm(memory.flatten(0, 1), kv_weight_.t())
+    result.kv = RowProduct(memory.flatten(0, 1), kv_weight_)
                     .view({n, batch, memory.size(1), kv_weight_.size(0)});
     return result;
   }
@@ -247,15 +249,15 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
   // each condition token is encoded by itself
   if (!kv_time_.defined() || cached_timesteps_ != timesteps) {
     const Tensor memory = Encode(time.unsqueeze(1) + cond_pos_emb_.narrow(1, 0, 1), nullptr);
-    kv_time_ = torch::mm(memory.flatten(0, 1), kv_weight_.t());
+    kv_time_ = RowProduct(memory.flatten(0, 1), kv_weight_);
     cached_timesteps_ = timesteps;
   }
   result.kv_time = kv_time_;
   if (config_.obs_as_cond) {
-    const Tensor tokens =
-        cond_obs_emb_(cond) + cond_pos_emb_.narrow(1, 1, config_.n_obs_steps);  // [B, To, d]
+    const Tensor tokens = ApplyLinear(cond_obs_emb_, cond) +
+                          cond_pos_emb_.narrow(1, 1, config_.n_obs_steps);  // [B, To, d]
     const Tensor memory = Encode(tokens, /*dropout=*/nullptr);
-    result.kv_obs = torch::mm(memory.flatten(0, 1), kv_weight_.t())
+    result.kv_obs = RowProduct(memory.flatten(0, 1), kv_weight_)
                         .view({batch, config_.n_obs_steps, kv_weight_.size(0)});
   }
   return result;
@@ -274,7 +276,7 @@ Tensor DiffusionTransformerImpl::Predict(const Tensor& sample, const Conditionin
   const std::int64_t batch = sample.size(0);
   const std::int64_t d = config_.n_emb;
   const Tensor weight = input_emb_->weight.narrow(1, 0, config_.action_dim);
-  Tensor tokens = torch::matmul(sample, weight.t()) + conditioning.inputs;  // [B, T, d]
+  Tensor tokens = RowProduct(sample, weight) + conditioning.inputs;  // [B, T, d]
   if (!has_memory()) {
     const Tensor time = conditioning.time.select(0, step).expand({batch, 1, d});
     tokens = torch::cat({time, tokens}, /*dim=*/1);

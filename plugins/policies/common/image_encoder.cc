@@ -2,6 +2,7 @@
 #include "image_encoder.h"
 
 #include "dp_bench/stage_trace.h"
+#include "row_product.h"
 
 namespace dp_bench::common {
 
@@ -22,7 +23,7 @@ SpatialSoftmaxImpl::SpatialSoftmaxImpl(std::int64_t channels, std::int64_t heigh
 Tensor SpatialSoftmaxImpl::forward(const Tensor& features) {
   const Tensor keypoints = nets_(features);                                   // [N, K, H, W]
   const Tensor attention = torch::softmax(keypoints.flatten(2), /*dim=*/-1);  // [N, K, H * W]
-  return torch::matmul(attention, pos_grid_);
+  return RowProduct(attention, pos_grid_.t());
 }
 
 ImageEncoderConfig ImageEncoderConfig::FromConfig(const Config& settings) {
@@ -51,7 +52,7 @@ Tensor ImageEncoderImpl::forward(const Tensor& images) {
   TraceStage("  feature map", map);
   const Tensor keypoints = pool_(map);
   TraceStage("  keypoints", keypoints);
-  return torch::relu(out_(keypoints.flatten(1)));
+  return torch::relu(ApplyLinear(out_, keypoints.flatten(1)));
 }
 
 }  // namespace dp_bench::common

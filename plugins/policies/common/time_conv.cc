@@ -10,6 +10,7 @@
 #include <span>
 
 #include "dp_bench/error.h"
+#include "row_product.h"
 
 namespace dp_bench::common {
 namespace {
@@ -79,9 +80,19 @@ Tensor Block(const Tensor& x, std::int64_t phase, std::int64_t begin, std::int64
   return x.select(0, phase).view({x.size(1), -1}).narrow(1, begin * batch, length * batch);
 }
 
-// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B]
+// out = weight x, added to where `accumulates`.
+void TrainingProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {
+  if (accumulates) {
+    at::addmm_out(out, out, weight, x);
+  } else {
+    at::mm_out(out, weight, x);
+  }
+}
+
+// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B]; `product` is one of the two.
+template <class Product>
 Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
-                 std::int64_t phases_out) {
+                 std::int64_t phases_out, const Product& product) {
   const std::int64_t steps = x.size(2);
   Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
   for (const Tap& tap : taps) {
@@ -89,11 +100,8 @@ Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> tap
     if (range.length <= 0) continue;
     const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
     Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
-    if (tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2)) {
-      at::mm_out(out, weight.select(0, tap.index), in);
-    } else {
-      at::addmm_out(out, out, weight.select(0, tap.index), in);
-    }
+    const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
+    product(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
   }
   return y;
 }
@@ -109,11 +117,8 @@ Tensor InputGradient(const Tensor& grad, const Tensor& weight, std::span<const T
     const Tensor in = Block(grad, tap.out_phase, range.out_begin, range.length);
     Tensor out = Block(grad_x, tap.in_phase, range.in_begin, range.length);
     const Tensor transposed = weight.select(0, tap.index).t();
-    if (tap.shift == 0 && (tap.out_phase == 0 || phases_in == 2)) {
-      at::mm_out(out, transposed, in);
-    } else {
-      at::addmm_out(out, out, transposed, in);
-    }
+    const bool is_first = tap.shift == 0 && (tap.out_phase == 0 || phases_in == 2);
+    TrainingProduct(transposed, in, /*accumulates=*/!is_first, out);
   }
   return grad_x;
 }
@@ -134,69 +139,6 @@ Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> 
                Block(x, tap.in_phase, range.in_begin, range.length).t());
   }
   return grad_weight;
-}
-
-// Below this many columns T * B, one product over unfolded rows beats the tap products.
-constexpr std::int64_t kFewColumns = 48;
-
-// x [I, T, B] -> rows [T' * B, I * k] of what each output step sees, for stride 1 or 2.
-Tensor UnfoldRows(const Tensor& x, std::int64_t kernel_size, std::int64_t stride) {
-  const std::int64_t channels = x.size(0);
-  const std::int64_t steps = x.size(1);
-  const std::int64_t batch = x.size(2);
-  const std::int64_t steps_out = steps / stride;
-  const std::int64_t padding = kernel_size / 2;
-  Tensor rows = at::zeros({steps_out * batch, channels * kernel_size}, x.options());
-  const float* in = x.const_data_ptr<float>();
-  float* out = rows.mutable_data_ptr<float>();
-  for (std::int64_t t = 0; t < steps_out; ++t) {
-    for (std::int64_t j = 0; j < kernel_size; ++j) {
-      const std::int64_t from = t * stride + j - padding;
-      if (from < 0 || from >= steps) continue;
-      for (std::int64_t b = 0; b < batch; ++b) {
-        const float* source = in + from * batch + b;
-        float* row = out + (t * batch + b) * channels * kernel_size + j;
-        for (std::int64_t c = 0; c < channels; ++c)
-          row[c * kernel_size] = source[c * steps * batch];
-      }
-    }
-  }
-  return rows;
-}
-
-// rows [T * B, O * 4], what each input step adds to the output -> [O, 2T, B].
-Tensor FoldRows(const Tensor& rows, std::int64_t channels, std::int64_t steps, std::int64_t batch) {
-  constexpr std::int64_t kKernel = 4;
-  Tensor y = at::zeros({channels, 2 * steps, batch}, rows.options());
-  const float* in = rows.const_data_ptr<float>();
-  float* out = y.mutable_data_ptr<float>();
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t j = 0; j < kKernel; ++j) {
-      for (std::int64_t t = 0; t < steps; ++t) {
-        const std::int64_t to = 2 * t + j - 1;
-        if (to < 0 || to >= 2 * steps) continue;
-        for (std::int64_t b = 0; b < batch; ++b) {
-          out[(c * 2 * steps + to) * batch + b] +=
-              in[((t * batch + b) * channels + c) * kKernel + j];
-        }
-      }
-    }
-  }
-  return y;
-}
-
-// The convolution for few columns: x [I, T, B] -> [O, T', B].
-Tensor ConvolveFewColumns(const Tensor& x, const Tensor& weight, TimeConvKind kind) {
-  const std::int64_t batch = x.size(2);
-  if (kind == TimeConvKind::kUp) {  // weight [I, O, 4]
-    const Tensor rows = x.view({x.size(0), -1}).t();
-    return FoldRows(at::mm(rows, weight.view({weight.size(0), -1})), weight.size(1), x.size(1),
-                    batch);
-  }
-  const std::int64_t stride = kind == TimeConvKind::kDown ? 2 : 1;
-  const Tensor rows = UnfoldRows(x, weight.size(2), stride);
-  const Tensor y = at::mm(rows, weight.view({weight.size(0), -1}).t());  // [T' * B, O]
-  return y.t().contiguous().view({weight.size(0), -1, batch});
 }
 
 // [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back.
@@ -220,7 +162,7 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
     ctx->save_for_backward({phases, rearranged});
     ctx->saved_data["kind"] = kind_number;
     const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
-    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind)));
+    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind), TrainingProduct));
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -279,12 +221,10 @@ Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
   if (torch::GradMode::is_enabled()) {
     return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
   }
-  if (x.size(1) * x.size(2) < kFewColumns) {
-    return ConvolveFewColumns(x.contiguous(), weight_.contiguous(), kind_);
-  }
   const Tensor weight = InferenceWeight();
   const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
-  return JoinPhases(ApplyTaps(SplitPhases(x, PhasesIn(kind_)), weight, taps, PhasesOut(kind_)));
+  return JoinPhases(
+      ApplyTaps(SplitPhases(x, PhasesIn(kind_)), weight, taps, PhasesOut(kind_), ColumnProduct));
 }
 
 Tensor TimeConvImpl::ForwardTimeMajorWithBias(const Tensor& x) {

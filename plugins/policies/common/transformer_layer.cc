@@ -2,6 +2,8 @@
 // the product that follows anyway.
 #include "transformer_layer.h"
 
+#include "row_product.h"
+
 namespace dp_bench::common {
 namespace {
 
@@ -40,14 +42,14 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const TransformerLayerConfig& con
 
 AttentionInputs MultiheadAttentionImpl::ProjectSelf(const Tensor& tokens,
                                                     std::int64_t batch) const {
-  const Tensor qkv = torch::mm(tokens, in_proj_weight_.t());
+  const Tensor qkv = RowProduct(tokens, in_proj_weight_);
   return {.q = qkv.view({batch, -1, qkv.size(1)}), .bias = in_proj_bias_};
 }
 
 AttentionInputs MultiheadAttentionImpl::ProjectQueries(const Tensor& tokens,
                                                        const Tensor& kv) const {
   const std::int64_t d = in_proj_weight_.size(1);
-  const Tensor q = torch::mm(tokens, in_proj_weight_.narrow(0, 0, d).t());
+  const Tensor q = RowProduct(tokens, in_proj_weight_.narrow(0, 0, d));
   return {.q = q.view({kv.size(0), -1, d}), .kv = kv, .bias = in_proj_bias_};
 }
 
@@ -58,7 +60,7 @@ Tensor MultiheadAttentionImpl::KeyValueWeight() const {
 
 Tensor MultiheadAttentionImpl::Attend(const AttentionInputs& inputs) const {
   const Tensor out = Attention(inputs, n_head_).flatten(0, 1);
-  return torch::mm(out, out_proj_->weight.t());
+  return RowProduct(out, out_proj_->weight);
 }
 
 TransformerLayerImpl::TransformerLayerImpl(const TransformerLayerConfig& config) : config_(config) {
@@ -95,10 +97,9 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
   }
 
   const Tensor in = Enter(stream, norm_feed_forward_);
-  Tensor hidden = BiasGelu(torch::mm(in, linear1_->weight.t()), linear1_->bias);
+  Tensor hidden = BiasGelu(RowProduct(in, linear1_->weight), linear1_->bias);
   if (dropout.is_active()) hidden = DropRows(dropout, hidden, inputs.batch);
-  Leave(stream, norm_feed_forward_, torch::mm(hidden, linear2_->weight.t()), linear2_->bias,
-        inputs);
+  Leave(stream, norm_feed_forward_, RowProduct(hidden, linear2_->weight), linear2_->bias, inputs);
   if (inputs.maps != nullptr) inputs.maps->push_back(maps);
 }
 

@@ -1,21 +1,27 @@
-// See camera_fusion.h. LibTorch's attention takes [tokens, N, d].
+// See camera_fusion.h. LibTorch's modules are made for their parameters and initialisation alone.
 #include "camera_fusion.h"
 
 #include <string>
-#include <tuple>
 
 #include "dp_bench/stage_trace.h"
+#include "row_product.h"
+#include "token_ops.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
 
 using torch::Tensor;
 
+// query, memory [N, tokens, d] -> [N, tokens, d].
 Tensor Attend(torch::nn::MultiheadAttention& attention, const Tensor& query, const Tensor& memory) {
-  const Tensor q = query.transpose(0, 1);
-  const Tensor kv = memory.transpose(0, 1);
-  return std::get<0>(attention->forward(q, kv, kv, /*key_padding_mask=*/{}, /*need_weights=*/false))
-      .transpose(0, 1);
+  const std::int64_t d = query.size(2);
+  const Tensor& weight = attention->in_proj_weight;
+  const Tensor heads =
+      common::Attention({.q = common::RowProduct(query, weight.narrow(0, 0, d)),
+                         .kv = common::RowProduct(memory, weight.narrow(0, d, 2 * d)),
+                         .bias = attention->in_proj_bias},
+                        attention->options.num_heads());
+  return common::RowProduct(heads, attention->out_proj->weight) + attention->out_proj->bias;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
+#include "row_product.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -82,10 +83,10 @@ void RgbdObsEncoder::AddStateEncoder(const Config& settings, torch::nn::Module& 
   if (low_dim_.empty()) return;
   std::int64_t n_values = 0;
   for (const KeySpec& key : low_dim_) n_values += key.NumElements();
-  state_encoder_ = parent.register_module(
-      "state_encoder",
-      torch::nn::Sequential(torch::nn::Linear(n_values, state_dim), torch::nn::ReLU(),
-                            torch::nn::Linear(state_dim, state_dim)));
+  const auto encoder =
+      parent.register_module("state_encoder", std::make_shared<torch::nn::Module>());
+  state_linear1_ = encoder->register_module("0", torch::nn::Linear(n_values, state_dim));
+  state_linear2_ = encoder->register_module("2", torch::nn::Linear(state_dim, state_dim));
   feature_dim_ += state_dim;
 }
 
@@ -130,7 +131,9 @@ Tensor RgbdObsEncoder::EncodeState(const TensorMap& obs, const Normalizer& norma
     TraceStage(key.name, value);
     values.push_back(normalizer.Normalize(key.name, value).flatten(2));
   }
-  const Tensor features = state_encoder_->forward(torch::cat(values, /*dim=*/-1));
+  const Tensor features = common::ApplyLinear(
+      state_linear2_,
+      torch::relu(common::ApplyLinear(state_linear1_, torch::cat(values, /*dim=*/-1))));
   TraceStage("state features", features);
   return features;
 }

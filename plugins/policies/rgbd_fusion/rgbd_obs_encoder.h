@@ -40,7 +40,8 @@ class RgbdObsEncoder final : public common::ObsEncoder {
   common::ImageEncoder rgb_encoder_{nullptr};    // one for all cameras
   common::ImageEncoder depth_encoder_{nullptr};  // likewise; null without depth
   CameraFusion fusion_{nullptr};
-  torch::nn::Sequential state_encoder_{nullptr};  // null without low_dim keys
+  torch::nn::Linear state_linear1_{nullptr};  // null without low_dim keys
+  torch::nn::Linear state_linear2_{nullptr};
   std::int64_t feature_dim_ = 0;
 };
 

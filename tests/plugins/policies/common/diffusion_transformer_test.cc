@@ -92,7 +92,8 @@ TEST_P(TransformerVariant, PredictEqualsForwardAtTheSameTimestep) {
   }
 }
 
-// A shuffled batch must give the shuffled result, bit for bit.
+// A shuffled batch must give the shuffled result, and a batch of one the row of the whole, bit for
+// bit.
 void ExpectIndependentRows(DiffusionTransformerImpl& net) {
   for (const std::int64_t batch : {2, 3, 7, 16, 50}) {
     const Inputs in = MakeInputs(batch);
@@ -102,6 +103,11 @@ void ExpectIndependentRows(DiffusionTransformerImpl& net) {
     const torch::Tensor expected = net.Predict(in.sample, conditioning, 0).index_select(0, order);
     const torch::Tensor found = net.Predict(in.sample.index_select(0, order), permuted, 0);
     EXPECT_TRUE(torch::equal(found, expected)) << "batch " << batch;
+
+    const auto alone = net.Condition({50}, in.cond.narrow(0, 1, 1));
+    EXPECT_TRUE(torch::equal(net.Predict(in.sample.narrow(0, 1, 1), alone, 0),
+                             net.Predict(in.sample, conditioning, 0).narrow(0, 1, 1)))
+        << "row 1 of a batch of " << batch;
   }
 }
 
