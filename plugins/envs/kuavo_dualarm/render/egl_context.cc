@@ -110,6 +110,7 @@ struct EglTarget {
   EGLDisplay display;
   EGLConfig config;
   std::string name;
+  bool is_software;
 };
 
 class EglSystem final : public GlSystem {
@@ -117,6 +118,7 @@ class EglSystem final : public GlSystem {
   EglSystem(const EglApi& egl, EglTarget target) : egl_(egl), target_(std::move(target)) {}
 
   const std::string& name() const override { return target_.name; }
+  bool is_software() const override { return target_.is_software; }
 
   std::unique_ptr<GlContext> CreateContext() override {
     egl_.BindAPI(EGL_OPENGL_API);  // a setting of the calling thread
@@ -142,7 +144,8 @@ struct TargetAttempt {
   std::string reason;
 };
 
-TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std::string name) {
+TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std::string name,
+                         bool is_software) {
   const EGLDisplay display = egl.GetPlatformDisplay(platform, device, nullptr);
   if (display == EGL_NO_DISPLAY) {
     return {std::nullopt, fmt::format("{}: no such display", name)};
@@ -174,7 +177,7 @@ TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std:
     return refuse("no OpenGL context: " + ErrorName(egl));
   }
   egl.DestroyContext(display, context);
-  return {EglTarget{display, config, std::move(name)}, ""};
+  return {EglTarget{display, config, std::move(name), is_software}, ""};
 }
 
 // GPUs come first in the list, Mesa's software device last.
@@ -189,6 +192,16 @@ std::vector<EGLDeviceEXT> Devices(const EglApi& egl) {
   }
   devices.resize(static_cast<std::size_t>(count));
   return devices;
+}
+
+// Mesa says so of its software device (EGL_MESA_device_software).
+bool IsSoftware(const EglApi& egl, EGLDeviceEXT device) {
+  PFNEGLQUERYDEVICESTRINGEXTPROC query_string = nullptr;
+  const auto address = egl.GetProcAddress("eglQueryDeviceStringEXT");
+  std::memcpy(&query_string, &address, sizeof address);
+  const char* const extensions =
+      query_string == nullptr ? nullptr : query_string(device, EGL_EXTENSIONS);
+  return extensions == nullptr || std::strstr(extensions, "EGL_MESA_device_software") != nullptr;
 }
 
 // $MUJOCO_EGL_DEVICE_ID, if set; throws Error{kEnv} when there is no such device.
@@ -217,7 +230,8 @@ TargetAttempt FindTarget(const EglApi& egl) {
       continue;
     }
     TargetAttempt attempt =
-        TryDisplay(egl, EGL_PLATFORM_DEVICE_EXT, devices[i], fmt::format("EGL, device {}", i));
+        TryDisplay(egl, EGL_PLATFORM_DEVICE_EXT, devices[i], fmt::format("EGL, device {}", i),
+                   IsSoftware(egl, devices[i]));
     if (attempt.target.has_value()) {
       return attempt;
     }
@@ -225,7 +239,8 @@ TargetAttempt FindTarget(const EglApi& egl) {
   }
   if (!wanted.has_value()) {
     TargetAttempt attempt =
-        TryDisplay(egl, EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, "EGL, surfaceless");
+        TryDisplay(egl, EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, "EGL, surfaceless",
+                   /*is_software=*/true);
     if (attempt.target.has_value()) {
       return attempt;
     }

@@ -32,6 +32,8 @@ class GlSystem {
 
   /// For people: "EGL, Mesa surfaceless".
   virtual const std::string& name() const = 0;
+  /// Whether the CPU draws, as far as can be told; true in doubt.
+  virtual bool is_software() const = 0;
   /// A context that is current on the calling thread. Throws Error{kEnv}.
   virtual std::unique_ptr<GlContext> CreateContext() = 0;
 

@@ -96,7 +96,7 @@ MujocoRenderer::MujocoRenderer(const mjModel& model, RenderSettings settings, De
 }
 
 RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, int camera, int width,
-                                    int height) {
+                                    int height, Read read) {
   DPB_ASSERT(camera >= 0 && camera < model.ncam && width > 0 && height > 0);
   mjvCamera view;
   mjv_defaultCamera(&view);
@@ -108,7 +108,20 @@ RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, in
   PruneScene(width, height, scene_.get());
 
   RenderContext& context = ThreadRenderContext(model, asset_key_, settings_, width, height);
-  mjr_render({0, 0, width, height}, scene_.get(), &context.mujoco);
+  const auto n_pixels = static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
+  const bool with_depth = read == Read::kColourAndDepth;
+  context.rgba.resize(n_pixels * kRgba);
+  if (with_depth) context.depth.resize(n_pixels);
+  const mjrRect frame = {0, 0, width, height};
+  {
+    const std::shared_lock lock = LockDrawing();
+    mjr_setBuffer(mjFB_OFFSCREEN, &context.mujoco);
+    mjr_render(frame, scene_.get(), &context.mujoco);
+    mjr_finish();
+  }
+  const std::unique_lock lock = LockReading();
+  mjr_readPixels(context.rgba.data(), with_depth ? context.depth.data() : nullptr, frame,
+                 &context.mujoco);
   return context;
 }
 
@@ -116,9 +129,7 @@ void MujocoRenderer::DrawRgb(const mjModel& model, const mjData& data, int camer
                              int height, std::size_t stride, std::uint8_t* rgb) {
   const auto columns = static_cast<std::size_t>(width);
   const auto rows = static_cast<std::size_t>(height);
-  RenderContext& context = Draw(model, data, camera, width, height);
-  context.rgba.resize(columns * rows * kRgba);
-  mjr_readPixels(context.rgba.data(), nullptr, {0, 0, width, height}, &context.mujoco);
+  const RenderContext& context = Draw(model, data, camera, width, height, Read::kColour);
   CopyRgb(context.rgba, columns, rows, stride, rgb);
 }
 
@@ -135,10 +146,7 @@ void MujocoRenderer::RenderRgbd(const mjModel& model, const mjData& data, int ca
   const auto columns = static_cast<std::size_t>(width);
   const auto rows = static_cast<std::size_t>(height);
   DPB_ASSERT(rgb.size() == columns * rows * kRgb && depth_mm.size() == columns * rows);
-  RenderContext& context = Draw(model, data, camera, width, height);
-  context.rgba.resize(columns * rows * kRgba);
-  context.depth.resize(columns * rows);
-  mjr_readPixels(context.rgba.data(), context.depth.data(), {0, 0, width, height}, &context.mujoco);
+  const RenderContext& context = Draw(model, data, camera, width, height, Read::kColourAndDepth);
   CopyRgb(context.rgba, columns, rows, columns * kRgb, rgb.data());
   const mjvGLCamera& view = scene_->camera[0];
   CopyDepth({.values = context.depth,

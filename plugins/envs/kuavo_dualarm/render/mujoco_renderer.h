@@ -59,7 +59,11 @@ class MujocoRenderer {
     void operator()(mjvScene* scene) const;
   };
 
-  RenderContext& Draw(const mjModel& model, const mjData& data, int camera, int width, int height);
+  enum class Read { kColour, kColourAndDepth };
+
+  // Into the memory of the returned context.
+  RenderContext& Draw(const mjModel& model, const mjData& data, int camera, int width, int height,
+                      Read read);
   void DrawRgb(const mjModel& model, const mjData& data, int camera, int width, int height,
                std::size_t stride, std::uint8_t* rgb);  // rows `stride` bytes apart
 

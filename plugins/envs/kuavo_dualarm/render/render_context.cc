@@ -18,8 +18,9 @@ namespace {
 constexpr std::size_t kMaxContextsPerThread = 4;
 constexpr int kGlRgba = 0x1908;  // Mesa copies whole pixels; GL_RGB makes it convert them
 
-// MuJoCo counts the live contexts without a lock.
+// MuJoCo counts the live contexts without a lock. Taken after rendering_mutex.
 std::mutex context_count_mutex;
+std::shared_mutex rendering_mutex;
 
 class SceneContext {
  public:
@@ -59,10 +60,10 @@ class SceneContext {
   RenderContext& AtLeast(int width, int height) {
     mjrContext& mujoco = context_.mujoco;
     if (mujoco.offWidth < width || mujoco.offHeight < height) {
+      const std::unique_lock lock = LockReading();
       mjr_resizeOffscreen(std::max(mujoco.offWidth, width), std::max(mujoco.offHeight, height),
                           &mujoco);
     }
-    mjr_setBuffer(mjFB_OFFSCREEN, &mujoco);
     return context_;
   }
 
@@ -83,6 +84,7 @@ class ThreadContexts {
     if (gl_ == nullptr) {
       return;
     }
+    const std::unique_lock lock = LockReading();
     try {
       gl_->MakeCurrent();
     } catch (const Error&) {
@@ -92,11 +94,13 @@ class ThreadContexts {
       }
     }
     scenes_.clear();
+    gl_.reset();
   }
 
   RenderContext& Get(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings,
                      int width, int height) {
     if (gl_ == nullptr) {
+      const std::unique_lock lock = LockReading();
       gl_ = HeadlessGl().CreateContext();
     }
     gl_->MakeCurrent();
@@ -108,15 +112,21 @@ class ThreadContexts {
     if (found != scenes_.end()) {
       scenes_.splice(scenes_.begin(), scenes_, found);
     } else {
-      if (scenes_.size() == kMaxContextsPerThread) {
-        scenes_.pop_back();
-      }
-      scenes_.push_front(std::make_unique<SceneContext>(model, asset_key, settings, width, height));
+      Add(model, asset_key, settings, width, height);
     }
     return scenes_.front()->AtLeast(width, height);
   }
 
  private:
+  void Add(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings, int width,
+           int height) {
+    const std::unique_lock lock = LockReading();
+    if (scenes_.size() == kMaxContextsPerThread) {
+      scenes_.pop_back();
+    }
+    scenes_.push_front(std::make_unique<SceneContext>(model, asset_key, settings, width, height));
+  }
+
   std::unique_ptr<GlContext> gl_;
   std::list<std::unique_ptr<SceneContext>> scenes_;
 };
@@ -161,6 +171,16 @@ std::uint64_t AssetKey(const mjModel& model) {
   hash.Add(model.hfield_data, model.nhfielddata);
   hash.Add(model.skin_vert, 3 * model.nskinvert);
   return hash.value();
+}
+
+std::shared_lock<std::shared_mutex> LockDrawing() {
+  if (!HeadlessGl().is_software()) return {};
+  return std::shared_lock(rendering_mutex);
+}
+
+std::unique_lock<std::shared_mutex> LockReading() {
+  if (!HeadlessGl().is_software()) return {};
+  return std::unique_lock(rendering_mutex);
 }
 
 RenderContext& ThreadRenderContext(const mjModel& model, std::uint64_t asset_key,
