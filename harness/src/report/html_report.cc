@@ -31,18 +31,20 @@ data List() { return data(data::type::list); }
 
 std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
-// "unet_hybrid on pusht", as far as the config says.
+// "transformer on kuavo_dualarm, pick_place", as far as the config says.
 std::string TitleOf(const RunFolder& folder) {
   const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
-  const auto plugin_of = [&config](const char* section) {
-    const Json::json_pointer place(fmt::format("/{}/plugin", section));
-    const bool has_name = config.is_object() && config.contains(place) && config[place].is_string();
-    return has_name ? config[place].get<std::string>() : std::string();
+  const auto text_at = [&config](const char* place) {
+    const Json::json_pointer pointer(place);
+    const bool is_text =
+        config.is_object() && config.contains(pointer) && config[pointer].is_string();
+    return is_text ? config[pointer].get<std::string>() : std::string();
   };
-  const std::string policy = plugin_of("policy");
-  const std::string env = plugin_of("env");
+  const std::string policy = text_at("/policy/plugin");
+  const std::string env = text_at("/env/plugin");
+  const std::string task = text_at("/env/params/task");
   if (policy.empty() || env.empty()) return fs::absolute(folder.path).filename().string();
-  return policy + " on " + env;
+  return fmt::format("{} on {}{}{}", policy, env, task.empty() ? "" : ", ", task);
 }
 
 // A link below the run folder, percent-encoded; empty for a path that would leave it.

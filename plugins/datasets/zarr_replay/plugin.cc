@@ -3,5 +3,5 @@
 
 #include "zarr_replay_dataset.h"
 
-DPB_EXPORT_PLUGIN(dp_bench::Dataset, "zarr_replay", "1.1.0",
+DPB_EXPORT_PLUGIN(dp_bench::Dataset, "zarr_replay", "1.2.0",
                   &dp_bench::zarr_replay::ZarrReplayDataset::Create)

@@ -78,15 +78,18 @@ void ZarrArray::CheckChunks() const {
   }
 }
 
+void ZarrArray::RequireConvertible(Target target) const {
+  if (CanConvert(metadata_.dtype, target)) return;
+  const char* wanted = target == Target::kImage   ? "images are uint8 or float32"
+                       : target == Target::kDepth ? "depth is uint16 [mm]"
+                                                  : "episode ends are int64 or int32";
+  throw Error(ErrorCode::kData,
+              fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.dtype), wanted));
+}
+
 void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) const {
   DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * TargetSize(target));
-  if (!CanConvert(metadata_.dtype, target)) {
-    const char* wanted = target == Target::kImage   ? "images are uint8 or float32"
-                         : target == Target::kDepth ? "depth is uint16 [mm]"
-                                                    : "episode ends are int64 or int32";
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.dtype), wanted));
-  }
+  RequireConvertible(target);
 
   // memory of one thread, taken when it meets its first chunk
   struct Scratch {
@@ -97,20 +100,44 @@ void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) con
   std::vector<Scratch> scratch(static_cast<std::size_t>(n_threads));
   ParallelFor(metadata_.num_chunks, n_threads, [&](int thread, std::int64_t chunk) {
     Scratch& mine = scratch[static_cast<std::size_t>(thread)];
-    const auto chunk_bytes = static_cast<std::size_t>(metadata_.chunk_bytes);
-    if (mine.decoded.bytes().empty()) mine.decoded = PageBuffer(chunk_bytes);
-    const std::string file = ChunkName(chunk);
-    store_.Read(file, MaxFileBytes(metadata_.chunk_bytes), &mine.compressed);
-    DecodeChunk(metadata_.compressor, mine.compressed, mine.decoded.bytes(), store_.Describe(file));
-    ScatterChunk(chunk, mine.decoded.bytes(), target, out);
+    if (mine.decoded.bytes().empty()) mine.decoded = PageBuffer(chunk_bytes());
+    DecodeTo(chunk, &mine.compressed, mine.decoded.bytes());
+    ScatterChunk(chunk, mine.decoded.bytes(), target, {0, num_steps()}, out);
   });
 }
 
-// Copies a decoded chunk to its place, run by run. A run covers the innermost axes that chunk and
-// array have in full, and one axis more. Chunks at the edge hold more than the array; the rest is
-// left out.
+void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target, ChunkCache* cache,
+                          std::span<std::byte> out) const {
+  DPB_ASSERT(0 <= begin && begin < end && end <= num_steps());
+  DPB_ASSERT(out.size() ==
+             static_cast<std::size_t>((end - begin) * step_elements()) * TargetSize(target));
+  // in C order, all chunks of the same steps lie together
+  const std::int64_t chunk_steps = metadata_.chunks[0];
+  const std::int64_t n_beside =
+      metadata_.num_chunks / ((num_steps() + chunk_steps - 1) / chunk_steps);
+  const std::int64_t first = begin / chunk_steps * n_beside;
+  const std::int64_t last = ((end - 1) / chunk_steps + 1) * n_beside;
+  std::vector<std::byte> compressed;
+  for (std::int64_t chunk = first; chunk < last; ++chunk) {
+    const auto decoded = cache->Get({this, chunk}, chunk_bytes(), [&](std::span<std::byte> memory) {
+      DecodeTo(chunk, &compressed, memory);
+    });
+    ScatterChunk(chunk, decoded->bytes(), target, {begin, end}, out);
+  }
+}
+
+void ZarrArray::DecodeTo(std::int64_t chunk, std::vector<std::byte>* compressed,
+                         std::span<std::byte> decoded) const {
+  const std::string file = ChunkName(chunk);
+  store_.Read(file, MaxFileBytes(metadata_.chunk_bytes), compressed);
+  DecodeChunk(metadata_.compressor, *compressed, decoded, store_.Describe(file));
+}
+
+// Copies what a decoded chunk holds of `steps` to its place, run by run. A run covers the innermost
+// axes that chunk and array have in full, and one axis more. Chunks at the edge hold more than the
+// array; the rest is left out.
 void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
-                             std::span<std::byte> out) const {
+                             const Steps& steps, std::span<std::byte> out) const {
   const Shape& shape = metadata_.shape;
   const Shape& chunks = metadata_.chunks;
   const std::size_t n_axes = shape.size();
@@ -121,33 +148,41 @@ void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> deco
   std::int64_t inner = 1;
   for (std::size_t axis = run_axis + 1; axis < n_axes; ++axis) inner *= shape[axis];
 
-  Shape extent(n_axes);  // of the chunk within the array
+  // per axis: the part that is copied, where it begins in the chunk, and where in `out`
+  Shape extent(n_axes);
+  Shape in_chunk_begin(n_axes, 0);
+  Shape out_begin(n_axes);
   for (std::size_t axis = 0; axis < n_axes; ++axis) {
-    extent[axis] = std::min(chunks[axis], shape[axis] - indices[axis] * chunks[axis]);
+    out_begin[axis] = indices[axis] * chunks[axis];
+    extent[axis] = std::min(chunks[axis], shape[axis] - out_begin[axis]);
   }
+  in_chunk_begin[0] = std::max<std::int64_t>(0, steps.begin - out_begin[0]);
+  extent[0] = std::min(extent[0], steps.end - out_begin[0]) - in_chunk_begin[0];
+  out_begin[0] += in_chunk_begin[0] - steps.begin;
+
   const std::int64_t n_runs = NumElements(std::span(extent).first(run_axis));
   const std::size_t item = SizeOf(metadata_.dtype);
   for (std::int64_t run = 0; run < n_runs; ++run) {
-    // where the run begins in the chunk and in the array, outer axes from the inside out
-    std::int64_t in_chunk = 0;
-    std::int64_t in_array = indices[run_axis] * chunks[run_axis] * inner;
+    // where the run begins in the chunk and in `out`, outer axes from the inside out
+    std::int64_t in_chunk = in_chunk_begin[run_axis] * inner;
+    std::int64_t position = out_begin[run_axis] * inner;
     std::int64_t chunk_stride = chunks[run_axis] * inner;
-    std::int64_t array_stride = shape[run_axis] * inner;
+    std::int64_t out_stride = shape[run_axis] * inner;
     std::int64_t rest = run;
     for (std::size_t axis = run_axis; axis-- > 0;) {
       const std::int64_t i = rest % extent[axis];
       rest /= extent[axis];
-      in_chunk += i * chunk_stride;
-      in_array += (indices[axis] * chunks[axis] + i) * array_stride;
+      in_chunk += (in_chunk_begin[axis] + i) * chunk_stride;
+      position += (out_begin[axis] + i) * out_stride;
       chunk_stride *= chunks[axis];
-      array_stride *= shape[axis];
+      out_stride *= shape[axis];
     }
     ConvertRun(decoded.data() + static_cast<std::size_t>(in_chunk) * item, extent[run_axis] * inner,
-               target, in_array, out);
+               target, steps, position, out);
   }
 }
 
-void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target,
+void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target, const Steps& steps,
                            std::int64_t position, std::span<std::byte> out) const {
   std::byte* to = out.data() + static_cast<std::size_t>(position) * TargetSize(target);
   const std::optional<std::int64_t> bad = Convert(metadata_.dtype, target, in, n, to);
@@ -156,7 +191,7 @@ void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target,
   throw Error(ErrorCode::kData,
               fmt::format("{} holds {} at step {}; an image of type rgb holds integers 0 to 255",
                           Describe(), ElementText(metadata_.dtype, element),
-                          (position + *bad) / step_elements()));
+                          steps.begin + (position + *bad) / step_elements()));
 }
 
 }  // namespace dp_bench::zarr_replay

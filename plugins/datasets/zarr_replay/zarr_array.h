@@ -1,11 +1,13 @@
-// One array of a zarr v2 hierarchy: checked when it is opened, decoded by several threads when it
-// is loaded.
+// One array of a zarr v2 hierarchy: checked when it is opened, then decoded as a whole by several
+// threads, or chunk by chunk where it is read.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "chunk_cache.h"
 #include "conversion.h"
 #include "store.h"
 #include "zarr_metadata.h"
@@ -28,22 +30,42 @@ class ZarrArray {
   /// Elements of one step, the first axis being time.
   std::int64_t step_elements() const;
 
+  /// Decoded size of every chunk, those at the edge included.
+  std::size_t chunk_bytes() const { return static_cast<std::size_t>(metadata_.chunk_bytes); }
+
   /// How messages call the array.
   std::string Describe() const { return store_.Describe(name_); }
+
+  /// Throws Error{kData} unless the elements can become `target`.
+  void RequireConvertible(Target target) const;
 
   /// Decodes everything to `out`, num_elements() of TargetSize(target) bytes in C order. Each
   /// thread needs memory for one chunk. Throws Error{kData}; of several faults, that of the first
   /// chunk.
   void Load(Target target, int n_threads, std::span<std::byte> out) const;
 
+  /// As Load, of the steps [begin, end) alone, at least one. Chunks come from `cache`, one at a
+  /// time, of at most its limit; besides them it takes memory for one compressed chunk. Safe from
+  /// several threads at once. Throws Error{kData} for faults of these steps and of the files they
+  /// are in.
+  void ReadSteps(std::int64_t begin, std::int64_t end, Target target, ChunkCache* cache,
+                 std::span<std::byte> out) const;
+
  private:
+  struct Steps {
+    std::int64_t begin;
+    std::int64_t end;
+  };
+
   std::string ChunkName(std::int64_t chunk) const;
   Shape ChunkIndices(std::int64_t chunk) const;
   void CheckChunks() const;
+  void DecodeTo(std::int64_t chunk, std::vector<std::byte>* compressed,
+                std::span<std::byte> decoded) const;
   void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
-                    std::span<std::byte> out) const;
-  void ConvertRun(const std::byte* in, std::int64_t n, Target target, std::int64_t position,
-                  std::span<std::byte> out) const;
+                    const Steps& steps, std::span<std::byte> out) const;
+  void ConvertRun(const std::byte* in, std::int64_t n, Target target, const Steps& steps,
+                  std::int64_t position, std::span<std::byte> out) const;
 
   const Store& store_;
   std::string name_;

@@ -4,27 +4,34 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "dp_bench/error.h"
-#include "zarr_array.h"
 #include "zarr_attributes.h"
 
 namespace dp_bench::zarr_replay {
 namespace {
 
 constexpr double kDefaultFps = 10.0;
+constexpr double kBytesPerMb = 1 << 20;
+constexpr double kMinMemoryLimitMb = 0.01;
+constexpr double kMaxMemoryLimitMb = 1e7;
+
+std::uint64_t MachineMemory() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 // The sizes were checked against the chunk files; what remains is whether this machine can hold
 // them.
 std::size_t LoadedBytes(const ZarrArray& array, Target target) {
   const std::uint64_t bytes = static_cast<std::uint64_t>(array.num_elements()) * TargetSize(target);
-  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (bytes > memory) {
+  if (bytes > MachineMemory()) {
     throw Error(ErrorCode::kData, fmt::format("{} needs {} bytes; this machine has {} of memory",
-                                              array.Describe(), bytes, memory));
+                                              array.Describe(), bytes, MachineMemory()));
   }
   return bytes;
 }
@@ -39,26 +46,13 @@ Target TargetOf(KeyType type) {
                                    : Target::kFloat32;
 }
 
+bool IsPicture(Target target) { return target == Target::kImage || target == Target::kDepth; }
+
 // What an array is when nobody says it.
 KeyType GuessType(const ZarrArray& array) {
   const std::size_t n_axes = array.shape().size();
   if (array.dtype() == DType::kUInt8 && n_axes == 4) return KeyType::kRgb;
   return array.dtype() == DType::kUInt16 ? KeyType::kDepth : KeyType::kLowDim;
-}
-
-std::map<std::string, KeyConfig> FindKeys(const Store& store) {
-  std::map<std::string, KeyConfig> keys;
-  for (const std::string& name : store.ListArrays("data")) {
-    const std::string array = "data/" + name;
-    keys[name] = {.array = array, .type = GuessType(ZarrArray(store, array))};
-  }
-  if (!keys.contains("action")) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} holds no data/action; name the arrays in dataset.params.keys, such "
-                            "as {{\"action\": {{\"array\": \"data/actions\"}}}}",
-                            store.Describe("data")));
-  }
-  return keys;
 }
 
 // [C, H, W] of an array of pictures; nothing when it holds none of this type.
@@ -79,6 +73,8 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
   if (params.GetOptional<double>("fps")) {
     config.fps = params.GetInRange("fps", 0.0, kMinFps, kMaxFps);
   }
+  config.memory_limit_mb = params.GetInRange("memory_limit_mb", defaults.memory_limit_mb,
+                                             kMinMemoryLimitMb, kMaxMemoryLimitMb);
   if (!params.Has("keys")) return config;
 
   const Config keys = params.Sub("keys");
@@ -101,21 +97,40 @@ std::unique_ptr<Dataset> ZarrReplayDataset::Create(const Config& params) {
   return std::make_unique<ZarrReplayDataset>(ZarrReplayConfig::FromConfig(params));
 }
 
-ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config) {
+ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config)
+    : store_(OpenStore(config.path)) {
   const int n_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const std::unique_ptr<Store> store = OpenStore(config.path);
-  const ZarrAttributes attributes = ReadZarrAttributes(*store);
+  const ZarrAttributes attributes = ReadZarrAttributes(*store_);
   is_growing_ = attributes.is_growing;
   spec_.fps = config.fps.value_or(attributes.fps.value_or(kDefaultFps));
-  LoadEpisodeEnds(*store, config.episode_ends, n_threads);
-  for (const auto& [name, key] : config.keys.empty() ? FindKeys(*store) : config.keys) {
-    AddKey(*store, name, key, n_threads);
+  LoadEpisodeEnds(config.episode_ends, n_threads);
+  for (const auto& [name, key] : config.keys.empty() ? FindKeys() : config.keys) {
+    AddKey(name, key);
   }
+  LoadArrays(config.memory_limit_mb, n_threads);
 }
 
-void ZarrReplayDataset::LoadEpisodeEnds(const Store& store, const std::string& name,
-                                        int n_threads) {
-  const ZarrArray array(store, name);
+const ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
+  return arrays_.try_emplace(name, *store_, name).first->second;
+}
+
+std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
+  std::map<std::string, KeyConfig> keys;
+  for (const std::string& name : store_->ListArrays("data")) {
+    const std::string array = "data/" + name;
+    keys[name] = {.array = array, .type = GuessType(Open(array))};
+  }
+  if (!keys.contains("action")) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} holds no data/action; name the arrays in dataset.params.keys, such "
+                            "as {{\"action\": {{\"array\": \"data/actions\"}}}}",
+                            store_->Describe("data")));
+  }
+  return keys;
+}
+
+void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name, int n_threads) {
+  const ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
     throw Error(ErrorCode::kData, fmt::format("{} has shape {}; wanted the end of each episode",
                                               array.Describe(), ToString(array.shape())));
@@ -133,19 +148,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const Store& store, const std::string& n
   }
 }
 
-const PageBuffer& ZarrReplayDataset::LoadOnce(const ZarrArray& array, Target target,
-                                              int n_threads) {
-  const auto [entry, is_new] = buffers_.try_emplace({array.name(), target});
-  if (is_new) {
-    entry->second = PageBuffer(static_cast<std::size_t>(array.num_elements()) * TargetSize(target));
-    array.Load(target, n_threads, entry->second.bytes());
-  }
-  return entry->second;
-}
-
-void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, const KeyConfig& config,
-                               int n_threads) {
-  const ZarrArray array(store, config.array);
+void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config) {
+  const ZarrArray& array = Open(config.array);
   const auto refuse = [&](ErrorCode code, const std::string& what) {
     throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
                                   ToString(array.shape()), what));
@@ -158,7 +162,11 @@ void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, cons
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
 
   KeySpec spec{.name = name};
-  KeySource source{.buffer = nullptr, .step_bytes = 0, .offset = 0};
+  const Target target = TargetOf(config.type);
+  KeySource source{.array = &array,
+                   .target = target,
+                   .step_bytes = static_cast<std::size_t>(step) * TargetSize(target),
+                   .offset = 0};
   const bool is_sliced = config.begin || config.end;
   if (config.type != KeyType::kLowDim) {
     const bool is_rgb = config.type == KeyType::kRgb;
@@ -187,11 +195,58 @@ void ZarrReplayDataset::AddKey(const Store& store, const std::string& name, cons
     refuse(ErrorCode::kConfig, "the action is a low_dim array [steps, action_dim]");
   }
 
-  const Target target = TargetOf(config.type);
-  source.buffer = &LoadOnce(array, target, n_threads);
-  source.step_bytes = static_cast<std::size_t>(step) * TargetSize(target);
   spec_.keys.push_back(std::move(spec));
   sources_.push_back(source);
+}
+
+// Numbers, and pictures where all of them fit the limit.
+void ZarrReplayDataset::LoadArrays(double memory_limit_mb, int n_threads) {
+  const auto bytes = [](const KeySource& source) {
+    return static_cast<std::size_t>(source.array->num_steps()) * source.step_bytes;
+  };
+  double picture_bytes = 0.0;
+  std::set<std::pair<const ZarrArray*, Target>> pictures;  // keys may share an array
+  for (const KeySource& source : sources_) {
+    if (IsPicture(source.target) && pictures.emplace(source.array, source.target).second) {
+      picture_bytes += static_cast<double>(bytes(source));
+    }
+  }
+  if (picture_bytes > memory_limit_mb * kBytesPerMb) PrepareCache(memory_limit_mb);
+
+  for (KeySource& source : sources_) {
+    if (cache_ != nullptr && IsPicture(source.target)) continue;
+    const auto [entry, is_new] = buffers_.try_emplace({source.array, source.target});
+    if (is_new) {
+      entry->second = PageBuffer(bytes(source));
+      source.array->Load(source.target, n_threads, entry->second.bytes());
+    }
+    source.buffer = &entry->second;
+  }
+}
+
+// What would fail at the first picture fails here.
+void ZarrReplayDataset::PrepareCache(double memory_limit_mb) {
+  const auto limit = static_cast<std::size_t>(memory_limit_mb * kBytesPerMb);
+  for (const KeySource& source : sources_) {
+    if (!IsPicture(source.target)) continue;
+    source.array->RequireConvertible(source.target);
+    const std::size_t chunk_bytes = source.array->chunk_bytes();
+    if (chunk_bytes > limit) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("dataset.params.memory_limit_mb is {}, but {} has chunks of {} "
+                              "bytes, which are decoded as a whole; wanted {} or more",
+                              memory_limit_mb, source.array->Describe(), chunk_bytes,
+                              std::ceil(static_cast<double>(chunk_bytes) / kBytesPerMb)));
+    }
+  }
+  if (limit > MachineMemory()) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("dataset.params.memory_limit_mb is {}; this machine has {:.0f}, and the "
+                    "pictures need more than the limit",
+                    memory_limit_mb, static_cast<double>(MachineMemory()) / kBytesPerMb));
+  }
+  cache_ = std::make_unique<ChunkCache>(limit);
 }
 
 void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,
@@ -213,6 +268,10 @@ void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,
   if (n_steps == 0) return;
 
   const KeySource& source = sources_[static_cast<std::size_t>(key)];
+  if (source.buffer == nullptr) {
+    source.array->ReadSteps(begin, end, source.target, cache_.get(), out);
+    return;
+  }
   const std::byte* from = source.buffer->bytes().data() + source.offset +
                           static_cast<std::size_t>(begin) * source.step_bytes;
   if (key_bytes == source.step_bytes) {

@@ -1,7 +1,8 @@
 // The replay buffers of diffusion_policy, and those that `dp_bench collect` writes: zarr v2
 // hierarchies with the arrays data/* (first axis: steps of all episodes) and meta/episode_ends.
-// Everything is decoded once, in parallel, and kept in memory: numbers as float32, images as uint8,
-// depth as uint16.
+// Numbers are decoded once, in parallel, and kept in memory as float32. So are pictures, images as
+// uint8 and depth as uint16, where all of them fit a limit; else they are decoded where they are
+// read, and the limit holds for the decoded chunks that are kept.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "chunk_cache.h"
 #include "conversion.h"
 #include "dp_bench/dataset.h"
 #include "page_buffer.h"
 #include "store.h"
+#include "zarr_array.h"
 
 namespace dp_bench::zarr_replay {
 
@@ -33,46 +36,59 @@ struct KeyConfig {
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
 /// Without "keys", every array below data/ is a key of its own name: [N, H, W, 3] of uint8 is rgb,
 /// [N, H, W] or [N, H, W, 1] of uint16 depth, anything else low_dim.
+/// "memory_limit_mb" (4096; 0.01 to 10 million, of 2^20 bytes) is what rgb and depth may take
+/// together. When they need more, their chunks are decoded on demand: opening costs no decoding,
+/// every epoch does.
 struct ZarrReplayConfig {
   std::filesystem::path path;  // folder or .zarr.zip; relative to the current directory
   std::optional<double> fps;   // else what .zattrs says, else 10
   std::string episode_ends = "meta/episode_ends";
   std::map<std::string, KeyConfig> keys;  // none: every array below data/
+  double memory_limit_mb = 4096.0;        // for the pictures of all keys together [2^20 bytes]
 
   static ZarrReplayConfig FromConfig(const Config& params);
 };
-
-class ZarrArray;
 
 class ZarrReplayDataset final : public Dataset {
  public:
   static std::unique_ptr<Dataset> Create(const Config& params);
 
-  /// Loads everything. Throws Error{kData} for whatever is wrong with the files, Error{kConfig} for
-  /// keys that do not fit the arrays.
+  /// Checks the headers of all chunks and loads what fits. Throws Error{kData} for whatever is
+  /// wrong with the files, Error{kConfig} for keys that do not fit the arrays and a limit below one
+  /// chunk.
   explicit ZarrReplayDataset(const ZarrReplayConfig& config);
 
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
+
+  /// Pictures that were not loaded are decoded here; a damaged chunk throws Error{kData} then.
   void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override;
 
  private:
-  // Part of every step of a loaded array.
+  // Part of every step of an array.
   struct KeySource {
-    const PageBuffer* buffer;
+    const ZarrArray* array;
+    Target target;
     std::size_t step_bytes;
     std::size_t offset;
+    const PageBuffer* buffer = nullptr;  // null: decoded where it is read
   };
 
-  void LoadEpisodeEnds(const Store& store, const std::string& name, int n_threads);
-  void AddKey(const Store& store, const std::string& name, const KeyConfig& config, int n_threads);
-  const PageBuffer& LoadOnce(const ZarrArray& array, Target target, int n_threads);
+  const ZarrArray& Open(const std::string& name);
+  std::map<std::string, KeyConfig> FindKeys();
+  void LoadEpisodeEnds(const std::string& name, int n_threads);
+  void AddKey(const std::string& name, const KeyConfig& config);
+  void LoadArrays(double memory_limit_mb, int n_threads);
+  void PrepareCache(double memory_limit_mb);
 
+  std::unique_ptr<Store> store_;
   DatasetSpec spec_;
   bool is_growing_ = false;  // arrays may be longer than the episodes
   std::vector<std::int64_t> episode_ends_;
-  std::map<std::pair<std::string, Target>, PageBuffer> buffers_;  // shared by keys of one array
-  std::vector<KeySource> sources_;                                // as spec_.keys
+  std::map<std::string, ZarrArray> arrays_;  // opened once, shared by keys
+  std::map<std::pair<const ZarrArray*, Target>, PageBuffer> buffers_;
+  std::unique_ptr<ChunkCache> cache_;  // of pictures that are not loaded
+  std::vector<KeySource> sources_;     // as spec_.keys
 };
 
 }  // namespace dp_bench::zarr_replay

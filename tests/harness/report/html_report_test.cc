@@ -71,6 +71,13 @@ TEST_F(HtmlReportTest, ShowsRateIntervalCountsScoreSeedsAndFailures) {
   EXPECT_THAT(html, HasSubstr("&quot;dp_bench&quot;: &quot;0.1.0&quot;"));
 }
 
+TEST_F(HtmlReportTest, NamesTheTaskOfAnEnvWithSeveral) {
+  Write("episodes.jsonl", kEpisodes);
+  Write("config.json", R"({"policy": {"plugin": "transformer"},
+    "env": {"plugin": "kuavo_dualarm", "params": {"task": "pick_place"}}})");
+  EXPECT_THAT(Report(), HasSubstr("transformer on kuavo_dualarm, pick_place"));
+}
+
 TEST_F(HtmlReportTest, NeedsNoNetworkAndNoScript) {
   Write("episodes.jsonl", kEpisodes);
   EXPECT_THAT(Report(), AllOf(Not(HasSubstr("http")), Not(HasSubstr("<script")),

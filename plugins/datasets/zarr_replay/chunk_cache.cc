@@ -1,0 +1,84 @@
+#include "chunk_cache.h"
+
+#include <optional>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::zarr_replay {
+
+// Ends a claim, whether decoding succeeded or not.
+class ChunkCache::Claim {
+ public:
+  Claim(ChunkCache* cache, const Key& key) : cache_(cache), key_(key) {}
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  ~Claim() {
+    const std::lock_guard lock(cache_->mutex_);
+    cache_->claims_.erase(key_);
+    cache_->changed_.notify_all();
+  }
+
+ private:
+  ChunkCache* cache_;
+  Key key_;
+};
+
+std::shared_ptr<const ChunkCache::Chunk> ChunkCache::Get(const Key& key, std::size_t size,
+                                                         const Decode& decode) {
+  if (std::shared_ptr<const Chunk> found = FindOrClaim(key)) return found;
+  const Claim claim(this, key);
+  const auto chunk = std::make_shared<Chunk>(this, size);
+  decode(chunk->room_.first(size));
+  Keep(key, chunk);
+  return chunk;
+}
+
+std::size_t ChunkCache::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return memory_.taken();
+}
+
+// Null when it is the caller who has to decode the chunk.
+std::shared_ptr<const ChunkCache::Chunk> ChunkCache::FindOrClaim(const Key& key) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !claims_.contains(key); });
+  const auto place = places_.find(key);
+  if (place == places_.end()) {
+    claims_.insert(key);
+    return nullptr;
+  }
+  chunks_.splice(chunks_.end(), chunks_, place->second);
+  return place->second->second;
+}
+
+void ChunkCache::Keep(const Key& key, std::shared_ptr<const Chunk> chunk) {
+  const std::lock_guard lock(mutex_);
+  places_[key] = chunks_.emplace(chunks_.end(), key, std::move(chunk));
+}
+
+// Drops one chunk after the other until there is room. A chunk in use gives its memory back when
+// its last user lets go of it.
+std::span<std::byte> ChunkCache::TakeRoom(std::size_t size) {
+  DPB_ASSERT(size <= limit());
+  while (true) {
+    std::shared_ptr<const Chunk> oldest;  // goes after the lock, which it takes again
+    std::unique_lock lock(mutex_);
+    std::optional<std::span<std::byte>> room;
+    changed_.wait(lock, [&] {
+      room = memory_.TryTake(size);
+      return room.has_value() || !chunks_.empty();
+    });
+    if (room) return *room;
+    oldest = std::move(chunks_.front().second);
+    places_.erase(chunks_.front().first);
+    chunks_.pop_front();
+  }
+}
+
+void ChunkCache::GiveRoom(std::span<std::byte> room) {
+  const std::lock_guard lock(mutex_);
+  memory_.Give(room);
+  changed_.notify_all();
+}
+
+}  // namespace dp_bench::zarr_replay

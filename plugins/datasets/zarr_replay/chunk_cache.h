@@ -1,0 +1,87 @@
+// Decoded chunks of arrays that do not fit in memory, for all threads that read them. The chunks
+// that are kept, in use and being decoded never take more than the limit together; the least
+// recently used one goes first.
+#pragma once
+
+#include <compare>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "chunk_memory.h"
+
+namespace dp_bench::zarr_replay {
+
+class ZarrArray;
+
+/// Safe from several threads at once; no lock is held while a chunk is decoded.
+class ChunkCache {
+ public:
+  struct Key {
+    const ZarrArray* array;  // a name only
+    std::int64_t chunk;
+
+    auto operator<=>(const Key&) const = default;
+  };
+
+  /// A decoded chunk. Its memory counts until the last owner lets go.
+  class Chunk {
+   public:
+    Chunk(ChunkCache* cache, std::size_t size)
+        : cache_(cache), room_(cache->TakeRoom(size)), size_(size) {}
+    Chunk(const Chunk&) = delete;
+    Chunk& operator=(const Chunk&) = delete;
+    ~Chunk() { cache_->GiveRoom(room_); }
+    std::span<const std::byte> bytes() const { return room_.first(size_); }
+
+   private:
+    friend class ChunkCache;
+    ChunkCache* cache_;
+    std::span<std::byte> room_;
+    std::size_t size_;
+  };
+
+  using Decode = std::function<void(std::span<std::byte>)>;
+
+  /// Limit and chunks are rounded up to whole cache lines. Throws std::bad_alloc.
+  explicit ChunkCache(std::size_t limit) : memory_(limit) {}
+  ChunkCache(const ChunkCache&) = delete;
+  ChunkCache& operator=(const ChunkCache&) = delete;
+
+  /// The chunk `key` of `size` bytes, at most limit(). When it is not here, `decode` fills it; when
+  /// another thread does so already, that is waited for, as is room while all of the limit is in
+  /// use. So a thread lets go of a chunk before it asks for the next. Throws what `decode` throws,
+  /// after which the chunk can be asked for again. The cache must outlive the chunk.
+  std::shared_ptr<const Chunk> Get(const Key& key, std::size_t size, const Decode& decode);
+
+  std::size_t limit() const { return memory_.size(); }
+
+  /// Memory of all chunks: those kept, in use, and being decoded.
+  std::size_t bytes() const;
+
+ private:
+  class Claim;
+  using Entry = std::pair<Key, std::shared_ptr<const Chunk>>;
+
+  std::shared_ptr<const Chunk> FindOrClaim(const Key& key);
+  void Keep(const Key& key, std::shared_ptr<const Chunk> chunk);
+  std::span<std::byte> TakeRoom(std::size_t size);
+  void GiveRoom(std::span<std::byte> room);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // a claim ended, or room was given back
+  ChunkMemory memory_;
+  std::set<Key> claims_;     // chunks that some thread decodes
+  std::list<Entry> chunks_;  // the least recently used one first
+  std::map<Key, std::list<Entry>::iterator> places_;
+};
+
+}  // namespace dp_bench::zarr_replay

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Every policy on every env, in every kind of observation that both know: 20 training steps, an evaluation of two
+# episodes. Then one policy that sees pictures is evaluated by 1, 2 and 8 workers: each episode's hash covers
+# states, actions and pixels.
+# Usage: every_pair.sh <dp_bench program> <configs folder>
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+configs=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# networks small enough for a test
+encoder='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8}'
+fusion='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8, "n_head": 2}'
+unet=(--policy unet_hybrid "policy.params.down_dims=[16,32]" policy.params.n_groups=4
+      "policy.params.obs_encoder=$encoder")
+transformer=(--policy transformer policy.params.n_layer=2 policy.params.n_emb=24
+             "policy.params.obs_encoder=$encoder")
+rgbd_fusion=(--policy rgbd_fusion policy.params.crop_shape=null policy.params.resize_shape=null
+             "policy.params.obs_encoder=$fusion" policy.params.denoiser.n_layer=2
+             policy.params.denoiser.n_emb=64 policy.params.drop_n_last_frames=null)
+
+# tasks that collect a few demonstrations of small pictures
+kuavo=(--env kuavo_dualarm collect.n_episodes=2 env.params.image_width=32 env.params.image_height=24
+       env_runner.max_steps=12)
+pusht=(--env pusht_expert collect.n_episodes=2 env_runner.max_steps=20)
+mkdir -p more/task
+cat >more/task/pusht_expert_image.json <<'JSON'
+{"name": "pusht_expert_image", "env": {"plugin": "pusht", "params": {"obs": ["agent_pos", "image"]}}, "collect": {}}
+JSON
+cat >more/task/kuavo_dualarm_small_rgb.json <<'JSON'
+{"include": "kuavo_dualarm.json", "name": "small_rgb", "env": {"params": {"obs": "rgb"}}}
+JSON
+cat >more/task/kuavo_dualarm_small_rgbd.json <<'JSON'
+{"include": "kuavo_dualarm.json", "name": "small_rgbd", "env": {"params": {"obs": "rgbd"}}}
+JSON
+cp "$configs/task/kuavo_dualarm.json" more/task/
+
+run() {  # run NAME ARGUMENTS...
+  local name=$1
+  shift
+  "$dp_bench" run --config-dir "$configs" --config-dir more "$@" --output "$name" \
+    training.num_epochs=1 training.max_train_steps=20 training.sample_every=0 training.lr_warmup_steps=2 \
+    dataloader.batch_size=4 val_dataloader.batch_size=4 dataset.val_ratio=0 \
+    env_runner.n_train=0 env_runner.n_test=2 env_runner.n_videos=0 env_runner.micro_batch=2 \
+    training.rollout_every=0 policy.params.noise_scheduler.num_inference_steps=2 >"$name.txt" 2>&1 ||
+    fail "$name: $(cat "$name.txt")"
+  [ "$(wc -l <"$name/episodes.jsonl")" -eq 2 ] || fail "$name: wanted 2 episodes"
+  ! grep -q '"failure_reason":"[^"]' "$name/episodes.jsonl" || fail "$name: $(cat "$name/episodes.jsonl")"
+  echo "  $name"
+}
+
+echo "pairs that train and roll out"
+run unet_hybrid_pusht "${unet[@]}" "${pusht[@]}"
+run unet_hybrid_pusht_image "${unet[@]}" "${pusht[@]}" --obs image
+run unet_hybrid_kuavo "${unet[@]}" "${kuavo[@]}"
+run unet_hybrid_kuavo_rgb "${unet[@]}" "${kuavo[@]}" --obs small_rgb
+run transformer_pusht "${transformer[@]}" "${pusht[@]}"
+run transformer_pusht_image "${transformer[@]}" "${pusht[@]}" --obs image
+run transformer_kuavo "${transformer[@]}" "${kuavo[@]}"
+run transformer_kuavo_rgb "${transformer[@]}" "${kuavo[@]}" --obs small_rgb
+run rgbd_fusion_pusht_image "${rgbd_fusion[@]}" "${pusht[@]}" --obs image
+run rgbd_fusion_kuavo_rgb "${rgbd_fusion[@]}" "${kuavo[@]}" --obs small_rgb
+run rgbd_fusion_kuavo_rgbd "${rgbd_fusion[@]}" "${kuavo[@]}" --obs small_rgbd
+
+echo "pairs that cannot be say why"
+expect_exit 2 "needs a camera" "$dp_bench" train --config-dir "$configs" --config-dir more "${rgbd_fusion[@]}" \
+  "${pusht[@]}" --output bad1
+expect_exit 2 "is depth" "$dp_bench" train --config-dir "$configs" --config-dir more "${transformer[@]}" \
+  "${kuavo[@]}" --obs small_rgbd --output bad2
+
+echo "one hash per episode of states, actions and pixels, whatever the number of workers"
+for workers in 1 2 8; do
+  "$dp_bench" eval --checkpoint rgbd_fusion_kuavo_rgbd/checkpoints/latest --output "eval$workers" \
+    env_runner.n_test=8 env_runner.n_workers="$workers" env_runner.n_envs="$workers" >eval.txt 2>&1 ||
+    fail "$(cat eval.txt)"
+  cmp eval1/episodes.jsonl "eval$workers/episodes.jsonl"
+done
+[ "$(grep -o '"trace_hash":"[0-9a-f]*"' eval1/episodes.jsonl | sort -u | wc -l)" -eq 8 ] ||
+  fail "wanted 8 hashes: $(cat eval1/episodes.jsonl)"

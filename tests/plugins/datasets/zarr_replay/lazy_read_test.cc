@@ -1,0 +1,316 @@
+// Pictures that are decoded where they are read: the same bytes and the same messages as of
+// pictures that are loaded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "data/replay_writer.h"
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+#include "support/error_of.h"
+#include "zarr_array.h"
+#include "zarr_files.h"
+
+namespace dp_bench::zarr_replay::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr double kBytesPerMb = 1 << 20;
+
+// Every range of steps, read through a cache of `n_chunks` chunks.
+void ExpectReadsAsLoaded(const ZarrArray& array, Target target, std::size_t n_chunks) {
+  const auto step_bytes = static_cast<std::size_t>(array.step_elements()) * TargetSize(target);
+  Bytes loaded(static_cast<std::size_t>(array.num_steps()) * step_bytes);
+  array.Load(target, 1, loaded);
+  ChunkCache cache(n_chunks * array.chunk_bytes());
+  for (std::int64_t begin = 0; begin < array.num_steps(); ++begin) {
+    for (std::int64_t end = begin + 1; end <= array.num_steps(); ++end) {
+      Bytes read(static_cast<std::size_t>(end - begin) * step_bytes);
+      array.ReadSteps(begin, end, target, &cache, read);
+      const auto from = loaded.begin() + begin * static_cast<std::int64_t>(step_bytes);
+      ASSERT_TRUE(std::equal(read.begin(), read.end(), from)) << begin << " to " << end;
+      ASSERT_LE(cache.bytes(), cache.limit());
+    }
+  }
+}
+
+template <class T>
+void ExpectReadsAsLoaded(const ArrayLayout& layout, const std::vector<T>& values, Target target) {
+  const TempFolder folder;
+  ZarrFiles files;
+  files.AddArray<T>("a", layout, values);
+  files.WriteFolder(folder.path());
+  const auto store = OpenStore(folder.path());
+  for (const std::size_t n_chunks : {1, 3}) {
+    SCOPED_TRACE(ToString(layout.chunks));
+    ExpectReadsAsLoaded(ZarrArray(*store, "a"), target, n_chunks);
+  }
+}
+
+TEST(ReadSteps, ChunksMayCutEveryAxis) {
+  const Shape shape = {5, 4, 6, 3};
+  const std::vector<float> values = Count<float>(NumElements(shape));
+  for (const Shape& chunks : {Shape{5, 4, 6, 3}, Shape{2, 4, 6, 3}, Shape{2, 3, 6, 3},
+                              Shape{2, 3, 4, 2}, Shape{1, 1, 1, 1}, Shape{9, 9, 9, 9},
+                              Shape{5, 2, 6, 3}, Shape{5, 4, 6, 2}, Shape{3, 9, 6, 3}}) {
+    for (const char separator : {'.', '/'}) {
+      ExpectReadsAsLoaded<float>({shape, chunks, Zstd(), separator}, values, Target::kFloat32);
+    }
+  }
+}
+
+TEST(ReadSteps, EveryPictureBecomesWhatItIsLoadedAs) {
+  const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(9 * 5 * 7 * 3);
+  const std::vector<float> as_float(pixels.begin(), pixels.end());
+  const std::vector<std::uint16_t> depth = Count<std::uint16_t>(9 * 50 * 70);
+  const Encoding blosc = Blosc("zstd", 2);
+  for (const Shape& chunks : {Shape{1, 5, 7, 3}, Shape{4, 5, 7, 3}, Shape{4, 2, 4, 3}}) {
+    const ArrayLayout layout{{9, 5, 7, 3}, chunks, blosc};
+    ExpectReadsAsLoaded<std::uint8_t>(layout, pixels, Target::kImage);
+    ExpectReadsAsLoaded<float>(layout, as_float, Target::kImage);
+  }
+  for (const Shape& chunks : {Shape{1, 50, 70}, Shape{4, 50, 70}, Shape{2, 30, 70}}) {
+    ExpectReadsAsLoaded<std::uint16_t>({{9, 50, 70}, chunks, blosc}, depth, Target::kDepth);
+  }
+}
+
+TEST(ReadSteps, ReadsTheTinyReplay) {
+  const auto store = OpenStore(DPB_SOURCE_DIR "/tests/data/tiny_replay.zarr");
+  ExpectReadsAsLoaded(ZarrArray(*store, "data/img"), Target::kImage, 1);
+  ExpectReadsAsLoaded(ZarrArray(*store, "data/keypoint"), Target::kFloat32, 2);
+}
+
+TEST(ReadSteps, ManyThreadsStayWithinTheLimit) {
+  const TempFolder folder;
+  ZarrFiles files;
+  const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(40 * 48);
+  files.AddArray<std::uint8_t>("a", {{40, 4, 4, 3}, {3, 2, 4, 3}, Zlib()}, pixels);
+  files.WriteFolder(folder.path());
+  const auto store = OpenStore(folder.path());
+  const ZarrArray array(*store, "a");
+  for (const std::size_t n_chunks : {1, 2, 7}) {
+    ChunkCache cache(n_chunks * array.chunk_bytes());
+    std::vector<std::jthread> threads;
+    for (std::uint64_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        RandomStream random(thread, StreamId::kAugment);
+        for (int i = 0; i < 300; ++i) {
+          const std::int64_t begin = random.UniformInt(40);
+          const std::int64_t end = std::min<std::int64_t>(40, begin + 1 + random.UniformInt(5));
+          std::vector<std::uint8_t> read(static_cast<std::size_t>(end - begin) * 48);
+          array.ReadSteps(begin, end, Target::kImage, &cache,
+                          std::as_writable_bytes(std::span(read)));
+          EXPECT_TRUE(std::equal(read.begin(), read.end(), pixels.begin() + begin * 48));
+          EXPECT_LE(cache.bytes(), cache.limit());
+        }
+      });
+    }
+  }
+}
+
+// Reads short random ranges of all keys.
+void ExpectSameReads(const Dataset& dataset, const Dataset& wanted, std::uint64_t seed) {
+  ASSERT_EQ(dataset.spec().keys, wanted.spec().keys);
+  RandomStream random(seed, StreamId::kAugment);
+  const std::int64_t n_steps = wanted.episode_ends().back();
+  for (int i = 0; i < 50; ++i) {
+    const auto key = random.UniformInt(static_cast<std::uint32_t>(wanted.spec().keys.size()));
+    const std::int64_t begin = random.UniformInt(static_cast<std::uint32_t>(n_steps));
+    const std::int64_t end = std::min<std::int64_t>(n_steps, begin + random.UniformInt(4));
+    Bytes bytes(static_cast<std::size_t>(end - begin) * wanted.spec().keys[key].ByteSize());
+    Bytes wanted_bytes = bytes;
+    dataset.Read(static_cast<int>(key), begin, end, bytes);
+    wanted.Read(static_cast<int>(key), begin, end, wanted_bytes);
+    ASSERT_EQ(bytes, wanted_bytes) << wanted.spec().keys[key].name << " " << begin << " to " << end;
+  }
+}
+
+// Small pictures share a chunk of 1 MiB, each large one has its own.
+void Collect(const std::filesystem::path& folder, std::int64_t n_steps) {
+  const std::vector<KeySpec> keys = {
+      {.name = "action", .shape = {2}},
+      {.name = "depth", .type = KeyType::kDepth, .shape = {1, 96, 128}, .dtype = DType::kUInt16},
+      {.name = "rgb", .type = KeyType::kRgb, .shape = {3, 480, 640}, .dtype = DType::kUInt8}};
+  ReplayEpisode episode(keys);
+  for (std::int64_t step = 0; step < n_steps; ++step) {
+    const std::vector<float> action(2, static_cast<float>(step));
+    std::vector<std::uint16_t> depth = Count<std::uint16_t>(96 * 128);
+    std::vector<std::uint8_t> pixels = Count<std::uint8_t>(480 * 640 * 3);
+    depth[0] = static_cast<std::uint16_t>(1000 + step);
+    pixels[0] = static_cast<std::uint8_t>(100 + step);
+    const std::vector<std::span<const std::byte>> values = {std::as_bytes(std::span(action)),
+                                                            std::as_bytes(std::span(depth)),
+                                                            std::as_bytes(std::span(pixels))};
+    episode.Append(values);
+  }
+  ReplayWriter writer(folder, keys, {{"env", "toy"}});
+  writer.Append(episode);
+  writer.Commit({{"fps", 25.0}}, true);
+}
+
+TEST(LazyRead, ACollectedDataSetReadsAsItIsLoaded) {
+  const TempFolder folder;
+  Collect(folder.path() / "a", 50);
+  const ZarrReplayDataset loaded({.path = folder.path() / "a"});
+  const ZarrReplayDataset lazy({.path = folder.path() / "a", .memory_limit_mb = 3});
+  std::vector<std::jthread> threads;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    threads.emplace_back([&, seed] { ExpectSameReads(lazy, loaded, seed); });
+  }
+}
+
+// Ten steps, one per chunk, in 480 bytes.
+constexpr double kImageMb = 480 / kBytesPerMb;
+
+ZarrFiles OneStepPerChunk() {
+  ZarrFiles files = SmallReplay();
+  files.AddArray<std::uint8_t>("data/img", {{10, 4, 4, 3}, {1, 4, 4, 3}, Zlib()},
+                               Count<std::uint8_t>(480));
+  return files;
+}
+
+TEST(LazyRead, AZipArchiveReadsAsItIsLoaded) {
+  for (const bool deflate : {false, true}) {
+    const TempFolder folder;
+    OneStepPerChunk().WriteZip(folder.path() / "a.zip", deflate);
+    ZarrReplayConfig config = SmallConfig(folder.path() / "a.zip");
+    const ZarrReplayDataset loaded(config);
+    config.memory_limit_mb = kImageMb / 4;
+    ExpectSameReads(ZarrReplayDataset(config), loaded, 1);
+  }
+}
+
+// What opening the data set and reading all of its images says; nothing when both succeed.
+std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, bool* is_open) {
+  static const TempFolder folder;  // one path, so that messages can be compared
+  files.WriteFolder(folder.path() / "a");
+  ZarrReplayConfig config = SmallConfig(folder.path() / "a");
+  config.memory_limit_mb = memory_limit_mb;
+  *is_open = false;
+  try {
+    const ZarrReplayDataset dataset(config);
+    *is_open = true;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(CodeOf([&] { ReadAll<std::uint8_t>(dataset, "image"); }), ErrorCode::kData)
+          << "also when it is asked again";
+    }
+    ReadAll<std::uint8_t>(dataset, "image");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kData);
+    return error.what();
+  }
+  return "";
+}
+
+// That the fault is found at opening when pictures are loaded, else when they are read.
+void ExpectFoundWhenRead(const ZarrFiles& files, std::string_view wanted) {
+  bool is_open = false;
+  const std::string loading = MessageOfReading(files, kImageMb, &is_open);
+  EXPECT_FALSE(is_open) << "as large as the limit: loaded";
+  EXPECT_THAT(loading, HasSubstr(wanted));
+  EXPECT_EQ(MessageOfReading(files, kImageMb / 2, &is_open), loading);
+  EXPECT_TRUE(is_open);
+}
+
+TEST(LazyRead, ADamagedChunkIsFoundWhenItIsRead) {
+  ZarrFiles files = OneStepPerChunk();
+  Bytes& chunk = files["data/img/7.0.0.0"];
+  chunk.resize(chunk.size() / 2);
+  ExpectFoundWhenRead(files, "data/img/7.0.0.0: zlib stops at byte");
+}
+
+TEST(LazyRead, AValueThatIsNoPixelIsFoundWhenItIsRead) {
+  std::vector<float> pixels(480, 7.0F);
+  pixels[7 * 48 + 3] = 0.5F;
+  ZarrFiles files = OneStepPerChunk();
+  files.AddArray<float>("data/img", {{10, 4, 4, 3}, {1, 4, 4, 3}, Zlib()}, pixels);
+  ExpectFoundWhenRead(files, "data/img holds 0.5 at step 7; an image of type rgb holds");
+}
+
+TEST(LazyRead, OtherStepsOfADamagedArrayAreRead) {
+  const TempFolder folder;
+  ZarrFiles files = OneStepPerChunk();
+  files["data/img/7.0.0.0"].resize(20);
+  files.WriteFolder(folder.path());
+  ZarrReplayConfig config = SmallConfig(folder.path());
+  config.memory_limit_mb = kImageMb / 2;
+  const ZarrReplayDataset dataset(config);
+  Bytes steps(static_cast<std::size_t>(2 * 48));
+  dataset.Read(dataset.KeyIndex("image"), 8, 10, steps);
+  EXPECT_EQ(steps[0], static_cast<std::byte>(8 * 48 % 256));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kData, [&] { dataset.Read(dataset.KeyIndex("image"), 6, 8, steps); }),
+      HasSubstr("data/img/7.0.0.0: "));
+}
+
+// What opening a data set whose pictures exceed the limit says.
+std::string OpenLazy(const ZarrFiles& files, ErrorCode code, double memory_limit_mb) {
+  const TempFolder folder;
+  files.WriteFolder(folder.path());
+  ZarrReplayConfig config = SmallConfig(folder.path());
+  config.memory_limit_mb = memory_limit_mb;
+  return MessageOf(code, [&] { ZarrReplayDataset{config}; });
+}
+
+TEST(LazyRead, HeadersAndTypesAreCheckedAtOpening) {
+  ZarrFiles missing = OneStepPerChunk();
+  missing.Erase("data/img/7.0.0.0");
+  EXPECT_THAT(OpenLazy(missing, ErrorCode::kData, kImageMb / 2), HasSubstr("chunk 7 of 10"));
+
+  ZarrFiles not_blosc = OneStepPerChunk();
+  not_blosc.AddArray<std::uint8_t>("data/img", {{10, 4, 4, 3}, {1, 4, 4, 3}, Blosc("lz4", 1)},
+                                   Count<std::uint8_t>(480));
+  not_blosc["data/img/7.0.0.0"].pop_back();
+  EXPECT_THAT(OpenLazy(not_blosc, ErrorCode::kData, kImageMb / 2), HasSubstr("7.0.0.0: byte 12"));
+
+  ZarrFiles integers = OneStepPerChunk();
+  integers.AddArray<std::int32_t>("data/img", {{10, 4, 4, 3}, {1, 4, 4, 3}},
+                                  Count<std::int32_t>(480));
+  EXPECT_THAT(OpenLazy(integers, ErrorCode::kData, kImageMb / 2),
+              HasSubstr("data/img has dtype int32; images are uint8 or float32"));
+}
+
+TEST(LazyRead, ALimitBelowOneChunkSaysWhatIsNeeded) {
+  EXPECT_THAT(OpenLazy(OneStepPerChunk(), ErrorCode::kConfig, 47 / kBytesPerMb),
+              AllOf(HasSubstr("dataset.params.memory_limit_mb is "), HasSubstr("data/img"),
+                    HasSubstr("chunks of 48 bytes"), HasSubstr("wanted 1 or more")));
+}
+
+TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
+  const std::int64_t memory = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
+  const std::int64_t n_steps = memory / 1'800'000'000 + 2;
+  ZarrFiles files = SmallReplay();
+  files.AddArray<float>("data/action", {{n_steps, 1}, {n_steps, 1}}, Count<float>(n_steps));
+  files.AddArray<float>("data/state", {{n_steps, 5}, {n_steps, 5}}, Count<float>(5 * n_steps));
+  files.AddArray<std::int64_t>("meta/episode_ends", {{1}, {1}}, {n_steps});
+  // headers of pictures larger than the memory of the machine
+  files.AddArray<std::uint8_t>("data/img", {{n_steps, 1, 1, 3}, {1, 1, 1, 3}, Zstd(false)},
+                               Count<std::uint8_t>(3 * n_steps));
+  for (std::int64_t step = 0; step < n_steps; ++step) {
+    files["data/img/" + std::to_string(step) + ".0.0.0"].resize(30'000);
+  }
+  files.Replace("data/img/.zarray", "1, 1, 3]", "20000, 30000, 3]");
+  EXPECT_THAT(
+      OpenLazy(files, ErrorCode::kConfig, static_cast<double>(memory) / kBytesPerMb + 1),
+      AllOf(HasSubstr("dataset.params.memory_limit_mb is "), HasSubstr("; this machine has ")));
+}
+
+TEST(LazyRead, TheLimitIsAParamWithinARange) {
+  const auto read = [](const std::string& limit) {
+    return ZarrReplayConfig::FromConfig(
+        Config::FromJson(R"({"path": "x.zarr", "memory_limit_mb": )" + limit +
+                         R"(, "keys": {"action": {"array": "data/action"}}})"));
+  };
+  EXPECT_EQ(read("64").memory_limit_mb, 64.0);
+  for (const char* limit : {"0", "-1", "1e8", "\"64\""}) {
+    EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { read(limit); }), HasSubstr("memory_limit_mb"));
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench::zarr_replay::testing
