@@ -1,5 +1,5 @@
-// The contract of a policy plugin. With tensor.h, normalizer.h and noise_scheduler.h, the only SDK
-// headers that include LibTorch.
+// The contract of a policy plugin. Among the SDK headers, this one, tensor.h, normalizer.h,
+// noise_scheduler.h and stage_trace.h include LibTorch.
 #pragma once
 
 #include <torch/torch.h>

@@ -86,6 +86,42 @@ void PrintData(const BatchLoader& loader, double load_seconds) {
   fmt::print("training sequences                   {:12}\n", loader.sampler().size());
 }
 
+// The loader alone, and with the training that it feeds.
+void BenchLoader(BatchLoader* loader, const DataLoaderConfig& config, int repetitions,
+                 const std::function<void(HostBatch*)>& train) {
+  // workers finish their batches together: time is taken over one of each
+  const int n_batches = std::max(1, config.num_workers);
+  std::uint64_t epoch = 0;
+  loader->StartEpoch(epoch);
+  HostBatch host;
+  const auto rate = [&](const std::function<void(HostBatch*)>& use) {
+    const double seconds = MedianSeconds(repetitions, [&] {
+      for (int i = 0; i < n_batches; ++i) {
+        while (!loader->Next(&host)) loader->StartEpoch(++epoch);
+        use(&host);
+      }
+    });
+    return static_cast<double>(n_batches * config.batch_size) / seconds;
+  };
+  fmt::print("loader samples/s, batch {:<4}         {:12.0f}\n", config.batch_size,
+             rate([](HostBatch*) {}));
+  fmt::print("training with loader samples/s       {:12.0f}\n", rate(train));
+}
+
+void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_size,
+                       int repetitions) {
+  policy->module().eval();
+  for (const std::int64_t rows : {1, 16, 50}) {
+    if (rows > batch_size) break;
+    const Batch part = FirstRows(batch, rows);
+    const double seconds = MedianSeconds(repetitions, [&] {
+      NoiseSource noise = BatchNoise(0, NoisePurpose::kSampling, 0, rows);
+      policy->PredictAction(part.obs, noise);
+    });
+    fmt::print("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
+  }
+}
+
 void BenchPolicy(const Experiment& experiment, int repetitions) {
   std::unique_ptr<Dataset> dataset;
   const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
@@ -110,7 +146,8 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
                       .keys = keys,
                       .n_threads = loading.num_workers});
   PrintData(loader, load_seconds);
-  loader.StartEpoch(0);
+  // the last batch alone, so that no worker is busy while the network is measured
+  loader.StartEpoch(0, std::max<std::int64_t>(0, loader.num_batches() - 1));
   HostBatch host;
   if (!loader.Next(&host)) {
     fmt::print("the dataset holds less than one batch of {}\n", loading.batch_size);
@@ -125,28 +162,22 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
   Ema ema(EmaConfig::FromConfig(config.Sub("ema")), policy->module(), ema_policy->module());
   policy->module().train();
   std::uint64_t step = 0;
-  const double train_seconds = MedianSeconds(repetitions, [&] {
+  const auto train = [&](const Batch& samples) {
     NoiseSource noise = BatchNoise(0, NoisePurpose::kTraining, step++, loading.batch_size);
-    policy->ComputeLoss(batch, noise).loss.backward();
+    policy->ComputeLoss(samples, noise).loss.backward();
     optimizer.Step(optimizer_config.lr);
     optimizer.ZeroGrad();
     ema.Update();
     policy->WeightsChanged();
-  });
+  };
+  const double train_seconds = MedianSeconds(repetitions, [&] { train(batch); });
   fmt::print("training samples/s, batch {:<4}       {:12.0f}\n", loading.batch_size,
              static_cast<double>(loading.batch_size) / train_seconds);
-
-  // action chunks
-  policy->module().eval();
-  for (const std::int64_t rows : {1, 16, 50}) {
-    if (rows > loading.batch_size) break;
-    const Batch part = FirstRows(batch, rows);
-    const double seconds = MedianSeconds(repetitions, [&] {
-      NoiseSource noise = BatchNoise(0, NoisePurpose::kSampling, 0, rows);
-      policy->PredictAction(part.obs, noise);
-    });
-    fmt::print("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
-  }
+  BenchActionChunks(policy.get(), batch, loading.batch_size, repetitions);
+  policy->module().train();
+  BenchLoader(&loader, loading, repetitions, [&](HostBatch* host_batch) {
+    train(ToBatch(*host_batch, experiment.spec().shape_meta, device));
+  });
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ int Main(int argc, char** argv) {
         Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval},
         Entry{"collect", "Make a data set with the expert of an env", &dp_bench::AddCollect},
         Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::AddExport},
+        Entry{"inspect", "Show a policy's shapes, parameters and memory", &dp_bench::AddInspect},
         Entry{"view", "Show an env in a window: policy, expert, recording or person",
               &dp_bench::AddView},
         Entry{"plugins", "List the plugins that are found", &dp_bench::AddPlugins},

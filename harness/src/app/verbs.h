@@ -22,6 +22,7 @@ Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
 Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
+Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
 Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);

@@ -67,7 +67,7 @@ struct CheckpointConfig {
 struct NormalizerConfig {
   std::string default_mode = "limits";
   std::string default_rgb = "image";
-  std::array<double, 2> depth_range = {0.05, 1.5};  // [m]
+  std::array<double, 2> depth_range = {0.05, 1.5};        // [m]
   std::map<std::string, std::string, std::less<>> modes;  // by key
 
   static NormalizerConfig FromConfig(const Config& config);

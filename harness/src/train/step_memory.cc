@@ -1,0 +1,69 @@
+// See step_memory.h.
+#include "train/step_memory.h"
+
+#include "dp_bench/error.h"
+#include "train/device_batch.h"
+#include "train/memory_peak.h"
+#include "train/synthetic_batch.h"
+
+namespace dp_bench {
+namespace {
+
+std::int64_t ByteSize(const HostBatch& batch) {
+  std::size_t n = batch.action.byte_size() + batch.is_pad.byte_size();
+  for (const auto& [name, array] : batch.obs) n += array.byte_size();
+  return static_cast<std::int64_t>(n);
+}
+
+// The backward pass then adds to gradients instead of making them, so that what it takes is
+// activations. Training itself drops the gradients after each step: it may need as much less.
+void ProvideGradients(torch::nn::Module& module) {
+  for (torch::Tensor& parameter : module.parameters()) {
+    if (!parameter.requires_grad() || parameter.grad().defined()) continue;
+    parameter.mutable_grad() = torch::zeros_like(parameter);
+  }
+}
+
+}  // namespace
+
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema) {
+  HeldMemory memory;
+  for (const torch::Tensor& parameter : module.parameters()) {
+    const auto n = static_cast<std::int64_t>(parameter.nbytes());
+    memory.parameters += n;
+    if (parameter.requires_grad()) memory.gradients += n;
+  }
+  for (const torch::Tensor& buffer : module.buffers()) {
+    memory.parameters += static_cast<std::int64_t>(buffer.nbytes());
+  }
+  memory.optimizer = 2 * memory.gradients;
+  if (use_ema) memory.ema = memory.parameters;
+  return memory;
+}
+
+StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size) {
+  HostBatch host = SyntheticBatch(policy.spec(), batch_size);
+  const Batch batch = ToBatch(host, policy.spec().shape_meta, torch::kCPU);
+  NoiseSource noise = BatchNoise(/*seed=*/0, NoisePurpose::kTraining, /*number=*/0, batch_size);
+  policy.module().train();
+  ProvideGradients(policy.module());
+
+  const MemoryPeak memory;
+  policy.ComputeLoss(batch, noise).loss.backward();
+  return {.batch_size = batch_size, .batch = ByteSize(host), .activations = memory.peak()};
+}
+
+StepMemory EstimateStepMemory(const StepMemory& a, const StepMemory& b, std::int64_t batch_size) {
+  DPB_ASSERT(a.batch_size != b.batch_size);
+  const auto line = [&](std::int64_t at_a, std::int64_t at_b) {
+    const double slope =
+        static_cast<double>(at_b - at_a) / static_cast<double>(b.batch_size - a.batch_size);
+    return at_a + static_cast<std::int64_t>(slope * static_cast<double>(batch_size - a.batch_size));
+  };
+  return {.batch_size = batch_size,
+          .batch = line(a.batch, b.batch),
+          .activations = line(a.activations, b.activations),
+          .is_estimated = true};
+}
+
+}  // namespace dp_bench

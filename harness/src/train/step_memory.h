@@ -1,0 +1,43 @@
+// The memory that training a policy takes, by batch size: a part that depends on the parameters
+// alone, and what a step needs on top.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+#include "dp_bench/policy.h"
+
+namespace dp_bench {
+
+/// What stays from step to step [bytes].
+struct HeldMemory {
+  std::int64_t parameters = 0;  // and buffers
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;  // AdamW: two moments of every trainable parameter
+  std::int64_t ema = 0;        // a second network, where there is one
+
+  std::int64_t total() const { return parameters + gradients + optimizer + ema; }
+};
+
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema);
+
+/// What one step needs on top [bytes].
+struct StepMemory {
+  std::int64_t batch_size = 0;
+  std::int64_t batch = 0;        // in raw units, as it is loaded
+  std::int64_t activations = 0;  // most that lives during ComputeLoss and the backward pass
+  bool is_estimated = false;     // else measured
+
+  std::int64_t total() const { return batch + activations; }
+};
+
+/// Runs a training step on a synthetic batch, without the optimiser. The policy is on the CPU and
+/// has a normalizer; its parameters have gradients afterwards, which are not counted.
+StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size);
+
+/// The straight line through two measurements at different batch sizes. Trust it for larger sizes
+/// than theirs: for smaller ones the parameters decide when the peak is, and there is more.
+StepMemory EstimateStepMemory(const StepMemory& a, const StepMemory& b, std::int64_t batch_size);
+
+}  // namespace dp_bench

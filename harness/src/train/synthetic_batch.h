@@ -1,0 +1,15 @@
+// A batch of random numbers in the shapes of a run: to try a policy without a data set.
+#pragma once
+
+#include <cstdint>
+
+#include "data/loader.h"
+#include "dp_bench/policy.h"
+
+namespace dp_bench {
+
+/// Low-dimensional keys and the action are N(0, 1), rgb 0 to 255, depth 0 to 2 m (uint16 in mm), no
+/// step is padding. Row i depends on i alone. See ToBatch for its tensors.
+HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows);
+
+}  // namespace dp_bench

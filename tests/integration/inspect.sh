@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# dp_bench inspect: shapes, parameters and memory of policies, as text and as JSON; bad input.
+# Usage: inspect.sh <dp_bench program> <configs folder>
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+inspect=("$1" inspect --config-dir "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+expect_json() {  # expect_json EXPRESSION COMMAND...: a Python expression over `found`, and stage(name)
+  local expression=$1
+  shift
+  "$@" --json >found.json 2>errors.txt || fail "$*: $(cat errors.txt)"
+  python3 - "$expression" <<'PYTHON' || fail "$* does not satisfy $expression: $(cat found.json)"
+import json, sys
+found = json.load(open("found.json"))
+stage = lambda name: next(s["shape"] for s in found["stages"] if s["name"] == name)
+sys.exit(not eval("(" + sys.argv[1] + ")"))
+PYTHON
+}
+
+unet=("${inspect[@]}" --policy unet_hybrid --env point_mass)
+transformer=("${inspect[@]}" --policy transformer --env kuavo_dualarm)
+
+echo "the U-Net's data flow has the shapes of the config"
+"${unet[@]}" >unet.txt 2>&1 || fail "$(cat unet.txt)"
+for line in "condition  *\[1, 2, 4\]  *float32" "timesteps  *\[1\]  *int64" "unet: down 3  *\[1, 256, 4\]" \
+            "unet: up 1  *\[1, 64, 16\]" "predicted noise  *\[1, 16, 2\]" "loss  *\[\]" \
+            "^total  *4,444,866$" "float32 on cpu" "^  *128 .* estimated$" "^  *8 .* measured$"; do
+  grep -q -- "$line" unet.txt || fail "no line '$line': $(cat unet.txt)"
+done
+
+echo "the transformer's too, and its modules add up to the total"
+expect_json 'stage("normalized action") == [3, 16, 16] and stage("predicted noise") == [3, 16, 16]
+             and stage("transformer: condition tokens") == [3, 3, 192]
+             and stage("transformer: decoder layer 4") == [3, 16, 192]
+             and found["parameters"] == 2685520
+             and sum(m["parameters"] for m in found["modules"] if m["depth"] == 1) == 2685520' \
+  "${transformer[@]}" --batch-size 3
+
+echo "the RGB-D policy has the data flow and the size that the seeds ask for"
+cameras="head_cam_h wrist_cam_l wrist_cam_r"
+expect_json 'all(stage("observation.images." + camera) == [2, 2, 3, 480, 640] for camera in "'"$cameras"'".split())
+             and all(stage("observation.depth.depth_" + camera) == [2, 2, 1, 480, 640] for camera in "hlr")
+             and stage("  cropped") == [2, 2, 3, 420, 560] and stage("  resized, normalized") == [2, 2, 3, 210, 280]
+             and stage("colour features") == [4, 3, 128] and stage("depth features") == [4, 3, 128]
+             and stage("fused features") == [2, 2, 768]
+             and stage("observation.state") == [2, 2, 16] and stage("state features") == [2, 2, 128]
+             and stage("condition") == [2, 2, 896] and stage("normalized action") == [2, 16, 16]
+             and abs(found["parameters"] / 52.7e6 - 1) < 0.01' \
+  "${inspect[@]}" --policy rgbd_fusion --env kuavo_dualarm --obs rgbd --batch-size 2 --batch-sizes 1
+
+echo "what the config says is what is shown"
+expect_json 'stage("normalized action") == [1, 32, 2] and "unet: down 3" not in [s["name"] for s in found["stages"]]' \
+  "${unet[@]}" horizon=32 "policy.params.down_dims=[16,32]" policy.params.n_groups=4
+
+echo "memory grows by the parameters and by the batch"
+expect_json 'found["memory"]["gradients"] == 4 * found["parameters"]
+             and found["memory"]["optimizer"] == 8 * found["parameters"]
+             and found["memory"]["ema"] == 0
+             and [s["batch_size"] for s in found["memory"]["steps"]] == [2, 100]
+             and [s["is_estimated"] for s in found["memory"]["steps"]] == [False, True]
+             and found["memory"]["steps"][1]["batch"] == 50 * found["memory"]["steps"][0]["batch"]' \
+  "${transformer[@]}" --batch-sizes 2,100 training.use_ema=false
+
+echo "estimates are within 10 % of what is measured"
+for policy in unet transformer; do
+  declare -n command=$policy
+  expect_exit 0 "checked at batch size 128: .* apart" "${command[@]}" --check 128
+done
+
+echo "a policy without stages is no error"
+expect_exit 0 "names no stages" "${inspect[@]}" --policy constant_action --env point_mass
+
+echo "bad input says what is wrong, with its own exit code"
+expect_exit 2 "there is no config of this name" "${inspect[@]}" --policy unet_hybri --env point_mass
+expect_exit 2 "give --policy and --env" "${inspect[@]}" --env point_mass
+expect_exit 2 "normalizer.defaut" "${unet[@]}" normalizer.defaut=gaussian
+expect_exit 2 "down_dims" "${unet[@]}" "policy.params.down_dim=[16]"
+for option in --batch-size --batch-sizes --check; do
+  expect_exit 2 "not in range" "${unet[@]}" "$option" 0
+done
