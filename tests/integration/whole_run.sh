@@ -52,6 +52,28 @@ diff -r own.zarr data/point_mass-*.zarr || fail "the same episodes, other bytes"
 cmp whole/checkpoints/latest/ema.safetensors own/checkpoints/latest/ema.safetensors
 expect_exit 2 "another origin" "${collect[@]}" --episodes 12 collect.start_seed=5
 
+echo "several training seeds are trained, evaluated and reported together"
+seeds=("$dp_bench" run "${small[@]}" training.num_epochs=1 env_runner.n_videos=0)
+"${seeds[@]}" --seeds 42,43 --output seeds >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
+grep -q "interval of the mean over 2 seeds" seeds.txt || fail "$(cat seeds.txt)"
+for file in config.json multi_run.json report.html seed_42/report.html seed_43/episodes.jsonl; do
+  [ -s "seeds/$file" ] || fail "seeds/$file is missing"
+done
+grep -q "seed_43/report.html" seeds/report.html || fail "the report links no seed"
+! cmp -s seeds/seed_42/checkpoints/latest/ema.safetensors seeds/seed_43/checkpoints/latest/ema.safetensors ||
+  fail "both seeds gave the same weights"
+
+echo "a run over seeds continues with the seed that is missing, and changes no other"
+cp -r seeds whole_seeds
+rm -r seeds/seed_43 seeds/report.html
+"$dp_bench" run --resume seeds >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
+! grep -q "^seed 42$" seeds.txt || fail "it trained seed 42 again"
+for file in multi_run.json report.html seed_43/episodes.jsonl seed_43/checkpoints/latest/ema.safetensors; do
+  cmp "seeds/$file" "whole_seeds/$file"
+done
+expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
+expect_exit 2 "leave --seeds out" "$dp_bench" run --resume seeds --seeds 42
+
 echo "bad input says what is wrong, with its own exit code"
 expect_exit 2 "num_epochs" "$dp_bench" train "${small[@]}" training.num_epoch=1 --output bad1
 expect_exit 2 "point_mass" "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mas

@@ -157,8 +157,8 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
 
   // a whole training step: loss, gradients, optimiser, EMA
   const auto optimizer_config = OptimizerConfig::FromConfig(config.Sub("optimizer"));
-  AdamW optimizer(optimizer_config,
-                  MakeParameterGroups(policy->module(), optimizer_config.weight_decay));
+  FreezeParameters(policy->module(), optimizer_config);
+  AdamW optimizer(optimizer_config, MakeParameterGroups(policy->module(), optimizer_config));
   Ema ema(EmaConfig::FromConfig(config.Sub("ema")), policy->module(), ema_policy->module());
   policy->module().train();
   std::uint64_t step = 0;

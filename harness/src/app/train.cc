@@ -8,9 +8,11 @@
 #include "app/collection.h"
 #include "app/evaluation.h"
 #include "app/manifest.h"
+#include "app/multi_run.h"
 #include "app/stop_signal.h"
 #include "app/verbs.h"
 #include "config/loader.h"
+#include "dp_bench/error.h"
 #include "train/train_config.h"
 #include "train/workspace.h"
 
@@ -23,6 +25,7 @@ struct Options {
   ExperimentOptions experiment;
   fs::path output;
   fs::path resume;
+  std::vector<std::uint64_t> seeds;
 };
 
 std::shared_ptr<Options> AddOptions(CLI::App* app) {
@@ -36,22 +39,19 @@ std::shared_ptr<Options> AddOptions(CLI::App* app) {
   return options;
 }
 
-// a resumed run is its folder: the config comes from there
-fs::path PrepareRunFolder(Options* options) {
-  if (options->resume.empty()) return options->output;
-  options->experiment.config = options->resume / "config.json";
-  options->experiment.overrides.insert(options->experiment.overrides.begin(),
-                                       "training.resume=true");
-  return options->resume;
+// A resumed run is its folder: the config comes from there.
+ExperimentOptions ResumeOptions(ExperimentOptions options, const fs::path& folder) {
+  options.config = folder / "config.json";
+  return options;
 }
 
-// Trains, and with `with_report` evaluates the result and reports it.
-int TrainAndReport(Options options, bool with_report) {
-  fs::path output = PrepareRunFolder(&options);
-  const Experiment experiment(options.experiment);
+// Trains in `output`, and with `with_report` evaluates the result and reports it.
+int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_resumed,
+                   bool with_report) {
+  if (is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
+  const Experiment experiment(options);
   const std::atomic<bool>& stop = CatchStopSignals();
   if (!ProvideDataset(experiment, stop)) return kExitInterrupted;
-  if (output.empty()) output = NewRunFolder(experiment);
   fs::create_directories(output);
   fmt::print("run folder: {}\n", output.string());
 
@@ -81,6 +81,39 @@ int TrainAndReport(Options options, bool with_report) {
   return ReportEvaluation(final_evaluation.Run(workspace.eval_policy(), device), output);
 }
 
+// The folder of a new run.
+fs::path OutputOf(const Options& options) {
+  return options.output.empty() ? NewRunFolder(Experiment(options.experiment)) : options.output;
+}
+
+int RunWithSeeds(const Options& options) {
+  const bool is_resumed = !options.resume.empty();
+  const fs::path folder = is_resumed ? options.resume : OutputOf(options);
+  const ExperimentOptions experiment =
+      is_resumed ? ResumeOptions(options.experiment, folder) : options.experiment;
+  fs::create_directories(folder);
+  WriteResolvedConfig(Experiment(experiment).config(), folder / "config.json");
+  return RunSeeds(experiment, folder, options.seeds,
+                  [](const ExperimentOptions& of_seed, const fs::path& seed_folder, bool resume) {
+                    return TrainAndReport(of_seed, seed_folder, resume, /*with_report=*/true);
+                  });
+}
+
+int Run(Options options, bool with_report) {
+  if (!options.resume.empty()) {
+    if (!options.seeds.empty()) {
+      throw Error(ErrorCode::kUsage, "--resume takes its seeds from the folder; leave --seeds out");
+    }
+    options.seeds = SeedsOf(options.resume);
+  }
+  if (!options.seeds.empty()) return RunWithSeeds(options);
+  if (options.resume.empty()) {
+    return TrainAndReport(options.experiment, OutputOf(options), /*is_resumed=*/false, with_report);
+  }
+  return TrainAndReport(ResumeOptions(options.experiment, options.resume), options.resume,
+                        /*is_resumed=*/true, with_report);
+}
+
 }  // namespace
 
 void AddTaskOptions(CLI::App* app, ExperimentOptions* options) {
@@ -107,12 +140,16 @@ void AddExperimentOptions(CLI::App* app, ExperimentOptions* options) {
 
 Verb AddTrain(CLI::App* app) {
   const auto options = AddOptions(app);
-  return [options] { return TrainAndReport(*options, /*with_report=*/false); };
+  return [options] { return Run(*options, /*with_report=*/false); };
 }
 
 Verb AddRun(CLI::App* app) {
   const auto options = AddOptions(app);
-  return [options] { return TrainAndReport(*options, /*with_report=*/true); };
+  app->add_option("--seeds", options->seeds,
+                  "Training seeds: trains and evaluates each, and reports over all of them")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  return [options] { return Run(*options, /*with_report=*/true); };
 }
 
 }  // namespace dp_bench

@@ -31,22 +31,6 @@ data List() { return data(data::type::list); }
 
 std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
-// "transformer on kuavo_dualarm, pick_place", as far as the config says.
-std::string TitleOf(const RunFolder& folder) {
-  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
-  const auto text_at = [&config](const char* place) {
-    const Json::json_pointer pointer(place);
-    const bool is_text =
-        config.is_object() && config.contains(pointer) && config[pointer].is_string();
-    return is_text ? config[pointer].get<std::string>() : std::string();
-  };
-  const std::string policy = text_at("/policy/plugin");
-  const std::string env = text_at("/env/plugin");
-  const std::string task = text_at("/env/params/task");
-  if (policy.empty() || env.empty()) return fs::absolute(folder.path).filename().string();
-  return fmt::format("{} on {}{}{}", policy, env, task.empty() ? "" : ", ", task);
-}
-
 // A link below the run folder, percent-encoded; empty for a path that would leave it.
 std::string LinkTo(const std::string& relative_path) {
   const fs::path path = fs::path(relative_path).lexically_normal();
@@ -277,7 +261,8 @@ void SetText(const std::string& name, const std::string& text, data* page) {
 void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) {
   const RunFolder folder = ReadRunFolder(run_dir);
   data page;
-  page.set("title", TitleOf(folder));
+  page.set("style", kReportStyle);
+  page.set("title", RunTitle(folder));
   page.set("subtitle", "dp_bench, run folder " +
                            fs::weakly_canonical(fs::absolute(run_dir)).filename().string());
 

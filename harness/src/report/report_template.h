@@ -1,8 +1,10 @@
-// The page of report.html as a mustache template, compiled in from report.html.mustache.
+// The pages as mustache templates, compiled in, and their style sheet, which they take as `style`.
 #pragma once
 
 namespace dp_bench {
 
-extern const char* const kReportTemplate;
+extern const char* const kReportStyle;
+extern const char* const kReportTemplate;    // report.html of one run
+extern const char* const kMultiRunTemplate;  // report.html of a run over several training seeds
 
 }  // namespace dp_bench

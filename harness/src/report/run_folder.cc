@@ -118,4 +118,20 @@ RunFolder ReadRunFolder(const fs::path& path) {
   return folder;
 }
 
+std::string RunTitle(const RunFolder& folder) {
+  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
+  const auto text_at = [&config](const char* place) {
+    const Json::json_pointer pointer(place);
+    const bool is_text =
+        config.is_object() && config.contains(pointer) && config[pointer].is_string();
+    return is_text ? config[pointer].get<std::string>() : std::string();
+  };
+  const std::string policy = text_at("/policy/plugin");
+  const std::string env = text_at("/env/plugin");
+  const std::string task = text_at("/env/params/task");
+  if (policy.empty() || env.empty())
+    return std::filesystem::absolute(folder.path).filename().string();
+  return fmt::format("{} on {}{}{}", policy, env, task.empty() ? "" : ", ", task);
+}
+
 }  // namespace dp_bench

@@ -31,4 +31,7 @@ struct RunFolder {
 /// it cannot be read. Lines of the log that a crash cut off are skipped, and noted.
 RunFolder ReadRunFolder(const std::filesystem::path& path);
 
+/// "transformer on kuavo_dualarm, pick_place", as far as the config says; else the folder's name.
+std::string RunTitle(const RunFolder& folder);
+
 }  // namespace dp_bench

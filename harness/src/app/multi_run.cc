@@ -1,0 +1,73 @@
+#include "app/multi_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/verbs.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+#include "report/multi_run.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSummaryFile = "multi_run.json";
+constexpr std::size_t kMaxSummaryBytes = std::size_t{1} << 20;
+
+void WriteSummary(const fs::path& folder, const nlohmann::json& summary) {
+  WriteFileAtomically(folder / kSummaryFile, std::string_view(summary.dump(2) + "\n"));
+}
+
+void RequireDistinct(std::vector<std::uint64_t> seeds) {
+  std::ranges::sort(seeds);
+  const auto twice = std::ranges::adjacent_find(seeds);
+  if (twice == seeds.end()) return;
+  throw Error(ErrorCode::kUsage, fmt::format("--seeds names {} twice", *twice));
+}
+
+// The exit code that stands for both.
+int Worse(int a, int b) { return a != 0 ? a : b; }
+
+}  // namespace
+
+int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
+             const std::vector<std::uint64_t>& seeds, const RunOne& run_one) {
+  RequireDistinct(seeds);
+  fs::create_directories(folder);
+  WriteSummary(folder, {{"seeds", seeds}});
+  int exit_code = 0;
+  for (const std::uint64_t seed : seeds) {
+    const fs::path seed_folder = folder / SeedFolder(seed);
+    if (fs::exists(seed_folder / "eval_log.json")) continue;
+    fmt::print("seed {}\n", seed);
+    ExperimentOptions of_seed = options;
+    of_seed.overrides.push_back(fmt::format("training.seed={}", seed));
+    const int result = run_one(of_seed, seed_folder, fs::exists(seed_folder / "checkpoints"));
+    if (result == kExitInterrupted) return result;
+    exit_code = Worse(exit_code, result);
+  }
+
+  const MultiRun multi_run = ReadMultiRun(folder, seeds);
+  WriteSummary(folder, ToJson(multi_run));
+  WriteMultiRunReport(folder, multi_run);
+  fmt::print("{}report: {}\n", MultiRunTable(multi_run), (folder / "report.html").string());
+  return exit_code;
+}
+
+std::vector<std::uint64_t> SeedsOf(const fs::path& folder) {
+  const fs::path file = folder / kSummaryFile;
+  if (!fs::exists(file)) return {};
+  try {
+    return nlohmann::json::parse(ReadTextFile(file, kMaxSummaryBytes))
+        .at("seeds")
+        .get<std::vector<std::uint64_t>>();
+  } catch (const nlohmann::json::exception& fault) {
+    throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
+  }
+}
+
+}  // namespace dp_bench
