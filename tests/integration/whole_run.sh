@@ -52,6 +52,18 @@ diff -r own.zarr data/point_mass-*.zarr || fail "the same episodes, other bytes"
 cmp whole/checkpoints/latest/ema.safetensors own/checkpoints/latest/ema.safetensors
 expect_exit 2 "another origin" "${collect[@]}" --episodes 12 collect.start_seed=5
 
+echo "a dry run tries every part, says what the run needs, and leaves nothing behind"
+find . -type f | sort >before.txt
+TMPDIR=$work "$dp_bench" run "${small[@]}" --output later/dry --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
+for line in "trained 2 steps" "dry run: every part works" "^disk .* for 7 checkpoints" "^memory .* batch size 32"; do
+  grep -q "$line" dry.txt || fail "no line '$line': $(cat dry.txt)"
+done
+TMPDIR=$work "$dp_bench" train "${small[@]}" collect.start_seed=77 --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
+grep -q "collecting 2 episodes" dry.txt || fail "it did not collect two: $(cat dry.txt)"
+rm dry.txt
+find . -type f | grep -v before.txt | sort | diff <(grep -v before.txt before.txt) - || fail "a dry run left files"
+expect_exit 2 "down_dims" "$dp_bench" run "${small[@]}" "policy.params.down_dims=[7]" --dry-run
+
 echo "several training seeds are trained, evaluated and reported together"
 seeds=("$dp_bench" run "${small[@]}" training.num_epochs=1 env_runner.n_videos=0)
 "${seeds[@]}" --seeds 42,43 --output seeds >seeds.txt 2>&1 || fail "$(cat seeds.txt)"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/collection.h"
+#include "app/dry_run.h"
 #include "app/evaluation.h"
 #include "app/manifest.h"
 #include "app/multi_run.h"
@@ -26,6 +27,7 @@ struct Options {
   fs::path output;
   fs::path resume;
   std::vector<std::uint64_t> seeds;
+  bool is_dry_run = false;
 };
 
 std::shared_ptr<Options> AddOptions(CLI::App* app) {
@@ -36,6 +38,8 @@ std::shared_ptr<Options> AddOptions(CLI::App* app) {
   app->add_option("--resume", options->resume, "Run folder to continue, with its own config")
       ->check(CLI::ExistingDirectory)
       ->excludes(output);
+  app->add_flag("--dry-run", options->is_dry_run,
+                "Try every part of the config once, in seconds, and say what the run will need");
   return options;
 }
 
@@ -99,7 +103,18 @@ int RunWithSeeds(const Options& options) {
                   });
 }
 
+int TryOnce(const Options& options) {
+  if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run resumes nothing");
+  const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
+  return DryRun(options.experiment, parent,
+                [](const ExperimentOptions& shortened, const fs::path& folder) {
+                  return TrainAndReport(shortened, folder, /*is_resumed=*/false,
+                                        /*with_report=*/true);
+                });
+}
+
 int Run(Options options, bool with_report) {
+  if (options.is_dry_run) return TryOnce(options);
   if (!options.resume.empty()) {
     if (!options.seeds.empty()) {
       throw Error(ErrorCode::kUsage, "--resume takes its seeds from the folder; leave --seeds out");
