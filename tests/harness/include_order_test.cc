@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kLayers = {
-    "core",      "config", "plugin",  "media",   "data",   "normalize", "checkpoint",
-    "diffusion", "train",  "rollout", "collect", "report", "view",      "app"};
+    "core",      "config", "plugin",  "media",   "tensorboard", "data", "normalize", "checkpoint",
+    "diffusion", "train",  "rollout", "collect", "report",      "view", "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);

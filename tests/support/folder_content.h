@@ -12,11 +12,12 @@ namespace dp_bench {
 /// Relative path -> content.
 using FolderContent = std::map<std::string, std::string>;
 
-/// Every file below a folder.
+/// Every file below a folder, less TensorBoard's event files: those hold the time.
 inline FolderContent FilesBelow(const std::filesystem::path& folder) {
   FolderContent files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) continue;
     files[std::filesystem::relative(entry.path(), folder).string()] =
         ReadTextFile(entry.path(), 1U << 24);
   }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "config/nearest.h"
@@ -12,11 +14,34 @@ namespace dp_bench {
 
 using Json = nlohmann::json;
 
+namespace {
+
+bool IsListOfObjects(const Json& value) {
+  return value.is_array() && std::ranges::all_of(value, &Json::is_object);
+}
+
+// The place of the element that `key` numbers; none when the array has no such element.
+std::optional<std::size_t> IndexIn(const Json& array, const std::string& key) {
+  std::size_t index = 0;
+  const char* const end = key.data() + key.size();
+  const auto [stop, fault] = std::from_chars(key.data(), end, index);
+  if (fault != std::errc() || stop != end || index >= array.size()) return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
 ConfigDocument::ConfigDocument(JsonSource source) : source_(std::move(source)) {}
 
 const Json* ConfigDocument::Find(std::string_view pointer) const {
   const Json* value = &source_.value;
   for (const std::string& key : PointerKeys(pointer)) {
+    if (value->is_array()) {
+      const auto index = IndexIn(*value, key);
+      if (!index) return nullptr;
+      value = &(*value)[*index];
+      continue;
+    }
     if (!value->is_object()) return nullptr;
     const auto member = value->find(key);
     if (member == value->end()) return nullptr;
@@ -38,7 +63,16 @@ void ConfigDocument::RecordDefault(const std::string& pointer, Json value) {
   Json* place = &source_.value;
   for (const std::string& key : PointerKeys(pointer)) {
     if (place->is_null()) *place = Json::object();
-    place = &(*place)[key];
+    if (!place->is_array()) {
+      place = &(*place)[key];
+      continue;
+    }
+    const auto index = IndexIn(*place, key);
+    if (!index) {
+      throw Error(ErrorCode::kConfig, fmt::format("{}: wanted an object around this key, found {}",
+                                                  WhereLocked(pointer), Describe(*place)));
+    }
+    place = &(*place)[*index];
   }
   *place = std::move(value);
 }
@@ -48,7 +82,7 @@ void ConfigDocument::OpenObject(const std::string& pointer) {
   read_.insert(pointer);
   known_.insert(pointer);
   const Json* value = Find(pointer);
-  if (value && !value->is_object() && !value->is_null()) {
+  if (value && !value->is_object() && !value->is_null() && !IsListOfObjects(*value)) {
     throw Error(ErrorCode::kConfig, fmt::format("{}: wanted an object, found {}",
                                                 WhereLocked(pointer), Describe(*value)));
   }
@@ -99,7 +133,7 @@ void ConfigDocument::AppendUnread(const std::string& pointer, const Json& object
     const std::string child = ChildPointer(pointer, key);
     if (!read_.contains(child)) {
       lines->push_back(WhereLocked(child) + Suggestion(pointer, key));
-    } else if (value.is_object()) {
+    } else if (value.is_object() || IsListOfObjects(value)) {
       AppendUnread(child, value, lines);
     }
   }

@@ -24,8 +24,9 @@ class ConfigDocument {
   /// Enters a default, so that the resolved config shows it.
   void RecordDefault(const std::string& pointer, nlohmann::json value);
 
-  /// Marks the object at `pointer` as read; its members are accounted for one by one. Throws
-  /// Error{kConfig} when there is something else than an object.
+  /// Marks the object at `pointer` as read; its members are accounted for one by one. A list of
+  /// objects passes for an object with the keys 0, 1, ... Throws Error{kConfig} when there is
+  /// something else.
   void OpenObject(const std::string& pointer);
 
   /// True for a value other than null. The key becomes known, not read.

@@ -60,12 +60,16 @@ std::string CompressedRows(const RgbImage& picture) {
 
 }  // namespace
 
-void WritePng(const std::filesystem::path& path, const RgbImage& picture) {
+std::string EncodePng(const RgbImage& picture) {
   std::string file = "\x89PNG\r\n\x1a\n";
   AppendChunk("IHDR", Header(picture), &file);
   AppendChunk("IDAT", CompressedRows(picture), &file);
   AppendChunk("IEND", "", &file);
-  WriteFileAtomically(path, std::string_view(file));
+  return file;
+}
+
+void WritePng(const std::filesystem::path& path, const RgbImage& picture) {
+  WriteFileAtomically(path, std::string_view(EncodePng(picture)));
 }
 
 }  // namespace dp_bench

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "dp_bench/env.h"
 
 namespace dp_bench {
+
+/// The bytes of an RGB8 file.
+std::string EncodePng(const RgbImage& picture);
 
 /// Writes an RGB8 file, whole or not at all. Throws Error{kIo}.
 void WritePng(const std::filesystem::path& path, const RgbImage& picture);

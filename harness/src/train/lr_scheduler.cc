@@ -1,47 +1,146 @@
 // Learning-rate schedules with linear warm-up, with the formulas of diffusers.optimization.
 #include "train/lr_scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench {
+namespace {
+
+constexpr std::array<std::pair<const char*, LrSchedule>, 7> kSchedules = {{
+    {"cosine", LrSchedule::kCosine},  // the default
+    {"linear", LrSchedule::kLinear},
+    {"constant_with_warmup", LrSchedule::kConstantWithWarmup},
+    {"constant", LrSchedule::kConstant},
+    {"cosine_with_restarts", LrSchedule::kCosineWithRestarts},
+    {"polynomial", LrSchedule::kPolynomial},
+    {"piecewise_constant", LrSchedule::kPiecewiseConstant},
+}};
+
+LrSchedule ReadSchedule(const Config& config) {
+  std::vector<std::string> names;
+  for (const auto& [name, schedule] : kSchedules) names.emplace_back(name);
+  const std::string wanted = config.GetChoice("lr_scheduler", names);
+  const auto is_wanted = [&](const auto& entry) { return entry.first == wanted; };
+  return std::ranges::find_if(kSchedules, is_wanted)->second;
+}
+
+/// The number that is all of `text`, but for blanks around it.
+template <class Number>
+std::optional<Number> ParseNumber(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  Number number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<double> ParseFactor(std::string_view text) {
+  const auto factor = ParseNumber<double>(text);
+  return factor && std::isfinite(*factor) && *factor >= 0.0 ? factor : std::nullopt;
+}
+
+/// "1:10,0.1:20,0.01" to step_rules {10: 1, 20: 0.1} and last_factor 0.01; false when it is not of
+/// that form.
+bool ParseStepRules(std::string_view text, LrScheduleConfig* c) {
+  for (auto comma = text.find(','); comma != text.npos; comma = text.find(',')) {
+    const std::string_view rule = text.substr(0, comma);
+    const auto colon = std::min(rule.find(':'), rule.size());
+    const auto factor = ParseFactor(rule.substr(0, colon));
+    const auto step = ParseNumber<std::int64_t>(rule.substr(std::min(colon + 1, rule.size())));
+    if (!factor || !step || *step < 1) return false;
+    c->step_rules[*step] = *factor;
+    text.remove_prefix(comma + 1);
+  }
+  const auto last = ParseFactor(text);
+  c->last_factor = last.value_or(1.0);
+  return last.has_value();
+}
+
+void ReadStepRules(const Config& config, LrScheduleConfig* c) {
+  const auto text = config.Get<std::string>("lr_step_rules");
+  if (ParseStepRules(text, c)) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: wanted '<factor>:<before this step>, ..., <factor after them>' such "
+                          "as '1:1000,0.1:2000,0.01', found '{}'",
+                          config.Where("lr_step_rules"), text));
+}
+
+double StepRuleFactor(const LrScheduleConfig& config, std::int64_t step) {
+  const auto rule = config.step_rules.upper_bound(step);
+  return rule == config.step_rules.end() ? config.last_factor : rule->second;
+}
+
+double PolynomialFactor(const LrScheduleConfig& config, double progress, double base_lr) {
+  // max: past the end the rate stays at lr_end
+  const double remaining = std::max(0.0, 1.0 - progress);
+  const double lr = (base_lr - config.lr_end) * std::pow(remaining, config.power) + config.lr_end;
+  return lr / base_lr;
+}
+
+}  // namespace
 
 LrScheduleConfig LrScheduleConfig::FromConfig(const Config& config) {
   LrScheduleConfig c;
-  const std::string name =
-      config.GetChoice("lr_scheduler", {"cosine", "linear", "constant_with_warmup", "constant"});
-  if (name == "linear") c.schedule = LrSchedule::kLinear;
-  if (name == "constant_with_warmup") c.schedule = LrSchedule::kConstantWithWarmup;
-  if (name == "constant") c.schedule = LrSchedule::kConstant;
+  c.schedule = ReadSchedule(config);
+  if (c.schedule == LrSchedule::kCosineWithRestarts) c.num_cycles = 1.0;
   c.num_warmup_steps =
       config.GetInRange("lr_warmup_steps", c.num_warmup_steps, 0, std::int64_t{1} << 40);
   c.num_cycles = config.GetInRange("lr_num_cycles", c.num_cycles, 0.0, 1e6);
+  if (c.schedule == LrSchedule::kPolynomial) {
+    c.power = config.GetInRange("lr_power", c.power, 1e-6, 1e3);
+    c.lr_end = config.GetInRange("lr_end", c.lr_end, 0.0, 1e3);
+  }
+  if (c.schedule == LrSchedule::kPiecewiseConstant) ReadStepRules(config, &c);
   return c;
 }
 
-double LrFactor(const LrScheduleConfig& config, std::int64_t step,
-                std::int64_t num_training_steps) {
+void CheckBaseLr(const LrScheduleConfig& config, double base_lr) {
+  if (config.schedule != LrSchedule::kPolynomial || base_lr > config.lr_end) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("training.lr_end is {}, where polynomial ends; wanted less than "
+                          "optimizer.lr, {}",
+                          config.lr_end, base_lr));
+}
+
+double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t num_training_steps,
+                double base_lr) {
   if (config.schedule == LrSchedule::kConstant) return 1.0;
+  if (config.schedule == LrSchedule::kPiecewiseConstant) return StepRuleFactor(config, step);
   const std::int64_t warmup = config.num_warmup_steps;
   if (step < warmup) return static_cast<double>(step) / static_cast<double>(warmup);
 
   const auto decay_steps =
       static_cast<double>(std::max<std::int64_t>(1, num_training_steps - warmup));
+  const double progress = static_cast<double>(step - warmup) / decay_steps;
+  const double cycles = config.num_cycles * progress;
   switch (config.schedule) {
     case LrSchedule::kConstant:
+    case LrSchedule::kPiecewiseConstant:
     case LrSchedule::kConstantWithWarmup:
       return 1.0;
     case LrSchedule::kLinear:
       return std::max(0.0, static_cast<double>(num_training_steps - step) / decay_steps);
-    case LrSchedule::kCosine: {
-      const double progress = static_cast<double>(step - warmup) / decay_steps;
-      const double cycles = config.num_cycles * progress;
+    case LrSchedule::kCosine:
       return std::max(0.0, 0.5 * (1.0 + std::cos(2.0 * std::numbers::pi * cycles)));
-    }
+    case LrSchedule::kCosineWithRestarts:
+      if (progress >= 1.0) return 0.0;
+      return 0.5 * (1.0 + std::cos(std::numbers::pi * std::fmod(cycles, 1.0)));
+    case LrSchedule::kPolynomial:
+      return PolynomialFactor(config, progress, base_lr);
   }
   throw Error(ErrorCode::kInternal, "unknown lr_scheduler");
 }

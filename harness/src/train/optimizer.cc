@@ -2,8 +2,10 @@
 #include "train/optimizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <array>
+#include <algorithm>
+#include <regex>
 #include <set>
 #include <utility>
 
@@ -26,6 +28,81 @@ bool NameSaysEmbedding(const std::string& name) {
   return name.find("pos_emb") != std::string::npos || name.find("embedding") != std::string::npos;
 }
 
+std::regex ToRegex(const ParameterRule& rule) {
+  try {
+    return std::regex(rule.pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error& fault) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is no regular expression: {}", rule.where,
+                                                rule.pattern, fault.what()));
+  }
+}
+
+ParameterRule ReadRule(const Config& config) {
+  ParameterRule rule;
+  rule.pattern = config.Get<std::string>("pattern");
+  rule.where = config.Where("pattern");
+  ToRegex(rule);
+  rule.is_frozen = config.Get<bool>("frozen", false);
+  if (rule.is_frozen) return rule;  // other keys have no meaning then, and are left unread
+  rule.lr_scale = config.GetInRange("lr_scale", rule.lr_scale, 0.0, 1e6);
+  rule.weight_decay = config.GetOptional<double>("weight_decay");
+  if (rule.weight_decay) config.GetInRange("weight_decay", 0.0, 0.0, 1e3);
+  return rule;
+}
+
+std::vector<ParameterRule> ReadRules(const Config& config) {
+  std::vector<ParameterRule> rules;
+  if (!config.Has("param_groups")) return rules;
+  const Config list = config.Sub("param_groups");
+  for (const std::string& key : list.Keys()) {
+    if (key != std::to_string(rules.size())) {
+      throw Error(ErrorCode::kConfig, fmt::format("{}: wanted a list of objects, found an object",
+                                                  config.Where("param_groups")));
+    }
+    rules.push_back(ReadRule(list.Sub(key)));
+  }
+  return rules;
+}
+
+/// The patterns of the rules, ready to be searched for.
+class RuleSearch {
+ public:
+  explicit RuleSearch(const std::vector<ParameterRule>& rules) {
+    for (const ParameterRule& rule : rules) patterns_.push_back(ToRegex(rule));
+  }
+
+  bool Matches(std::size_t rule, const std::string& name) const {
+    return std::regex_search(name, patterns_[rule]);
+  }
+
+  /// The first rule that matches; the number of rules when none does.
+  std::size_t First(const std::string& name) const {
+    std::size_t rule = 0;
+    while (rule < patterns_.size() && !Matches(rule, name)) ++rule;
+    return rule;
+  }
+
+ private:
+  std::vector<std::regex> patterns_;
+};
+
+void RequireMatches(const std::vector<ParameterRule>& rules, const RuleSearch& search,
+                    const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const auto matches = [&](const std::string& name) { return search.Matches(i, name); };
+    if (std::ranges::any_of(names, matches)) continue;
+    constexpr std::size_t kMaxShown = 8;
+    const std::size_t stride = names.size() / kMaxShown + 1;  // some of every part of the network
+    std::vector<std::string> shown;
+    for (std::size_t k = 0; k < names.size(); k += stride) shown.push_back(names[k]);
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("{}: '{}' matches none of the policy's {} parameters; some of their "
+                    "names: {}",
+                    rules[i].where, rules[i].pattern, names.size(), fmt::join(shown, ", ")));
+  }
+}
+
 }  // namespace
 
 OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
@@ -41,27 +118,57 @@ OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   c.beta2 = betas[1];
   c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0);
   c.weight_decay = config.GetInRange("weight_decay", c.weight_decay, 0.0, 1e3);
+  c.param_groups = ReadRules(config);
   return c;
+}
+
+void FreezeParameters(torch::nn::Module& module, const OptimizerConfig& config) {
+  const std::vector<ParameterRule>& rules = config.param_groups;
+  if (rules.empty()) return;
+  const RuleSearch search(rules);
+  auto parameters = module.named_parameters();
+  RequireMatches(rules, search, parameters.keys());
+  bool is_any_trained = false;
+  for (auto& item : parameters) {
+    const std::size_t rule = search.First(item.key());
+    if (rule < rules.size() && rules[rule].is_frozen) item.value().requires_grad_(false);
+    is_any_trained = is_any_trained || item.value().requires_grad();
+  }
+  if (is_any_trained) return;
+  throw Error(ErrorCode::kConfig, "optimizer.param_groups freezes every parameter of the policy");
 }
 
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 double weight_decay) {
+  return MakeParameterGroups(module, OptimizerConfig{.weight_decay = weight_decay});
+}
+
+std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
+                                                const OptimizerConfig& config) {
+  const std::vector<ParameterRule>& rules = config.param_groups;
+  const RuleSearch search(rules);
   const std::set<std::string> embeddings = EmbeddingWeights(module);
-  ParameterGroup decayed{.weight_decay = weight_decay};
-  ParameterGroup plain{.weight_decay = 0.0};
+
+  // two groups without a rule, then two per rule: with weight decay and without
+  std::vector<ParameterGroup> groups(2 * (rules.size() + 1));
+  groups[0].weight_decay = config.weight_decay;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    ParameterGroup* const pair = &groups[2 * (i + 1)];
+    pair[0].weight_decay = rules[i].weight_decay.value_or(config.weight_decay);
+    pair[0].lr_scale = pair[1].lr_scale = rules[i].lr_scale;
+  }
   for (const auto& item : module.named_parameters()) {
     const torch::Tensor& parameter = item.value();
     if (!parameter.requires_grad()) continue;
     const bool is_plain =
         parameter.dim() <= 1 || embeddings.contains(item.key()) || NameSaysEmbedding(item.key());
-    ParameterGroup& group = is_plain ? plain : decayed;
+    const std::size_t rule = search.First(item.key());
+    const std::size_t pair = rule < rules.size() ? rule + 1 : 0;
+    ParameterGroup& group = groups[2 * pair + (is_plain ? 1 : 0)];
     group.names.push_back(item.key());
     group.parameters.push_back(parameter);
   }
-  std::vector<ParameterGroup> groups;
-  for (ParameterGroup& group : std::array{std::move(decayed), std::move(plain)}) {
-    if (!group.names.empty()) groups.push_back(std::move(group));
-  }
+  std::erase_if(groups, [](const ParameterGroup& group) { return group.names.empty(); });
   return groups;
 }
 
@@ -108,7 +215,8 @@ void AdamW::Step(double lr) {
     if (parameters.empty()) continue;
     const std::vector<torch::Tensor> steps(parameters.size(), step_);
     torch::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, /*max_exp_avg_sqs=*/{}, steps,
-                         lr, config_.beta1, config_.beta2, groups_[g].weight_decay, config_.eps,
+                         lr * groups_[g].lr_scale, config_.beta1, config_.beta2,
+                         groups_[g].weight_decay, config_.eps,
                          /*amsgrad=*/false, /*maximize=*/false);
   }
 }

@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,15 @@
 
 namespace dp_bench {
 
+/// What the parameters of one pattern get in place of the optimiser's defaults.
+struct ParameterRule {
+  std::string pattern;  // ECMAScript regex, searched in the full name: "obs_encoder.*backbone"
+  double lr_scale = 1.0;
+  std::optional<double> weight_decay = std::nullopt;  // none: that of OptimizerConfig
+  bool is_frozen = false;
+  std::string where = "";  // in the config, for messages
+};
+
 /// Field names are PyTorch's, defaults those of diffusion_policy.
 struct OptimizerConfig {
   double lr = 1e-4;
@@ -20,17 +30,28 @@ struct OptimizerConfig {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 1e-6;
+  std::vector<ParameterRule> param_groups = {};  // the first whose pattern matches counts
 
-  /// Reads "lr", "betas" (two numbers), "eps" and "weight_decay".
+  /// Reads "lr", "betas" (two numbers), "eps", "weight_decay" and "param_groups", a list such as
+  /// [{"pattern": "backbone", "lr_scale": 0.1, "weight_decay": 0.0}, {"pattern": "obs_encoder",
+  /// "frozen": true}]. Throws Error{kConfig} naming a pattern that is no regex.
   static OptimizerConfig FromConfig(const Config& config);
 };
 
-/// Parameters that share a weight decay.
+/// Parameters that share a learning rate and a weight decay.
 struct ParameterGroup {
-  std::vector<std::string> names;
-  std::vector<torch::Tensor> parameters;
+  std::vector<std::string> names = {};
+  std::vector<torch::Tensor> parameters = {};
   double weight_decay = 0.0;
+  double lr_scale = 1.0;  // factor on the rate of each step
 };
+
+/// Takes the parameters whose rule freezes them out of autograd. To be called before the EMA model
+/// is paired and the groups are made. Buffers are no parameters: the running statistics of a frozen
+/// batch norm go on following the batches, as they do in PyTorch while a module is in training mode
+/// (the encoders' default, group norm, has none). Throws Error{kConfig} listing some names for a
+/// pattern that matches no parameter, and when nothing is left to train.
+void FreezeParameters(torch::nn::Module& module, const OptimizerConfig& config);
 
 /// The trainable parameters of `module` in two groups: matrices and kernels with `weight_decay`,
 /// and without it everything of at most one dimension (biases, norms) and embeddings: the weights
@@ -39,13 +60,19 @@ struct ParameterGroup {
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 double weight_decay);
 
+/// As above, with the config's weight decay; behind those two groups come two for each rule, of
+/// the parameters it is the first to match, with its learning rate and its weight decay for
+/// matrices and kernels.
+std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
+                                                const OptimizerConfig& config);
+
 class AdamW {
  public:
   /// Throws Error{kInternal} when there is nothing to train or a name occurs twice.
   AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
 
   /// One update with the gradients at hand; parameters without one stay as they are. `lr` is the
-  /// rate of this step, schedule included.
+  /// rate of this step, schedule included; each group's lr_scale multiplies it.
   void Step(double lr);
 
   void ZeroGrad();

@@ -39,6 +39,9 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.max_train_steps = config.GetOptional<std::int64_t>("max_train_steps");
   c.max_val_steps = config.GetOptional<std::int64_t>("max_val_steps");
   c.max_minutes = config.GetOptional<double>("max_minutes");
+  if (config.Has("early_stop")) {
+    c.early_stop = EarlyStopConfig::FromConfig(config.Sub("early_stop"));
+  }
   c.debug = config.Get<bool>("debug", c.debug);
   if (c.debug) {
     c.num_epochs = 2;
@@ -69,6 +72,14 @@ CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
   c.topk = TopKConfig::FromConfig(config.Sub("topk"));
   c.save_last_ckpt = config.Get<bool>("save_last_ckpt", c.save_last_ckpt);
+  return c;
+}
+
+LoggingConfig LoggingConfig::FromConfig(const Config& config) {
+  LoggingConfig c;
+  c.tensorboard = config.Get<bool>("tensorboard", c.tensorboard);
+  c.every = GetCount(config, "every", c.every, 1);
+  c.histogram_every = GetCount(config, "histogram_every", c.histogram_every, 0);
   return c;
 }
 

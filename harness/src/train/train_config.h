@@ -10,6 +10,7 @@
 
 #include "checkpoint/top_k.h"
 #include "dp_bench/config.h"
+#include "train/early_stop.h"
 #include "train/lr_scheduler.h"
 
 namespace dp_bench {
@@ -31,6 +32,7 @@ struct TrainingConfig {
   std::optional<std::int64_t> max_train_steps;  // batches per epoch
   std::optional<std::int64_t> max_val_steps;    // batches per validation
   std::optional<double> max_minutes;            // of wall clock, for this process
+  std::optional<EarlyStopConfig> early_stop;    // none: all epochs are trained
   bool debug = false;                           // two epochs of three steps, everything due at each
 
   static TrainingConfig FromConfig(const Config& config);
@@ -60,6 +62,15 @@ struct CheckpointConfig {
   bool save_last_ckpt = true;
 
   static CheckpointConfig FromConfig(const Config& config);
+};
+
+/// "logging": what TensorBoard shows of the training; logs.json.txt always has every step.
+struct LoggingConfig {
+  bool tensorboard = true;
+  int every = 10;           // a point each n steps, and at the end of each epoch
+  int histogram_every = 0;  // distributions of weights and gradients; a period in epochs
+
+  static LoggingConfig FromConfig(const Config& config);
 };
 
 /// "normalizer": {"default": "limits", "default_rgb": "image", "depth_range": [0.05, 1.5], "<key>":

@@ -8,16 +8,35 @@
 #include "dp_bench/error.h"
 
 namespace dp_bench {
+namespace {
+
+nlohmann::ordered_json ToJson(const EarlyStopState& state) {
+  nlohmann::ordered_json json = {{"best_epoch", state.best_epoch},
+                                 {"epochs_without_improvement", state.epochs_without_improvement}};
+  if (state.best) json["best"] = *state.best;
+  return json;
+}
+
+EarlyStopState EarlyStopFromJson(const nlohmann::json& json) {
+  EarlyStopState state;
+  json.at("best_epoch").get_to(state.best_epoch);
+  json.at("epochs_without_improvement").get_to(state.epochs_without_improvement);
+  if (json.contains("best")) state.best = json.at("best").get<double>();
+  return state;
+}
+
+}  // namespace
 
 std::string TrainState::ToJson() const {
-  const nlohmann::ordered_json json = {{"global_step", global_step},
-                                       {"optimizer_step", optimizer_step},
-                                       {"epoch", epoch},
-                                       {"batch_in_epoch", batch_in_epoch},
-                                       {"train_loss_sum", train_loss_sum},
-                                       {"ema_step", ema_step},
-                                       {"log_position", log_position},
-                                       {"topk", topk}};
+  nlohmann::ordered_json json = {{"global_step", global_step},
+                                 {"optimizer_step", optimizer_step},
+                                 {"epoch", epoch},
+                                 {"batch_in_epoch", batch_in_epoch},
+                                 {"train_loss_sum", train_loss_sum},
+                                 {"ema_step", ema_step},
+                                 {"log_position", log_position},
+                                 {"topk", topk}};
+  if (early_stop != EarlyStopState{}) json["early_stop"] = dp_bench::ToJson(early_stop);
   return json.dump(1) + "\n";
 }
 
@@ -33,6 +52,8 @@ TrainState TrainState::FromJson(const std::string& text, const std::string& orig
     json.at("ema_step").get_to(state.ema_step);
     json.at("log_position").get_to(state.log_position);
     json.at("topk").get_to(state.topk);
+    // a checkpoint from before early stopping has none
+    if (json.contains("early_stop")) state.early_stop = EarlyStopFromJson(json.at("early_stop"));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("the training state of '{}' is damaged: {}", origin, error.what()));

@@ -3,9 +3,19 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace dp_bench {
+
+/// How the metric of training.early_stop went so far.
+struct EarlyStopState {
+  std::optional<double> best = std::nullopt;  // none before its first finite value
+  int best_epoch = 0;
+  int epochs_without_improvement = 0;  // since then, of those that had the metric
+
+  bool operator==(const EarlyStopState&) const = default;
+};
 
 struct TrainState {
   std::int64_t global_step = 0;     // batches trained on, over all epochs
@@ -16,12 +26,14 @@ struct TrainState {
   std::int64_t ema_step = 0;
   std::int64_t log_position = 0;  // size of logs.json.txt
   std::map<std::string, double> topk;
+  EarlyStopState early_stop;  // untouched without training.early_stop
 
   bool operator==(const TrainState&) const = default;
 
   std::string ToJson() const;
 
   /// Throws Error{kCheckpoint} naming `origin` when a field is missing or of another type.
+  /// "early_stop" may be missing: it is written once the metric had a value.
   static TrainState FromJson(const std::string& text, const std::string& origin);
 };
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/log.h"
 #include "data/key_check.h"
 #include "data/split.h"
 #include "dp_bench/error.h"
@@ -51,9 +52,11 @@ Workspace::Workspace(WorkspaceParts parts)
       checkpoint_config_(CheckpointConfig::FromConfig(parts_.config.Sub("checkpoint"))),
       loader_config_(DataLoaderConfig::FromConfig(parts_.config.Sub("dataloader"), true)),
       normalizer_config_(NormalizerConfig::FromConfig(parts_.config.Sub("normalizer"))),
+      logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
       device_(ParseDevice(config_.device)),
       store_(parts_.output_dir / "checkpoints"),
-      topk_(checkpoint_config_.topk) {
+      topk_(checkpoint_config_.topk),
+      early_stop_(config_.early_stop) {
   CreatePolicies();
   CreateLoaders();
 }
@@ -66,8 +69,10 @@ void Workspace::CreatePolicies() {
   policy_ = parts_.create_policy();
   policy_->module().to(device_);
   const auto optimizer = OptimizerConfig::FromConfig(parts_.config.Sub("optimizer"));
-  optimizer_ = std::make_unique<AdamW>(
-      optimizer, MakeParameterGroups(policy_->module(), optimizer.weight_decay));
+  CheckBaseLr(config_.lr_schedule, optimizer.lr);
+  FreezeParameters(policy_->module(), optimizer);
+  optimizer_ =
+      std::make_unique<AdamW>(optimizer, MakeParameterGroups(policy_->module(), optimizer));
 
   const EmaConfig ema = EmaConfig::FromConfig(parts_.config.Sub("ema"));
   if (!config_.use_ema) return;
@@ -114,15 +119,20 @@ void Workspace::CreateLoaders() {
 
 TrainReport Workspace::Run(const EvalFn& evaluate) {
   StartOrResume();
-  report_.end = TrainEnd::kFinished;
+  report_.end = IsEarlyStop() ? TrainEnd::kEarlyStop : TrainEnd::kFinished;
   while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
     if (TrainEpoch()) FinishEpoch(evaluate);
+    if (IsEarlyStop()) report_.end = TrainEnd::kEarlyStop;
     if (const auto reason = ReasonToStop(); reason && state_.epoch < config_.num_epochs) {
       SaveLatest(Contents());
       report_.end = *reason;
     }
   }
   progress_->Pause();
+  if (report_.end == TrainEnd::kEarlyStop) {
+    LogInfo(fmt::format("stopped early after {} of {} epochs: {}", state_.epoch, config_.num_epochs,
+                        early_stop_->Reason(state_.early_stop)));
+  }
   eval_policy().module().eval();
   eval_policy().WeightsChanged();
   report_.global_step = state_.global_step;
@@ -137,14 +147,16 @@ bool Workspace::TrainEpoch() {
   train_loader_->StartEpoch(static_cast<std::uint64_t>(state_.epoch), state_.batch_in_epoch);
   HostBatch host;
   while (true) {
+    log_->timer().Start();
     const bool has_batch = train_loader_->Next(&host);
     DPB_ASSERT(has_batch);
+    log_->timer().Lap(StepPhase::kDataWait);
     last_step_ = TrainStep(host);
     ShowProgress();
 
     // the line of an epoch's last step waits for the epoch's metrics
     if (state_.batch_in_epoch + 1 == batches_per_epoch_) return true;
-    LogStep();
+    log_->AddStep(state_, last_step_);
     ++state_.global_step;
     ++state_.batch_in_epoch;
     const bool is_between_updates = state_.batch_in_epoch % config_.gradient_accumulate_every == 0;
@@ -152,24 +164,28 @@ bool Workspace::TrainEpoch() {
   }
 }
 
-Workspace::StepResult Workspace::TrainStep(HostBatch& host) {
+TrainStepResult Workspace::TrainStep(HostBatch& host) {
   const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
   const std::int64_t n_rows = batch.action.size(0);
   NoiseSource noise = BatchNoise(config_.seed, NoisePurpose::kTraining,
                                  static_cast<std::uint64_t>(state_.global_step), n_rows);
   const LossOutput output = policy_->ComputeLoss(batch, noise);
 
-  StepResult result;
+  TrainStepResult result;
+  result.n_rows = n_rows;
   result.loss = output.loss.item<double>();
   RequireFinite(result.loss, "loss", state_, host);
   for (const auto& [name, value] : output.parts) result.parts[name] = value.item<double>();
   state_.train_loss_sum += result.loss;
+  log_->timer().Lap(StepPhase::kForward);
 
   // rows weigh the same in whatever batch of the accumulation window they are
   const double weight = static_cast<double>(n_rows) / static_cast<double>(WindowRows());
   (weight == 1.0 ? output.loss : output.loss * weight).backward();
-  result.lr = optimizer_->config().lr *
-              LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps());
+  log_->timer().Lap(StepPhase::kBackward);
+  const double base_lr = optimizer_->config().lr;
+  result.lr =
+      base_lr * LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr);
   const bool is_last_of_window =
       (state_.batch_in_epoch + 1) % config_.gradient_accumulate_every == 0 ||
       state_.batch_in_epoch + 1 == batches_per_epoch_;
@@ -177,16 +193,22 @@ Workspace::StepResult Workspace::TrainStep(HostBatch& host) {
   return result;
 }
 
-void Workspace::UpdateWeights(StepResult* result, const HostBatch& host) {
+void Workspace::UpdateWeights(TrainStepResult* result, const HostBatch& host) {
   const double max_norm =
       config_.max_grad_norm > 0.0 ? config_.max_grad_norm : std::numeric_limits<double>::infinity();
   result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
   RequireFinite(*result->grad_norm, "gradient norm", state_, host);
   optimizer_->Step(result->lr);
+  const bool is_last_of_epoch = state_.batch_in_epoch + 1 == batches_per_epoch_;
+  if (is_last_of_epoch && IsDue(logging_config_.histogram_every)) {
+    log_->AddHistograms(state_.global_step);
+  }
   optimizer_->ZeroGrad();
+  log_->timer().Lap(StepPhase::kOptimizer);
   ++state_.optimizer_step;
   // differs: upstream averages after each batch, also when the weights did not change
   if (ema_) ema_->Update();
+  log_->timer().Lap(StepPhase::kEma);
 }
 
 Policy& Workspace::eval_policy() { return ema_policy_ ? *ema_policy_ : *policy_; }

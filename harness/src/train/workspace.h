@@ -14,7 +14,6 @@
 
 #include "checkpoint/store.h"
 #include "checkpoint/top_k.h"
-#include "core/json_log.h"
 #include "core/progress.h"
 #include "data/loader.h"
 #include "dp_bench/config.h"
@@ -24,6 +23,7 @@
 #include "train/optimizer.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
+#include "train/training_log.h"
 
 namespace dp_bench {
 
@@ -41,7 +41,7 @@ struct WorkspaceParts {
   Progress::Output progress = Progress::StandardError();
 };
 
-enum class TrainEnd { kFinished, kInterrupted, kOutOfTime };
+enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
 
 struct TrainReport {
   TrainEnd end = TrainEnd::kFinished;
@@ -61,10 +61,11 @@ class Workspace {
   explicit Workspace(WorkspaceParts parts);
   ~Workspace();
 
-  /// Trains to the end of num_epochs, resuming from `checkpoints/latest` with training.resume. A
-  /// run that was interrupted and resumed leaves the same files as one that was not. Throws
-  /// Error{kUsage} when the output folder holds checkpoints and resume is off, Error{kNumeric} with
-  /// the sample indices on a loss or gradient that is not finite. `evaluate` may be empty.
+  /// Trains to the end of num_epochs or of training.early_stop's patience, resuming from
+  /// `checkpoints/latest` with training.resume. A run that was interrupted and resumed leaves the
+  /// same files as one that was not. Throws Error{kUsage} when the output folder holds checkpoints
+  /// and resume is off, Error{kNumeric} with the sample indices on a loss or gradient that is not
+  /// finite. `evaluate` may be empty.
   TrainReport Run(const EvalFn& evaluate);
 
   /// The policy whose weights are evaluated: the EMA's when it is used.
@@ -73,31 +74,25 @@ class Workspace {
   std::int64_t num_training_steps() const;  // optimiser steps of the whole run
 
  private:
-  struct StepResult {
-    double loss = 0.0;
-    std::map<std::string, double> parts;
-    std::optional<double> grad_norm;  // of the optimiser step that followed
-    double lr = 0.0;
-  };
-
   void CreatePolicies();
   void CreateLoaders();
   void StartOrResume();
   void Restore(const Checkpoint& checkpoint);
   bool TrainEpoch();  // false: stopped before its end
-  StepResult TrainStep(HostBatch& host);
-  void UpdateWeights(StepResult* result, const HostBatch& host);
+  TrainStepResult TrainStep(HostBatch& host);
+  void UpdateWeights(TrainStepResult* result, const HostBatch& host);
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
   double ValidationLoss();
   double ActionMse();
-  void LogStep(const std::map<std::string, double>& metrics = {});
   void ShowProgress();
   ProgressState ProgressNow() const;
   void SaveEpoch(int epoch, const std::map<std::string, double>& metrics, bool is_evaluated);
   void SaveLatest(const CheckpointContents& contents);
   CheckpointContents Contents();
   bool IsDue(int every) const;
+  bool AreAllMetricsDue() const;
+  bool IsEarlyStop() const;  // between two epochs
   std::optional<TrainEnd> ReasonToStop() const;
   double Elapsed() const;
 
@@ -106,6 +101,7 @@ class Workspace {
   CheckpointConfig checkpoint_config_;
   DataLoaderConfig loader_config_;
   NormalizerConfig normalizer_config_;
+  LoggingConfig logging_config_;
   torch::Device device_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Policy> ema_policy_;  // null without EMA
@@ -119,10 +115,11 @@ class Workspace {
 
   CheckpointStore store_;
   TopK topk_;
-  std::unique_ptr<JsonLog> log_;
+  std::optional<EarlyStop> early_stop_;
+  std::unique_ptr<TrainingLog> log_;
   std::unique_ptr<Progress> progress_;
   TrainState state_;
-  StepResult last_step_;
+  TrainStepResult last_step_;
   double start_ = 0.0;  // [s] on the progress clock
   TrainReport report_;
 };

@@ -17,8 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kLogFile = "logs.json.txt";  // as upstream
-
 /// The config without what differs between a run and its continuation.
 Json RunConfig(const std::string& text) {
   Json json = Json::parse(text);
@@ -60,7 +58,13 @@ void Workspace::StartOrResume() {
   }
   policy_->SetNormalizer(normalizer_);
   if (ema_policy_) ema_policy_->SetNormalizer(normalizer_);
-  log_ = std::make_unique<JsonLog>(parts_.output_dir / kLogFile, state_.log_position);
+  log_ = std::make_unique<TrainingLog>(
+      TrainingLogParts{.run_folder = parts_.output_dir,
+                       .config = logging_config_,
+                       .config_text = RunConfig(parts_.config.ToJson()).dump(2),
+                       .groups = optimizer_->groups(),
+                       .now = parts_.progress.now},
+      state_);
   progress_ = std::make_unique<Progress>(parts_.progress, state_.global_step);
   start_ = parts_.progress.now();
 }
@@ -107,7 +111,9 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
   }
   if (val_loader_ && IsDue(config_.val_every)) metrics["val_loss"] = ValidationLoss();
   if (IsDue(config_.sample_every)) metrics["train_action_mse_error"] = ActionMse();
-  LogStep(metrics);
+  log_->AddEpochEnd(state_, last_step_, metrics);
+  metrics["train_loss"] = report_.train_loss;
+  if (early_stop_) early_stop_->Observe(epoch, metrics, AreAllMetricsDue(), &state_.early_stop);
 
   // the next epoch begins
   const bool is_checkpoint_due = IsDue(config_.checkpoint_every) || epoch + 1 == config_.num_epochs;
@@ -115,8 +121,7 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
   ++state_.epoch;
   state_.batch_in_epoch = 0;
   state_.train_loss_sum = 0.0;
-  metrics["train_loss"] = report_.train_loss;
-  if (is_checkpoint_due || is_evaluated) SaveEpoch(epoch, metrics, is_evaluated);
+  if (is_checkpoint_due || is_evaluated || IsEarlyStop()) SaveEpoch(epoch, metrics, is_evaluated);
 }
 
 double Workspace::ValidationLoss() {
@@ -153,17 +158,6 @@ double Workspace::ActionMse() {
   return torch::mse_loss(predicted.to(device_), recorded).item<double>();
 }
 
-void Workspace::LogStep(const std::map<std::string, double>& metrics) {
-  nlohmann::ordered_json line = {{"train_loss", last_step_.loss},
-                                 {"global_step", state_.global_step},
-                                 {"epoch", state_.epoch},
-                                 {"lr", last_step_.lr}};
-  if (last_step_.grad_norm) line["grad_norm"] = *last_step_.grad_norm;
-  for (const auto& [name, value] : last_step_.parts) line["train_" + name] = value;
-  for (const auto& [name, value] : metrics) line[name] = value;
-  log_->Append(line.dump());
-}
-
 void Workspace::SaveEpoch(int epoch, const std::map<std::string, double>& metrics,
                           bool is_evaluated) {
   std::optional<TopK::Decision> best;
@@ -197,6 +191,15 @@ CheckpointContents Workspace::Contents() {
 
 bool Workspace::IsDue(int every) const {
   return every > 0 && (state_.epoch % every == 0 || state_.epoch + 1 == config_.num_epochs);
+}
+
+bool Workspace::AreAllMetricsDue() const {
+  const auto is_due = [this](int every) { return every == 0 || IsDue(every); };
+  return is_due(config_.rollout_every) && is_due(config_.val_every) && is_due(config_.sample_every);
+}
+
+bool Workspace::IsEarlyStop() const {
+  return early_stop_ && state_.epoch < config_.num_epochs && early_stop_->IsOver(state_.early_stop);
 }
 
 }  // namespace dp_bench

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -27,10 +30,37 @@ const char* PredictionName(PredictionType type) {
   return "prediction";
 }
 
-// Mean square; steps that repeat the edge of their episode count as zero.
-Tensor UnpaddedLoss(const Tensor& prediction, const Tensor& target, const Tensor& is_pad) {
-  const Tensor squares = torch::square(prediction - target);
-  return (squares * is_pad.logical_not().unsqueeze(-1)).mean();
+[[noreturn]] void ThrowTimeWeights(const Config& params, const std::string& wanted) {
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: wanted {}", params.Where("loss_time_weights"), wanted));
+}
+
+// How much each of the T steps counts in the loss: "loss_time_weights", a list, or
+// "loss_time_decay" d for d^t. [T, 1] with mean 1; undefined when neither is given.
+Tensor ReadLossTimeWeights(const Config& params, std::int64_t horizon) {
+  const bool has_list = params.Has("loss_time_weights");
+  const bool has_decay = params.Has("loss_time_decay");
+  if (has_list && has_decay) ThrowTimeWeights(params, "either this or loss_time_decay, found both");
+  if (!has_list && !has_decay) return {};
+  std::vector<double> weights(static_cast<std::size_t>(horizon));
+  if (has_decay) {
+    const double decay = params.GetInRange("loss_time_decay", 1.0, 1e-3, 1.0);
+    for (std::size_t t = 0; t < weights.size(); ++t) {
+      weights[t] = std::pow(decay, static_cast<double>(t));
+    }
+  } else {
+    weights = params.Get<std::vector<double>>("loss_time_weights");
+  }
+  if (std::ssize(weights) != horizon) {
+    ThrowTimeWeights(params, fmt::format("{} numbers, one per step of the horizon, found {}",
+                                         horizon, weights.size()));
+  }
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (std::ranges::any_of(weights, [](double weight) { return weight < 0.0; }) || sum <= 0.0) {
+    ThrowTimeWeights(params, "numbers from 0 up of which one at least is above it");
+  }
+  const Tensor column = torch::tensor(weights, torch::kFloat64).unsqueeze(1);
+  return (column * (static_cast<double>(horizon) / sum)).to(torch::kFloat32);
 }
 
 // Batch statistics are frozen while it lives.
@@ -59,6 +89,7 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
       spec_(spec),
       scheduler_(NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"))),
       mask_loss_for_padding_(params.Get<bool>("do_mask_loss_for_padding", false)),
+      loss_time_weights_(ReadLossTimeWeights(params, spec.horizons.horizon)),
       root_(std::make_shared<torch::nn::Module>(name_)),
       model_(std::move(model)) {
   root_->register_module("diffusion", model_.module);
@@ -100,10 +131,20 @@ LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) 
   const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
   const Tensor prediction = model_.denoiser->Forward(noisy, timesteps, cond, regularizing);
   TraceStage(PredictionName(scheduler_.config().prediction_type), prediction);
-  const Tensor loss = mask_loss_for_padding_ ? UnpaddedLoss(prediction, target, batch.is_pad)
-                                             : torch::mse_loss(prediction, target);
+  const Tensor loss = WeightedLoss(prediction, target, batch.is_pad);
   TraceStage("loss", loss);
   return {.loss = loss, .parts = {}};
+}
+
+Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const Tensor& target,
+                                     const Tensor& is_pad) const {
+  if (!mask_loss_for_padding_ && !loss_time_weights_.defined()) {
+    return torch::mse_loss(prediction, target);
+  }
+  Tensor squares = torch::square(prediction - target);  // [B, T, Da]
+  if (mask_loss_for_padding_) squares = squares * is_pad.logical_not().unsqueeze(-1);
+  if (loss_time_weights_.defined()) squares = squares * loss_time_weights_.to(squares.device());
+  return squares.mean();
 }
 
 Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) {

@@ -24,8 +24,8 @@ class DiffusionPolicy final : public Policy {
     std::unique_ptr<Denoiser> denoiser;
   };
 
-  /// Reads noise_scheduler and do_mask_loss_for_padding from `params`. `name` is the plugin's, for
-  /// messages.
+  /// Reads noise_scheduler, do_mask_loss_for_padding, and loss_time_weights or loss_time_decay from
+  /// `params`. `name` is the plugin's, for messages.
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
 
   const PolicySpec& spec() const override { return spec_; }
@@ -48,12 +48,19 @@ class DiffusionPolicy final : public Policy {
 
  private:
   void RequireNormalizer() const;
+
+  // Mean square; each step counts as loss_time_weights say, one that repeats the edge of its
+  // episode as zero if do_mask_loss_for_padding.
+  torch::Tensor WeightedLoss(const torch::Tensor& prediction, const torch::Tensor& target,
+                             const torch::Tensor& is_pad) const;
+
   torch::Device device() const { return root_->parameters().front().device(); }
 
   std::string name_;
   PolicySpec spec_;
   NoiseScheduler scheduler_;
   bool mask_loss_for_padding_;
+  torch::Tensor loss_time_weights_;  // [T, 1], mean 1; undefined: all steps weigh the same
   std::optional<Normalizer> normalizer_;
   std::shared_ptr<torch::nn::Module> root_;
   Model model_;

@@ -99,6 +99,27 @@ TEST(Config, SubOfSomethingElseIsAnError) {
               HasSubstr("env: wanted an object, found the string \"pusht\""));
 }
 
+TEST(Config, ListOfObjectsReadsLikeAnObjectWithNumbersForKeys) {
+  const Config config = Config::FromJson(
+      "{\"groups\": [{\"name\": \"a\"},\n{\"name\": \"b\", \"scael\": 2}]}", "my.json");
+  const Config groups = config.Sub("groups");
+  EXPECT_THAT(groups.Keys(), testing::ElementsAre("0", "1"));
+  EXPECT_EQ(groups.Sub("1").Get<std::string>("name"), "b");
+  EXPECT_EQ(groups.Sub("1").Get("scale", 1.0), 1.0);
+  EXPECT_EQ(Config::FromJson(config.ToJson()).Sub("groups").Sub("1").Get<double>("scale"), 1.0);
+  EXPECT_THAT(ConfigErrorOf([&] { config.RejectUnread(); }),
+              AllOf(HasSubstr("my.json:1: groups.0"),
+                    HasSubstr("my.json:2: groups.1.scael (did you mean 'scale'?)")));
+}
+
+TEST(Config, ListInPlaceOfAnObjectIsAnError) {
+  const Config config = Config::FromJson(R"({"env": [{}], "training": [1]})");
+  EXPECT_THAT(ConfigErrorOf([&] { config.Sub("training"); }),
+              HasSubstr("training: wanted an object, found the array [1]"));
+  EXPECT_THAT(ConfigErrorOf([&] { config.Sub("env").Get("seed", 1); }),
+              HasSubstr("env.seed: wanted an object around this key, found the array [{}]"));
+}
+
 TEST(Config, RangesAndChoicesAreChecked) {
   const Config config = Config::FromJson(R"({"ratio": 1.5, "n": 0, "mode": "cosin"})");
   EXPECT_THAT(ConfigErrorOf([&] { config.GetInRange("ratio", 0.1, 0.0, 1.0); }),

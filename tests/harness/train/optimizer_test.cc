@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
+#include "support/error_of.h"
 #include "support/golden.h"
 
 namespace dp_bench {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-6;  // float32 arithmetic on values around 1
 constexpr int kNumSteps = 8;
@@ -156,6 +159,83 @@ TEST(ParameterGroups, DecayOnlyMatricesAndKernels) {
   EXPECT_THAT(groups[1].names,
               ElementsAre("cond_pos_emb", "conv.bias", "norm.weight", "norm.bias", "token.weight"));
   EXPECT_EQ(groups[1].weight_decay, 0.0);
+}
+
+OptimizerConfig ConfigWithRules(const std::string& rules) {
+  return OptimizerConfig::FromConfig(
+      Config::FromJson(R"({"weight_decay": 0.01, "param_groups": )" + rules + "}"));
+}
+
+TEST(ParameterGroups, FirstRuleThatMatchesCounts) {
+  const NetworkImpl network;
+  const std::vector<ParameterGroup> groups = MakeParameterGroups(network, ConfigWithRules(R"([
+          {"pattern": "^conv\\.b", "lr_scale": 0.5},
+          {"pattern": "conv|norm", "lr_scale": 0.1, "weight_decay": 0.2}])"));
+  ASSERT_EQ(groups.size(), 4U);
+  EXPECT_THAT(groups[0].names, ElementsAre("cond_pos_emb", "token.weight"));
+  EXPECT_EQ(groups[0].lr_scale, 1.0);
+  EXPECT_THAT(groups[1].names, ElementsAre("conv.bias"));
+  EXPECT_EQ(groups[1].lr_scale, 0.5);
+  EXPECT_THAT(groups[2].names, ElementsAre("conv.weight"));
+  EXPECT_EQ(groups[2].lr_scale, 0.1);
+  EXPECT_EQ(groups[2].weight_decay, 0.2);
+  EXPECT_THAT(groups[3].names, ElementsAre("norm.weight", "norm.bias"));
+  EXPECT_EQ(groups[3].weight_decay, 0.0);
+}
+
+TEST(ParameterGroups, FrozenParametersLeaveAutogradAndTheGroups) {
+  NetworkImpl network;
+  const OptimizerConfig config =
+      ConfigWithRules(R"([{"pattern": "conv.bias"}, {"pattern": "conv", "frozen": true}])");
+  FreezeParameters(network, config);
+  EXPECT_FALSE(network.named_parameters()["conv.weight"].requires_grad());
+  EXPECT_TRUE(network.named_parameters()["conv.bias"].requires_grad());  // an earlier rule's
+  EXPECT_TRUE(network.named_parameters()["norm.weight"].requires_grad());
+  for (const ParameterGroup& group : MakeParameterGroups(network, config)) {
+    EXPECT_THAT(group.names, testing::Not(testing::Contains("conv.weight")));
+  }
+}
+
+TEST(ParameterGroups, RulesThatCannotBeMeantAreErrors) {
+  const auto error_of = [](const std::string& rules) {
+    return MessageOf(ErrorCode::kConfig, [&] {
+      NetworkImpl network;
+      FreezeParameters(network, ConfigWithRules(rules));
+    });
+  };
+  EXPECT_THAT(error_of(R"([{"pattern": "conv"}, {"pattern": "bakbone"}])"),
+              AllOf(HasSubstr("param_groups.1.pattern: 'bakbone' matches none of the policy's 7"),
+                    HasSubstr("conv.weight")));
+  EXPECT_THAT(error_of(R"([{"pattern": "conv["}])"),
+              HasSubstr("param_groups.0.pattern: 'conv[' is no regular expression"));
+  EXPECT_THAT(error_of(R"([{"pattern": "", "frozen": true}])"), HasSubstr("freezes every"));
+  EXPECT_THAT(error_of(R"({"pattern": {}})"), HasSubstr("wanted a list of objects"));
+  EXPECT_THAT(error_of(R"([{"lr_scale": 1}])"), HasSubstr("pattern"));
+}
+
+TEST(ParameterGroups, RuleKeysThatHaveNoMeaningAreLeftUnread) {
+  const Config config =
+      Config::FromJson(R"({"param_groups": [{"pattern": "a", "frozen": true, "lr_scale": 0.1}]})");
+  OptimizerConfig::FromConfig(config);
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { config.RejectUnread(); }),
+              HasSubstr("param_groups.0.lr_scale"));
+}
+
+TEST(AdamW, GroupScaleMultipliesTheRateOfEachStep) {
+  Problem scaled;
+  Problem plain;
+  AdamW optimizer(
+      {.beta1 = 0.95, .beta2 = 0.999, .eps = 1e-8},
+      {{.names = {"weight"}, .parameters = {scaled.weight}, .weight_decay = 0.1, .lr_scale = 0.25},
+       {.names = {"bias"}, .parameters = {scaled.bias}, .weight_decay = 0.0}});
+  scaled.SetGradients(0);
+  optimizer.Step(0.5);
+  plain.SetGradients(0);
+  plain.optimizer.Step(0.125);
+  EXPECT_TRUE(torch::equal(scaled.weight, plain.weight));
+  EXPECT_FALSE(torch::equal(scaled.bias, plain.bias));
+  // the same names whatever the groups, so that the rules may change between runs
+  plain.optimizer.LoadStateDict(optimizer.StateDict());
 }
 
 TEST(ParameterGroups, NothingToTrainIsAnError) { EXPECT_THROW(AdamW({}, {}), Error); }

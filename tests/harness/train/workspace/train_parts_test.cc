@@ -94,6 +94,16 @@ TEST(TrainState, ComesBackBitForBit) {
   state.global_step = 123;
   state.train_loss_sum = 0.1 + 0.2;
   state.topk = {{"epoch=0001-a=0.333", 1.0 / 3.0}};
+  state.early_stop = {.best = 0.1 + 0.7, .best_epoch = 3, .epochs_without_improvement = 2};
+  EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
+  state.early_stop.best.reset();  // no finite value yet
+  EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
+}
+
+TEST(TrainState, OfACheckpointWithoutEarlyStopLoads) {
+  TrainState state;
+  state.epoch = 3;
+  EXPECT_THAT(state.ToJson(), testing::Not(HasSubstr("early_stop")));
   EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
 }
 

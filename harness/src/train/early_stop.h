@@ -1,0 +1,49 @@
+// Ends a training whose monitored metric no longer improves.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "dp_bench/config.h"
+#include "train/train_state.h"
+
+namespace dp_bench {
+
+/// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
+struct EarlyStopConfig {
+  std::string monitor = "val_loss";  // a metric of logs.json.txt; '/' and '_' are the same here
+  bool is_max = false;               // mode "max", else "min"
+  int patience = 10;       // epochs without improvement, of those at which the metric is measured
+  double min_delta = 0.0;  // an improvement is more than this
+
+  /// Reads "monitor", "mode", "patience" and "min_delta".
+  static EarlyStopConfig FromConfig(const Config& config);
+};
+
+class EarlyStop {
+ public:
+  explicit EarlyStop(EarlyStopConfig config) : config_(std::move(config)) {}
+
+  /// Takes note of the metrics that `epoch` ended with; without the monitored one nothing changes.
+  /// A value that is not finite is no improvement. Warns, once, when the metric is missing although
+  /// `is_all_due`: each metric that there is was due at this epoch.
+  void Observe(int epoch, const std::map<std::string, double>& metrics, bool is_all_due,
+               EarlyStopState* state);
+
+  /// Whether the patience is over.
+  bool IsOver(const EarlyStopState& state) const {
+    return state.epochs_without_improvement >= config_.patience;
+  }
+
+  /// "val_loss has not improved on 0.123 of epoch 7 for 10 epochs that measured it".
+  std::string Reason(const EarlyStopState& state) const;
+
+ private:
+  bool IsImprovement(double value, const EarlyStopState& state) const;
+
+  EarlyStopConfig config_;
+  bool has_warned_ = false;
+};
+
+}  // namespace dp_bench

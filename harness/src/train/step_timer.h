@@ -1,0 +1,50 @@
+// Where the time of training steps goes, by phase.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace dp_bench {
+
+/// The phases of a step, in their order. On a GPU a phase is what the host waits for in it: the
+/// backward pass is waited for where the gradient norm is read, in kOptimizer.
+enum class StepPhase {
+  kDataWait,   // BatchLoader::Next
+  kForward,    // the copy to the device, and the loss
+  kBackward,   // the gradients
+  kOptimizer,  // clipping and the update of the weights
+  kEma,
+};
+
+/// A stopwatch that is read once per phase and allocates nothing.
+class StepTimer {
+ public:
+  /// `now` gives seconds, increasing.
+  explicit StepTimer(std::function<double()> now) : now_(std::move(now)) {}
+
+  /// What passed since the last Lap counts to no phase.
+  void Start() { last_ = now_(); }
+
+  /// What passed since Start or the last Lap counts to `phase`.
+  void Lap(StepPhase phase) {
+    const double now = now_();
+    seconds_[static_cast<std::size_t>(phase)] += now - last_;
+    last_ = now;
+  }
+
+  void Reset() { seconds_.fill(0.0); }
+
+  /// [s] since Reset.
+  double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  double total() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }
+
+ private:
+  std::function<double()> now_;
+  double last_ = 0.0;
+  std::array<double, static_cast<std::size_t>(StepPhase::kEma) + 1> seconds_{};
+};
+
+}  // namespace dp_bench

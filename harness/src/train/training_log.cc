@@ -1,0 +1,179 @@
+// Lines, points and histograms behind train/training_log.h.
+#include "train/training_log.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace dp_bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kLogFile = "logs.json.txt";  // as upstream
+constexpr const char* kEventFolder = "tensorboard";
+constexpr const char* kStepKey = "global_step";
+
+Json LineOf(const TrainState& state, const TrainStepResult& step,
+            const std::map<std::string, double>& metrics) {
+  Json line = {{"train_loss", step.loss},
+               {kStepKey, state.global_step},
+               {"epoch", state.epoch},
+               {"lr", step.lr}};
+  if (step.grad_norm) line["grad_norm"] = *step.grad_norm;
+  for (const auto& [name, value] : step.parts) line["train_" + name] = value;
+  for (const auto& [name, value] : metrics) line[name] = value;
+  return line;
+}
+
+/// What of this process is in memory now [MiB].
+double ResidentMemory() {
+  double n_program_pages = 0.0;
+  double n_resident_pages = 0.0;
+  std::ifstream("/proc/self/statm") >> n_program_pages >> n_resident_pages;
+  return n_resident_pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+bool IsHostArray(const torch::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 && tensor.is_contiguous();
+}
+
+/// Of a host array.
+std::span<const float> ValuesOf(const torch::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+/// Without LibTorch, whose calls take longer than the sum for the many small parameters of a
+/// policy. The sums of the lanes do not wait for each other.
+double SumOfSquares(std::span<const float> values) {
+  std::array<double, 8> sums{};
+  const std::size_t n_in_lanes = values.size() / sums.size() * sums.size();
+  for (std::size_t i = 0; i < n_in_lanes; i += sums.size()) {
+    for (std::size_t lane = 0; lane < sums.size(); ++lane) {
+      const double value = values[i + lane];
+      sums[lane] += value * value;
+    }
+  }
+  for (const double value : values.subspan(n_in_lanes)) sums[0] += value * value;
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+void AddHistogram(const std::string& tag, const torch::Tensor& tensor, std::int64_t global_step,
+                  EventWriter* events) {
+  const torch::Tensor values = tensor.detach().to(torch::kCPU, torch::kFloat32).contiguous();
+  events->AddHistogram(tag, ValuesOf(values), global_step);
+}
+
+}  // namespace
+
+TrainingLog::TrainingLog(TrainingLogParts parts, const TrainState& state)
+    : config_(parts.config),
+      groups_(std::move(parts.groups)),
+      json_(parts.run_folder / kLogFile, state.log_position),
+      timer_(std::move(parts.now)) {
+  if (!config_.tensorboard) return;
+  events_.emplace(parts.run_folder / kEventFolder, state.global_step);
+  // a continuation shows the text of the first file
+  if (state.global_step == 0) {
+    events_->AddText("config", fmt::format("```json\n{}\n```\n", parts.config_text), 0);
+  }
+  events_->Flush();
+}
+
+void TrainingLog::AddStep(const TrainState& state, const TrainStepResult& step) {
+  is_point_due_ = is_point_due_ || state.global_step % config_.every == 0;
+  Add(state, step, {});
+}
+
+void TrainingLog::AddEpochEnd(const TrainState& state, const TrainStepResult& step,
+                              const std::map<std::string, double>& metrics) {
+  is_point_due_ = true;
+  Add(state, step, metrics);
+}
+
+void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
+                      const std::map<std::string, double>& metrics) {
+  const Json line = LineOf(state, step, metrics);
+  json_.Append(line.dump());
+  if (!events_) return;
+  ++n_steps_;
+  n_samples_ += step.n_rows;
+  // if steps that only accumulate were points, an unlucky `every` would never show a gradient norm
+  if (!is_point_due_ || !step.grad_norm) return;
+
+  for (const auto& [name, value] : line.items()) {
+    if (name != kStepKey) events_->AddScalar(name, value.get<double>(), state.global_step);
+  }
+  events_->AddScalar("param_norm", ParamNorm(), state.global_step);
+  AddPerformance(state.global_step);
+  events_->Flush();
+  is_point_due_ = false;
+}
+
+void TrainingLog::AddPerformance(std::int64_t global_step) {
+  const auto add = [&](const char* name, double value) {
+    events_->AddScalar(fmt::format("perf/{}", name), value, global_step);
+  };
+  const auto n_steps = static_cast<double>(n_steps_);
+  const double total = timer_.total();
+  if (total > 0.0) {  // a clock may stand still
+    add("samples_per_second", static_cast<double>(n_samples_) / total);
+    add("data_wait_share", timer_.seconds(StepPhase::kDataWait) / total);
+  }
+  add("step_time", total / n_steps);
+  add("forward_time", timer_.seconds(StepPhase::kForward) / n_steps);
+  add("backward_time", timer_.seconds(StepPhase::kBackward) / n_steps);
+  add("optimizer_time", timer_.seconds(StepPhase::kOptimizer) / n_steps);
+  add("ema_time", timer_.seconds(StepPhase::kEma) / n_steps);
+  add("resident_memory_mib", ResidentMemory());
+  timer_.Reset();
+  n_steps_ = 0;
+  n_samples_ = 0;
+}
+
+double TrainingLog::ParamNorm() const {
+  const torch::NoGradGuard no_grad;
+  double sum = 0.0;
+  std::vector<torch::Tensor> others;
+  for (const ParameterGroup& group : groups_) {
+    for (const torch::Tensor& parameter : group.parameters) {
+      if (IsHostArray(parameter)) {
+        sum += SumOfSquares(ValuesOf(parameter));
+      } else {
+        others.push_back(parameter);
+      }
+    }
+  }
+  if (!others.empty()) {
+    sum += torch::stack(torch::_foreach_norm(others, 2)).square().sum().item<double>();
+  }
+  return std::sqrt(sum);
+}
+
+void TrainingLog::AddHistograms(std::int64_t global_step) {
+  if (!events_) return;
+  timer_.Lap(StepPhase::kOptimizer);
+  for (const ParameterGroup& group : groups_) {
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const torch::Tensor& parameter = group.parameters[i];
+      AddHistogram("weights/" + group.names[i], parameter, global_step, &*events_);
+      if (!parameter.grad().defined()) continue;
+      AddHistogram("gradients/" + group.names[i], parameter.grad(), global_step, &*events_);
+    }
+  }
+  timer_.Start();
+}
+
+std::int64_t TrainingLog::Sync() {
+  if (events_) events_->Sync();
+  return json_.Sync();
+}
+
+}  // namespace dp_bench

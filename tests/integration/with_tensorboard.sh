@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs a Python script with an interpreter that has tensorboard: that of .venv, else python3. Where none
+# has, says so and ends with 77, which ctest shows as skipped.
+# Usage: with_tensorboard.sh <script> <arguments of the script>
+set -euo pipefail
+root=$(dirname "$(readlink -f "$0")")/../..
+for python in "$root/.venv/bin/python" python3; do
+  if "$python" -c "import tensorboard" 2>/dev/null; then exec "$python" "$@"; fi
+done
+echo "SKIPPED: neither .venv/bin/python nor python3 has tensorboard; scripts/setup.sh installs it"
+exit 77
