@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 struct Death {
   int at_loss = -1;        // counting training and validation losses
   int at_evaluation = -1;  // counting evaluations
+  int at_store_step = -1;  // counting the store's steps, on the thread that writes checkpoints
 };
 
 void DieAtZero(int* countdown) {
@@ -37,6 +38,7 @@ void Train(const fs::path& output, const std::string& training, Death death) {
     policy->on_loss = [&death] { DieAtZero(&death.at_loss); };
     return policy;
   };
+  parts.after_store_step = [&death](int) { DieAtZero(&death.at_store_step); };
   Workspace(std::move(parts)).Run([&death](Policy& policy, int epoch) {
     DieAtZero(&death.at_evaluation);
     return FakeEvaluate(policy, epoch);
@@ -76,6 +78,22 @@ TEST(KillAndResume, EveryFileEqualsThatOfAnUnbrokenRun) {
     ASSERT_TRUE(WasKilled(broken, R"("resume": true)", {.at_loss = 9}));
     ASSERT_FALSE(WasKilled(broken, R"("resume": true)"));
     EXPECT_EQ(DifferingFiles(whole, broken), "") << broken;
+  }
+}
+
+TEST(KillAndResume, ALoadableCheckpointIsLeftWhereverABackgroundSaveIsKilled) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  ASSERT_FALSE(WasKilled(whole, ""));
+
+  // each of the four steps, of a best checkpoint or of `latest`; at 6 and 7 of the first `latest`
+  for (const int step : {2, 6, 7, 9, 13, 14, 15, 16, 19}) {
+    const fs::path broken = scratch.path() / ("killed_at_" + std::to_string(step));
+    ASSERT_TRUE(WasKilled(broken, "", {.at_store_step = step}));
+    const bool is_first = step < 7;
+    EXPECT_EQ(CheckpointStore(broken / "checkpoints").OpenLatest().has_value(), !is_first) << step;
+    ASSERT_FALSE(WasKilled(broken, R"("resume": true)"));
+    EXPECT_EQ(DifferingFiles(whole, broken), "") << "killed at step " << step;
   }
 }
 

@@ -30,14 +30,15 @@ Evaluation::Evaluation(const Experiment& experiment, const std::filesystem::path
           config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
           experiment.spec().horizons, output_dir) {}
 
-RunResult Evaluation::Run(Policy& policy, torch::Device device) {
+RunResult Evaluation::Run(Policy& policy, torch::Device device, const std::atomic<bool>* stop) {
   PolicyPlanner planner(policy, device, config_.micro_batch);
   Progress progress(Progress::StandardError(), 0);
-  RunResult result = runner_.Run(planner, [&](const RunProgress& state) {
+  const auto show = [&](const RunProgress& state) {
     progress.Update({.done = state.n_done, .total = state.n_episodes, .unit = "episodes"},
                     "rollout",
                     fmt::format("mean score {:.3f}  failed {}", state.mean_score, state.n_failed));
-  });
+  };
+  RunResult result = runner_.Run(planner, show, stop);
   progress.Pause();
   return result;
 }

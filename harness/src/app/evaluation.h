@@ -1,6 +1,7 @@
 // Rolls a policy out as the config's env_runner section says, and writes down what came of it.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -19,8 +20,8 @@ class Evaluation {
   Evaluation(const Experiment& experiment, const std::filesystem::path& output_dir,
              bool with_videos);
 
-  /// Shows progress on standard error.
-  RunResult Run(Policy& policy, torch::Device device);
+  /// Shows progress on standard error. Ends early once `stop` (may be null) is set, see EnvRunner.
+  RunResult Run(Policy& policy, torch::Device device, const std::atomic<bool>* stop = nullptr);
 
  private:
   EnvRunnerConfig config_;

@@ -72,8 +72,12 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
   WriteResolvedConfig(experiment.config(), output / "config.json");
   WriteManifest(experiment, output / "manifest.json");
 
-  const TrainReport report =
-      workspace.Run([&](Policy& policy, int) { return MetricsOf(rollouts.Run(policy, device)); });
+  using Metrics = std::map<std::string, double>;
+  const TrainReport report = workspace.Run([&](Policy& policy, int) -> std::optional<Metrics> {
+    const RunResult result = rollouts.Run(policy, device, &stop);
+    if (result.is_interrupted) return std::nullopt;
+    return MetricsOf(result);
+  });
   if (report.end == TrainEnd::kInterrupted) {
     fmt::print("interrupted at step {}; continue with --resume {}\n", report.global_step,
                output.string());
@@ -82,7 +86,12 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
   fmt::print("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
              FormatDuration(report.seconds), report.samples_per_second);
   if (!with_report) return 0;
-  return ReportEvaluation(final_evaluation.Run(workspace.eval_policy(), device), output);
+  const RunResult result = final_evaluation.Run(workspace.eval_policy(), device, &stop);
+  if (result.is_interrupted) {
+    fmt::print("interrupted in the evaluation; continue with --resume {}\n", output.string());
+    return kExitInterrupted;
+  }
+  return ReportEvaluation(result, output);
 }
 
 // The folder of a new run.

@@ -42,9 +42,24 @@ std::vector<std::string> Differences(const TensorMap& wanted, const ArrayMap& fo
   return problems;
 }
 
+void CopyToArray(const torch::Tensor& tensor, Array* array) {
+  const DType dtype = ToDType(tensor.scalar_type());
+  if (array->dtype() != dtype || tensor.sizes() != at::IntArrayRef(array->shape())) {
+    *array = Array(dtype, tensor.sizes().vec());
+  }
+  if (array->size() == 0) return;
+  // LibTorch copies on all its threads, from any device, and out of any order in memory
+  const torch::NoGradGuard no_grad;
+  torch::from_blob(array->bytes().data(), tensor.sizes(), tensor.scalar_type()).copy_(tensor);
+}
+
 }  // namespace
 
 ArrayMap ModuleState(const torch::nn::Module& module) { return ToArrays(NamedTensors(module)); }
+
+void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays) {
+  CopyToArrays(NamedTensors(module), arrays);
+}
 
 void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin) {
   const TensorMap wanted = NamedTensors(module);
@@ -64,6 +79,11 @@ ArrayMap ToArrays(const TensorMap& tensors) {
   ArrayMap arrays;
   for (const auto& [name, tensor] : tensors) arrays.emplace(name, ToArray(tensor));
   return arrays;
+}
+
+void CopyToArrays(const TensorMap& tensors, ArrayMap* arrays) {
+  std::erase_if(*arrays, [&](const auto& item) { return !tensors.contains(item.first); });
+  for (const auto& [name, tensor] : tensors) CopyToArray(tensor, &(*arrays)[name]);
 }
 
 TensorMap ToTensors(const ArrayMap& arrays) {

@@ -15,13 +15,19 @@ namespace dp_bench {
 /// Copies of all parameters and buffers on the host.
 ArrayMap ModuleState(const torch::nn::Module& module);
 
+/// Makes `arrays` ModuleState(module). Arrays that already have the name, dtype and shape are
+/// written over, in one pass and without new memory.
+void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays);
+
 /// Copies the tensors into the module, wherever its parameters live. Strict: throws
 /// Error{kCheckpoint} listing every missing, unknown or differently shaped tensor before any is
 /// copied. `origin` is named in the message.
 void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin);
 
-/// Host copies of a state dictionary, and back.
+/// Host copies of a state dictionary, and back. CopyToArrays is to ToArrays what CopyModuleState is
+/// to ModuleState.
 ArrayMap ToArrays(const TensorMap& tensors);
+void CopyToArrays(const TensorMap& tensors, ArrayMap* arrays);
 TensorMap ToTensors(const ArrayMap& arrays);
 
 enum class Weights { kModel, kEma };

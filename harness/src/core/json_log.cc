@@ -54,9 +54,8 @@ void JsonLog::Append(std::string_view object) {
   }
 }
 
-std::int64_t JsonLog::Sync() {
+void JsonLog::Sync() const {
   if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
-  return position_;
 }
 
 }  // namespace dp_bench

@@ -20,8 +20,12 @@ class JsonLog {
   /// Appends one object, given without its line end, in a single write.
   void Append(std::string_view object);
 
-  /// Makes everything appended so far durable and returns the size of the file.
-  std::int64_t Sync();
+  /// The size of the file.
+  std::int64_t position() const { return position_; }
+
+  /// Makes everything appended before the call durable. Another thread may call it while this one
+  /// appends.
+  void Sync() const;
 
  private:
   std::filesystem::path path_;

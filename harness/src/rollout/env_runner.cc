@@ -95,14 +95,15 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
 
 EnvRunner::~EnvRunner() = default;
 
-RunResult EnvRunner::Run(ChunkPlanner& planner, const ProgressFn& progress) {
+RunResult EnvRunner::Run(ChunkPlanner& planner, const ProgressFn& progress,
+                         const std::atomic<bool>* stop) {
   std::vector<int> all(jobs_.size());
   std::iota(all.begin(), all.end(), 0);
-  return Run(planner, all, progress);
+  return Run(planner, all, progress, stop);
 }
 
 RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
-                         const ProgressFn& progress) {
+                         const ProgressFn& progress, const std::atomic<bool>* stop) {
   std::vector<EpisodeJob> jobs;
   for (const int episode : episodes) {
     if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
@@ -113,7 +114,8 @@ RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
     jobs.push_back(jobs_[static_cast<std::size_t>(episode)]);
   }
 
-  // after an exception the slots are in the middle of episodes: only those of a good run are kept
+  // after an exception or an interruption the slots are in the middle of episodes: only those of a
+  // good run are kept
   std::vector<std::unique_ptr<EpisodeSlot>> slots = std::move(slots_);
   slots_.clear();
   const int wanted = config_.n_envs > 0 ? config_.n_envs : 2 * planner.batch_size();
@@ -121,8 +123,8 @@ RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
   while (slots.size() < n_slots) slots.push_back(std::make_unique<EpisodeSlot>(*plan_));
   RunResult result = RolloutLoop(*plan_, std::span(slots).first(n_slots), jobs, planner,
                                  config_.n_workers, config_.check_batch_invariance)
-                         .Run(progress);
-  slots_ = std::move(slots);
+                         .Run(progress, stop);
+  if (!result.is_interrupted) slots_ = std::move(slots);
   return result;
 }
 

@@ -2,6 +2,7 @@
 // diffusion_policy's env runners.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -53,14 +54,16 @@ class EnvRunner {
 
   const EnvSpec& env_spec() const { return plan_->env; }
 
-  /// Runs the whole seed list. `progress` (may be empty) is called on this thread.
+  /// Runs the whole seed list. `progress` (may be empty) is called on this thread. Once `stop` (may
+  /// be null) is set, no further action chunk is planned and the result is marked as interrupted.
   /// Throws Error{kNumeric} when the planner turns out not to be batch-invariant.
-  RunResult Run(ChunkPlanner& planner, const ProgressFn& progress = {});
+  RunResult Run(ChunkPlanner& planner, const ProgressFn& progress = {},
+                const std::atomic<bool>* stop = nullptr);
 
   /// Runs only the episodes with these places in the seed list, started in the order given; the
   /// records are sorted by place all the same.
   RunResult Run(ChunkPlanner& planner, std::span<const int> episodes,
-                const ProgressFn& progress = {});
+                const ProgressFn& progress = {}, const std::atomic<bool>* stop = nullptr);
 
  private:
   EnvRunnerConfig config_;

@@ -46,12 +46,14 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
   progress_.n_episodes = static_cast<int>(jobs.size());
 }
 
-RunResult RolloutLoop::Run(const ProgressFn& progress) {
+RunResult RolloutLoop::Run(const ProgressFn& progress, const std::atomic<bool>* stop) {
   const auto start = std::chrono::steady_clock::now();
+  stop_ = stop;
   for (const std::unique_ptr<EpisodeSlot>& slot : slots_) Launch(slot.get());
 
   int n_reported = 0;
   while (TakeBatch()) {
+    if (IsStopped()) break;
     const auto plan_start = std::chrono::steady_clock::now();
     PlanBatch();
     result_.plan_s += SecondsSince(plan_start);
@@ -65,6 +67,8 @@ RunResult RolloutLoop::Run(const ProgressFn& progress) {
     if (progress && now.n_done > n_reported) progress(now);
     n_reported = now.n_done;
   }
+  WaitForWorkers();
+  result_.is_interrupted = progress_.n_done < progress_.n_episodes;
   if (progress && progress_.n_done > n_reported) progress(progress_);
 
   std::ranges::sort(result_.records, {}, &EpisodeRecord::episode);
@@ -107,7 +111,7 @@ void RolloutLoop::RunUntilPlanIsNeeded(EpisodeSlot* slot) {
 
 const EpisodeJob* RolloutLoop::NextJob() {
   const std::lock_guard lock(mutex_);
-  return next_job_ < jobs_.size() ? &jobs_[next_job_++] : nullptr;
+  return next_job_ < jobs_.size() && !IsStopped() ? &jobs_[next_job_++] : nullptr;
 }
 
 void RolloutLoop::Deliver(EpisodeRecord record) {
@@ -134,6 +138,11 @@ bool RolloutLoop::TakeBatch() {
   batch_.assign(ready_.begin(), ready_.begin() + n);
   ready_.erase(ready_.begin(), ready_.begin() + n);
   return n > 0;
+}
+
+void RolloutLoop::WaitForWorkers() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return n_in_flight_ == 0; });
 }
 
 void RolloutLoop::PlanBatch() {

@@ -1,6 +1,7 @@
 // One run of the EnvRunner: hands episodes to slots, slots to workers, ready slots to the planner.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -26,8 +27,9 @@ class RolloutLoop {
               std::span<const EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
               bool check_batch_invariance);
 
-  /// Returns when every job has its record. Called once.
-  RunResult Run(const ProgressFn& progress);
+  /// Returns when every job has its record, or soon after `stop` (may be null) is set, with slots
+  /// in the middle of episodes. Called once.
+  RunResult Run(const ProgressFn& progress, const std::atomic<bool>* stop);
 
  private:
   // on the workers
@@ -39,6 +41,8 @@ class RolloutLoop {
 
   // on the calling thread
   bool TakeBatch();
+  bool IsStopped() const { return stop_ != nullptr && stop_->load(); }
+  void WaitForWorkers();
   void PlanBatch();
   void GatherObs(const ObsHistory& history, std::size_t row, ObsBatch* obs) const;
   bool TryPlan(std::span<const PlanRow> rows, std::string* why);
@@ -63,6 +67,7 @@ class RolloutLoop {
   int n_in_flight_ = 0;
   std::size_t next_job_ = 0;
   std::exception_ptr worker_failure_;
+  const std::atomic<bool>* stop_ = nullptr;
   RunResult result_;
   RunProgress progress_;
   double score_sum_ = 0.0;

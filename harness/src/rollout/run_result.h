@@ -27,6 +27,7 @@ struct RunResult {
   std::int64_t n_plans = 0;  // micro-batches the planner was asked for
   double plan_s = 0.0;       // spent in the planner
   double wall_s = 0.0;
+  bool is_interrupted = false;  // records are those of the episodes that had ended
 };
 
 }  // namespace dp_bench

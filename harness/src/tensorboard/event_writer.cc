@@ -136,8 +136,7 @@ void EventWriter::Flush() {
   buffer_.clear();
 }
 
-void EventWriter::Sync() {
-  Flush();
+void EventWriter::Sync() const {
   if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
   FsyncFolder(path_.parent_path());
 }

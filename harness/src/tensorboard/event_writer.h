@@ -29,7 +29,7 @@ class EventWriter {
   explicit EventWriter(const std::filesystem::path& folder, std::int64_t resume_step = 0);
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
-  /// Flushes as well as it can; call Flush or Sync before to learn of errors.
+  /// Flushes as well as it can; call Flush before to learn of errors.
   ~EventWriter();
 
   /// One point of a curve, kept as float32. TensorBoard shows NaN and infinities as such.
@@ -48,8 +48,9 @@ class EventWriter {
   /// Hands all events to the file: whoever reads it sees them, also when this process is killed.
   void Flush();
 
-  /// Flush, and the file survives a power cut: what a checkpoint needs of the log before it.
-  void Sync();
+  /// Makes what was flushed before the call survive a power cut: what a checkpoint needs of the log
+  /// before it. Another thread may call it while this one adds events.
+  void Sync() const;
 
   const std::filesystem::path& path() const { return path_; }
 

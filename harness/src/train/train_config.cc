@@ -72,6 +72,7 @@ CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
   c.topk = TopKConfig::FromConfig(config.Sub("topk"));
   c.save_last_ckpt = config.Get<bool>("save_last_ckpt", c.save_last_ckpt);
+  c.background = config.Get<bool>("background", c.background);
   return c;
 }
 

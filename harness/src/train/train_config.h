@@ -60,6 +60,7 @@ struct SplitConfig {
 struct CheckpointConfig {
   TopKConfig topk;
   bool save_last_ckpt = true;
+  bool background = true;  // written while the training goes on
 
   static CheckpointConfig FromConfig(const Config& config);
 };

@@ -25,6 +25,23 @@ EarlyStopState EarlyStopFromJson(const nlohmann::json& json) {
   return state;
 }
 
+nlohmann::ordered_json ToJson(const TrainStepResult& step) {
+  nlohmann::ordered_json json = {
+      {"loss", step.loss}, {"parts", step.parts}, {"lr", step.lr}, {"n_rows", step.n_rows}};
+  if (step.grad_norm) json["grad_norm"] = *step.grad_norm;
+  return json;
+}
+
+TrainStepResult LastStepFromJson(const nlohmann::json& json) {
+  TrainStepResult step;
+  json.at("loss").get_to(step.loss);
+  json.at("parts").get_to(step.parts);
+  json.at("lr").get_to(step.lr);
+  json.at("n_rows").get_to(step.n_rows);
+  if (json.contains("grad_norm")) step.grad_norm = json.at("grad_norm").get<double>();
+  return step;
+}
+
 }  // namespace
 
 std::string TrainState::ToJson() const {
@@ -37,6 +54,7 @@ std::string TrainState::ToJson() const {
                                  {"log_position", log_position},
                                  {"topk", topk}};
   if (early_stop != EarlyStopState{}) json["early_stop"] = dp_bench::ToJson(early_stop);
+  if (last_step) json["last_step"] = dp_bench::ToJson(*last_step);
   return json.dump(1) + "\n";
 }
 
@@ -54,6 +72,7 @@ TrainState TrainState::FromJson(const std::string& text, const std::string& orig
     json.at("topk").get_to(state.topk);
     // a checkpoint from before early stopping has none
     if (json.contains("early_stop")) state.early_stop = EarlyStopFromJson(json.at("early_stop"));
+    if (json.contains("last_step")) state.last_step = LastStepFromJson(json.at("last_step"));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("the training state of '{}' is damaged: {}", origin, error.what()));

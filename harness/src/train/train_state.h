@@ -17,6 +17,17 @@ struct EarlyStopState {
   bool operator==(const EarlyStopState&) const = default;
 };
 
+/// What a training step found.
+struct TrainStepResult {
+  double loss = 0.0;
+  std::map<std::string, double> parts;
+  std::optional<double> grad_norm;  // of the optimiser step that followed
+  double lr = 0.0;
+  std::int64_t n_rows = 0;  // samples of its batch
+
+  bool operator==(const TrainStepResult&) const = default;
+};
+
 struct TrainState {
   std::int64_t global_step = 0;     // batches trained on, over all epochs
   std::int64_t optimizer_step = 0;  // updates of the weights
@@ -27,13 +38,16 @@ struct TrainState {
   std::int64_t log_position = 0;  // size of logs.json.txt
   std::map<std::string, double> topk;
   EarlyStopState early_stop;  // untouched without training.early_stop
+  // the running epoch's last one when all its batches are done, but not its evaluation, which was
+  // interrupted; `global_step` and `batch_in_epoch` do not count it yet
+  std::optional<TrainStepResult> last_step = std::nullopt;
 
   bool operator==(const TrainState&) const = default;
 
   std::string ToJson() const;
 
   /// Throws Error{kCheckpoint} naming `origin` when a field is missing or of another type.
-  /// "early_stop" may be missing: it is written once the metric had a value.
+  /// "early_stop" may be missing: it is written once the metric had a value. So may "last_step".
   static TrainState FromJson(const std::string& text, const std::string& origin);
 };
 

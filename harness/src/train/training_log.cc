@@ -171,9 +171,14 @@ void TrainingLog::AddHistograms(std::int64_t global_step) {
   timer_.Start();
 }
 
-std::int64_t TrainingLog::Sync() {
+std::int64_t TrainingLog::Flush() {
+  if (events_) events_->Flush();
+  return json_.position();
+}
+
+void TrainingLog::Sync() const {
   if (events_) events_->Sync();
-  return json_.Sync();
+  json_.Sync();
 }
 
 }  // namespace dp_bench

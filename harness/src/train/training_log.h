@@ -22,15 +22,6 @@
 
 namespace dp_bench {
 
-/// What a training step found.
-struct TrainStepResult {
-  double loss = 0.0;
-  std::map<std::string, double> parts;
-  std::optional<double> grad_norm;  // of the optimiser step that followed
-  double lr = 0.0;
-  std::int64_t n_rows = 0;  // samples of its batch
-};
-
 struct TrainingLogParts {
   std::filesystem::path run_folder;  // exists
   LoggingConfig config;
@@ -65,8 +56,12 @@ class TrainingLog {
   /// Parameters without a gradient have none. The time that this takes counts to no phase.
   void AddHistograms(std::int64_t global_step);
 
-  /// Makes everything logged so far durable and returns the size of logs.json.txt.
-  std::int64_t Sync();
+  /// Hands everything logged so far to the files and returns the size of logs.json.txt.
+  std::int64_t Flush();
+
+  /// Makes what was flushed before the call durable. Another thread may call it while this one goes
+  /// on logging.
+  void Sync() const;
 
  private:
   void Add(const TrainState& state, const TrainStepResult& step,

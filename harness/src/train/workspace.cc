@@ -54,7 +54,7 @@ Workspace::Workspace(WorkspaceParts parts)
       normalizer_config_(NormalizerConfig::FromConfig(parts_.config.Sub("normalizer"))),
       logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
       device_(ParseDevice(config_.device)),
-      store_(parts_.output_dir / "checkpoints"),
+      store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
       topk_(checkpoint_config_.topk),
       early_stop_(config_.early_stop) {
   CreatePolicies();
@@ -118,17 +118,15 @@ void Workspace::CreateLoaders() {
 }
 
 TrainReport Workspace::Run(const EvalFn& evaluate) {
-  StartOrResume();
-  report_.end = IsEarlyStop() ? TrainEnd::kEarlyStop : TrainEnd::kFinished;
-  while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
-    if (TrainEpoch()) FinishEpoch(evaluate);
-    if (IsEarlyStop()) report_.end = TrainEnd::kEarlyStop;
-    if (const auto reason = ReasonToStop(); reason && state_.epoch < config_.num_epochs) {
-      SaveLatest(Contents());
-      report_.end = *reason;
-    }
+  try {
+    StartOrResume();
+    Train(evaluate);
+    progress_->Pause();
+    writer_->Finish();
+  } catch (...) {
+    writer_.reset();  // waits for the checkpoint that is being written
+    throw;
   }
-  progress_->Pause();
   if (report_.end == TrainEnd::kEarlyStop) {
     LogInfo(fmt::format("stopped early after {} of {} epochs: {}", state_.epoch, config_.num_epochs,
                         early_stop_->Reason(state_.early_stop)));
@@ -142,11 +140,29 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
   return report_;
 }
 
+void Workspace::Train(const EvalFn& evaluate) {
+  report_.end = IsEarlyStop() ? TrainEnd::kEarlyStop : TrainEnd::kFinished;
+  while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
+    if (TrainEpoch()) FinishEpoch(evaluate);
+    if (IsEarlyStop()) report_.end = TrainEnd::kEarlyStop;
+    const auto reason = state_.last_step ? TrainEnd::kInterrupted : ReasonToStop();
+    if (reason && state_.epoch < config_.num_epochs) {
+      Save({});
+      report_.end = *reason;
+    }
+  }
+}
+
 bool Workspace::TrainEpoch() {
+  if (state_.last_step) {  // an evaluation was interrupted: all batches of this epoch are done
+    last_step_ = *std::exchange(state_.last_step, std::nullopt);
+    return true;
+  }
   policy_->module().train();
   train_loader_->StartEpoch(static_cast<std::uint64_t>(state_.epoch), state_.batch_in_epoch);
   HostBatch host;
   while (true) {
+    writer_->ThrowIfFailed();
     log_->timer().Start();
     const bool has_batch = train_loader_->Next(&host);
     DPB_ASSERT(has_batch);

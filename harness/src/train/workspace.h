@@ -19,6 +19,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/policy.h"
+#include "train/checkpoint_writer.h"
 #include "train/ema.h"
 #include "train/optimizer.h"
 #include "train/train_config.h"
@@ -27,8 +28,10 @@
 
 namespace dp_bench {
 
-/// Scores a policy: metric -> value, such as "test/mean_score". Called between two epochs.
-using EvalFn = std::function<std::map<std::string, double>(Policy& policy, int epoch)>;
+/// Scores a policy: metric -> value, such as "test/mean_score"; nothing when WorkspaceParts::stop
+/// ended it before. Called between two epochs.
+using EvalFn =
+    std::function<std::optional<std::map<std::string, double>>(Policy& policy, int epoch)>;
 
 struct WorkspaceParts {
   Config config;  // the whole run: training, optimizer, ema, dataloader, dataset, checkpoint,
@@ -39,6 +42,7 @@ struct WorkspaceParts {
   const std::atomic<bool>* stop =
       nullptr;  // set by a signal handler: save and return at the next step
   Progress::Output progress = Progress::StandardError();
+  std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
 };
 
 enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
@@ -65,7 +69,8 @@ class Workspace {
   /// `checkpoints/latest` with training.resume. A run that was interrupted and resumed leaves the
   /// same files as one that was not. Throws Error{kUsage} when the output folder holds checkpoints
   /// and resume is off, Error{kNumeric} with the sample indices on a loss or gradient that is not
-  /// finite. `evaluate` may be empty.
+  /// finite, and the fault of a checkpoint that is written in the background at the next step after
+  /// it. However it ends, no checkpoint is being written any more. `evaluate` may be empty.
   TrainReport Run(const EvalFn& evaluate);
 
   /// The policy whose weights are evaluated: the EMA's when it is used.
@@ -77,6 +82,7 @@ class Workspace {
   void CreatePolicies();
   void CreateLoaders();
   void StartOrResume();
+  void Train(const EvalFn& evaluate);
   void Restore(const Checkpoint& checkpoint);
   bool TrainEpoch();  // false: stopped before its end
   TrainStepResult TrainStep(HostBatch& host);
@@ -88,8 +94,8 @@ class Workspace {
   void ShowProgress();
   ProgressState ProgressNow() const;
   void SaveEpoch(int epoch, const std::map<std::string, double>& metrics, bool is_evaluated);
-  void SaveLatest(const CheckpointContents& contents);
-  CheckpointContents Contents();
+  void Save(CheckpointSave save);
+  void CopyTo(CheckpointContents* contents);
   bool IsDue(int every) const;
   bool AreAllMetricsDue() const;
   bool IsEarlyStop() const;  // between two epochs
@@ -117,6 +123,7 @@ class Workspace {
   TopK topk_;
   std::optional<EarlyStop> early_stop_;
   std::unique_ptr<TrainingLog> log_;
+  std::unique_ptr<CheckpointWriter> writer_;  // behind store and log, which it uses
   std::unique_ptr<Progress> progress_;
   TrainState state_;
   TrainStepResult last_step_;

@@ -65,6 +65,8 @@ void Workspace::StartOrResume() {
                        .groups = optimizer_->groups(),
                        .now = parts_.progress.now},
       state_);
+  writer_ = std::make_unique<CheckpointWriter>(store_, checkpoint_config_.background,
+                                               [this] { log_->Sync(); });
   progress_ = std::make_unique<Progress>(parts_.progress, state_.global_step);
   start_ = parts_.progress.now();
 }
@@ -107,7 +109,12 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
   eval_policy().WeightsChanged();
   if (is_evaluated) {
     progress_->Pause();
-    metrics = report_.metrics = evaluate(eval_policy(), epoch);
+    const auto scores = evaluate(eval_policy(), epoch);
+    if (!scores) {
+      state_.last_step = last_step_;
+      return;
+    }
+    metrics = report_.metrics = *scores;
   }
   if (val_loader_ && IsDue(config_.val_every)) metrics["val_loss"] = ValidationLoss();
   if (IsDue(config_.sample_every)) metrics["train_action_mse_error"] = ActionMse();
@@ -162,31 +169,30 @@ void Workspace::SaveEpoch(int epoch, const std::map<std::string, double>& metric
                           bool is_evaluated) {
   std::optional<TopK::Decision> best;
   if (is_evaluated || topk_.IsMonitored(metrics)) best = topk_.Offer(epoch, metrics);
-  const CheckpointContents contents = Contents();
-
-  // whatever a crash leaves, each checkpoint that the newest table names exists
-  if (best) store_.Save(best->save, contents);
-  if (checkpoint_config_.save_last_ckpt) SaveLatest(contents);
-  if (best && best->remove) store_.Remove(*best->remove);
+  CheckpointSave save = {.is_latest = checkpoint_config_.save_last_ckpt};
+  if (best) {
+    save.best = best->save;
+    save.remove = best->remove;
+  }
+  Save(std::move(save));
 }
 
-void Workspace::SaveLatest(const CheckpointContents& contents) {
-  store_.Save(kLatest, contents);
-  report_.latest = store_.folder() / kLatest;
+void Workspace::Save(CheckpointSave save) {
+  if (save.is_latest) report_.latest = store_.folder() / kLatest;
+  writer_->Save(std::move(save), [this](CheckpointContents* contents) { CopyTo(contents); });
 }
 
-CheckpointContents Workspace::Contents() {
+void Workspace::CopyTo(CheckpointContents* contents) {
   state_.ema_step = ema_ ? ema_->step() : 0;
   state_.topk = topk_.table();
-  state_.log_position = log_->Sync();
-  CheckpointContents contents;
-  contents.tensors.emplace(kModelFile, ModuleState(policy_->module()));
-  if (ema_) contents.tensors.emplace(kEmaFile, ModuleState(ema_policy_->module()));
-  contents.tensors.emplace(kNormalizerFile, ToArrays(normalizer_.StateDict()));
-  contents.tensors.emplace(kOptimizerFile, ToArrays(optimizer_->StateDict()));
-  contents.config = RunConfig(parts_.config.ToJson()).dump(2) + "\n";
-  contents.state = state_.ToJson();
-  return contents;
+  state_.log_position = log_->Flush();
+  const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
+  CopyModuleState(policy_->module(), file(kModelFile));
+  if (ema_) CopyModuleState(ema_policy_->module(), file(kEmaFile));
+  CopyToArrays(normalizer_.StateDict(), file(kNormalizerFile));
+  CopyToArrays(optimizer_->StateDict(), file(kOptimizerFile));
+  contents->config = RunConfig(parts_.config.ToJson()).dump(2) + "\n";
+  contents->state = state_.ToJson();
 }
 
 bool Workspace::IsDue(int every) const {

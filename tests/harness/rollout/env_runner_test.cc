@@ -2,6 +2,7 @@
 // those of diffusion_policy.
 #include "rollout/env_runner.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -233,6 +234,27 @@ TEST_F(RolloutTest, ProgressReachesTheLastEpisode) {
   EXPECT_EQ(last.n_done, 8);
   EXPECT_EQ(last.n_episodes, 8);
   EXPECT_EQ(last.n_env_steps, result.n_env_steps);
+}
+
+TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
+  config_.check_batch_invariance = false;  // it plans too
+  const std::string whole = HashRecords(Run().records);
+  EnvRunner runner = MakeRunner();
+  for (const int n_plans : {1, 2, 3}) {
+    std::atomic<bool> stop = false;
+    int n = 0;
+    FakePlanner planner(4, [&](const ObsBatch&, std::size_t row, const PlanRow&, std::span<float>) {
+      if (row == 0 && ++n == n_plans) stop = true;
+    });
+    const RunResult result = runner.Run(planner, {}, &stop);
+    EXPECT_TRUE(result.is_interrupted);
+    EXPECT_LT(result.records.size(), 8U);
+    EXPECT_EQ(result.n_plans, n_plans);
+  }
+  FakePlanner planner(4);
+  const RunResult result = runner.Run(planner);
+  EXPECT_FALSE(result.is_interrupted);
+  EXPECT_EQ(HashRecords(result.records), whole);
 }
 
 TEST_F(RolloutTest, NoEpisodesIsAnEmptyResult) {

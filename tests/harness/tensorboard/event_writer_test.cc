@@ -56,7 +56,7 @@ TEST(EventWriter, EventsCarryTheTimeOfTheCall) {
   const double before = Now();
   EventWriter writer(scratch.path());
   writer.AddScalar("a", 1.0, 1);
-  writer.Sync();
+  writer.Flush();
   for (const std::string& event : ReadRecords(writer.path())) {
     double wall_time = 0.0;
     std::memcpy(&wall_time, event.data() + 1, sizeof(wall_time));
@@ -119,7 +119,7 @@ TEST(EventWriter, ContinuesWhereAFullDiskStoppedIt) {
     const FileSizeLimit limit(50);  // inside the second record
     EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { writer.Flush(); }),
                 testing::HasSubstr(writer.path().string()));
-    EXPECT_EQ(CodeOf([&] { writer.Sync(); }), ErrorCode::kIo);
+    EXPECT_EQ(CodeOf([&] { writer.Flush(); }), ErrorCode::kIo);
     EXPECT_EQ(fs::file_size(writer.path()), 50U);
   }
   writer.AddScalar("train_loss", 0.25, 2);

@@ -115,7 +115,7 @@ TEST_F(TrainingLogTest, JsonLinesHaveTheKeysOfUpstreamInOneOrder) {
       "{\"train_loss\":0.5,\"global_step\":5,\"epoch\":1,\"lr\":0.125,\"grad_norm\":2.0,"
       "\"train_half\":0.25,\"test/a\":1.0,\"val_loss\":null}\n";
   EXPECT_EQ(JsonOf(folder()), wanted);
-  EXPECT_EQ(log.Sync(), static_cast<std::int64_t>(wanted.size()));
+  EXPECT_EQ(log.Flush(), static_cast<std::int64_t>(wanted.size()));
 }
 
 TEST_F(TrainingLogTest, TensorBoardShowsTheValuesOfTheLineUnderItsKeys) {
@@ -184,7 +184,7 @@ TEST_F(TrainingLogTest, TimesAreMeansOverTheStepsSinceTheLastPoint) {
 TEST_F(TrainingLogTest, HistogramsAreOfWeightsAndOfTheGradientsThatExist) {
   TrainingLog log = Open({});
   log.AddHistograms(7);
-  log.Sync();
+  log.Flush();
   const std::vector<std::string> events = EventsOf(folder());
   const std::vector<std::string> histograms(events.begin() + 3, events.end());
   EXPECT_THAT(
@@ -202,7 +202,7 @@ TEST_F(TrainingLogTest, AContinuationShadowsTheStepsFromItsCheckpointOn) {
     TrainingLog log = Open({.every = 1});
     for (int step = 0; step < 6; ++step) {
       log.AddStep({.global_step = step}, step_);
-      if (step == 3) state = {.global_step = 4, .log_position = log.Sync()};
+      if (step == 3) state = {.global_step = 4, .log_position = log.Flush()};
     }
   }
   const std::string before = JsonOf(folder());
@@ -224,7 +224,7 @@ TEST_F(TrainingLogTest, WithoutTensorBoardThereIsNoFolder) {
   TrainingLog log = Open({.tensorboard = false, .every = 1});
   log.AddStep({}, step_);
   log.AddHistograms(0);
-  log.Sync();
+  log.Flush();
   EXPECT_FALSE(fs::exists(folder() / "tensorboard"));
 }
 

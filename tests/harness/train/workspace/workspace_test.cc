@@ -102,6 +102,28 @@ TEST(Workspace, ResumedRunEqualsAnUnbrokenOneBitForBit) {
   }
 }
 
+// an evaluation may take minutes: none of the epoch before it is lost
+TEST(Workspace, InterruptedEvaluationIsRepeatedAndTheRunEqualsAnUnbrokenOne) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  Train(whole);
+  const FakeDataset dataset;
+  for (const int epoch : {0, 2, 3}) {
+    const fs::path broken = scratch.path() / ("stopped_in_epoch_" + std::to_string(epoch));
+    const auto evaluate = [epoch](Policy& policy,
+                                  int now) -> std::optional<std::map<std::string, double>> {
+      if (now == epoch) return std::nullopt;
+      return FakeEvaluate(policy, now);
+    };
+    const TrainReport first = Workspace(FakeParts(FakeConfig(), dataset, broken)).Run(evaluate);
+    ASSERT_EQ(first.end, TrainEnd::kInterrupted);
+    EXPECT_EQ(first.epoch, epoch);
+    EXPECT_EQ(LogOf(broken).size(), 10U * static_cast<std::size_t>(epoch) + 9U);
+    Train(broken, R"("resume": true)");
+    EXPECT_EQ(DifferingFiles(whole, broken), "") << "stopped in epoch " << epoch;
+  }
+}
+
 TEST(Workspace, AbandonedRunGoesBackToItsCheckpointAndEqualsAnUnbrokenOne) {
   const ScratchFolder scratch;
   const fs::path whole = scratch.path() / "whole";

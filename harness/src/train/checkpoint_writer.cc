@@ -1,0 +1,67 @@
+// The thread behind train/checkpoint_writer.h is a std::async task per save: saves are seconds
+// apart, and its future already carries faults from one thread to the other.
+#include "train/checkpoint_writer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "core/log.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+
+CheckpointWriter::CheckpointWriter(CheckpointStore& store, bool is_background,
+                                   std::function<void()> sync_log)
+    : store_(store), is_background_(is_background), sync_log_(std::move(sync_log)) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  try {
+    Finish();
+  } catch (const std::exception& error) {
+    LogWarning(error.what());
+  }
+}
+
+void CheckpointWriter::Save(CheckpointSave save,
+                            const std::function<void(CheckpointContents*)>& copy) {
+  Finish();
+  copy(&contents_);
+  if (is_background_) {
+    in_flight_ = std::async(std::launch::async, [this, save = std::move(save)] { Write(save); });
+  } else {
+    Write(save);
+    contents_ = {};
+  }
+}
+
+void CheckpointWriter::ThrowIfFailed() {
+  const bool has_ended = in_flight_.valid() &&
+                         in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (has_ended) in_flight_.get();
+}
+
+void CheckpointWriter::Finish() {
+  if (in_flight_.valid()) in_flight_.get();
+}
+
+void CheckpointWriter::Write(const CheckpointSave& save) {
+  try {
+    sync_log_();
+    // whatever a crash leaves, each checkpoint that the newest table names exists
+    if (save.best) store_.Save(*save.best, contents_);
+    if (save.is_latest) store_.Save(kLatest, contents_);
+    if (save.remove) store_.Remove(*save.remove);
+  } catch (Error& error) {
+    // the training may have come far since it handed this over
+    error.AddContext(
+        fmt::format("while a checkpoint was saved in '{}'; the complete ones there "
+                    "are kept, --resume continues from the last of them",
+                    store_.folder().string()));
+    throw;
+  }
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,66 @@
+// How long the training loop stands still for a checkpoint of 50 M parameters, with their EMA and
+// the two moments of AdamW (800 MB): the copy alone in the background, all of it without.
+#include <benchmark/benchmark.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/policy_weights.h"
+#include "train/checkpoint_writer.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kNumTensors = 48;  // those of a UNet1D that have more than a few elements
+
+/// 200 MB.
+TensorMap MakeState() {
+  TensorMap state;
+  for (int i = 0; i < kNumTensors; ++i) {
+    state[std::to_string(i)] = torch::randn({50'000'000 / kNumTensors});
+  }
+  return state;
+}
+
+/// Arg: whether it is written in the background.
+void CheckpointPause(benchmark::State& state) {
+  const fs::path folder = fs::current_path() / "checkpoint_bench.tmp";
+  const TensorMap tensors = MakeState();
+  CheckpointStore store(folder);
+  CheckpointWriter writer(store, /*is_background=*/state.range(0) != 0, [] {});
+  const auto save = [&] {
+    writer.Save({}, [&](CheckpointContents* contents) {
+      for (const char* file : {"model", "ema", "exp_avg", "exp_avg_sq"}) {
+        CopyToArrays(tensors, &contents->tensors[std::string(file) + ".safetensors"]);
+      }
+      contents->config = contents->state = "{}";
+    });
+  };
+  save();  // takes the memory
+  for (auto _ : state) {
+    writer.Finish();
+    const Clock::time_point start = Clock::now();
+    save();
+    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  writer.Finish();
+  fs::remove_all(folder);
+}
+BENCHMARK(CheckpointPause)
+    ->ArgName("background")
+    ->Arg(1)
+    ->Arg(0)
+    ->UseManualTime()
+    ->Iterations(5)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace dp_bench
+
+BENCHMARK_MAIN();
