@@ -20,6 +20,8 @@ void AddExperimentOptions(CLI::App* app, ExperimentOptions* options);
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
+Verb AddCompare(CLI::App* app);
+Verb AddGate(CLI::App* app);
 Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddInspect(CLI::App* app);
@@ -27,6 +29,7 @@ Verb AddPlugins(CLI::App* app);
 Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);
 
+inline constexpr int kExitNotComparable = 4;
 inline constexpr int kExitInterrupted = 75;  // EX_TEMPFAIL: --resume continues
 
 }  // namespace dp_bench

@@ -1,0 +1,131 @@
+#include "compare/comparability.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+using Json = nlohmann::json;
+
+// null for a file that is not there
+Json Parsed(const RunFolder& folder, const char* file, const std::string& text) {
+  try {
+    return text.empty() ? Json() : Json::parse(text);
+  } catch (const Json::exception& fault) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: {}", (folder.path / file).string(), fault.what()));
+  }
+}
+
+Json ConfigOf(const RunFolder& folder) { return Parsed(folder, "config.json", folder.config); }
+
+Json At(const Json& document, const char* pointer) {
+  const Json::json_pointer place(pointer);
+  return document.is_object() && document.contains(place) ? document[place] : Json();
+}
+
+// The manifest's entry of the env plugin; null when there is none.
+Json EnvPlugin(const RunFolder& folder) {
+  const Json plugins = At(Parsed(folder, "manifest.json", folder.manifest), "/plugins");
+  if (!plugins.is_array()) return {};
+  for (const Json& plugin : plugins) {
+    if (plugin.is_object() && plugin.value("kind", Json()) == "env") return plugin;
+  }
+  return {};
+}
+
+// "/params/task" -> "env.params.task"
+std::string DottedName(const std::string& section, std::string pointer) {
+  std::replace(pointer.begin(), pointer.end(), '/', '.');
+  return section + pointer;
+}
+
+void CompareLeaves(const std::string& section, const Json& a, const Json& b,
+                   std::vector<Mismatch>* mismatches) {
+  const Json in_a = a.flatten();
+  const Json in_b = b.flatten();
+  std::set<std::string> places;
+  for (const Json& flat : {in_a, in_b}) {
+    for (const auto& [place, value] : flat.items()) places.insert(place);
+  }
+  const auto text = [](const Json& flat, const std::string& place) {
+    return flat.contains(place) ? flat[place].dump() : "absent";
+  };
+  for (const std::string& place : places) {
+    if (text(in_a, place) == text(in_b, place)) continue;
+    mismatches->push_back({DottedName(section, place), text(in_a, place), text(in_b, place)});
+  }
+}
+
+std::set<std::uint64_t> TestSeeds(const RunFolder& folder) {
+  std::set<std::uint64_t> seeds;
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (record.split == "test") seeds.insert(record.seed);
+  }
+  return seeds;
+}
+
+std::string Describe(const std::set<std::uint64_t>& seeds) {
+  if (seeds.empty()) return "none";
+  return fmt::format("{} from {} to {}", seeds.size(), *seeds.begin(), *seeds.rbegin());
+}
+
+}  // namespace
+
+std::vector<Mismatch> FindTaskMismatches(const RunFolder& a, const RunFolder& b) {
+  std::vector<Mismatch> mismatches;
+  const Json config_a = ConfigOf(a);
+  const Json config_b = ConfigOf(b);
+  if (!config_a.is_null() && !config_b.is_null()) {
+    CompareLeaves("env.plugin", At(config_a, "/env/plugin"), At(config_b, "/env/plugin"),
+                  &mismatches);
+    // the parameters of two envs have nothing to do with each other
+    if (!mismatches.empty()) return mismatches;
+    CompareLeaves("env", At(config_a, "/env"), At(config_b, "/env"), &mismatches);
+    CompareLeaves("env_runner.max_steps", At(config_a, "/env_runner/max_steps"),
+                  At(config_b, "/env_runner/max_steps"), &mismatches);
+  }
+  const Json plugin_a = EnvPlugin(a);
+  const Json plugin_b = EnvPlugin(b);
+  if (!plugin_a.is_null() && !plugin_b.is_null()) {
+    CompareLeaves("env plugin version", At(plugin_a, "/version"), At(plugin_b, "/version"),
+                  &mismatches);
+  }
+  return mismatches;
+}
+
+std::vector<Mismatch> FindMismatches(const RunFolder& a, const RunFolder& b) {
+  std::vector<Mismatch> mismatches = FindTaskMismatches(a, b);
+  const auto seeds_a = TestSeeds(a);
+  const auto seeds_b = TestSeeds(b);
+  if (seeds_a != seeds_b) {
+    mismatches.push_back({"test seeds", Describe(seeds_a), Describe(seeds_b)});
+  }
+  return mismatches;
+}
+
+std::vector<std::string> ComparabilityNotes(const RunFolder& a, const RunFolder& b) {
+  std::vector<std::string> notes;
+  for (const RunFolder* folder : {&a, &b}) {
+    if (ConfigOf(*folder).is_null()) {
+      notes.push_back(fmt::format("{} has no config.json: whether env and task agree is not known",
+                                  folder->path.string()));
+    }
+  }
+  const Json plugin_a = EnvPlugin(a);
+  const Json plugin_b = EnvPlugin(b);
+  const bool is_one_env =
+      !plugin_a.is_null() && !plugin_b.is_null() && At(plugin_a, "/name") == At(plugin_b, "/name");
+  if (is_one_env && At(plugin_a, "/sha256") != At(plugin_b, "/sha256")) {
+    notes.push_back(fmt::format("{} and {} ran different builds of the env plugin", a.path.string(),
+                                b.path.string()));
+  }
+  return notes;
+}
+
+}  // namespace dp_bench

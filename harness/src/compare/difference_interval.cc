@@ -1,0 +1,162 @@
+#include "compare/difference_interval.h"
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/normal.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "dp_bench/error.h"
+#include "report/success_rate.h"
+
+namespace dp_bench {
+namespace {
+
+using Binomial = boost::math::binomial;
+
+// The correlation between two runs over the seeds (phi), shrunk by Newcombe's continuity correction
+// where it is positive.
+double CorrectedCorrelation(const PairCounts& counts) {
+  const double n = counts.n();
+  const double a = counts.n_success_a();
+  const double b = counts.n_success_b();
+  const double spread = std::sqrt(a * (n - a) * b * (n - b));
+  if (spread == 0.0) return 0.0;
+  const double product = static_cast<double>(counts.both_succeed) * counts.neither -
+                         static_cast<double>(counts.only_a) * counts.only_b;
+  if (product <= 0.0) return product / spread;
+  return std::max(0.0, product - n / 2.0) / spread;
+}
+
+// The third side of a triangle: the two margins, with the runs' correlation.
+double Combine(double margin_a, double margin_b, double correlation) {
+  const double square =
+      margin_a * margin_a - 2.0 * correlation * margin_a * margin_b + margin_b * margin_b;
+  return std::sqrt(std::max(0.0, square));
+}
+
+// P[Bin(n, 1/2) >= k] less half of P[= k]: one-sided.
+double UpperMidP(int n, int k) {
+  const Binomial half(n, 0.5);
+  const double above = k < n ? cdf(complement(half, k)) : 0.0;
+  return above + 0.5 * pdf(half, k);
+}
+
+// How many of n discordant seeds one side must win before the mid-p test speaks; n + 1 when none
+// suffice. Grows by 0 or 1 with n, and is asked for in that order.
+class CriticalWins {
+ public:
+  explicit CriticalWins(double alpha) : alpha_(alpha) {}
+
+  int operator()(int n) {
+    while (static_cast<int>(wins_.size()) <= n) {
+      const auto next = static_cast<int>(wins_.size());
+      int wins = wins_.empty() ? 1 : wins_.back();
+      while (wins <= next && UpperMidP(next, wins) > alpha_) ++wins;
+      wins_.push_back(wins);
+    }
+    return wins_[static_cast<std::size_t>(n)];
+  }
+
+ private:
+  double alpha_;
+  std::vector<int> wins_;
+};
+
+// The number of discordant seeds among n is binomial, and so is the number of wins among those.
+double Power(const PowerQuestion& question, int n, CriticalWins* critical_wins) {
+  constexpr double kNegligible = 1e-13;
+  const double share_won = (1.0 + question.difference / question.discordant_rate) / 2.0;
+  const Binomial discordant(n, question.discordant_rate);
+  const auto middle = static_cast<int>(n * question.discordant_rate);
+  double power = 0.0;
+  const auto add = [&](int n_discordant) {
+    const double weight = pdf(discordant, n_discordant);
+    const int wins = (*critical_wins)(n_discordant);
+    if (wins <= n_discordant) {
+      power += weight * cdf(complement(Binomial(n_discordant, std::min(share_won, 1.0)), wins - 1));
+    }
+    return weight > kNegligible;
+  };
+  for (int m = middle; m <= n && add(m); ++m) {
+  }
+  for (int m = middle - 1; m >= 0 && add(m); --m) {
+  }
+  return power;
+}
+
+}  // namespace
+
+DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confidence) {
+  DifferenceInterval interval;
+  const int n = counts.n();
+  if (n == 0) return interval;
+  const RateInterval a = WilsonInterval(counts.n_success_a(), n, confidence);
+  const RateInterval b = WilsonInterval(counts.n_success_b(), n, confidence);
+  const double phi = CorrectedCorrelation(counts);
+  interval.difference = static_cast<double>(counts.only_b - counts.only_a) / n;
+  interval.low =
+      std::max(-1.0, interval.difference - Combine(b.rate - b.low, a.high - a.rate, phi));
+  interval.high =
+      std::min(1.0, interval.difference + Combine(b.high - b.rate, a.rate - a.low, phi));
+  return interval;
+}
+
+double McNemarExactP(const PairCounts& counts) {
+  const int n = counts.n_discordant();
+  if (n == 0) return 1.0;
+  return std::min(1.0, 2.0 * cdf(Binomial(n, 0.5), std::min(counts.only_a, counts.only_b)));
+}
+
+double McNemarMidP(const PairCounts& counts) {
+  const int n = counts.n_discordant();
+  if (n == 0) return 1.0;
+  return std::min(1.0, 2.0 * UpperMidP(n, std::max(counts.only_a, counts.only_b)));
+}
+
+std::vector<double> HolmAdjusted(std::span<const double> p_values) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t i, std::size_t j) { return p_values[i] < p_values[j]; });
+  std::vector<double> adjusted(p_values.size());
+  double largest = 0.0;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const auto n_left = static_cast<double>(order.size() - rank);
+    largest = std::max(largest, std::min(1.0, n_left * p_values[order[rank]]));
+    adjusted[order[rank]] = largest;
+  }
+  return adjusted;
+}
+
+std::optional<int> PairsToDetect(const PowerQuestion& question) {
+  const double d = question.difference;
+  const double discordant = question.discordant_rate;
+  DPB_ASSERT(d > 0.0 && d <= discordant && discordant <= 1.0);
+  DPB_ASSERT(question.alpha > 0.0 && question.alpha < 0.5);
+  DPB_ASSERT(question.power > 0.5 && question.power < 1.0);
+
+  // the normal approximation is at most a few per cent and a few pairs off
+  const boost::math::normal normal;
+  const double root = quantile(complement(normal, question.alpha)) * std::sqrt(discordant) +
+                      quantile(normal, question.power) * std::sqrt(discordant - d * d);
+  const double approximate = root * root / (d * d);
+  if (approximate > kMaxPairsToDetect) return std::nullopt;
+
+  CriticalWins critical_wins(question.alpha);
+  int too_few = 0;
+  int enough = static_cast<int>(1.3 * approximate) + 40;
+  DPB_ASSERT(Power(question, enough, &critical_wins) >= question.power);
+  while (enough - too_few > 1) {
+    const int n = too_few + (enough - too_few) / 2;
+    const bool suffices = Power(question, n, &critical_wins) >= question.power;
+    (suffices ? enough : too_few) = n;
+  }
+  return enough;
+}
+
+double EstimateDiscordantRate(const PairCounts& counts) {
+  return (counts.n_discordant() + 1.0) / (counts.n() + 2.0);
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,56 @@
+// Evidence about a drop of the success rate between two policies on paired seeds. Each quantity is
+// an e-value: where its hypothesis holds, its mean is at most 1 at every time, so that it reaches
+// 1/alpha with a probability of at most alpha however often one looks and whenever one stops
+// (Ville 1939; Shafer 2021; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid
+// inference"). All values are natural logarithms.
+#pragma once
+
+#include <array>
+
+namespace dp_bench {
+
+/// What became of the seeds so far, from the old policy to the new one.
+struct OutcomeCounts {
+  int n_lost = 0;    // success before, none now
+  int n_gained = 0;  // no success before, but now
+  int n_same = 0;
+
+  int n_pairs() const { return n_lost + n_gained + n_same; }
+  bool operator==(const OutcomeCounts&) const = default;
+};
+
+/// ln E against "no drop": among the seeds that changed, at most half are lost. McNemar's question
+/// with a prior on the share of lost seeds that is uniform in (1/2, 1).
+double LogFailEvidence(const OutcomeCounts& counts);
+
+/// Evidence against "the success rate dropped by `margin` or more": the mean wealth of 24 constant
+/// bets on the change per seed (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random
+/// variables by betting").
+class PassEvidence {
+ public:
+  /// `margin` in (-1, 1); a negative one asks whether the rate rose by more than -margin.
+  explicit PassEvidence(double margin);
+
+  /// ln E; -infinity never occurs.
+  double Log(const OutcomeCounts& counts) const;
+
+ private:
+  // ln of what a bet multiplies its wealth by
+  struct Bet {
+    double on_lost, on_gained, on_same;
+  };
+  std::array<Bet, 24> bets_;
+};
+
+/// The drop of the success rate, old minus new, in [-1, 1].
+struct DropInterval {
+  double drop = 0.0;  // observed; 0 without pairs
+  double low = -1.0;
+  double high = 1.0;
+};
+
+/// The drops that the evidence does not speak against: it covers the true one with at least
+/// `confidence` at all looks together. Wider than an interval for one look.
+DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence = 0.95);
+
+}  // namespace dp_bench

@@ -1,0 +1,173 @@
+#include "compare/gate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/paired_outcomes.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr int kMinSignature = 8;         // episodes
+constexpr double kMaxBrokenRate = 0.01;  // of a run's episodes
+
+std::vector<EpisodeRecord> TestEpisodes(const RunFolder& run) {
+  std::vector<EpisodeRecord> episodes;
+  for (const EpisodeRecord& record : run.episodes) {
+    if (record.split == "test") episodes.push_back(record);
+  }
+  return episodes;
+}
+
+// One list must begin with the other: what is counted is then a complete beginning of both, and
+// which seeds are there cannot depend on how their episodes went.
+std::vector<Mismatch> FindSeedMismatch(const std::vector<EpisodeRecord>& a,
+                                       const std::vector<EpisodeRecord>& b) {
+  const std::size_t n = std::min(a.size(), b.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    if (a[i].seed == b[i].seed) continue;
+    return {
+        {fmt::format("test seed {}", i + 1), std::to_string(a[i].seed), std::to_string(b[i].seed)}};
+  }
+  return {};
+}
+
+// Empty when few enough broke.
+std::string FindTooManyBroken(const RunFolder& run, const std::vector<EpisodeRecord>& episodes) {
+  const SplitSummary summary = Summarize(episodes, "test");
+  if (summary.n_failed <= kMaxBrokenRate * summary.n_episodes) return "";
+  return fmt::format(
+      "{} of {} episodes of {} broke, more than 1 %: this is no verdict on the policy; each "
+      "episode's failure_reason says why",
+      summary.n_failed, summary.n_episodes, run.path.string());
+}
+
+bool AreIdentical(const std::vector<EpisodePair>& pairs) {
+  return static_cast<int>(pairs.size()) >= kMinSignature &&
+         std::all_of(pairs.begin(), pairs.end(), [](const EpisodePair& pair) {
+           return !pair.a.trace_hash.empty() && pair.a.trace_hash == pair.b.trace_hash;
+         });
+}
+
+double Correlation(const PairCounts& counts) {
+  const double n = counts.n();
+  const double a = counts.n_success_a();
+  const double b = counts.n_success_b();
+  const double spread = std::sqrt(a * (n - a) * b * (n - b));
+  return spread > 0.0 ? (n * counts.both_succeed - a * b) / spread : 0.0;
+}
+
+void CountPairs(const std::vector<EpisodePair>& pairs, GateResult* result) {
+  PairCounts counts;
+  for (const EpisodePair& pair : pairs) {
+    if (result->test.is_finished()) break;
+    result->test.Add(pair.a.success, pair.b.success);
+    counts.Add(pair.a.success, pair.b.success);
+  }
+  result->baseline = WilsonInterval(counts.n_success_a(), counts.n());
+  result->candidate = WilsonInterval(counts.n_success_b(), counts.n());
+  result->drop = AnytimeDropInterval(result->test.counts());
+  result->rho = Correlation(counts);
+}
+
+void Decide(GateResult* result) {
+  const SequentialTestConfig& config = result->test.config();
+  const int n = result->test.counts().n_pairs();
+  const double points = 100.0 * config.margin;
+  if (result->has_signature) {
+    result->status = GateStatus::kPass;
+    result->reason = fmt::format("no change: {} of {} episodes equal the baseline's bit for bit",
+                                 result->n_shared, result->n_shared);
+    return;
+  }
+  switch (result->test.verdict()) {
+    case Verdict::kPass:
+      result->status = GateStatus::kPass;
+      result->reason = fmt::format("after {} seeds a drop of {:.3g} points is excluded", n, points);
+      return;
+    case Verdict::kFail:
+      result->status = GateStatus::kFail;
+      result->reason = fmt::format("after {} seeds a drop of the success rate is shown", n);
+      return;
+    case Verdict::kInconclusive:
+      break;
+  }
+  result->status = GateStatus::kInconclusive;
+  result->reason =
+      fmt::format("{} seeds neither show a drop nor exclude one of {:.3g} points; {}", n, points,
+                  n < config.max_pairs ? "evaluate more seeds on both sides and run the gate again"
+                                       : "raise --max-pairs to continue this test");
+}
+
+}  // namespace
+
+std::string_view StatusName(GateStatus status) {
+  switch (status) {
+    case GateStatus::kPass:
+      return "PASS";
+    case GateStatus::kFail:
+      return "FAIL";
+    case GateStatus::kInconclusive:
+      return "INCONCLUSIVE";
+    case GateStatus::kNotComparable:
+      return "NOT COMPARABLE";
+    case GateStatus::kInfra:
+      break;
+  }
+  return "INFRA";
+}
+
+int ExitCodeOf(GateStatus status) {
+  switch (status) {
+    case GateStatus::kPass:
+      return 0;
+    case GateStatus::kFail:
+      return 1;
+    case GateStatus::kInconclusive:
+      return 3;
+    case GateStatus::kNotComparable:
+      return 4;
+    case GateStatus::kInfra:
+      break;
+  }
+  return 5;
+}
+
+GateResult RunGate(const RunFolder& baseline, const RunFolder& candidate,
+                   const SequentialTestConfig& config) {
+  const std::vector<EpisodeRecord> old_episodes = TestEpisodes(baseline);
+  const std::vector<EpisodeRecord> new_episodes = TestEpisodes(candidate);
+  if (new_episodes.empty()) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
+                            "evaluation, with episodes.jsonl",
+                            candidate.path.string()));
+  }
+  GateResult result = {.title = RunTitle(candidate), .test = SequentialTest(config)};
+  result.mismatches = FindTaskMismatches(baseline, candidate);
+  for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
+    result.mismatches.push_back(mismatch);
+  }
+  if (!result.mismatches.empty()) {
+    result.status = GateStatus::kNotComparable;
+    result.reason = fmt::format("{} differs from the baseline's", result.mismatches[0].field);
+    return result;
+  }
+  result.reason = FindTooManyBroken(baseline, old_episodes);
+  if (result.reason.empty()) result.reason = FindTooManyBroken(candidate, new_episodes);
+  if (!result.reason.empty()) {
+    result.status = GateStatus::kInfra;
+    return result;
+  }
+  const PairedOutcomes outcomes = PairBySeed(old_episodes, new_episodes);
+  result.n_shared = outcomes.counts.n();
+  result.has_signature = AreIdentical(outcomes.pairs);
+  CountPairs(outcomes.pairs, &result);
+  Decide(&result);
+  return result;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,53 @@
+// Episodes of two runs on the same seeds. Both runs start such an episode in the same state and
+// with the same policy noise, so most of what luck does to a success rate cancels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rollout/episode_record.h"
+
+namespace dp_bench {
+
+/// The episodes of one seed. A is the run that is compared with, B the candidate.
+struct EpisodePair {
+  EpisodeRecord a;
+  EpisodeRecord b;
+
+  std::uint64_t seed() const { return a.seed; }
+  bool is_discordant() const { return a.success != b.success; }
+};
+
+/// How many seeds ended which way.
+struct PairCounts {
+  int both_succeed = 0;
+  int only_a = 0;
+  int only_b = 0;
+  int neither = 0;
+
+  void Add(bool a_succeeded, bool b_succeeded);
+
+  int n() const { return both_succeed + only_a + only_b + neither; }
+  int n_discordant() const { return only_a + only_b; }
+  int n_success_a() const { return both_succeed + only_a; }
+  int n_success_b() const { return both_succeed + only_b; }
+};
+
+struct PairedOutcomes {
+  std::vector<EpisodePair> pairs;  // in the order of A's seed list
+  PairCounts counts;
+  std::vector<std::uint64_t> only_in_a;  // seeds that B did not run
+  std::vector<std::uint64_t> only_in_b;
+};
+
+/// Pairs the episodes of one split by their seed. A failed episode counts as not successful; none
+/// is left out. Throws Error{kData} when a run has two episodes of one seed.
+PairedOutcomes PairBySeed(std::span<const EpisodeRecord> a, std::span<const EpisodeRecord> b,
+                          std::string_view split = "test");
+
+/// Score of B minus score of A, one per pair.
+std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes);
+
+}  // namespace dp_bench

@@ -1,0 +1,98 @@
+// Did the success rate drop? A test on paired seeds that may stop as soon as it knows: the evidence
+// is looked at after every block of seeds, and the error rates hold all the same.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+#include <vector>
+
+#include "compare/drop_evidence.h"
+
+namespace dp_bench {
+
+enum class Verdict {
+  kPass,          // shown: the drop is smaller than the margin
+  kFail,          // shown: there is a drop
+  kInconclusive,  // neither, so far
+};
+
+/// "PASS", "FAIL", "INCONCLUSIVE"
+std::string_view VerdictName(Verdict verdict);
+
+struct SequentialTestConfig {
+  double margin = 0.10;  // the drop that PASS excludes, in (0, 1)
+  double alpha = 0.01;   // bounds the probability of FAIL when there is no drop
+  double beta = 0.05;    // bounds the probability of PASS when the drop is the margin or more
+  int max_pairs = 400;   // INCONCLUSIVE after that many
+  int block_size = 10;   // pairs between two looks
+
+  /// Short enough for every pull request; finds breaks of 15 to 20 points.
+  static SequentialTestConfig PullRequest() { return {}; }
+  /// For a night or a release; finds drops of 5 to 10 points.
+  static SequentialTestConfig Nightly() { return {.margin = 0.05, .max_pairs = 1500}; }
+
+  bool operator==(const SequentialTestConfig&) const = default;
+};
+
+/// What one look at the evidence saw.
+struct Look {
+  OutcomeCounts counts;
+  double log_fail_evidence = 0.0;  // ln E against "no drop"
+  double log_pass_evidence = 0.0;  // ln E against "a drop of the margin or more"
+};
+
+/// The rule of the test, on counts alone.
+class SequentialRule {
+ public:
+  /// Throws Error{kConfig} naming the field that is out of range.
+  explicit SequentialRule(const SequentialTestConfig& config);
+
+  Look Examine(const OutcomeCounts& counts) const;
+
+  /// FAIL wins where both thresholds are reached.
+  Verdict Judge(const Look& look) const;
+
+ private:
+  double log_fail_threshold_;
+  double log_pass_threshold_;
+  PassEvidence pass_evidence_;
+};
+
+/// One test in progress. Pairs come in the order of the seed list: in the order of completion, the
+/// early ones would be the easy ones. For one thread.
+class SequentialTest {
+ public:
+  explicit SequentialTest(const SequentialTestConfig& config);
+
+  /// Continues a test from ToJson, with the numbers that it would have had without the stop. Throws
+  /// Error{kData} when `state` is no state of a test.
+  static SequentialTest FromJson(const nlohmann::json& state);
+  nlohmann::json ToJson() const;
+
+  /// Counts the next seed of the list. Not after is_finished().
+  void Add(bool old_succeeded, bool new_succeeded);
+
+  /// Decided, or at max_pairs.
+  bool is_finished() const;
+  Verdict verdict() const { return verdict_; }
+
+  /// Raises max_pairs, so that an INCONCLUSIVE test can go on. Not below the pairs that it has.
+  void ContinueTo(int max_pairs);
+
+  const SequentialTestConfig& config() const { return config_; }
+  /// All pairs, those since the last look included.
+  const OutcomeCounts& counts() const { return counts_; }
+  /// One entry per complete block.
+  const std::vector<Look>& looks() const { return looks_; }
+
+ private:
+  void TakeLook();
+
+  SequentialTestConfig config_;
+  SequentialRule rule_;
+  OutcomeCounts counts_;
+  std::vector<Look> looks_;
+  Verdict verdict_ = Verdict::kInconclusive;
+};
+
+}  // namespace dp_bench

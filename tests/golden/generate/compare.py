@@ -1,0 +1,162 @@
+"""Writes tests/golden/compare.json: the statistics of harness/src/compare, computed another way.
+
+Made with scipy 1.17.1, statsmodels 0.15.0 and numpy 2.4.6. From the project's root (half a minute):
+    python tests/golden/generate/compare.py
+
+evidence   ln of the e-values: FAIL from exact integers, PASS from scipy.special.logsumexp
+newcombe   [both, only_a, only_b, neither, confidence, low, high] from statsmodels' Wilson intervals
+mcnemar    [only_a, only_b, exact p, mid-p]: statsmodels, and scipy.stats.binom for the mid-p
+holm       statsmodels.stats.multitest.multipletests
+pairs      [rate, drop, rho, pairs for alpha .05 one-sided and power .8], by summing the distributions
+gate       operating characteristics of the whole test, without simulation: the distribution of
+           (lost, gained) is carried from look to look, and what is decided is taken out.
+           [rate, drop, rho, margin, max_pairs, FAIL, PASS, mean pairs]
+"""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import scipy
+import statsmodels
+from scipy import special, stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+OUT = pathlib.Path(__file__).parents[1] / "compare.json"
+N_BETS = 24
+ALPHA, BETA = 0.01, 0.05
+
+
+def cells(rate, drop, rho):
+    """P[lost], P[gained] of a seed whose outcomes before and after correlate by rho, as far as that is possible."""
+    new = rate - drop
+    both = rate * new + rho * math.sqrt(rate * (1 - rate) * new * (1 - new))
+    both = min(both, rate, new)
+    return rate - both, new - both
+
+
+def log_fail_exact(lost, gained):
+    n = lost + gained + 1
+    tail = sum(math.comb(n, k) for k in range(lost + 1))
+    return math.log(tail) - math.log(n) - math.log(math.comb(n - 1, lost))
+
+
+def log_fail(lost, gained):
+    n = lost + gained + 1
+    return n * math.log(2) + special.betaln(lost + 1, gained + 1) + stats.binom.logcdf(lost, n, 0.5)
+
+
+def log_pass(lost, gained, same, margin):
+    bet = (np.arange(N_BETS) + 0.5) / (N_BETS * (1 - margin))
+    log_wealth = (np.multiply.outer(lost, np.log1p(-bet * (1 - margin)))
+                  + np.multiply.outer(gained, np.log1p(bet * (1 + margin)))
+                  + np.multiply.outer(same, np.log1p(bet * margin)))
+    return special.logsumexp(log_wealth, axis=-1) - math.log(N_BETS)
+
+
+def evidence():
+    rows = []
+    for lost, gained, same in [(0, 0, 0), (0, 0, 43), (7, 0, 0), (0, 9, 1), (5, 5, 30), (12, 3, 85), (3, 12, 85),
+                               (40, 41, 319), (80, 40, 280), (300, 10, 90), (10, 300, 90), (700, 750, 50),
+                               (1500, 0, 0), (0, 1500, 0), (2, 0, 1498)]:
+        rows.append([lost, gained, same, log_fail_exact(lost, gained),
+                     float(log_pass(lost, gained, same, 0.10)), float(log_pass(lost, gained, same, 0.05))])
+    return rows
+
+
+def newcombe(both, only_a, only_b, neither, confidence):
+    n = both + only_a + only_b + neither
+    a, b = both + only_a, both + only_b
+    low_a, high_a = proportion_confint(a, n, 1 - confidence, "wilson")
+    low_b, high_b = proportion_confint(b, n, 1 - confidence, "wilson")
+    spread = math.sqrt(a * (n - a) * b * (n - b))
+    phi = 0.0
+    if spread > 0:
+        cross = both * neither - only_a * only_b
+        phi = (max(cross - n / 2, 0) if cross > 0 else cross) / spread
+    def side(x, y):
+        return math.sqrt(max(0.0, x * x - 2 * phi * x * y + y * y))
+    d = (b - a) / n
+    return [max(-1.0, d - side(b / n - low_b, high_a - a / n)), min(1.0, d + side(high_b - b / n, a / n - low_a))]
+
+
+def mid_p(only_a, only_b):
+    n, k = only_a + only_b, max(only_a, only_b)
+    return min(1.0, 2 * (stats.binom.sf(k, n, 0.5) + 0.5 * stats.binom.pmf(k, n, 0.5)))
+
+
+def critical_wins(n, alpha):
+    k = np.arange(n + 1)
+    below = np.nonzero(stats.binom.sf(k, n, 0.5) + 0.5 * stats.binom.pmf(k, n, 0.5) <= alpha)[0]
+    return below[0] if len(below) else n + 1
+
+
+def power(n, lost, gained, alpha, critical={}):
+    m = np.arange(n + 1)
+    weight = stats.binom.pmf(m, n, lost + gained)
+    m, weight = m[weight > 1e-14], weight[weight > 1e-14]
+    for i in m:
+        if (i, alpha) not in critical:
+            critical[i, alpha] = critical_wins(i, alpha)
+    wins = np.array([critical[i, alpha] for i in m])
+    return (weight * stats.binom.sf(wins - 1, m, lost / (lost + gained))).sum()
+
+
+def pairs(rate, drop, rho, alpha=0.05, wanted=0.8):
+    lost, gained = cells(rate, drop, rho)
+    z = stats.norm.ppf([1 - alpha, wanted])
+    n = int(0.8 * (z[0] * math.sqrt(lost + gained) + z[1] * math.sqrt(lost + gained - drop**2))**2 / drop**2)
+    while power(n, lost, gained, alpha) < wanted:
+        n += 1
+    return n
+
+
+def gate(rate, drop, rho, margin, max_pairs, block=10):
+    lost, gained = cells(rate, drop, rho)
+    kernel = {(i, j): stats.multinomial.pmf([i, j, block - i - j], block, [lost, gained, 1 - lost - gained])
+              for i in range(block + 1) for j in range(block + 1 - i)}
+    p = np.ones((1, 1))
+    fail = passed = mean = 0.0
+    for n in range(block, max_pairs + 1, block):
+        new = np.zeros((p.shape[0] + block, p.shape[1] + block))
+        for (i, j), weight in kernel.items():
+            new[i:i + p.shape[0], j:j + p.shape[1]] += weight * p
+        new[new < 1e-14] = 0
+        b, c = np.nonzero(new)
+        if len(b) == 0:
+            break
+        p = new[:b.max() + 1, :c.max() + 1]
+        is_fail = log_fail(b, c) >= -math.log(ALPHA)
+        is_pass = ~is_fail & (log_pass(b, c, n - b - c, margin) >= -math.log(BETA))
+        fail += p[b, c][is_fail].sum()
+        passed += p[b, c][is_pass].sum()
+        mean += n * p[b, c][is_fail | is_pass].sum()
+        p[b[is_fail | is_pass], c[is_fail | is_pass]] = 0
+    return [fail, passed, mean + max_pairs * p.sum()]
+
+
+TABLES = [(33, 4, 2, 11), (14, 5, 0, 22), (1, 1, 7, 12), (50, 0, 0, 0), (0, 0, 0, 50), (0, 50, 0, 0), (10, 10, 10, 10),
+          (5, 20, 20, 5), (130, 20, 5, 45), (1, 0, 0, 0), (0, 0, 1, 0), (60, 3, 3, 0)]
+P_VALUES = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.02]]
+SCENES = [(0.65, 0.0), (0.65, 0.5), (0.65, 0.8), (0.90, 0.0), (0.90, 0.5)]
+
+golden = {
+    "made_with": {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__, "numpy": np.__version__},
+    "evidence": evidence(),
+    "newcombe": [[*t, c, *newcombe(*t, c)] for t in TABLES for c in (0.95, 0.99)],
+    "mcnemar": [[t[1], t[2], float(mcnemar([[0, t[1]], [t[2], 0]], exact=True).pvalue), float(mid_p(t[1], t[2]))]
+                for t in TABLES if t[1] + t[2] > 0],
+    "holm": [[p, multipletests(p, method="holm")[1].tolist()] for p in P_VALUES],
+    "pairs": [[rate, drop, rho, pairs(rate, drop, rho)]
+              for rate in (0.65, 0.90) for drop in (0.05, 0.10, 0.20) for rho in (0.3, 0.5, 0.7)],
+    "gate": [[rate, drop, rho, margin, max_pairs, *map(float, gate(rate, drop, rho, margin, max_pairs))]
+             for margin, max_pairs, drops in ((0.10, 400, (0, 0.05, 0.10, 0.20)), (0.05, 1500, (0, 0.05, 0.10)))
+             for drop in drops for rate, rho in SCENES],
+}
+text = json.dumps(golden)
+for key in list(golden)[1:]:
+    text = text.replace(f', "{key}"', f',\n"{key}"')
+OUT.write_text(text.replace("], [", "],\n[") + "\n")

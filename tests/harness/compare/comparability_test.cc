@@ -1,0 +1,96 @@
+#include "compare/comparability.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_folders.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Comparability : public testing::Test {
+ protected:
+  Comparability() {
+    WriteSmallRun(scratch_.path() / "a", "ssf");
+    WriteSmallRun(scratch_.path() / "b", "fsf");
+    a_ = ReadRunFolder(scratch_.path() / "a");
+    b_ = ReadRunFolder(scratch_.path() / "b");
+  }
+
+  // What is found when a value of B's config differs.
+  std::vector<Mismatch> With(const char* place, const nlohmann::json& value) {
+    nlohmann::json config = SmallConfig();
+    config[nlohmann::json::json_pointer(place)] = value;
+    b_.config = config.dump();
+    return FindMismatches(a_, b_);
+  }
+
+  ScratchFolder scratch_;
+  RunFolder a_, b_;
+};
+
+TEST_F(Comparability, TwoPoliciesOnOneTaskAreComparable) {
+  EXPECT_THAT(With("/policy/plugin", "transformer"), IsEmpty());
+  EXPECT_THAT(With("/n_action_steps", 4), IsEmpty());
+  EXPECT_THAT(ComparabilityNotes(a_, b_), IsEmpty());
+}
+
+TEST_F(Comparability, NamesTheFieldThatDiffers) {
+  const auto task = With("/env/params/task", "lift");
+  ASSERT_EQ(task.size(), 1U);
+  EXPECT_EQ(task[0].field, "env.params.task");
+  EXPECT_EQ(task[0].a, "\"push\"");
+  EXPECT_EQ(task[0].b, "\"lift\"");
+  EXPECT_EQ(With("/env/plugin", "kuavo_dualarm").at(0).field, "env.plugin");
+  EXPECT_EQ(With("/env", {{"plugin", "kuavo_dualarm"}, {"params", {{"task", "lift"}}}}).size(), 1U);
+  EXPECT_EQ(With("/env/params/size/1", 128).at(0).field, "env.params.size.1");
+  EXPECT_EQ(With("/env/params/noise", 0.1).at(0).a, "absent");
+  EXPECT_EQ(With("/env_runner/max_steps", 200).at(0).field, "env_runner.max_steps");
+}
+
+TEST_F(Comparability, ComparesTheVersionOfTheEnvAndNotesAnotherBuild) {
+  nlohmann::json manifest = SmallManifest();
+  manifest["plugins"][0]["version"] = "9.9.9";  // of the policy
+  manifest["plugins"][1]["sha256"] = "33";
+  b_.manifest = manifest.dump();
+  EXPECT_THAT(FindMismatches(a_, b_), IsEmpty());
+  EXPECT_THAT(ComparabilityNotes(a_, b_), ElementsAre(HasSubstr("different builds")));
+
+  manifest["plugins"][1]["version"] = "1.3.0";
+  b_.manifest = manifest.dump();
+  ASSERT_EQ(FindMismatches(a_, b_).size(), 1U);
+  EXPECT_EQ(FindMismatches(a_, b_)[0].field, "env plugin version");
+}
+
+TEST_F(Comparability, ComparesTheSeeds) {
+  b_.episodes.pop_back();
+  const auto mismatches = FindMismatches(a_, b_);
+  ASSERT_EQ(mismatches.size(), 1U);
+  EXPECT_EQ(mismatches[0].field, "test seeds");
+  EXPECT_EQ(mismatches[0].a, "3 from 100000 to 100002");
+  EXPECT_EQ(mismatches[0].b, "2 from 100000 to 100001");
+}
+
+TEST_F(Comparability, WithoutAConfigSaysWhatIsNotKnown) {
+  b_.config.clear();
+  b_.manifest.clear();
+  EXPECT_THAT(FindMismatches(a_, b_), IsEmpty());
+  EXPECT_THAT(ComparabilityNotes(a_, b_), ElementsAre(HasSubstr("b has no config.json")));
+}
+
+TEST_F(Comparability, RefusesFilesThatAreNotJson) {
+  b_.config = "{";
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { FindMismatches(a_, b_); }),
+              HasSubstr("b/config.json"));
+  b_.config = "[]";
+  EXPECT_FALSE(FindMismatches(a_, b_).empty());
+}
+
+}  // namespace
+}  // namespace dp_bench

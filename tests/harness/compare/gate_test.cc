@@ -1,0 +1,169 @@
+#include "compare/gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compare/baseline.h"
+#include "run_folders.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::HasSubstr;
+
+class Gate : public testing::Test {
+ protected:
+  // Outcomes as in WriteSmallRun; "episode <i> of <hashes>" is the trace hash.
+  RunFolder Run(const std::string& name, const std::string& outcomes, const std::string& hashes) {
+    WriteSmallRun(scratch_.path() / name, outcomes, 1);
+    RunFolder run = ReadRunFolder(scratch_.path() / name);
+    for (EpisodeRecord& record : run.episodes) {
+      record.trace_hash = "episode " + std::to_string(record.episode) + " of " + hashes;
+    }
+    return run;
+  }
+  RunFolder Baseline(const std::string& outcomes) { return Run("baseline", outcomes, "baseline"); }
+  RunFolder Candidate(const std::string& outcomes) {
+    return Run("candidate", outcomes, "candidate");
+  }
+
+  ScratchFolder scratch_;
+};
+
+std::string Times(int n, const std::string& text) {
+  std::string repeated;
+  for (int i = 0; i < n; ++i) repeated += text;
+  return repeated;
+}
+
+TEST_F(Gate, PassesAtOnceWhenEveryEpisodeIsTheSame) {
+  const GateResult result =
+      RunGate(Baseline("ssffssff"), Run("candidate", "ssffssff", "baseline"), {});
+  EXPECT_EQ(result.status, GateStatus::kPass);
+  EXPECT_TRUE(result.has_signature);
+  EXPECT_THAT(result.reason, HasSubstr("no change: 8 of 8"));
+}
+
+TEST_F(Gate, NeedsEightEpisodesAndAllOfThemForTheSignature) {
+  EXPECT_EQ(RunGate(Baseline("ssffssf"), Run("candidate", "ssffssf", "baseline"), {}).status,
+            GateStatus::kInconclusive);
+  RunFolder late = Run("candidate", "ssffssffs", "baseline");
+  late.episodes[8].trace_hash = "other";
+  EXPECT_FALSE(RunGate(Baseline("ssffssffs"), late, {}).has_signature);
+}
+
+TEST_F(Gate, FailsOnAShownDrop) {
+  const GateResult result = RunGate(Baseline(Times(30, "s")), Candidate(Times(30, "f")), {});
+  EXPECT_EQ(result.status, GateStatus::kFail);
+  EXPECT_EQ(ExitCodeOf(result.status), 1);
+  EXPECT_EQ(result.test.counts().n_lost, 10);  // and stops there
+  EXPECT_EQ(result.candidate.n, 10);
+  EXPECT_DOUBLE_EQ(result.drop.drop, 1.0);
+}
+
+TEST_F(Gate, PassesWhenTheMarginIsExcluded) {
+  const GateResult result = RunGate(Baseline(Times(30, "sf")), Candidate(Times(30, "sf")), {});
+  EXPECT_EQ(result.status, GateStatus::kPass);
+  EXPECT_FALSE(result.has_signature);
+  EXPECT_EQ(result.test.counts().n_pairs(), 50);  // the first block after 43
+  EXPECT_DOUBLE_EQ(result.rho, 1.0);
+}
+
+TEST_F(Gate, IsInconclusiveOnFewSeedsAndGoesOnWithMore) {
+  const GateResult few = RunGate(Baseline(Times(30, "sf")), Candidate(Times(10, "sf")), {});
+  EXPECT_EQ(few.status, GateStatus::kInconclusive);
+  EXPECT_EQ(ExitCodeOf(few.status), 3);
+  EXPECT_EQ(few.n_shared, 20);
+  EXPECT_THAT(few.reason, HasSubstr("evaluate more seeds"));
+  const GateResult more = RunGate(Baseline(Times(30, "sf")), Candidate(Times(30, "sf")), {});
+  EXPECT_EQ(more.test.looks()[1].log_pass_evidence, few.test.looks()[1].log_pass_evidence);
+  SequentialTestConfig short_test;
+  short_test.max_pairs = 20;
+  EXPECT_THAT(RunGate(Baseline(Times(30, "sf")), Candidate(Times(30, "sf")), short_test).reason,
+              HasSubstr("--max-pairs"));
+}
+
+TEST_F(Gate, RefusesAnotherTaskOrOtherSeedsNamingThem) {
+  RunFolder other = Candidate("ssss");
+  nlohmann::json config = SmallConfig();
+  config["env"]["params"]["task"] = "lift";
+  other.config = config.dump();
+  const GateResult task = RunGate(Baseline("ssss"), other, {});
+  EXPECT_EQ(task.status, GateStatus::kNotComparable);
+  EXPECT_EQ(ExitCodeOf(task.status), 4);
+  EXPECT_THAT(task.reason, HasSubstr("env.params.task"));
+
+  RunFolder gap = Candidate("ssss");
+  gap.episodes.erase(gap.episodes.begin() + 1);
+  const GateResult seeds = RunGate(Baseline("ssss"), gap, {});
+  EXPECT_EQ(seeds.status, GateStatus::kNotComparable);
+  EXPECT_THAT(GateText(seeds), HasSubstr("test seed 2: 2, in the candidate 3"));
+}
+
+TEST_F(Gate, GivesNoVerdictWhenEpisodesBroke) {
+  const GateResult result = RunGate(Baseline(Times(50, "s")), Candidate(Times(49, "s") + "x"), {});
+  EXPECT_EQ(result.status, GateStatus::kInfra);
+  EXPECT_EQ(ExitCodeOf(result.status), 5);
+  EXPECT_THAT(result.reason, testing::AllOf(HasSubstr("1 of 50 episodes"), HasSubstr("candidate")));
+  EXPECT_THAT(RunGate(Baseline("sx"), Candidate("ss"), {}).reason, HasSubstr("1 of 2 episodes of"));
+  // one in a hundred counts as not successful
+  EXPECT_EQ(RunGate(Baseline(Times(100, "s")), Candidate("x" + Times(99, "s")), {}).status,
+            GateStatus::kPass);
+}
+
+TEST_F(Gate, WritesJsonJUnitAndMarkdown) {
+  const GateResult fail = RunGate(Baseline(Times(10, "s")), Candidate(Times(10, "f")), {});
+  const nlohmann::json json = ToJson(fail);
+  EXPECT_EQ(json["status"], "FAIL");
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(SequentialTest::FromJson(json["test"]).verdict(), Verdict::kFail);
+  EXPECT_THAT(GateJUnit(fail), HasSubstr("failures=\"1\" errors=\"0\" skipped=\"0\""));
+  EXPECT_THAT(GateJUnit(fail), HasSubstr("<failure message=\"FAIL: after 10 seeds"));
+  EXPECT_THAT(GateMarkdown(fail), HasSubstr("### Success rate: FAIL"));
+  EXPECT_THAT(GateMarkdown(fail), HasSubstr("| seeds | 10: 10 lost, 0 gained, 0 same |"));
+  EXPECT_THAT(GateText(fail), HasSubstr("evidence of a drop  186 of 100"));
+
+  const GateResult few = RunGate(Baseline("s"), Candidate("s"), {});
+  EXPECT_THAT(GateJUnit(few), HasSubstr("<skipped message"));
+  RunFolder other = Candidate("s");
+  other.config = R"({"env": {"plugin": "<&>"}})";
+  EXPECT_THAT(GateJUnit(RunGate(Baseline("s"), other, {})), HasSubstr("&lt;&amp;&gt;"));
+}
+
+TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {
+  const RunFolder run = Baseline("sxf");
+  const std::filesystem::path file = scratch_.path() / "baseline.json";
+  std::ofstream(file) << BaselineJson(run);
+  const RunFolder back = ReadBaseline(file);
+  EXPECT_EQ(RunTitle(back), RunTitle(run));
+  EXPECT_TRUE(FindMismatches(run, back).empty());
+  ASSERT_EQ(back.episodes.size(), 3U);
+  EXPECT_EQ(back.episodes[1].failure_reason, "the env threw");
+  EXPECT_EQ(back.episodes[2].trace_hash, run.episodes[2].trace_hash);
+  EXPECT_EQ(BaselineJson(back), BaselineJson(run));
+}
+
+TEST_F(Gate, RefusesWhatIsNoBaseline) {
+  const std::filesystem::path file = scratch_.path() / "baseline.json";
+  const auto fault = [&file](const std::string& text) {
+    std::ofstream(file) << text;
+    return MessageOf(ErrorCode::kData, [&] { ReadBaseline(file); });
+  };
+  EXPECT_THAT(fault("{"), HasSubstr("baseline.json is not a baseline"));
+  EXPECT_THAT(fault(R"({"format": "other"})"), HasSubstr("not of the format dp_bench.baseline.v1"));
+  EXPECT_THAT(fault(R"({"format": "dp_bench.baseline.v1", "config": {}, "env_plugin": null,
+                        "episodes": []})"),
+              HasSubstr("without episodes"));
+  RunFolder bare = Baseline("s");
+  bare.config.clear();
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { BaselineJson(bare); }),
+              HasSubstr("cannot become a baseline"));
+}
+
+}  // namespace
+}  // namespace dp_bench

@@ -1,0 +1,132 @@
+#include "compare/run_comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "run_folders.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class CompareRunsTest : public testing::Test {
+ protected:
+  // One folder per run: its outcomes and its first seed.
+  RunComparison Compare(const std::vector<std::pair<std::string, std::uint64_t>>& runs) {
+    std::vector<std::filesystem::path> folders;
+    for (const auto& [outcomes, first_seed] : runs) {
+      folders.push_back(scratch_.path() / std::string(1, static_cast<char>('p' + folders.size())));
+      WriteSmallRun(folders.back(), outcomes, first_seed);
+    }
+    return CompareRuns(ReadRunsToCompare(folders), 0.05);
+  }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(CompareRunsTest, PutsTwoRunsSideBySide) {
+  const RunComparison comparison = Compare({{"ssssffffff", 1}, {"fsssssssff", 1}});
+  EXPECT_EQ(comparison.runs[1].success_rate.n_success, 7);
+  ASSERT_EQ(comparison.candidates.size(), 1U);
+  const CandidateComparison& b = comparison.candidates[0];
+  EXPECT_DOUBLE_EQ(b.success_rate.difference, 0.3);
+  EXPECT_EQ(b.outcomes.counts.only_a, 1);
+  EXPECT_EQ(b.outcomes.counts.only_b, 4);
+  EXPECT_DOUBLE_EQ(b.p_exact, 2.0 * (1.0 + 5.0) / 32.0);
+  EXPECT_DOUBLE_EQ(b.p_holm, b.p_exact);
+  EXPECT_DOUBLE_EQ(b.score.mean, 0.15);
+  EXPECT_DOUBLE_EQ(b.discordant_rate, 0.5);
+  EXPECT_TRUE(comparison.notes.empty());
+
+  const std::string text = ComparisonText(comparison);
+  EXPECT_THAT(text, HasSubstr("B against A, 10 shared seeds"));
+  EXPECT_THAT(text, HasSubstr("both succeed 3, only A 1, only B 4, neither 2"));
+  EXPECT_THAT(text, HasSubstr("success rate  +0.300"));
+  EXPECT_THAT(text, HasSubstr("p = 0.3750 (exact, two-sided)\n"));
+  EXPECT_THAT(text, HasSubstr("only A succeeds  seed 1  " +
+                              (scratch_.path() / "p/media/test_1.mp4").string() + "  " +
+                              (scratch_.path() / "q/media/test_1.mp4").string()));
+  EXPECT_THAT(text, HasSubstr("only B succeeds  seed 5  no video  no video"));
+  EXPECT_THAT(text, Not(HasSubstr("Holm")));
+}
+
+TEST_F(CompareRunsTest, CorrectsForSeveralCandidates) {
+  const RunComparison comparison =
+      Compare({{"ffffffffff", 1}, {"ssssssssss", 1}, {"ssssssffff", 1}});
+  EXPECT_DOUBLE_EQ(comparison.candidates[0].p_exact, 2.0 / 1024.0);
+  EXPECT_DOUBLE_EQ(comparison.candidates[0].p_holm, 4.0 / 1024.0);
+  EXPECT_DOUBLE_EQ(comparison.candidates[1].p_holm, 2.0 / 64.0);
+  EXPECT_THAT(ComparisonText(comparison), HasSubstr("0.0312 with Holm's correction for 2"));
+  EXPECT_THAT(comparison.notes, ElementsAre(HasSubstr("the best of several")));
+  EXPECT_EQ(ToJson(comparison)["correction"], "holm");
+}
+
+TEST_F(CompareRunsTest, ListsWhatOneRunLacks) {
+  const RunComparison comparison = Compare({{"ssss", 1}, {"sxss", 3}});
+  const CandidateComparison& b = comparison.candidates[0];
+  EXPECT_EQ(b.outcomes.counts.n(), 2);
+  EXPECT_EQ(b.mismatches.at(0).field, "test seeds");
+  const std::string text = ComparisonText(comparison);
+  EXPECT_THAT(text, HasSubstr("NOT COMPARABLE: test seeds is 4 from 1 to 4 in A, 4 from 3 to 6"));
+  EXPECT_THAT(text, HasSubstr("B did not run: 1, 2\n"));
+  EXPECT_THAT(text, HasSubstr("A did not run: 5, 6\n"));
+  EXPECT_THAT(text, HasSubstr("note: 1 of B's episodes broke"));
+}
+
+TEST_F(CompareRunsTest, WritesTheSameAsJson) {
+  const nlohmann::json json = ToJson(Compare({{"ssf", 1}, {"sfs", 1}}));
+  EXPECT_EQ(json["runs"][0]["label"], "A");
+  EXPECT_EQ(json["runs"][0]["n_success"], 2);
+  EXPECT_EQ(json["runs"][0]["title"], "unet_hybrid on pusht, push");
+  const nlohmann::json& b = json["comparisons"][0];
+  EXPECT_EQ(b["b"], "B");
+  EXPECT_EQ(b["both_succeed"], 1);
+  EXPECT_EQ(b["discordant"].size(), 2U);
+  EXPECT_EQ(b["discordant"][0]["seed"], 2);
+  EXPECT_EQ(b["discordant"][0]["video_a"], "media/test_2.mp4");
+  EXPECT_EQ(b["mcnemar"]["p_exact"], 1.0);
+  EXPECT_GT(b["power"]["n_pairs"].get<int>(), 1000);
+}
+
+TEST_F(CompareRunsTest, ASinglePairHasNoSpread) {
+  const RunComparison comparison = Compare({{"s", 1}, {"f", 1}});
+  EXPECT_THAT(ComparisonText(comparison), HasSubstr("-inf to +inf"));
+  EXPECT_TRUE(
+      nlohmann::json::parse(ToJson(comparison).dump())["comparisons"][0]["score"]["low"].is_null());
+}
+
+TEST_F(CompareRunsTest, RefusesRunsThatShareNoSeed) {
+  EXPECT_THAT(MessageOf(ErrorCode::kData,
+                        [&] {
+                          Compare({{"ss", 1}, {"ss", 3}});
+                        }),
+              HasSubstr("share no test seed"));
+}
+
+TEST_F(CompareRunsTest, RefusesAFolderWithoutTestEpisodes) {
+  const std::vector<std::filesystem::path> folders = {scratch_.path()};
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadRunsToCompare(folders); }),
+              HasSubstr("has no test episodes"));
+}
+
+TEST_F(CompareRunsTest, RefusesASeedThatOccursTwiceAndNamesTheFile) {
+  WriteSmallRun(scratch_.path() / "twice", "s");
+  std::ifstream once(scratch_.path() / "twice/episodes.jsonl");
+  std::string row;
+  std::getline(once, row);
+  std::ofstream(scratch_.path() / "twice/episodes.jsonl") << row << "\n" << row << "\n";
+  const std::vector<std::filesystem::path> folders = {scratch_.path() / "twice"};
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadRunsToCompare(folders); }),
+              testing::AllOf(HasSubstr("two test episodes of seed 100000"),
+                             HasSubstr("twice/episodes.jsonl")));
+}
+
+}  // namespace
+}  // namespace dp_bench

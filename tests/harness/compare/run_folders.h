@@ -1,0 +1,44 @@
+// Run folders as an evaluation leaves them, small enough to compute by hand.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "rollout/episode_log.h"
+
+namespace dp_bench {
+
+inline nlohmann::json SmallConfig() {
+  return {{"policy", {{"plugin", "unet_hybrid"}}},
+          {"env", {{"plugin", "pusht"}, {"params", {{"task", "push"}, {"size", {96, 96}}}}}},
+          {"env_runner", {{"max_steps", 300}}}};
+}
+
+inline nlohmann::json SmallManifest() {
+  return {{"plugins",
+           {{{"kind", "policy"}, {"version", "1.0.0"}, {"sha256", "11"}},
+            {{"kind", "env"}, {"version", "1.2.0"}, {"sha256", "22"}}}}};
+}
+
+/// One test episode per letter of `outcomes`, from `first_seed` on: s success, f not, x broken. The
+/// score of a success is 1, else 0.5, broken 0.
+inline void WriteSmallRun(const std::filesystem::path& folder, const std::string& outcomes,
+                          std::uint64_t first_seed = 100000) {
+  RunResult result;
+  for (const char outcome : outcomes) {
+    EpisodeRecord record = {.episode = static_cast<int>(result.records.size()), .split = "test"};
+    record.seed = first_seed + result.records.size();
+    record.success = outcome == 's';
+    record.score = outcome == 's' ? 1.0 : outcome == 'f' ? 0.5 : 0.0;
+    if (outcome == 'x') record.failure_reason = "the env threw";
+    if (record.episode < 3) record.video = "media/test_" + std::to_string(record.seed) + ".mp4";
+    result.records.push_back(record);
+  }
+  WriteEpisodeLog(folder, result);
+  std::ofstream(folder / "config.json") << SmallConfig();
+  std::ofstream(folder / "manifest.json") << SmallManifest();
+}
+
+}  // namespace dp_bench
