@@ -16,6 +16,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "report/line_plot.h"
+#include "report/plot_data.h"
 #include "report/report_template.h"
 #include "report/run_folder.h"
 #include "report/success_rate.h"
@@ -171,23 +172,11 @@ data PlotsData(const RunFolder& folder) {
   data plots = List();
   for (const Choice& choice : choices) {
     LinePlot plot{.title = choice.title, .log_y = choice.log_y, .unit_range = choice.unit_range};
-    data series = List();
     for (const std::string& key : choice.keys) {
       const auto curve = folder.curves.find(key);
-      if (curve == folder.curves.end()) continue;
-      data entry;
-      entry.set("index", std::to_string(plot.series.size()));
-      entry.set("label", key);
-      series.push_back(entry);
-      plot.series.push_back({key, curve->second});
+      if (curve != folder.curves.end()) plot.series.push_back({key, curve->second});
     }
-    const std::string svg = LinePlotSvg(plot);
-    if (svg.empty()) continue;
-    data item;
-    item.set("name", choice.title);
-    item.set("series", series);
-    item.set("svg", svg);
-    plots.push_back(item);
+    AppendPlot(plot, &plots);
   }
   return plots;
 }

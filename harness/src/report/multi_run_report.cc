@@ -8,6 +8,7 @@
 #include "dp_bench/error.h"
 #include "report/line_plot.h"
 #include "report/multi_run.h"
+#include "report/plot_data.h"
 #include "report/report_template.h"
 #include "report/success_rate.h"
 
@@ -50,23 +51,12 @@ data Plots(const MultiRun& multi_run) {
        {Choice{"Success rate", "test/success_rate", false},
         Choice{"Mean score", "test/mean_score", false}, Choice{"Loss", "train_loss", true}}) {
     LinePlot plot = {.title = choice.title, .log_y = choice.log_y, .unit_range = !choice.log_y};
-    data series = List();
     for (const SeedRun& run : multi_run.runs) {
       const auto curve = run.files.curves.find(choice.key);
       if (curve == run.files.curves.end()) continue;
-      data entry;
-      entry.set("index", std::to_string(plot.series.size()));
-      entry.set("label", fmt::format("seed {}", run.seed));
-      series.push_back(entry);
       plot.series.push_back({fmt::format("seed {}", run.seed), curve->second});
     }
-    const std::string svg = LinePlotSvg(plot);
-    if (svg.empty()) continue;
-    data item;
-    item.set("name", choice.title);
-    item.set("series", series);
-    item.set("svg", svg);
-    plots.push_back(item);
+    AppendPlot(plot, &plots);
   }
   return plots;
 }

@@ -1,0 +1,13 @@
+// A plot as the pages' templates want it.
+#pragma once
+
+#include <kainjow/mustache.hpp>
+
+#include "report/line_plot.h"
+
+namespace dp_bench {
+
+/// Appends {name, series: [{index, label}], svg} to the list `plots`; nothing for an empty plot.
+void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots);
+
+}  // namespace dp_bench
