@@ -15,6 +15,7 @@ pkg_check_modules(blosc REQUIRED IMPORTED_TARGET blosc)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(glfw3 3.3 REQUIRED)
+find_package(MPI COMPONENTS C)              # optional: training over several processes
 
 if(DPB_TESTS)
   find_package(GTest REQUIRED)

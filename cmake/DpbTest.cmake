@@ -26,6 +26,11 @@ function(dpb_add_plugin_tests target kind name params obs)
     set_tests_properties(${test} PROPERTIES LABELS conformance TIMEOUT 300
                                              ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
   endif()
+  if(kind STREQUAL "env")
+    add_test(NAME ${test}.isolated COMMAND ${command} --isolate)
+    set_tests_properties(${test}.isolated PROPERTIES LABELS conformance TIMEOUT 300
+                                                     ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
+  endif()
   foreach(kind_of_obs IN LISTS obs)
     add_test(NAME ${test}.${kind_of_obs} COMMAND ${command} --obs=${kind_of_obs})
     set_tests_properties(${test}.${kind_of_obs} PROPERTIES LABELS conformance TIMEOUT 300
@@ -34,4 +39,30 @@ function(dpb_add_plugin_tests target kind name params obs)
   add_test(NAME exports.${kind}.${name}
            COMMAND "${PROJECT_SOURCE_DIR}/tests/conformance/check_exports.sh" $<TARGET_FILE:${target}>)
   set_tests_properties(exports.${kind}.${name} PROPERTIES LABELS unit)
+endfunction()
+
+# What mpirun needs to start ranks in a container, also more of them than there are cores.
+set(DPB_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+                           OMPI_MCA_rmaps_base_oversubscribe=1)
+
+# dpb_add_ranks_test(NAME harness.distributed.mpi RANKS 3 SOURCES ... [LINK ...]): a GoogleTest program that
+# mpirun starts several times; see tests/support/ranks.h. Skipped with a message where there is no MPI.
+function(dpb_add_ranks_test)
+  cmake_parse_arguments(TEST "" "NAME;RANKS" "SOURCES;LINK" ${ARGN})
+  if(NOT MPI_C_FOUND)
+    add_test(NAME ${TEST_NAME} COMMAND "${CMAKE_COMMAND}" -E echo "skipped: no MPI was found")
+    set_tests_properties(${TEST_NAME} PROPERTIES LABELS unit SKIP_REGULAR_EXPRESSION "skipped")
+    return()
+  endif()
+  string(REPLACE "." "_" target "test_${TEST_NAME}")
+  add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/support/ranks_main.cc" ${TEST_SOURCES})
+  target_link_libraries(${target} PRIVATE dpb_test_support dp_bench_distributed ${TEST_LINK} GTest::gmock
+                                          GTest::gtest dpb_compile_options)
+  if(dp_bench_torch IN_LIST TEST_LINK)
+    dpb_reuse_torch_headers(${target})
+  endif()
+  add_test(NAME ${TEST_NAME}
+           COMMAND "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${TEST_RANKS} $<TARGET_FILE:${target}>)
+  set_tests_properties(${TEST_NAME} PROPERTIES LABELS unit TIMEOUT 300 PROCESSORS 2
+                       ENVIRONMENT "${DPB_TEST_ENVIRONMENT};OMP_NUM_THREADS=1;${DPB_MPIRUN_ENVIRONMENT}")
 endfunction()

@@ -14,6 +14,7 @@ packages=(
   libavcodec-dev libavformat-dev libavutil-dev libswscale-dev libglfw3-dev
   libegl-dev libegl1 libegl-mesa0 libgl1-mesa-dri  # rendering without a display
   libblosc-dev libzstd-dev zlib1g-dev libzip-dev libssl-dev libkainjow-mustache-dev
+  libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev xvfb
 )
 

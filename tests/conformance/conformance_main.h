@@ -1,5 +1,5 @@
 // The command line that the conformance programs share: --plugin=FILE [--params=JSON]
-// [--obs=KIND].
+// [--obs=KIND] [--isolate].
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,6 +17,7 @@ struct Subject {
   std::filesystem::path plugin_file;
   std::string params = "{}";
   std::string obs = "low_dim";
+  bool is_isolated = false;  // envs: in a process of their own
 };
 
 /// The subject of this program.
@@ -40,12 +41,14 @@ inline int RunConformance(int argc, char** argv) {
       if (argument != kParams) subject().params = argument.substr(kParams.size());
     } else if (argument.starts_with(kObs)) {
       subject().obs = argument.substr(kObs.size());
+    } else if (argument == "--isolate") {
+      subject().is_isolated = true;
     } else {
       understood = false;
     }
   }
   if (!understood || subject().plugin_file.empty()) {
-    std::cerr << "wanted --plugin=FILE [--params=JSON] [--obs=low_dim|rgb|rgbd]\n";
+    std::cerr << "wanted --plugin=FILE [--params=JSON] [--obs=low_dim|rgb|rgbd] [--isolate]\n";
     return 2;
   }
   return RUN_ALL_TESTS();

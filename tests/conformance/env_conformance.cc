@@ -1,6 +1,6 @@
 // The program of the env conformance suite; the checks are in env_conformance_checks.cc. It loads
 // the library through the plugin host, as dp_bench does.
-//   env_conformance --plugin=libdpb_env_pusht.so --params='{"max_steps": 300}'
+//   env_conformance --plugin=libdpb_env_pusht.so --params='{"max_steps": 300}' [--isolate]
 #include "env_conformance.h"
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <new>
 
 #include "conformance_main.h"
+#include "isolate/isolated_env.h"
 #include "plugin/catalogue.h"
 
 namespace {
@@ -35,8 +36,10 @@ const std::string& ParamsJson() { return subject().params; }
 
 std::unique_ptr<Env> MakeEnv(const std::string& params_json) {
   static PluginCatalogue catalogue({});
-  static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
-  return catalogue.Create<Env>(name, Config::FromJson(params_json, "--params"));
+  static const PluginInfo plugin = catalogue.LoadFile(subject().plugin_file);
+  const Config params = Config::FromJson(params_json, "--params");
+  if (!subject().is_isolated) return catalogue.Create<Env>(plugin.name, params);
+  return CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, {.is_enabled = true});
 }
 
 long NumAllocations() { return n_allocations.load(); }

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kLayers = {"core",        "config",  "plugin",    "media",
-                                          "tensorboard", "data",    "normalize", "checkpoint",
-                                          "diffusion",   "train",   "rollout",   "collect",
-                                          "report",      "compare", "view",      "app"};
+const std::vector<std::string> kLayers = {
+    "core",        "distributed", "config",    "plugin",     "isolate",   "media",
+    "tensorboard", "data",        "normalize", "checkpoint", "diffusion", "train",
+    "rollout",     "collect",     "report",    "compare",    "view",      "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);

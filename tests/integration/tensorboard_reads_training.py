@@ -94,6 +94,14 @@ def check_histograms(events, n_steps_per_epoch):
             sys.exit(f"{tag} has {sum(histogram.bucket)} values in its buckets, wanted {histogram.num}")
 
 
+def check_pictures(events, n_steps_per_epoch):
+    expect_equal("filmed episodes", events.Tags()["images"], ["rollout/test_100000"])
+    for tag in events.Tags()["images"]:
+        strips = events.Images(tag)
+        expect_equal(f"steps of {tag}", [strip.step for strip in strips], [n_steps_per_epoch - 1, 2 * n_steps_per_epoch - 1])
+        expect_equal(f"{tag} has six frames", strips[0].width, 6 * strips[0].height)
+
+
 def check_server(folder, config):
     """What the web server reads with: everything is a tensor there."""
     events = plugin_event_accumulator.EventAccumulator(str(folder)).Reload()
@@ -119,6 +127,7 @@ def main():
         check_scalars(lines, events)
         check_performance(events)
         check_histograms(events, len(lines) // 2)
+        check_pictures(events, len(lines) // 2)
         check_server(folder, json.loads((run / "config.json").read_text()))
 
 

@@ -14,6 +14,7 @@
 #include "app/verbs.h"
 #include "data/loader.h"
 #include "dp_bench/random.h"
+#include "train/autocast.h"
 #include "train/device_batch.h"
 #include "train/ema.h"
 #include "train/fit_normalizer.h"
@@ -164,7 +165,12 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
   std::uint64_t step = 0;
   const auto train = [&](const Batch& samples) {
     NoiseSource noise = BatchNoise(0, NoisePurpose::kTraining, step++, loading.batch_size);
-    policy->ComputeLoss(samples, noise).loss.backward();
+    torch::Tensor loss;
+    {
+      const Autocast autocast(device.type(), training.mixed_precision);
+      loss = policy->ComputeLoss(samples, noise).loss;
+    }
+    loss.backward();
     optimizer.Step(optimizer_config.lr);
     optimizer.ZeroGrad();
     ema.Update();

@@ -12,6 +12,7 @@
 #include "app/verbs.h"
 #include "checkpoint/store.h"
 #include "collect/collector.h"
+#include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "train/fit_normalizer.h"
 #include "train/step_memory.h"
@@ -24,25 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr int kEpisodes = 2;       // to collect
 constexpr int kRolloutChunks = 2;  // action chunks of the rollout
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((fs::temp_directory_path() / "dp_bench_dry_run_XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw Error(ErrorCode::kIo, fmt::format("cannot make a folder like '{}'", path_));
-    }
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  fs::path path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // The same experiment, as short as it can be.
 ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) {
@@ -94,20 +76,27 @@ std::int64_t AvailableMemory() {
 
 double Mebibytes(double bytes) { return bytes / (1 << 20); }
 
-// The k best, the latest, and one that is being written.
+// The k best, those kept for good, the latest, and one that is being written.
 void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
   const auto config = CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
+  const auto training = TrainingConfig::FromConfig(asked.config().Sub("training"));
+  // epochs 0, n, 2n, ... and the last one
+  const int n_kept = config.keep_every > 0
+                         ? (training.num_epochs + config.keep_every - 2) / config.keep_every + 1
+                         : 0;
+  const int n_checkpoints = config.topk.k + n_kept + 2;
   const std::uintmax_t one = BytesBelow(tried / "checkpoints" / kLatest);
-  const std::uintmax_t needed = one * (static_cast<std::uintmax_t>(config.topk.k) + 2);
+  const std::uintmax_t needed = one * static_cast<std::uintmax_t>(n_checkpoints);
   const std::uintmax_t free = fs::space(parent).available;
   fmt::print("disk    {:>9.1f} MiB for {} checkpoints of {:.1f} MiB; '{}' has {:.0f} MiB\n",
-             Mebibytes(static_cast<double>(needed)), config.topk.k + 2,
+             Mebibytes(static_cast<double>(needed)), n_checkpoints,
              Mebibytes(static_cast<double>(one)), parent.string(),
              Mebibytes(static_cast<double>(free)));
   if (needed <= free) return;
   throw Error(ErrorCode::kIo,
               fmt::format("'{}' has {} bytes free, the checkpoints of this run need {}. Free some, "
-                          "choose another --output, or lower checkpoint.topk.k.",
+                          "choose another --output, or keep fewer of them: checkpoint.topk.k, "
+                          "checkpoint.keep_every.",
                           parent.string(), free, needed));
 }
 
@@ -119,7 +108,7 @@ void ReportMemory(const Experiment& asked) {
   policy->SetNormalizer(NeutralNormalizer(asked.spec().shape_meta,
                                           NormalizerConfig::FromConfig(config.Sub("normalizer"))));
   const HeldMemory held = MeasureHeldMemory(policy->module(), training.use_ema);
-  const StepMemory step = MeasureStepMemory(*policy, loader.batch_size);
+  const StepMemory step = MeasureStepMemory(*policy, loader.batch_size, training.mixed_precision);
   const auto needed = static_cast<double>(held.total() + step.total());
   fmt::print(
       "memory  {:>9.1f} MiB for networks, optimizer and a step of batch size {} on the CPU, "

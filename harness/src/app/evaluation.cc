@@ -4,41 +4,58 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <numeric>
+#include <vector>
 
 #include "core/progress.h"
 #include "dp_bench/error.h"
+#include "media/film_strip.h"
 #include "report/console_table.h"
 #include "report/html_report.h"
 #include "rollout/episode_log.h"
 #include "rollout/policy_planner.h"
+#include "rollout/shared_run.h"
 
 namespace dp_bench {
 namespace {
 
-EnvRunnerConfig ReadConfig(const Experiment& experiment, bool with_videos) {
+constexpr int kFramesInStrip = 6;
+
+EnvRunnerConfig ReadConfig(const Experiment& experiment, std::optional<int> n_videos) {
   EnvRunnerConfig config = EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-  if (!with_videos) config.n_videos = 0;
+  config.n_videos = n_videos.value_or(config.n_videos);
   return config;
 }
 
 }  // namespace
 
-Evaluation::Evaluation(const Experiment& experiment, const std::filesystem::path& output_dir,
-                       bool with_videos)
-    : config_(ReadConfig(experiment, with_videos)),
+Evaluation::Evaluation(const Experiment& experiment, Communicator& ranks,
+                       const std::filesystem::path& output_dir, std::optional<int> n_videos)
+    : ranks_(ranks),
+      config_(ReadConfig(experiment, n_videos)),
       runner_(
           config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
           experiment.spec().horizons, output_dir) {}
 
-RunResult Evaluation::Run(Policy& policy, torch::Device device, const std::atomic<bool>* stop) {
+RunResult Evaluation::Run(Policy& policy, torch::Device device, const RunHooks& hooks) {
+  std::vector<int> all(runner_.jobs().size());
+  std::iota(all.begin(), all.end(), 0);
+  return Run(policy, device, all, hooks);
+}
+
+RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
+                          const RunHooks& hooks) {
   PolicyPlanner planner(policy, device, config_.micro_batch);
-  Progress progress(Progress::StandardError(), 0);
-  const auto show = [&](const RunProgress& state) {
+  Progress::Output output = Progress::StandardError();
+  if (!ranks_.is_root()) output.file = nullptr;
+  Progress progress(output, 0);
+  RunHooks shown = hooks;
+  shown.progress = [&](const RunProgress& state) {
     progress.Update({.done = state.n_done, .total = state.n_episodes, .unit = "episodes"},
-                    "rollout",
+                    ranks_.size() == 1 ? "rollout" : "rollout, share of rank 0",
                     fmt::format("mean score {:.3f}  failed {}", state.mean_score, state.n_failed));
   };
-  RunResult result = runner_.Run(planner, show, stop);
+  RunResult result = RunShared(runner_, planner, ranks_, episodes, shown);
   progress.Pause();
   return result;
 }
@@ -52,6 +69,17 @@ std::map<std::string, double> MetricsOf(const RunResult& result) {
     metrics[split + "/success_rate"] = summary.success_rate;
   }
   return metrics;
+}
+
+std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
+                                             const std::filesystem::path& output_dir) {
+  std::map<std::string, RgbImage> strips;
+  for (const EpisodeRecord& record : result.records) {
+    if (record.video.empty()) continue;
+    strips.emplace(fmt::format("rollout/{}_{}", record.split, record.seed),
+                   FilmStrip(output_dir / record.video, kFramesInStrip));
+  }
+  return strips;
 }
 
 int ReportEvaluation(const RunResult& result, const std::filesystem::path& output_dir) {

@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "checkpoint/policy_weights.h"
+#include "checkpoint/create_from_checkpoint.h"
 #include "dp_bench/error.h"
 #include "train/device_batch.h"
 
@@ -33,8 +33,7 @@ Experiment::Experiment(const ExperimentOptions& options)
       spec_{.shape_meta = shape_meta(), .horizons = Horizons::FromConfig(config())} {}
 
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {
-  return catalogue().Create<Policy>(PolicyName(config()), config().Sub("policy").Sub("params"),
-                                    spec_);
+  return dp_bench::CreatePolicy(config(), catalogue());
 }
 
 torch::Device Experiment::device() const {
@@ -43,8 +42,8 @@ torch::Device Experiment::device() const {
 
 std::unique_ptr<Policy> Experiment::LoadPolicy(const Checkpoint& checkpoint,
                                                const std::string& weights) const {
-  std::unique_ptr<Policy> policy = CreatePolicy();
-  LoadPolicyWeights(checkpoint, *policy, weights == "ema" ? Weights::kEma : Weights::kModel);
+  std::unique_ptr<Policy> policy = CreateFromCheckpoint(
+      checkpoint, config(), catalogue(), weights == "ema" ? Weights::kEma : Weights::kModel);
   policy->module().to(device());
   return policy;
 }

@@ -9,7 +9,9 @@
 #include <map>
 #include <string>
 
+#include "app/ranks.h"
 #include "app/verbs.h"
+#include "distributed/launch.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 
@@ -27,12 +29,21 @@ Any config value can be changed after a verb: training.num_epochs=10)";
 
 // The threads of LibTorch (libgomp) spin while they wait for each other. Beside another busy
 // process, or our own env workers, a spinning thread costs the one it waits for whole time slices:
-// training became 7 times slower. libgomp reads this limit when it is loaded, so the program starts
-// itself again; where that fails it is merely slower.
-void LimitSpinning(char** argv) {
-  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+// training became 7 times slower. Returns whether the environment changed.
+bool LimitSpinning() {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) {
+    return false;
+  }
   setenv("GOMP_SPINCOUNT", "5000", /*replace=*/1);
-  execv("/proc/self/exe", argv);
+  return true;
+}
+
+// libgomp reads its settings when it is loaded, so the program starts itself again; where that
+// fails it is merely slower.
+void SettleThreads(char** argv) {
+  const bool is_limited = LimitSpinning();
+  const bool is_shared = dp_bench::ShareCores(dp_bench::ReadLaunch());
+  if (is_limited || is_shared) execv("/proc/self/exe", argv);
 }
 
 // A training step takes and frees the same large tensors over and over. By default malloc gives
@@ -46,7 +57,8 @@ void KeepFreedMemory() {
 int Main(int argc, char** argv) {
   CLI::App app(kDescription, "dp_bench");
   app.set_version_flag("--version", std::string("dp_bench ") + dp_bench::kVersion + " (" +
-                                        dp_bench::kTorchBuildId + ")");
+                                        dp_bench::kTorchBuildId +
+                                        ")\nMPI: " + dp_bench::MpiVersion());
   app.require_subcommand(0, 1);
 
   // without a verb, the options are those of `run`
@@ -55,15 +67,19 @@ int Main(int argc, char** argv) {
     const char* name;
     const char* description;
     dp_bench::Verb (*add)(CLI::App*);
+    bool is_for_ranks = false;  // of mpirun
   };
   std::map<CLI::App*, dp_bench::Verb> verbs;
   for (const Entry& entry :
-       {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun},
-        Entry{"train", "Train a policy", &dp_bench::AddTrain},
-        Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval},
+       {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun, true},
+        Entry{"train", "Train a policy", &dp_bench::AddTrain, true},
+        Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval, true},
         Entry{"compare", "Compare finished runs on the seeds that they share",
               &dp_bench::AddCompare},
         Entry{"gate", "Hold a run's success rate against a baseline, for CI", &dp_bench::AddGate},
+        Entry{"replay", "Run one episode of a finished run again, and film it",
+              &dp_bench::AddReplay},
+        Entry{"diff", "Name the first step in which two runs differ", &dp_bench::AddDiff},
         Entry{"collect", "Make a data set with the expert of an env", &dp_bench::AddCollect},
         Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::AddExport},
         Entry{"inspect", "Show a policy's shapes, parameters and memory", &dp_bench::AddInspect},
@@ -73,6 +89,9 @@ int Main(int argc, char** argv) {
         Entry{"bench", "Measure the speed of the parts", &dp_bench::AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
     verbs[verb] = entry.add(verb);
+    if (!entry.is_for_ranks) {
+      verb->parse_complete_callback([verb] { dp_bench::RequireOneProcess(verb->get_name()); });
+    }
   }
 
   try {
@@ -89,7 +108,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  LimitSpinning(argv);
+  SettleThreads(argv);
   KeepFreedMemory();
   try {
     return Main(argc, argv);

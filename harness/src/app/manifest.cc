@@ -1,5 +1,7 @@
 #include "app/manifest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
 
@@ -8,13 +10,17 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench {
 namespace {
+
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
 std::string CpuModel() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -26,7 +32,8 @@ std::string CpuModel() {
 
 }  // namespace
 
-void WriteManifest(const Experiment& experiment, const std::filesystem::path& path) {
+std::string MakeManifest(const Experiment& experiment, int n_ranks,
+                         const std::optional<CheckpointChoice>& checkpoint) {
   nlohmann::json plugins = nlohmann::json::array();
   for (const char* section : {"policy", "env", "dataset"}) {
     const std::string name = std::string_view(section) == "dataset"
@@ -44,18 +51,40 @@ void WriteManifest(const Experiment& experiment, const std::filesystem::path& pa
   }
   utsname system{};
   uname(&system);
-  const nlohmann::json manifest = {
+  nlohmann::json manifest = {
       {"dp_bench", kVersion},
       {"core_build_id", kCoreBuildId},
       {"torch_build_id", kTorchBuildId},
       {"plugins", plugins},
       {"machine",
        {{"cpu", CpuModel()},
+        {"ranks", n_ranks},
         {"threads", std::thread::hardware_concurrency()},
         {"system", std::string(system.sysname) + " " + system.release}}},
   };
-  const std::string text = manifest.dump(2) + "\n";
-  WriteFileAtomically(path, std::string_view(text));
+  if (checkpoint) {
+    const auto of_files = ReadFile(checkpoint->folder / "manifest.json", kMaxManifestBytes);
+    manifest["checkpoint"] = {
+        {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
+        {"weights", checkpoint->weights},
+        {"sha256", Sha256Hex(of_files)}};
+  }
+  return manifest.dump(2) + "\n";
+}
+
+void RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {
+  const auto before = nlohmann::json::parse(ReadTextFile(path, kMaxManifestBytes)).flatten();
+  const auto now = nlohmann::json::parse(manifest).flatten();
+  std::vector<std::string> places;
+  for (const auto& change : nlohmann::json::diff(before, now)) {
+    places.push_back(
+        nlohmann::json::json_pointer(change.at("path").get<std::string>()).back().substr(1));
+  }
+  if (places.empty()) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' was begun with another {}; its remaining episodes would not belong "
+                          "to the others. Start over in another --output folder.",
+                          path.parent_path().string(), fmt::join(places, ", ")));
 }
 
 }  // namespace dp_bench

@@ -2,12 +2,27 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 
 #include "app/experiment.h"
 
 namespace dp_bench {
 
-/// Writes versions, build ids, the plugins used with the SHA-256 of their files, and the machine.
-void WriteManifest(const Experiment& experiment, const std::filesystem::path& path);
+/// What an evaluation rolls out.
+struct CheckpointChoice {
+  std::filesystem::path folder;
+  std::string weights;  // "ema" or "model"
+};
+
+/// Versions, build ids, the plugins used with the SHA-256 of their files, and the machine, as JSON
+/// text. `n_ranks`: processes that share the run. Of a checkpoint also the SHA-256 of its own
+/// manifest, which has those of all its files.
+std::string MakeManifest(const Experiment& experiment, int n_ranks,
+                         const std::optional<CheckpointChoice>& checkpoint = std::nullopt);
+
+/// Throws Error{kUsage} naming every place where the manifest of a run that is to be continued
+/// differs from what would be written now: its remaining episodes would not belong to the others.
+void RequireSameManifest(const std::filesystem::path& path, const std::string& manifest);
 
 }  // namespace dp_bench

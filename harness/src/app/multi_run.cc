@@ -29,28 +29,42 @@ void RequireDistinct(std::vector<std::uint64_t> seeds) {
   throw Error(ErrorCode::kUsage, fmt::format("--seeds names {} twice", *twice));
 }
 
+enum class SeedProgress { kNone, kBegun, kDone };
+
+// What rank 0 sees, while no rank is at work in the folder.
+SeedProgress ProgressOf(const fs::path& seed_folder, Communicator& ranks) {
+  SeedProgress progress = SeedProgress::kNone;
+  if (ranks.is_root()) {
+    if (fs::exists(seed_folder / "checkpoints")) progress = SeedProgress::kBegun;
+    if (fs::exists(seed_folder / "eval_log.json")) progress = SeedProgress::kDone;
+  }
+  return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
+}
+
 // The exit code that stands for both.
 int Worse(int a, int b) { return a != 0 ? a : b; }
 
 }  // namespace
 
 int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
-             const std::vector<std::uint64_t>& seeds, const RunOne& run_one) {
+             const std::vector<std::uint64_t>& seeds, Communicator& ranks, const RunOne& run_one) {
   RequireDistinct(seeds);
   fs::create_directories(folder);
-  WriteSummary(folder, {{"seeds", seeds}});
+  if (ranks.is_root()) WriteSummary(folder, {{"seeds", seeds}});
   int exit_code = 0;
   for (const std::uint64_t seed : seeds) {
     const fs::path seed_folder = folder / SeedFolder(seed);
-    if (fs::exists(seed_folder / "eval_log.json")) continue;
+    const SeedProgress progress = ProgressOf(seed_folder, ranks);
+    if (progress == SeedProgress::kDone) continue;
     fmt::print("seed {}\n", seed);
     ExperimentOptions of_seed = options;
     of_seed.overrides.push_back(fmt::format("training.seed={}", seed));
-    const int result = run_one(of_seed, seed_folder, fs::exists(seed_folder / "checkpoints"));
+    const int result = run_one(of_seed, seed_folder, progress == SeedProgress::kBegun);
     if (result == kExitInterrupted) return result;
     exit_code = Worse(exit_code, result);
   }
 
+  if (!ranks.is_root()) return exit_code;
   const MultiRun multi_run = ReadMultiRun(folder, seeds);
   WriteSummary(folder, ToJson(multi_run));
   WriteMultiRunReport(folder, multi_run);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/experiment.h"
+#include "distributed/communicator.h"
 
 namespace dp_bench {
 
@@ -17,9 +18,10 @@ using RunOne = std::function<int(const ExperimentOptions& options,
 /// Runs each seed in `folder`/seed_<n>, one after the other, and reports. Seeds that are through
 /// are not run again, those that have a checkpoint continue. The seeds differ in training.seed
 /// alone: data, their split and the test seeds are the same. Returns the exit code: 0; that of the
-/// interrupted seed, at once; 5 when an episode failed.
+/// interrupted seed, at once; 5 when an episode failed. Every rank runs `run_one`; rank 0 decides
+/// what is through, and reports.
 int RunSeeds(const ExperimentOptions& options, const std::filesystem::path& folder,
-             const std::vector<std::uint64_t>& seeds, const RunOne& run_one);
+             const std::vector<std::uint64_t>& seeds, Communicator& ranks, const RunOne& run_one);
 
 /// The seeds of a folder that RunSeeds made; none when it is the folder of a single run.
 std::vector<std::uint64_t> SeedsOf(const std::filesystem::path& folder);

@@ -11,6 +11,7 @@
 #include "config/loader.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
+#include "isolate/isolated_env.h"
 
 namespace dp_bench {
 namespace {
@@ -38,6 +39,10 @@ Config Load(const ExperimentOptions& options) {
                            .config_dirs = options.config_dirs};
   if (!options.device.empty()) {
     request.overrides.insert(request.overrides.begin(), "training.device=" + options.device);
+  }
+  if (options.isolate) {
+    request.overrides.insert(request.overrides.begin(),
+                             fmt::format("env_runner.isolate={}", *options.isolate));
   }
   for (fs::path& dir : DefaultConfigDirs()) request.config_dirs.push_back(std::move(dir));
   return LoadConfig(request);
@@ -79,6 +84,7 @@ Task::Task(const ExperimentOptions& options)
     : config_(Load(options)),
       catalogue_(PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       name_(ReadName(config_)),
+      isolation_(IsolationConfig::FromConfig(config_.Sub("env_runner"))),
       shape_meta_(ReadShapeMeta()) {}
 
 ShapeMeta Task::ReadShapeMeta() const {
@@ -98,7 +104,10 @@ std::string Task::EnvVersion() const {
 }
 
 std::unique_ptr<Env> Task::CreateEnv() const {
-  return catalogue_.Create<Env>(env_name(), config_.Sub("env").Sub("params"));
+  const Config params = config_.Sub("env").Sub("params");
+  if (!isolation_.is_enabled) return catalogue_.Create<Env>(env_name(), params);
+  const PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, env_name());
+  return CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, isolation_);
 }
 
 bool Task::is_collected() const {

@@ -13,6 +13,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
+#include "isolate/isolation_config.h"
 #include "plugin/catalogue.h"
 
 namespace dp_bench {
@@ -26,6 +27,7 @@ struct ExperimentOptions {
   std::string dataset;
   std::string device;
   std::filesystem::path config;
+  std::optional<bool> isolate;         // env_runner.isolate
   std::vector<std::string> overrides;  // "a.b.c=value"
   std::vector<std::filesystem::path> config_dirs;
   std::vector<std::filesystem::path> plugin_dirs;
@@ -47,6 +49,7 @@ class Task {
 
   std::string env_name() const;
   std::string EnvVersion() const;
+  /// In a process of its own with env_runner.isolate.
   std::unique_ptr<Env> CreateEnv() const;
 
   /// Whether the dataset is collected with the env's expert: the config has a section `collect`,
@@ -69,6 +72,7 @@ class Task {
   Config config_;
   mutable PluginCatalogue catalogue_;  // loads on demand, behind its own lock
   std::string name_;
+  IsolationConfig isolation_;
   ShapeMeta shape_meta_;
 };
 

@@ -11,7 +11,10 @@ namespace dp_bench {
 
 using Verb = std::function<int()>;
 
-/// --env, --obs, --task, --config, --config-dir, --plugin-dir and overrides.
+/// --isolate and --no-isolate.
+void AddIsolateOption(CLI::App* app, ExperimentOptions* options);
+
+/// These, --env, --obs, --task, --config, --config-dir, --plugin-dir and overrides.
 void AddTaskOptions(CLI::App* app, ExperimentOptions* options);
 
 /// The same with --policy, --dataset and --device.
@@ -22,6 +25,8 @@ Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
 Verb AddCompare(CLI::App* app);
 Verb AddGate(CLI::App* app);
+Verb AddReplay(CLI::App* app);
+Verb AddDiff(CLI::App* app);
 Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddInspect(CLI::App* app);

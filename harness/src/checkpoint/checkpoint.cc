@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -21,12 +22,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
+constexpr int kFirstSealedVersion = 2;
 constexpr std::size_t kMaxJsonBytes = 64U << 20;
 constexpr std::size_t kHashBlockBytes = 1U << 20;
 constexpr std::string_view kManifestFile = "manifest.json";
 constexpr std::string_view kConfigFile = "config.json";
 constexpr std::string_view kStateFile = "state.json";
+constexpr const char* kSealKey = "sha256";
 
 [[noreturn]] void Fail(const fs::path& path, std::string_view what) {
   throw Error(ErrorCode::kCheckpoint, fmt::format("'{}' {}", path.string(), what));
@@ -53,6 +56,15 @@ Json Describe(const ArrayMap& tensors) {
   return json;
 }
 
+/// The text of a manifest that holds the SHA-256 of all the rest of it, so that a changed byte is
+/// found there as well as in the files that it lists.
+std::string SealedText(Json manifest) {
+  manifest.erase(kSealKey);
+  const std::string rest = manifest.dump(1);
+  manifest[kSealKey] = Sha256Hex(std::as_bytes(std::span(rest)));
+  return manifest.dump(1) + "\n";
+}
+
 /// File name -> {sha256, bytes} of the manifest, its form checked.
 Json ReadManifest(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
@@ -60,11 +72,15 @@ Json ReadManifest(const fs::path& path) {
   }
   Json manifest;
   try {
-    manifest = Json::parse(ReadTextFile(path, kMaxJsonBytes));
+    const std::string text = ReadTextFile(path, kMaxJsonBytes);
+    manifest = Json::parse(text);
     const int version = manifest.at("format_version").get<int>();
-    if (version != kFormatVersion) {
-      Fail(path,
-           fmt::format("has format version {}, this dp_bench reads {}", version, kFormatVersion));
+    if (version < 1 || version > kFormatVersion) {
+      Fail(path, fmt::format("has format version {}, this dp_bench reads up to {}", version,
+                             kFormatVersion));
+    }
+    if (version >= kFirstSealedVersion && SealedText(manifest) != text) {
+      Fail(path, "does not match its own SHA-256: the file is damaged or was edited");
     }
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') {
@@ -114,7 +130,7 @@ void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& cont
                                {"bytes", fs::file_size(folder / file)}};
   }
   manifest["tensors"] = std::move(shapes);
-  WriteFileAtomically(folder / kManifestFile, manifest.dump(1) + "\n");
+  WriteFileAtomically(folder / kManifestFile, SealedText(std::move(manifest)));
 }
 
 Checkpoint Checkpoint::Open(const fs::path& folder) {

@@ -1,8 +1,11 @@
 // One checkpoint is one folder; nothing in it is code. Torch-free.
 //   model.safetensors, ema.safetensors, normalizer.safetensors, optimizer.safetensors   tensors
+//   gradients.safetensors   only inside an accumulation window: what it has summed up so far
 //   config.json     the resolved config of the run: enough to create the policy again
 //   state.json      where the training stands
-//   manifest.json   format and program version, SHA-256 and size of every other file, tensor shapes
+//   manifest.json   format and program version, SHA-256 and size of every other file, tensor
+//   shapes,
+//                   and a SHA-256 of itself
 // It holds no time and no path, so equal trainings give equal bytes.
 #pragma once
 
@@ -20,6 +23,7 @@ inline constexpr std::string_view kModelFile = "model.safetensors";
 inline constexpr std::string_view kEmaFile = "ema.safetensors";
 inline constexpr std::string_view kNormalizerFile = "normalizer.safetensors";
 inline constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
+inline constexpr std::string_view kGradientsFile = "gradients.safetensors";
 
 /// What is to be written.
 struct CheckpointContents {

@@ -1,8 +1,9 @@
 // Weights of a policy in and out of checkpoints, by name.
 #pragma once
 
-#include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "dp_bench/array.h"
@@ -24,6 +25,19 @@ void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays);
 /// copied. `origin` is named in the message.
 void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin);
 
+/// Which tensors of a module are meant, by regexes (ECMAScript) searched in their names: those that
+/// one of `include_keys` is found in, or all where there is none, without those of `exclude_keys`.
+struct TensorSelection {
+  std::vector<std::string> include_keys = {};
+  std::vector<std::string> exclude_keys = {};
+};
+
+/// LoadModuleState for the selected tensors alone; the others of the module stay as they are, those
+/// of `tensors` are ignored. As strict for what is selected, by name on either side. Returns how
+/// many were copied. Throws Error{kConfig} for a text that is no regex or is found in no name.
+std::size_t LoadSelectedState(torch::nn::Module& module, const ArrayMap& tensors,
+                              const TensorSelection& selection, std::string_view origin);
+
 /// Host copies of a state dictionary, and back. CopyToArrays is to ToArrays what CopyModuleState is
 /// to ModuleState.
 ArrayMap ToArrays(const TensorMap& tensors);
@@ -32,8 +46,12 @@ TensorMap ToTensors(const ArrayMap& arrays);
 
 enum class Weights { kModel, kEma };
 
+/// The file of a checkpoint that holds them. Throws Error{kCheckpoint} naming the other ones when
+/// the checkpoint was saved without.
+std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights);
+
 /// Loads weights and normalizer of a verified checkpoint into a policy created from its config.
-/// Throws Error{kCheckpoint} when the checkpoint has no EMA weights and they are wanted.
+/// Throws Error{kCheckpoint} when the checkpoint does not have the weights that are wanted.
 void LoadPolicyWeights(const Checkpoint& checkpoint, Policy& policy, Weights weights);
 
 }  // namespace dp_bench

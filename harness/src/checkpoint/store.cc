@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kOldSuffix = ".old";
+constexpr std::string_view kEpochPrefix = "epoch=";
 
 fs::path OldOf(fs::path path) { return path += kOldSuffix; }
 
@@ -35,7 +38,18 @@ std::vector<fs::path> EntriesOf(const fs::path& folder) {
   return entries;
 }
 
+/// The epoch of a name such as "epoch=0100-test_mean_score=0.871"; -1 of any other name.
+int EpochOf(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kEpochPrefix)) return -1;
+  int epoch = -1;
+  std::from_chars(name.data() + kEpochPrefix.size(), name.data() + name.size(), epoch);
+  return epoch;
+}
+
 }  // namespace
+
+std::string EpochName(int epoch) { return fmt::format("{}{:04}", kEpochPrefix, epoch); }
 
 CheckpointStore::CheckpointStore(fs::path folder, std::function<void(int)> after_step)
     : folder_(std::move(folder)), after_step_(std::move(after_step)) {}
@@ -48,10 +62,15 @@ bool CheckpointStore::HasCheckpoints() const {
 }
 
 void CheckpointStore::Save(std::string_view name, const CheckpointContents& contents) {
+  Replace(name, [&](const fs::path& folder) { WriteCheckpointFiles(folder, contents); });
+}
+
+void CheckpointStore::Replace(std::string_view name,
+                              const std::function<void(const fs::path&)>& fill) {
   const fs::path target = folder_ / name;
   const fs::path old = OldOf(target);
   AtomicFolder fresh(target);
-  WriteCheckpointFiles(fresh.temporary(), contents);
+  fill(fresh.temporary());
   AfterStep(1);
   if (fs::exists(target)) {
     fs::remove_all(old);  // `target` is complete: Repair and earlier calls saw to it
@@ -68,11 +87,20 @@ void CheckpointStore::Remove(std::string_view name) { fs::remove_all(folder_ / n
 
 std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
   const fs::path latest = folder_ / kLatest;
+  std::vector<fs::path> candidates = {latest, OldOf(latest)};
+  std::erase_if(candidates, [](const fs::path& path) { return !fs::exists(path); });
+  const std::vector<fs::path> of_epochs = OfEpochs();
+  candidates.insert(candidates.end(), of_epochs.begin(), of_epochs.end());
+
   std::string problems;
-  for (const fs::path& candidate : {latest, OldOf(latest)}) {
-    if (!fs::exists(candidate)) continue;
+  for (const fs::path& candidate : candidates) {
     try {
-      return Checkpoint::Open(candidate);
+      Checkpoint checkpoint = Checkpoint::Open(candidate);
+      if (EpochOf(candidate) >= 0) {
+        LogWarning(fmt::format("no complete '{}': the training goes back to '{}'", latest.string(),
+                               candidate.string()));
+      }
+      return checkpoint;
     } catch (const Error& error) {
       LogWarning(error.what());
       problems += std::string(problems.empty() ? "" : "; ") + error.what();
@@ -80,9 +108,20 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
   }
   if (problems.empty()) return std::nullopt;
   throw Error(ErrorCode::kCheckpoint,
-              fmt::format("no complete checkpoint to resume from in '{}': {}. Give one of the best "
-                          "checkpoints there by name, or start anew in another folder.",
+              fmt::format("no complete checkpoint to resume from in '{}': {}. Start anew in "
+                          "another folder.",
                           folder_.string(), problems));
+}
+
+std::vector<fs::path> CheckpointStore::OfEpochs() const {
+  std::vector<fs::path> paths = EntriesOf(folder_);
+  std::erase_if(paths, [](const fs::path& path) {
+    return EpochOf(path) < 0 || IsTemporaryName(path.filename().string());
+  });
+  std::ranges::sort(paths, [](const fs::path& a, const fs::path& b) {
+    return std::pair(EpochOf(a), a) > std::pair(EpochOf(b), b);
+  });
+  return paths;
 }
 
 void CheckpointStore::Repair() {

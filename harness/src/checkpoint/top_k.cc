@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "checkpoint/store.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -57,7 +58,7 @@ std::optional<TopK::Decision> TopK::Offer(int epoch, const std::map<std::string,
   if (config_.k == 0) return std::nullopt;
   const double value = FindMetric(config_.monitor_key, metrics);
   Decision decision{
-      .save = fmt::format("epoch={:04}-{}={:.3f}", epoch, FolderName(config_.monitor_key), value),
+      .save = fmt::format("{}-{}={:.3f}", EpochName(epoch), FolderName(config_.monitor_key), value),
       .remove = std::nullopt};
 
   if (table_.size() >= static_cast<std::size_t>(config_.k)) {

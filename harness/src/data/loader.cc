@@ -90,8 +90,12 @@ BatchLoader::Source BatchLoader::OpenSource(const std::string& key) const {
   return source;
 }
 
-std::int64_t BatchLoader::RowsOf(std::int64_t batch_number) const {
+std::int64_t BatchLoader::AllRowsOf(std::int64_t batch_number) const {
   return std::min(options_.batch_size, sampler_.size() - batch_number * options_.batch_size);
+}
+
+std::int64_t BatchLoader::RowsOf(std::int64_t batch_number) const {
+  return options_.shard.Size(AllRowsOf(batch_number));
 }
 
 void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
@@ -230,8 +234,10 @@ void BatchLoader::Allocate(std::int64_t n_rows, HostBatch* batch) const {
 void BatchLoader::Gather(std::int64_t batch_number, HostBatch* batch) const {
   const auto n_rows = static_cast<std::size_t>(RowsOf(batch_number));
   const auto horizon = static_cast<std::size_t>(sampler_.horizon());
-  const auto first = static_cast<std::size_t>(batch_number * options_.batch_size);
-  std::copy_n(order_.begin() + static_cast<std::ptrdiff_t>(first), n_rows, batch->indices.begin());
+  batch->first_row = options_.shard.Begin(AllRowsOf(batch_number));
+  if (n_rows == 0) return;
+  const std::int64_t first = batch_number * options_.batch_size + batch->first_row;
+  std::copy_n(order_.begin() + first, n_rows, batch->indices.begin());
 
   const std::size_t action_size = batch->action.as<float>().size() / n_rows;
   for (std::size_t row = 0; row < n_rows; ++row) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/sequence_sampler.h"
+#include "data/shard.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
 
@@ -26,15 +27,18 @@ struct BatchLoaderOptions {
   std::vector<std::string> keys;  // obs keys to gather; "action" always is
   int prefetch_depth = 4;         // batches that may wait for the caller
   int n_threads = 1;              // 0 gathers in the caller's thread
+  Shard shard = {};               // which rows of each batch this process takes
 };
 
 /// Low-dimensional keys are float32 whatever the dataset stores; images keep its dtype and layout.
+/// B is 0 where the batch has fewer rows than there are processes to share it.
 struct HostBatch {
   std::vector<std::int64_t> indices;  // [B] sequences of the sampler
   ArrayMap obs;                       // key -> [B, To, storage shape]
   Array action;                       // [B, T, Da] float32
   Array is_pad;                       // [B, T] uint8: the step repeats the edge of its episode
-};
+  std::int64_t first_row = 0;         // of the whole batch, whose rows [first_row, first_row + B)
+};                                    // these are
 
 class BatchLoader {
  public:
@@ -78,7 +82,8 @@ class BatchLoader {
   bool IsOurs(const HostBatch& batch) const;
   HostBatch TakeBuffer(std::int64_t n_rows);
   void Recycle(HostBatch* batch);
-  std::int64_t RowsOf(std::int64_t batch_number) const;
+  std::int64_t AllRowsOf(std::int64_t batch_number) const;
+  std::int64_t RowsOf(std::int64_t batch_number) const;  // this process's share of them
   void Work();
   void Drain(std::unique_lock<std::mutex>* lock);
 

@@ -10,6 +10,7 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
+#include "rollout/episode_log.h"
 
 namespace dp_bench {
 namespace {
@@ -30,47 +31,6 @@ Json ParseFile(const fs::path& file, const std::string& text) {
   } catch (const Json::exception& fault) {
     throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
   }
-}
-
-std::string TextOrEmpty(const Json& row, const char* key) {
-  const auto member = row.find(key);
-  return member == row.end() || member->is_null() ? "" : member->get<std::string>();
-}
-
-EpisodeRecord ToRecord(const Json& row) {
-  EpisodeRecord record;
-  row.at("episode").get_to(record.episode);
-  row.at("split").get_to(record.split);
-  row.at("seed").get_to(record.seed);
-  row.at("score").get_to(record.score);
-  row.at("success").get_to(record.success);
-  row.at("n_steps").get_to(record.n_steps);
-  record.trace_hash = TextOrEmpty(row, "trace_hash");
-  record.video = TextOrEmpty(row, "video");
-  record.video_error = TextOrEmpty(row, "video_error");
-  const std::string reason = TextOrEmpty(row, "failure_reason");
-  if (!reason.empty()) record.failure_reason = reason;
-  return record;
-}
-
-std::vector<EpisodeRecord> ReadEpisodes(const fs::path& file) {
-  std::vector<EpisodeRecord> records;
-  const std::string text = ReadIfPresent(file);
-  int line_number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line(text.data() + begin, end - begin);
-    begin = end + 1;
-    ++line_number;
-    if (line.empty()) continue;
-    try {
-      records.push_back(ToRecord(Json::parse(line)));
-    } catch (const Json::exception& fault) {
-      throw Error(ErrorCode::kData, fmt::format("{}:{}: not the row of an episode: {}",
-                                                file.string(), line_number, fault.what()));
-    }
-  }
-  return records;
 }
 
 // The last value of a key within an epoch counts: for train_loss that is the epoch's mean, and
@@ -105,7 +65,8 @@ void ReadLog(const fs::path& file, RunFolder* folder) {
 
 RunFolder ReadRunFolder(const fs::path& path) {
   RunFolder folder{.path = path};
-  folder.episodes = ReadEpisodes(path / "episodes.jsonl");
+  const fs::path episodes = path / "episodes.jsonl";
+  folder.episodes = ParseEpisodes(ReadIfPresent(episodes), episodes.string());
   folder.eval_log = ParseFile(path / "eval_log.json", ReadIfPresent(path / "eval_log.json"));
   for (const EpisodeRecord& record : folder.episodes) {
     if (record.video_error.empty()) continue;

@@ -50,6 +50,7 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   c.micro_batch = ReadInt(config, "micro_batch", defaults.micro_batch, 1, kMaxParallel);
   c.check_batch_invariance =
       config.Get<bool>("check_batch_invariance", defaults.check_batch_invariance);
+  c.record_traces = config.Get<bool>("record_traces", defaults.record_traces);
   c.crf = ReadInt(config, "crf", defaults.crf, 0, 51);
 
   const auto size = config.Get<std::vector<std::int64_t>>(
@@ -86,6 +87,7 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
                   .horizons = horizons,
                   .max_steps = max_steps,
                   .output_dir = std::move(output_dir),
+                  .record_traces = config.record_traces,
                   .video_width = config.video_width,
                   .video_height = config.video_height,
                   .crf = config.crf});
@@ -95,15 +97,20 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
 
 EnvRunner::~EnvRunner() = default;
 
-RunResult EnvRunner::Run(ChunkPlanner& planner, const ProgressFn& progress,
-                         const std::atomic<bool>* stop) {
+std::vector<std::string> EnvRunner::metric_names() const {
+  std::vector<std::string> names;
+  for (const MetricSpec& metric : plan_->env.metrics) names.push_back(metric.name);
+  return names;
+}
+
+RunResult EnvRunner::Run(ChunkPlanner& planner, const RunHooks& hooks) {
   std::vector<int> all(jobs_.size());
   std::iota(all.begin(), all.end(), 0);
-  return Run(planner, all, progress, stop);
+  return Run(planner, all, hooks);
 }
 
 RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
-                         const ProgressFn& progress, const std::atomic<bool>* stop) {
+                         const RunHooks& hooks) {
   std::vector<EpisodeJob> jobs;
   for (const int episode : episodes) {
     if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
@@ -123,7 +130,7 @@ RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
   while (slots.size() < n_slots) slots.push_back(std::make_unique<EpisodeSlot>(*plan_));
   RunResult result = RolloutLoop(*plan_, std::span(slots).first(n_slots), jobs, planner,
                                  config_.n_workers, config_.check_batch_invariance)
-                         .Run(progress, stop);
+                         .Run(hooks);
   if (!result.is_interrupted) slots_ = std::move(slots);
   return result;
 }

@@ -2,11 +2,11 @@
 // diffusion_policy's env runners.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dp_bench/config.h"
@@ -32,7 +32,8 @@ struct EnvRunnerConfig {
   bool check_batch_invariance = true;
   int video_width = 256;
   int video_height = 256;
-  int crf = 22;  // H.264 quality: 0 lossless ... 51 worst
+  bool record_traces = false;  // each step of each episode in `output_dir`/traces
+  int crf = 22;                // H.264 quality: 0 lossless ... 51 worst
 
   /// Reads the keys above from `env_runner`; the video size is "video_size": [width, height].
   static EnvRunnerConfig FromConfig(const Config& env_runner);
@@ -53,17 +54,15 @@ class EnvRunner {
   const std::vector<EpisodeJob>& jobs() const { return jobs_; }
 
   const EnvSpec& env_spec() const { return plan_->env; }
+  std::vector<std::string> metric_names() const;  // of EpisodeRecord::metrics
 
-  /// Runs the whole seed list. `progress` (may be empty) is called on this thread. Once `stop` (may
-  /// be null) is set, no further action chunk is planned and the result is marked as interrupted.
-  /// Throws Error{kNumeric} when the planner turns out not to be batch-invariant.
-  RunResult Run(ChunkPlanner& planner, const ProgressFn& progress = {},
-                const std::atomic<bool>* stop = nullptr);
+  /// Runs the whole seed list. Stopped before its end, the result is marked as interrupted. Throws
+  /// Error{kNumeric} when the planner turns out not to be batch-invariant, and what a hook throws.
+  RunResult Run(ChunkPlanner& planner, const RunHooks& hooks = {});
 
   /// Runs only the episodes with these places in the seed list, started in the order given; the
   /// records are sorted by place all the same.
-  RunResult Run(ChunkPlanner& planner, std::span<const int> episodes,
-                const ProgressFn& progress = {}, const std::atomic<bool>* stop = nullptr);
+  RunResult Run(ChunkPlanner& planner, std::span<const int> episodes, const RunHooks& hooks = {});
 
  private:
   EnvRunnerConfig config_;

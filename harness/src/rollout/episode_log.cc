@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
@@ -50,6 +51,33 @@ void AppendSplit(const RunResult& result, const std::string& split, json* log) {
   }
 }
 
+std::string TextOrEmpty(const json& row, const char* key) {
+  const auto member = row.find(key);
+  return member == row.end() || member->is_null() ? "" : member->get<std::string>();
+}
+
+EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_names) {
+  EpisodeRecord record;
+  row.at("episode").get_to(record.episode);
+  row.at("split").get_to(record.split);
+  row.at("seed").get_to(record.seed);
+  row.at("score").get_to(record.score);
+  row.at("success").get_to(record.success);
+  row.at("n_steps").get_to(record.n_steps);
+  record.trace_hash = TextOrEmpty(row, "trace_hash");
+  record.video = TextOrEmpty(row, "video");
+  record.video_error = TextOrEmpty(row, "video_error");
+  const std::string reason = TextOrEmpty(row, "failure_reason");
+  if (!reason.empty()) record.failure_reason = reason;
+
+  const json metrics = row.value("metrics", json::object());
+  if (metrics.empty()) return record;  // an episode without a step
+  for (const std::string& name : metric_names) {
+    record.metrics.push_back(metrics.at(name).get<double>());
+  }
+  return record;
+}
+
 // Text from plugins may hold bytes that are not UTF-8: those are replaced, the row is written.
 std::string Dump(const json& value, int indent) {
   return value.dump(indent, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
@@ -57,23 +85,46 @@ std::string Dump(const json& value, int indent) {
 
 }  // namespace
 
+std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
+  json row = {{"episode", record.episode},
+              {"split", record.split},
+              {"seed", record.seed},
+              {"score", record.score},
+              {"success", record.success},
+              {"n_steps", record.n_steps},
+              {"trace_hash", record.trace_hash},
+              {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
+              {"video", TextOrNull(record.video)},
+              {"metrics", MetricsToJson(record, metric_names)}};
+  if (!record.video_error.empty()) row["video_error"] = record.video_error;
+  return Dump(row, -1);
+}
+
 std::string EpisodesJsonl(const RunResult& result) {
   std::string text;
   for (const EpisodeRecord& record : result.records) {
-    json row = {{"episode", record.episode},
-                {"split", record.split},
-                {"seed", record.seed},
-                {"score", record.score},
-                {"success", record.success},
-                {"n_steps", record.n_steps},
-                {"trace_hash", record.trace_hash},
-                {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
-                {"video", TextOrNull(record.video)},
-                {"metrics", MetricsToJson(record, result.metric_names)}};
-    if (!record.video_error.empty()) row["video_error"] = record.video_error;
-    text += Dump(row, -1) + "\n";
+    text += EpisodeRow(record, result.metric_names) + "\n";
   }
   return text;
+}
+
+std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
+                                         std::span<const std::string> metric_names) {
+  std::vector<EpisodeRecord> records;
+  int line_number = 0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    ++line_number;
+    if (line.empty()) continue;
+    try {
+      records.push_back(ToRecord(json::parse(line), metric_names));
+    } catch (const json::exception& fault) {
+      throw Error(ErrorCode::kData, fmt::format("{}:{}: not the row of an episode: {}", origin,
+                                                line_number, fault.what()));
+    }
+  }
+  return records;
 }
 
 std::string EvalLogJson(const RunResult& result) {

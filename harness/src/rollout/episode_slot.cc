@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -60,6 +61,7 @@ void EpisodeSlot::Start(const EpisodeJob& job) {
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
   is_terminated_ = false;
   state_ = State::kAwaitsPlan;
+  if (plan_.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
   Guard([this] { ResetEnv(); },
         [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
   if (awaits_plan() && job.is_filmed) OpenVideo();
@@ -96,17 +98,18 @@ void EpisodeSlot::ExecuteChunk() {
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
   const StepResult result = env_->Step(action);
 
-  trace_.Update('s');
-  trace_.Update(std::as_bytes(action));
-  trace_.Update(result.reward);
-  trace_.Update(result.terminated);
-  trace_.Update(result.success);
-  trace_.Update(std::as_bytes(result.metrics));
+  trace_hash_.Update('s');
+  trace_hash_.Update(std::as_bytes(action));
+  trace_hash_.Update(result.reward);
+  trace_hash_.Update(result.terminated);
+  trace_hash_.Update(result.success);
+  trace_hash_.Update(std::as_bytes(result.metrics));
 
   RequireFinite(result.reward, "reward");
   record_.score = record_.n_steps == 0 ? result.reward : std::max(record_.score, result.reward);
   record_.success = record_.success || result.success;
   AddToMetrics(result.metrics);
+  if (plan_.record_traces) trace_.AddStep(action, result);
   is_terminated_ = result.terminated;
   ++record_.n_steps;
 
@@ -123,9 +126,12 @@ void EpisodeSlot::Observe() {
   }
   env_->Observe(obs_buffers_);
 
-  trace_.Update('o');
+  trace_hash_.Update('o');
+  if (plan_.record_traces) trace_.AddObservation();
   for (int key = 0; key < static_cast<int>(plan_.shape_meta.obs.size()); ++key) {
-    trace_.Update(history_.Next(key));
+    const std::span<const std::byte> frame = history_.Next(key);
+    trace_hash_.Update(frame);
+    if (plan_.record_traces) trace_.AddKey(key, frame);
   }
 }
 
@@ -161,7 +167,12 @@ void EpisodeSlot::End() {
     }
   }
   CloseVideo();
-  record_.trace_hash = trace_.HexDigest();
+  record_.trace_hash = trace_hash_.HexDigest();
+  if (plan_.record_traces) {
+    const auto file = plan_.output_dir / TraceFile(record_.split, record_.seed);
+    std::filesystem::create_directories(file.parent_path());
+    WriteSafetensors(file, trace_.ToArrays());
+  }
   record_.wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time_).count();
   state_ = State::kEnded;

@@ -17,6 +17,7 @@
 #include "media/video_encoder.h"
 #include "rollout/chunk_planner.h"
 #include "rollout/episode_record.h"
+#include "rollout/episode_trace.h"
 #include "rollout/obs_history.h"
 
 namespace dp_bench {
@@ -32,6 +33,7 @@ struct RolloutPlan {
   Horizons horizons;
   int max_steps = 0;
   std::filesystem::path output_dir;
+  bool record_traces = false;
   int video_width = 0;
   int video_height = 0;
   int crf = 0;
@@ -93,7 +95,8 @@ class EpisodeSlot {
   std::vector<float> actions_;                     // [Ta, Da]
   EpisodeRecord record_;
   bool is_terminated_ = false;
-  Sha256 trace_;
+  Sha256 trace_hash_;
+  EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;
   RgbImage frame_;
   std::unique_ptr<VideoEncoder> encoder_;

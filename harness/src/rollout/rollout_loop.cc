@@ -46,9 +46,9 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
   progress_.n_episodes = static_cast<int>(jobs.size());
 }
 
-RunResult RolloutLoop::Run(const ProgressFn& progress, const std::atomic<bool>* stop) {
+RunResult RolloutLoop::Run(const RunHooks& hooks) {
   const auto start = std::chrono::steady_clock::now();
-  stop_ = stop;
+  hooks_ = hooks;
   for (const std::unique_ptr<EpisodeSlot>& slot : slots_) Launch(slot.get());
 
   int n_reported = 0;
@@ -64,12 +64,12 @@ RunResult RolloutLoop::Run(const ProgressFn& progress, const std::atomic<bool>* 
       const std::lock_guard lock(mutex_);
       now = progress_;
     }
-    if (progress && now.n_done > n_reported) progress(now);
+    if (hooks.progress && now.n_done > n_reported) hooks.progress(now);
     n_reported = now.n_done;
   }
   WaitForWorkers();
   result_.is_interrupted = progress_.n_done < progress_.n_episodes;
-  if (progress && progress_.n_done > n_reported) progress(progress_);
+  if (hooks.progress && progress_.n_done > n_reported) hooks.progress(progress_);
 
   std::ranges::sort(result_.records, {}, &EpisodeRecord::episode);
   result_.wall_s = SecondsSince(start);
@@ -115,6 +115,7 @@ const EpisodeJob* RolloutLoop::NextJob() {
 }
 
 void RolloutLoop::Deliver(EpisodeRecord record) {
+  if (hooks_.on_episode) hooks_.on_episode(record);
   const std::lock_guard lock(mutex_);
   score_sum_ += record.score;
   result_.n_env_steps += record.n_steps;

@@ -1,7 +1,6 @@
 // One run of the EnvRunner: hands episodes to slots, slots to workers, ready slots to the planner.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -27,9 +26,9 @@ class RolloutLoop {
               std::span<const EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
               bool check_batch_invariance);
 
-  /// Returns when every job has its record, or soon after `stop` (may be null) is set, with slots
-  /// in the middle of episodes. Called once.
-  RunResult Run(const ProgressFn& progress, const std::atomic<bool>* stop);
+  /// Returns when every job has its record, or soon after `hooks.stop` is set, with slots in the
+  /// middle of episodes. Called once.
+  RunResult Run(const RunHooks& hooks);
 
  private:
   // on the workers
@@ -41,7 +40,7 @@ class RolloutLoop {
 
   // on the calling thread
   bool TakeBatch();
-  bool IsStopped() const { return stop_ != nullptr && stop_->load(); }
+  bool IsStopped() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
   void WaitForWorkers();
   void PlanBatch();
   void GatherObs(const ObsHistory& history, std::size_t row, ObsBatch* obs) const;
@@ -67,7 +66,7 @@ class RolloutLoop {
   int n_in_flight_ = 0;
   std::size_t next_job_ = 0;
   std::exception_ptr worker_failure_;
-  const std::atomic<bool>* stop_ = nullptr;
+  RunHooks hooks_;
   RunResult result_;
   RunProgress progress_;
   double score_sum_ = 0.0;

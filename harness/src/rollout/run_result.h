@@ -1,6 +1,7 @@
 // What one run of the EnvRunner reports, while it goes on and at its end.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,7 +19,12 @@ struct RunProgress {
   std::int64_t n_env_steps = 0;
 };
 
-using ProgressFn = std::function<void(const RunProgress&)>;
+/// What a run lets its caller see and do; each may be empty.
+struct RunHooks {
+  std::function<void(const RunProgress&)> progress = {};      // on the thread that runs
+  const std::atomic<bool>* stop = nullptr;                    // once set, nothing more is planned
+  std::function<void(const EpisodeRecord&)> on_episode = {};  // as each ends, on any thread
+};
 
 struct RunResult {
   std::vector<EpisodeRecord> records;     // in the order of the seed list, train first

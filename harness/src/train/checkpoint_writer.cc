@@ -52,6 +52,7 @@ void CheckpointWriter::Write(const CheckpointSave& save) {
     sync_log_();
     // whatever a crash leaves, each checkpoint that the newest table names exists
     if (save.best) store_.Save(*save.best, contents_);
+    if (save.kept) store_.Save(*save.kept, contents_);
     if (save.is_latest) store_.Save(kLatest, contents_);
     if (save.remove) store_.Remove(*save.remove);
   } catch (Error& error) {

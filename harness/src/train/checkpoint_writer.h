@@ -13,6 +13,7 @@ namespace dp_bench {
 /// What one save does in the `checkpoints` folder, in this order.
 struct CheckpointSave {
   std::optional<std::string> best = std::nullopt;  // written under this name
+  std::optional<std::string> kept = std::nullopt;  // and under this one, to stay
   bool is_latest = true;                           // written as `latest`
   std::optional<std::string> remove = std::nullopt;
 };

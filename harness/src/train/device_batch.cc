@@ -57,11 +57,11 @@ torch::Device ParseDevice(const std::string& name) {
 }
 
 NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t number,
-                       std::int64_t n_rows) {
+                       std::int64_t n_rows, std::int64_t first_row) {
   const std::uint64_t major = (static_cast<std::uint64_t>(purpose) << kPurposeShift) | number;
   std::vector<NoiseKey> rows;
   rows.reserve(static_cast<std::size_t>(n_rows));
-  for (std::int64_t row = 0; row < n_rows; ++row) {
+  for (std::int64_t row = first_row; row < first_row + n_rows; ++row) {
     rows.push_back({.seed = seed, .major = major, .minor = static_cast<std::uint32_t>(row)});
   }
   return NoiseSource(std::move(rows));

@@ -25,8 +25,9 @@ torch::Device ParseDevice(const std::string& name);
 /// What the rows' noise is for; streams of different purposes never meet.
 enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampling = 2 };
 
-/// One key per row: (seed, purpose and `number`, row). `number`: the global step in training.
+/// One key per row: (seed, purpose and `number`, row). `number`: the global step in training. The
+/// rows are `first_row` and those behind it of a batch that several processes share.
 NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t number,
-                       std::int64_t n_rows);
+                       std::int64_t n_rows, std::int64_t first_row = 0);
 
 }  // namespace dp_bench

@@ -68,8 +68,9 @@ std::string EarlyStop::Reason(const EarlyStopState& state) const {
   const std::string best = state.best ? fmt::format("has not improved on {:.6g} of epoch {}",
                                                     *state.best, state.best_epoch)
                                       : "had no finite value";
-  return fmt::format("{} {} for {} epochs that measured it", config_.monitor, best,
-                     state.epochs_without_improvement);
+  const int n = state.epochs_without_improvement;
+  return fmt::format("{} {} for {} {} that measured it", config_.monitor, best, n,
+                     n == 1 ? "epoch" : "epochs");
 }
 
 }  // namespace dp_bench

@@ -2,6 +2,7 @@
 #include "train/step_memory.h"
 
 #include "dp_bench/error.h"
+#include "train/autocast.h"
 #include "train/device_batch.h"
 #include "train/memory_peak.h"
 #include "train/synthetic_batch.h"
@@ -41,7 +42,7 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema) {
   return memory;
 }
 
-StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size) {
+StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPrecision precision) {
   HostBatch host = SyntheticBatch(policy.spec(), batch_size);
   const Batch batch = ToBatch(host, policy.spec().shape_meta, torch::kCPU);
   NoiseSource noise = BatchNoise(/*seed=*/0, NoisePurpose::kTraining, /*number=*/0, batch_size);
@@ -49,7 +50,12 @@ StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size) {
   ProvideGradients(policy.module());
 
   const MemoryPeak memory;
-  policy.ComputeLoss(batch, noise).loss.backward();
+  torch::Tensor loss;
+  {
+    const Autocast autocast(torch::kCPU, precision);
+    loss = policy.ComputeLoss(batch, noise).loss;
+  }
+  loss.backward();
   return {.batch_size = batch_size, .batch = ByteSize(host), .activations = memory.peak()};
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "dp_bench/policy.h"
+#include "train/train_config.h"
 
 namespace dp_bench {
 
@@ -32,9 +33,11 @@ struct StepMemory {
   std::int64_t total() const { return batch + activations; }
 };
 
-/// Runs a training step on a synthetic batch, without the optimiser. The policy is on the CPU and
-/// has a normalizer; its parameters have gradients afterwards, which are not counted.
-StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size);
+/// Runs a training step on a synthetic batch, without the optimiser, in `precision`. The policy is
+/// on the CPU and has a normalizer; its parameters have gradients afterwards, which are not
+/// counted.
+StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size,
+                             MixedPrecision precision = MixedPrecision::kNo);
 
 /// The straight line through two measurements at different batch sizes. Trust it for larger sizes
 /// than theirs: for smaller ones the parameters decide when the peak is, and there is more.

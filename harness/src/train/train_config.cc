@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -19,7 +20,41 @@ int GetCount(const Config& config, std::string_view key, int default_value, int 
       config.GetInRange(key, std::int64_t{default_value}, std::int64_t{low}, kMaxCount));
 }
 
+constexpr const char* kModelPart = "model";
+constexpr const char* kEmaPart = "ema";
+constexpr const char* kOptimizerPart = "optimizer";
+
+/// A list of parts of a checkpoint.
+std::vector<std::string> GetParts(const Config& config, std::string_view key,
+                                  const std::vector<std::string>& default_value) {
+  const std::vector<std::string> all = {kModelPart, kEmaPart, kOptimizerPart};
+  std::vector<std::string> parts = config.Get(key, default_value);
+  for (const std::string& part : parts) {
+    if (std::ranges::find(all, part) != all.end()) continue;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: '{}' is no part of a checkpoint that can be chosen; those are {}",
+                            config.Where(key), part, fmt::join(all, ", ")));
+  }
+  return parts;
+}
+
+MixedPrecision GetMixedPrecision(const Config& config) {
+  const std::string name = config.GetChoice("mixed_precision", {"no", "bf16", "fp16"});
+  if (name == "bf16") return MixedPrecision::kBf16;
+  return name == "fp16" ? MixedPrecision::kFp16 : MixedPrecision::kNo;
+}
+
 }  // namespace
+
+InitCheckpointConfig InitCheckpointConfig::FromConfig(const Config& config) {
+  InitCheckpointConfig c;
+  c.path = config.Get<std::string>("path");
+  c.weights = config.GetChoice("weights", {"ema", "model"});
+  c.normalizer = config.Get<bool>("normalizer", c.normalizer);
+  c.tensors.include_keys = config.Get("include_keys", c.tensors.include_keys);
+  c.tensors.exclude_keys = config.Get("exclude_keys", c.tensors.exclude_keys);
+  return c;
+}
 
 TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   TrainingConfig c;
@@ -28,6 +63,7 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.num_epochs = GetCount(config, "num_epochs", c.num_epochs, 0);
   c.resume = config.Get<bool>("resume", c.resume);
   c.lr_schedule = LrScheduleConfig::FromConfig(config);
+  c.mixed_precision = GetMixedPrecision(config);
   c.gradient_accumulate_every = config.GetInRange(
       "gradient_accumulate_every", c.gradient_accumulate_every, std::int64_t{1}, kMaxCount);
   c.max_grad_norm = config.GetInRange("max_grad_norm", c.max_grad_norm, 0.0, 1e30);
@@ -41,6 +77,9 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.max_minutes = config.GetOptional<double>("max_minutes");
   if (config.Has("early_stop")) {
     c.early_stop = EarlyStopConfig::FromConfig(config.Sub("early_stop"));
+  }
+  if (config.Has("init_checkpoint")) {
+    c.init_checkpoint = InitCheckpointConfig::FromConfig(config.Sub("init_checkpoint"));
   }
   c.debug = config.Get<bool>("debug", c.debug);
   if (c.debug) {
@@ -68,10 +107,37 @@ SplitConfig SplitConfig::FromConfig(const Config& config) {
   return c;
 }
 
+CheckpointParts CheckpointParts::FromConfig(const Config& config) {
+  const auto included = GetParts(config, "include_keys", {kModelPart, kEmaPart, kOptimizerPart});
+  const auto excluded = GetParts(config, "exclude_keys", {});
+  const auto has = [&](const char* part) {
+    return std::ranges::find(included, part) != included.end() &&
+           std::ranges::find(excluded, part) == excluded.end();
+  };
+  const CheckpointParts parts = {
+      .model = has(kModelPart), .ema = has(kEmaPart), .optimizer = has(kOptimizerPart)};
+  if (!parts.model && !parts.ema) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: a checkpoint with neither model nor ema holds no policy",
+                            config.Where("exclude_keys")));
+  }
+  return parts;
+}
+
+std::string CheckpointParts::MissingForResume(bool use_ema) const {
+  std::vector<std::string> missing;
+  if (!model) missing.emplace_back(kModelPart);
+  if (!ema && use_ema) missing.emplace_back(kEmaPart);
+  if (!optimizer) missing.emplace_back(kOptimizerPart);
+  return fmt::format("{}", fmt::join(missing, ", "));
+}
+
 CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
   c.topk = TopKConfig::FromConfig(config.Sub("topk"));
   c.save_last_ckpt = config.Get<bool>("save_last_ckpt", c.save_last_ckpt);
+  c.keep_every = GetCount(config, "keep_every", c.keep_every, 0);
+  c.parts = CheckpointParts::FromConfig(config);
   c.background = config.Get<bool>("background", c.background);
   return c;
 }
@@ -81,6 +147,7 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
   c.tensorboard = config.Get<bool>("tensorboard", c.tensorboard);
   c.every = GetCount(config, "every", c.every, 1);
   c.histogram_every = GetCount(config, "histogram_every", c.histogram_every, 0);
+  c.n_rollouts = GetCount(config, "n_rollouts", c.n_rollouts, 0);
   return c;
 }
 

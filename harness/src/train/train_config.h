@@ -4,16 +4,33 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "checkpoint/policy_weights.h"
 #include "checkpoint/top_k.h"
 #include "dp_bench/config.h"
 #include "train/early_stop.h"
 #include "train/lr_scheduler.h"
 
 namespace dp_bench {
+
+/// "training.init_checkpoint": a new training that begins with weights of another one, and with
+/// nothing else of it. Its EMA begins with the same.
+struct InitCheckpointConfig {
+  std::filesystem::path path;   // checkpoint folder
+  std::string weights = "ema";  // or "model"
+  bool normalizer = false;      // take its normalizer as well, instead of fitting one to the data
+  TensorSelection tensors;      // "include_keys", "exclude_keys"; what is left out begins anew
+
+  static InitCheckpointConfig FromConfig(const Config& config);
+};
+
+/// The type of matrix products and convolutions in the forward and backward pass: float32,
+/// bfloat16, or float16 with a gradient scaler.
+enum class MixedPrecision { kNo, kBf16, kFp16 };
 
 /// "training". A period of n is due at epochs 0, n, 2n, ... and at the last one; 0 means never.
 struct TrainingConfig {
@@ -22,6 +39,7 @@ struct TrainingConfig {
   int num_epochs = 100;
   bool resume = false;
   LrScheduleConfig lr_schedule;  // "lr_scheduler", "lr_warmup_steps", in optimiser steps
+  MixedPrecision mixed_precision = MixedPrecision::kNo;  // "no", "bf16", "fp16"
   std::int64_t gradient_accumulate_every = 1;
   double max_grad_norm = 0.0;  // 0: no clipping
   bool use_ema = true;
@@ -33,7 +51,9 @@ struct TrainingConfig {
   std::optional<std::int64_t> max_val_steps;    // batches per validation
   std::optional<double> max_minutes;            // of wall clock, for this process
   std::optional<EarlyStopConfig> early_stop;    // none: all epochs are trained
-  bool debug = false;                           // two epochs of three steps, everything due at each
+  // for a run that is not resumed
+  std::optional<InitCheckpointConfig> init_checkpoint;
+  bool debug = false;  // two epochs of three steps, everything due at each
 
   static TrainingConfig FromConfig(const Config& config);
 };
@@ -56,10 +76,26 @@ struct SplitConfig {
   static SplitConfig FromConfig(const Config& config);
 };
 
+/// What a checkpoint holds of a training; its normalizer and its state, config included, always.
+struct CheckpointParts {
+  bool model = true;
+  bool ema = true;  // where there is one
+  bool optimizer = true;
+
+  /// Reads "include_keys" and "exclude_keys", lists of "model", "ema" and "optimizer": all by
+  /// default, and none.
+  static CheckpointParts FromConfig(const Config& config);
+
+  /// "optimizer, ema": what is left out and a training cannot be resumed without; else empty.
+  std::string MissingForResume(bool use_ema) const;
+};
+
 /// "checkpoint".
 struct CheckpointConfig {
   TopKConfig topk;
   bool save_last_ckpt = true;
+  int keep_every = 0;  // epochs of which one is kept for good; a period
+  CheckpointParts parts;
   bool background = true;  // written while the training goes on
 
   static CheckpointConfig FromConfig(const Config& config);
@@ -70,6 +106,7 @@ struct LoggingConfig {
   bool tensorboard = true;
   int every = 10;           // a point each n steps, and at the end of each epoch
   int histogram_every = 0;  // distributions of weights and gradients; a period in epochs
+  int n_rollouts = 1;       // filmed at each evaluation, of each split
 
   static LoggingConfig FromConfig(const Config& config);
 };

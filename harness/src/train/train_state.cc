@@ -25,6 +25,20 @@ EarlyStopState EarlyStopFromJson(const nlohmann::json& json) {
   return state;
 }
 
+nlohmann::ordered_json ToJson(const GradScalerState& state) {
+  return {{"scale", state.scale},
+          {"growth_tracker", state.growth_tracker},
+          {"skips_in_a_row", state.skips_in_a_row}};
+}
+
+GradScalerState GradScalerFromJson(const nlohmann::json& json) {
+  GradScalerState state;
+  json.at("scale").get_to(state.scale);
+  json.at("growth_tracker").get_to(state.growth_tracker);
+  json.at("skips_in_a_row").get_to(state.skips_in_a_row);
+  return state;
+}
+
 nlohmann::ordered_json ToJson(const TrainStepResult& step) {
   nlohmann::ordered_json json = {
       {"loss", step.loss}, {"parts", step.parts}, {"lr", step.lr}, {"n_rows", step.n_rows}};
@@ -42,6 +56,15 @@ TrainStepResult LastStepFromJson(const nlohmann::json& json) {
   return step;
 }
 
+/// Throws unless it is the name of a checkpoint beside `latest`: files may be hostile, and what has
+/// such a name may be removed.
+void RequireCheckpointName(const std::string& name, const std::string& origin) {
+  if (name.starts_with("epoch=") && name.find('/') == std::string::npos) return;
+  throw Error(ErrorCode::kCheckpoint,
+              fmt::format("the training state of '{}' is damaged: '{}' is no name of a checkpoint",
+                          origin, name));
+}
+
 }  // namespace
 
 std::string TrainState::ToJson() const {
@@ -53,7 +76,10 @@ std::string TrainState::ToJson() const {
                                  {"ema_step", ema_step},
                                  {"log_position", log_position},
                                  {"topk", topk}};
+  if (!saved_as.empty()) json["saved_as"] = saved_as;
+  if (replaced) json["replaced"] = *replaced;
   if (early_stop != EarlyStopState{}) json["early_stop"] = dp_bench::ToJson(early_stop);
+  if (grad_scaler) json["grad_scaler"] = dp_bench::ToJson(*grad_scaler);
   if (last_step) json["last_step"] = dp_bench::ToJson(*last_step);
   return json.dump(1) + "\n";
 }
@@ -70,9 +96,17 @@ TrainState TrainState::FromJson(const std::string& text, const std::string& orig
     json.at("ema_step").get_to(state.ema_step);
     json.at("log_position").get_to(state.log_position);
     json.at("topk").get_to(state.topk);
+    if (json.contains("saved_as")) json.at("saved_as").get_to(state.saved_as);
+    if (json.contains("replaced")) state.replaced = json.at("replaced").get<std::string>();
     // a checkpoint from before early stopping has none
     if (json.contains("early_stop")) state.early_stop = EarlyStopFromJson(json.at("early_stop"));
+    if (json.contains("grad_scaler")) {
+      state.grad_scaler = GradScalerFromJson(json.at("grad_scaler"));
+    }
     if (json.contains("last_step")) state.last_step = LastStepFromJson(json.at("last_step"));
+    for (const auto& [name, metric] : state.topk) RequireCheckpointName(name, origin);
+    for (const std::string& name : state.saved_as) RequireCheckpointName(name, origin);
+    if (state.replaced) RequireCheckpointName(*state.replaced, origin);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("the training state of '{}' is damaged: {}", origin, error.what()));

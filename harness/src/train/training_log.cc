@@ -74,10 +74,9 @@ void AddHistogram(const std::string& tag, const torch::Tensor& tensor, std::int6
 }  // namespace
 
 TrainingLog::TrainingLog(TrainingLogParts parts, const TrainState& state)
-    : config_(parts.config),
-      groups_(std::move(parts.groups)),
-      json_(parts.run_folder / kLogFile, state.log_position),
-      timer_(std::move(parts.now)) {
+    : config_(parts.config), groups_(std::move(parts.groups)), timer_(std::move(parts.now)) {
+  if (!parts.is_written) return;
+  json_.emplace(parts.run_folder / kLogFile, state.log_position);
   if (!config_.tensorboard) return;
   events_.emplace(parts.run_folder / kEventFolder, state.global_step);
   // a continuation shows the text of the first file
@@ -100,8 +99,9 @@ void TrainingLog::AddEpochEnd(const TrainState& state, const TrainStepResult& st
 
 void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
                       const std::map<std::string, double>& metrics) {
+  if (!json_) return;
   const Json line = LineOf(state, step, metrics);
-  json_.Append(line.dump());
+  json_->Append(line.dump());
   if (!events_) return;
   ++n_steps_;
   n_samples_ += step.n_rows;
@@ -171,14 +171,20 @@ void TrainingLog::AddHistograms(std::int64_t global_step) {
   timer_.Start();
 }
 
+void TrainingLog::AddPictures(std::int64_t global_step,
+                              const std::map<std::string, RgbImage>& pictures) {
+  if (!events_) return;
+  for (const auto& [tag, picture] : pictures) events_->AddImage(tag, picture, global_step);
+}
+
 std::int64_t TrainingLog::Flush() {
   if (events_) events_->Flush();
-  return json_.position();
+  return json_ ? json_->position() : 0;
 }
 
 void TrainingLog::Sync() const {
   if (events_) events_->Sync();
-  json_.Sync();
+  if (json_) json_->Sync();
 }
 
 }  // namespace dp_bench

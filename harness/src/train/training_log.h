@@ -28,6 +28,7 @@ struct TrainingLogParts {
   std::string config_text;             // JSON of the whole run
   std::vector<ParameterGroup> groups;  // what is trained
   std::function<double()> now;         // [s], increasing
+  bool is_written = true;              // false on all ranks but 0: it only times
 };
 
 /// Every fault of the file system throws Error{kIo} with the path.
@@ -56,6 +57,9 @@ class TrainingLog {
   /// Parameters without a gradient have none. The time that this takes counts to no phase.
   void AddHistograms(std::int64_t global_step);
 
+  /// Pictures by tag, for TensorBoard alone.
+  void AddPictures(std::int64_t global_step, const std::map<std::string, RgbImage>& pictures);
+
   /// Hands everything logged so far to the files and returns the size of logs.json.txt.
   std::int64_t Flush();
 
@@ -71,7 +75,7 @@ class TrainingLog {
 
   LoggingConfig config_;
   std::vector<ParameterGroup> groups_;
-  JsonLog json_;
+  std::optional<JsonLog> json_;  // none where nothing is written
   std::optional<EventWriter> events_;
   StepTimer timer_;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -13,7 +14,9 @@
 #include "data/key_check.h"
 #include "data/split.h"
 #include "dp_bench/error.h"
+#include "train/autocast.h"
 #include "train/device_batch.h"
+#include "train/grad_scaler.h"
 
 namespace dp_bench {
 namespace {
@@ -21,8 +24,9 @@ namespace {
 constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
 
 BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config,
-                                 std::uint64_t seed) {
+                                 std::uint64_t seed, Shard shard) {
   BatchLoaderOptions options;
+  options.shard = shard;
   options.batch_size = config.batch_size;
   options.shuffle = config.shuffle;
   options.seed = seed;
@@ -32,22 +36,41 @@ BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig&
   return options;
 }
 
+/// What the first row of a batch sees last: "batch/<key>" of each colour image.
+std::map<std::string, RgbImage> FirstPictures(const HostBatch& host) {
+  std::map<std::string, RgbImage> pictures;
+  for (const auto& [key, images] : host.obs) {  // [B, To, H, W, C]
+    const Shape& shape = images.shape();
+    if (images.dtype() != DType::kUInt8 || shape.size() != 5 || shape[0] == 0 || shape[4] != 3) {
+      continue;
+    }
+    RgbImage picture(static_cast<int>(shape[3]), static_cast<int>(shape[2]));
+    const std::size_t n_bytes = picture.pixels.size();
+    const auto last_step =
+        images.bytes().subspan((static_cast<std::size_t>(shape[1]) - 1) * n_bytes, n_bytes);
+    std::memcpy(picture.pixels.data(), last_step.data(), n_bytes);
+    pictures.emplace("batch/" + key, std::move(picture));
+  }
+  return pictures;
+}
+
 /// Throws unless every number is finite; says which samples the batch held.
 void RequireFinite(double value, std::string_view what, const TrainState& state,
-                   const HostBatch& host) {
+                   const HostBatch& host, const DataParallel& parallel) {
   if (std::isfinite(value)) return;
-  throw Error(
-      ErrorCode::kNumeric,
-      fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
-                  "[{}]. The last checkpoint is kept. Lower optimizer.lr, set "
-                  "training.max_grad_norm, or look at these sequences.",
-                  what, value, state.epoch, state.global_step, fmt::join(host.indices, ", ")));
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
+                          "[{}]. The last checkpoint is kept. Lower optimizer.lr, set "
+                          "training.max_grad_norm, or look at these sequences.",
+                          what, value, state.epoch, state.global_step,
+                          fmt::join(parallel.Concatenate(host.indices), ", ")));
 }
 
 }  // namespace
 
 Workspace::Workspace(WorkspaceParts parts)
     : parts_(std::move(parts)),
+      parallel_(parts_.ranks != nullptr ? *parts_.ranks : alone_),
       config_(TrainingConfig::FromConfig(parts_.config.Sub("training"))),
       checkpoint_config_(CheckpointConfig::FromConfig(parts_.config.Sub("checkpoint"))),
       loader_config_(DataLoaderConfig::FromConfig(parts_.config.Sub("dataloader"), true)),
@@ -57,6 +80,7 @@ Workspace::Workspace(WorkspaceParts parts)
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
       topk_(checkpoint_config_.topk),
       early_stop_(config_.early_stop) {
+  if (!parallel_.is_root()) parts_.progress.file = nullptr;
   CreatePolicies();
   CreateLoaders();
 }
@@ -68,6 +92,7 @@ void Workspace::CreatePolicies() {
   torch::manual_seed(config_.seed);
   policy_ = parts_.create_policy();
   policy_->module().to(device_);
+  parallel_.RequireNoBatchNorm(policy_->module());
   const auto optimizer = OptimizerConfig::FromConfig(parts_.config.Sub("optimizer"));
   CheckBaseLr(config_.lr_schedule, optimizer.lr);
   FreezeParameters(policy_->module(), optimizer);
@@ -90,8 +115,17 @@ void Workspace::CreateLoaders() {
   const Split split = SplitEpisodes(n_episodes, split_config.val_ratio,
                                     split_config.max_train_episodes, split_config.seed);
 
+  const Shard shard = parallel_.shard();
+  if (loader_config_.batch_size < shard.count) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("{} is {}, but {} ranks share a batch and each needs a row of it. Raise "
+                    "it, or start fewer ranks.",
+                    parts_.config.Sub("dataloader").Where("batch_size"), loader_config_.batch_size,
+                    shard.count));
+  }
   const SequenceSampler sampler = MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
-  BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed);
+  BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed, shard);
   train_loader_ = std::make_unique<BatchLoader>(parts_.dataset, sampler, options);
   batches_per_epoch_ =
       std::min(train_loader_->num_batches(),
@@ -105,7 +139,7 @@ void Workspace::CreateLoaders() {
   if (std::ranges::count(split.val, true) > 0) {
     val_loader_ = std::make_unique<BatchLoader>(
         parts_.dataset, MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
-        LoaderOptions(spec, val_config, config_.seed));
+        LoaderOptions(spec, val_config, config_.seed, shard));
   }
 
   // the rows whose actions are sampled: the first ones of the first epoch, as upstream
@@ -167,6 +201,7 @@ bool Workspace::TrainEpoch() {
     const bool has_batch = train_loader_->Next(&host);
     DPB_ASSERT(has_batch);
     log_->timer().Lap(StepPhase::kDataWait);
+    if (state_.global_step == 0) log_->AddPictures(0, FirstPictures(host));
     last_step_ = TrainStep(host);
     ShowProgress();
 
@@ -175,29 +210,23 @@ bool Workspace::TrainEpoch() {
     log_->AddStep(state_, last_step_);
     ++state_.global_step;
     ++state_.batch_in_epoch;
-    const bool is_between_updates = state_.batch_in_epoch % config_.gradient_accumulate_every == 0;
-    if (is_between_updates && ReasonToStop()) return false;
+    SaveSnapshotIfAsked();
+    if (ReasonToStop()) return false;
   }
 }
 
 TrainStepResult Workspace::TrainStep(HostBatch& host) {
-  const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
-  const std::int64_t n_rows = batch.action.size(0);
-  NoiseSource noise = BatchNoise(config_.seed, NoisePurpose::kTraining,
-                                 static_cast<std::uint64_t>(state_.global_step), n_rows);
-  const LossOutput output = policy_->ComputeLoss(batch, noise);
-
-  TrainStepResult result;
-  result.n_rows = n_rows;
-  result.loss = output.loss.item<double>();
-  RequireFinite(result.loss, "loss", state_, host);
-  for (const auto& [name, value] : output.parts) result.parts[name] = value.item<double>();
+  TrainStepResult own;
+  const torch::Tensor loss = OwnLoss(host, &own);
+  TrainStepResult result = parallel_.MeanOverRows(own);
+  RequireFinite(result.loss, "loss", state_, host, parallel_);
   state_.train_loss_sum += result.loss;
   log_->timer().Lap(StepPhase::kForward);
 
   // rows weigh the same in whatever batch of the accumulation window they are
-  const double weight = static_cast<double>(n_rows) / static_cast<double>(WindowRows());
-  (weight == 1.0 ? output.loss : output.loss * weight).backward();
+  const double weight = static_cast<double>(own.n_rows) / static_cast<double>(WindowRows());
+  const double factor = state_.grad_scaler ? weight * state_.grad_scaler->scale : weight;
+  if (loss.defined()) (factor == 1.0 ? loss : loss * factor).backward();
   log_->timer().Lap(StepPhase::kBackward);
   const double base_lr = optimizer_->config().lr;
   result.lr =
@@ -209,11 +238,33 @@ TrainStepResult Workspace::TrainStep(HostBatch& host) {
   return result;
 }
 
+torch::Tensor Workspace::OwnLoss(HostBatch& host, TrainStepResult* result) {
+  result->n_rows = static_cast<std::int64_t>(host.indices.size());
+  if (result->n_rows == 0) return {};  // fewer rows than ranks
+  const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
+  NoiseSource noise =
+      BatchNoise(config_.seed, NoisePurpose::kTraining,
+                 static_cast<std::uint64_t>(state_.global_step), result->n_rows, host.first_row);
+  const Autocast autocast(device_.type(), config_.mixed_precision);
+  const LossOutput output = policy_->ComputeLoss(batch, noise);
+  result->loss = output.loss.item<double>();
+  for (const auto& [name, value] : output.parts) result->parts[name] = value.item<double>();
+  return output.loss;
+}
+
 void Workspace::UpdateWeights(TrainStepResult* result, const HostBatch& host) {
   const double max_norm =
       config_.max_grad_norm > 0.0 ? config_.max_grad_norm : std::numeric_limits<double>::infinity();
+  parallel_.SumGradients(optimizer_->groups());
+  if (state_.grad_scaler) {
+    const double scale = state_.grad_scaler->scale;
+    const bool is_finite = UnscaleGradients(optimizer_->groups(), scale);
+    result->parts["grad_scale"] = scale;
+    UpdateScale(is_finite, &*state_.grad_scaler);
+    if (!is_finite) return SkipUpdate();
+  }
   result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
-  RequireFinite(*result->grad_norm, "gradient norm", state_, host);
+  RequireFinite(*result->grad_norm, "gradient norm", state_, host, parallel_);
   optimizer_->Step(result->lr);
   const bool is_last_of_epoch = state_.batch_in_epoch + 1 == batches_per_epoch_;
   if (is_last_of_epoch && IsDue(logging_config_.histogram_every)) {
@@ -225,6 +276,45 @@ void Workspace::UpdateWeights(TrainStepResult* result, const HostBatch& host) {
   // differs: upstream averages after each batch, also when the weights did not change
   if (ema_) ema_->Update();
   log_->timer().Lap(StepPhase::kEma);
+}
+
+// A window of gradients that a resumed run found half full goes on in the precision of this run.
+void Workspace::StartGradScaler() {
+  const bool is_scaling = config_.mixed_precision == MixedPrecision::kFp16;
+  if (is_scaling && device_.is_cpu()) {
+    LogWarning(
+        "training.mixed_precision=fp16 on a CPU: most have no float16 products and take far "
+        "longer than in float32; bf16 is made for them");
+  }
+  if (is_scaling && !state_.grad_scaler) {
+    state_.grad_scaler.emplace();
+    UnscaleGradients(optimizer_->groups(), 1.0 / state_.grad_scaler->scale);
+  } else if (!is_scaling && state_.grad_scaler) {
+    UnscaleGradients(optimizer_->groups(), state_.grad_scaler->scale);
+    state_.grad_scaler.reset();
+  }
+}
+
+// Neither the optimiser nor its schedule nor the averaged weights take notice of the step, as with
+// torch.amp.GradScaler and accelerate's scheduler.
+void Workspace::SkipUpdate() {
+  optimizer_->ZeroGrad();
+  log_->timer().Lap(StepPhase::kOptimizer);
+  const GradScalerState& scaler = *state_.grad_scaler;
+  const std::string found = fmt::format("float16 gradients overflowed at epoch {}, global_step {}",
+                                        state_.epoch, state_.global_step);
+  if (scaler.skips_in_a_row < kMaxSkipsInARow) {
+    if (parallel_.is_root()) {
+      LogWarning(fmt::format("{}: the update is left out, the loss scale is now {:g}", found,
+                             scaler.scale));
+    }
+    return;
+  }
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("{}, like all of the last {} updates, down to a loss scale of {:g}. The "
+                          "last checkpoint is kept. Set training.mixed_precision to bf16 or no, or "
+                          "lower optimizer.lr.",
+                          found, scaler.skips_in_a_row, scaler.scale));
 }
 
 Policy& Workspace::eval_policy() { return ema_policy_ ? *ema_policy_ : *policy_; }
@@ -243,9 +333,18 @@ std::int64_t Workspace::WindowRows() const {
 }
 
 std::optional<TrainEnd> Workspace::ReasonToStop() const {
-  if (parts_.stop != nullptr && parts_.stop->load()) return TrainEnd::kInterrupted;
-  if (config_.max_minutes && Elapsed() >= *config_.max_minutes * 60.0) return TrainEnd::kOutOfTime;
-  return std::nullopt;
+  enum Reason { kNone, kTime, kSignal };  // the weightier, the larger
+  Reason own = kNone;
+  if (config_.max_minutes && Elapsed() >= *config_.max_minutes * 60.0) own = kTime;
+  if (parts_.stop != nullptr && parts_.stop->load()) own = kSignal;
+  switch (parallel_.Max(own)) {
+    case kSignal:
+      return TrainEnd::kInterrupted;
+    case kTime:
+      return TrainEnd::kOutOfTime;
+    default:
+      return std::nullopt;
+  }
 }
 
 double Workspace::Elapsed() const { return parts_.progress.now() - start_; }
@@ -260,8 +359,12 @@ ProgressState Workspace::ProgressNow() const {
 void Workspace::ShowProgress() {
   ProgressState now = ProgressNow();
   ++now.done;  // this step is not counted yet
-  progress_->Update(now, fmt::format("epoch {}", state_.epoch),
-                    fmt::format("loss {:.4f}  lr {:.2e}", last_step_.loss, last_step_.lr));
+  std::string suffix = fmt::format("loss {:.4f}  lr {:.2e}", last_step_.loss, last_step_.lr);
+  const auto success_rate = report_.metrics.find("test/success_rate");
+  if (success_rate != report_.metrics.end()) {
+    suffix += fmt::format("  success {:.0f} %", 100.0 * success_rate->second);
+  }
+  progress_->Update(now, fmt::format("epoch {}", state_.epoch), suffix);
 }
 
 }  // namespace dp_bench

@@ -16,10 +16,13 @@
 #include "checkpoint/top_k.h"
 #include "core/progress.h"
 #include "data/loader.h"
+#include "distributed/communicator.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
+#include "dp_bench/env.h"
 #include "dp_bench/policy.h"
 #include "train/checkpoint_writer.h"
+#include "train/data_parallel.h"
 #include "train/ema.h"
 #include "train/optimizer.h"
 #include "train/train_config.h"
@@ -28,10 +31,14 @@
 
 namespace dp_bench {
 
-/// Scores a policy: metric -> value, such as "test/mean_score"; nothing when WorkspaceParts::stop
-/// ended it before. Called between two epochs.
-using EvalFn =
-    std::function<std::optional<std::map<std::string, double>>(Policy& policy, int epoch)>;
+/// What an evaluation between two epochs found.
+struct Scores {
+  std::map<std::string, double> metrics;       // such as "test/mean_score"
+  std::map<std::string, RgbImage> pictures{};  // tag -> what TensorBoard shows of it
+};
+
+/// Scores a policy; nothing when WorkspaceParts::stop ended it before. Called between two epochs.
+using EvalFn = std::function<std::optional<Scores>(Policy& policy, int epoch)>;
 
 struct WorkspaceParts {
   Config config;  // the whole run: training, optimizer, ema, dataloader, dataset, checkpoint,
@@ -41,8 +48,10 @@ struct WorkspaceParts {
   std::filesystem::path output_dir;
   const std::atomic<bool>* stop =
       nullptr;  // set by a signal handler: save and return at the next step
+  std::atomic<bool>* snapshot = nullptr;  // set by one: SaveSnapshot at the next step, then cleared
   Progress::Output progress = Progress::StandardError();
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
+  Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
 };
 
 enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
@@ -71,7 +80,18 @@ class Workspace {
   /// and resume is off, Error{kNumeric} with the sample indices on a loss or gradient that is not
   /// finite, and the fault of a checkpoint that is written in the background at the next step after
   /// it. However it ends, no checkpoint is being written any more. `evaluate` may be empty.
+  ///
+  /// Several ranks train one model with the batches of one process, each on its rows of them, and
+  /// end for the same reason at the same step; the result differs by rounding alone. All call this
+  /// with the same config, `evaluate` is called on all and must tell all the same, rank 0 writes
+  /// the files. Throws Error{kCheckpoint} when the ranks do not hold the same weights.
   TrainReport Run(const EvalFn& evaluate);
+
+  /// Writes snapshots/`tag`, from which the run can be continued elsewhere (train/snapshot.h), with
+  /// every part of its state whatever `checkpoint.exclude_keys` says; returns its folder. To be
+  /// called while Run is at work, by its thread, between two steps or from `evaluate`. Waits for
+  /// the disk. Throws Error{kIo}.
+  std::filesystem::path SaveSnapshot(const std::string& tag);
 
   /// The policy whose weights are evaluated: the EMA's when it is used.
   Policy& eval_policy();
@@ -83,26 +103,40 @@ class Workspace {
   void CreateLoaders();
   void StartOrResume();
   void Train(const EvalFn& evaluate);
+  void StartAnew();
+  void LoadInitialWeights(const Checkpoint& checkpoint);
   void Restore(const Checkpoint& checkpoint);
   bool TrainEpoch();  // false: stopped before its end
   TrainStepResult TrainStep(HostBatch& host);
+  torch::Tensor OwnLoss(HostBatch& host, TrainStepResult* result);  // of this rank's rows
   void UpdateWeights(TrainStepResult* result, const HostBatch& host);
+  void SkipUpdate();
+  void StartGradScaler();
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
   double ValidationLoss();
   double ActionMse();
+  double OwnActionMse();  // over this rank's rows
   void ShowProgress();
   ProgressState ProgressNow() const;
-  void SaveEpoch(int epoch, const std::map<std::string, double>& metrics, bool is_evaluated);
+  void CompleteSave(const Checkpoint& checkpoint);
+  CheckpointSave SaveOfEpoch(const std::map<std::string, double>& metrics, bool is_evaluated);
   void Save(CheckpointSave save);
-  void CopyTo(CheckpointContents* contents);
+  void SaveSnapshotIfAsked();
+  void CopyTo(CheckpointContents* contents, const CheckpointParts& parts);
+  bool IsInWindow() const;  // of accumulated gradients, with some of its batches done
   bool IsDue(int every) const;
   bool AreAllMetricsDue() const;
   bool IsEarlyStop() const;  // between two epochs
   std::optional<TrainEnd> ReasonToStop() const;
   double Elapsed() const;
 
+  void RequireSameWeights() const;
+  void RequireSameStart() const;
+
   WorkspaceParts parts_;
+  SingleProcess alone_;
+  DataParallel parallel_;
   TrainingConfig config_;
   CheckpointConfig checkpoint_config_;
   DataLoaderConfig loader_config_;

@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "autocast.h"
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
 #include "fused_norm.h"
+#include "gradient_checkpoint.h"
 #include "row_product.h"
 #include "sinusoidal_embedding.h"
 
@@ -56,6 +58,10 @@ void TraceLevel(const char* way, std::size_t level, const Tensor& x) {
 void TraceLevelTimeMajor(const char* way, std::size_t level, const Tensor& x) {
   if (IsTracingStages()) TraceLevel(way, level, x.permute({2, 0, 1}));
 }
+
+// x, as a node of its own: the gradients of its two uses in the block that follows add up before
+// that of the skip connection joins them, whether or not the block is run as one node.
+Tensor Apart(const Tensor& x) { return x.view_as(x); }
 
 }  // namespace
 
@@ -173,7 +179,7 @@ bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
 Tensor ConditionalUnet1dImpl::EmbedTimesteps(const Tensor& timesteps) {
   const Tensor code = SinusoidalEmbedding(timesteps, config_.diffusion_step_embed_dim);
   const Tensor embedding =
-      ApplyLinear(step_linear2_, torch::mish(ApplyLinear(step_linear1_, code)));
+      ApplyLinear(step_linear2_, torch::mish(FullPrecision(ApplyLinear(step_linear1_, code))));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;
 }
@@ -193,25 +199,36 @@ Tensor ConditionalUnet1dImpl::forward(const Tensor& sample, const Tensor& timest
   return RunTimeMajor(sample, films);
 }
 
-Tensor ConditionalUnet1dImpl::RunTimeMajor(const Tensor& sample, const std::vector<Tensor>& films) {
-  Tensor x = sample.permute({2, 1, 0}).contiguous();  // [Da, T, B]
-  auto film = films.begin();
+Tensor ConditionalUnet1dImpl::RunBlock(ConditionalResidualBlock1d block, BlockForward function,
+                                       const Tensor& x, const Tensor& cond) const {
+  if (!is_checkpointing_) return (*block.*function)(x, cond);
+  using Tensors = CheckpointedBlock::Tensors;
+  const auto run = [block, function](const Tensors& inputs, DropoutMasks*) mutable {
+    return Tensors{(*block.*function)(inputs[0], inputs[1])};
+  };
+  return RunCheckpointed({.modules = {block.ptr()}, .run = run}, {x, cond})[0];
+}
 
+Tensor ConditionalUnet1dImpl::RunTimeMajor(const Tensor& sample, const std::vector<Tensor>& films) {
+  auto run = [&, film = films.begin()](const ConditionalResidualBlock1d& block,
+                                       const Tensor& in) mutable {
+    return RunBlock(block, &ConditionalResidualBlock1dImpl::ForwardTimeMajor, in, *film++);
+  };
+  Tensor x = sample.permute({2, 1, 0}).contiguous();  // [Da, T, B]
   std::vector<Tensor> skips;
   for (Level& level : down_) {
-    x = level.block1->ForwardTimeMajor(x, *film++);
-    x = level.block2->ForwardTimeMajor(x, *film++);
+    x = run(level.block2, run(level.block1, x));
     skips.push_back(x);
     TraceLevelTimeMajor("down", skips.size(), x);
     if (!level.resample.is_empty()) x = level.resample->ForwardTimeMajorWithBias(x);
   }
-  for (ConditionalResidualBlock1d& block : mid_) x = block->ForwardTimeMajor(x, *film++);
+  x = Apart(x);
+  for (const ConditionalResidualBlock1d& block : mid_) x = run(block, x);
   if (IsTracingStages()) TraceStage("unet: middle", x.permute({2, 0, 1}));
   for (Level& level : up_) {
     x = torch::cat({x, skips.back()}, /*dim=*/0);
     skips.pop_back();
-    x = level.block1->ForwardTimeMajor(x, *film++);
-    x = level.block2->ForwardTimeMajor(x, *film++);
+    x = run(level.block2, run(level.block1, x));
     x = level.resample->ForwardTimeMajorWithBias(x);
     TraceLevelTimeMajor("up", skips.size(), x);
   }
@@ -223,20 +240,24 @@ Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tenso
                                                const Tensor& global_cond) {
   Tensor x = sample.transpose(1, 2);  // [B, Da, T]
   const Tensor cond = torch::mish(torch::cat({EmbedTimesteps(timesteps), global_cond}, /*dim=*/1));
+  const auto run = [&](const ConditionalResidualBlock1d& block, const Tensor& in) {
+    return RunBlock(block, &ConditionalResidualBlock1dImpl::forward, in, cond);
+  };
 
   std::vector<Tensor> skips;
   for (Level& level : down_) {
-    x = level.block2(level.block1(x, cond), cond);
+    x = run(level.block2, run(level.block1, x));
     skips.push_back(x);
     TraceLevel("down", skips.size(), x);
     if (!level.resample.is_empty()) x = level.resample(x);
   }
-  for (ConditionalResidualBlock1d& block : mid_) x = block(x, cond);
+  x = Apart(x);
+  for (const ConditionalResidualBlock1d& block : mid_) x = run(block, x);
   TraceStage("unet: middle", x);
   for (Level& level : up_) {
     x = torch::cat({x, skips.back()}, /*dim=*/1);
     skips.pop_back();
-    x = level.resample(level.block2(level.block1(x, cond), cond));
+    x = level.resample(run(level.block2, run(level.block1, x)));
     TraceLevel("up", skips.size(), x);
   }
   return final_conv_(final_block_(x)).transpose(1, 2);

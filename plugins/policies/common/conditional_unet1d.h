@@ -98,12 +98,21 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   /// Forgets what was derived from the weights for inference.
   void DropCaches();
 
+  /// Of every residual block, see gradient_checkpoint.h; off at first.
+  void set_gradient_checkpointing(bool is_on) { is_checkpointing_ = is_on; }
+
  private:
+  using BlockForward = torch::Tensor (ConditionalResidualBlock1dImpl::*)(const torch::Tensor&,
+                                                                         const torch::Tensor&);
+
   static bool IsTimeMajor(const torch::Tensor& sample);
+  torch::Tensor RunBlock(ConditionalResidualBlock1d block, BlockForward function,
+                         const torch::Tensor& x, const torch::Tensor& cond) const;
   torch::Tensor EmbedTimesteps(const torch::Tensor& timesteps);
   torch::Tensor RunTimeMajor(const torch::Tensor& sample, const std::vector<torch::Tensor>& films);
 
   UnetConfig config_;
+  bool is_checkpointing_ = false;
   torch::nn::Linear step_linear1_{nullptr};
   torch::nn::Linear step_linear2_{nullptr};
 

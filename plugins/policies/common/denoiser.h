@@ -35,6 +35,9 @@ class Denoiser {
 
   /// Forgets what was derived from the weights.
   virtual void DropCaches() = 0;
+
+  /// See gradient_checkpoint.h; off at first.
+  virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
 
 }  // namespace dp_bench::common

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "autocast.h"
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
 #include "obs_check.h"
@@ -93,6 +94,9 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
       root_(std::make_shared<torch::nn::Module>(name_)),
       model_(std::move(model)) {
   root_->register_module("diffusion", model_.module);
+  const bool is_checkpointing = params.Get<bool>("gradient_checkpointing", false);
+  model_.obs_encoder->set_gradient_checkpointing(is_checkpointing);
+  model_.denoiser->set_gradient_checkpointing(is_checkpointing);
 }
 
 void DiffusionPolicy::SetNormalizer(const Normalizer& normalizer) {
@@ -129,7 +133,8 @@ LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) 
 
   // DDPM eq. 14, for whatever the network is to predict
   const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
-  const Tensor prediction = model_.denoiser->Forward(noisy, timesteps, cond, regularizing);
+  const Tensor prediction =
+      FullPrecision(model_.denoiser->Forward(noisy, timesteps, cond, regularizing));
   TraceStage(PredictionName(scheduler_.config().prediction_type), prediction);
   const Tensor loss = WeightedLoss(prediction, target, batch.is_pad);
   TraceStage("loss", loss);
@@ -185,7 +190,7 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& init
 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
   RequireNormalizer();
-  const Tensor cond = model_.obs_encoder->Encode(obs, *normalizer_, augment);
+  const Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, *normalizer_, augment));
   TraceStage("condition", cond);
   return cond;
 }

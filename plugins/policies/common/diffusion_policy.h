@@ -24,8 +24,8 @@ class DiffusionPolicy final : public Policy {
     std::unique_ptr<Denoiser> denoiser;
   };
 
-  /// Reads noise_scheduler, do_mask_loss_for_padding, and loss_time_weights or loss_time_decay from
-  /// `params`. `name` is the plugin's, for messages.
+  /// Reads noise_scheduler, do_mask_loss_for_padding, gradient_checkpointing, and loss_time_weights
+  /// or loss_time_decay from `params`. `name` is the plugin's, for messages.
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
 
   const PolicySpec& spec() const override { return spec_; }

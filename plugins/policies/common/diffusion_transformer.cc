@@ -148,6 +148,15 @@ Tensor DiffusionTransformerImpl::ConditionTokens(const Tensor& time, const Tenso
   return torch::cat({time, obs_tokens}, /*dim=*/1) + cond_pos_emb_;
 }
 
+void DiffusionTransformerImpl::RunLayer(TransformerLayer& layer, TokenStream& stream,
+                                        const Tensor& kv, const LayerInputs& inputs) const {
+  if (is_checkpointing_ && inputs.maps == nullptr) {
+    layer->ForwardCheckpointed(stream, kv, inputs);
+  } else {
+    layer->forward(stream, kv, inputs);
+  }
+}
+
 // Condition tokens [B, S, d] -> memory [B, S, d].
 Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* dropout) {
   if (encoder_layers_.empty())
@@ -155,7 +164,7 @@ Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* drop
   TokenStream stream = {.x = tokens.flatten(0, 1)};
   const LayerInputs inputs = {.batch = tokens.size(0), .dropout = dropout};
   for (std::size_t i = 0; i < encoder_layers_.size(); ++i) {
-    encoder_layers_[i]->forward(stream, /*kv=*/{}, inputs);
+    RunLayer(encoder_layers_[i], stream, /*kv=*/{}, inputs);
     TraceLayer("condition encoder", i, stream.x, inputs.batch);
   }
   return Settle(stream).view(tokens.sizes());
@@ -173,7 +182,7 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
                               .dropout = dropout,
                               .maps = maps};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i]->forward(stream, kvs.empty() ? Tensor() : kvs[i], inputs);
+    RunLayer(layers_[i], stream, kvs.empty() ? Tensor() : kvs[i], inputs);
     TraceLayer(has_memory() ? "decoder" : "encoder", i, stream.x, inputs.batch);
   }
   const Tensor normed = AddNorm(stream.x, stream.branch, stream.bias, ln_f_).normed;

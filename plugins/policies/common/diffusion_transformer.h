@@ -62,6 +62,9 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   /// Forgets what was derived from the weights for inference.
   void DropCaches();
 
+  /// Of every layer, see gradient_checkpoint.h; off at first.
+  void set_gradient_checkpointing(bool is_on) { is_checkpointing_ = is_on; }
+
  private:
   bool has_memory() const { return config_.time_as_cond; }
   void MakeCondition();
@@ -69,6 +72,8 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   torch::Tensor AddPositions(const std::string& name, std::int64_t n);
   torch::Tensor InputChannels(const torch::Tensor& cond) const;
   torch::Tensor ConditionTokens(const torch::Tensor& time, const torch::Tensor& obs) const;
+  void RunLayer(TransformerLayer& layer, TokenStream& stream, const torch::Tensor& kv,
+                const LayerInputs& inputs) const;
   torch::Tensor Encode(const torch::Tensor& tokens, DropoutMasks* dropout);
   torch::Tensor KeyValueWeights() const;
   torch::Tensor MemoryOfStep(const Conditioning& conditioning, std::int64_t step,
@@ -77,6 +82,7 @@ class DiffusionTransformerImpl : public torch::nn::Module {
                        DropoutMasks* dropout, std::vector<AttentionMaps>* maps);
 
   TransformerConfig config_;
+  bool is_checkpointing_ = false;
   torch::nn::Linear input_emb_{nullptr};
   torch::Tensor pos_emb_;                    // [1, T, d], one more without memory
   torch::nn::Linear cond_obs_emb_{nullptr};  // null unless obs_as_cond

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "autocast.h"
 #include "norm_kernels.h"
 
 namespace dp_bench::common {
@@ -128,22 +129,22 @@ std::optional<Tensor> IfDefined(const Tensor& tensor) {
   return tensor.defined() ? std::optional<Tensor>(tensor) : std::nullopt;
 }
 
-Tensor ContiguousIfDefined(const Tensor& tensor) {
-  return tensor.defined() ? tensor.contiguous() : tensor;
+// What the loops read: dense, and float32 though autocast may have left less.
+Tensor ForLoops(const Tensor& tensor) {
+  return tensor.defined() ? FullPrecision(tensor).contiguous() : tensor;
 }
 
 }  // namespace
 
 Tensor NormMishFilm(const Tensor& x, const NormInputs& inputs, std::int64_t n_groups, double eps) {
-  const Tensor film = ContiguousIfDefined(inputs.film);
-  const Tensor residual = ContiguousIfDefined(inputs.residual);
+  const Tensor in = ForLoops(x);
+  const Tensor film = ForLoops(inputs.film);
+  const Tensor residual = ForLoops(inputs.residual);
   if (torch::GradMode::is_enabled()) {
-    return NormMishFilmFunction::apply(x.contiguous(), inputs.bias, inputs.gamma, inputs.beta,
-                                       IfDefined(film), IfDefined(residual), n_groups, eps);
+    return NormMishFilmFunction::apply(in, inputs.bias, inputs.gamma, inputs.beta, IfDefined(film),
+                                       IfDefined(residual), n_groups, eps);
   }
-  return RunForward(x.contiguous(), {inputs.bias, inputs.gamma, inputs.beta, film, residual},
-                    n_groups, eps)
-      .y;
+  return RunForward(in, {inputs.bias, inputs.gamma, inputs.beta, film, residual}, n_groups, eps).y;
 }
 
 Tensor PositionIndependentMish(const Tensor& x) {

@@ -56,6 +56,10 @@ HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
   feature_dim_ += config.feature_dim() * static_cast<std::int64_t>(cameras_.size());
 }
 
+void HybridObsEncoder::set_gradient_checkpointing(bool is_on) {
+  for (ImageEncoder& encoder : rgb_encoders_) encoder->set_gradient_checkpointing(is_on);
+}
+
 Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
                                 NoiseSource* augment) {
   std::vector<Tensor> features;  // each [B, To, D]

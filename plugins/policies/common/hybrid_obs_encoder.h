@@ -28,6 +28,8 @@ class HybridObsEncoder final : public ObsEncoder {
   torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
                        NoiseSource* augment) override;
 
+  void set_gradient_checkpointing(bool is_on) override;
+
  private:
   std::vector<KeySpec> low_dim_;
   std::vector<Camera> cameras_;

@@ -1,6 +1,7 @@
 // See image_encoder.h.
 #include "image_encoder.h"
 
+#include "autocast.h"
 #include "dp_bench/stage_trace.h"
 #include "row_product.h"
 
@@ -21,7 +22,9 @@ SpatialSoftmaxImpl::SpatialSoftmaxImpl(std::int64_t channels, std::int64_t heigh
 }
 
 Tensor SpatialSoftmaxImpl::forward(const Tensor& features) {
-  const Tensor keypoints = nets_(features);                                   // [N, K, H, W]
+  const Tensor keypoints = FullPrecision(nets_(features));  // [N, K, H, W]
+  // bfloat16 has 8 bits for a place among the pixels
+  const AutocastGuard full_precision(features.device().type());
   const Tensor attention = torch::softmax(keypoints.flatten(2), /*dim=*/-1);  // [N, K, H * W]
   return RowProduct(attention, pos_grid_.t());
 }

@@ -45,6 +45,9 @@ class ImageEncoderImpl : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& images);
 
+  /// Of the backbone, see gradient_checkpoint.h.
+  void set_gradient_checkpointing(bool is_on) { backbone_->set_gradient_checkpointing(is_on); }
+
  private:
   Resnet backbone_{nullptr};
   SpatialSoftmax pool_{nullptr};

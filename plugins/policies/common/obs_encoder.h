@@ -26,6 +26,9 @@ class ObsEncoder {
   /// training, null in evaluation.
   virtual torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
                                NoiseSource* augment) = 0;
+
+  /// See gradient_checkpoint.h; off at first.
+  virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
 
 }  // namespace dp_bench::common

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "gradient_checkpoint.h"
+
 namespace dp_bench::common {
 namespace {
 
@@ -64,6 +66,11 @@ class BasicBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BasicBlock);
 
+Tensor RunStem(torch::nn::Conv2d& conv, torch::nn::AnyModule& norm, const Tensor& images) {
+  const Tensor stem = torch::relu(norm.forward(conv(images)));
+  return torch::max_pool2d(stem, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+}
+
 }  // namespace
 
 ResnetImpl::ResnetImpl(const ResnetConfig& config) : out_channels_(config.width) {
@@ -84,8 +91,26 @@ ResnetImpl::ResnetImpl(const ResnetConfig& config) : out_channels_(config.width)
 }
 
 Tensor ResnetImpl::forward(const Tensor& images) {
-  const Tensor stem = torch::relu(norm1_.forward(conv1_(images)));
-  return layers_->forward(torch::max_pool2d(stem, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1));
+  if (is_checkpointing_) return ForwardCheckpointed(images);
+  return layers_->forward(RunStem(conv1_, norm1_, images));
+}
+
+Tensor ResnetImpl::ForwardCheckpointed(const Tensor& images) {
+  using Tensors = CheckpointedBlock::Tensors;
+  const CheckpointedBlock stem = {
+      .modules = {conv1_.ptr(), norm1_.ptr()},
+      .run = [conv = conv1_, norm = norm1_](const Tensors& inputs, DropoutMasks*) mutable {
+        return Tensors{RunStem(conv, norm, inputs[0])};
+      }};
+  Tensor x = RunCheckpointed(stem, {images})[0];
+  for (torch::nn::AnyModule& layer : *layers_) {
+    const CheckpointedBlock block = {.modules = {layer.ptr()},
+                                     .run = [layer](const Tensors& inputs, DropoutMasks*) mutable {
+                                       return Tensors{layer.forward(inputs[0])};
+                                     }};
+    x = RunCheckpointed(block, {x})[0];
+  }
+  return x;
 }
 
 }  // namespace dp_bench::common

@@ -27,15 +27,21 @@ class ResnetImpl : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& images);
 
+  /// Of the stem and of each block, see gradient_checkpoint.h; off at first.
+  void set_gradient_checkpointing(bool is_on) { is_checkpointing_ = is_on; }
+
   std::int64_t out_channels() const { return out_channels_; }
   std::int64_t stride() const { return stride_; }
 
  private:
+  torch::Tensor ForwardCheckpointed(const torch::Tensor& images);
+
   torch::nn::Conv2d conv1_{nullptr};
   torch::nn::AnyModule norm1_;
   torch::nn::Sequential layers_;  // not registered: its blocks are, under torchvision's names
   std::int64_t out_channels_;
   std::int64_t stride_ = 4;  // of the stem
+  bool is_checkpointing_ = false;
 };
 TORCH_MODULE(Resnet);
 

@@ -1,5 +1,6 @@
-// See time_conv.h. A convolution is a list of taps; forward, gradient of the input and gradient of
-// the weight are the same list of matrix products with the operands in other places.
+// See time_conv.h. In float32 a convolution is a list of taps; forward, gradient of the input and
+// gradient of the weight are the same list of matrix products with the operands in other places.
+// Lower precision may not be rounded at each tap: there it is one product per step of the result.
 #include "time_conv.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <span>
 
+#include "autocast.h"
 #include "dp_bench/error.h"
 #include "row_product.h"
 
@@ -181,6 +183,104 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
   }
 };
 
+// Under autocast the activations go through as [T, C, B]: the steps that one step of the result
+// depends on are then one matrix [k * C, B], its product with the taps side by side [R, k * C] is
+// rounded once, and what lies in the padding is left out of both.
+
+Tensor SwapChannelsAndTime(const Tensor& x, torch::ScalarType type) {
+  Tensor swapped = at::empty({x.size(1), x.size(0), x.size(2)}, x.options().dtype(type));
+  swapped.copy_(x.transpose(0, 1));
+  return swapped;
+}
+
+// [k, R, C] -> [R, k * C].
+Tensor SideBySide(const Tensor& taps) {
+  return taps.transpose(0, 1).reshape({taps.size(1), taps.size(0) * taps.size(2)});
+}
+
+// out [R, B] = stack [R, k * C] times steps [begin, begin + k) of x [T, C, B].
+void MultiplyWindow(const Tensor& stack, const Tensor& x, std::int64_t begin, Tensor out) {
+  const std::int64_t channels = x.size(1);
+  const std::int64_t first = std::max<std::int64_t>(begin, 0);
+  const std::int64_t last = std::min(begin + stack.size(1) / channels, x.size(0));
+  at::mm_out(out, stack.narrow(1, (first - begin) * channels, (last - first) * channels),
+             x.narrow(0, first, last - first).flatten(0, 1));
+}
+
+// y[t] = sum over j of taps[j] x[stride * t + j - padding]; x [T, C, B], taps [k, R, C].
+Tensor Convolve(const Tensor& x, const Tensor& taps, std::int64_t stride, std::int64_t padding) {
+  const Tensor stack = SideBySide(taps);
+  const std::int64_t steps = x.size(0) / stride;
+  Tensor y = at::empty({steps, taps.size(1), x.size(2)}, x.options());
+  for (std::int64_t t = 0; t < steps; ++t) {
+    MultiplyWindow(stack, x, stride * t - padding, y.select(0, t));
+  }
+  return y;
+}
+
+// y[stride * t + j - padding] += taps[j] x[t]: the transpose of the above.
+Tensor ConvolveTransposed(const Tensor& x, const Tensor& taps, std::int64_t stride,
+                          std::int64_t padding) {
+  const std::int64_t n_taps = taps.size(0);
+  std::vector<Tensor> stacks;  // of the taps r, r + stride, ...: the last meets the earliest step
+  for (std::int64_t r = 0; r < stride; ++r) {
+    stacks.push_back(SideBySide(taps.slice(0, r, n_taps, stride).flip(0)));
+  }
+  const std::int64_t steps = x.size(0) * stride;
+  Tensor y = at::empty({steps, taps.size(1), x.size(2)}, x.options());
+  for (std::int64_t s = 0; s < steps; ++s) {
+    const std::int64_t r = (s + padding) % stride;
+    const std::int64_t last_tap = (n_taps - 1 - r) / stride;
+    const std::int64_t begin = (s + padding) / stride - last_tap;
+    MultiplyWindow(stacks[static_cast<std::size_t>(r)], x, begin, y.select(0, s));
+  }
+  return y;
+}
+
+class LowerPrecisionFunction : public torch::autograd::Function<LowerPrecisionFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        std::int64_t kind_number, std::int64_t type_number) {
+    const auto kind = static_cast<TimeConvKind>(kind_number);
+    const auto type = static_cast<torch::ScalarType>(type_number);
+    const Tensor taps = TapsFirst(weight, kind).to(type);
+    ctx->save_for_backward({x.to(type), taps});
+    ctx->saved_data["kind"] = kind_number;
+    const Tensor in = SwapChannelsAndTime(x, type);
+    const Tensor y = kind == TimeConvKind::kUp
+                         ? ConvolveTransposed(in, taps, Stride(kind), Padding(kind, taps))
+                         : Convolve(in, taps, Stride(kind), Padding(kind, taps));
+    return SwapChannelsAndTime(y, torch::kFloat32);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& taps = saved[1];
+    const auto kind = static_cast<TimeConvKind>(ctx->saved_data["kind"].toInt());
+    Tensor grad_x;
+    if (ctx->needs_input_grad(0)) {
+      const Tensor in = SwapChannelsAndTime(grads[0], taps.scalar_type());
+      const Tensor transposed = taps.transpose(1, 2);
+      const Tensor swapped =
+          kind == TimeConvKind::kUp
+              ? Convolve(in, transposed, Stride(kind), Padding(kind, taps))
+              : ConvolveTransposed(in, transposed, Stride(kind), Padding(kind, taps));
+      grad_x = SwapChannelsAndTime(swapped, torch::kFloat32);
+    }
+    const Tensor grad_taps =
+        WeightGradient(SplitPhases(grads[0].to(taps.scalar_type()), PhasesOut(kind)),
+                       SplitPhases(x, PhasesIn(kind)), TapsFor(kind, taps.size(0)), taps.sizes());
+    return {grad_x, TapsLast(grad_taps, kind).to(torch::kFloat32), Tensor(), Tensor()};
+  }
+
+ private:
+  static std::int64_t Stride(TimeConvKind kind) { return kind == TimeConvKind::kSame ? 1 : 2; }
+  static std::int64_t Padding(TimeConvKind kind, const Tensor& taps) {
+    return kind == TimeConvKind::kSame ? taps.size(0) / 2 : 1;
+  }
+};
+
 }  // namespace
 
 TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
@@ -218,6 +318,10 @@ Tensor TimeConvImpl::forward(const Tensor& x) {
 }
 
 Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
+  if (const auto type = AutocastType(torch::kCPU)) {
+    return LowerPrecisionFunction::apply(x, weight_, static_cast<std::int64_t>(kind_),
+                                         static_cast<std::int64_t>(*type));
+  }
   if (torch::GradMode::is_enabled()) {
     return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
   }

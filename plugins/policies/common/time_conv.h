@@ -24,7 +24,7 @@ class TimeConvImpl : public torch::nn::Module {
   /// x [B, I, T] -> [B, O, T']. LibTorch's own convolution, for any device and dtype.
   torch::Tensor forward(const torch::Tensor& x);
 
-  /// x [I, T, B] -> [O, T', B] without the bias; CPU float32.
+  /// x [I, T, B] -> [O, T', B] without the bias; CPU float32, its products in autocast's type.
   torch::Tensor ForwardTimeMajor(const torch::Tensor& x);
 
   /// Adds the bias to what ForwardTimeMajor returned.

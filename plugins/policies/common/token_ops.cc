@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "attention_kernels.h"
+#include "autocast.h"
 #include "fused_norm.h"
 #include "token_kernels.h"
 
@@ -20,6 +21,11 @@ using torch::autograd::tensor_list;
 
 bool UsesOwnLoops(const Tensor& x) {
   return x.device().is_cpu() && x.scalar_type() == torch::kFloat32;
+}
+
+// On the CPU what autocast left in lower precision goes on in float32, through our own loops.
+Tensor ForLoops(const Tensor& x) {
+  return x.defined() && x.device().is_cpu() ? FullPrecision(x) : x;
 }
 
 // An autograd function takes a missing tensor as nullopt.
@@ -323,8 +329,10 @@ Tensor Dropout::Apply(const Tensor& x) const {
   return x * masks->Next(x.sizes().slice(1), p, x.device());
 }
 
-AddNormResult AddNorm(const Tensor& x, const Tensor& branch, const Tensor& bias,
+AddNormResult AddNorm(const Tensor& stream, const Tensor& joining, const Tensor& bias,
                       const torch::nn::LayerNorm& norm) {
+  const Tensor x = ForLoops(stream);
+  const Tensor branch = ForLoops(joining);
   if (!UsesOwnLoops(x)) {
     Tensor sum = branch.defined() ? x + branch : x;
     if (branch.defined() && bias.defined()) sum = sum + bias;
@@ -344,13 +352,17 @@ AddNormResult AddNorm(const Tensor& x, const Tensor& branch, const Tensor& bias,
   return {result.size() == 2 ? result[1] : in, result[0]};
 }
 
-Tensor BiasGelu(const Tensor& x, const Tensor& bias) {
+Tensor BiasGelu(const Tensor& product, const Tensor& bias) {
+  const Tensor x = ForLoops(product);
   if (!UsesOwnLoops(x)) return torch::gelu(x + bias);
   if (!torch::GradMode::is_enabled()) return RunBiasGelu(x.contiguous(), bias);
   return BiasGeluFunction::apply(x.contiguous(), bias);
 }
 
-Tensor Attention(const AttentionInputs& inputs, std::int64_t n_head) {
+Tensor Attention(const AttentionInputs& projections, std::int64_t n_head) {
+  AttentionInputs inputs = projections;
+  inputs.q = ForLoops(inputs.q);
+  inputs.kv = ForLoops(inputs.kv);
   const Tensor dropout = WeightDropout(inputs, n_head);
   if (!UsesOwnLoops(inputs.q)) {
     const Heads heads = SplitHeads(inputs, n_head);
@@ -378,7 +390,8 @@ Tensor AttentionWeights(const AttentionInputs& inputs, std::int64_t n_head) {
   return WeightsOf(SplitHeads(inputs, n_head), inputs.mask);
 }
 
-Tensor TokenMish(const Tensor& x) {
+Tensor TokenMish(const Tensor& product) {
+  const Tensor x = FullPrecision(product);
   const bool needs_place_independence = UsesOwnLoops(x) && !torch::GradMode::is_enabled();
   return needs_place_independence ? PositionIndependentMish(x) : torch::mish(x);
 }

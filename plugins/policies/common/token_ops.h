@@ -1,7 +1,8 @@
 // What a transformer does between its matrix products, each as one node of the autograd graph: the
 // residual sum with LayerNorm, bias with GELU, and attention. Float32 on the CPU goes through loops
-// of our own (token_kernels.h, attention_kernels.h), anything else through LibTorch's operators;
-// both give the same numbers up to rounding. No row of a result depends on the rows beside it.
+// of our own (token_kernels.h, attention_kernels.h), as does there, converted, what autocast left
+// in lower precision; anything else goes through LibTorch's operators. Both give the same numbers
+// up to rounding. No row of a result depends on the rows beside it.
 #pragma once
 
 #include <torch/torch.h>

@@ -24,6 +24,9 @@ class TransformerDenoiser final : public Denoiser {
   ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
                                 const torch::Tensor& cond) override;
   void DropCaches() override { transformer_->DropCaches(); }
+  void set_gradient_checkpointing(bool is_on) override {
+    transformer_->set_gradient_checkpointing(is_on);
+  }
 
   /// What the attentions of each layer look at, for pictures; without gradient and dropout. Inputs
   /// as for Forward.

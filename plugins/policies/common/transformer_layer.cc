@@ -2,6 +2,7 @@
 // the product that follows anyway.
 #include "transformer_layer.h"
 
+#include "gradient_checkpoint.h"
 #include "row_product.h"
 
 namespace dp_bench::common {
@@ -101,6 +102,33 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
   if (dropout.is_active()) hidden = DropRows(dropout, hidden, inputs.batch);
   Leave(stream, norm_feed_forward_, RowProduct(hidden, linear2_->weight), linear2_->bias, inputs);
   if (inputs.maps != nullptr) inputs.maps->push_back(maps);
+}
+
+void TransformerLayerImpl::ForwardCheckpointed(TokenStream& stream, const Tensor& kv,
+                                               const LayerInputs& inputs) {
+  using Tensors = CheckpointedBlock::Tensors;
+  Tensors defined = {stream.x};
+  for (const Tensor& tensor : {stream.branch, stream.bias, kv}) {
+    if (tensor.defined()) defined.push_back(tensor);
+  }
+  const auto run = [this, has_branch = stream.branch.defined(), has_bias = stream.bias.defined(),
+                    has_kv = kv.defined(),
+                    common = inputs](const Tensors& tensors, DropoutMasks* dropout) {
+    auto next = tensors.begin();
+    TokenStream tokens = {.x = *next++};
+    if (has_branch) tokens.branch = *next++;
+    if (has_bias) tokens.bias = *next++;
+    LayerInputs again = common;
+    again.dropout = dropout;
+    forward(tokens, has_kv ? *next : Tensor(), again);
+    return tokens.branch.defined() ? Tensors{tokens.x, tokens.branch} : Tensors{tokens.x};
+  };
+  const Tensors results =
+      RunCheckpointed({.modules = {shared_from_this()}, .run = run}, defined, inputs.dropout);
+  stream = {.x = results[0]};
+  if (results.size() == 1) return;
+  stream.branch = results[1];
+  if (!DropoutOf(inputs).is_active()) stream.bias = linear2_->bias;  // else it is in the branch
 }
 
 // What the next sublayer reads.

@@ -82,6 +82,10 @@ class TransformerLayerImpl : public torch::nn::Module {
   /// `kv`: keys and values of the memory [B, S, 2d], undefined for an encoder layer.
   void forward(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
 
+  /// The same without keeping activations for the backward pass, see gradient_checkpoint.h; without
+  /// `maps`.
+  void ForwardCheckpointed(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
+
   /// Of the attention to the memory.
   torch::Tensor KeyValueWeight() const { return multihead_attn_->KeyValueWeight(); }
 

@@ -21,6 +21,7 @@ class UnetDenoiser final : public Denoiser {
   ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
                                 const torch::Tensor& cond) override;
   void DropCaches() override { unet_->DropCaches(); }
+  void set_gradient_checkpointing(bool is_on) override { unet_->set_gradient_checkpointing(is_on); }
 
  private:
   ConditionalUnet1d unet_;

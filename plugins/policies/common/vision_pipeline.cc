@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "autocast.h"
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
 
@@ -131,6 +132,7 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
 
 CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
                                    const Normalizer& normalizer, NoiseSource* augment) const {
+  const AutocastGuard full_precision(obs.find(camera.rgb.name)->second.device().type());
   const CropPlaces places = DrawCrops(augment);
   CameraView view;
   const Tensor& raw = obs.find(camera.rgb.name)->second;

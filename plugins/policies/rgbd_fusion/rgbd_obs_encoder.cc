@@ -90,6 +90,11 @@ void RgbdObsEncoder::AddStateEncoder(const Config& settings, torch::nn::Module& 
   feature_dim_ += state_dim;
 }
 
+void RgbdObsEncoder::set_gradient_checkpointing(bool is_on) {
+  rgb_encoder_->set_gradient_checkpointing(is_on);
+  if (!depth_encoder_.is_empty()) depth_encoder_->set_gradient_checkpointing(is_on);
+}
+
 Tensor RgbdObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
                               NoiseSource* augment) {
   std::vector<Tensor> rgb;

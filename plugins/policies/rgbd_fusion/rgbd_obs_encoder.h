@@ -30,6 +30,8 @@ class RgbdObsEncoder final : public common::ObsEncoder {
   torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
                        NoiseSource* augment) override;
 
+  void set_gradient_checkpointing(bool is_on) override;
+
  private:
   void AddStateEncoder(const Config& settings, torch::nn::Module& parent);
   torch::Tensor EncodeState(const TensorMap& obs, const Normalizer& normalizer);

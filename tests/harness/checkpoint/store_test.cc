@@ -125,8 +125,8 @@ TEST(Checkpoint, RefusesADamagedManifestAndAFutureFormat) {
     WriteFileAtomically(manifest, text);
     EXPECT_THAT(ErrorOnOpening(scratch.path()), HasSubstr("is damaged")) << text;
   }
-  WriteFileAtomically(manifest, R"({"format_version": 2, "files": {}})");
-  EXPECT_THAT(ErrorOnOpening(scratch.path()), HasSubstr("format version 2"));
+  WriteFileAtomically(manifest, R"({"format_version": 3, "files": {}})");
+  EXPECT_THAT(ErrorOnOpening(scratch.path()), HasSubstr("format version 3"));
 }
 
 /// Saves checkpoint 2 over checkpoint 1 in a child process that is killed after step `fatal_step`;

@@ -225,11 +225,11 @@ TEST_F(RolloutTest, ProgressReachesTheLastEpisode) {
   FakePlanner planner(4);
   RunProgress last;
   int n_calls = 0;
-  const RunResult result = runner.Run(planner, [&](const RunProgress& progress) {
-    EXPECT_GT(progress.n_done, last.n_done);
-    last = progress;
-    ++n_calls;
-  });
+  const RunResult result = runner.Run(planner, {.progress = [&](const RunProgress& progress) {
+                                        EXPECT_GT(progress.n_done, last.n_done);
+                                        last = progress;
+                                        ++n_calls;
+                                      }});
   EXPECT_GE(n_calls, 1);
   EXPECT_EQ(last.n_done, 8);
   EXPECT_EQ(last.n_episodes, 8);
@@ -246,7 +246,7 @@ TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
     FakePlanner planner(4, [&](const ObsBatch&, std::size_t row, const PlanRow&, std::span<float>) {
       if (row == 0 && ++n == n_plans) stop = true;
     });
-    const RunResult result = runner.Run(planner, {}, &stop);
+    const RunResult result = runner.Run(planner, {.stop = &stop});
     EXPECT_TRUE(result.is_interrupted);
     EXPECT_LT(result.records.size(), 8U);
     EXPECT_EQ(result.n_plans, n_plans);

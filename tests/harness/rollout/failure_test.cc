@@ -156,8 +156,10 @@ TEST_F(FailureTest, RunnerIsUsableAfterARunThatThrew) {
   const std::string hash = HashRecords(Run().records);
   EnvRunner runner = MakeRunner();
   FakePlanner planner(4);
-  EXPECT_THROW(runner.Run(planner, [](const RunProgress&) { throw std::runtime_error("stop"); }),
-               std::runtime_error);
+  EXPECT_THROW(
+      runner.Run(planner,
+                 {.progress = [](const RunProgress&) { throw std::runtime_error("stop"); }}),
+      std::runtime_error);
   EXPECT_EQ(HashRecords(runner.Run(planner).records), hash);
 }
 

@@ -78,6 +78,8 @@ TEST(EarlyStop, ReasonNamesMetricBestValueAndEpoch) {
   const EarlyStop early_stop = MakeEarlyStop("{}");
   EXPECT_EQ(early_stop.Reason({.best = 0.125, .best_epoch = 7, .epochs_without_improvement = 10}),
             "val_loss has not improved on 0.125 of epoch 7 for 10 epochs that measured it");
+  EXPECT_THAT(early_stop.Reason({.best = 0.125, .epochs_without_improvement = 1}),
+              HasSubstr("for 1 epoch that measured it"));
 }
 
 TEST(EarlyStop, PatienceBelowOneIsAnError) {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <semaphore>
 #include <string>
 
@@ -60,8 +59,9 @@ TrainReport Train(const fs::path& output, const Hooks& hooks, bool is_background
     };
     return policy;
   };
-  const auto improve = [](Policy& /*policy*/, int epoch) -> std::map<std::string, double> {
-    return {{"test/mean_score", epoch}};  // every one the best so far, which replaces the other
+  const auto improve = [](Policy& /*policy*/, int epoch) -> Scores {
+    return {.metrics = {{"test/mean_score",
+                         epoch}}};  // every one the best so far, which replaces the other
   };
   return Workspace(std::move(parts)).Run(improve);
 }

@@ -127,10 +127,10 @@ inline WorkspaceParts FakeParts(Config config, const Dataset& dataset,
 }
 
 /// A score that depends on the weights, so that it shows when they differ.
-inline std::map<std::string, double> FakeEvaluate(Policy& policy, int /*epoch*/) {
+inline Scores FakeEvaluate(Policy& policy, int /*epoch*/) {
   double sum = 0.0;
   for (const torch::Tensor& p : policy.module().parameters()) sum += p.sum().item<double>();
-  return {{"test/mean_score", sum}};
+  return {.metrics = {{"test/mean_score", sum}}};
 }
 
 }  // namespace dp_bench

@@ -94,6 +94,8 @@ TEST(TrainState, ComesBackBitForBit) {
   state.global_step = 123;
   state.train_loss_sum = 0.1 + 0.2;
   state.topk = {{"epoch=0001-a=0.333", 1.0 / 3.0}};
+  state.saved_as = {"epoch=0001-a=0.333", "epoch=0001"};
+  state.replaced = "epoch=0000-a=0.250";
   state.early_stop = {.best = 0.1 + 0.7, .best_epoch = 3, .epochs_without_improvement = 2};
   EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
   state.early_stop.best.reset();  // no finite value yet
@@ -117,6 +119,20 @@ TEST(TrainState, DamageNamesTheCheckpoint) {
       FAIL() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("runs/a/checkpoints/latest"));
+    }
+  }
+}
+
+TEST(TrainState, RefusesNamesOfCheckpointsThatLeaveTheFolder) {
+  for (const char* name : {"../elsewhere", "epoch=0/../../x", "latest", ""}) {
+    TrainState in_table;
+    in_table.topk[name] = 0.5;
+    TrainState replaced;
+    replaced.replaced = name;
+    TrainState saved;
+    saved.saved_as = {name};
+    for (const TrainState& state : {in_table, replaced, saved}) {
+      EXPECT_THROW(TrainState::FromJson(state.ToJson(), "x"), Error) << name;
     }
   }
 }

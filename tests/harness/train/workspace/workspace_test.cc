@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -110,8 +112,7 @@ TEST(Workspace, InterruptedEvaluationIsRepeatedAndTheRunEqualsAnUnbrokenOne) {
   const FakeDataset dataset;
   for (const int epoch : {0, 2, 3}) {
     const fs::path broken = scratch.path() / ("stopped_in_epoch_" + std::to_string(epoch));
-    const auto evaluate = [epoch](Policy& policy,
-                                  int now) -> std::optional<std::map<std::string, double>> {
+    const auto evaluate = [epoch](Policy& policy, int now) -> std::optional<Scores> {
       if (now == epoch) return std::nullopt;
       return FakeEvaluate(policy, now);
     };
@@ -140,16 +141,34 @@ TEST(Workspace, AbandonedRunGoesBackToItsCheckpointAndEqualsAnUnbrokenOne) {
   EXPECT_EQ(DifferingFiles(whole, broken), "");
 }
 
-TEST(Workspace, ResumeWithAccumulationStopsBetweenUpdates) {
+TEST(Workspace, ResumesInsideAnAccumulationWindow) {
   const ScratchFolder scratch;
   const fs::path whole = scratch.path() / "whole";
-  const fs::path broken = scratch.path() / "broken";
   const std::string training = R"("gradient_accumulate_every": 3)";
   Train(whole, training);
-  StopAtLoss at(16);
-  EXPECT_EQ(Train(broken, training, &at.stop, at.callback()).global_step % 10, 3);
-  Train(broken, training + R"(, "resume": true)");
-  EXPECT_EQ(DifferingFiles(whole, broken), "");
+  // epoch 1 begins with loss 14: after one, two and three batches of its first window
+  for (const int n : {14, 15, 16}) {
+    const fs::path broken = scratch.path() / ("stopped_at_" + std::to_string(n));
+    StopAtLoss at(n);
+    EXPECT_EQ(Train(broken, training, &at.stop, at.callback()).global_step, n - 3);
+    const fs::path gradients = broken / "checkpoints" / "latest" / kGradientsFile;
+    EXPECT_EQ(fs::exists(gradients), n != 16);
+    Train(broken, training + R"(, "resume": true)");
+    EXPECT_EQ(DifferingFiles(whole, broken), "") << "stopped at loss " << n;
+  }
+}
+
+TEST(Workspace, RefusesAnotherWindowThanThatOfTheCheckpointInsideIt) {
+  const ScratchFolder scratch;
+  StopAtLoss at(15);
+  Train(scratch.path(), R"("gradient_accumulate_every": 3)", &at.stop, at.callback());
+  try {
+    Train(scratch.path(), R"("gradient_accumulate_every": 2, "resume": true)");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
+    EXPECT_THAT(error.what(), HasSubstr("training.gradient_accumulate_every 2"));
+  }
 }
 
 TEST(Workspace, NumberOfLoaderThreadsChangesNothing) {
@@ -164,38 +183,6 @@ TEST(Workspace, NumberOfLoaderThreadsChangesNothing) {
   EXPECT_EQ(DifferingFiles(scratch.path() / "0", scratch.path() / "3"),
             "checkpoints/latest/config.json "
             "checkpoints/latest/manifest.json ");
-}
-
-/// The weights after one epoch without noise in the loss.
-std::vector<torch::Tensor> WeightsAfterOneEpoch(const fs::path& output, int batch_size, int window,
-                                                std::int64_t* n_updates) {
-  const FakeDataset dataset;
-  const Config config = Config::FromJson(
-      R"({"training": {"num_epochs": 1, "lr_scheduler": "constant", "use_ema": false,
-          "gradient_accumulate_every": )" +
-      std::to_string(window) + R"(}, "dataloader": {"batch_size": )" + std::to_string(batch_size) +
-      R"(, "shuffle": false}})");
-  WorkspaceParts parts = FakeParts(config, dataset, output);
-  parts.create_policy = [] { return std::make_unique<FakePolicy>(0.0F); };
-  Workspace workspace(std::move(parts));
-  *n_updates = workspace.num_training_steps();
-  workspace.Run({});
-  return workspace.eval_policy().module().parameters();
-}
-
-TEST(Workspace, AccumulationEqualsTheLargeBatchExactlyToTheEndOfTheEpoch) {
-  // 78 sequences: 4 windows of 5 batches of 4, the last one of 4 + 4 + 4 + 4 + 2 rows
-  const ScratchFolder scratch;
-  std::int64_t n_large = 0;
-  std::int64_t n_small = 0;
-  const auto large = WeightsAfterOneEpoch(scratch.path() / "large", 20, 1, &n_large);
-  const auto small = WeightsAfterOneEpoch(scratch.path() / "small", 4, 5, &n_small);
-  EXPECT_EQ(n_large, 4);
-  EXPECT_EQ(n_small, 4);
-  constexpr double kTolerance = 1e-6;  // float32 sums in another order, weights of order 1
-  for (std::size_t i = 0; i < large.size(); ++i) {
-    EXPECT_TRUE(torch::allclose(large[i], small[i], 0.0, kTolerance));
-  }
 }
 
 TEST(Workspace, KeepsTheBestCheckpointsAndTheLatest) {
@@ -294,6 +281,29 @@ TEST(Workspace, StopsWhenItsTimeIsOverAndCanGoOnLater) {
   EXPECT_EQ(report.end, TrainEnd::kOutOfTime);
   EXPECT_EQ(report.global_step, 10);  // ten batches and three that validate take 13 s
   EXPECT_EQ(Train(scratch.path(), R"("resume": true)").global_step, 40);
+}
+
+TEST(Workspace, ProgressLineShowsTheLastSuccessRate) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  double now = 0.0;
+  WorkspaceParts parts = FakeParts(FakeConfig(), dataset, scratch.path() / "run");
+  const fs::path shown = scratch.path() / "shown.txt";
+  std::FILE* file = std::fopen(shown.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  parts.progress = {.file = file, .now = [&now] { return now += 11.0; }};
+  Workspace(std::move(parts)).Run([](Policy&, int epoch) -> std::optional<Scores> {
+    return Scores{{{"test/mean_score", 0.5}, {"test/success_rate", 0.25 * epoch}}};
+  });
+  std::fclose(file);
+  std::ifstream lines(shown);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));  // of epoch 0, before any evaluation
+  EXPECT_THAT(line, testing::Not(HasSubstr("success")));
+  while (std::getline(lines, line)) {
+    if (line.starts_with("epoch 3")) break;
+  }
+  EXPECT_THAT(line, HasSubstr("success 50 %"));  // that of epoch 2
 }
 
 TEST(Workspace, DebugModeRunsTwoEpochsOfThreeSteps) {

@@ -24,6 +24,7 @@ class PositionEncoder : public ObsEncoder {
   torch::Tensor Encode(const TensorMap& obs, const Normalizer&, NoiseSource*) override {
     return obs.find("agent_pos")->second;
   }
+  void set_gradient_checkpointing(bool) override {}
 };
 
 /// Predicts zeros at first.
@@ -39,6 +40,7 @@ class ScalingDenoiser : public Denoiser {
     return [](const torch::Tensor& naction, std::int64_t) { return naction; };
   }
   void DropCaches() override {}
+  void set_gradient_checkpointing(bool) override {}
 
  private:
   torch::Tensor scale_;

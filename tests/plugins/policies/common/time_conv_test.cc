@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "autocast.h"
 #include "dp_bench/error.h"
 #include "plugins/policies/common/gradient_check.h"
 
@@ -35,6 +36,33 @@ TEST_P(TimeConvShapes, InferenceEqualsTraining) {
   const torch::Tensor trained = conv->ForwardTimeMajor(x);
   const torch::NoGradGuard no_grad;
   EXPECT_LE(RelativeDifference(conv->ForwardTimeMajor(x), trained), kRounding);
+}
+
+TEST_P(TimeConvShapes, LowerPrecisionIsRoundedOncePerProduct) {
+  const auto [kind, kernel_size, steps, batch] = GetParam();
+  torch::manual_seed(1);
+  TimeConv conv(kind, 6, 10, kernel_size);
+  const torch::Tensor x = torch::randn({batch, 6, steps}).requires_grad_();
+  std::vector<torch::Tensor> inputs = conv->parameters();
+  inputs.push_back(x);
+  const torch::Tensor expected = conv(x);
+  torch::Tensor found;
+  {
+    const AutocastGuard autocast(torch::kCPU, torch::kBFloat16);
+    found = ToBatchMajor(conv->ForwardTimeMajorWithBias(ToTimeMajor(x)));
+  }
+  EXPECT_EQ(found.scalar_type(), torch::kFloat32);
+  const torch::Tensor weights = torch::linspace(-1.0, 1.5, expected.numel()).view(expected.sizes());
+  const auto found_grads = torch::autograd::grad({(found * weights).sum()}, inputs);
+  const auto expected_grads = torch::autograd::grad({(expected * weights).sum()}, inputs);
+  // both operands and the result are rounded, by up to 2^-9 of themselves
+  const auto error = [](const torch::Tensor& a, const torch::Tensor& b) {
+    return ((a - b).norm() / b.norm()).item<double>();
+  };
+  EXPECT_LE(error(found, expected), 3.0 * 0x1p-9);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_LE(error(found_grads[i], expected_grads[i]), 3.0 * 0x1p-9) << "input " << i;
+  }
 }
 
 // kernel 7 on 2 steps: most taps meet nothing but padding

@@ -1,0 +1,58 @@
+#include "app/ranks.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "distributed/launch.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+[[noreturn]] void End(Communicator& ranks, const std::string& message, int exit_code) {
+  // a fault of the config or the data hits all ranks: then rank 0 ends them with its message first
+  if (!ranks.is_root()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::fputs(
+      fmt::format("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message).c_str(),
+      stderr);
+  std::fflush(nullptr);
+  ranks.Abort(exit_code);
+}
+
+}  // namespace
+
+int RunOnRanks(const std::function<int(Communicator& ranks)>& verb) {
+  const std::unique_ptr<Communicator> ranks = ConnectRanks();
+  if (ranks->size() == 1) return verb(*ranks);
+  if (!ranks->is_root() && std::freopen("/dev/null", "w", stdout) == nullptr) {
+    End(*ranks, "cannot open /dev/null", ExitCodeFor(ErrorCode::kIo));
+  }
+  try {
+    const int exit_code = verb(*ranks);
+    // whoever ends first with another code than 0 has mpirun kill the others
+    return ranks->AllReduceMax(exit_code);
+  } catch (const Error& error) {
+    End(*ranks, error.what(), ExitCodeFor(error.code()));
+  } catch (const std::exception& error) {
+    End(*ranks, fmt::format("{}\nThis is a bug in dp_bench.", error.what()),
+        ExitCodeFor(ErrorCode::kInternal));
+  }
+}
+
+void RequireOneProcess(std::string_view verb) {
+  const int n_ranks = ReadLaunch().n_ranks;
+  if (n_ranks == 1) return;
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("mpirun started {} processes of dp_bench {}, which is for one; train, run "
+                  "and eval are for several",
+                  n_ranks, verb));
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,163 @@
+#include "compare/trace_difference.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ranges>
+#include <vector>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr const char* kObsStep = "obs_step";
+
+std::int64_t Rows(const ArrayMap& trace, std::string_view field) {
+  return trace.find(field)->second.shape().at(0);
+}
+
+std::size_t RowBytes(const Array& array) {
+  return array.shape()[0] == 0 ? 0 : array.byte_size() / static_cast<std::size_t>(array.shape()[0]);
+}
+
+std::span<const std::byte> Row(const Array& array, std::int64_t row) {
+  const std::size_t n_bytes = RowBytes(array);
+  return array.bytes().subspan(static_cast<std::size_t>(row) * n_bytes, n_bytes);
+}
+
+template <class T>
+std::string ValueAt(std::span<const std::byte> row, std::size_t index) {
+  T value{};
+  std::memcpy(&value, row.data() + index * sizeof(T), sizeof(T));
+  return fmt::format("{}", value);
+}
+
+std::string ValueAt(DType dtype, std::span<const std::byte> row, std::size_t index) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return ValueAt<std::uint8_t>(row, index);
+    case DType::kUInt16:
+      return ValueAt<std::uint16_t>(row, index);
+    case DType::kInt32:
+      return ValueAt<std::int32_t>(row, index);
+    case DType::kInt64:
+      return ValueAt<std::int64_t>(row, index);
+    case DType::kFloat32:
+      return ValueAt<float>(row, index);
+    case DType::kFloat64:
+      return ValueAt<double>(row, index);
+  }
+  DPB_ASSERT(false);
+  return "";
+}
+
+/// Of a digest the whole text, of numbers the first that differs.
+TraceDifference Describe(std::int64_t step, const std::string& field, const Array& array,
+                         std::span<const std::byte> a, std::span<const std::byte> b) {
+  if (field.starts_with("obs_sha256.")) {
+    const auto text = [](std::span<const std::byte> row) {
+      return std::string(reinterpret_cast<const char*>(row.data()), row.size());
+    };
+    return {step, field, text(a), text(b)};
+  }
+  const std::size_t element = SizeOf(array.dtype());
+  const auto byte = static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  const std::size_t index = byte / element;
+  const bool is_scalar = a.size() == element;
+  return {step, is_scalar ? field : fmt::format("{}[{}]", field, index),
+          ValueAt(array.dtype(), a, index), ValueAt(array.dtype(), b, index)};
+}
+
+std::vector<std::string> FieldsOf(const ArrayMap& trace, bool of_observations) {
+  std::vector<std::string> fields;
+  for (const auto& [field, array] : trace) {
+    if (field.starts_with("obs") == of_observations && field != kObsStep) fields.push_back(field);
+  }
+  return fields;
+}
+
+void RequireSameFields(const ArrayMap& a, const ArrayMap& b) {
+  const auto keys = [](const ArrayMap& trace) {
+    std::vector<std::string> names;
+    for (const auto& [field, array] : trace) {
+      const Shape row(array.shape().begin() + 1, array.shape().end());
+      names.push_back(fmt::format("{} {} {}", field, Name(array.dtype()), ToString(row)));
+    }
+    return names;
+  };
+  if (keys(a) == keys(b)) return;
+  throw Error(ErrorCode::kData,
+              fmt::format("the two traces hold different fields, so they cannot be compared: one "
+                          "has [{}], the other [{}]",
+                          fmt::join(keys(a), ", "), fmt::join(keys(b), ", ")));
+}
+
+/// Walks through two traces side by side.
+class Comparison {
+ public:
+  Comparison(const ArrayMap& a, const ArrayMap& b)
+      : a_(a),
+        b_(b),
+        obs_fields_(FieldsOf(a, /*of_observations=*/true)),
+        step_fields_(FieldsOf(a, /*of_observations=*/false)) {
+    // what an env reports follows from the action
+    std::ranges::stable_partition(step_fields_,
+                                  [](const auto& field) { return field == "action"; });
+  }
+
+  std::optional<TraceDifference> Find() {
+    const std::int64_t n_steps = std::min(Rows(a_, "action"), Rows(b_, "action"));
+    for (std::int64_t step = 0; step <= n_steps; ++step) {
+      if (auto found = CompareObservations(step)) return found;
+      if (step == n_steps) break;
+      if (auto found = CompareRow(step_fields_, step, step)) return found;
+    }
+    if (Rows(a_, "action") == Rows(b_, "action")) return std::nullopt;
+    return TraceDifference{n_steps, "end", EndOf(a_), EndOf(b_)};
+  }
+
+ private:
+  std::optional<TraceDifference> CompareObservations(std::int64_t step) {
+    const auto is_observed = [&](const ArrayMap& trace) {
+      const auto steps = trace.find(kObsStep)->second.as<std::int64_t>();
+      return n_observed_ < std::ssize(steps) &&
+             steps[static_cast<std::size_t>(n_observed_)] == step;
+    };
+    // one that is observed in one trace alone belongs to an episode that goes on longer
+    if (!is_observed(a_) || !is_observed(b_)) return std::nullopt;
+    return CompareRow(obs_fields_, n_observed_++, step);
+  }
+
+  std::optional<TraceDifference> CompareRow(const std::vector<std::string>& fields,
+                                            std::int64_t row, std::int64_t step) const {
+    for (const std::string& field : fields) {
+      const Array& array = a_.find(field)->second;
+      const auto in_a = Row(array, row);
+      const auto in_b = Row(b_.find(field)->second, row);
+      if (!std::ranges::equal(in_a, in_b)) return Describe(step, field, array, in_a, in_b);
+    }
+    return std::nullopt;
+  }
+
+  static std::string EndOf(const ArrayMap& trace) {
+    return fmt::format("{} steps", Rows(trace, "action"));
+  }
+
+  const ArrayMap& a_;
+  const ArrayMap& b_;
+  std::vector<std::string> obs_fields_;
+  std::vector<std::string> step_fields_;
+  std::int64_t n_observed_ = 0;
+};
+
+}  // namespace
+
+std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const ArrayMap& b) {
+  RequireSameFields(a, b);
+  return Comparison(a, b).Find();
+}
+
+}  // namespace dp_bench

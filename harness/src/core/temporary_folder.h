@@ -1,0 +1,23 @@
+// A folder for what nobody keeps.
+#pragma once
+
+#include <filesystem>
+
+namespace dp_bench {
+
+/// Made in the system's folder for temporary files, and removed with all that is in it.
+class TemporaryFolder {
+ public:
+  /// Throws Error{kIo}.
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace dp_bench

@@ -1,0 +1,32 @@
+// Where what lies in the memory that host and env process share. Both sides work it out from the
+// spec, so that the host believes nothing that a broken plugin may have written there.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "dp_bench/env.h"
+
+namespace dp_bench {
+
+inline constexpr std::size_t kMaxText = 64 << 10;    // [bytes] of an error's message
+inline constexpr std::size_t kMaxOffer = 1 << 20;    // [bytes] of an encoded EnvOffer
+inline constexpr std::size_t kMemoryAlignment = 64;  // [bytes] of every part
+
+struct MemoryLayout {
+  // input begins at 0: an action [Da] float32, or a state float64
+  std::size_t output = 0;        // metrics or a state float64, or an action [Da] float32
+  std::vector<std::size_t> obs;  // one per key of shape_meta.obs
+  std::size_t bulk = 0;          // texts and pictures; grows with the pictures asked for
+
+  /// The bytes needed with `bulk_size` of them for texts and pictures.
+  std::size_t TotalSize(std::size_t bulk_size) const { return bulk + bulk_size; }
+};
+
+MemoryLayout LayOut(const EnvSpec& spec, std::optional<std::size_t> state_size);
+
+/// The next multiple of kMemoryAlignment.
+std::size_t Aligned(std::size_t size);
+
+}  // namespace dp_bench

@@ -1,0 +1,38 @@
+// episodes.jsonl while an evaluation runs: no episode that has ended is lost to a kill.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/json_log.h"
+#include "rollout/episode_record.h"
+
+namespace dp_bench {
+
+/// Rows lie in the order in which episodes end. Every fault of the file system throws Error{kIo}
+/// with the path.
+class EpisodeJournal {
+ public:
+  /// Continues the file, or creates it. What a kill left of the last row is cut off; Error{kData}
+  /// for whole rows that cannot be read.
+  EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names);
+
+  /// The episodes that were there.
+  const std::vector<EpisodeRecord>& found() const { return found_; }
+
+  /// Appends a row, durable when the call returns. Any thread.
+  void Append(const EpisodeRecord& record);
+
+ private:
+  EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names,
+                 const std::string& whole_rows);
+
+  std::vector<std::string> metric_names_;
+  std::vector<EpisodeRecord> found_;
+  std::mutex mutex_;
+  JsonLog log_;
+};
+
+}  // namespace dp_bench

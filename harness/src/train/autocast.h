@@ -1,0 +1,33 @@
+// Training in lower precision with LibTorch's autocast: weights, gradients, optimiser and averages
+// stay float32, matrix products and convolutions of the forward pass, and so of the backward pass,
+// run in bfloat16 or float16.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <optional>
+
+#include "train/train_config.h"
+
+namespace dp_bench {
+
+/// The type of the products; none for kNo.
+std::optional<torch::ScalarType> ProductType(MixedPrecision precision);
+
+/// Autocast on `device` while it lives; without effect for kNo. Around the loss alone: the backward
+/// pass takes the types of the forward pass.
+class Autocast {
+ public:
+  Autocast(torch::DeviceType device, MixedPrecision precision);
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+  ~Autocast();
+
+ private:
+  torch::DeviceType device_;
+  bool is_on_;
+  bool was_on_;
+  torch::ScalarType type_before_;
+};
+
+}  // namespace dp_bench

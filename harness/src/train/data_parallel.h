@@ -1,0 +1,75 @@
+// One training on several ranks: each computes the gradients of its rows of every batch, all take
+// the same step with the sum (Li et al. 2020, "PyTorch Distributed").
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/shard.h"
+#include "distributed/communicator.h"
+#include "train/optimizer.h"
+#include "train/train_state.h"
+
+namespace dp_bench {
+
+/// With one rank every function leaves things as they are, bit for bit. With several, all ranks
+/// call the same functions in the same order and get the same results.
+class DataParallel {
+ public:
+  /// `ranks` must outlive this object.
+  explicit DataParallel(Communicator& ranks) : ranks_(ranks) {}
+
+  /// The rows of a batch that are this rank's.
+  Shard shard() const { return {.index = ranks_.rank(), .count = ranks_.size()}; }
+
+  bool is_root() const { return ranks_.is_root(); }
+
+  /// From this rank's rows to all rows of the batch: n_rows is summed, loss and parts become means
+  /// over the rows. A rank without rows gives n_rows 0, and what else it gives does not matter.
+  TrainStepResult MeanOverRows(TrainStepResult local) const;
+
+  /// The same for a mean alone.
+  double MeanOverRows(double mean, std::int64_t n_rows) const;
+
+  /// Sums the gradients of all parameters, in one message. A rank that has none for a parameter
+  /// counts as zero; a parameter for which no rank has one stays without.
+  void SumGradients(std::span<const ParameterGroup> groups);
+
+  /// Sums the gradients at rank 0 and takes them from the others: the next SumGradients gives what
+  /// it would have given.
+  void MoveGradientsToRoot(std::span<const ParameterGroup> groups);
+
+  /// The largest value of any rank.
+  int Max(int value) const { return ranks_.AllReduceMax(value); }
+
+  /// All ranks' numbers, in the order of ranks.
+  std::vector<std::int64_t> Concatenate(std::span<const std::int64_t> numbers) const;
+
+  /// What rank 0 gives.
+  std::string FromRoot(const std::string& text) const { return ranks_.FromRoot(text); }
+
+  void Barrier() const { ranks_.Barrier(); }
+
+  /// Throws Error{kConfig} when `module` has batch norms: they take their statistics over the rows
+  /// at hand, so the result would depend on the number of ranks.
+  void RequireNoBatchNorm(const torch::nn::Module& module) const;
+
+  /// Throws Error{kCheckpoint} naming the entries (what -> its bytes or a hash of them) in which a
+  /// rank differs from rank 0.
+  void RequireSame(const std::map<std::string, std::string>& state) const;
+
+ private:
+  Communicator& ranks_;
+  torch::Tensor
+      message_;  // float32: all gradients, then for each parameter how many ranks have one
+};
+
+/// SHA-256 over names and values of all parameters.
+std::string HashOfParameters(const torch::nn::Module& module);
+
+}  // namespace dp_bench

@@ -1,0 +1,83 @@
+// See snapshot.h.
+#include "train/snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/store.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCheckpointFolder = "checkpoints";
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kLogFile = "logs.json.txt";
+constexpr std::size_t kBlockBytes = 1U << 20;
+
+void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
+  std::ifstream file(from, std::ios::binary);
+  AtomicFile copy(to);
+  std::vector<char> block(kBlockBytes);
+  while (file && n_bytes > 0) {
+    file.read(block.data(), std::min<std::int64_t>(n_bytes, kBlockBytes));
+    copy.Write(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
+    n_bytes -= file.gcount();
+  }
+  copy.Commit();
+}
+
+}  // namespace
+
+fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
+                       const CheckpointContents& contents, std::int64_t log_bytes) {
+  if (tag.empty() || tag.front() == '.' || tag.find('/') != std::string::npos) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("the tag '{}' of a snapshot is no folder name", tag));
+  }
+  const fs::path folder = run_folder / kSnapshotFolder;
+  CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
+    const fs::path checkpoint = snapshot / kCheckpointFolder / kLatest;
+    fs::create_directories(checkpoint);
+    WriteCheckpointFiles(checkpoint, contents);
+    WriteFileAtomically(snapshot / kConfigFile, contents.config);
+    CopyStart(run_folder / kLogFile, snapshot / kLogFile, log_bytes);
+  });
+  return folder / tag;
+}
+
+void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
+  if (fs::exists(run_folder)) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' exists already; a training is continued in a "
+                                               "folder of its own",
+                                               run_folder.string()));
+  }
+  const std::optional<Checkpoint> latest =
+      CheckpointStore(snapshot / kCheckpointFolder).OpenLatest();
+  if (!latest) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("'{}' holds no checkpoint to continue from", snapshot.string()));
+  }
+  AtomicFolder run(run_folder);
+  const fs::path checkpoint = run.temporary() / kCheckpointFolder / kLatest;
+  fs::create_directories(checkpoint);
+  fs::copy(latest->folder(), checkpoint);
+  Checkpoint::Open(checkpoint);  // the other run may have replaced its files meanwhile
+  WriteFileAtomically(run.temporary() / kConfigFile, latest->config());
+  // the checkpoint says how much of it counts
+  if (fs::exists(snapshot / kLogFile)) {
+    CopyStart(snapshot / kLogFile, run.temporary() / kLogFile,
+              std::numeric_limits<std::int64_t>::max());
+  }
+  run.Commit();
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,300 @@
+// Checkpoints of the workspace: start and resume, what is saved when, snapshots.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/policy_weights.h"
+#include "core/log.h"
+#include "dp_bench/error.h"
+#include "train/fit_normalizer.h"
+#include "train/snapshot.h"
+#include "train/workspace.h"
+
+namespace dp_bench {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The config without what differs between a run and its continuation.
+Json RunConfig(const std::string& text) {
+  Json json = Json::parse(text);
+  json["training"]["resume"] = false;
+  return json;
+}
+
+void WarnOfChanges(const std::string& before, const std::string& now) {
+  std::vector<std::string> keys;
+  for (const Json& change : Json::diff(RunConfig(before), RunConfig(now))) {
+    keys.push_back(change.at("path").get<std::string>());
+  }
+  if (!keys.empty()) {
+    LogWarning(fmt::format("the config differs from that of the checkpoint in: {}",
+                           fmt::join(keys, ", ")));
+  }
+}
+
+Normalizer NormalizerOf(const Checkpoint& checkpoint) {
+  return Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile)));
+}
+
+void RequireEveryPart(const Checkpoint& checkpoint, bool use_ema) {
+  const CheckpointParts parts = {.model = checkpoint.Has(kModelFile),
+                                 .ema = checkpoint.Has(kEmaFile),
+                                 .optimizer = checkpoint.Has(kOptimizerFile)};
+  const std::string missing = parts.MissingForResume(use_ema);
+  if (missing.empty()) return;
+  throw Error(ErrorCode::kCheckpoint,
+              fmt::format("'{}' cannot be resumed from: it was saved without {}. It can be "
+                          "evaluated with `dp_bench eval --checkpoint`, and a new training can "
+                          "begin with its weights (training.init_checkpoint).",
+                          checkpoint.folder().string(), missing));
+}
+
+/// The gradients at hand, sharing memory with the parameters'.
+TensorMap Gradients(const std::vector<ParameterGroup>& groups) {
+  TensorMap gradients;
+  for (const ParameterGroup& group : groups) {
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const torch::Tensor& gradient = group.parameters[i].grad();
+      if (gradient.defined()) gradients[group.names[i]] = gradient;
+    }
+  }
+  return gradients;
+}
+
+void SetGradients(const TensorMap& gradients, const std::vector<ParameterGroup>& groups,
+                  const std::string& origin) {
+  for (const ParameterGroup& group : groups) {
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const auto found = gradients.find(group.names[i]);
+      if (found == gradients.end()) continue;
+      const torch::Tensor& parameter = group.parameters[i];
+      if (found->second.sizes() != parameter.sizes()) {
+        throw Error(ErrorCode::kCheckpoint,
+                    fmt::format("the gradient of {} in '{}' has another shape than the parameter",
+                                group.names[i], origin));
+      }
+      // with the parameter's device and order in memory
+      parameter.mutable_grad() = torch::empty_like(parameter).copy_(found->second).detach();
+    }
+  }
+}
+
+}  // namespace
+
+void Workspace::StartOrResume() {
+  std::filesystem::create_directories(parts_.output_dir);
+  std::optional<Checkpoint> checkpoint;
+  if (config_.resume) {
+    if (parallel_.is_root()) store_.Repair();
+    parallel_.Barrier();
+    checkpoint = store_.OpenLatest();
+  } else if (store_.HasCheckpoints()) {
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("'{}' already holds checkpoints. Continue with --resume, or give another "
+                    "--output folder.",
+                    store_.folder().string()));
+  }
+
+  if (checkpoint) {
+    Restore(*checkpoint);
+  } else {
+    StartAnew();
+  }
+  StartGradScaler();
+  policy_->SetNormalizer(normalizer_);
+  if (ema_policy_) ema_policy_->SetNormalizer(normalizer_);
+  log_ = std::make_unique<TrainingLog>(
+      TrainingLogParts{.run_folder = parts_.output_dir,
+                       .config = logging_config_,
+                       .config_text = RunConfig(parts_.config.ToJson()).dump(2),
+                       .groups = optimizer_->groups(),
+                       .now = parts_.progress.now,
+                       .is_written = parallel_.is_root()},
+      state_);
+  writer_ = std::make_unique<CheckpointWriter>(store_, checkpoint_config_.background,
+                                               [this] { log_->Sync(); });
+  progress_ = std::make_unique<Progress>(parts_.progress, state_.global_step);
+  start_ = parts_.progress.now();
+  RequireSameStart();
+}
+
+void Workspace::RequireSameStart() const {
+  if (parallel_.shard().count == 1) return;
+  std::map<std::string, std::string> start = {
+      {"config", RunConfig(parts_.config.ToJson()).dump()},
+      {"training state", state_.ToJson()},
+      {"number of training sequences", std::to_string(train_loader_->sampler().size())},
+      {"weights", HashOfParameters(policy_->module())}};
+  if (ema_policy_) start["EMA weights"] = HashOfParameters(ema_policy_->module());
+  parallel_.RequireSame(start);
+}
+
+void Workspace::RequireSameWeights() const {
+  if (parallel_.shard().count == 1) return;
+  parallel_.RequireSame({{"global_step", std::to_string(state_.global_step)},
+                         {"weights", HashOfParameters(policy_->module())}});
+}
+
+void Workspace::StartAnew() {
+  const std::string missing = checkpoint_config_.parts.MissingForResume(ema_ != nullptr);
+  if (!missing.empty()) {
+    LogWarning(fmt::format("the checkpoints of this training leave out {}: it cannot be resumed",
+                           missing));
+  }
+  const auto& init = config_.init_checkpoint;
+  std::optional<Checkpoint> origin;
+  if (init) {
+    origin = Checkpoint::Open(init->path);
+    LoadInitialWeights(*origin);
+  }
+  normalizer_ = init && init->normalizer
+                    ? NormalizerOf(*origin)
+                    : FitNormalizer(parts_.dataset, policy_->spec().shape_meta, normalizer_config_);
+}
+
+void Workspace::LoadInitialWeights(const Checkpoint& checkpoint) {
+  const InitCheckpointConfig& init = *config_.init_checkpoint;
+  const std::string_view file =
+      WeightsFile(checkpoint, init.weights == "ema" ? Weights::kEma : Weights::kModel);
+  const std::string origin = (checkpoint.folder() / file).string();
+  const ArrayMap tensors = checkpoint.ReadTensors(file);
+  const std::size_t n_loaded = LoadSelectedState(policy_->module(), tensors, init.tensors, origin);
+  policy_->WeightsChanged();
+  if (ema_policy_) {
+    LoadSelectedState(ema_policy_->module(), tensors, init.tensors, origin);
+    ema_policy_->WeightsChanged();
+  }
+  LogInfo(fmt::format("the training begins with {} of the policy's {} tensors from '{}'", n_loaded,
+                      policy_->module().parameters().size() + policy_->module().buffers().size(),
+                      origin));
+}
+
+void Workspace::Restore(const Checkpoint& checkpoint) {
+  const std::string origin = checkpoint.folder().string();
+  RequireEveryPart(checkpoint, ema_ != nullptr);
+  WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
+  state_ = TrainState::FromJson(checkpoint.state(), origin);
+  if (state_.batch_in_epoch >= batches_per_epoch_) {
+    throw Error(
+        ErrorCode::kCheckpoint,
+        fmt::format("'{}' stands after batch {} of its epoch, but the epoch now has {}: the "
+                    "data or dataloader.batch_size changed",
+                    origin, state_.batch_in_epoch, batches_per_epoch_));
+  }
+  if (IsInWindow() != checkpoint.Has(kGradientsFile)) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("'{}' stands after batch {} of its epoch, at another place in its "
+                            "accumulation window than training.gradient_accumulate_every {} says",
+                            origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
+  }
+  LoadModuleState(policy_->module(), checkpoint.ReadTensors(kModelFile), origin);
+  if (ema_) {
+    LoadModuleState(ema_policy_->module(), checkpoint.ReadTensors(kEmaFile), origin);
+    ema_->set_step(state_.ema_step);
+  }
+  optimizer_->LoadStateDict(ToTensors(checkpoint.ReadTensors(kOptimizerFile)));
+  if (IsInWindow() && parallel_.is_root()) {  // it holds those of all ranks
+    SetGradients(ToTensors(checkpoint.ReadTensors(kGradientsFile)), optimizer_->groups(), origin);
+  }
+  normalizer_ = NormalizerOf(checkpoint);
+  policy_->WeightsChanged();
+  if (ema_policy_) ema_policy_->WeightsChanged();
+  topk_.set_table(state_.topk);
+  if (parallel_.is_root()) CompleteSave(checkpoint);
+  report_.latest = checkpoint.folder();
+  LogInfo(fmt::format("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
+                      state_.global_step));
+}
+
+void Workspace::CompleteSave(const Checkpoint& checkpoint) {
+  for (const std::string& name : state_.saved_as) {
+    if (std::filesystem::exists(store_.folder() / name)) continue;
+    store_.Replace(name, [&](const std::filesystem::path& folder) {
+      std::filesystem::copy(checkpoint.folder(), folder);
+    });
+  }
+  if (state_.replaced) store_.Remove(*state_.replaced);
+}
+
+CheckpointSave Workspace::SaveOfEpoch(const std::map<std::string, double>& metrics,
+                                      bool is_evaluated) {
+  CheckpointSave save = {.is_latest = checkpoint_config_.save_last_ckpt};
+  if (IsDue(checkpoint_config_.keep_every)) save.kept = EpochName(state_.epoch);
+  // with all metrics at hand, a missing one is a wrong name
+  const bool must_be_ranked = is_evaluated && AreAllMetricsDue();
+  if (must_be_ranked || topk_.IsMonitored(metrics)) {
+    if (const auto best = topk_.Offer(state_.epoch, metrics)) {
+      save.best = best->save;
+      save.remove = best->remove;
+    }
+  } else if (checkpoint_config_.topk.k > 0 && state_.epoch == 0 && AreAllMetricsDue()) {
+    LogWarning(
+        fmt::format("checkpoint.topk.monitor_key '{}' is not measured in this training: no "
+                    "best checkpoints are kept",
+                    checkpoint_config_.topk.monitor_key));
+  }
+  return save;
+}
+
+void Workspace::Save(CheckpointSave save) {
+  if (save.is_latest) report_.latest = store_.folder() / kLatest;
+  state_.saved_as.clear();
+  if (save.best) state_.saved_as.push_back(*save.best);
+  if (save.kept) state_.saved_as.push_back(*save.kept);
+  state_.replaced = save.remove;
+  RequireSameWeights();
+  if (IsInWindow()) parallel_.MoveGradientsToRoot(optimizer_->groups());
+  if (!parallel_.is_root()) return;
+  writer_->Save(std::move(save), [this](CheckpointContents* contents) {
+    CopyTo(contents, checkpoint_config_.parts);
+  });
+}
+
+std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
+  state_.saved_as.clear();
+  state_.replaced.reset();
+  RequireSameWeights();
+  if (IsInWindow()) parallel_.MoveGradientsToRoot(optimizer_->groups());
+  std::filesystem::path folder;
+  if (parallel_.is_root()) {
+    CheckpointContents contents;
+    CopyTo(&contents, CheckpointParts{});
+    folder = WriteSnapshot(parts_.output_dir, tag, contents, state_.log_position);
+  }
+  return parallel_.FromRoot(folder.string());
+}
+
+void Workspace::SaveSnapshotIfAsked() {
+  const bool is_asked = parts_.snapshot != nullptr && parts_.snapshot->exchange(false);
+  if (parallel_.Max(is_asked ? 1 : 0) == 0) return;
+  const auto folder = SaveSnapshot(fmt::format("step={:07}", state_.global_step));
+  LogInfo(fmt::format("snapshot of the training in '{}'", folder.string()));
+}
+
+void Workspace::CopyTo(CheckpointContents* contents, const CheckpointParts& parts) {
+  state_.ema_step = ema_ ? ema_->step() : 0;
+  state_.topk = topk_.table();
+  state_.log_position = log_->Flush();
+  const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
+  if (parts.model) CopyModuleState(policy_->module(), file(kModelFile));
+  if (parts.ema && ema_) CopyModuleState(ema_policy_->module(), file(kEmaFile));
+  CopyToArrays(normalizer_.StateDict(), file(kNormalizerFile));
+  if (parts.optimizer) CopyToArrays(optimizer_->StateDict(), file(kOptimizerFile));
+  contents->tensors.erase(std::string(kGradientsFile));
+  if (parts.optimizer && IsInWindow()) {
+    CopyToArrays(Gradients(optimizer_->groups()), file(kGradientsFile));
+  }
+  contents->config = RunConfig(parts_.config.ToJson()).dump(2) + "\n";
+  contents->state = state_.ToJson();
+}
+
+bool Workspace::IsInWindow() const {
+  // the last batch of an epoch ends its window, also one whose evaluation was interrupted
+  return !state_.last_step && state_.batch_in_epoch % config_.gradient_accumulate_every != 0;
+}
+
+}  // namespace dp_bench

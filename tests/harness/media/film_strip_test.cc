@@ -1,0 +1,70 @@
+// Frames of a video side by side.
+#include "media/film_strip.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "media/video_encoder.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kWidth = 32;
+constexpr int kHeight = 16;
+
+/// Frame i is a grey of 10 i.
+void WriteGreys(const fs::path& path, int n_frames) {
+  VideoEncoder encoder(path, {.width = kWidth, .height = kHeight, .fps = 10.0, .crf = 0});
+  for (int i = 0; i < n_frames; ++i) {
+    RgbImage frame(kWidth, kHeight);
+    std::ranges::fill(frame.pixels, static_cast<std::uint8_t>(10 * i));
+    encoder.Write(frame);
+  }
+  encoder.Finish();
+}
+
+/// The number of the frame at each place, from the middle of its picture.
+std::vector<int> FramesIn(const RgbImage& strip) {
+  std::vector<int> frames;
+  for (int x = kWidth / 2; x < strip.width; x += kWidth) {
+    const auto i = static_cast<std::size_t>(kHeight / 2 * strip.width + x) * 3;
+    frames.push_back((strip.pixels[i] + 5) / 10);
+  }
+  return frames;
+}
+
+TEST(FilmStrip, HasTheFirstTheLastAndEvenlySpacedFrames) {
+  const ScratchFolder scratch;
+  const fs::path video = scratch.path() / "greys.mp4";
+  WriteGreys(video, 21);
+  const RgbImage strip = FilmStrip(video, 5);
+  EXPECT_EQ(strip.width, 5 * kWidth);
+  EXPECT_EQ(strip.height, kHeight);
+  EXPECT_THAT(FramesIn(strip), testing::ElementsAre(0, 5, 10, 15, 20));
+}
+
+TEST(FilmStrip, OfAShorterVideoHasEachFrameOnce) {
+  const ScratchFolder scratch;
+  const fs::path video = scratch.path() / "greys.mp4";
+  WriteGreys(video, 3);
+  EXPECT_THAT(FramesIn(FilmStrip(video, 5)), testing::ElementsAre(0, 1, 2));
+  WriteGreys(video, 1);
+  EXPECT_THAT(FramesIn(FilmStrip(video, 5)), testing::ElementsAre(0));
+}
+
+TEST(FilmStrip, NamesAFileThatIsNoVideo) {
+  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [] { FilmStrip("/dev/null", 5); }),
+              testing::HasSubstr("/dev/null"));
+}
+
+}  // namespace
+}  // namespace dp_bench

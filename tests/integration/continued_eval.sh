@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Evaluations that end before their time: killed at random moments, or by a signal, and continued to the same files.
+# Then dp_bench replay and dp_bench diff on what they left.
+# Usage: continued_eval.sh <dp_bench program> <configs folder> [number of kills, 8 by default]
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+n_kills=${3:-8}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+"$dp_bench" train --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" \
+  policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
+  training.rollout_every=0 dataloader.batch_size=32 --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
+evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_test=100 env_runner.n_train=2
+          env_runner.n_videos=2 env_runner.micro_batch=4)
+start=$(date +%s%3N)
+"${evaluate[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
+duration=$(($(date +%s%3N) - start))  # [ms]
+
+expect_whole() {  # expect_whole FOLDER: the results, the films and nothing else
+  local file
+  for file in episodes.jsonl eval_log.json media/test_100000.mp4 media/train_0.mp4; do
+    cmp "whole/$file" "$1/$file" || fail "$1/$file differs from that of an evaluation in one go"
+  done
+  [ "$(ls "$1")" = "$(ls whole)" ] || fail "$1 holds $(ls "$1")"
+}
+
+# each evaluation is killed, perhaps several times, until it comes to its end
+RANDOM=7
+n_killed=0 n_finished=0 n_continued=0
+while [ "$n_killed" -lt "$n_kills" ]; do
+  if [ -d killed ]; then command=("$dp_bench" eval --resume killed); else command=("${evaluate[@]}" --output killed); fi
+  "${command[@]}" >killed.txt 2>&1 &
+  moment=$((duration * (20 + RANDOM % 80) / 100))
+  sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
+  if kill -9 $! 2>/dev/null; then n_killed=$((n_killed + 1)); fi
+  status=0
+  wait $! 2>/dev/null || status=$?
+  rows=$( (cat killed/episodes.partial.jsonl 2>/dev/null || true) | wc -l)
+  if [ "$rows" -gt 0 ]; then n_continued=$((n_continued + 1)); fi
+  if [ "$status" -eq 0 ]; then
+    expect_whole killed
+    rm -r killed
+    n_finished=$((n_finished + 1))
+  else
+    [ "$status" -eq 137 ] || fail "it ended with $status: $(cat killed.txt)"
+    # killed before there was anything to continue
+    [ -f killed/manifest.json ] || rm -rf killed
+  fi
+done
+if [ -d killed ]; then
+  "$dp_bench" eval --resume killed >killed.txt 2>&1 || fail "$(cat killed.txt)"
+  expect_whole killed
+  n_finished=$((n_finished + 1))
+fi
+echo "$n_killed kills, $n_continued of them with episodes to go on from; $n_finished evaluations, all as if in one go"
+
+# a signal ends it soon, with the command that goes on
+"${evaluate[@]}" --output stopped >stopped.txt 2>&1 &
+while [ ! -s stopped/episodes.partial.jsonl ]; do
+  kill -0 $! || fail "it ended before it was interrupted"
+  sleep 0.02
+done
+kill -INT $!
+status=0
+wait $! || status=$?
+[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, wanted 75: $(cat stopped.txt)"
+grep -q "continue with --resume stopped" stopped.txt || fail "it did not say how to go on: $(cat stopped.txt)"
+"$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "$(cat stopped.txt)"
+expect_whole stopped
+"$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "a finished one cannot be resumed: $(cat stopped.txt)"
+expect_whole stopped
+
+# what is not the same evaluation is refused
+expect_exit 2 "names no checkpoint" "$dp_bench" eval --resume trained
+cp -r whole foreign
+sed -i 's/"core_build_id": "/&x/' foreign/manifest.json
+expect_exit 2 "another core_build_id" "$dp_bench" eval --resume foreign
+expect_exit 2 "excludes" "$dp_bench" eval --resume whole --weights model
+
+# one episode again, larger
+"$dp_bench" replay --run whole --episode 5 --size 320 240 >replay.txt 2>&1 || fail "$(cat replay.txt)"
+grep -q "trace hash as recorded" replay.txt || fail "$(cat replay.txt)"
+[ -s whole/replay/media/test_100003.mp4 ] || fail "no film of the replay"
+expect_exit 2 "has no episode 999" "$dp_bench" replay --run whole --episode 999
+sed 's/"trace_hash":"./"trace_hash":"x/' whole/episodes.jsonl >foreign/episodes.jsonl
+cp whole/manifest.json foreign/
+expect_exit 1 "went differently" "$dp_bench" replay --run foreign --episode 5
+
+# where two runs part: with recorded steps, and by running the episode again
+"$dp_bench" eval --checkpoint trained/checkpoints/latest --weights model env_runner.n_test=3 env_runner.n_train=0 \
+  env_runner.micro_batch=4 env_runner.record_traces=true --output other >other.txt 2>&1 || fail "$(cat other.txt)"
+expect_exit 0 "0 of 102 episodes differ" "$dp_bench" diff whole stopped
+expect_exit 1 "3 of 3 episodes differ" "$dp_bench" diff whole other
+grep -q "episode 2 (test seed 100000): first difference at step 0, action\[0\]" out.txt || fail "$(cat out.txt)"
+expect_exit 1 "(test seed 100002)" "$dp_bench" diff whole other --episode 4
+echo "continued_eval: ok"

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# --isolate: an env that crashes, hangs or exits costs its episode and nothing else, in eval, collect and run; the keys
+# of the config and the options that stand for them; what is left when the program is killed.
+# Usage: isolate.sh <dp_bench program> <configs folder> <folder with libdpb_env_faulty.so>
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+config() {  # config FILE FAULTS ISOLATE
+  cat >"$1" <<JSON
+{"name": "faulty", "env": {"plugin": "faulty", "params": {"faults": $2}}, "policy": {"plugin": "constant_action"},
+ "collect": {"n_episodes": 3, "start_seed": 7, "keep_failures": true}, "dataloader": {"batch_size": 4},
+ "env_runner": {"n_train": 0, "n_test": 6, "n_videos": 1, "step_timeout": 1, "isolate": $3},
+ "training": {"num_epochs": 1, "max_train_steps": 1, "rollout_every": 0}}
+JSON
+}
+
+reasons() { grep -c '"failure_reason":"step' "$1/episodes.jsonl" || true; }
+hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
+
+with=(--config-dir "$2" --plugin-dir "$3")
+broken='[{"seed": 100001, "kind": "segv", "step": 5}, {"seed": 100002, "kind": "exit", "step": 9},
+         {"seed": 100004, "kind": "hang", "step": 2}]'
+config clean.json '[]' false
+config broken.json "$broken" true
+
+echo "a run with broken episodes ends, and says which"
+expect_exit 0 "run folder: clean" "$dp_bench" run --config clean.json "${with[@]}" --output clean
+expect_exit 5 "seed 100001 after 5 steps: step 5: the env plugin died with signal 11 (SIGSEGV), and again" \
+  "$dp_bench" run --config broken.json "${with[@]}" --output broken
+grep -q "the env plugin exited with code 3" out.txt || fail "$(cat out.txt)"
+grep -q "the env plugin did not answer within 1 s" out.txt || fail "$(cat out.txt)"
+[ "$(reasons broken)" -eq 3 ] || fail "$(cat broken/episodes.jsonl)"
+[ "$(comm -12 <(hashes clean | sort) <(hashes broken | sort) | wc -l)" -eq 3 ] ||
+  fail "the other three episodes changed: $(hashes clean) $(hashes broken)"
+
+echo "the option wins over the config, and isolated outcomes are those of threads"
+checkpoint=(eval --checkpoint clean/checkpoints/latest --plugin-dir "$3")
+expect_exit 0 "report" "$dp_bench" "${checkpoint[@]}" --output isolated --isolate
+grep -q '"isolate": true' isolated/config.json || fail "$(cat isolated/config.json)"
+expect_exit 0 "report" "$dp_bench" "${checkpoint[@]}" --output threads
+grep -q '"isolate": false' threads/config.json || fail "$(cat threads/config.json)"
+[ "$(hashes isolated)" = "$(hashes threads)" ] || fail "$(hashes isolated) $(hashes threads)"
+expect_exit 2 "excludes" "$dp_bench" "${checkpoint[@]}" --isolate --no-isolate
+expect_exit 2 "step_timeout: wanted a number from" "$dp_bench" "${checkpoint[@]}" env_runner.step_timeout=0
+
+echo "collecting goes on after a crash, and lists the seed"
+config collect.json '[{"seed": 8, "kind": "abort", "in": "act", "step": 3}]' true
+expect_exit 0 "3 episodes" "$dp_bench" collect --config collect.json "${with[@]}" --output data.zarr
+grep -q "died with signal 6 (SIGABRT)" data.zarr/.zattrs || fail "$(cat data.zarr/.zattrs)"
+
+echo "nothing is left of a program that is killed"
+"$dp_bench" eval --checkpoint clean/checkpoints/latest --plugin-dir "$3" --output killed --isolate \
+  'env.params.faults=[{"seed": 100000, "kind": "spin", "step": 1}]' env_runner.step_timeout=1000 >killed.txt 2>&1 &
+host=$!
+for _ in $(seq 200); do
+  workers=$(pgrep -P "$host" || true)
+  [ "$(wc -w <<<"$workers")" -ge 6 ] && break
+  sleep 0.1
+done
+[ -n "$workers" ] || fail "no env process was seen: $(cat killed.txt)"
+kill -9 "$host"
+wait "$host" 2>/dev/null || true
+for _ in $(seq 100); do
+  left=0
+  for worker in $workers; do
+    if grep -q "State:.[RSDT]" "/proc/$worker/status" 2>/dev/null; then left=$((left + 1)); fi
+  done
+  [ "$left" -eq 0 ] && break
+  sleep 0.1
+done
+[ "$left" -eq 0 ] || fail "$left env processes outlive their host"
+if ls /dev/shm | grep dp_bench; then fail "shared memory is left"; fi

@@ -1,0 +1,57 @@
+// The transformer policy under autocast and with gradient checkpointing.
+#include "plugins/policies/common/train_modes.h"
+#include "transformer_policy.h"
+
+namespace dp_bench::transformer {
+namespace {
+
+constexpr std::int64_t kRows = 6;
+
+std::unique_ptr<Policy> MakePolicy(const std::string& more) {
+  torch::manual_seed(5);
+  auto policy = transformer::MakePolicy(
+      Config::FromJson(R"({"n_layer": 4, "n_head": 4, "n_emb": 64)" + more + "}"), SmallSpec());
+  policy->SetNormalizer(SmallNormalizer());
+  // attention and feed-forward of fresh weights hardly show beside the residual stream
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& parameter : policy->module().parameters()) {
+    if (parameter.dim() == 2) parameter.mul_(4.0);
+  }
+  return policy;
+}
+
+Batch MakeBatch() {
+  NoiseSource source = NoiseOfRows(kRows, /*major=*/3);
+  return {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {kRows, 2, 2})}},
+          .action = source.Uniform(StreamId::kEnvStart, {kRows, 8, 2}) * 2.0 - 1.0,
+          .is_pad = torch::zeros({kRows, 8}, torch::kBool)};
+}
+
+// of both directions of a norm, with and without memory, masks, dropout
+const std::vector<std::string> kVariants = {
+    R"(, "p_drop_emb": 0.0, "p_drop_attn": 0.0)", R"(, "p_drop_emb": 0.1, "p_drop_attn": 0.3)",
+    R"(, "p_drop_attn": 0.3, "norm": "post", "causal_attn": true)",
+    R"(, "p_drop_attn": 0.3, "n_cond_layers": 2, "causal_attn": true)",
+    R"(, "p_drop_attn": 0.3, "obs_as_cond": false, "time_as_cond": false, "qkv_bias": false)"};
+
+TEST(TransformerTrainModes, AutocastGivesNearlyTheSameGradients) {
+  for (const std::string& variant : kVariants) {
+    SCOPED_TRACE(variant);
+    common::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy(variant), MakeBatch());
+  }
+}
+
+TEST(TransformerTrainModes, CheckpointingChangesNoBit) {
+  for (const std::string& variant : kVariants) {
+    SCOPED_TRACE(variant);
+    const auto make = [&](bool is_checkpointing) {
+      return MakePolicy(variant + R"(, "gradient_checkpointing": )" +
+                        (is_checkpointing ? "true" : "false"));
+    };
+    common::ExpectCheckpointingChangesNoBit(make, MakeBatch());
+    common::ExpectCheckpointingSavesMemory(make, 0.7);
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench::transformer

@@ -1,0 +1,73 @@
+// The convolutional policy under autocast and with gradient checkpointing.
+#include "plugins/policies/common/train_modes.h"
+#include "unet_hybrid_policy.h"
+
+namespace dp_bench::unet_hybrid {
+namespace {
+
+constexpr std::int64_t kRows = 6;
+constexpr std::int64_t kImageSize = 40;
+
+std::unique_ptr<Policy> MakePolicy(const std::string& more, std::int64_t image_size) {
+  torch::manual_seed(5);
+  auto policy = unet_hybrid::MakePolicy(
+      Config::FromJson(R"({"down_dims": [32, 64], "diffusion_step_embed_dim": 16, "n_groups": 4,
+        "obs_encoder": {"resnet_width": 16, "resnet_stages": 2)" +
+                       more),
+      SmallSpec(image_size));
+  policy->SetNormalizer(SmallNormalizer());
+  return policy;
+}
+
+Batch MakeBatch(std::int64_t image_size) {
+  NoiseSource source = NoiseOfRows(kRows, /*major=*/3);
+  Batch batch = {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {kRows, 2, 2})}},
+                 .action = source.Uniform(StreamId::kEnvStart, {kRows, 8, 2}) * 2.0 - 1.0,
+                 .is_pad = torch::zeros({kRows, 8}, torch::kBool)};
+  if (image_size == 0) return batch;
+  const torch::Tensor pixels =
+      source.Uniform(StreamId::kEnvStart, {kRows, 2, image_size, image_size, 3}) * 255.0;
+  batch.obs["image"] = pixels.to(torch::kUInt8).permute({0, 1, 4, 2, 3});
+  return batch;
+}
+
+TEST(UnetHybridTrainModes, AutocastGivesNearlyTheSameGradients) {
+  for (const std::int64_t image_size : {std::int64_t{0}, kImageSize}) {
+    common::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy("}}", image_size),
+                                                      MakeBatch(image_size));
+  }
+}
+
+TEST(UnetHybridTrainModes, CheckpointingChangesNoBit) {
+  for (const std::int64_t image_size : {std::int64_t{0}, kImageSize}) {
+    for (const std::string norm : {"true", "false"}) {
+      const auto make = [&](bool is_checkpointing) {
+        return MakePolicy(R"(, "use_group_norm": )" + norm + R"(}, "gradient_checkpointing": )" +
+                              (is_checkpointing ? "true}" : "false}"),
+                          image_size);
+      };
+      common::ExpectCheckpointingChangesNoBit(make, MakeBatch(image_size));
+      common::ExpectCheckpointingSavesMemory(make, 0.7);
+    }
+  }
+}
+
+TEST(UnetHybridTrainModes, TheLossFallsInBfloat16AsInFloat32) {
+  const Batch batch = MakeBatch(0);
+  const auto last_loss = [&](MixedPrecision precision) {
+    const auto policy = MakePolicy("}}", 0);
+    torch::optim::Adam optimizer(policy->module().parameters(), torch::optim::AdamOptions(3e-3));
+    float loss = 0.0F;
+    for (int step = 0; step < 60; ++step) {
+      loss = common::TrainStep(*policy, batch, precision).loss;
+      optimizer.step();
+    }
+    return loss;
+  };
+  const float exact = last_loss(MixedPrecision::kNo);
+  EXPECT_LT(exact, 0.1F);
+  EXPECT_LT(last_loss(MixedPrecision::kBf16), 2.0F * exact + 0.01F);
+}
+
+}  // namespace
+}  // namespace dp_bench::unet_hybrid
