@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dp_bench/policy.h"
+#include "train/autocast.h"
 #include "train/ema.h"
 #include "train/optimizer.h"
 
@@ -58,7 +59,8 @@ inline NoiseSource MakeNoise(std::int64_t batch, std::uint64_t major) {
 }
 
 /// Forward, backward, AdamW and EMA on a batch of state.range(0).
-inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create) {
+inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
+                         MixedPrecision precision = MixedPrecision::kNo) {
   const std::int64_t batch_size = state.range(0);
   const auto policy = MakePolicy(create);
   const auto ema_policy = MakePolicy(create);
@@ -71,7 +73,12 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create) {
   for (auto _ : state) {
     NoiseSource noise = MakeNoise(batch_size, step++);
     optimizer.ZeroGrad();
-    policy->ComputeLoss(batch, noise).loss.backward();
+    torch::Tensor loss;
+    {
+      const Autocast autocast(torch::kCPU, precision);
+      loss = policy->ComputeLoss(batch, noise).loss;
+    }
+    loss.backward();
     optimizer.Step(1e-4);
     ema.Update();
   }

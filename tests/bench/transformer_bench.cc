@@ -12,6 +12,10 @@ constexpr const char* kPlain = R"({"n_layer": 4, "n_head": 6, "n_emb": 192, "p_d
 constexpr const char* kDropout = R"({"n_layer": 4, "n_head": 6, "n_emb": 192, "p_drop_emb": 0.1,
   "p_drop_attn": 0.1})";
 
+// diffusion_policy's network for PushT (train_diffusion_transformer_lowdim_pusht_workspace.yaml)
+constexpr const char* kLarge = R"({"n_layer": 8, "n_head": 4, "n_emb": 256, "p_drop_emb": 0.0,
+  "p_drop_attn": 0.3, "causal_attn": true})";
+
 PolicyFactory With(const char* params) {
   return [params](const PolicySpec& spec) -> std::unique_ptr<Policy> {
     return transformer::MakePolicy(Config::FromJson(params), spec);
@@ -21,6 +25,17 @@ PolicyFactory With(const char* params) {
 void TrainStep(benchmark::State& state, const char* params) { RunTrainStep(state, With(params)); }
 BENCHMARK_CAPTURE(TrainStep, plain, kPlain)->Arg(256)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(TrainStep, dropout, kDropout)
+    ->Arg(256)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+BENCHMARK_CAPTURE(TrainStep, large, kLarge)->Arg(256)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void TrainStepBf16(benchmark::State& state) {
+  RunTrainStep(state, With(kLarge), MixedPrecision::kBf16);
+}
+BENCHMARK(TrainStepBf16)
+    ->Name("TrainStep/large_bf16")
     ->Arg(256)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);

@@ -17,39 +17,42 @@ from diffusers.training_utils import EMAModel
 from torch import nn
 
 T, TO, DA, DO = 16, 2, 2, 20
-D, HEADS, LAYERS = 192, 6, 4
+SMALL = {"width": 192, "heads": 6, "layers": 4}  # configs/policy/transformer.json
+LARGE = {"width": 256, "heads": 4, "layers": 8}  # diffusion_policy's for PushT, attention dropout 0.3, causal
 
 
 class Net(nn.Module):
-    def __init__(self, p_drop):
+    def __init__(self, p_drop, width, heads, layers, causal=False):
         super().__init__()
-        self.input_emb = nn.Linear(DA, D)
-        self.pos_emb = nn.Parameter(torch.randn(1, T, D) * 0.02)
-        self.cond_obs_emb = nn.Linear(DO, D)
-        self.cond_pos_emb = nn.Parameter(torch.randn(1, 1 + TO, D) * 0.02)
+        self.width = width
+        self.mask = torch.full((T, T), -math.inf).triu(1) if causal else None
+        self.input_emb = nn.Linear(DA, width)
+        self.pos_emb = nn.Parameter(torch.randn(1, T, width) * 0.02)
+        self.cond_obs_emb = nn.Linear(DO, width)
+        self.cond_pos_emb = nn.Parameter(torch.randn(1, 1 + TO, width) * 0.02)
         self.drop = nn.Dropout(p_drop)
-        self.encoder = nn.Sequential(nn.Linear(D, 4 * D), nn.Mish(), nn.Linear(4 * D, D))
-        layer = nn.TransformerDecoderLayer(D, HEADS, 4 * D, dropout=p_drop, activation="gelu", batch_first=True,
-                                           norm_first=True)
-        self.decoder = nn.TransformerDecoder(layer, LAYERS)
-        self.ln_f = nn.LayerNorm(D)
-        self.head = nn.Linear(D, DA)
+        self.encoder = nn.Sequential(nn.Linear(width, 4 * width), nn.Mish(), nn.Linear(4 * width, width))
+        layer = nn.TransformerDecoderLayer(width, heads, 4 * width, dropout=p_drop, activation="gelu",
+                                           batch_first=True, norm_first=True)
+        self.decoder = nn.TransformerDecoder(layer, layers)
+        self.ln_f = nn.LayerNorm(width)
+        self.head = nn.Linear(width, DA)
 
     def forward(self, sample, timesteps, cond):
-        half = D // 2
+        half = self.width // 2
         frequencies = torch.exp(torch.arange(half) * -(math.log(10000) / (half - 1)))
         angles = timesteps[:, None] * frequencies[None]
         time_token = torch.cat([angles.sin(), angles.cos()], dim=-1)[:, None]
         memory = torch.cat([time_token, self.cond_obs_emb(cond)], dim=1)
         memory = self.encoder(self.drop(memory + self.cond_pos_emb))
         tokens = self.drop(self.input_emb(sample) + self.pos_emb)
-        return self.head(self.ln_f(self.decoder(tokens, memory)))
+        return self.head(self.ln_f(self.decoder(tokens, memory, tgt_mask=self.mask)))
 
 
-def train_case(scheduler, p_drop, batch=256):
-    net = Net(p_drop)
-    ema = EMAModel(net.parameters(), use_ema_warmup=True, power=0.75, foreach=True)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
+def train_case(scheduler, net, as_upstream=False, batch=256):
+    """`as_upstream`: diffusion_policy's optimiser and EMA, which take the parameters one by one."""
+    ema = EMAModel(net.parameters(), use_ema_warmup=True, power=0.75, foreach=not as_upstream)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=not as_upstream, foreach=False)
     action, cond = torch.rand(batch, T, DA) * 2 - 1, torch.rand(batch, TO, DO) * 2 - 1
 
     def step():
@@ -65,7 +68,7 @@ def train_case(scheduler, p_drop, batch=256):
 
 
 def predict_case(scheduler, batch):
-    net = Net(0.0).eval()
+    net = Net(0.0, **SMALL).eval()
     cond = torch.rand(batch, TO, DO) * 2 - 1
 
     def predict():
@@ -81,7 +84,10 @@ def peer_cases():
     torch.manual_seed(0)
     scheduler = DDIMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
     scheduler.set_timesteps(10)
-    return {"TrainStep/plain/256": train_case(scheduler, 0.0), "TrainStep/dropout/256": train_case(scheduler, 0.1),
+    return {"TrainStep/plain/256": train_case(scheduler, Net(0.0, **SMALL)),
+            "TrainStep/dropout/256": train_case(scheduler, Net(0.1, **SMALL)),
+            "TrainStep/large/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True),
+            "TrainStep/large_bf16/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True),
             "PredictAction/1": predict_case(scheduler, 1), "PredictAction/16": predict_case(scheduler, 16),
             "PredictAction/50": predict_case(scheduler, 50)}
 
