@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # dp_bench view on a virtual display: expert, policy, recordings; what the window showed is a picture.
-# Usage: view.sh <dp_bench program> <source folder>
+# Usage: view.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-configs=$2/configs
-recording=$2/tests/data/tiny_replay.zarr
+configs=$2
+recording=$2/../tests/data/tiny_replay.zarr
 work=$(mktemp -d)
 server=
 cleanup() {
