@@ -42,11 +42,14 @@ def main(description, program, peer, make_cases):
     parser.add_argument("--ours", required=True, help=f"the program {program}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="per case, side and round")
+    parser.add_argument("--cases", default="", help="only those whose name holds this")
     args = parser.parse_args()
     torch.set_num_threads(THREADS)
 
     print(f"{'case':22} {peer + ' ms':>11} {'ours ms':>9} {'ratio':>6}")
     for case, call in make_cases().items():
+        if args.cases not in case:
+            continue
         theirs, ours = [], []
         for _ in range(args.rounds):
             theirs.append(milliseconds(call, args.seconds))
