@@ -41,9 +41,10 @@ function(dpb_add_plugin_tests target kind name params obs)
   set_tests_properties(exports.${kind}.${name} PROPERTIES LABELS unit)
 endfunction()
 
-# What mpirun needs to start ranks in a container, also more of them than there are cores.
+# What mpirun needs to start ranks in a container, also more of them than there are cores; the last one where the
+# container forbids a process to read the memory of another.
 set(DPB_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-                           OMPI_MCA_rmaps_base_oversubscribe=1)
+                           OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
 
 # dpb_add_ranks_test(NAME harness.distributed.mpi RANKS 3 SOURCES ... [LINK ...]): a GoogleTest program that
 # mpirun starts several times; see tests/support/ranks.h. Skipped with a message where there is no MPI.
