@@ -44,21 +44,13 @@ TrainReport Train(const fs::path& output, const Hooks& hooks, bool is_background
       "checkpoint": {"topk": {"k": 1}, "background": )" +
       (is_background ? "true" : "false") + "}}");
   WorkspaceParts parts = FakeParts(config, dataset, output);
-  int n_losses = 0;
   int n_store_steps = 0;
   parts.stop = hooks.stop;
   parts.after_store_step = [&](int) {
     ++n_store_steps;
     if (hooks.on_store_step) hooks.on_store_step(n_store_steps);
   };
-  parts.create_policy = [&] {
-    auto policy = MakeFakePolicy();
-    policy->on_loss = [&] {
-      ++n_losses;
-      if (hooks.on_loss) hooks.on_loss(n_losses);
-    };
-    return policy;
-  };
+  parts.create_policy = MakePoliciesThatCount(hooks.on_loss);
   const auto improve = [](Policy& /*policy*/, int epoch) -> Scores {
     return {.metrics = {{"test/mean_score",
                          epoch}}};  // every one the best so far, which replaces the other

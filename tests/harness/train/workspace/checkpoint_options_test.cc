@@ -53,17 +53,9 @@ struct Hooks {
 TrainReport Train(const fs::path& output, const Config& config, const Hooks& hooks = {}) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(config, dataset, output);
-  int n_losses = 0;
   parts.stop = hooks.stop;
   parts.snapshot = hooks.snapshot;
-  parts.create_policy = [&] {
-    auto policy = MakeFakePolicy();
-    policy->on_loss = [&] {
-      ++n_losses;
-      if (hooks.on_loss) hooks.on_loss(n_losses);
-    };
-    return policy;
-  };
+  parts.create_policy = MakePoliciesThatCount(hooks.on_loss);
   Workspace workspace(std::move(parts));
   return workspace.Run([&](Policy& /*policy*/, int epoch) -> std::optional<Scores> {
     if (hooks.on_evaluation) hooks.on_evaluation(workspace, epoch);

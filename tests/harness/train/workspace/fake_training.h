@@ -126,6 +126,20 @@ inline WorkspaceParts FakeParts(Config config, const Dataset& dataset,
           .progress = {.file = nullptr, .now = [] { return 0.0; }}};
 }
 
+/// Makes fake policies that say with each loss how many there were, training and validation, those
+/// of all policies together.
+inline std::function<std::unique_ptr<Policy>()> MakePoliciesThatCount(
+    std::function<void(int n_losses)> on_loss) {
+  return [on_loss = std::move(on_loss), n_losses = std::make_shared<int>(0)] {
+    auto policy = MakeFakePolicy();
+    policy->on_loss = [on_loss, n_losses] {
+      ++*n_losses;
+      if (on_loss) on_loss(*n_losses);
+    };
+    return policy;
+  };
+}
+
 /// A score that depends on the weights, so that it shows when they differ.
 inline Scores FakeEvaluate(Policy& policy, int /*epoch*/) {
   double sum = 0.0;
