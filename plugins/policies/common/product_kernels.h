@@ -1,4 +1,4 @@
-// Matrix products for inference in which every element is one chain of fused multiply-adds over the
+// Matrix products in which every element is one chain of fused multiply-adds over the
 // inner dimension, in order. So no bit of an element depends on the size of the batch, its place in
 // it, the number of threads, or which CPU with FMA computes it. A BLAS gives none of these: it
 // chooses its kernels, and with them the order of the sum, by shape, place and processor.

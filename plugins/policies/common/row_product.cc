@@ -1,12 +1,20 @@
 // See row_product.h.
 #include "row_product.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <string_view>
+
+#include "autocast.h"
 #include "product_kernels.h"
 
 namespace dp_bench::common {
 namespace {
 
 using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
 
 bool UsesOwnKernels(const Tensor& x) {
   return !torch::GradMode::is_enabled() && x.device().is_cpu() &&
@@ -17,9 +25,56 @@ Tensor WithDenseRows(const Tensor& matrix) {
   return matrix.stride(1) == 1 ? matrix : matrix.contiguous();
 }
 
+using OneDnnLinear = Tensor(const Tensor&, const Tensor&, const std::optional<Tensor>&,
+                            std::string_view, c10::List<std::optional<at::Scalar>>,
+                            std::optional<std::string_view>);
+
+// LibTorch's oneDNN operator; none in a LibTorch without oneDNN.
+const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& FindOneDnnLinear() {
+  static const auto linear = [] {
+    const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    return schema ? std::optional(schema->typed<OneDnnLinear>()) : std::nullopt;
+  }();
+  return linear;
+}
+
+// MKL, behind LibTorch's matmul, has AVX-512 kernels for Intel's processors alone. oneDNN has them
+// for all, and runs x W^T and its gradient of x there at 1.1 to 1.35 times MKL's rate.
+bool TrainsWithOneDnn(const Tensor& x) {
+  return torch::GradMode::is_enabled() && x.device().is_cpu() &&
+         x.scalar_type() == torch::kFloat32 && !AutocastType(torch::kCPU) &&
+         FindOneDnnLinear().has_value();
+}
+
+Tensor OneDnnProduct(const Tensor& x, const Tensor& weight) {
+  const c10::List<std::optional<at::Scalar>> no_scalars;
+  return FindOneDnnLinear()->call(x, weight, std::nullopt, "none", no_scalars, "");
+}
+
+class TrainingRowProduct : public torch::autograd::Function<TrainingRowProduct> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight) {
+    ctx->save_for_backward({x, weight});
+    return OneDnnProduct(x, weight);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& weight = saved[1];
+    const Tensor grad = grads[0].contiguous();
+    Tensor grad_x;
+    if (ctx->needs_input_grad(0)) grad_x = OneDnnProduct(grad, weight.t());
+    Tensor grad_weight;
+    if (ctx->needs_input_grad(1)) grad_weight = at::mm(grad.flatten(0, -2).t(), x.flatten(0, -2));
+    return {grad_x, grad_weight};
+  }
+};
+
 }  // namespace
 
 Tensor RowProduct(const Tensor& x, const Tensor& weight) {
+  if (TrainsWithOneDnn(x)) return TrainingRowProduct::apply(x, weight);
   if (!UsesOwnKernels(x)) return torch::matmul(x, weight.t());
   const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
   const Tensor w = WithDenseRows(weight);

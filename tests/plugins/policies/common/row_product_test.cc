@@ -84,6 +84,16 @@ TEST_P(ProductSizes, TheNumberOfThreadsAndTheLayoutChangeNoBit) {
   at::set_num_threads(n_threads);
 }
 
+TEST_P(ProductSizes, InTrainingItHasTheGradientsOfAMatrixProduct) {
+  const auto [rows, inner, out] = GetParam();
+  const torch::AutoGradMode with_grad(true);
+  const Tensor x = torch::randn({rows, inner}).requires_grad_();
+  // a part of a larger weight, as the query projection of in_proj_weight is
+  const Tensor weight = torch::randn({3 * out, inner}).requires_grad_();
+  const Tensor part = weight.narrow(0, out, out);
+  ExpectEqualWithGradients(RowProduct(x, part), torch::matmul(x, part.t()), {x, weight});
+}
+
 // so equal weights and observations give equal bits on every processor that has FMA
 TEST(RowProduct, AnElementIsOneChainOfFusedMultiplyAdds) {
 #if defined(__x86_64__)
@@ -112,7 +122,7 @@ TEST(RowProduct, AnElementIsOneChainOfFusedMultiplyAdds) {
   }
 }
 
-TEST(RowProduct, WithGradientsItIsLibTorchs) {
+TEST(RowProduct, ALayersBiasGetsItsGradient) {
   torch::manual_seed(3);
   const Tensor x = torch::randn({2, 5, 6}).requires_grad_();
   torch::nn::Linear linear(6, 4);
