@@ -1,9 +1,10 @@
-// The shapes of a policy's data flow, noted while it runs: what `dp_bench inspect` prints. Includes
-// LibTorch.
+// The tensors of a policy's data flow, noted while it runs: their shapes, which `dp_bench inspect`
+// prints, and for `dp_bench diagnose` their values. Includes LibTorch.
 #pragma once
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,10 @@ DPB_API bool IsTracingStages();
 /// Records the stages of its thread while it lives. Recorders do not nest.
 class DPB_API StageRecorder {
  public:
-  StageRecorder();
+  /// Sees each stage's tensor when it is noted. The tensor may change afterwards.
+  using Observer = std::function<void(std::string_view name, const torch::Tensor& tensor)>;
+
+  explicit StageRecorder(Observer observer = {});
   StageRecorder(const StageRecorder&) = delete;
   StageRecorder& operator=(const StageRecorder&) = delete;
   ~StageRecorder();
@@ -41,6 +45,7 @@ class DPB_API StageRecorder {
  private:
   friend void TraceStage(std::string_view name, const torch::Tensor& tensor);
 
+  Observer observer_;
   std::vector<Stage> stages_;
 };
 

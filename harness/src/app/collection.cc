@@ -17,11 +17,12 @@ constexpr std::size_t kShownFailures = 5;
 void PrintFailures(const CollectReport& report, const std::filesystem::path& folder) {
   const std::size_t n = report.failures.size();
   if (n == 0) return;
-  fmt::print("{} seed{} failed and {} left out:\n", n, n == 1 ? "" : "s", n == 1 ? "was" : "were");
+  fmt::print(stderr, "{} seed{} failed and {} left out:\n", n, n == 1 ? "" : "s",
+             n == 1 ? "was" : "were");
   for (std::size_t i = 0; i < std::min(n, kShownFailures); ++i) {
-    fmt::print("  {}: {}\n", report.failures[i].seed, report.failures[i].reason);
+    fmt::print(stderr, "  {}: {}\n", report.failures[i].seed, report.failures[i].reason);
   }
-  if (n > kShownFailures) fmt::print("  the others are in {}/.zattrs\n", folder.string());
+  if (n > kShownFailures) fmt::print(stderr, "  the others are in {}/.zattrs\n", folder.string());
 }
 
 }  // namespace
@@ -29,12 +30,12 @@ void PrintFailures(const CollectReport& report, const std::filesystem::path& fol
 bool RunCollection(const Task& task, CollectRequest request, const std::atomic<bool>& stop) {
   const std::string folder = request.output.string();
   if (const auto found = FindCollection(request)) {
-    fmt::print("data set: {}, {} episodes collected before\n", folder, found->n_episodes);
+    fmt::print(stderr, "data set: {}, {} episodes collected before\n", folder, found->n_episodes);
     return true;
   }
   RequireExpert(*task.CreateEnv(), task.env_name(), task.catalogue());
-  fmt::print("collecting {} episodes of {} with its expert into {}\n", request.config.n_episodes,
-             task.name(), folder);
+  fmt::print(stderr, "collecting {} episodes of {} with its expert into {}\n",
+             request.config.n_episodes, task.name(), folder);
   std::fflush(stdout);
 
   request.stop = &stop;
@@ -45,11 +46,12 @@ bool RunCollection(const Task& task, CollectRequest request, const std::atomic<b
   });
   progress.Pause();
   if (report.is_interrupted) {
-    fmt::print("interrupted after {} episodes; the same command continues\n", report.n_episodes);
+    fmt::print(stderr, "interrupted after {} episodes; the same command continues\n",
+               report.n_episodes);
     return false;
   }
-  fmt::print("data set: {}, {} episodes, {} steps, {}\n", folder, report.n_episodes, report.n_steps,
-             FormatDuration(report.wall_s));
+  fmt::print(stderr, "data set: {}, {} episodes, {} steps, {}\n", folder, report.n_episodes,
+             report.n_steps, FormatDuration(report.wall_s));
   PrintFailures(report, request.output);
   return true;
 }

@@ -1,4 +1,5 @@
-// Collecting from the command line: with a progress bar, and a word on what came of it.
+// Collecting from the command line: with a progress bar, and a word on what came of it, on standard
+// error.
 #pragma once
 
 #include <atomic>

@@ -2,6 +2,8 @@
 // they and the program see the same one.
 #include "dp_bench/stage_trace.h"
 
+#include <utility>
+
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -16,11 +18,12 @@ void TraceStage(std::string_view name, const torch::Tensor& tensor) {
   const std::string_view dtype = c10::getDtypeNames(tensor.scalar_type()).first;
   current_recorder->stages_.push_back(
       {std::string(name), tensor.sizes().vec(), std::string(dtype)});
+  if (current_recorder->observer_) current_recorder->observer_(name, tensor);
 }
 
 bool IsTracingStages() { return current_recorder != nullptr; }
 
-StageRecorder::StageRecorder() {
+StageRecorder::StageRecorder(Observer observer) : observer_(std::move(observer)) {
   DPB_ASSERT(current_recorder == nullptr);
   current_recorder = this;
 }

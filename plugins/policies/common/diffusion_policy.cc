@@ -1,6 +1,7 @@
 // See diffusion_policy.h. Training: DDPM (Ho et al. 2020) Alg. 1; inference: ConditionalSample.
 #include "diffusion_policy.h"
 
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -175,14 +176,23 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& init
     // cheaper operators; its tensors may not leave it, hence the copy below
     const c10::InferenceMode inference;
     const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
-    const ConditionedDenoiser predict = model_.denoiser->Condition(timesteps, cond);
+    const ConditionedDenoiser predict = [&] {
+      RECORD_USER_SCOPE("conditioning");
+      return model_.denoiser->Condition(timesteps, cond);
+    }();
     for (std::size_t i = 0; i < timesteps.size(); ++i) {
+      RECORD_USER_SCOPE("denoising step");
       const Tensor prediction = predict(naction, static_cast<std::int64_t>(i));
       Tensor variance_noise;
       if (scheduler_.NeedsNoise(timesteps[i])) {
         variance_noise = noise.Randn(StreamId::kPolicyNoise, naction.sizes()).to(naction.device());
       }
-      naction = scheduler_.Step(prediction, timesteps[i], naction, variance_noise).prev_sample;
+      const auto step = scheduler_.Step(prediction, timesteps[i], naction, variance_noise,
+                                        /*count_clipped=*/IsTracingStages());
+      TraceStage("denoised action", step.pred_original_sample);
+      if (step.n_clipped.defined()) TraceStage("clipped values", step.n_clipped);
+      naction = step.prev_sample;
+      TraceStage("sample", naction);
     }
   }
   return naction.clone();
@@ -190,6 +200,7 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& init
 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
   RequireNormalizer();
+  RECORD_USER_SCOPE("observation encoding");
   const Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, *normalizer_, augment));
   TraceStage("condition", cond);
   return cond;

@@ -1,0 +1,148 @@
+// See diagnosis.h.
+#include "diagnose/diagnosis.h"
+
+#include <algorithm>
+
+#include "checkpoint/policy_weights.h"
+#include "data/sequence_sampler.h"
+#include "diagnose/data_checks.h"
+#include "diagnose/env_checks.h"
+#include "diagnose/learning_checks.h"
+#include "diagnose/log_checks.h"
+#include "diagnose/normalizer_checks.h"
+#include "diagnose/process_checks.h"
+#include "diagnose/settings_checks.h"
+#include "train/fit_normalizer.h"
+#include "train/train_config.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::uint64_t kSeed = 7;  // of the probes
+constexpr int kProcessBatches = 8;
+constexpr std::int64_t kProbeRows = 64;
+
+class Examination {
+ public:
+  explicit Examination(const DiagnosisCase& subject)
+      : subject_(subject),
+        data_(ReadDemonstrations(subject.dataset, KeyNames(subject.spec.shape_meta))),
+        split_(SplitOf(subject)) {
+    const Config params = subject.config.Sub("policy").Sub("params");
+    if (params.Has("noise_scheduler")) {
+      scheduler_ = NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
+    }
+  }
+
+  Findings Run() {
+    Append(CheckData(data_, subject_.spec.horizons, split_));
+    Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
+    if (subject_.env != nullptr) {
+      Append(CheckEnv(*subject_.env, subject_.dataset, data_, subject_.spec.shape_meta));
+    }
+    if (subject_.log) Append(CheckLog(ReadLossCurve(*subject_.log)));
+    if (HasFinding("data.not_finite")) return findings_;  // nothing can be normalized
+    normalizer_ =
+        subject_.checkpoint != nullptr
+            ? Normalizer::FromStateDict(
+                  ToTensors(subject_.checkpoint->ReadTensors(kNormalizerFile)))
+            : FitNormalizer(subject_.dataset, subject_.spec.shape_meta,
+                            NormalizerConfig::FromConfig(subject_.config.Sub("normalizer")));
+    Append(CheckNormalizer(normalizer_, data_, scheduler_));
+    ExamineNetwork();
+    return findings_;
+  }
+
+ private:
+  static std::vector<std::string> KeyNames(const ShapeMeta& meta) {
+    std::vector<std::string> names = {"action"};
+    for (const KeySpec& key : meta.obs) names.push_back(key.name);
+    return names;
+  }
+
+  static Split SplitOf(const DiagnosisCase& subject) {
+    const auto config = SplitConfig::FromConfig(subject.config.Sub("dataset"));
+    return SplitEpisodes(std::ssize(subject.dataset.episode_ends()), config.val_ratio,
+                         config.max_train_episodes, config.seed);
+  }
+
+  void Append(Findings more) { std::ranges::move(more, std::back_inserter(findings_)); }
+
+  bool HasFinding(std::string_view id) const {
+    return std::ranges::any_of(findings_,
+                               [&](const Finding& f) { return f.id == id && f.is_problem(); });
+  }
+
+  std::unique_ptr<Policy> NewPolicy(const std::vector<std::string>& overrides = {}) const {
+    torch::manual_seed(kSeed);  // first weights are LibTorch's
+    std::unique_ptr<Policy> policy = subject_.make_policy(overrides);
+    policy->SetNormalizer(normalizer_);
+    return policy;
+  }
+
+  std::unique_ptr<Policy> Trained(Weights weights,
+                                  const std::vector<std::string>& overrides = {}) const {
+    std::unique_ptr<Policy> policy = NewPolicy(overrides);
+    LoadPolicyWeights(*subject_.checkpoint, *policy, weights);
+    policy->WeightsChanged();
+    return policy;
+  }
+
+  Weights WeightsToEvaluate() const {
+    return subject_.checkpoint->Has(kEmaFile) ? Weights::kEma : Weights::kModel;
+  }
+
+  void ExamineNetwork() {
+    const SequenceSampler sampler =
+        MakeTrainingSampler(subject_.dataset, subject_.spec.horizons, split_.train);
+    const TrainingLength length = LengthOf(subject_.config, sampler.size());
+    const std::int64_t rows = std::min({length.batch_size, kProbeRows, sampler.size()});
+    const Probe probe(subject_.dataset, subject_.spec, split_.train, rows, kProcessBatches, kSeed);
+    if (subject_.checkpoint != nullptr) {
+      ExamineCheckpoint(probe);
+      return;
+    }
+    const std::unique_ptr<Policy> policy = NewPolicy();
+    Append(CheckProcess(RecordLosses(*policy, probe), scheduler_));
+    Append(CheckSettings(subject_.config, *policy, length));
+    Append(CheckLearning([this] { return NewPolicy(); },
+                         OptimizerConfig::FromConfig(subject_.config.Sub("optimizer")), probe));
+  }
+
+  void ExamineCheckpoint(const Probe& probe) {
+    const std::unique_ptr<Policy> policy = Trained(WeightsToEvaluate());
+    const Finding weights = CheckWeights(policy->module());
+    Append({weights});
+    if (weights.is_problem()) return;  // all else follows from it
+    const ProcessSample sample = RecordLosses(*policy, probe);
+    Append(CheckProcess(sample, scheduler_));
+    if (scheduler_ && sample.is_diffusion()) {
+      const NoiseScheduler scheduler(*scheduler_);
+      Append({CheckIsTrained(sample, scheduler), CheckPredictionType(sample, scheduler)});
+    }
+    if (subject_.checkpoint->Has(kEmaFile) && subject_.checkpoint->Has(kModelFile)) {
+      const std::unique_ptr<Policy> model = Trained(Weights::kModel);
+      Append({CheckAveragedWeights(*policy, *model, probe)});
+    }
+    Append(CheckSampling({.policy = *policy,
+                          .normalizer = normalizer_,
+                          .probe = probe,
+                          .scheduler = scheduler_,
+                          .make_variant = [this](const std::vector<std::string>& overrides) {
+                            return Trained(WeightsToEvaluate(), overrides);
+                          }}));
+  }
+
+  const DiagnosisCase& subject_;
+  const Demonstrations data_;
+  const Split split_;
+  std::optional<NoiseSchedulerConfig> scheduler_;
+  Normalizer normalizer_;
+  Findings findings_;
+};
+
+}  // namespace
+
+Findings Diagnose(const DiagnosisCase& subject) { return Examination(subject).Run(); }
+
+}  // namespace dp_bench

@@ -1,0 +1,36 @@
+// All checks on one case: a config with its data and env, perhaps a checkpoint, perhaps a log.
+// Includes LibTorch.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "diagnose/checkpoint_checks.h"
+#include "diagnose/finding.h"
+#include "dp_bench/config.h"
+#include "dp_bench/dataset.h"
+#include "dp_bench/env.h"
+
+namespace dp_bench {
+
+struct DiagnosisCase {
+  Config config;  // of the whole run
+  PolicySpec spec;
+  const Dataset& dataset;
+  MakeVariant make_policy;                   // of the config, with its first weights
+  Env* env = nullptr;                        // null: nothing is compared with it
+  const Checkpoint* checkpoint = nullptr;    // null: nothing is trained yet
+  std::optional<std::filesystem::path> log;  // logs.json.txt of the training
+};
+
+/// Runs the checks that the case has the parts for, on the CPU, in at most a minute for networks of
+/// a few million parameters. With a checkpoint, what it was trained with counts as given: learning
+/// is not tried again. Throws only what a damaged input throws.
+Findings Diagnose(const DiagnosisCase& subject);
+
+}  // namespace dp_bench

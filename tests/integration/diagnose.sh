@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# dp_bench diagnose: on a config, on a run and on a checkpoint, as text and as JSON; bad input.
+# Usage: diagnose.sh <dp_bench program> <configs folder>
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+configs=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+task=(--policy unet_hybrid --env point_mass --config-dir "$configs" 'policy.params.down_dims=[32,64]'
+      collect.n_episodes=40 dataloader.batch_size=64 training.lr_warmup_steps=20 optimizer.lr=2e-3)
+
+echo "a healthy config has no problem"
+expect_exit 0 "no problem found" "$dp_bench" diagnose "${task[@]}"
+
+echo "a faulty one is named, with its config key"
+expect_exit 1 "learning.lr_too_high" "$dp_bench" diagnose "${task[@]}" optimizer.lr=0.5
+grep -q "\[optimizer.lr\]" out.txt || fail "the key is missing: $(cat out.txt)"
+
+echo "the same as JSON"
+status=0
+"$dp_bench" diagnose "${task[@]}" optimizer.lr=0.5 --json >found.json 2>errors.txt || status=$?
+[ "$status" -eq 1 ] || fail "ended with $status: $(cat errors.txt)"
+python3 - <<'PYTHON' || fail "$(cat found.json)"
+import json
+found = json.load(open("found.json"))
+confirmed = {f["id"]: f for f in found["findings"] if f["verdict"] == "CONFIRMED"}
+assert found["n_problems"] >= 1 and confirmed["learning.lr_too_high"]["config_key"] == "optimizer.lr"
+assert {f["verdict"] for f in found["findings"]} <= {"CONFIRMED", "REJECTED", "INCONCLUSIVE"}
+PYTHON
+
+echo "a run that was stopped before it learned anything"
+"$dp_bench" train "${task[@]}" --output run training.num_epochs=1 training.max_train_steps=2 \
+  training.rollout_every=0 >train.txt 2>&1 || fail "$(cat train.txt)"
+expect_exit 1 "weights.untrained" "$dp_bench" diagnose --run run
+expect_exit 1 "weights.untrained" "$dp_bench" diagnose --checkpoint run/checkpoints/latest
+
+echo "bad input"
+expect_exit 2 "nothing to run" "$dp_bench" diagnose
+expect_exit 2 "nowhere" "$dp_bench" diagnose --run nowhere
+: >run/checkpoints/latest/ema.safetensors
+expect_exit 6 "ema.safetensors" "$dp_bench" diagnose --run run
