@@ -73,9 +73,23 @@ done
 echo "a policy without stages is no error"
 expect_exit 0 "names no stages" "${inspect[@]}" --policy constant_action --env point_mass
 
+echo "a data set: of a task, and by its path"
+expect_json 'found["n_episodes"] == 5 and found["n_problems"] == 0 and [k["name"] for k in found["keys"]] == ["action", "agent_pos", "goal"]' \
+  "${inspect[@]}" --env point_mass collect.n_episodes=5 collect.start_seed=1000020 --html data.html
+grep -q "<svg" data.html || fail "the page has no plot"
+expect_exit 0 "5 episodes" "$1" inspect --dataset data/point_mass-*.zarr
+expect_exit 6 "nowhere.zarr" "$1" inspect --dataset nowhere.zarr
+
+echo "a checkpoint"
+expect_json 'found["policy"] == "unet_hybrid" and found["state"]["epoch"] == 100 and found["parameters"] == 4559554
+             and found["normalizer"]["action"]["mode"] == "limits" and found["files"][0]["n_tensors"] == 148' \
+  "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid"
+expect_exit 6 "manifest.json" "$1" inspect --checkpoint "$2"
+
 echo "bad input says what is wrong, with its own exit code"
 expect_exit 2 "there is no config of this name" "${inspect[@]}" --policy unet_hybri --env point_mass
-expect_exit 2 "give --policy and --env" "${inspect[@]}" --env point_mass
+expect_exit 2 "nothing to inspect" "${inspect[@]}"
+expect_exit 2 "nothing to run: give --policy and --env" "${inspect[@]}" --policy unet_hybrid
 expect_exit 2 "normalizer.defaut" "${unet[@]}" normalizer.defaut=gaussian
 expect_exit 2 "down_dims" "${unet[@]}" "policy.params.down_dim=[16]"
 for option in --batch-size --batch-sizes --check; do

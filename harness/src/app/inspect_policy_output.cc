@@ -5,23 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/inspect_policy.h"
+#include "app/module_table.h"
 
 namespace dp_bench {
 namespace {
 
 constexpr const char* kDevice = "cpu";
 constexpr const char* kPrecision = "float32";
-
-// 4598018 -> "4,598,018"
-std::string Grouped(std::int64_t n) {
-  const std::string digits = std::to_string(n);
-  std::string grouped;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';
-    grouped += digits[i];
-  }
-  return grouped;
-}
 
 double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -35,25 +25,6 @@ std::string StageTable(const PolicyInspection& inspection) {
         fmt::format("{:<{}}  {:<22} {}\n", stage.name, width, ToString(stage.shape), stage.dtype);
   }
   return table;
-}
-
-std::string ModuleTable(const PolicyInspection& inspection) {
-  const auto indented = [](const ModuleSize& module) {
-    return std::string(2 * static_cast<std::size_t>(module.depth), ' ') + module.name;
-  };
-  std::size_t width = 0;
-  for (const ModuleSize& module : inspection.modules) {
-    width = std::max(width, indented(module).size());
-  }
-  std::string table =
-      fmt::format("{:<{}}  {:>14}   {:>7}\n", "module", width, "parameters", "share");
-  const auto total = static_cast<double>(inspection.n_parameters);
-  for (const ModuleSize& module : inspection.modules) {
-    table += fmt::format("{:<{}}  {:>14}   {:>5.1f} %\n", indented(module), width,
-                         Grouped(module.n_parameters),
-                         100.0 * static_cast<double>(module.n_parameters) / total);
-  }
-  return table + fmt::format("{:<{}}  {:>14}\n", "total", width, Grouped(inspection.n_parameters));
 }
 
 std::string MemoryTable(const PolicyInspection& inspection) {
@@ -125,7 +96,8 @@ nlohmann::json MemoryJson(const PolicyInspection& inspection) {
 std::string ToText(const PolicyInspection& inspection) {
   return fmt::format("policy {} for {}, batch size {}\n\n", inspection.policy, inspection.task,
                      inspection.batch_size) +
-         StageTable(inspection) + "\n" + ModuleTable(inspection) + "\n" + MemoryTable(inspection);
+         StageTable(inspection) + "\n" + ModuleTable(inspection.modules, inspection.n_parameters) +
+         "\n" + MemoryTable(inspection);
 }
 
 nlohmann::json ToJson(const PolicyInspection& inspection) {
@@ -133,16 +105,11 @@ nlohmann::json ToJson(const PolicyInspection& inspection) {
   for (const Stage& stage : inspection.stages) {
     stages.push_back({{"name", stage.name}, {"shape", stage.shape}, {"dtype", stage.dtype}});
   }
-  nlohmann::json modules = nlohmann::json::array();
-  for (const ModuleSize& module : inspection.modules) {
-    modules.push_back(
-        {{"name", module.name}, {"depth", module.depth}, {"parameters", module.n_parameters}});
-  }
   return {{"policy", inspection.policy},
           {"task", inspection.task},
           {"batch_size", inspection.batch_size},
           {"stages", stages},
-          {"modules", modules},
+          {"modules", ModuleList(inspection.modules)},
           {"parameters", inspection.n_parameters},
           {"memory", MemoryJson(inspection)}};
 }

@@ -116,7 +116,7 @@ std::string TickText(double tick) {
   return size >= 1e-3 && size < 1e6 ? fmt::format("{:.6g}", tick) : fmt::format("{:.0e}", tick);
 }
 
-std::string AxesSvg(const Axis& x, const Axis& y) {
+std::string AxesSvg(const Axis& x, const Axis& y, const std::string& x_label) {
   std::string svg;
   for (const double tick : y.ticks) {
     svg += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
@@ -128,14 +128,13 @@ std::string AxesSvg(const Axis& x, const Axis& y) {
     svg += fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>)",
                        X(x, tick), kHeight - kBottom + 15.0, TickText(tick));
   }
-  svg +=
-      fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">epoch</text>)",
-                  (kLeft + kWidth - kRight) / 2.0, kHeight - 4.0);
+  svg += fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>)",
+                     (kLeft + kWidth - kRight) / 2.0, kHeight - 4.0, EscapeHtml(x_label));
   return svg;
 }
 
 std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, const Axis& x,
-                      const Axis& y) {
+                      const Axis& y, const std::string& x_label) {
   std::string coordinates;
   for (const CurvePoint& point : points) {
     coordinates += fmt::format("{:.1f},{:.1f} ", X(x, point.epoch), Y(y, point.value));
@@ -146,8 +145,8 @@ std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, 
   for (const CurvePoint& point : points) {
     if (points.size() > kMaxDots) break;
     svg += fmt::format(
-        R"(<circle class="series-{}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>epoch {:.6g}: {:.4g}</title></circle>)",
-        index, X(x, point.epoch), Y(y, point.value), point.epoch, point.value);
+        R"(<circle class="series-{}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>{} {:.6g}: {:.4g}</title></circle>)",
+        index, X(x, point.epoch), Y(y, point.value), EscapeHtml(x_label), point.epoch, point.value);
   }
   return svg;
 }
@@ -178,8 +177,8 @@ std::string LinePlotSvg(const LinePlot& plot) {
   std::string svg =
       fmt::format(R"(<svg class="plot" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">)",
                   kWidth, kHeight, EscapeHtml(plot.title));
-  svg += AxesSvg(x, y);
-  for (std::size_t i = 0; i < drawn.size(); ++i) svg += SeriesSvg(drawn[i], i, x, y);
+  svg += AxesSvg(x, y, plot.x_label);
+  for (std::size_t i = 0; i < drawn.size(); ++i) svg += SeriesSvg(drawn[i], i, x, y, plot.x_label);
   return svg + "</svg>";
 }
 

@@ -19,6 +19,7 @@ struct LinePlot {
   std::vector<PlotSeries> series;
   bool log_y = false;       // values that are not positive are left out
   bool unit_range = false;  // the y axis shows at least [0, 1]
+  std::string x_label = "epoch";
 };
 
 /// An <svg> element, or an empty text when there is nothing to draw. All text in it is escaped.

@@ -1,0 +1,39 @@
+// What a checkpoint holds: files, training state, normalizer, and where its parameters are.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "dp_bench/normalizer.h"
+#include "plugin/catalogue.h"
+#include "train/module_sizes.h"
+
+namespace dp_bench {
+
+struct CheckpointFile {
+  std::string name;
+  std::size_t n_tensors = 0;
+  std::int64_t n_bytes = 0;  // of the tensors
+};
+
+struct CheckpointInspection {
+  std::filesystem::path folder;
+  std::string policy;
+  std::string task;
+  nlohmann::json state;               // epoch, global_step, ...
+  std::vector<CheckpointFile> files;  // of tensors
+  Normalizer normalizer;
+  std::vector<ModuleSize> modules;
+  std::int64_t n_parameters = 0;
+};
+
+/// Reads the whole folder, all checksums first. Throws Error{kCheckpoint}.
+CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
+                                       PluginCatalogue& catalogue, int n_levels);
+
+std::string ToText(const CheckpointInspection& inspection);
+nlohmann::json ToJson(const CheckpointInspection& inspection);
+
+}  // namespace dp_bench

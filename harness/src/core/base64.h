@@ -1,0 +1,11 @@
+// Base64 (RFC 4648), for pictures and videos inside a page.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dp_bench {
+
+std::string Base64(std::string_view bytes);
+
+}  // namespace dp_bench
