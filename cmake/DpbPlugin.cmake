@@ -12,7 +12,7 @@ function(dpb_add_plugin)
   if(PLUGIN_KIND STREQUAL "policy")
     set(sdk dp_bench_torch)
   else()
-    set(sdk dp_bench)
+    set(sdk dp_bench_core)
   endif()
 
   add_library(${target}_objects OBJECT ${PLUGIN_SOURCES})

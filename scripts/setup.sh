@@ -18,6 +18,9 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev xvfb
 )
 
+# A browser, with which a test opens the pages; Ubuntu has it as a snap alone, and the test is skipped.
+if grep -qs '^ID=debian' /etc/os-release; then packages+=(chromium chromium-driver); fi
+
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -118,6 +119,11 @@ torch::Tensor Predict(Policy& policy, const std::vector<std::uint64_t>& rows) {
   return policy.PredictAction(MakeObs(rows), noise);
 }
 
+bool HasOnlyNumbers(const ShapeMeta& meta) {
+  return std::ranges::all_of(meta.obs,
+                             [](const KeySpec& key) { return key.type == KeyType::kLowDim; });
+}
+
 class PolicyConformance : public testing::Test {
  protected:
   void SetUp() override { policy_->SetNormalizer(MakeNormalizer()); }
@@ -140,6 +146,21 @@ TEST_F(PolicyConformance, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   const torch::Tensor first = Predict(*policy_, {1, 2, 3, 4});
   const torch::Tensor second = Predict(*policy_, {9, 8, 1, 7});
   EXPECT_TRUE(torch::equal(first[0], second[2]));
+}
+
+// Convolutions over pictures are LibTorch's, which shares them among threads as it likes.
+TEST_F(PolicyConformance, TheNumberOfThreadsChangesNoBitWithoutPictures) {
+  if (!HasOnlyNumbers(policy_->spec().shape_meta)) GTEST_SKIP() << "the observations are pictures";
+  const int n_threads = at::get_num_threads();
+  std::vector<torch::Tensor> actions;
+  for (const int n : {1, 2, 3}) {
+    at::set_num_threads(n);
+    policy_->WeightsChanged();  // what was derived from the weights is derived again
+    actions.push_back(Predict(*policy_, {1, 2, 3, 4}));
+  }
+  at::set_num_threads(n_threads);
+  EXPECT_TRUE(torch::equal(actions[0], actions[1]));
+  EXPECT_TRUE(torch::equal(actions[0], actions[2]));
 }
 
 TEST_F(PolicyConformance, ARowAloneGivesTheSameActionUpToRounding) {

@@ -59,11 +59,23 @@ done
 
 echo "several candidates are corrected for, by name"
 expect_exit 0 "with Holm's correction for 2 candidates" "${compare[@]}" a b c
-grep -q "the best of several runs" out.txt || fail "$(cat out.txt)"
+grep -q "the best of 3 runs on 10 shared seeds" out.txt || fail "$(cat out.txt)"
 expect_json 'found["correction"] == "holm" and [r["label"] for r in found["runs"]] == ["A", "B", "C"]
              and found["comparisons"][1]["success_rate"]["difference"] == -0.4
              and [d["seed"] for d in found["comparisons"][1]["discordant"]] == list(range(100000, 100004))
              and found["difference_to_detect"] == 0.1' "${compare[@]}" a b c --difference 0.1
+
+echo "a page shows it all, with the videos that are there"
+expect_exit 0 "report: pages.html" "${compare[@]}" a b c --html pages.html --interval clopper-pearson
+for text in "./a/media/test_100000.mp4" "./b/media/test_100000.mp4" "Clopper-Pearson" "<th>letters</th>" "no video"; do
+  grep -q "$text" pages.html || fail "no '$text' in the page"
+done
+! grep -q "http" pages.html || fail "the page wants the network"
+expect_json 'found["best_of"]["best"] == "B" and len(found["all_pairs"]) == 3
+             and found["runs"][0]["success_rate"]["method"] == "clopper_pearson"
+             and all(r["letters"] for r in found["runs"])' "${compare[@]}" a b c --interval clopper-pearson
+expect_exit 2 "interval" "${compare[@]}" a b --interval wald
+expect_exit 6 "nowhere" "${compare[@]}" a b --html nowhere/page.html
 
 echo "runs that are not comparable are refused, with the field"
 outcomes other sssssfffff
@@ -97,7 +109,7 @@ expect_exit 0 "real is the baseline now" "${gate[@]}" --candidate real --update-
 expect_exit 0 "PASS: no change: 10 of 10" "${gate[@]}" --candidate again --json gate.json --junit gate.xml --markdown gate.md
 python3 -c 'import json, xml.etree.ElementTree as xml
 found, suite = json.load(open("gate.json")), xml.parse("gate.xml").getroot()
-assert found["status"] == "PASS" and found["signature"] and found["exit_code"] == 0, found
+assert found["status"] == "PASS" and found["tasks"][0]["signature"] and found["exit_code"] == 0, found
 assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")' || fail "gate.json, gate.xml"
 grep -q "### Success rate: PASS" gate.md || fail "$(cat gate.md)"
 outcomes good ssssssssss
@@ -114,3 +126,59 @@ expect_exit 5 "INFRA: 10 of 10 episodes of bare broke" "${gate[@]}" --candidate 
 expect_exit 2 "margin" "${gate[@]}" --candidate b --margin 1.5
 expect_exit 6 "not a baseline" "$dp_bench" gate --baseline a/config.json --candidate b
 expect_exit 6 "has no test episodes" "${gate[@]}" --candidate empty
+
+echo "an inconclusive gate goes on with more seeds, and equals the one in one go"
+part() {  # part FOLDER RUN N: its first N episodes
+  cp -r "$2" "$1"
+  head -n "$3" "$2/episodes.jsonl" >"$1/episodes.jsonl"
+}
+part b6 b 6
+part good6 good 6
+expect_exit 0 "is the baseline now" "${gate[@]}" --candidate good --update-baseline
+expect_exit 3 "INCONCLUSIVE: 6 seeds" "${gate[@]}" --candidate b6 --json stopped.json
+expect_exit 3 "INCONCLUSIVE: 10 seeds" "${gate[@]}" --candidate b --continue stopped.json --json continued.json
+expect_exit 3 "INCONCLUSIVE: 10 seeds" "${gate[@]}" --candidate b --json one_go.json
+cmp continued.json one_go.json
+expect_exit 3 "INCONCLUSIVE" "${gate[@]}" --candidate b --continue stopped.json --nightly --json night.json
+grep -q '"max_pairs": 1500' night.json && grep -q '"margin": 0.1' night.json || fail "$(cat night.json)"
+expect_exit 4 "margin is 0.1 in stopped.json, now 0.2" "${gate[@]}" --candidate b --continue stopped.json --margin 0.2
+expect_exit 4 "outcomes of the first 6 seeds" "${gate[@]}" --candidate c --continue stopped.json
+expect_exit 4 "number of shared seeds" "${gate[@]}" --candidate good6 --continue one_go.json
+expect_exit 6 "not what dp_bench gate --json wrote" "${gate[@]}" --candidate b --continue a/config.json
+
+echo "several tasks have one verdict"
+for run in good b c again; do
+  cp -r "$run" "$run.lift"
+  sed -i 's/"plugin": "point_mass"/"plugin": "other_mass"/' "$run.lift/config.json"
+done
+expect_exit 0 "two.json: good.lift is the baseline now" "$dp_bench" gate --baseline baseline.json two.json \
+  --update-baseline --candidate good good.lift
+both=("$dp_bench" gate --baseline baseline.json two.json)
+expect_exit 0 "PASS: all 2 tasks pass" "${both[@]}" --candidate good.lift good --margin 0.9 --junit gate.xml
+grep -q 'tests="3" failures="0"' gate.xml || fail "$(cat gate.xml)"
+expect_exit 3 "nothing is shown yet in point_mass; other_mass" "${both[@]}" --candidate c.lift b --json two_of.json
+expect_exit 3 "" "${both[@]}" --candidate b c.lift --continue two_of.json --json again_of.json
+cmp two_of.json again_of.json
+expect_exit 1 "FAIL: a drop of the success rate is shown in other_mass" "${both[@]}" --candidate c.lift b --alpha 0.02
+expect_exit 2 "not clear" "${both[@]}" --candidate b
+expect_exit 2 "not clear" "${both[@]}" --candidate b c
+
+echo "a checkpoint is rolled out as far as the verdict takes it"
+"$dp_bench" eval --checkpoint real/checkpoints/latest --output long env_runner.n_train=0 env_runner.n_test=60 \
+  env_runner.n_videos=0 >eval.txt 2>&1 || fail "$(cat eval.txt)"
+expect_exit 0 "is the baseline now" "${gate[@]}" --candidate long --update-baseline
+expect_exit 0 "PASS: no change: 8 of 8" "${gate[@]}" --candidate real/checkpoints/latest --output own
+[ "$(wc -l <own/episodes.jsonl)" -eq 8 ] || fail "wanted 8 episodes: $(cat out.txt)"
+cmp <(head -n 8 long/episodes.jsonl) own/episodes.jsonl
+expect_exit 0 "PASS: no change: 8 of 8" "${gate[@]}" --candidate own
+expect_exit 3 "INCONCLUSIVE: 40 seeds" "${gate[@]}" --candidate real/checkpoints/latest --weights model --output model \
+  --max-pairs 40 --json model.json
+[ "$(wc -l <model/episodes.jsonl)" -eq 40 ] || fail "wanted 40 episodes: $(cat out.txt)"
+expect_exit 0 "PASS: after 50 seeds" "${gate[@]}" --candidate real/checkpoints/latest --weights model --output more \
+  --max-pairs 60 --continue model.json
+sed -i 's/"trace_hash":"[0-9a-f]*"/"trace_hash":"x"/; s/"success":false/"success":true/' baseline.json
+expect_exit 1 "FAIL: after 10 seeds" "${gate[@]}" --candidate real/checkpoints/latest --output worse
+[ "$(wc -l <worse/episodes.jsonl)" -eq 40 ] || fail "wanted 40 episodes: $(cat out.txt)"
+sed 's/"seed":100001,/"seed":100011,/' baseline.json >gap.json
+expect_exit 2 "no --candidate is one" "${gate[@]}" --candidate b --output nowhere
+expect_exit 6 "seed 100011 does not follow" "$dp_bench" gate --baseline gap.json --candidate real/checkpoints/latest

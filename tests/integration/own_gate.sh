@@ -19,6 +19,22 @@ case $status in
   *) fail "the gate ended with $status" ;;
 esac
 
+# rolled out by the gate itself, no more episodes are run than the verdict takes
+status=0
+"$dp_bench" gate --baseline "$models/pusht_unet_hybrid_baseline.json" --candidate "$models/pusht_unet_hybrid" \
+  --output "$work/own" >"$work/own.txt" 2>&1 || status=$?
+case $status in
+  0 | 3) ;;
+  *) fail "the gate's own rollouts ended with $status: $(cat "$work/own.txt")" ;;
+esac
+n_run=$(wc -l <"$work/own/episodes.jsonl")
+cmp <(head -n "$n_run" "$work/candidate/episodes.jsonl") "$work/own/episodes.jsonl" || fail "it ran other episodes"
+
+# the number of threads of its matrix products changes no bit
+OMP_NUM_THREADS=1 "$dp_bench" eval --checkpoint "$models/pusht_unet_hybrid" --output "$work/one_thread" env_runner.n_train=0 \
+  env_runner.n_test=8 env_runner.n_videos=0 >"$work/eval.txt" 2>&1 || fail "$(cat "$work/eval.txt")"
+cmp <(head -n 8 "$work/candidate/episodes.jsonl") "$work/one_thread/episodes.jsonl" || fail "one thread changed the episodes"
+
 # a policy with damaged weights does not come through
 cp -r "$models/pusht_unet_hybrid" "$work/damaged"
 python3 - "$work/damaged" <<'PYTHON'

@@ -23,6 +23,20 @@ done
 [ "$(wc -l <whole/episodes.jsonl)" -eq 4 ] || fail "wanted 4 episodes"
 grep -q "collecting 10 episodes of point_mass" whole.txt || fail "it did not collect: $(cat whole.txt)"
 
+grep -q "Test seeds 100000 to 100003; the training was evaluated on others, 200000 to 200003" whole.txt || fail "$(cat whole.txt)"
+[ -s whole/rollouts/media/test_200000.mp4 ] || fail "the training filmed $(ls whole/rollouts/media)"
+grep -q '"test/mean_score"' whole/logs.json.txt || fail "the log lacks the score"
+
+echo "an evaluation on the seeds by which checkpoints are chosen is marked"
+"$dp_bench" eval --checkpoint whole/checkpoints/latest --output chosen env_runner.test_start_seed=200002 >eval.txt 2>&1 ||
+  fail "$(cat eval.txt)"
+grep -q "WARNING: 2 of the 4 test seeds" eval.txt || fail "$(cat eval.txt)"
+grep -q '"test/n_selection_seeds": 2' chosen/eval_log.json || fail "$(cat chosen/eval_log.json)"
+grep -q '"n_shared": 2' chosen/manifest.json || fail "$(cat chosen/manifest.json)"
+grep -q "WARNING: 2 of the 4" chosen/report.html || fail "no mark in the report"
+! grep -q n_selection_seeds whole/eval_log.json || fail "an honest evaluation is marked"
+expect_exit 2 "selection_start_seed" "$dp_bench" eval --checkpoint whole/checkpoints/latest env_runner.selection_start_seed=-1
+
 echo "its resolved config runs again and gives the same weights"
 "$dp_bench" train --config whole/config.json --output again >again.txt 2>&1 || fail "$(cat again.txt)"
 cmp whole/checkpoints/latest/ema.safetensors again/checkpoints/latest/ema.safetensors

@@ -11,15 +11,10 @@
 
 #include "app/collection.h"
 #include "app/stop_signal.h"
+#include "app/training_rig.h"
 #include "app/verbs.h"
-#include "data/loader.h"
 #include "dp_bench/random.h"
-#include "train/autocast.h"
 #include "train/device_batch.h"
-#include "train/ema.h"
-#include "train/fit_normalizer.h"
-#include "train/optimizer.h"
-#include "train/train_config.h"
 
 namespace dp_bench {
 namespace {
@@ -82,23 +77,16 @@ void BenchEnv(const Task& task, int repetitions) {
   fmt::print("env steps/s, every one observed      {:12.0f}\n", kSteps / observed);
 }
 
-void PrintData(const BatchLoader& loader, double load_seconds) {
-  fmt::print("dataset load [s]                     {:12.2f}\n", load_seconds);
-  fmt::print("training sequences                   {:12}\n", loader.sampler().size());
-}
-
 // The loader alone, and with the training that it feeds.
-void BenchLoader(BatchLoader* loader, const DataLoaderConfig& config, int repetitions,
-                 const std::function<void(HostBatch*)>& train) {
+void BenchLoader(TrainingRig& rig, int repetitions, const std::function<void(HostBatch*)>& train) {
   // workers finish their batches together: time is taken over one of each
+  const DataLoaderConfig& config = rig.loading();
   const int n_batches = std::max(1, config.num_workers);
-  std::uint64_t epoch = 0;
-  loader->StartEpoch(epoch);
   HostBatch host;
   const auto rate = [&](const std::function<void(HostBatch*)>& use) {
     const double seconds = MedianSeconds(repetitions, [&] {
       for (int i = 0; i < n_batches; ++i) {
-        while (!loader->Next(&host)) loader->StartEpoch(++epoch);
+        rig.NextBatch(&host);
         use(&host);
       }
     });
@@ -126,64 +114,28 @@ void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_si
 void BenchPolicy(const Experiment& experiment, int repetitions) {
   std::unique_ptr<Dataset> dataset;
   const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
-  const Config& config = experiment.config();
-  const auto training = TrainingConfig::FromConfig(config.Sub("training"));
-  const auto loading = DataLoaderConfig::FromConfig(config.Sub("dataloader"), true);
-  const torch::Device device = ParseDevice(training.device);
+  TrainingRig rig(experiment, *dataset);
+  BatchLoader& loader = rig.loader();
+  fmt::print("dataset load [s]                     {:12.2f}\n", load_seconds);
+  fmt::print("training sequences                   {:12}\n", loader.sampler().size());
 
-  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
-  const std::unique_ptr<Policy> ema_policy = experiment.CreatePolicy();
-  policy->module().to(device);
-  ema_policy->module().to(device);
-  policy->SetNormalizer(FitNormalizer(*dataset, experiment.spec().shape_meta,
-                                      NormalizerConfig::FromConfig(config.Sub("normalizer"))));
-
-  std::vector<std::string> keys;
-  for (const KeySpec& key : experiment.spec().shape_meta.obs) keys.push_back(key.name);
-  BatchLoader loader(*dataset, MakeTrainingSampler(*dataset, experiment.spec().horizons),
-                     {.batch_size = loading.batch_size,
-                      .drop_last = true,
-                      .n_obs_steps = experiment.spec().horizons.n_obs_steps,
-                      .keys = keys,
-                      .n_threads = loading.num_workers});
-  PrintData(loader, load_seconds);
   // the last batch alone, so that no worker is busy while the network is measured
-  loader.StartEpoch(0, std::max<std::int64_t>(0, loader.num_batches() - 1));
+  loader.StartEpoch(0, loader.num_batches() - 1);
   HostBatch host;
-  if (!loader.Next(&host)) {
-    fmt::print("the dataset holds less than one batch of {}\n", loading.batch_size);
-    return;
-  }
-  const Batch batch = ToBatch(host, experiment.spec().shape_meta, device);
+  loader.Next(&host);
+  const auto to_batch = [&](HostBatch* from) {
+    return ToBatch(*from, experiment.spec().shape_meta, experiment.device());
+  };
+  const Batch batch = to_batch(&host);
 
   // a whole training step: loss, gradients, optimiser, EMA
-  const auto optimizer_config = OptimizerConfig::FromConfig(config.Sub("optimizer"));
-  FreezeParameters(policy->module(), optimizer_config);
-  AdamW optimizer(optimizer_config, MakeParameterGroups(policy->module(), optimizer_config));
-  Ema ema(EmaConfig::FromConfig(config.Sub("ema")), policy->module(), ema_policy->module());
-  policy->module().train();
-  std::uint64_t step = 0;
-  const auto train = [&](const Batch& samples) {
-    NoiseSource noise = BatchNoise(0, NoisePurpose::kTraining, step++, loading.batch_size);
-    torch::Tensor loss;
-    {
-      const Autocast autocast(device.type(), training.mixed_precision);
-      loss = policy->ComputeLoss(samples, noise).loss;
-    }
-    loss.backward();
-    optimizer.Step(optimizer_config.lr);
-    optimizer.ZeroGrad();
-    ema.Update();
-    policy->WeightsChanged();
-  };
-  const double train_seconds = MedianSeconds(repetitions, [&] { train(batch); });
-  fmt::print("training samples/s, batch {:<4}       {:12.0f}\n", loading.batch_size,
-             static_cast<double>(loading.batch_size) / train_seconds);
-  BenchActionChunks(policy.get(), batch, loading.batch_size, repetitions);
-  policy->module().train();
-  BenchLoader(&loader, loading, repetitions, [&](HostBatch* host_batch) {
-    train(ToBatch(*host_batch, experiment.spec().shape_meta, device));
-  });
+  const std::int64_t batch_size = rig.loading().batch_size;
+  const double train_seconds = MedianSeconds(repetitions, [&] { rig.TrainOn(batch); });
+  fmt::print("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
+             static_cast<double>(batch_size) / train_seconds);
+  BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);
+  rig.policy().module().train();
+  BenchLoader(rig, repetitions, [&](HostBatch* from) { rig.TrainOn(to_batch(from)); });
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 #include "app/collection.h"
@@ -12,6 +11,7 @@
 #include "app/verbs.h"
 #include "checkpoint/store.h"
 #include "collect/collector.h"
+#include "core/available_memory.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "train/fit_normalizer.h"
@@ -62,18 +62,6 @@ std::uintmax_t BytesBelow(const fs::path& folder) {
   return bytes;
 }
 
-// [bytes]; 0 where the system does not say.
-std::int64_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, unit; file >> name;) {
-    std::int64_t kibibytes = 0;
-    if (!(file >> kibibytes)) return 0;
-    if (name == "MemAvailable:") return kibibytes << 10;
-    std::getline(file, unit);
-  }
-  return 0;
-}
-
 double Mebibytes(double bytes) { return bytes / (1 << 20); }
 
 // The k best, those kept for good, the latest, and one that is being written.
@@ -107,7 +95,9 @@ void ReportMemory(const Experiment& asked) {
   const std::unique_ptr<Policy> policy = asked.CreatePolicy();
   policy->SetNormalizer(NeutralNormalizer(asked.spec().shape_meta,
                                           NormalizerConfig::FromConfig(config.Sub("normalizer"))));
-  const HeldMemory held = MeasureHeldMemory(policy->module(), training.use_ema);
+  const HeldMemory held =
+      MeasureHeldMemory(policy->module(), training.use_ema,
+                        CheckpointConfig::FromConfig(config.Sub("checkpoint")).background);
   const StepMemory step = MeasureStepMemory(*policy, loader.batch_size, training.mixed_precision);
   const auto needed = static_cast<double>(held.total() + step.total());
   fmt::print(

@@ -1,126 +1,42 @@
 // dp_bench eval: roll out a checkpoint.
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "app/evaluation.h"
-#include "app/manifest.h"
+#include "app/perturbation_effects.h"
+#include "app/perturbed_evaluation.h"
 #include "app/ranks.h"
-#include "app/stop_signal.h"
+#include "app/realtime.h"
 #include "app/verbs.h"
-#include "checkpoint/checkpoint.h"
-#include "config/loader.h"
-#include "core/atomic_file.h"
-#include "dp_bench/error.h"
-#include "rollout/episode_journal.h"
 
 namespace dp_bench {
 namespace {
 
-namespace fs = std::filesystem;
-
-// Rows of episodes that have ended, until all have: then episodes.jsonl takes its place.
-constexpr const char* kJournalFile = "episodes.partial.jsonl";
-
 struct Options {
-  ExperimentOptions experiment;
-  fs::path checkpoint;
-  fs::path output;
-  fs::path resume;
-  std::string weights = "ema";
+  CheckpointEvaluationOptions evaluation;
+  std::vector<std::string> arms;
+  std::vector<double> latencies;
+  bool is_realtime = false;
 };
 
-// An evaluation that goes on is its folder: checkpoint and config come from there.
-void TakeFromFolder(Options* options) {
-  const fs::path manifest = options->resume / "manifest.json";
-  const auto json = nlohmann::json::parse(ReadTextFile(manifest, 1U << 24), nullptr, false);
-  if (!json.is_object() || !json.contains("checkpoint")) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' is not the folder of an evaluation: its manifest.json names no "
-                            "checkpoint",
-                            options->resume.string()));
-  }
-  options->checkpoint = json["checkpoint"].at("folder").get<std::string>();
-  options->weights = json["checkpoint"].at("weights").get<std::string>();
-  options->experiment.config = options->resume / "config.json";
-  options->output = options->resume;
-}
-
-// Runs the episodes that the journal lacks; the result has those that it has too.
-RunResult RunRemaining(Evaluation& evaluation, Policy& policy, torch::Device device,
-                       EpisodeJournal& journal) {
-  std::vector<int> places(evaluation.runner().jobs().size());
-  std::iota(places.begin(), places.end(), 0);
-  for (const EpisodeRecord& record : journal.found()) std::erase(places, record.episode);
-  RunResult result =
-      evaluation.Run(policy, device, places,
-                     {.stop = &CatchStopSignals(),
-                      .on_episode = [&](const EpisodeRecord& record) { journal.Append(record); }});
-  std::ranges::copy(journal.found(), std::back_inserter(result.records));
-  std::ranges::sort(result.records, {}, &EpisodeRecord::episode);
-  return result;
-}
-
 int Evaluate(Options options, Communicator& ranks) {
-  const bool is_resumed = !options.resume.empty();
-  if (is_resumed) {
-    TakeFromFolder(&options);
-  } else {
-    options.experiment.config = options.checkpoint / "config.json";
+  std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
+  if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
+  if (!options.arms.empty()) return EvaluateWithArms(options.evaluation, options.arms, ranks);
+  if (!options.latencies.empty()) {
+    return EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
   }
-  const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
-  const Experiment experiment(options.experiment);
-  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
-
-  const fs::path output = options.output.empty()
-                              ? fs::path(ranks.FromRoot(NewRunFolder(experiment).string()))
-                              : options.output;
-  fs::create_directories(output);
-  fmt::print("run folder: {}\n", output.string());
-  Evaluation evaluation(experiment, ranks, output);
-  for (const char* section : {"env", "policy", "env_runner"}) {
-    experiment.config().Sub(section).RejectUnread();
-  }
-  const std::string manifest =
-      MakeManifest(experiment, ranks.size(), CheckpointChoice{options.checkpoint, options.weights});
-  const fs::path journal_file = output / kJournalFile;
-  if (is_resumed) {
-    RequireSameManifest(output / "manifest.json", manifest);
-  } else if (ranks.is_root()) {
-    fs::remove(journal_file);
-    WriteResolvedConfig(experiment.config(), output / "config.json");
-    WriteFileAtomically(output / "manifest.json", std::string_view(manifest));
-  }
-
-  // ranks share no file: several of them start over
-  std::optional<EpisodeJournal> journal;
-  if (ranks.size() == 1) {
-    journal.emplace(journal_file, evaluation.runner().metric_names());
-  }
-  const RunResult result =
-      journal ? RunRemaining(evaluation, *policy, experiment.device(), *journal)
-              : evaluation.Run(*policy, experiment.device(), {.stop = &CatchStopSignals()});
-  if (result.is_interrupted) {
-    fmt::print("interrupted after {} of {} episodes; continue with --resume {}\n",
-               result.records.size(), evaluation.runner().jobs().size(), output.string());
-    return kExitInterrupted;
-  }
-  if (!ranks.is_root()) return 0;
-  const int exit_code = ReportEvaluation(result, output);
-  fs::remove(journal_file);
-  return exit_code;
+  CheckpointEvaluation evaluation(options.evaluation, ranks);
+  const std::filesystem::path effects = evaluation.folder() / kEffectsFile;
+  if (options.evaluation.resume.empty() && ranks.is_root()) std::filesystem::remove(effects);
+  return RunToItsEnd(evaluation);
 }
 
 }  // namespace
 
 Verb AddEval(CLI::App* app) {
-  auto options = std::make_shared<Options>();
+  auto arguments = std::make_shared<Options>();
+  CheckpointEvaluationOptions* const options = &arguments->evaluation;
   CLI::Option_group* source = app->add_option_group("source");
   source->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
       ->check(CLI::ExistingDirectory);
@@ -137,6 +53,22 @@ Verb AddEval(CLI::App* app) {
   app->add_option("--task", options->experiment.task, "Another task of its env (env.params.task)")
       ->excludes(resume);
   app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  CLI::Option* perturb =
+      app->add_option("--perturb", arguments->arms,
+                      "Also with these perturbations, each KIND or KIND=STRENGTH: light, camera, "
+                      "friction (what the env has), delay [steps], noise, null")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  app->add_flag("--realtime", arguments->is_realtime,
+                "Simulated time passes while the policy thinks (env_runner.realtime)")
+      ->excludes(resume);
+  app->add_option("--latencies", arguments->latencies,
+                  "Evaluate once for each: --realtime with plans that take so many ms, 0 for none")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0.0, 1.0e6))
+      ->excludes(resume)
+      ->excludes(perturb);
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);
@@ -146,8 +78,8 @@ Verb AddEval(CLI::App* app) {
   app->add_option("overrides", options->experiment.overrides,
                   "Config values: env_runner.n_test=100")
       ->excludes(resume);
-  return [options] {
-    return RunOnRanks([&](Communicator& ranks) { return Evaluate(*options, ranks); });
+  return [arguments] {
+    return RunOnRanks([&](Communicator& ranks) { return Evaluate(*arguments, ranks); });
   };
 }
 

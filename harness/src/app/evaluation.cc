@@ -4,16 +4,20 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
 #include "media/film_strip.h"
 #include "report/console_table.h"
 #include "report/html_report.h"
+#include "report/latency_report.h"
 #include "rollout/episode_log.h"
 #include "rollout/policy_planner.h"
+#include "rollout/seed_use.h"
 #include "rollout/shared_run.h"
 
 namespace dp_bench {
@@ -21,18 +25,27 @@ namespace {
 
 constexpr int kFramesInStrip = 6;
 
-EnvRunnerConfig ReadConfig(const Experiment& experiment, std::optional<int> n_videos) {
+EnvRunnerConfig ReadConfig(const Experiment& experiment, std::optional<int> n_videos,
+                           TestSeeds test_seeds) {
   EnvRunnerConfig config = EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   config.n_videos = n_videos.value_or(config.n_videos);
+  if (test_seeds == TestSeeds::kSelection) config.test_start_seed = config.selection_start_seed;
   return config;
+}
+
+std::optional<SeedUse> ReadSeedUse(const std::filesystem::path& manifest) {
+  constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+  if (!std::filesystem::exists(manifest)) return std::nullopt;
+  return SeedUseOf(ReadTextFile(manifest, kMaxBytes));
 }
 
 }  // namespace
 
 Evaluation::Evaluation(const Experiment& experiment, Communicator& ranks,
-                       const std::filesystem::path& output_dir, std::optional<int> n_videos)
+                       const std::filesystem::path& output_dir, std::optional<int> n_videos,
+                       TestSeeds test_seeds)
     : ranks_(ranks),
-      config_(ReadConfig(experiment, n_videos)),
+      config_(ReadConfig(experiment, n_videos, test_seeds)),
       runner_(
           config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
           experiment.spec().horizons, output_dir) {}
@@ -45,7 +58,8 @@ RunResult Evaluation::Run(Policy& policy, torch::Device device, const RunHooks& 
 
 RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                           const RunHooks& hooks) {
-  PolicyPlanner planner(policy, device, config_.micro_batch);
+  PolicyPlanner policy_planner(policy, device, config_.micro_batch);
+  TimedPlanner planner(policy_planner);
   Progress::Output output = Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;
   Progress progress(output, 0);
@@ -57,7 +71,20 @@ RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const 
   };
   RunResult result = RunShared(runner_, planner, ranks_, episodes, shown);
   progress.Pause();
+  if (!planner.recorded().empty()) {
+    latency_ = planner.latency();
+    recorded_ = planner.recorded();
+  }
   return result;
+}
+
+PolicyLatency Evaluation::MeasureLatency(Policy& policy, torch::Device device) const {
+  PolicyLatency latency = {.control_hz = runner_.env_spec().control_hz,
+                           .is_of_recorded_obs = !recorded_.empty(),
+                           .in_rollouts = latency_};
+  const std::vector<RecordedObs> substitute = {SyntheticObs(policy.spec())};
+  latency.alone = MeasurePlanningAlone(policy, device, recorded_.empty() ? substitute : recorded_);
+  return latency;
 }
 
 std::map<std::string, double> MetricsOf(const RunResult& result) {
@@ -82,12 +109,19 @@ std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
   return strips;
 }
 
-int ReportEvaluation(const RunResult& result, const std::filesystem::path& output_dir) {
-  WriteEpisodeLog(output_dir, result);
+int ReportEvaluation(const RunResult& result, const PolicyLatency& latency,
+                     const std::filesystem::path& output_dir) {
+  const std::optional<SeedUse> seeds = ReadSeedUse(output_dir / "manifest.json");
+  WriteEpisodeLog(output_dir, result, seeds ? seeds->n_shared() : 0);
+  const std::filesystem::path latency_file = output_dir / kLatencyFile;
+  if (!latency.in_rollouts.chunk_s.empty() || !std::filesystem::exists(latency_file)) {
+    WriteFileAtomically(latency_file, std::string_view(ToJson(latency).dump(2) + "\n"));
+  }
   WriteHtmlReport(output_dir);
-  fmt::print("{}", ResultTable(result));
+  fmt::print("{}{}", ResultTable(result), LatencyTable(latency));
   fmt::print("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
              result.n_env_steps, result.plan_s);
+  if (seeds) fmt::print("{}\n", SeedText(*seeds));
   fmt::print("report: {}\n", (output_dir / "report.html").string());
   for (const EpisodeRecord& record : result.records) {
     if (record.video_error.empty()) continue;

@@ -7,20 +7,27 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "app/experiment.h"
 #include "distributed/communicator.h"
 #include "dp_bench/policy.h"
 #include "rollout/env_runner.h"
+#include "rollout/latency.h"
+#include "rollout/policy_latency.h"
 
 namespace dp_bench {
+
+/// Which test seeds: those from env_runner.test_start_seed or selection_start_seed on.
+enum class TestSeeds { kReport, kSelection };
 
 class Evaluation {
  public:
   /// Reads env_runner. Videos go to `output_dir`/media; `n_videos` counts in place of the
   /// config's. The experiment and the ranks must outlive it.
   Evaluation(const Experiment& experiment, Communicator& ranks,
-             const std::filesystem::path& output_dir, std::optional<int> n_videos = std::nullopt);
+             const std::filesystem::path& output_dir, std::optional<int> n_videos = std::nullopt,
+             TestSeeds test_seeds = TestSeeds::kReport);
 
   /// Every rank plays its share of the episodes and gets the records of all. Shows progress on
   /// standard error, in place of the hook.
@@ -30,12 +37,18 @@ class Evaluation {
   RunResult Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                 const RunHooks& hooks);
 
+  /// Of the last Run that planned anything on this rank; and now, of single rows that it planned.
+  /// Changes nothing that is rolled out.
+  PolicyLatency MeasureLatency(Policy& policy, torch::Device device) const;
+
   const EnvRunner& runner() const { return runner_; }
 
  private:
   Communicator& ranks_;
   EnvRunnerConfig config_;
   EnvRunner runner_;
+  PlanningLatency latency_;
+  std::vector<RecordedObs> recorded_;
 };
 
 /// "test/mean_score" and the like: what goes into logs.json.txt and decides about checkpoints.
@@ -45,8 +58,10 @@ std::map<std::string, double> MetricsOf(const RunResult& result);
 std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
                                              const std::filesystem::path& output_dir);
 
-/// Writes episodes.jsonl, eval_log.json and report.html, and prints the result table.
-/// Returns the exit code: 0, or 5 when an episode failed.
-int ReportEvaluation(const RunResult& result, const std::filesystem::path& output_dir);
+/// Writes, beside the manifest.json that is there, episodes.jsonl, eval_log.json, latency.json and
+/// report.html, and prints the tables. A latency.json that knows the rollouts is kept when
+/// `latency` does not. Returns the exit code: 0, or 5 when an episode failed.
+int ReportEvaluation(const RunResult& result, const PolicyLatency& latency,
+                     const std::filesystem::path& output_dir);
 
 }  // namespace dp_bench

@@ -44,9 +44,8 @@ StepMemory StepOf(Policy& policy, const std::vector<StepMemory>& measured,
   return EstimateStepMemory(measured[0], measured[1], batch_size);
 }
 
-void InspectMemory(Policy& policy, const PolicyInspectionOptions& options, bool use_ema,
+void InspectMemory(Policy& policy, const PolicyInspectionOptions& options,
                    PolicyInspection* inspection) {
-  inspection->held = MeasureHeldMemory(policy.module(), use_ema);
   const std::vector<StepMemory> measured = MeasureTwoSteps(policy);
   inspection->measured = measured;
   for (const std::int64_t batch_size : options.batch_sizes) {
@@ -80,7 +79,9 @@ PolicyInspection InspectPolicy(const Experiment& experiment,
                                  .stages = TraceLoss(*policy, options.batch_size),
                                  .modules = ModuleSizes(policy->module(), options.n_levels),
                                  .n_parameters = NumParameters(policy->module())};
-  InspectMemory(*policy, options, training.use_ema, &inspection);
+  const bool copies_checkpoints = CheckpointConfig::FromConfig(config.Sub("checkpoint")).background;
+  inspection.held = MeasureHeldMemory(policy->module(), training.use_ema, copies_checkpoints);
+  InspectMemory(*policy, options, &inspection);
   return inspection;
 }
 

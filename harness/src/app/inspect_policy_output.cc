@@ -34,7 +34,7 @@ std::string MemoryTable(const PolicyInspection& inspection) {
   for (const auto& [name, bytes] :
        {std::pair("parameters and buffers", held.parameters),
         std::pair("gradients", held.gradients), std::pair("optimizer (AdamW)", held.optimizer),
-        std::pair("EMA", held.ema)}) {
+        std::pair("EMA", held.ema), std::pair("copy for checkpoints", held.checkpoint)}) {
     table += fmt::format("  {:<24} {:>10.1f}\n", name, Mebibytes(bytes));
   }
   table +=
@@ -75,6 +75,7 @@ nlohmann::json MemoryJson(const PolicyInspection& inspection) {
                            {"gradients", held.gradients},
                            {"optimizer", held.optimizer},
                            {"ema", held.ema},
+                           {"checkpoint_copy", held.checkpoint},
                            {"measured", nlohmann::json::array()},
                            {"steps", nlohmann::json::array()}};
   for (const StepMemory& step : inspection.measured) memory["measured"].push_back(Json(step));

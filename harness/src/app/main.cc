@@ -79,13 +79,19 @@ int Main(int argc, char** argv) {
         Entry{"gate", "Hold a run's success rate against a baseline, for CI", &dp_bench::AddGate},
         Entry{"replay", "Run one episode of a finished run again, and film it",
               &dp_bench::AddReplay},
+        Entry{"film", "Put the filmed episodes of a run into one video or GIF",
+              &dp_bench::AddFilm},
         Entry{"diff", "Name the first step in which two runs differ", &dp_bench::AddDiff},
         Entry{"collect", "Make a data set with the expert of an env", &dp_bench::AddCollect},
         Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::AddExport},
+        Entry{"diagnose", "Find out why a training or a sampling does not work",
+              &dp_bench::AddDiagnose},
         Entry{"inspect", "Show a policy's shapes, parameters and memory", &dp_bench::AddInspect},
         Entry{"view", "Show an env in a window: policy, expert, recording or person",
               &dp_bench::AddView},
         Entry{"plugins", "List the plugins that are found", &dp_bench::AddPlugins},
+        Entry{"profile", "Show where the time of training and inference goes",
+              &dp_bench::AddProfile},
         Entry{"bench", "Measure the speed of the parts", &dp_bench::AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
     verbs[verb] = entry.add(verb);

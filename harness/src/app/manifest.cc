@@ -16,6 +16,7 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "rollout/seed_use.h"
 
 namespace dp_bench {
 namespace {
@@ -62,14 +63,28 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
         {"threads", std::thread::hardware_concurrency()},
         {"system", std::string(system.sysname) + " " + system.release}}},
   };
+  const auto config = nlohmann::json::parse(experiment.config().ToJson());
+  SeedUse seeds = {.report = ReportSeeds(config), .selection = SelectionSeeds(config)};
   if (checkpoint) {
+    const std::string of_training =
+        ReadTextFile(checkpoint->folder / "config.json", kMaxManifestBytes);
+    seeds.selection = SelectionSeeds(nlohmann::json::parse(of_training));
     const auto of_files = ReadFile(checkpoint->folder / "manifest.json", kMaxManifestBytes);
     manifest["checkpoint"] = {
         {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
         {"weights", checkpoint->weights},
         {"sha256", Sha256Hex(of_files)}};
   }
+  manifest["seeds"] = ToJson(seeds);
   return manifest.dump(2) + "\n";
+}
+
+std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest) {
+  const auto json = nlohmann::json::parse(manifest, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("checkpoint")) return std::nullopt;
+  const auto& origin = json["checkpoint"];
+  return CheckpointChoice{origin.at("folder").get<std::string>(),
+                          origin.at("weights").get<std::string>()};
 }
 
 void RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {

@@ -17,9 +17,13 @@ struct CheckpointChoice {
 
 /// Versions, build ids, the plugins used with the SHA-256 of their files, and the machine, as JSON
 /// text. `n_ranks`: processes that share the run. Of a checkpoint also the SHA-256 of its own
-/// manifest, which has those of all its files.
+/// manifest, which has those of all its files. "seeds": which ones report, and which the training
+/// was evaluated on.
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<CheckpointChoice>& checkpoint = std::nullopt);
+
+/// What the run with this manifest evaluated; nothing when it says nothing of it.
+std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest);
 
 /// Throws Error{kUsage} naming every place where the manifest of a run that is to be continued
 /// differs from what would be written now: its remaining episodes would not belong to the others.

@@ -21,11 +21,7 @@ namespace fs = std::filesystem;
 
 // What the run evaluated.
 CheckpointChoice CheckpointOf(const RunFolder& run) {
-  const auto manifest = nlohmann::json::parse(run.manifest, nullptr, false);
-  if (manifest.is_object() && manifest.contains("checkpoint")) {
-    const auto& origin = manifest["checkpoint"];
-    return {origin.at("folder").get<std::string>(), origin.at("weights").get<std::string>()};
-  }
+  if (const auto evaluated = EvaluatedCheckpoint(run.manifest)) return *evaluated;
   const fs::path latest = run.path / "checkpoints" / kLatest;
   if (!fs::exists(latest)) {
     throw Error(ErrorCode::kUsage,

@@ -85,6 +85,7 @@ Task::Task(const ExperimentOptions& options)
       catalogue_(PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       name_(ReadName(config_)),
       isolation_(IsolationConfig::FromConfig(config_.Sub("env_runner"))),
+      perturbation_(ActionPerturbation::FromConfig(config_.Sub("env"))),
       shape_meta_(ReadShapeMeta()) {}
 
 ShapeMeta Task::ReadShapeMeta() const {
@@ -104,6 +105,11 @@ std::string Task::EnvVersion() const {
 }
 
 std::unique_ptr<Env> Task::CreateEnv() const {
+  std::unique_ptr<Env> env = CreateOwnEnv();
+  return perturbation_ ? PerturbActions(std::move(env), *perturbation_) : std::move(env);
+}
+
+std::unique_ptr<Env> Task::CreateOwnEnv() const {
   const Config params = config_.Sub("env").Sub("params");
   if (!isolation_.is_enabled) return catalogue_.Create<Env>(env_name(), params);
   const PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, env_name());

@@ -15,6 +15,7 @@
 #include "dp_bench/env.h"
 #include "isolate/isolation_config.h"
 #include "plugin/catalogue.h"
+#include "rollout/perturbed_env.h"
 
 namespace dp_bench {
 
@@ -49,7 +50,7 @@ class Task {
 
   std::string env_name() const;
   std::string EnvVersion() const;
-  /// In a process of its own with env_runner.isolate.
+  /// In a process of its own with env_runner.isolate, with perturbed actions with env.perturb.
   std::unique_ptr<Env> CreateEnv() const;
 
   /// Whether the dataset is collected with the env's expert: the config has a section `collect`,
@@ -68,11 +69,13 @@ class Task {
 
  private:
   ShapeMeta ReadShapeMeta() const;
+  std::unique_ptr<Env> CreateOwnEnv() const;  // as the plugin has it
 
   Config config_;
   mutable PluginCatalogue catalogue_;  // loads on demand, behind its own lock
   std::string name_;
   IsolationConfig isolation_;
+  std::optional<ActionPerturbation> perturbation_;
   ShapeMeta shape_meta_;
 };
 

@@ -67,6 +67,7 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
   if (is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
   const Experiment experiment(options);
   const std::atomic<bool>& stop = CatchStopSignals();
+  std::atomic<bool>& snapshot = CatchSnapshotSignal();  // from here on it must not end the program
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return kExitInterrupted;
   fs::create_directories(output);
   fmt::print("run folder: {}\n", output.string());
@@ -75,14 +76,14 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
   const auto logging = LoggingConfig::FromConfig(experiment.config().Sub("logging"));
   const fs::path rollout_folder = output / "rollouts";
   Evaluation rollouts(experiment, ranks, rollout_folder,
-                      logging.tensorboard ? logging.n_rollouts : 0);
+                      logging.tensorboard ? logging.n_rollouts : 0, TestSeeds::kSelection);
   Evaluation final_evaluation(experiment, ranks, output);
   Workspace workspace({.config = experiment.config(),
                        .dataset = *dataset,
                        .create_policy = [&] { return experiment.CreatePolicy(); },
                        .output_dir = output,
                        .stop = &stop,
-                       .snapshot = &CatchSnapshotSignal(),
+                       .snapshot = &snapshot,
                        .ranks = &ranks});
   const torch::Device device = experiment.device();
   experiment.config().RejectUnread();
@@ -112,7 +113,9 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
     fmt::print("interrupted in the evaluation; continue with --resume {}\n", output.string());
     return kExitInterrupted;
   }
-  return ranks.is_root() ? ReportEvaluation(result, output) : 0;
+  if (!ranks.is_root()) return 0;
+  const PolicyLatency latency = final_evaluation.MeasureLatency(workspace.eval_policy(), device);
+  return ReportEvaluation(result, latency, output);
 }
 
 // The folder of a new run.

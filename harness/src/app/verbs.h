@@ -29,8 +29,11 @@ Verb AddReplay(CLI::App* app);
 Verb AddDiff(CLI::App* app);
 Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
+Verb AddFilm(CLI::App* app);
+Verb AddDiagnose(CLI::App* app);
 Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
+Verb AddProfile(CLI::App* app);
 Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);
 

@@ -11,34 +11,30 @@ namespace {
 using Json = nlohmann::json;
 
 std::string RunTable(const RunComparison& comparison) {
+  const bool has_letters = !comparison.pairs.empty();
   std::string text;
   for (const ComparedRun& run : comparison.runs) {
     text += fmt::format("{}  {}  ({})\n", run.label, run.files.path.string(), RunTitle(run.files));
   }
-  text += fmt::format("\n{:<4}{:>12}  {:<16}{:>10}{:>12}{:>8}\n", "run", "success rate",
-                      "95 % interval", "episodes", "mean score", "failed");
+  text += fmt::format("\n{:<4}{:>12}  {:<16}{:>10}{:>12}{:>8}{}\n", "run", "success rate",
+                      "95 % interval", "episodes", "mean score", "failed",
+                      has_letters ? "  letters" : "");
   for (const ComparedRun& run : comparison.runs) {
     const RateInterval& rate = run.success_rate;
-    text += fmt::format("{:<4}{:>12.3f}  {:<16}{:>10}{:>12.3f}{:>8}\n", run.label, rate.rate,
+    text += fmt::format("{:<4}{:>12.3f}  {:<16}{:>10}{:>12.3f}{:>8}{}{}\n", run.label, rate.rate,
                         fmt::format("{:.3f} to {:.3f}", rate.low, rate.high),
                         fmt::format("{}/{}", rate.n_success, rate.n), run.test.mean_score,
-                        run.test.n_failed);
+                        run.test.n_failed, has_letters ? "  " : "", run.letters);
+  }
+  if (comparison.options.rate_method != RateMethod::kWilson) {
+    text += fmt::format("intervals: {}\n", MethodName(comparison.options.rate_method));
+  }
+  if (has_letters) {
+    text +=
+        "runs that share a letter are not shown to differ (McNemar, Holm's correction for all "
+        "pairs, 5 %)\n";
   }
   return text;
-}
-
-std::string PowerText(const CandidateComparison& candidate, double difference) {
-  const std::string wanted = fmt::format("a difference of {:.3g} points", 100.0 * difference);
-  if (!candidate.pairs_to_detect) {
-    return fmt::format("{} takes more than {} shared seeds to be seen", wanted, kMaxPairsToDetect);
-  }
-  const int n_more = *candidate.pairs_to_detect - candidate.outcomes.counts.n();
-  return fmt::format(
-      "{} takes about {} shared seeds to be seen, {} (80 % of the time, two-sided 5 %, {:.0f} % of "
-      "the seeds discordant)",
-      wanted, *candidate.pairs_to_detect,
-      n_more > 0 ? fmt::format("{} more", n_more) : "which are there",
-      100.0 * candidate.discordant_rate);
 }
 
 std::string VideoText(const ComparedRun& run, const EpisodeRecord& record) {
@@ -99,7 +95,7 @@ std::string CandidateText(const RunComparison& comparison, std::size_t index) {
     text += fmt::format("; {:.4f} with Holm's correction for {} candidates", candidate.p_holm,
                         comparison.candidates.size());
   }
-  text += "\n  power         " + PowerText(candidate, comparison.difference) + "\n";
+  text += "\n  power         " + PowerText(candidate, comparison.options.difference) + "\n";
   return text + DiscordantText(a, b, candidate.outcomes) + MissingText(a, b, candidate.outcomes);
 }
 
@@ -107,7 +103,7 @@ Json VideoJson(const EpisodeRecord& record) {
   return record.video.empty() ? Json() : Json(record.video);
 }
 
-Json RunJson(const ComparedRun& run) {
+Json RunJson(const ComparedRun& run, RateMethod method) {
   return {{"label", run.label},
           {"folder", run.files.path.string()},
           {"title", RunTitle(run.files)},
@@ -119,7 +115,27 @@ Json RunJson(const ComparedRun& run) {
            {{"rate", run.success_rate.rate},
             {"low", run.success_rate.low},
             {"high", run.success_rate.high},
-            {"method", "wilson"}}}};
+            {"method", method == RateMethod::kWilson ? "wilson" : "clopper_pearson"}}},
+          {"letters", run.letters.empty() ? Json() : Json(run.letters)}};
+}
+
+Json PairsJson(const RunComparison& comparison) {
+  Json pairs = Json::array();
+  for (const RunPair& pair : comparison.pairs) {
+    pairs.push_back({{"a", comparison.runs[pair.a].label},
+                     {"b", comparison.runs[pair.b].label},
+                     {"p_exact", pair.p_exact},
+                     {"p_holm", pair.p_holm}});
+  }
+  return pairs;
+}
+
+Json BestOfJson(const RunComparison& comparison) {
+  if (!comparison.best_of) return {};
+  return {{"best", comparison.runs[comparison.best_of->best].label},
+          {"n_seeds", comparison.best_of->n_seeds},
+          {"optimism", comparison.best_of->optimism},
+          {"bound", comparison.best_of->bound}};
 }
 
 Json CandidateJson(const CandidateComparison& candidate) {
@@ -170,6 +186,20 @@ Json CandidateJson(const CandidateComparison& candidate) {
 
 }  // namespace
 
+std::string PowerText(const CandidateComparison& candidate, double difference) {
+  const std::string wanted = fmt::format("a difference of {:.3g} points", 100.0 * difference);
+  if (!candidate.pairs_to_detect) {
+    return fmt::format("{} takes more than {} shared seeds to be seen", wanted, kMaxPairsToDetect);
+  }
+  const int n_more = *candidate.pairs_to_detect - candidate.outcomes.counts.n();
+  return fmt::format(
+      "{} takes about {} shared seeds to be seen, {} (80 % of the time, two-sided 5 %, {:.0f} % of "
+      "the seeds discordant)",
+      wanted, *candidate.pairs_to_detect,
+      n_more > 0 ? fmt::format("{} more", n_more) : "which are there",
+      100.0 * candidate.discordant_rate);
+}
+
 std::string ComparisonText(const RunComparison& comparison) {
   std::string text = RunTable(comparison);
   for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {
@@ -182,7 +212,9 @@ std::string ComparisonText(const RunComparison& comparison) {
 
 Json ToJson(const RunComparison& comparison) {
   Json runs = Json::array();
-  for (const ComparedRun& run : comparison.runs) runs.push_back(RunJson(run));
+  for (const ComparedRun& run : comparison.runs) {
+    runs.push_back(RunJson(run, comparison.options.rate_method));
+  }
   Json candidates = Json::array();
   for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {
     Json row = CandidateJson(comparison.candidates[i]);
@@ -192,9 +224,11 @@ Json ToJson(const RunComparison& comparison) {
   }
   return {{"confidence", 0.95},
           {"correction", comparison.candidates.size() > 1 ? Json("holm") : Json()},
-          {"difference_to_detect", comparison.difference},
+          {"difference_to_detect", comparison.options.difference},
           {"runs", runs},
           {"comparisons", candidates},
+          {"all_pairs", PairsJson(comparison)},
+          {"best_of", BestOfJson(comparison)},
           {"notes", comparison.notes}};
 }
 

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 
 #include "compare/paired_outcomes.h"
+#include "core/sha256.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -60,17 +64,53 @@ double Correlation(const PairCounts& counts) {
   return spread > 0.0 ? (n * counts.both_succeed - a * b) / spread : 0.0;
 }
 
-void CountPairs(const std::vector<EpisodePair>& pairs, GateResult* result) {
-  PairCounts counts;
+std::string HashOutcomes(std::span<const EpisodePair> pairs) {
+  std::string text;
   for (const EpisodePair& pair : pairs) {
+    text += fmt::format("{} {:d} {:d}\n", pair.seed(), pair.a.success, pair.b.success);
+  }
+  return Sha256Hex(std::as_bytes(std::span(text)));
+}
+
+std::string CheckpointHash(const RunFolder& run) {
+  const auto manifest = nlohmann::json::parse(run.manifest, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json::json_pointer place("/checkpoint/sha256");
+  const bool is_named =
+      manifest.is_object() && manifest.contains(place) && manifest[place].is_string();
+  return is_named ? manifest[place].get<std::string>() : std::string();
+}
+
+// What is not as it was when the test stopped.
+std::vector<Mismatch> FindChanges(const GateProgress& earlier, const GateResult& now,
+                                  std::span<const EpisodePair> pairs) {
+  if (!earlier.checkpoint_hash.empty() && !now.checkpoint_hash.empty() &&
+      earlier.checkpoint_hash != now.checkpoint_hash) {
+    return {{"checkpoint", earlier.checkpoint_hash, now.checkpoint_hash}};
+  }
+  const auto n = static_cast<std::size_t>(earlier.test.counts().n_pairs());
+  if (pairs.size() < n) {
+    return {{"number of shared seeds", std::to_string(n), std::to_string(pairs.size())}};
+  }
+  const std::string hash = HashOutcomes(pairs.first(n));
+  if (hash == earlier.outcomes_hash) return {};
+  return {{fmt::format("outcomes of the first {} seeds", n), earlier.outcomes_hash, hash}};
+}
+
+// Goes on behind the pairs that the test has.
+void CountPairs(std::span<const EpisodePair> pairs, GateResult* result) {
+  for (const EpisodePair& pair :
+       pairs.subspan(static_cast<std::size_t>(result->test.counts().n_pairs()))) {
     if (result->test.is_finished()) break;
     result->test.Add(pair.a.success, pair.b.success);
-    counts.Add(pair.a.success, pair.b.success);
   }
+  const auto counted = pairs.first(static_cast<std::size_t>(result->test.counts().n_pairs()));
+  PairCounts counts;
+  for (const EpisodePair& pair : counted) counts.Add(pair.a.success, pair.b.success);
   result->baseline = WilsonInterval(counts.n_success_a(), counts.n());
   result->candidate = WilsonInterval(counts.n_success_b(), counts.n());
   result->drop = AnytimeDropInterval(result->test.counts());
   result->rho = Correlation(counts);
+  result->outcomes_hash = HashOutcomes(counted);
 }
 
 void Decide(GateResult* result) {
@@ -100,6 +140,50 @@ void Decide(GateResult* result) {
       fmt::format("{} seeds neither show a drop nor exclude one of {:.3g} points; {}", n, points,
                   n < config.max_pairs ? "evaluate more seeds on both sides and run the gate again"
                                        : "raise --max-pairs to continue this test");
+}
+
+// `earlier` may be null.
+GateResult RunFrom(const RunFolder& baseline, const RunFolder& candidate, SequentialTest test,
+                   const GateProgress* earlier) {
+  const std::vector<EpisodeRecord> old_episodes = TestEpisodes(baseline);
+  const std::vector<EpisodeRecord> new_episodes = TestEpisodes(candidate);
+  if (new_episodes.empty()) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
+                            "evaluation, with episodes.jsonl",
+                            candidate.path.string()));
+  }
+  GateResult result = {
+      .title = RunTitle(candidate), .task = TaskTitle(candidate), .test = std::move(test)};
+  result.checkpoint_hash = CheckpointHash(candidate);
+  result.mismatches = FindTaskMismatches(baseline, candidate);
+  for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
+    result.mismatches.push_back(mismatch);
+  }
+  if (!result.mismatches.empty()) {
+    result.status = GateStatus::kNotComparable;
+    result.reason = fmt::format("{} differs from the baseline's", result.mismatches[0].field);
+    return result;
+  }
+  const PairedOutcomes outcomes = PairBySeed(old_episodes, new_episodes);
+  if (earlier != nullptr) result.mismatches = FindChanges(*earlier, result, outcomes.pairs);
+  if (!result.mismatches.empty()) {
+    result.status = GateStatus::kNotComparable;
+    result.reason = fmt::format("{} differs from that of the gate that is to be continued",
+                                result.mismatches[0].field);
+    return result;
+  }
+  result.reason = FindTooManyBroken(baseline, old_episodes);
+  if (result.reason.empty()) result.reason = FindTooManyBroken(candidate, new_episodes);
+  if (!result.reason.empty()) {
+    result.status = GateStatus::kInfra;
+    return result;
+  }
+  result.n_shared = outcomes.counts.n();
+  result.has_signature = AreIdentical(outcomes.pairs);
+  CountPairs(outcomes.pairs, &result);
+  Decide(&result);
+  return result;
 }
 
 }  // namespace
@@ -136,38 +220,18 @@ int ExitCodeOf(GateStatus status) {
   return 5;
 }
 
+double GateResult::log_fail_evidence() const {
+  return test.looks().empty() ? 0.0 : test.looks().back().log_fail_evidence;
+}
+
 GateResult RunGate(const RunFolder& baseline, const RunFolder& candidate,
                    const SequentialTestConfig& config) {
-  const std::vector<EpisodeRecord> old_episodes = TestEpisodes(baseline);
-  const std::vector<EpisodeRecord> new_episodes = TestEpisodes(candidate);
-  if (new_episodes.empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
-                            "evaluation, with episodes.jsonl",
-                            candidate.path.string()));
-  }
-  GateResult result = {.title = RunTitle(candidate), .test = SequentialTest(config)};
-  result.mismatches = FindTaskMismatches(baseline, candidate);
-  for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
-    result.mismatches.push_back(mismatch);
-  }
-  if (!result.mismatches.empty()) {
-    result.status = GateStatus::kNotComparable;
-    result.reason = fmt::format("{} differs from the baseline's", result.mismatches[0].field);
-    return result;
-  }
-  result.reason = FindTooManyBroken(baseline, old_episodes);
-  if (result.reason.empty()) result.reason = FindTooManyBroken(candidate, new_episodes);
-  if (!result.reason.empty()) {
-    result.status = GateStatus::kInfra;
-    return result;
-  }
-  const PairedOutcomes outcomes = PairBySeed(old_episodes, new_episodes);
-  result.n_shared = outcomes.counts.n();
-  result.has_signature = AreIdentical(outcomes.pairs);
-  CountPairs(outcomes.pairs, &result);
-  Decide(&result);
-  return result;
+  return RunFrom(baseline, candidate, SequentialTest(config), /*earlier=*/nullptr);
+}
+
+GateResult ContinueGate(const RunFolder& baseline, const RunFolder& candidate,
+                        const GateProgress& earlier) {
+  return RunFrom(baseline, candidate, earlier.test, &earlier);
 }
 
 }  // namespace dp_bench

@@ -1,8 +1,9 @@
-// The gate of a success rate: may this candidate replace the baseline?
+// The gate of a success rate on one task: may this candidate replace the baseline? gate_report.h
+// has the verdict on several tasks.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compare/comparability.h"
@@ -28,6 +29,7 @@ struct GateResult {
   GateStatus status = GateStatus::kInconclusive;
   std::string reason;                // a sentence
   std::string title;                 // of the candidate
+  std::string task;                  // unique among those of a GateReport
   std::vector<Mismatch> mismatches;  // of kNotComparable
   SequentialTest test;
   bool has_signature = false;  // every shared episode equals the baseline's, bit for bit
@@ -35,22 +37,32 @@ struct GateResult {
   RateInterval baseline;       // over the seeds that were counted
   RateInterval candidate;
   DropInterval drop;
-  double rho = 0.0;  // correlation of the outcomes over the seeds: how much pairing gains
+  double rho = 0.0;           // correlation of the outcomes over the seeds: how much pairing gains
+  std::string outcomes_hash;  // see GateProgress
+  std::string checkpoint_hash;  // see GateProgress
+
+  /// ln E against "no drop" at the last look; 0 before the first.
+  double log_fail_evidence() const;
+};
+
+/// Where a test stopped: enough to tell whether two runs go on from there.
+struct GateProgress {
+  SequentialTest test;
+  std::string outcomes_hash;    // SHA-256 over the seeds counted and both outcomes of each
+  std::string checkpoint_hash;  // that the candidate's manifest names; may be empty
 };
 
 /// Counts the seeds that both have, in the order of the baseline's list, until the test decides.
 /// One seed list must begin with the other. Equal trace hashes of 8 episodes or more, all that both
 /// have, are a PASS by themselves. No verdict where more than 1 % of a run's episodes broke. Throws
-/// Error{kData} when the candidate has no test episodes.
+/// Error{kData} when the candidate has no test episodes, Error{kConfig} for a bad `config`.
 GateResult RunGate(const RunFolder& baseline, const RunFolder& candidate,
                    const SequentialTestConfig& config);
 
-/// For the terminal; ends with a line break.
-std::string GateText(const GateResult& result);
-nlohmann::json ToJson(const GateResult& result);
-/// One test case, which fails, errs or is skipped.
-std::string GateJUnit(const GateResult& result);
-/// A comment for a pull request.
-std::string GateMarkdown(const GateResult& result);
+/// Goes on where a test stopped, and ends as RunGate on all of these episodes would.
+/// kNotComparable, naming the field, when the candidate or the outcomes counted are not those of
+/// `earlier`.
+GateResult ContinueGate(const RunFolder& baseline, const RunFolder& candidate,
+                        const GateProgress& earlier);
 
 }  // namespace dp_bench

@@ -1,21 +1,29 @@
-// The forms of a GateResult: text for people, JSON for programs, JUnit XML for a CI server,
+// The forms of a GateReport: text for people, JSON for programs, JUnit XML for a CI server,
 // Markdown for a pull request.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "compare/gate.h"
+#include "compare/gate_report.h"
+#include "report/line_plot.h"
 
 namespace dp_bench {
 namespace {
 
 using Json = nlohmann::json;
 
-bool HasVerdict(const GateResult& result) { return result.test.counts().n_pairs() > 0; }
+bool HasVerdict(const GateResult& result) {
+  return result.status != GateStatus::kNotComparable && result.status != GateStatus::kInfra;
+}
 
 std::string Evidence(double log_evidence, double error_rate) {
   return fmt::format("{:.3g} of {:.3g}", std::exp(log_evidence), 1.0 / error_rate);
+}
+
+std::string CountsText(const OutcomeCounts& counts) {
+  return fmt::format("{}: {} lost, {} gained, {} same", counts.n_pairs(), counts.n_lost,
+                     counts.n_gained, counts.n_same);
 }
 
 struct Row {
@@ -31,15 +39,13 @@ std::vector<Row> Rows(const GateResult& result) {
   }
   if (!HasVerdict(result)) return rows;
   const SequentialTestConfig& config = result.test.config();
-  const OutcomeCounts& counts = result.test.counts();
   const auto rate = [](const RateInterval& interval) {
     return fmt::format("{:.3f} ({:.3f} to {:.3f}), {}/{}", interval.rate, interval.low,
                        interval.high, interval.n_success, interval.n);
   };
   rows.push_back({"baseline", rate(result.baseline)});
   rows.push_back({"candidate", rate(result.candidate)});
-  rows.push_back({"seeds", fmt::format("{}: {} lost, {} gained, {} same", counts.n_pairs(),
-                                       counts.n_lost, counts.n_gained, counts.n_same)});
+  rows.push_back({"seeds", CountsText(result.test.counts())});
   rows.push_back({"drop", fmt::format("{:+.3f} ({:+.3f} to {:+.3f} at every look)",
                                       result.drop.drop, result.drop.low, result.drop.high)});
   if (!result.test.looks().empty()) {
@@ -51,29 +57,6 @@ std::vector<Row> Rows(const GateResult& result) {
   }
   rows.push_back({"correlation", fmt::format("{:.2f} over the seeds", result.rho)});
   return rows;
-}
-
-std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
 }
 
 const char* JUnitElement(GateStatus status) {
@@ -91,6 +74,32 @@ const char* JUnitElement(GateStatus status) {
   return "error";
 }
 
+std::string Sentence(GateStatus status, const std::string& reason) {
+  return fmt::format("{}: {}", StatusName(status), reason);
+}
+
+std::string TaskText(const GateResult& result) {
+  std::string text = Sentence(result.status, result.reason) + "\n";
+  for (const Row& row : Rows(result)) text += fmt::format("  {:<19} {}\n", row.name, row.value);
+  return text;
+}
+
+// "evidence of a drop over all 3 tasks: 12.3 of 100"
+std::string JointText(const GateReport& report) {
+  return fmt::format("evidence of a drop over all {} tasks: {}", report.tasks.size(),
+                     Evidence(report.log_fail_evidence, report.config.alpha));
+}
+
+std::string JUnitCase(const std::string& name, GateStatus status, const std::string& reason,
+                      const std::string& output) {
+  std::string xml =
+      fmt::format("  <testcase classname=\"success_rate\" name=\"{}\">\n", EscapeHtml(name));
+  if (const char* element = JUnitElement(status)) {
+    xml += fmt::format("    <{} message=\"{}\"/>\n", element, EscapeHtml(Sentence(status, reason)));
+  }
+  return xml + fmt::format("    <system-out>{}</system-out>\n  </testcase>\n", EscapeHtml(output));
+}
+
 Json RateJson(const RateInterval& rate) {
   return {{"rate", rate.rate},
           {"low", rate.low},
@@ -99,22 +108,14 @@ Json RateJson(const RateInterval& rate) {
           {"n", rate.n}};
 }
 
-}  // namespace
-
-std::string GateText(const GateResult& result) {
-  std::string text = fmt::format("{}: {}\n", StatusName(result.status), result.reason);
-  for (const Row& row : Rows(result)) text += fmt::format("  {:<19} {}\n", row.name, row.value);
-  return text;
-}
-
-Json ToJson(const GateResult& result) {
+Json TaskJson(const GateResult& result) {
   Json mismatches = Json::array();
   for (const Mismatch& mismatch : result.mismatches) {
     mismatches.push_back({{"field", mismatch.field}, {"a", mismatch.a}, {"b", mismatch.b}});
   }
   return {
+      {"task", result.task},
       {"status", StatusName(result.status)},
-      {"exit_code", ExitCodeOf(result.status)},
       {"reason", result.reason},
       {"candidate_title", result.title},
       {"mismatches", mismatches},
@@ -124,35 +125,94 @@ Json ToJson(const GateResult& result) {
       {"candidate", RateJson(result.candidate)},
       {"drop", {{"drop", result.drop.drop}, {"low", result.drop.low}, {"high", result.drop.high}}},
       {"rho", result.rho},
+      {"log_fail_evidence", result.log_fail_evidence()},
+      {"outcomes_hash", result.outcomes_hash},
+      {"checkpoint_hash", result.checkpoint_hash},
       {"test", result.test.ToJson()}};
 }
 
-std::string GateJUnit(const GateResult& result) {
-  const char* element = JUnitElement(result.status);
-  const auto counted = [element](std::string_view name) {
-    return element != nullptr && element == name ? 1 : 0;
-  };
-  std::string xml = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuite name=\"dp_bench gate\" tests=\"1\" failures=\"{}\" errors=\"{}\" "
-      "skipped=\"{}\">\n  <testcase classname=\"success_rate\" name=\"{}\">\n",
-      counted("failure"), counted("error"), counted("skipped"), Escaped(result.title));
-  if (element != nullptr) {
-    xml += fmt::format("    <{} message=\"{}\"/>\n", element,
-                       Escaped(fmt::format("{}: {}", StatusName(result.status), result.reason)));
+std::string MarkdownTable(const GateReport& report) {
+  std::string text;
+  if (report.tasks.size() == 1) {
+    for (const Row& row : Rows(report.tasks[0])) {
+      text += fmt::format("| {} | {} |\n", row.name, row.value);
+    }
+    return text.empty() ? "" : "\n| | |\n|---|---|\n" + text;
   }
-  return xml + fmt::format("    <system-out>{}</system-out>\n  </testcase>\n</testsuite>\n",
-                           Escaped(GateText(result)));
+  text = "\n| task | verdict | seeds | drop | evidence of a drop |\n|---|---|---|---|---|\n";
+  for (const GateResult& task : report.tasks) {
+    const std::string drop =
+        fmt::format("{:+.3f} ({:+.3f} to {:+.3f})", task.drop.drop, task.drop.low, task.drop.high);
+    text += HasVerdict(task)
+                ? fmt::format("| {} | {} | {} | {} | {} |\n", task.task, StatusName(task.status),
+                              CountsText(task.test.counts()), drop,
+                              Evidence(task.log_fail_evidence(), task.test.config().alpha))
+                : fmt::format("| {} | {}: {} | | | |\n", task.task, StatusName(task.status),
+                              task.reason);
+  }
+  return text + "\n" + JointText(report) + "\n";
 }
 
-std::string GateMarkdown(const GateResult& result) {
-  std::string text = fmt::format("### Success rate: {}\n\n{}: {}.\n", StatusName(result.status),
-                                 result.title, result.reason);
-  const std::vector<Row> rows = Rows(result);
-  if (rows.empty()) return text;
-  text += "\n| | |\n|---|---|\n";
-  for (const Row& row : rows) text += fmt::format("| {} | {} |\n", row.name, row.value);
+}  // namespace
+
+std::string GateText(const GateReport& report) {
+  if (report.tasks.size() == 1) return TaskText(report.tasks[0]);
+  std::string text = Sentence(report.status, report.reason) + "\n  " + JointText(report) + "\n";
+  for (const GateResult& task : report.tasks) {
+    text += fmt::format("\n{}\n{}", task.task, TaskText(task));
+  }
   return text;
+}
+
+Json ToJson(const GateReport& report) {
+  Json tasks = Json::array();
+  for (const GateResult& task : report.tasks) tasks.push_back(TaskJson(task));
+  return {{"format", "dp_bench.gate.v1"},
+          {"status", StatusName(report.status)},
+          {"exit_code", ExitCodeOf(report.status)},
+          {"reason", report.reason},
+          {"config",
+           {{"margin", report.config.margin},
+            {"alpha", report.config.alpha},
+            {"beta", report.config.beta},
+            {"max_pairs", report.config.max_pairs},
+            {"block_size", report.config.block_size}}},
+          {"log_fail_evidence", report.log_fail_evidence},
+          {"tasks", tasks}};
+}
+
+std::string GateJUnit(const GateReport& report) {
+  const bool has_joint_case = report.tasks.size() > 1;
+  std::string cases;
+  for (const GateResult& task : report.tasks) {
+    cases += JUnitCase(has_joint_case ? task.task : task.title, task.status, task.reason,
+                       TaskText(task));
+  }
+  if (has_joint_case) {
+    cases += JUnitCase("all tasks", report.status, report.reason, JointText(report));
+  }
+  const auto count = [&](std::string_view name) {
+    const auto is_counted = [name](GateStatus status) {
+      const char* element = JUnitElement(status);
+      return element != nullptr && element == name;
+    };
+    int n = has_joint_case && is_counted(report.status) ? 1 : 0;
+    for (const GateResult& task : report.tasks) n += is_counted(task.status) ? 1 : 0;
+    return n;
+  };
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuite name=\"dp_bench gate\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
+      "skipped=\"{}\">\n{}</testsuite>\n",
+      report.tasks.size() + (has_joint_case ? 1 : 0), count("failure"), count("error"),
+      count("skipped"), cases);
+}
+
+std::string GateMarkdown(const GateReport& report) {
+  const std::string title = report.tasks.size() == 1 ? report.tasks[0].title
+                                                     : fmt::format("{} tasks", report.tasks.size());
+  return fmt::format("### Success rate: {}\n\n{}: {}.\n{}", StatusName(report.status), title,
+                     report.reason, MarkdownTable(report));
 }
 
 }  // namespace dp_bench

@@ -3,18 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <utility>
 
+#include "compare/letter_display.h"
 #include "dp_bench/error.h"
+#include "rollout/seed_use.h"
 
 namespace dp_bench {
 namespace {
 
-ComparedRun Describe(std::size_t index, RunFolder files) {
+constexpr double kLevel = 0.05;  // of the letters
+
+ComparedRun Describe(std::size_t index, RunFolder files, RateMethod method) {
   ComparedRun run = {.label = std::string(1, static_cast<char>('A' + index)),
                      .files = std::move(files)};
   run.test = Summarize(run.files.episodes, "test");
-  run.success_rate = WilsonInterval(run.test.n_success, run.test.n_episodes);
+  const auto interval = method == RateMethod::kWilson ? WilsonInterval : ClopperPearsonInterval;
+  run.success_rate = interval(run.test.n_success, run.test.n_episodes, 0.95);
   return run;
 }
 
@@ -49,6 +57,14 @@ void AddNotes(RunComparison* comparison) {
     notes.push_back(fmt::format("{} of {}'s episodes broke; they count as not successful",
                                 run.test.n_failed, run.label));
   }
+  for (const ComparedRun& run : comparison->runs) {
+    const std::optional<SeedUse> seeds = SeedUseOf(run.files.manifest);
+    if (!seeds || seeds->n_shared() == 0) continue;
+    notes.push_back(
+        fmt::format("{}'s training was evaluated on {} of its test seeds: if it was "
+                    "chosen by its score there, it looks better than it is",
+                    run.label, seeds->n_shared()));
+  }
   for (std::size_t i = 1; i < comparison->runs.size(); ++i) {
     for (std::string& note :
          ComparabilityNotes(comparison->runs[0].files, comparison->runs[i].files)) {
@@ -57,11 +73,64 @@ void AddNotes(RunComparison* comparison) {
       }
     }
   }
-  if (comparison->runs.size() > 2) {
-    notes.push_back(
-        "the best of several runs owes a part of its lead to luck: choose it here, and report its "
-        "success rate on other seeds");
+  if (!comparison->best_of) return;
+  const BestOfRuns& best_of = *comparison->best_of;
+  notes.push_back(fmt::format(
+      "{}, the best of {} runs on {} shared seeds, owes about {:.1f} points of its success rate to "
+      "the choice (up to {:.1f} if all were equally good): choose it here, and report its success "
+      "rate on other seeds",
+      comparison->runs[best_of.best].label, comparison->runs.size(), best_of.n_seeds,
+      100.0 * best_of.optimism, 100.0 * best_of.bound));
+}
+
+// The outcomes of each run on the seeds that all have; empty when those are fewer than two.
+std::vector<std::vector<std::uint8_t>> SharedOutcomes(const std::vector<ComparedRun>& runs) {
+  std::map<std::uint64_t, std::vector<std::uint8_t>> by_seed;
+  for (const ComparedRun& run : runs) {
+    for (const EpisodeRecord& record : run.files.episodes) {
+      if (record.split == "test") by_seed[record.seed].push_back(record.success ? 1 : 0);
+    }
   }
+  std::vector<std::vector<std::uint8_t>> outcomes(runs.size());
+  for (const auto& [seed, of_runs] : by_seed) {
+    if (of_runs.size() != runs.size()) continue;
+    for (std::size_t i = 0; i < runs.size(); ++i) outcomes[i].push_back(of_runs[i]);
+  }
+  if (outcomes[0].size() < 2) outcomes.clear();
+  return outcomes;
+}
+
+// All pairs of runs, with Holm's correction for their number.
+std::vector<RunPair> TestAllPairs(const std::vector<ComparedRun>& runs) {
+  std::vector<RunPair> pairs;
+  std::vector<double> p_values;
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    for (std::size_t b = a + 1; b < runs.size(); ++b) {
+      const PairedOutcomes outcomes = PairBySeed(runs[a].files.episodes, runs[b].files.episodes);
+      pairs.push_back({.a = a, .b = b, .p_exact = McNemarExactP(outcomes.counts)});
+      p_values.push_back(pairs.back().p_exact);
+    }
+  }
+  const std::vector<double> adjusted = HolmAdjusted(p_values);
+  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].p_holm = adjusted[i];
+  return pairs;
+}
+
+// The best run has an "a".
+void SetLetters(RunComparison* comparison) {
+  std::vector<ComparedRun>& runs = comparison->runs;
+  std::vector<std::size_t> order(runs.size());  // by rank
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return runs[i].success_rate.rate; });
+  std::vector<std::size_t> rank(runs.size());
+  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = i;
+  std::vector<std::pair<std::size_t, std::size_t>> different;
+  for (const RunPair& pair : comparison->pairs) {
+    if (pair.p_holm <= kLevel) different.emplace_back(rank[pair.a], rank[pair.b]);
+  }
+  const std::vector<std::string> letters = LetterDisplay(runs.size(), different);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].letters = letters[rank[i]];
 }
 
 }  // namespace
@@ -87,20 +156,30 @@ std::vector<RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> 
   return runs;
 }
 
-RunComparison CompareRuns(std::vector<RunFolder> folders, double difference) {
+std::string_view MethodName(RateMethod method) {
+  return method == RateMethod::kWilson ? "Wilson" : "Clopper-Pearson";
+}
+
+RunComparison CompareRuns(std::vector<RunFolder> folders, const CompareOptions& options) {
   DPB_ASSERT(folders.size() >= 2 && folders.size() <= kMaxComparedRuns);
-  RunComparison comparison = {.difference = difference};
+  RunComparison comparison = {.options = options};
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    comparison.runs.push_back(Describe(i, std::move(folders[i])));
+    comparison.runs.push_back(Describe(i, std::move(folders[i]), options.rate_method));
   }
   std::vector<double> p_values;
   for (std::size_t i = 1; i < comparison.runs.size(); ++i) {
     comparison.candidates.push_back(
-        Compare(comparison.runs[0].files, comparison.runs[i].files, difference));
+        Compare(comparison.runs[0].files, comparison.runs[i].files, options.difference));
     p_values.push_back(comparison.candidates.back().p_exact);
   }
   const std::vector<double> adjusted = HolmAdjusted(p_values);
   for (std::size_t i = 0; i < adjusted.size(); ++i) comparison.candidates[i].p_holm = adjusted[i];
+  if (comparison.runs.size() > 2) {
+    comparison.pairs = TestAllPairs(comparison.runs);
+    SetLetters(&comparison);
+    const auto outcomes = SharedOutcomes(comparison.runs);
+    if (!outcomes.empty()) comparison.best_of = JudgeBestOf(outcomes);
+  }
   AddNotes(&comparison);
   return comparison;
 }

@@ -6,8 +6,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "compare/best_of_runs.h"
 #include "compare/comparability.h"
 #include "compare/difference_interval.h"
 #include "compare/paired_outcomes.h"
@@ -17,12 +19,27 @@
 
 namespace dp_bench {
 
+/// Of a single run's success rate, 95 %.
+enum class RateMethod {
+  kWilson,          // right on average
+  kClopperPearson,  // never too narrow: for claims such as "at least"
+};
+
+/// "Wilson", "Clopper-Pearson"
+std::string_view MethodName(RateMethod method);
+
+struct CompareOptions {
+  double difference = 0.05;  // of success rates, in (0, 1], whose number of seeds is told
+  RateMethod rate_method = RateMethod::kWilson;
+};
+
 /// One run, over its split "test".
 struct ComparedRun {
   std::string label;  // "A", "B", ...
   RunFolder files;
   SplitSummary test;
-  RateInterval success_rate;  // Wilson, 95 %
+  RateInterval success_rate;  // as CompareOptions::rate_method says
+  std::string letters;        // of three runs or more: those that share one may be equal
 };
 
 /// A candidate against the first run.
@@ -38,10 +55,20 @@ struct CandidateComparison {
   std::vector<Mismatch> mismatches;    // what speaks against this comparison
 };
 
+/// One of all pairs of three runs or more.
+struct RunPair {
+  std::size_t a = 0;  // places in RunComparison::runs
+  std::size_t b = 0;
+  double p_exact = 1.0;  // McNemar, two-sided; 1 without a shared seed
+  double p_holm = 1.0;   // corrected for the number of all pairs
+};
+
 struct RunComparison {
   std::vector<ComparedRun> runs;                // two at least
   std::vector<CandidateComparison> candidates;  // [i] is runs[i + 1] against runs[0]
-  double difference = 0.05;                     // of success rates, whose number of seeds is told
+  std::vector<RunPair> pairs;                   // none of two runs
+  std::optional<BestOfRuns> best_of;            // of three runs or more that share two seeds
+  CompareOptions options;
   std::vector<std::string> notes;
 };
 
@@ -50,13 +77,20 @@ constexpr std::size_t kMaxComparedRuns = 26;
 /// Throws Error{kData} when a folder has no test episodes, or two of one seed.
 std::vector<RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders);
 
-/// 2 to kMaxComparedRuns runs of ReadRunsToCompare; `difference` in (0, 1]. Throws Error{kData}
-/// when a candidate shares no seed with the first run.
-RunComparison CompareRuns(std::vector<RunFolder> folders, double difference);
+/// 2 to kMaxComparedRuns runs of ReadRunsToCompare. Throws Error{kData} when a candidate shares no
+/// seed with the first run.
+RunComparison CompareRuns(std::vector<RunFolder> folders, const CompareOptions& options);
 
 /// For the terminal; ends with a line break.
 std::string ComparisonText(const RunComparison& comparison);
 
+/// "a difference of 5 points takes about 340 shared seeds to be seen, 290 more (...)".
+std::string PowerText(const CandidateComparison& candidate, double difference);
+
 nlohmann::json ToJson(const RunComparison& comparison);
+
+/// One self-contained page: no network, no script. Links the videos of discordant seeds that are
+/// there, relative to `file`. Throws Error{kIo}.
+void WriteComparisonReport(const RunComparison& comparison, const std::filesystem::path& file);
 
 }  // namespace dp_bench

@@ -57,7 +57,10 @@ int main(int argc, char** argv) {
   CloseOthers(socket, memory);
   EndWithHost(socket, std::atoi(argv[3]));
   try {
-    return dp_bench::RunEnvWorker(socket, memory);
+    const int code = dp_bench::RunEnvWorker(socket, memory);
+    // the env is gone; tearing its libraries down too would take longer than starting them
+    std::fflush(nullptr);
+    _exit(code);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "dp_bench_env_worker: %s\nThis is a bug in dp_bench.\n", error.what());
     return 70;

@@ -44,17 +44,35 @@ void CopyPadded(const RgbImage& from, RgbImage* to) {
   }
 }
 
-AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
+bool IsGif(const std::filesystem::path& path) { return path.extension() == ".gif"; }
+
+AvCodecPtr MakeEncoder(const AVCodec* codec, const VideoOptions& options) {
+  AvCodecPtr encoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
+  encoder->width = RoundUpToEven(options.width);
+  encoder->height = RoundUpToEven(options.height);
+  encoder->framerate = av_d2q(options.fps, 100000);
+  encoder->time_base = av_inv_q(encoder->framerate);
+  // One thread: the worker that steps the env encodes, the other cores have work of their own.
+  encoder->thread_count = 1;
+  encoder->flags |= AV_CODEC_FLAG_BITEXACT;
+  return encoder;
+}
+
+AvCodecPtr OpenGif(const VideoOptions& options) {
+  const AVCodec* codec = AvCheckNotNull(avcodec_find_encoder(AV_CODEC_ID_GIF), "the GIF encoder");
+  AvCodecPtr encoder = MakeEncoder(codec, options);
+  encoder->pix_fmt = AV_PIX_FMT_RGB8;
+  AvCheck(avcodec_open2(encoder.get(), codec, nullptr), "avcodec_open2(gif)");
+  return encoder;
+}
+
+AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
   const AVCodec* codec = avcodec_find_encoder_by_name("libx264");
   if (codec == nullptr) {
     throw Error(ErrorCode::kMedia, "this libavcodec has no libx264; install one that has");
   }
-  AvCodecPtr encoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
-  encoder->width = RoundUpToEven(options.width);
-  encoder->height = RoundUpToEven(options.height);
+  AvCodecPtr encoder = MakeEncoder(codec, options);
   encoder->pix_fmt = AV_PIX_FMT_YUV420P;
-  encoder->framerate = av_d2q(options.fps, 100000);
-  encoder->time_base = av_inv_q(encoder->framerate);
   encoder->gop_size =
       std::max(1, static_cast<int>(std::lround(options.fps)));  // seek to any second
 
@@ -63,10 +81,6 @@ AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
   encoder->colorspace = AVCOL_SPC_SMPTE170M;
   encoder->color_primaries = AVCOL_PRI_SMPTE170M;
   encoder->color_trc = AVCOL_TRC_SMPTE170M;
-
-  // One thread: the worker that steps the env encodes, the other cores have work of their own.
-  encoder->thread_count = 1;
-  encoder->flags |= AV_CODEC_FLAG_BITEXACT;
   if (has_global_header) encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
 
   AVDictionary* settings = nullptr;
@@ -87,7 +101,7 @@ struct VideoEncoder::Stream {
   AvOutputPtr output;
   AvCodecPtr encoder;
   AvScalerPtr scaler;
-  AvFramePtr frame;  // yuv420p
+  AvFramePtr frame;  // in the encoder's format
   AvPacketPtr packet;
   AVStream* video = nullptr;  // owned by output
 };
@@ -102,13 +116,15 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
 
   // container
   AVFormatContext* output = nullptr;
-  AvCheck(avformat_alloc_output_context2(&output, nullptr, "mp4", unfinished_path_.c_str()),
-          "avformat_alloc_output_context2(mp4)");
+  const char* container = IsGif(path) ? "gif" : "mp4";
+  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, unfinished_path_.c_str()),
+          fmt::format("avformat_alloc_output_context2({})", container));
   stream_->output.reset(output);
   output->flags |= AVFMT_FLAG_BITEXACT;
 
   // codec
-  stream_->encoder = OpenEncoder(options, (output->oformat->flags & AVFMT_GLOBALHEADER) != 0);
+  const bool has_global_header = (output->oformat->flags & AVFMT_GLOBALHEADER) != 0;
+  stream_->encoder = IsGif(path) ? OpenGif(options) : OpenH264(options, has_global_header);
   const AVCodecContext& encoder = *stream_->encoder;
   stream_->video = AvCheckNotNull(avformat_new_stream(output, nullptr), "avformat_new_stream");
   stream_->video->time_base = encoder.time_base;
@@ -116,10 +132,10 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   AvCheck(avcodec_parameters_from_context(stream_->video->codecpar, &encoder),
           "avcodec_parameters_from_context");
 
-  // RGB to 4:2:0, with the same bits on every machine
+  // RGB to what the encoder takes, with the same bits on every machine
   stream_->scaler.reset(AvCheckNotNull(
       sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width, encoder.height,
-                     AV_PIX_FMT_YUV420P, SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr,
+                     encoder.pix_fmt, SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr,
                      nullptr, nullptr),
       "sws_getContext"));
   stream_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
@@ -133,7 +149,7 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   AvCheck(avio_open(&output->pb, unfinished_path_.c_str(), AVIO_FLAG_WRITE),
           fmt::format("avio_open({})", unfinished_path_.string()));
   AVDictionary* settings = nullptr;
-  av_dict_set(&settings, "movflags", "+faststart", 0);
+  if (!IsGif(path)) av_dict_set(&settings, "movflags", "+faststart", 0);
   const int result = avformat_write_header(output, &settings);
   av_dict_free(&settings);
   AvCheck(result, "avformat_write_header");

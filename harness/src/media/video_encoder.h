@@ -1,5 +1,6 @@
 // H.264 video in an MP4 file (ISO/IEC 14496-12 and -10), through libx264: films of rollouts that
-// play everywhere, browsers included.
+// play everywhere, browsers included. A name that ends in .gif gives an animated GIF of 256 fixed
+// colours instead, for pages that show pictures alone.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct VideoOptions {
   int width = 0;   // of the frames that are written [px]
   int height = 0;  // [px]
   double fps = 0.0;
-  int crf = 22;                     // 0 lossless ... 51 worst
+  int crf = 22;                     // 0 lossless ... 51 worst; not for a GIF
   std::string preset = "veryfast";  // of x264: speed against file size
 };
 

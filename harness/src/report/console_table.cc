@@ -35,6 +35,12 @@ std::string ResultTable(const RunResult& result) {
         fmt::format("{:.1f} to {:.1f} %", 100.0 * rate.low, 100.0 * rate.high),
         fmt::format("{}/{}", rate.n_success, rate.n), summary.mean_score, summary.n_failed);
   }
+  for (const std::string_view split : {"train", "test"}) {
+    const SplitSummary summary = Summarize(result.records, split);
+    if (summary.n_stale_steps == 0) continue;
+    table += fmt::format("{}: {} of {} steps were executed while the policy thought\n", split,
+                         summary.n_stale_steps, summary.n_steps);
+  }
   for (const EpisodeRecord& record : result.records) {
     if (!record.failure_reason) continue;
     table += fmt::format("failed: {} seed {} after {} steps: {}\n", record.split, record.seed,

@@ -3,7 +3,6 @@
 #include "report/html_report.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,12 +13,16 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/base64.h"
 #include "dp_bench/error.h"
+#include "report/latency_report.h"
 #include "report/line_plot.h"
+#include "report/link.h"
 #include "report/plot_data.h"
 #include "report/report_template.h"
 #include "report/run_folder.h"
 #include "report/success_rate.h"
+#include "rollout/seed_use.h"
 
 namespace dp_bench {
 namespace {
@@ -28,43 +31,28 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using kainjow::mustache::data;
 
+constexpr std::size_t kMaxEffectBytes = std::size_t{1} << 20;
+
 data List() { return data(data::type::list); }
 
 std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
-// A link below the run folder, percent-encoded; empty for a path that would leave it.
-std::string LinkTo(const std::string& relative_path) {
-  const fs::path path = fs::path(relative_path).lexically_normal();
-  if (relative_path.empty() || path.is_absolute() || *path.begin() == "..") return "";
-  std::string link = "./";  // so that no path can be taken for a URL with a scheme
-  for (const char c : path.generic_string()) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') ||
-                          std::string_view("/._-=").find(c) != std::string_view::npos;
-    link += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return link;
-}
-
-std::string Base64(const std::vector<std::byte>& bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                     reinterpret_cast<const unsigned char*>(bytes.data()),
-                                     static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(length));
-  return text;
+// A link below the run folder; empty for a path that would leave it.
+std::string LinkBelow(const std::string& relative_path) {
+  if (!StaysBelow(relative_path)) return "";
+  return LinkTo(fs::path(relative_path).lexically_normal());
 }
 
 std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
                         const HtmlReportOptions& options) {
-  std::string link = LinkTo(record.video);
+  std::string link = LinkBelow(record.video);
   const fs::path file = folder.path / record.video;
   std::error_code fault;
   const auto size = fs::file_size(file, fault);
   if (!options.embed_videos || link.empty() || fault || size > options.max_embedded_bytes) {
     return link;
   }
-  return "data:video/mp4;base64," + Base64(ReadFile(file, options.max_embedded_bytes));
+  return "data:video/mp4;base64," + Base64(ReadTextFile(file, options.max_embedded_bytes));
 }
 
 std::vector<std::string> SplitsOf(const RunFolder& folder) {
@@ -133,7 +121,7 @@ data CellData(const EpisodeRecord& record, double max_score) {
              fmt::format("{} seed {}: score {:.4f}, {}, {} steps", record.split, record.seed,
                          record.score, record.success ? "success" : "no success", record.n_steps));
   }
-  std::string link = LinkTo(record.video);
+  std::string link = LinkBelow(record.video);
   if (link.empty()) {
     cell.set("href", false);
   } else {
@@ -231,6 +219,26 @@ data NumbersData(const RunFolder& folder) {
   return numbers;
 }
 
+// "-0.120 (-0.250 to +0.010)"; an interval that one episode leaves open is null.
+std::string EffectText(const Json& effect) {
+  const auto text = [&](const char* key) {
+    const Json& value = effect.at(key);
+    return value.is_null() ? std::string("open") : fmt::format("{:+.3f}", value.get<double>());
+  };
+  return fmt::format("{} ({} to {})", text("difference"), text("low"), text("high"));
+}
+
+data ArmData(const std::string& name, const Json& run) {
+  data row;
+  row.set("name", name);
+  row.set("href", false);
+  row.set("rate", fmt::format("{} % ({} of {})", Percent(run.at("success_rate").get<double>()),
+                              run.at("n_success").get<int>(), run.at("n_episodes").get<int>()));
+  row.set("score", fmt::format("{:.3f}", run.at("mean_score").get<double>()));
+  for (const char* effect : {"rate_effect", "score_effect", "changed"}) row.set(effect, "");
+  return row;
+}
+
 // A list, and whether it has anything: mustache cannot ask that of a heading around it.
 void SetList(const std::string& name, const data& list, data* page) {
   page->set(name, list);
@@ -243,6 +251,33 @@ void SetText(const std::string& name, const std::string& text, data* page) {
   } else {
     page->set(name, text);
   }
+}
+
+// perturbations.json: the control, then what each arm changed.
+void SetArms(const fs::path& file, data* page) {
+  data rows = List();
+  data notes = List();
+  if (fs::exists(file)) {
+    try {
+      const Json effects = Json::parse(ReadTextFile(file, kMaxEffectBytes));
+      rows.push_back(ArmData("none", effects.at("control")));
+      for (const Json& arm : effects.at("arms")) {
+        data row = ArmData(arm.at("name").get<std::string>(), arm);
+        row.set("href", LinkTo(arm.at("folder").get<std::string>() + "/report.html"));
+        row.set("rate_effect", EffectText(arm.at("success_rate_effect")));
+        row.set("score_effect", EffectText(arm.at("score_effect")));
+        row.set("changed", std::to_string(arm.at("n_changed").get<int>()));
+        rows.push_back(row);
+        data note;
+        note.set("text", arm.at("note").get<std::string>());
+        if (arm.at("note") != "") notes.push_back(note);
+      }
+    } catch (const Json::exception& fault) {
+      throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
+    }
+  }
+  SetList("arms", rows, page);
+  page->set("arm_notes", notes);
 }
 
 }  // namespace
@@ -270,10 +305,15 @@ void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) 
   page.set("others", others);
   page.set("grids", grids);
   page.set("episodes", EpisodesData(folder, /*failed_only=*/false));
+  SetArms(run_dir / "perturbations.json", &page);
+  SetLatency(run_dir / kLatencyFile, &page);
   SetList("plots", PlotsData(folder), &page);
   SetList("videos", VideosData(folder, options), &page);
   SetList("failed", EpisodesData(folder, /*failed_only=*/true), &page);
   SetList("numbers", NumbersData(folder), &page);
+  const std::optional<SeedUse> seeds = SeedUseOf(folder.manifest);
+  SetText("seeds", seeds && !folder.episodes.empty() ? SeedText(*seeds) : "", &page);
+  page.set("has_shared_seeds", seeds && seeds->n_shared() > 0);
   SetText("config", folder.config, &page);
   SetText("manifest", folder.manifest, &page);
   data notes = List();

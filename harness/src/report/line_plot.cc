@@ -101,6 +101,9 @@ void Finish(bool add_air, int n_ticks, Axis* axis) {
   }
   axis->ticks =
       axis->is_log ? LogTicks(axis->low, axis->high) : LinearTicks(axis->low, axis->high, n_ticks);
+  if (axis->ticks.size() < 2 && axis->is_log) {  // less than a factor of two or so
+    axis->ticks = LinearTicks(std::pow(10.0, axis->low), std::pow(10.0, axis->high), n_ticks);
+  }
 }
 
 double X(const Axis& axis, double value) {

@@ -6,5 +6,6 @@ namespace dp_bench {
 extern const char* const kReportStyle;
 extern const char* const kReportTemplate;    // report.html of one run
 extern const char* const kMultiRunTemplate;  // report.html of a run over several training seeds
+extern const char* const kDataTemplate;      // the page of a data set
 
 }  // namespace dp_bench

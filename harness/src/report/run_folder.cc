@@ -61,6 +61,15 @@ void ReadLog(const fs::path& file, RunFolder* folder) {
   }
 }
 
+// The text at a place of config.json; empty when there is none.
+std::string ConfigText(const RunFolder& folder, const char* place) {
+  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
+  const Json::json_pointer pointer(place);
+  const bool is_text =
+      config.is_object() && config.contains(pointer) && config[pointer].is_string();
+  return is_text ? config[pointer].get<std::string>() : std::string();
+}
+
 }  // namespace
 
 RunFolder ReadRunFolder(const fs::path& path) {
@@ -79,20 +88,18 @@ RunFolder ReadRunFolder(const fs::path& path) {
   return folder;
 }
 
+std::string TaskTitle(const RunFolder& folder) {
+  const std::string env = ConfigText(folder, "/env/plugin");
+  const std::string task = ConfigText(folder, "/env/params/task");
+  return env.empty() || task.empty() ? env : env + ", " + task;
+}
+
 std::string RunTitle(const RunFolder& folder) {
-  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
-  const auto text_at = [&config](const char* place) {
-    const Json::json_pointer pointer(place);
-    const bool is_text =
-        config.is_object() && config.contains(pointer) && config[pointer].is_string();
-    return is_text ? config[pointer].get<std::string>() : std::string();
-  };
-  const std::string policy = text_at("/policy/plugin");
-  const std::string env = text_at("/env/plugin");
-  const std::string task = text_at("/env/params/task");
-  if (policy.empty() || env.empty())
+  const std::string policy = ConfigText(folder, "/policy/plugin");
+  const std::string task = TaskTitle(folder);
+  if (policy.empty() || task.empty())
     return std::filesystem::absolute(folder.path).filename().string();
-  return fmt::format("{} on {}{}{}", policy, env, task.empty() ? "" : ", ", task);
+  return fmt::format("{} on {}", policy, task);
 }
 
 }  // namespace dp_bench

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
@@ -18,9 +20,52 @@ namespace {
 constexpr int kMaxEpisodes = 1'000'000;
 constexpr int kMaxParallel = 4096;
 constexpr int kMaxVideoSize = 4096;  // [px]
+constexpr double kMaxSpeed = 1000.0;
+constexpr double kMaxLatency = 1.0e6;  // [ms]
 
 int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
   return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
+}
+
+// false, true or a factor.
+double ReadRealtime(const Config& config) {
+  const auto section = nlohmann::json::parse(config.ToJson());
+  const auto value = section.find("realtime");
+  if (value == section.end() || value->is_boolean()) {
+    return config.Get<bool>("realtime", false) ? 1.0 : 0.0;
+  }
+  return config.GetInRange("realtime", 0.0, 0.0, kMaxSpeed);
+}
+
+int StaleSteps(const EnvRunnerConfig& config, double control_hz) {
+  if (config.realtime == 0.0) return 0;
+  if (config.realtime_latency_ms == 0.0) {
+    throw Error(ErrorCode::kConfig,
+                "env_runner.realtime wants env_runner.realtime_latency_ms, the time that a plan "
+                "takes; only `dp_bench eval` measures it where it is 0");
+  }
+  // a latency of whole steps is not rounded up to one more
+  constexpr double kRounding = 1e-9;
+  const double steps = 1e-3 * config.realtime_latency_ms * control_hz * config.realtime;
+  return static_cast<int>(std::ceil(steps - kRounding));
+}
+
+// The first env that is asked for is the one that the spec was read from: creating one may take a
+// process and a compiled scene.
+EnvFactory StartingWith(std::unique_ptr<Env> env, EnvFactory factory) {
+  struct First {
+    std::mutex mutex;
+    std::unique_ptr<Env> env;
+  };
+  const auto first = std::make_shared<First>();
+  first->env = std::move(env);
+  return [first, factory = std::move(factory)] {
+    {
+      const std::lock_guard lock(first->mutex);
+      if (first->env != nullptr) return std::move(first->env);
+    }
+    return factory();
+  };
 }
 
 void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int n_videos,
@@ -42,6 +87,8 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   c.n_test = ReadInt(config, "n_test", defaults.n_test, 0, kMaxEpisodes);
   c.train_start_seed = config.Get<std::uint64_t>("train_start_seed", defaults.train_start_seed);
   c.test_start_seed = config.Get<std::uint64_t>("test_start_seed", defaults.test_start_seed);
+  c.selection_start_seed =
+      config.Get<std::uint64_t>("selection_start_seed", defaults.selection_start_seed);
   c.n_envs = ReadInt(config, "n_envs", defaults.n_envs, 0, kMaxParallel);
   c.n_workers = ReadInt(config, "n_workers", defaults.n_workers, 0, kMaxParallel);
   c.n_videos = ReadInt(config, "n_videos", defaults.n_videos, 0, kMaxEpisodes);
@@ -51,6 +98,9 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   c.check_batch_invariance =
       config.Get<bool>("check_batch_invariance", defaults.check_batch_invariance);
   c.record_traces = config.Get<bool>("record_traces", defaults.record_traces);
+  c.realtime = ReadRealtime(config);
+  c.realtime_latency_ms =
+      config.GetInRange("realtime_latency_ms", defaults.realtime_latency_ms, 0.0, kMaxLatency);
   c.crf = ReadInt(config, "crf", defaults.crf, 0, 51);
 
   const auto size = config.Get<std::vector<std::int64_t>>(
@@ -69,9 +119,9 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
                      const ShapeMeta& shape_meta, const Horizons& horizons,
                      std::filesystem::path output_dir)
     : config_(config) {
-  const std::unique_ptr<Env> env = env_factory();
+  std::unique_ptr<Env> env = env_factory();
   if (env == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
-  const EnvSpec& spec = env->spec();
+  const EnvSpec spec = env->spec();
 
   const int max_steps = config.max_steps > 0 ? config.max_steps : spec.max_steps;
   if (max_steps < 1) {
@@ -80,12 +130,13 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
                                              max_steps));
   }
   plan_ = std::make_unique<RolloutPlan>(
-      RolloutPlan{.env_factory = std::move(env_factory),
+      RolloutPlan{.env_factory = StartingWith(std::move(env), std::move(env_factory)),
                   .env = spec,
                   .shape_meta = shape_meta,
                   .obs_index_of_env = MatchObsKeys(spec.shape_meta, shape_meta),
                   .horizons = horizons,
                   .max_steps = max_steps,
+                  .n_stale_steps = StaleSteps(config, spec.control_hz),
                   .output_dir = std::move(output_dir),
                   .record_traces = config.record_traces,
                   .video_width = config.video_width,

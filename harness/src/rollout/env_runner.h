@@ -24,6 +24,9 @@ struct EnvRunnerConfig {
   int n_test = 50;
   std::uint64_t train_start_seed = 0;
   std::uint64_t test_start_seed = 100000;
+  /// In place of test_start_seed in the evaluations during a training, so that the seeds by which
+  /// checkpoints are chosen are not those of the report.
+  std::uint64_t selection_start_seed = 200000;
   int n_envs = 0;        // env instances; 0: two micro-batches, so that some step while others plan
   int n_workers = 0;     // threads that step them; 0: one per hardware thread
   int n_videos = 4;      // the first n_videos episodes of each split are filmed
@@ -33,9 +36,15 @@ struct EnvRunnerConfig {
   int video_width = 256;
   int video_height = 256;
   bool record_traces = false;  // each step of each episode in `output_dir`/traces
-  int crf = 22;                // H.264 quality: 0 lossless ... 51 worst
+  /// Simulated seconds that pass per second of the policy's thinking, 0: none do. 1 is a robot's
+  /// case. The env steps that a plan takes are ceil(realtime_latency_ms / 1000 * control_hz *
+  /// realtime); what is executed in them is written at ActionQueue.
+  double realtime = 0.0;
+  double realtime_latency_ms = 0.0;  // of one plan; a given number, so that outcomes are repeatable
+  int crf = 22;                      // H.264 quality: 0 lossless ... 51 worst
 
-  /// Reads the keys above from `env_runner`; the video size is "video_size": [width, height].
+  /// Reads the keys above from `env_runner`; the video size is "video_size": [width, height],
+  /// "realtime" also true and false.
   static EnvRunnerConfig FromConfig(const Config& env_runner);
 };
 
@@ -44,8 +53,9 @@ struct EnvRunnerConfig {
 /// nor order; a failing episode becomes a record and touches no other.
 class EnvRunner {
  public:
-  /// Creates one env to compare: every key of `shape_meta` must be offered by the env with the same
-  /// type, dtype and shape, else Error{kShape} lists both sides. Videos go to `output_dir`/media.
+  /// Creates one env, which Run uses too, to compare: every key of `shape_meta` must be offered by
+  /// the env with the same type, dtype and shape, else Error{kShape} lists both sides. Videos go to
+  /// `output_dir`/media. Throws Error{kConfig} for `realtime` without a latency.
   EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory, const ShapeMeta& shape_meta,
             const Horizons& horizons, std::filesystem::path output_dir);
   ~EnvRunner();

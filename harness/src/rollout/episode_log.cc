@@ -31,6 +31,7 @@ void AppendSplit(const RunResult& result, const std::string& split, json* log) {
   (*log)[split + "/n_episodes"] = summary.n_episodes;
   (*log)[split + "/n_success"] = summary.n_success;
   (*log)[split + "/n_failed"] = summary.n_failed;
+  if (summary.n_stale_steps > 0) (*log)[split + "/n_stale_steps"] = summary.n_stale_steps;
 
   for (std::size_t i = 0; i < result.metric_names.size(); ++i) {
     double sum = 0.0;
@@ -64,6 +65,7 @@ EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_name
   row.at("score").get_to(record.score);
   row.at("success").get_to(record.success);
   row.at("n_steps").get_to(record.n_steps);
+  record.n_stale_steps = row.value("n_stale_steps", 0);
   record.trace_hash = TextOrEmpty(row, "trace_hash");
   record.video = TextOrEmpty(row, "video");
   record.video_error = TextOrEmpty(row, "video_error");
@@ -96,6 +98,7 @@ std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string>
               {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
               {"video", TextOrNull(record.video)},
               {"metrics", MetricsToJson(record, metric_names)}};
+  if (record.n_stale_steps > 0) row["n_stale_steps"] = record.n_stale_steps;
   if (!record.video_error.empty()) row["video_error"] = record.video_error;
   return Dump(row, -1);
 }
@@ -127,14 +130,16 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
   return records;
 }
 
-std::string EvalLogJson(const RunResult& result) {
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds) {
   json log = json::object();
   AppendSplit(result, "train", &log);
   AppendSplit(result, "test", &log);
+  if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
   return Dump(log, 2) + "\n";
 }
 
-void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result) {
+void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
+                     int n_selection_seeds) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -142,7 +147,7 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
                                             folder.string(), error.message()));
   }
   WriteFileAtomically(folder / "episodes.jsonl", EpisodesJsonl(result));
-  WriteFileAtomically(folder / "eval_log.json", EvalLogJson(result));
+  WriteFileAtomically(folder / "eval_log.json", EvalLogJson(result, n_selection_seeds));
 }
 
 }  // namespace dp_bench

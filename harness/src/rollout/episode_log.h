@@ -13,7 +13,8 @@
 namespace dp_bench {
 
 /// One JSON object without a line end: episode, split, seed, score, success, n_steps, trace_hash,
-/// failure_reason and video (null when there is none), metrics; video_error where filming failed.
+/// failure_reason and video (null when there is none), metrics; n_stale_steps where there were any,
+/// video_error where filming failed.
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names);
 
 /// All rows, each with its line end. Equal runs give equal bytes.
@@ -24,12 +25,15 @@ std::string EpisodesJsonl(const RunResult& result);
 std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
                                          std::span<const std::string> metric_names = {});
 
-/// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed, the
+/// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed,
+/// n_stale_steps where there were any, the
 /// mean of every metric over the episodes that have it as <split>/mean_<metric>, and per seed
-/// <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted.
-std::string EvalLogJson(const RunResult& result);
+/// <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted. Where the training
+/// was evaluated on some of the test seeds, their number as test/n_selection_seeds.
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0);
 
 /// Writes both into `folder`, which is created. Throws Error{kIo}.
-void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result);
+void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
+                     int n_selection_seeds = 0);
 
 }  // namespace dp_bench

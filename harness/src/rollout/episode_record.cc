@@ -41,6 +41,8 @@ SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view 
     ++summary.n_episodes;
     summary.n_success += record.success ? 1 : 0;
     summary.n_failed += record.failure_reason.has_value() ? 1 : 0;
+    summary.n_steps += record.n_steps;
+    summary.n_stale_steps += record.n_stale_steps;
     score_sum += record.score;
   }
   if (summary.n_episodes > 0) {

@@ -27,6 +27,7 @@ struct EpisodeRecord {
   double score = 0.0;      // highest reward of any step; 0 when the episode failed
   bool success = false;    // any step reported success, and the episode did not fail
   int n_steps = 0;         // executed steps
+  int n_stale_steps = 0;   // of them while the policy thought; see EnvRunnerConfig::realtime
   std::string trace_hash;  // SHA-256 of actions, rewards, flags, metrics and observations
   std::vector<double>
       metrics;  // aggregated as EnvSpec::metrics says; empty when no step was executed
@@ -44,6 +45,8 @@ struct SplitSummary {
   int n_episodes = 0;
   int n_success = 0;
   int n_failed = 0;
+  std::int64_t n_steps = 0;
+  std::int64_t n_stale_steps = 0;
   double mean_score = 0.0;    // 0 without episodes
   double success_rate = 0.0;  // n_success / n_episodes
 };

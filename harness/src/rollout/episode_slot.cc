@@ -35,10 +35,11 @@ void RequireFinite(double value, std::string_view name) {
 }  // namespace
 
 EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
-    : plan_(plan), history_(plan.shape_meta.obs, plan.horizons.n_obs_steps), frame_(0, 0) {
-  actions_.resize(static_cast<std::size_t>(plan.horizons.n_action_steps) *
-                  static_cast<std::size_t>(plan.shape_meta.action_dim()));
-
+    : plan_(plan),
+      history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
+      actions_(plan.horizons.n_action_steps, static_cast<std::size_t>(plan.shape_meta.action_dim()),
+               plan.n_stale_steps),
+      frame_(0, 0) {
   // keys that the policy does not ask for are written one after the other, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
   std::size_t n_unused = 0;
@@ -60,6 +61,7 @@ void EpisodeSlot::Start(const EpisodeJob& job) {
   start_time_ = std::chrono::steady_clock::now();
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
   is_terminated_ = false;
+  actions_.Clear();
   state_ = State::kAwaitsPlan;
   if (plan_.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
   Guard([this] { ResetEnv(); },
@@ -77,18 +79,16 @@ void EpisodeSlot::ResetEnv() {
 
 void EpisodeSlot::ExecuteChunk() {
   DPB_ASSERT(awaits_plan());
-  const int n_action_steps = plan_.horizons.n_action_steps;
-  const auto action_dim = static_cast<std::size_t>(plan_.shape_meta.action_dim());
+  const int n_steps = actions_.Begin();
 
   // only the steps that the next plan looks at are observed, none when there is no next plan
-  const bool is_last_chunk = record_.n_steps + n_action_steps >= plan_.max_steps;
-  const int first_observed = n_action_steps - plan_.horizons.n_obs_steps;
-  for (int i = 0; i < n_action_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
-    const auto action = std::span<const float>(actions_).subspan(
-        static_cast<std::size_t>(i) * action_dim, action_dim);
+  const bool is_last_chunk = record_.n_steps + n_steps >= plan_.max_steps;
+  const int first_observed = n_steps - plan_.horizons.n_obs_steps;
+  for (int i = 0; i < n_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
     const int step = record_.n_steps;
-    Guard([&] { Step(action, /*is_observed=*/!is_last_chunk && i >= first_observed); },
+    Guard([&] { Step(actions_.action(i), /*is_observed=*/!is_last_chunk && i >= first_observed); },
           [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
+    record_.n_stale_steps += actions_.is_stale(i) ? 1 : 0;
     if (!awaits_plan()) return;
     FilmFrame();
   }

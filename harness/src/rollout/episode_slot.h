@@ -15,6 +15,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "media/video_encoder.h"
+#include "rollout/action_queue.h"
 #include "rollout/chunk_planner.h"
 #include "rollout/episode_record.h"
 #include "rollout/episode_trace.h"
@@ -32,6 +33,7 @@ struct RolloutPlan {
   std::vector<int> obs_index_of_env;  // per env obs key: index into shape_meta.obs, or -1
   Horizons horizons;
   int max_steps = 0;
+  int n_stale_steps = 0;  // that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
   bool record_traces = false;
   int video_width = 0;
@@ -49,7 +51,7 @@ class EpisodeSlot {
   /// Resets the env (created when there is none) and takes the first observation.
   void Start(const EpisodeJob& job);
 
-  /// Executes the chunk in `actions()` until it is used up or the episode ends.
+  /// Executes the chunk in `actions()` until the next plan is due or the episode ends.
   void ExecuteChunk();
 
   /// Ends the running episode as failed.
@@ -66,7 +68,7 @@ class EpisodeSlot {
   const ObsHistory& history() const { return history_; }
 
   /// The action chunk to execute, [Ta, Da].
-  std::span<float> actions() { return actions_; }
+  std::span<float> actions() { return actions_.chunk(); }
 
  private:
   enum class State { kIdle, kAwaitsPlan, kEnded };
@@ -92,7 +94,7 @@ class EpisodeSlot {
   ObsHistory history_;
   std::vector<std::byte> unused_obs_;              // where keys go that the policy does not ask for
   std::vector<std::span<std::byte>> obs_buffers_;  // [env obs keys]
-  std::vector<float> actions_;                     // [Ta, Da]
+  ActionQueue actions_;
   EpisodeRecord record_;
   bool is_terminated_ = false;
   Sha256 trace_hash_;

@@ -27,7 +27,8 @@ void ProvideGradients(torch::nn::Module& module) {
 
 }  // namespace
 
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema) {
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
+                             bool copies_checkpoints) {
   HeldMemory memory;
   for (const torch::Tensor& parameter : module.parameters()) {
     const auto n = static_cast<std::int64_t>(parameter.nbytes());
@@ -39,6 +40,7 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema) {
   }
   memory.optimizer = 2 * memory.gradients;
   if (use_ema) memory.ema = memory.parameters;
+  if (copies_checkpoints) memory.checkpoint = memory.parameters + memory.optimizer + memory.ema;
   return memory;
 }
 

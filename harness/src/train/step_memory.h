@@ -15,13 +15,16 @@ namespace dp_bench {
 struct HeldMemory {
   std::int64_t parameters = 0;  // and buffers
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;  // AdamW: two moments of every trainable parameter
-  std::int64_t ema = 0;        // a second network, where there is one
+  std::int64_t optimizer = 0;   // AdamW: two moments of every trainable parameter
+  std::int64_t ema = 0;         // a second network, where there is one
+  std::int64_t checkpoint = 0;  // the copy of all but gradients that is written in the background
 
-  std::int64_t total() const { return parameters + gradients + optimizer + ema; }
+  std::int64_t total() const { return parameters + gradients + optimizer + ema + checkpoint; }
 };
 
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema);
+/// `copies_checkpoints`: checkpoint.background.
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
+                             bool copies_checkpoints);
 
 /// What one step needs on top [bytes].
 struct StepMemory {

@@ -17,7 +17,8 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr std::uint64_t kDelayDraws = 2;  // streams of kEnvStart: 0 the task, 1 the model
+// streams of kEnvStart: 0 the task, 1 the model, 3 and more the perturbations
+constexpr std::uint64_t kDelayDraws = 2;
 constexpr double kTwoTo32 = 4294967296.0;
 constexpr std::size_t kClockSize = 3;  // upper and lower half of the seed, step
 
@@ -55,8 +56,9 @@ EnvSpec MakeSpec(const Params& params, const Task& task, const Controller& contr
 KuavoEnv::KuavoEnv(const Config& config)
     : params_(Params::FromConfig(config)),
       original_(LoadModel(params_)),
-      randomizer_(params_.randomization.ChangesModel()
-                      ? std::make_unique<ModelRandomizer>(original_, params_.randomization)
+      randomizer_(params_.randomization.ChangesModel() || params_.perturbation.ChangesModel()
+                      ? std::make_unique<ModelRandomizer>(original_, params_.randomization,
+                                                          params_.perturbation)
                       : nullptr),
       model_(randomizer_ ? &randomizer_->varied() : original_.get()),
       data_(model_->MakeData()),

@@ -29,7 +29,7 @@ namespace dp_bench::kuavo_dualarm {
 ///   rgbd   the same, and observation.depth.{depth_h, depth_l, depth_r}
 /// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay, image_width 640,
 /// image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad] (the challenge
-/// has 0.209), render tiled | scene, scene_dir "", randomization {} (params.h).
+/// has 0.209), render tiled | scene, scene_dir "", randomization {} and perturb {} (params.h).
 class KuavoEnv final : public Env, public StateAccess, public CameraAccess {
  public:
   explicit KuavoEnv(const Config& params);

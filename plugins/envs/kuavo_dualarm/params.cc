@@ -37,6 +37,16 @@ bool RandomizationParams::ChangesModel() const {
          friction > 0.0 || mass > 0.0;
 }
 
+PerturbationParams PerturbationParams::FromConfig(const Config& params) {
+  PerturbationParams p;
+  if (!params.Has("perturb")) return p;
+  const Config section = params.Sub("perturb");
+  p.light = section.GetInRange("light", p.light, 0.0, 1.0);
+  p.camera = section.GetInRange("camera", p.camera, 0.0, 1.0);
+  p.friction = section.GetInRange("friction", p.friction, 0.0, 1.0);
+  return p;
+}
+
 Params Params::FromConfig(const Config& config) {
   Params params;
   params.task = ParseTask(config.GetChoice("task", TaskNames()));
@@ -48,6 +58,7 @@ Params Params::FromConfig(const Config& config) {
   params.tiled = config.GetChoice("render", {"tiled", "scene"}) == "tiled";
   params.scene_dir = config.Get<std::string>("scene_dir", "");
   params.randomization = RandomizationParams::FromConfig(config.Sub("randomization"));
+  params.perturbation = PerturbationParams::FromConfig(config);
   return params;
 }
 

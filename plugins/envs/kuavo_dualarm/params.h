@@ -29,6 +29,19 @@ struct RandomizationParams {
   bool ChangesModel() const;
 };
 
+/// What makes an evaluation harder than the task: strengths from 0 to 1, of draws of their own
+/// beside those of the randomization. At strength 1 light varies as with a randomization of 0.6,
+/// cameras as with 0.02 m and 0.05 rad, friction as with 0.5.
+struct PerturbationParams {
+  double light = 0.0;
+  double camera = 0.0;
+  double friction = 0.0;
+
+  /// All 0 without the param `perturb`, which then gets no keys either.
+  static PerturbationParams FromConfig(const Config& params);
+  bool ChangesModel() const { return light > 0.0 || camera > 0.0 || friction > 0.0; }
+};
+
 struct Params {
   TaskKind task = TaskKind::kPickPlace;
   ObsMode obs = ObsMode::kState;
@@ -39,6 +52,7 @@ struct Params {
   bool tiled = true;                   // Render draws all cameras
   std::string scene_dir;
   RandomizationParams randomization;
+  PerturbationParams perturbation;
 
   static Params FromConfig(const Config& config);
 };

@@ -13,6 +13,19 @@ constexpr std::array<const char*, 7> kMaterials = {"floor", "table", "tray",    
                                                    "goal",  "scale", "cardboard"};
 constexpr double kDirectionPerLight = 0.5;  // of a light's unit direction
 
+/// Streams of kEnvStart: one for all of the randomisation, one each for the perturbations, which
+/// are switched on one at a time.
+constexpr std::uint64_t kModelDraws = 1;
+constexpr std::uint64_t kLightPerturbation = 3;
+constexpr std::uint64_t kCameraPerturbation = 4;
+constexpr std::uint64_t kFrictionPerturbation = 5;
+
+/// Half widths at strength 1.
+constexpr double kPerturbedLight = 0.6;
+constexpr double kPerturbedPosition = 0.02;  // [m]
+constexpr double kPerturbedRotation = 0.05;  // [rad]
+constexpr double kPerturbedFriction = 0.5;
+
 /// Uniform in [-1, 1).
 double Symmetric(RandomStream& random) { return 2.0 * random.UniformDouble() - 1.0; }
 
@@ -29,11 +42,32 @@ void Restore(const mjModel& from, mjModel& to) {
   std::copy_n(from.body_inertia, 3 * from.nbody, to.body_inertia);
 }
 
+void DrawLight(double width, RandomStream& random, mjModel& model) {
+  const auto dim = [&](float* rgb) {
+    const auto factor = static_cast<float>(1.0 + width * Symmetric(random));
+    std::transform(rgb, rgb + 3, rgb, [&](float value) { return factor * value; });
+  };
+  dim(model.vis.headlight.ambient);
+  dim(model.vis.headlight.diffuse);
+  for (int light = 0; light < model.nlight; ++light) {
+    dim(model.light_diffuse + 3 * light);
+    double* const direction = model.light_dir + 3 * light;
+    for (int axis = 0; axis < 3; ++axis) {
+      direction[axis] += kDirectionPerLight * width * Symmetric(random);
+    }
+    mju_normalize3(direction);
+  }
+}
+
 }  // namespace
 
 ModelRandomizer::ModelRandomizer(std::shared_ptr<const KuavoModel> original,
-                                 const RandomizationParams& params)
-    : original_(std::move(original)), varied_(original_->Copy()), params_(params) {
+                                 const RandomizationParams& randomization,
+                                 const PerturbationParams& perturbation)
+    : original_(std::move(original)),
+      varied_(original_->Copy()),
+      params_(randomization),
+      perturbation_(perturbation) {
   const mjModel& model = *original_->model();
   for (const char* name : kMaterials) {
     const int material = mj_name2id(&model, mjOBJ_MATERIAL, name);
@@ -56,30 +90,37 @@ ModelRandomizer::ModelRandomizer(std::shared_ptr<const KuavoModel> original,
 void ModelRandomizer::Draw(std::uint64_t seed, mjData& data) {
   mjModel& model = *varied_->mutable_model();
   Restore(*original_->model(), model);
-  // always in this order, whatever is switched on, so that one switch does not move another's draws
-  RandomStream random(seed, StreamId::kEnvStart, 1);
-  DrawLight(random, model);
-  DrawColours(random, model);
-  DrawCameras(random, model);
-  DrawFriction(random, model);
-  DrawMasses(random, model);
-  mj_setConst(&model, &data);  // what derives from the masses
+  if (params_.ChangesModel()) {
+    Randomize(seed, model);
+    mj_setConst(&model, &data);  // what derives from the masses
+  }
+  Perturb(seed, model);
 }
 
-void ModelRandomizer::DrawLight(RandomStream& random, mjModel& model) const {
-  const auto dim = [&](float* rgb) {
-    const auto factor = static_cast<float>(1.0 + params_.light * Symmetric(random));
-    std::transform(rgb, rgb + 3, rgb, [&](float value) { return factor * value; });
-  };
-  dim(model.vis.headlight.ambient);
-  dim(model.vis.headlight.diffuse);
-  for (int light = 0; light < model.nlight; ++light) {
-    dim(model.light_diffuse + 3 * light);
-    double* const direction = model.light_dir + 3 * light;
-    for (int axis = 0; axis < 3; ++axis) {
-      direction[axis] += kDirectionPerLight * params_.light * Symmetric(random);
-    }
-    mju_normalize3(direction);
+void ModelRandomizer::Randomize(std::uint64_t seed, mjModel& model) const {
+  // always in this order, whatever is switched on, so that one switch does not move another's draws
+  RandomStream random(seed, StreamId::kEnvStart, kModelDraws);
+  DrawLight(params_.light, random, model);
+  DrawColours(random, model);
+  DrawCameras(params_.camera_position, params_.camera_rotation, random, model);
+  DrawFriction(params_.friction, random, model);
+  DrawMasses(random, model);
+}
+
+void ModelRandomizer::Perturb(std::uint64_t seed, mjModel& model) const {
+  // what is switched off keeps every bit
+  if (perturbation_.light > 0.0) {
+    RandomStream random(seed, StreamId::kEnvStart, kLightPerturbation);
+    DrawLight(perturbation_.light * kPerturbedLight, random, model);
+  }
+  if (perturbation_.camera > 0.0) {
+    RandomStream random(seed, StreamId::kEnvStart, kCameraPerturbation);
+    DrawCameras(perturbation_.camera * kPerturbedPosition,
+                perturbation_.camera * kPerturbedRotation, random, model);
+  }
+  if (perturbation_.friction > 0.0) {
+    RandomStream random(seed, StreamId::kEnvStart, kFrictionPerturbation);
+    DrawFriction(perturbation_.friction * kPerturbedFriction, random, model);
   }
 }
 
@@ -93,21 +134,21 @@ void ModelRandomizer::DrawColours(RandomStream& random, mjModel& model) const {
   }
 }
 
-void ModelRandomizer::DrawCameras(RandomStream& random, mjModel& model) const {
+void ModelRandomizer::DrawCameras(double position, double rotation, RandomStream& random,
+                                  mjModel& model) const {
   const CameraIds& cameras = varied_->cameras();
   for (const int camera : {cameras.head, cameras.wrist[0], cameras.wrist[1]}) {
-    std::array<double, 3> rotation = {};
+    std::array<double, 3> turn = {};
     for (std::size_t axis = 0; axis < 3; ++axis) {
-      model.cam_pos[3 * camera + static_cast<int>(axis)] +=
-          params_.camera_position * Symmetric(random);
-      rotation[axis] = params_.camera_rotation * Symmetric(random);
+      model.cam_pos[3 * camera + static_cast<int>(axis)] += position * Symmetric(random);
+      turn[axis] = rotation * Symmetric(random);
     }
-    mju_quatIntegrate(model.cam_quat + 4 * camera, rotation.data(), 1.0);
+    mju_quatIntegrate(model.cam_quat + 4 * camera, turn.data(), 1.0);
   }
 }
 
-void ModelRandomizer::DrawFriction(RandomStream& random, mjModel& model) const {
-  const double factor = 1.0 + params_.friction * Symmetric(random);
+void ModelRandomizer::DrawFriction(double width, RandomStream& random, mjModel& model) const {
+  const double factor = 1.0 + width * Symmetric(random);
   for (const int geom : touched_geoms_) model.geom_friction[3 * geom] *= factor;
 }
 

@@ -15,6 +15,7 @@ namespace dp_bench::pusht {
 namespace {
 
 constexpr double kControlHz = 1.0 / (kSubstep * kSubstepsPerControl);
+constexpr double kTwoTo32 = 4294967296.0;
 
 /// The data set's nine points of the block, in the block's frame. Least squares over the 25,650
 /// recorded (state, keypoint) pairs: median residual 1e-5 px. In 2,124 of them the block is moving
@@ -29,6 +30,20 @@ constexpr std::array<Point, PushtEnv::kNumKeypoints> kKeypoints = {
 double WrapAngle(double angle) {
   const double rest = std::fmod(angle, 2.0 * kPi);
   return rest < 0.0 ? rest + 2.0 * kPi : rest;
+}
+
+/// The two halves of a seed, as PushtEnv::GetState has them.
+std::uint64_t SeedFrom(std::span<const double> halves) {
+  for (const double half : halves) {
+    if (half < 0.0 || half >= kTwoTo32 || half != std::floor(half)) {
+      throw Error(
+          ErrorCode::kEnv,
+          fmt::format(
+              "wanted half of a seed at the end of the state of an env with perturb, found {}",
+              half));
+    }
+  }
+  return (static_cast<std::uint64_t>(halves[0]) << 32) | static_cast<std::uint64_t>(halves[1]);
 }
 
 KeySpec LowDim(std::string name, Shape shape) {
@@ -73,6 +88,7 @@ PushtState StateFrom(std::span<const double> numbers) {
 PushtEnv::PushtEnv(const Config& params)
     : success_threshold_(params.GetInRange("success_threshold", 0.95, 0.01, 1.0)),
       legacy_order_(params.Get<bool>("legacy", true)),
+      perturb_(PerturbationParams::FromConfig(params)),
       expert_(*this, success_threshold_) {
   std::vector<std::string> names =
       params.Get<std::vector<std::string>>("obs", {"agent_pos", "keypoint"});
@@ -118,13 +134,20 @@ PushtEnv::PushtEnv(const Config& params)
   spec_.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
 }
 
-void PushtEnv::Reset(std::uint64_t seed) {
-  physics_.SetState(StartState(seed, legacy_order_));
-  physics_
-      .Substep();  // the peers step once, which pushes a block that overlaps the agent or a wall
+void PushtEnv::BeginEpisode(std::uint64_t seed) {
+  seed_ = seed;
+  perturbation_ = Perturbation::Draw(perturb_, seed);
+  physics_.SetSlide(perturbation_.slide);
   target_.reset();
   started_ = true;
   terminated_ = false;
+}
+
+void PushtEnv::Reset(std::uint64_t seed) {
+  BeginEpisode(seed);
+  physics_.SetState(StartState(seed, legacy_order_));
+  physics_
+      .Substep();  // the peers step once, which pushes a block that overlaps the agent or a wall
 }
 
 void PushtEnv::RequireStarted(const char* what) const {
@@ -184,9 +207,12 @@ void PushtEnv::WriteObs(Obs key, std::span<std::byte> out) {
     case Obs::kAgentPos:
       CopyTo<2>({agent_x, agent_y}, out);
       break;
-    case Obs::kImage:
-      renderer_.RenderObservation(state, {reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
+    case Obs::kImage: {
+      const std::span<std::uint8_t> image(reinterpret_cast<std::uint8_t*>(out.data()), out.size());
+      renderer_.RenderObservation(state, image);
+      perturbation_.Light(image);
       break;
+    }
     case Obs::kKeypoint: {
       const double c = std::cos(block.angle);
       const double s = std::sin(block.angle);
@@ -210,35 +236,37 @@ void PushtEnv::WriteObs(Obs key, std::span<std::byte> out) {
 void PushtEnv::Render(RgbImage* frame) {
   RequireStarted("Render");
   RenderFrame(physics_.state(), target_ ? &*target_ : nullptr, frame);
+  perturbation_.Light(frame->pixels);
 }
 
 void PushtEnv::GetState(std::span<double> state) const {
   RequireStarted("GetState");
-  if (state.size() != kStateSize) {
+  if (state.size() != state_size()) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted room for {} numbers, found {}", kStateSize, state.size()));
+                fmt::format("wanted room for {} numbers, found {}", state_size(), state.size()));
   }
   const PushtState& s = physics_.state();
   const std::array<double, kStateSize> values = {
       s.agent.x, s.agent.y,     s.agent_velocity.x, s.agent_velocity.y, s.block.x,
       s.block.y, s.block.angle, s.block_velocity.x, s.block_velocity.y, s.block_velocity.angle};
   std::copy(values.begin(), values.end(), state.begin());
+  if (!perturb_.is_given) return;
+  state[kStateSize] = static_cast<double>(seed_ >> 32);
+  state[kStateSize + 1] = static_cast<double>(seed_ & 0xFFFFFFFFU);
 }
 
 void PushtEnv::SetState(std::span<const double> state) {
-  if (state.size() != kStateSize) {
+  if (state.size() != state_size()) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a state of {} numbers, found {}", kStateSize, state.size()));
+                fmt::format("wanted a state of {} numbers, found {}", state_size(), state.size()));
   }
-  for (std::size_t i = 0; i < kStateSize; ++i) {
+  for (std::size_t i = 0; i < state.size(); ++i) {
     if (!std::isfinite(state[i])) {
       throw Error(ErrorCode::kEnv, fmt::format("number {} of the state is not finite", i));
     }
   }
+  BeginEpisode(perturb_.is_given ? SeedFrom(state.subspan(kStateSize)) : 0);
   physics_.SetState(StateFrom(state));
-  target_.reset();
-  started_ = true;
-  terminated_ = false;
 }
 
 // A square picture shows the whole world, whose y axis points down as the picture's does.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "perturbation.h"
 #include "pusht_expert.h"
 #include "pusht_physics.h"
 #include "pusht_render.h"
@@ -29,9 +30,11 @@ PushtState StateFrom(std::span<const double> numbers);
 ///   max_steps          300
 ///   success_threshold  0.95; reward is coverage / success_threshold, cut to [0, 1]
 ///   legacy             true
+///   perturb            none; {"light": 1, "friction": 1}, see perturbation.h
 class PushtEnv final : public Env, public StateAccess, public PointerControl {
  public:
   static constexpr std::size_t kStateSize = 10;
+  static constexpr std::size_t kMaxStateSize = kStateSize + 2;  // with the param perturb
   static constexpr std::size_t kNumKeypoints = 9;
 
   explicit PushtEnv(const Config& params);
@@ -44,8 +47,9 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl {
   StateAccess* state_access() override { return this; }
   Expert* expert() override { return &expert_; }
 
-  /// Agent position and velocity, block pose (position of its origin, angle) and block velocity.
-  std::size_t state_size() const override { return kStateSize; }
+  /// Agent position and velocity, block pose (position of its origin, angle) and block velocity;
+  /// with perturb also the upper and lower half of the seed.
+  std::size_t state_size() const override { return perturb_.is_given ? kMaxStateSize : kStateSize; }
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
 
@@ -57,10 +61,12 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl {
   enum class Obs { kAgentPos, kImage, kKeypoint, kState };
 
   void RequireStarted(const char* what) const;
+  void BeginEpisode(std::uint64_t seed);
   void WriteObs(Obs key, std::span<std::byte> out);
 
   double success_threshold_;
   bool legacy_order_;
+  PerturbationParams perturb_;
   EnvSpec spec_;
   std::vector<Obs> obs_;  // in the order of spec_.shape_meta.obs
   PushtPhysics physics_;
@@ -68,6 +74,8 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl {
   PushtExpert expert_;
   std::optional<Point> target_;  // of the latest step, for pictures
   std::array<double, 2> metrics_ = {};
+  std::uint64_t seed_ = 0;
+  Perturbation perturbation_;  // of the episode
   bool started_ = false;
   bool terminated_ = false;
 };

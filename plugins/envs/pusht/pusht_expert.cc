@@ -39,8 +39,8 @@ void PushtExpert::Act(std::span<float> action) {
         ErrorCode::kShape,
         fmt::format("wanted room for an action of 2 numbers (x, y), found {}", action.size()));
   }
-  std::array<double, PushtEnv::kStateSize> numbers;
-  state_.GetState(numbers);
+  std::array<double, PushtEnv::kMaxStateSize> numbers;
+  state_.GetState(std::span(numbers).first(state_.state_size()));
   const PushtState state = StateFrom(numbers);
   if (last_target_ && !IsAsPlanned(state)) {
     last_target_.reset();

@@ -84,7 +84,7 @@ void PushtPhysics::Substep() {
   state_.agent.x += state_.agent_velocity.x * kSubstep;
   state_.agent.y += state_.agent_velocity.y * kSubstep;
   if (!IsZero(state_.block_velocity)) MoveBlock();
-  state_.block_velocity = {};
+  SlowDownBlock();
 
   // only contacts move the block
   n_contacts_ = 0;
@@ -95,6 +95,16 @@ void PushtPhysics::Substep() {
   std::sort(contacts_.begin(), contacts_.begin() + static_cast<std::ptrdiff_t>(n_contacts_),
             [](const Contact& a, const Contact& b) { return a.distance < b.distance; });
   if (n_contacts_ > 0) ResolveContacts();
+}
+
+void PushtPhysics::SlowDownBlock() {
+  if (slide_ == 0.0) {
+    state_.block_velocity = {};
+    return;
+  }
+  state_.block_velocity.x *= slide_;
+  state_.block_velocity.y *= slide_;
+  state_.block_velocity.angle *= slide_;
 }
 
 /// Derives from the block's pose what the contact search needs.
@@ -201,7 +211,7 @@ void PushtPhysics::AddContact(const Point& arm, const Point& normal, double dist
 /// Sequential impulses without friction or bounce. The bias velocity that pushes overlapping bodies
 /// apart is solved for separately and moves the block once.
 void PushtPhysics::ResolveContacts() {
-  Pose velocity;
+  Pose velocity = state_.block_velocity;
   Pose bias;
   const auto normal_speed = [](const Pose& v, const Contact& contact) {
     return v.x * contact.normal.x + v.y * contact.normal.y +

@@ -31,6 +31,10 @@ class PushtPhysics {
   const PushtState& state() const { return state_; }
   void SetState(const PushtState& state);
 
+  /// The share of its velocity that the block keeps in a substep, in [0, 1): it slides on after a
+  /// push. 0, the task, stops it at once.
+  void SetSlide(double share) { slide_ = share; }
+
   /// One substep in which the agent keeps its velocity.
   void Substep();
 
@@ -55,12 +59,14 @@ class PushtPhysics {
 
   void PlaceBlock();
   void MoveBlock();
+  void SlowDownBlock();
   void FindAgentContacts();
   void FindWallContacts();
   void AddContact(const Point& arm, const Point& normal, double distance, double approach_speed);
   void ResolveContacts();
 
   PushtState state_;
+  double slide_ = 0.0;
 
   // derived from the block's pose
   double cos_ = 1.0;

@@ -53,7 +53,7 @@ struct PushtState {
   Point agent;
   Point agent_velocity;  // [px/s]
   Pose block;
-  Pose block_velocity;  // of the centre of gravity [px/s], and [rad/s]; lasts for one substep
+  Pose block_velocity;  // of the centre of gravity [px/s], and [rad/s]; see PushtPhysics::SetSlide
 };
 
 }  // namespace dp_bench::pusht

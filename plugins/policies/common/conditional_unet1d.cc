@@ -283,7 +283,7 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
   if (!of_time_.defined() || cached_timesteps_ != timesteps) {
     const Tensor code =
         EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(global_cond.device()));
-    of_time_ = torch::addmm(film_bias_, torch::mish(code), film_weight_.narrow(1, 0, embed).t());
+    of_time_ = RowProduct(torch::mish(code), film_weight_.narrow(1, 0, embed)) + film_bias_;
     cached_timesteps_ = timesteps;
   }
   const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);

@@ -2,9 +2,11 @@
 #include "row_product.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "autocast.h"
 #include "product_kernels.h"
@@ -15,6 +17,8 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
+
+constexpr const char* kProductName = "dp_bench::product";  // to a profiler
 
 bool UsesOwnKernels(const Tensor& x) {
   return !torch::GradMode::is_enabled() && x.device().is_cpu() &&
@@ -81,6 +85,7 @@ Tensor RowProduct(const Tensor& x, const Tensor& weight) {
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = w.size(0);
   Tensor out = at::empty(shape, x.options());
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({w, rows, out}));
   RunMatrixProduct({.n_rows = w.size(0),
                     .n_inner = w.size(1),
                     .n_columns = rows.size(0),
@@ -105,6 +110,7 @@ Tensor ApplyLinear(const torch::nn::Linear& linear, const Tensor& x) {
 void ColumnProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {
   const Tensor w = WithDenseRows(weight);
   const Tensor columns = WithDenseRows(x);
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({w, columns, out}));
   RunMatrixProduct({.n_rows = w.size(0),
                     .n_inner = w.size(1),
                     .n_columns = columns.size(1),

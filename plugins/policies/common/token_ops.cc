@@ -2,10 +2,12 @@
 #include "token_ops.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "attention_kernels.h"
 #include "autocast.h"
@@ -193,6 +195,7 @@ AttentionResult RunAttention(const Tensor& q, const Tensor& kv, const Tensor& bi
       at::empty({s.batch, s.n_query, s.n_head * s.head_dim}, q.options()),
       at::empty({s.batch, s.n_head, s.n_key, PaddedQueries(s.n_query)}, q.options())};
   const float* kv_data = (kv.defined() ? kv : q).const_data_ptr<float>();
+  RECORD_FUNCTION("dp_bench::attention", std::vector<c10::IValue>({q, kv, result.out}));
   RunAttentionForward({.shape = s,
                        .q = q.const_data_ptr<float>(),
                        .k = kv_data + places.k_offset,
@@ -233,6 +236,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     Tensor grad_bias = bias.defined() ? at::empty_like(bias) : Tensor();
     const float* kv_data = (kv.defined() ? kv : q).const_data_ptr<float>();
     float* grad_kv_data = grad_kv.mutable_data_ptr<float>();
+    RECORD_FUNCTION("dp_bench::attention_backward",
+                    std::vector<c10::IValue>({q, kv, grad_out, grad_q, grad_kv}));
     RunAttentionBackward(
         {.shape = places.shape,
          .q = q.const_data_ptr<float>(),

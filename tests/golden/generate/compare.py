@@ -8,6 +8,9 @@ newcombe   [both, only_a, only_b, neither, confidence, low, high] from statsmode
 mcnemar    [only_a, only_b, exact p, mid-p]: statsmodels, and scipy.stats.binom for the mid-p
 holm       statsmodels.stats.multitest.multipletests
 pairs      [rate, drop, rho, pairs for alpha .05 one-sided and power .8], by summing the distributions
+e_bh       [ln e-values, alpha, which are named, ln of their mean]: the BH procedure of statsmodels on 1/e
+best_of    [rows of outcomes per run, optimism of the best, bound of it]: the bootstrap of best_of_runs.h with
+           numpy's generator and 200,000 resamples
 gate       operating characteristics of the whole test, without simulation: the distribution of
            (lost, gained) is carried from look to look, and what is decided is taken out.
            [rate, drop, rho, margin, max_pairs, FAIL, PASS, mean pairs]
@@ -138,6 +141,35 @@ def gate(rate, drop, rho, margin, max_pairs, block=10):
     return [fail, passed, mean + max_pairs * p.sum()]
 
 
+def e_bh():
+    rows = []
+    random = np.random.default_rng(1)
+    for n, alpha in [(1, 0.01), (3, 0.01), (5, 0.05), (8, 0.1), (20, 0.05), (40, 0.2)]:
+        for shift in (-1.0, 1.0, 2.0):
+            log_e = np.round(random.normal(shift, 3.0, n), 6)
+            named = multipletests(np.minimum(1.0, np.exp(-log_e)), alpha, "fdr_bh")[0]
+            rows.append([log_e.tolist(), alpha, named.tolist(), float(special.logsumexp(log_e) - math.log(n))])
+    return rows
+
+
+def best_of():
+    rows = []
+    random = np.random.default_rng(2)
+    for rates, n in [((0.65,) * 10, 50), ((0.4, 0.5, 0.6), 40), ((0.9, 0.3, 0.3), 60), ((0.7, 0.7), 30), ((1.0, 1.0), 20)]:
+        outcomes = (random.random((len(rates), n)) < np.array(rates)[:, None]).astype(int)
+        rate = outcomes.mean(axis=1)
+        # what the seeds alone make of differences, taken off those that were seen
+        noise = (outcomes - outcomes.mean(axis=0)).var(axis=1, ddof=1).sum() / n
+        spread = ((rate - rate.mean()) ** 2).sum()
+        truth = rate.mean() + (max(0.0, 1 - noise / spread) if spread > 0 else 0.0) * (rate - rate.mean())
+        errors = np.concatenate([outcomes[:, random.integers(0, n, (20_000, n))].mean(axis=2) for _ in range(10)], axis=1)
+        errors -= rate[:, None]
+        chosen = (truth[:, None] + errors).argmax(axis=0)
+        optimism = errors[chosen, np.arange(errors.shape[1])].mean()
+        rows.append([["".join(map(str, row)) for row in outcomes], float(optimism), float(errors.max(axis=0).mean())])
+    return rows
+
+
 TABLES = [(33, 4, 2, 11), (14, 5, 0, 22), (1, 1, 7, 12), (50, 0, 0, 0), (0, 0, 0, 50), (0, 50, 0, 0), (10, 10, 10, 10),
           (5, 20, 20, 5), (130, 20, 5, 45), (1, 0, 0, 0), (0, 0, 1, 0), (60, 3, 3, 0)]
 P_VALUES = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.02]]
@@ -152,6 +184,8 @@ golden = {
     "holm": [[p, multipletests(p, method="holm")[1].tolist()] for p in P_VALUES],
     "pairs": [[rate, drop, rho, pairs(rate, drop, rho)]
               for rate in (0.65, 0.90) for drop in (0.05, 0.10, 0.20) for rho in (0.3, 0.5, 0.7)],
+    "e_bh": e_bh(),
+    "best_of": best_of(),
     "gate": [[rate, drop, rho, margin, max_pairs, *map(float, gate(rate, drop, rho, margin, max_pairs))]
              for margin, max_pairs, drops in ((0.10, 400, (0, 0.05, 0.10, 0.20)), (0.05, 1500, (0, 0.05, 0.10)))
              for drop in drops for rate, rho in SCENES],

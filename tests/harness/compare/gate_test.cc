@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/baseline.h"
+#include "compare/gate_report.h"
 #include "run_folders.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -102,7 +103,7 @@ TEST_F(Gate, RefusesAnotherTaskOrOtherSeedsNamingThem) {
   gap.episodes.erase(gap.episodes.begin() + 1);
   const GateResult seeds = RunGate(Baseline("ssss"), gap, {});
   EXPECT_EQ(seeds.status, GateStatus::kNotComparable);
-  EXPECT_THAT(GateText(seeds), HasSubstr("test seed 2: 2, in the candidate 3"));
+  EXPECT_THAT(GateText(JudgeTasks({}, {seeds})), HasSubstr("test seed 2: 2, in the candidate 3"));
 }
 
 TEST_F(Gate, GivesNoVerdictWhenEpisodesBroke) {
@@ -116,23 +117,26 @@ TEST_F(Gate, GivesNoVerdictWhenEpisodesBroke) {
             GateStatus::kPass);
 }
 
+GateReport ReportOf(const GateResult& result) { return JudgeTasks({}, {result}); }
+
 TEST_F(Gate, WritesJsonJUnitAndMarkdown) {
-  const GateResult fail = RunGate(Baseline(Times(10, "s")), Candidate(Times(10, "f")), {});
+  const GateReport fail =
+      ReportOf(RunGate(Baseline(Times(10, "s")), Candidate(Times(10, "f")), {}));
   const nlohmann::json json = ToJson(fail);
   EXPECT_EQ(json["status"], "FAIL");
   EXPECT_EQ(json["exit_code"], 1);
-  EXPECT_EQ(SequentialTest::FromJson(json["test"]).verdict(), Verdict::kFail);
-  EXPECT_THAT(GateJUnit(fail), HasSubstr("failures=\"1\" errors=\"0\" skipped=\"0\""));
+  EXPECT_EQ(SequentialTest::FromJson(json["tasks"][0]["test"]).verdict(), Verdict::kFail);
+  EXPECT_THAT(GateJUnit(fail), HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\" skipped=\"0\""));
   EXPECT_THAT(GateJUnit(fail), HasSubstr("<failure message=\"FAIL: after 10 seeds"));
   EXPECT_THAT(GateMarkdown(fail), HasSubstr("### Success rate: FAIL"));
   EXPECT_THAT(GateMarkdown(fail), HasSubstr("| seeds | 10: 10 lost, 0 gained, 0 same |"));
   EXPECT_THAT(GateText(fail), HasSubstr("evidence of a drop  186 of 100"));
 
-  const GateResult few = RunGate(Baseline("s"), Candidate("s"), {});
+  const GateReport few = ReportOf(RunGate(Baseline("s"), Candidate("s"), {}));
   EXPECT_THAT(GateJUnit(few), HasSubstr("<skipped message"));
   RunFolder other = Candidate("s");
   other.config = R"({"env": {"plugin": "<&>"}})";
-  EXPECT_THAT(GateJUnit(RunGate(Baseline("s"), other, {})), HasSubstr("&lt;&amp;&gt;"));
+  EXPECT_THAT(GateJUnit(ReportOf(RunGate(Baseline("s"), other, {}))), HasSubstr("&lt;&amp;&gt;"));
 }
 
 TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "run_folders.h"
@@ -19,13 +20,14 @@ using testing::Not;
 class CompareRunsTest : public testing::Test {
  protected:
   // One folder per run: its outcomes and its first seed.
-  RunComparison Compare(const std::vector<std::pair<std::string, std::uint64_t>>& runs) {
+  RunComparison Compare(const std::vector<std::pair<std::string, std::uint64_t>>& runs,
+                        const CompareOptions& options = {}) {
     std::vector<std::filesystem::path> folders;
     for (const auto& [outcomes, first_seed] : runs) {
       folders.push_back(scratch_.path() / std::string(1, static_cast<char>('p' + folders.size())));
       WriteSmallRun(folders.back(), outcomes, first_seed);
     }
-    return CompareRuns(ReadRunsToCompare(folders), 0.05);
+    return CompareRuns(ReadRunsToCompare(folders), options);
   }
 
   ScratchFolder scratch_;
@@ -64,8 +66,55 @@ TEST_F(CompareRunsTest, CorrectsForSeveralCandidates) {
   EXPECT_DOUBLE_EQ(comparison.candidates[0].p_holm, 4.0 / 1024.0);
   EXPECT_DOUBLE_EQ(comparison.candidates[1].p_holm, 2.0 / 64.0);
   EXPECT_THAT(ComparisonText(comparison), HasSubstr("0.0312 with Holm's correction for 2"));
-  EXPECT_THAT(comparison.notes, ElementsAre(HasSubstr("the best of several")));
+  EXPECT_THAT(comparison.notes, ElementsAre(HasSubstr("B, the best of 3 runs on 10 shared seeds")));
   EXPECT_EQ(ToJson(comparison)["correction"], "holm");
+}
+
+TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {
+  std::vector<RunFolder> folders(2);
+  for (RunFolder& folder : folders) folder.episodes = SmallEpisodes("sf");
+  folders[1].manifest = R"({"seeds": {"report": {"first": 100000, "n": 2},
+                                      "selection": {"first": 100001, "n": 2}}})";
+  EXPECT_THAT(CompareRuns(folders, {}).notes,
+              testing::Contains(HasSubstr("B's training was evaluated on 1 of its test seeds")));
+}
+
+TEST_F(CompareRunsTest, GivesLettersToThreeRunsOnAllTheirPairs) {
+  const RunComparison comparison = Compare({{std::string(20, 'f'), 1},
+                                            {std::string(14, 's') + std::string(6, 'f'), 1},
+                                            {std::string(20, 's'), 1}});
+  EXPECT_EQ(comparison.pairs.size(), 3U);
+  EXPECT_DOUBLE_EQ(comparison.pairs[2].p_exact, 2.0 / 64.0);  // B and C, 6 seeds
+  EXPECT_DOUBLE_EQ(comparison.pairs[2].p_holm, 2.0 / 64.0);
+  EXPECT_EQ(comparison.runs[0].letters, "c");
+  EXPECT_EQ(comparison.runs[2].letters, "a");  // the best
+  const nlohmann::json json = ToJson(comparison);
+  EXPECT_EQ(json["runs"][1]["letters"], "b");
+  EXPECT_EQ(json["all_pairs"][2]["b"], "C");
+  EXPECT_EQ(json["best_of"]["best"], "C");
+  EXPECT_EQ(json["best_of"]["n_seeds"], 20);
+  EXPECT_THAT(ComparisonText(comparison), HasSubstr("  letters\n"));
+}
+
+TEST_F(CompareRunsTest, OfTwoRunsThereAreNoLettersAndNoBest) {
+  const nlohmann::json json = ToJson(Compare({{"ssf", 1}, {"sfs", 1}}));
+  EXPECT_TRUE(json["runs"][0]["letters"].is_null());
+  EXPECT_TRUE(json["best_of"].is_null());
+  EXPECT_TRUE(json["all_pairs"].empty());
+}
+
+TEST_F(CompareRunsTest, JudgesTheBestOnTheSeedsThatAllShare) {
+  const RunComparison comparison = Compare({{"sfsf", 1}, {"ssff", 2}, {"ffss", 3}});
+  EXPECT_EQ(comparison.best_of->n_seeds, 2);
+  EXPECT_FALSE(Compare({{"sfsf", 1}, {"ssff", 1}, {"ffss", 4}}).best_of.has_value());
+}
+
+TEST_F(CompareRunsTest, GivesTheExactIntervalOnRequest) {
+  const RunComparison comparison =
+      Compare({{"ssss", 1}, {"ssff", 1}}, {.rate_method = RateMethod::kClopperPearson});
+  EXPECT_NEAR(comparison.runs[0].success_rate.low, std::pow(0.025, 0.25), 1e-12);
+  EXPECT_EQ(ToJson(comparison)["runs"][0]["success_rate"]["method"], "clopper_pearson");
+  EXPECT_THAT(ComparisonText(comparison), HasSubstr("intervals: Clopper-Pearson"));
 }
 
 TEST_F(CompareRunsTest, ListsWhatOneRunLacks) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "rollout/episode_log.h"
 
@@ -24,19 +25,25 @@ inline nlohmann::json SmallManifest() {
 
 /// One test episode per letter of `outcomes`, from `first_seed` on: s success, f not, x broken. The
 /// score of a success is 1, else 0.5, broken 0.
-inline void WriteSmallRun(const std::filesystem::path& folder, const std::string& outcomes,
-                          std::uint64_t first_seed = 100000) {
-  RunResult result;
+inline std::vector<EpisodeRecord> SmallEpisodes(const std::string& outcomes,
+                                                std::uint64_t first_seed = 100000) {
+  std::vector<EpisodeRecord> records;
   for (const char outcome : outcomes) {
-    EpisodeRecord record = {.episode = static_cast<int>(result.records.size()), .split = "test"};
-    record.seed = first_seed + result.records.size();
+    EpisodeRecord record = {.episode = static_cast<int>(records.size()), .split = "test"};
+    record.seed = first_seed + records.size();
     record.success = outcome == 's';
     record.score = outcome == 's' ? 1.0 : outcome == 'f' ? 0.5 : 0.0;
     if (outcome == 'x') record.failure_reason = "the env threw";
     if (record.episode < 3) record.video = "media/test_" + std::to_string(record.seed) + ".mp4";
-    result.records.push_back(record);
+    records.push_back(record);
   }
-  WriteEpisodeLog(folder, result);
+  return records;
+}
+
+/// The folder of such a run, with SmallConfig and SmallManifest.
+inline void WriteSmallRun(const std::filesystem::path& folder, const std::string& outcomes,
+                          std::uint64_t first_seed = 100000) {
+  WriteEpisodeLog(folder, {.records = SmallEpisodes(outcomes, first_seed)});
   std::ofstream(folder / "config.json") << SmallConfig();
   std::ofstream(folder / "manifest.json") << SmallManifest();
 }

@@ -51,6 +51,18 @@ constexpr const char* kEpisodes =
 {"episode":3,"split":"test","seed":100002,"score":0.0,"success":false,"n_steps":7,"trace_hash":"dd","failure_reason":"it <broke> & \"fell\"","video":null}
 )";
 
+TEST_F(HtmlReportTest, SaysWhichSeedsReportAndWhichChose) {
+  Write("episodes.jsonl", kEpisodes);
+  const auto with_selection_from = [this](int first) {
+    Write("manifest.json", R"({"seeds": {"report": {"first": 100000, "n": 3}, "selection": )"
+                           R"({"first": )" + std::to_string(first) + R"(, "n": 3}}})");
+    return Report();
+  };
+  EXPECT_THAT(with_selection_from(200000),
+              AllOf(HasSubstr("evaluated on others, 200000 to 200002"), Not(HasSubstr("WARNING"))));
+  EXPECT_THAT(with_selection_from(100002), HasSubstr("WARNING: 1 of the 3 test seeds"));
+}
+
 TEST_F(HtmlReportTest, ShowsRateIntervalCountsScoreSeedsAndFailures) {
   Write("episodes.jsonl", kEpisodes);
   Write("eval_log.json", R"({"test/mean_score": 0.5, "test/sim_max_reward_100000": 1.0})");
@@ -134,6 +146,37 @@ TEST_F(HtmlReportTest, NothingFromAFileBecomesMarkupOrLeavesTheFolder) {
                           Not(HasSubstr("\"javascript:")), Not(HasSubstr("<script")),
                           Not(HasSubstr("<i>\"")), Not(HasSubstr("<td><b>"))));
   EXPECT_THAT(html, HasSubstr("./a%27b%20c%3Cd%3E.mp4"));
+}
+
+TEST_F(HtmlReportTest, ShowsWhatPerturbationsChanged) {
+  Write("episodes.jsonl", kEpisodes);
+  EXPECT_THAT(Report(), Not(HasSubstr("<h2>Perturbations</h2>")));
+  Write("perturbations.json", R"({"control": {"success_rate": 0.5, "n_success": 1, "n_episodes": 2,
+    "mean_score": 0.75}, "arms": [{"name": "delay=3", "folder": "perturbations/delay=3",
+    "success_rate": 0.0, "n_success": 0, "n_episodes": 2, "mean_score": 0.25, "n_changed": 2,
+    "note": "a <note>", "success_rate_effect": {"difference": -0.5, "low": -0.9, "high": 0.1},
+    "score_effect": {"difference": -0.5, "low": null, "high": null}}]})");
+  EXPECT_THAT(Report(), AllOf(HasSubstr("<h2>Perturbations</h2>"), HasSubstr("50.0 % (1 of 2)"),
+                              HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3</a>"),
+                              HasSubstr("-0.500 (-0.900 to +0.100)"),
+                              HasSubstr("-0.500 (open to open)"), HasSubstr("a &lt;note&gt;")));
+  Write("perturbations.json", "{}");
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("perturbations.json"));
+}
+
+TEST_F(HtmlReportTest, ShowsLatencyAndTheBatchSizeItWasMeasuredAt) {
+  EXPECT_THAT(Report(), Not(HasSubstr("<h2>Latency</h2>")));
+  Write("latency.json", R"({"control_hz": 10.0, "deadline_ms": 100.0, "rollouts": null, "batch_1":
+    {"batch_size": 1, "observations": "of the rollouts", "share_late": 0.125,
+     "chunk": {"n": 48, "p50_ms": 7.5, "p95_ms": 9.0, "p99_ms": 12.0, "max_ms": 130.0},
+     "stages": {"denoising <step>": {"n": 480, "p50_ms": 0.5, "p95_ms": 0.6, "p99_ms": 0.7,
+     "max_ms": 0.8}}}})");
+  EXPECT_THAT(Report(),
+              AllOf(HasSubstr("<h2>Latency</h2>"), HasSubstr("batch 1, as on a robot"),
+                    HasSubstr("12.5 % of the chunks took longer than 100 ms"), HasSubstr("130.00"),
+                    HasSubstr("denoising &lt;step&gt;"), Not(HasSubstr("padded to batch"))));
+  Write("latency.json", "{}");
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("latency.json"));
 }
 
 TEST_F(HtmlReportTest, ABrokenRowNamesFileAndLine) {

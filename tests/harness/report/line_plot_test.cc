@@ -48,6 +48,12 @@ TEST(LinePlot, ASinglePointAndAConstantAreDrawn) {
   }
 }
 
+TEST(LinePlot, ALogarithmicAxisOfANarrowRangeStillHasTicks) {
+  const std::string svg =
+      LinePlotSvg({.series = {{"loss", {{0.0, 1.05}, {1.0, 1.02}}}}, .log_y = true});
+  EXPECT_GE(Count(svg, "text-anchor=\"end\""), 2U) << svg;
+}
+
 TEST(LinePlot, ManyPointsAreThinnedOutButTheLastStays) {
   PlotSeries series{"loss", {}};
   for (int i = 0; i <= 100000; ++i) series.points.push_back({static_cast<double>(i), 0.5});

@@ -271,6 +271,7 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
   EXPECT_EQ(c.n_test, 3);
   EXPECT_EQ(c.n_train, 6);
   EXPECT_EQ(c.test_start_seed, 18446744073709551615U);
+  EXPECT_EQ(c.selection_start_seed, 200000U);
   EXPECT_EQ(c.video_width, 320);
   EXPECT_EQ(c.video_height, 200);
   EXPECT_EQ(c.micro_batch, 16);
@@ -278,7 +279,7 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
 
 TEST(EnvRunnerConfig, RefusesWhatItCannotRun) {
   for (const char* text : {R"({"n_test": -1})", R"({"micro_batch": 0})", R"({"crf": 52})",
-                           R"({"video_size": [256]})", R"({"video_size": [0, 256]})"}) {
+                           R"({"selection_start_seed": -1})", R"({"video_size": [256]})", R"({"video_size": [0, 256]})"}) {
     EXPECT_THROW(EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
   }
 }

@@ -74,6 +74,11 @@ TEST(EpisodeLog, EvalLogHasTheKeysOfDiffusionPolicy) {
   EXPECT_EQ(log["test/sim_video_100000"], "media/test_100000.mp4");
   EXPECT_FALSE(log.contains("test/sim_video_100001"));
   EXPECT_FALSE(log.contains("train/mean_score"));
+  EXPECT_FALSE(log.contains("test/n_selection_seeds"));
+}
+
+TEST(EpisodeLog, EvalLogIsMarkedWhereTheTrainingSawItsSeeds) {
+  EXPECT_EQ(json::parse(EvalLogJson(TwoEpisodes(), 1))["test/n_selection_seeds"], 1);
 }
 
 TEST_F(RolloutTest, EqualRunsLeaveEqualFiles) {

@@ -76,7 +76,8 @@ TEST_F(FailureTest, EnvIsMadeAnewAfterAFailure) {
 
 TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
   int n_calls = 0;
-  config_.n_envs = 1;
+  config_.n_envs = 2;
+  config_.n_workers = 1;
   EnvRunner runner(
       config_,
       [&]() -> std::unique_ptr<Env> {
@@ -86,8 +87,10 @@ TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
       meta_, horizons_, scratch_.path());
   FakePlanner planner(4);
   const RunResult result = runner.Run(planner);
-  EXPECT_EQ(result.records[0].failure_reason, "reset: no memory left");
-  EXPECT_FALSE(result.records[1].failure_reason.has_value());
+  EXPECT_FALSE(result.records[0].failure_reason.has_value());
+  EXPECT_EQ(result.records[1].failure_reason, "reset: no memory left");
+  EXPECT_FALSE(result.records[2].failure_reason.has_value());
+  EXPECT_EQ(n_calls, 3) << "the runner's first env is the first slot's";
 }
 
 TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {

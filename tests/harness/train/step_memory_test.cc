@@ -11,19 +11,22 @@ namespace {
 TEST(HeldMemory, IsFiveTimesTheParametersWithEma) {
   const torch::nn::Linear linear(10, 5);
   const std::int64_t n = 4 * (10 * 5 + 5);
-  const HeldMemory memory = MeasureHeldMemory(*linear, /*use_ema=*/true);
+  const HeldMemory memory =
+      MeasureHeldMemory(*linear, /*use_ema=*/true, /*copies_checkpoints=*/true);
   EXPECT_EQ(memory.parameters, n);
   EXPECT_EQ(memory.gradients, n);
   EXPECT_EQ(memory.optimizer, 2 * n);
   EXPECT_EQ(memory.ema, n);
-  EXPECT_EQ(memory.total(), 5 * n);
-  EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/false).total(), 4 * n);
+  EXPECT_EQ(memory.checkpoint, 4 * n);
+  EXPECT_EQ(memory.total(), 9 * n);
+  EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/true, false).total(), 5 * n);
+  EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/false, false).total(), 4 * n);
 }
 
 TEST(HeldMemory, OfFrozenParametersHasNoGradients) {
   torch::nn::Linear linear(torch::nn::LinearOptions(10, 5).bias(false));
   linear->weight.requires_grad_(false);
-  const HeldMemory memory = MeasureHeldMemory(*linear, /*use_ema=*/true);
+  const HeldMemory memory = MeasureHeldMemory(*linear, /*use_ema=*/true, false);
   EXPECT_EQ(memory.parameters, 200);
   EXPECT_EQ(memory.gradients, 0);
   EXPECT_EQ(memory.optimizer, 0);

@@ -1,0 +1,78 @@
+#include "rollout/policy_latency.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "profile/scope_timer.h"
+#include "rollout/policy_planner.h"
+#include "train/synthetic_batch.h"
+
+namespace dp_bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxRecorded = 32;
+constexpr std::size_t kMaxRecordedBytes = std::size_t{64} << 20;
+constexpr int kWarmUp = 2;
+constexpr int kMinPlans = 5;
+constexpr int kMaxPlans = 48;
+constexpr double kMaxSeconds = 5.0;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+void TimedPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
+                        std::span<float> actions) {
+  const ScopeTimer stages;
+  const auto start = Clock::now();
+  planner_.Plan(obs, rows, actions);
+  latency_.batch_size = batch_size();
+  latency_.chunk_s.push_back(SecondsSince(start));
+  for (const auto& [name, seconds] : stages.seconds()) {
+    std::vector<double>& all = latency_.stage_s[name];
+    all.insert(all.end(), seconds.begin(), seconds.end());
+  }
+  Keep(obs, rows.front());
+}
+
+void TimedPlanner::Keep(const ObsBatch& obs, const PlanRow& row) {
+  if (recorded_.size() == kMaxRecorded || recorded_bytes_ >= kMaxRecordedBytes) return;
+  RecordedObs kept{.obs = {}, .row = row};
+  for (const auto& [key, batch] : obs) {
+    Shape shape = batch.shape();
+    const auto n_rows = static_cast<std::size_t>(std::exchange(shape.front(), 1));
+    Array& array = kept.obs.emplace(key, Array(batch.dtype(), std::move(shape))).first->second;
+    std::ranges::copy(batch.bytes().first(batch.byte_size() / n_rows), array.bytes().begin());
+    recorded_bytes_ += array.byte_size();
+  }
+  recorded_.push_back(std::move(kept));
+}
+
+PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
+                                     std::span<const RecordedObs> rows) {
+  DPB_ASSERT(!rows.empty());
+  const Horizons& horizons = policy.spec().horizons;
+  std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps) *
+                             static_cast<std::size_t>(policy.spec().shape_meta.action_dim()));
+  PolicyPlanner planner(policy, device, /*micro_batch=*/1);
+  TimedPlanner timed(planner);
+  for (int i = 0; i < kWarmUp; ++i) planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
+  const auto start = Clock::now();
+  for (int i = 0; i < kMinPlans || (i < kMaxPlans && SecondsSince(start) < kMaxSeconds); ++i) {
+    const RecordedObs& row = rows[static_cast<std::size_t>(i) % rows.size()];
+    timed.Plan(row.obs, {&row.row, 1}, actions);
+  }
+  return timed.latency();
+}
+
+RecordedObs SyntheticObs(const PolicySpec& spec) {
+  return {.obs = SyntheticBatch(spec, /*n_rows=*/1).obs, .row = {}};
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,51 @@
+// Times what a policy is asked for, in rollouts and by itself. None of it changes what is planned.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "dp_bench/policy.h"
+#include "rollout/chunk_planner.h"
+#include "rollout/latency.h"
+
+namespace dp_bench {
+
+/// One row of a batch that was planned: [1, To, ...] of each key, and the name of its noise.
+struct RecordedObs {
+  ObsBatch obs;
+  PlanRow row;
+};
+
+/// Passes everything on to another planner and takes the time.
+class TimedPlanner final : public ChunkPlanner {
+ public:
+  /// `planner` must outlive it.
+  explicit TimedPlanner(ChunkPlanner& planner) : planner_(planner) {}
+
+  int batch_size() const override { return planner_.batch_size(); }
+  void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
+
+  /// Of the plans that did not throw.
+  const PlanningLatency& latency() const { return latency_; }
+
+  /// The first rows of the first plans, some dozens or as many as fit into 64 MiB, at least one.
+  const std::vector<RecordedObs>& recorded() const { return recorded_; }
+
+ private:
+  void Keep(const ObsBatch& obs, const PlanRow& row);
+
+  ChunkPlanner& planner_;
+  PlanningLatency latency_;
+  std::vector<RecordedObs> recorded_;
+  std::size_t recorded_bytes_ = 0;
+};
+
+/// Plans single rows, as a robot does: these in turn, some dozens of times or for some seconds, at
+/// least five times, after a warm-up that does not count.
+PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
+                                     std::span<const RecordedObs> rows);
+
+/// Random numbers in the shapes of the policy's observations, where nothing was recorded.
+RecordedObs SyntheticObs(const PolicySpec& spec);
+
+}  // namespace dp_bench

@@ -1,0 +1,50 @@
+#include "perturbation.h"
+
+#include <dp_bench/random.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace dp_bench::pusht {
+namespace {
+
+// At strength 1: a channel keeps this much of its light at least, the block this much of its
+// velocity per substep of 10 ms at most.
+constexpr double kDimmest = 0.4;
+constexpr double kLongestSlide = 0.9;
+
+// Streams of kEnvStart, one each, so that one perturbation does not move another's draws.
+constexpr std::uint64_t kLightDraws = 1;
+constexpr std::uint64_t kFrictionDraws = 2;
+
+}  // namespace
+
+PerturbationParams PerturbationParams::FromConfig(const Config& params) {
+  PerturbationParams p;
+  p.is_given = params.Has("perturb");
+  if (!p.is_given) return p;
+  const Config section = params.Sub("perturb");
+  p.light = section.GetInRange("light", p.light, 0.0, 1.0);
+  p.friction = section.GetInRange("friction", p.friction, 0.0, 1.0);
+  return p;
+}
+
+Perturbation Perturbation::Draw(const PerturbationParams& params, std::uint64_t seed) {
+  Perturbation drawn;
+  RandomStream light(seed, StreamId::kEnvStart, kLightDraws);
+  for (double& factor : drawn.light) {
+    factor = 1.0 - params.light * (1.0 - kDimmest) * light.UniformDouble();
+  }
+  RandomStream friction(seed, StreamId::kEnvStart, kFrictionDraws);
+  drawn.slide = params.friction * kLongestSlide * friction.UniformDouble();
+  return drawn;
+}
+
+void Perturbation::Light(std::span<std::uint8_t> rgb) const {
+  if (std::ranges::all_of(light, [](double factor) { return factor == 1.0; })) return;
+  for (std::size_t i = 0; i < rgb.size(); ++i) {
+    rgb[i] = static_cast<std::uint8_t>(light[i % 3] * rgb[i] + 0.5);
+  }
+}
+
+}  // namespace dp_bench::pusht

@@ -1,0 +1,34 @@
+// What makes PushT harder than the task: coloured light on its pictures, and a block that slides on
+// after a push. Drawn per episode from its seed.
+#pragma once
+
+#include <dp_bench/config.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace dp_bench::pusht {
+
+/// The param `perturb`, strengths from 0 to 1. Without it an env has neither the keys nor the
+/// draws.
+struct PerturbationParams {
+  bool is_given = false;
+  double light = 0.0;
+  double friction = 0.0;
+
+  static PerturbationParams FromConfig(const Config& params);
+};
+
+/// One episode's draw.
+struct Perturbation {
+  std::array<double, 3> light = {1.0, 1.0, 1.0};  // factors of red, green and blue
+  double slide = 0.0;                             // PushtPhysics::SetSlide
+
+  static Perturbation Draw(const PerturbationParams& params, std::uint64_t seed);
+
+  /// Lights `rgb`, [..., 3].
+  void Light(std::span<std::uint8_t> rgb) const;
+};
+
+}  // namespace dp_bench::pusht

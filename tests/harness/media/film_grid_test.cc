@@ -1,0 +1,106 @@
+// Films side by side, as a video and as a GIF.
+#include "media/film_grid.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "media/video_encoder.h"
+#include "media/video_reader.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSize = 64;
+constexpr int kTile = kSize + 6;  // with its line
+
+/// All of one grey.
+void WriteFilm(const fs::path& path, int n_frames, std::uint8_t grey) {
+  VideoEncoder encoder(path, {.width = kSize, .height = kSize, .fps = 10.0, .crf = 0});
+  RgbImage frame(kSize, kSize);
+  std::ranges::fill(frame.pixels, grey);
+  for (int i = 0; i < n_frames; ++i) encoder.Write(frame);
+  encoder.Finish();
+}
+
+std::vector<RgbImage> Frames(const fs::path& path) {
+  VideoReader reader(path);
+  RgbImage frame(reader.width(), reader.height());
+  std::vector<RgbImage> frames;
+  while (reader.Read(&frame)) frames.push_back(frame);
+  return frames;
+}
+
+int RedAt(const RgbImage& image, int x, int y) {
+  return image.pixels[static_cast<std::size_t>(3 * (y * image.width + x))];
+}
+
+class FilmGrid : public testing::Test {
+ protected:
+  void SetUp() override {
+    WriteFilm(path("dark"), 4, 40);
+    WriteFilm(path("grey"), 6, 120);
+    WriteFilm(path("bright"), 5, 200);
+  }
+
+  fs::path path(const std::string& name) const { return scratch_.path() / (name + ".mp4"); }
+  const fs::path& folder() const { return scratch_.path(); }
+
+ private:
+  const ScratchFolder scratch_;
+};
+
+TEST_F(FilmGrid, ShowsEachFilmInItsPlaceUntilTheLastEnds) {
+  WriteFilmGrid({{.path = path("dark")}, {.path = path("grey")}, {.path = path("bright")}},
+                path("grid"), {.n_columns = 2, .crf = 0});
+  const std::vector<RgbImage> frames = Frames(path("grid"));
+  ASSERT_EQ(frames.size(), 6U);
+  EXPECT_EQ(frames[0].width, 2 * kTile);
+  EXPECT_EQ(frames[0].height, 2 * kTile);
+  for (const RgbImage& frame : {frames.front(), frames.back()}) {
+    EXPECT_NEAR(RedAt(frame, kTile / 2, kTile / 2), 40, 8);
+    EXPECT_NEAR(RedAt(frame, kTile + kTile / 2, kTile / 2), 120, 8);
+    EXPECT_NEAR(RedAt(frame, kTile / 2, kTile + kTile / 2), 200, 8);
+    EXPECT_NEAR(RedAt(frame, kTile + kTile / 2, kTile + kTile / 2), 0, 8);
+  }
+}
+
+TEST_F(FilmGrid, SlowMotionShowsEachPictureSeveralTimes) {
+  WriteFilmGrid({{.path = path("dark"), .n_repeats = 3}}, path("slow"));
+  EXPECT_EQ(Frames(path("slow")).size(), 12U);
+}
+
+TEST_F(FilmGrid, TheLineAndTheCaptionAreDrawn) {
+  WriteFilmGrid({{.path = path("dark"), .frame_colour = {250, 250, 250}, .caption = "8"}},
+                path("grid"), {.crf = 0});
+  const RgbImage frame = Frames(path("grid")).front();
+  EXPECT_GT(RedAt(frame, 1, kTile / 2), 200);
+  EXPECT_GT(RedAt(frame, 4, 4), 120);  // a corner of the digit
+}
+
+TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
+  WriteFilmGrid({{.path = path("grey")}, {.path = path("bright")}}, folder() / "grid.gif");
+  EXPECT_EQ(ReadTextFile(folder() / "grid.gif", 1U << 20).substr(0, 6), "GIF89a");
+  const std::vector<RgbImage> frames = Frames(folder() / "grid.gif");
+  ASSERT_GE(frames.size(), 1U);
+  EXPECT_EQ(frames[0].width, 2 * kTile);
+}
+
+TEST_F(FilmGrid, RefusesNoFilmsAndNamesWhatIsNoFilm) {
+  EXPECT_EQ(CodeOf([&] { WriteFilmGrid({}, path("grid")); }), ErrorCode::kUsage);
+  EXPECT_THAT(MessageOf(ErrorCode::kMedia,
+                        [&] { WriteFilmGrid({{.path = path("nowhere")}}, path("grid")); }),
+              testing::HasSubstr("nowhere.mp4"));
+  EXPECT_FALSE(fs::exists(path("grid")));
+}
+
+}  // namespace
+}  // namespace dp_bench

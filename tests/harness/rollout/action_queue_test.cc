@@ -1,0 +1,63 @@
+// What is executed between two plans, with and without latency.
+#include "rollout/action_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace dp_bench {
+namespace {
+
+constexpr int kActionSteps = 8;
+
+// Plan number p says 10 p, 10 p + 1, ...; what is executed, plan after plan, stale actions
+// negative.
+std::vector<std::vector<float>> Execute(int n_stale, int n_plans) {
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, n_stale);
+  std::vector<std::vector<float>> executed;
+  for (int plan = 0; plan < n_plans; ++plan) {
+    for (int i = 0; i < kActionSteps; ++i) {
+      queue.chunk()[static_cast<std::size_t>(i)] = static_cast<float>(10 * (plan + 1) + i);
+    }
+    executed.emplace_back();
+    const int n_steps = queue.Begin();
+    for (int i = 0; i < n_steps; ++i) {
+      executed.back().push_back(queue.is_stale(i) ? -queue.action(i)[0] : queue.action(i)[0]);
+    }
+  }
+  return executed;
+}
+
+using Steps = std::vector<std::vector<float>>;
+
+TEST(ActionQueue, ExecutesWholeChunksWithoutLatency) {
+  EXPECT_EQ(Execute(0, 2),
+            (Steps{{10, 11, 12, 13, 14, 15, 16, 17}, {20, 21, 22, 23, 24, 25, 26, 27}}));
+}
+
+TEST(ActionQueue, AsksInTimeForTheRestOfTheChunkToLast) {
+  EXPECT_EQ(Execute(1, 3), (Steps{{10, 11, 12, 13, 14, 15, 16},
+                                  {-17, 21, 22, 23, 24, 25, 26},
+                                  {-27, 31, 32, 33, 34, 35, 36}}));
+  EXPECT_EQ(Execute(3, 3),
+            (Steps{{10, 11, 12, 13, 14}, {-15, -16, -17, 23, 24}, {-25, -26, -27, 33, 34}}));
+}
+
+TEST(ActionQueue, HoldsTheLastActionWhereNoneIsLeft) {
+  EXPECT_EQ(Execute(5, 3),
+            (Steps{{10, 11, 12}, {-13, -14, -15, -16, -17}, {-25, -26, -27, -27, -27}}));
+  EXPECT_EQ(Execute(9, 3), (Steps{{10},
+                                  {-11, -12, -13, -14, -15, -16, -17, -17, -17},
+                                  {-27, -27, -27, -27, -27, -27, -27, -27, -27}}));
+}
+
+TEST(ActionQueue, AnEpisodeBeginsWithItsFirstChunk) {
+  ActionQueue queue(kActionSteps, 1, 2);
+  queue.Begin();
+  queue.Clear();
+  EXPECT_EQ(queue.Begin(), 6);
+  EXPECT_FALSE(queue.is_stale(0));
+}
+
+}  // namespace
+}  // namespace dp_bench
