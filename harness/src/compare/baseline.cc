@@ -40,19 +40,28 @@ Json EnvPluginOf(const Json& manifest) {
   return {};
 }
 
+// What of env_runner decides about outcomes, as far as the config has it.
+Json RunnerOf(const Json& config) {
+  const Json& section = config.at("env_runner");
+  Json runner = {{"max_steps", section.at("max_steps")}};
+  for (const char* key : {"realtime", "realtime_latency_ms"}) {
+    if (section.contains(key)) runner[key] = section[key];
+  }
+  return runner;
+}
+
 }  // namespace
 
 std::string BaselineJson(const RunFolder& run) {
   try {
     const Json config = Json::parse(run.config);
-    Json head = {
-        {"format", kFormat},
-        {"title", RunTitle(run)},
-        {"config",
-         {{"policy", {{"plugin", config.at("/policy/plugin"_json_pointer)}}},
-          {"env", config.at("env")},
-          {"env_runner", {{"max_steps", config.at("/env_runner/max_steps"_json_pointer)}}}}},
-        {"env_plugin", EnvPluginOf(Json::parse(run.manifest))}};
+    Json head = {{"format", kFormat},
+                 {"title", RunTitle(run)},
+                 {"config",
+                  {{"policy", {{"plugin", config.at("/policy/plugin"_json_pointer)}}},
+                   {"env", config.at("env")},
+                   {"env_runner", RunnerOf(config)}}},
+                 {"env_plugin", EnvPluginOf(Json::parse(run.manifest))}};
     // a line per episode, so that a change of the baseline can be read as a diff
     std::string rows;
     for (const EpisodeRecord& record : run.episodes) {

@@ -62,6 +62,15 @@ void CompareLeaves(const std::string& section, const Json& a, const Json& b,
   }
 }
 
+// How long a plan takes in simulated time [ms]; 0 in configs from before there was a choice.
+double SimulatedLatency(const Json& config) {
+  const Json realtime = At(config, "/env_runner/realtime");
+  const Json latency = At(config, "/env_runner/realtime_latency_ms");
+  if (!latency.is_number()) return 0.0;
+  if (realtime.is_boolean()) return realtime.get<bool>() ? latency.get<double>() : 0.0;
+  return realtime.is_number() ? realtime.get<double>() * latency.get<double>() : 0.0;
+}
+
 std::set<std::uint64_t> TestSeeds(const RunFolder& folder) {
   std::set<std::uint64_t> seeds;
   for (const EpisodeRecord& record : folder.episodes) {
@@ -89,6 +98,8 @@ std::vector<Mismatch> FindTaskMismatches(const RunFolder& a, const RunFolder& b)
     CompareLeaves("env", At(config_a, "/env"), At(config_b, "/env"), &mismatches);
     CompareLeaves("env_runner.max_steps", At(config_a, "/env_runner/max_steps"),
                   At(config_b, "/env_runner/max_steps"), &mismatches);
+    CompareLeaves("simulated latency [ms]", SimulatedLatency(config_a), SimulatedLatency(config_b),
+                  &mismatches);
   }
   const Json plugin_a = EnvPlugin(a);
   const Json plugin_b = EnvPlugin(b);

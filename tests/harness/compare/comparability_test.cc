@@ -52,6 +52,14 @@ TEST_F(Comparability, NamesTheFieldThatDiffers) {
   EXPECT_EQ(With("/env/params/size/1", 128).at(0).field, "env.params.size.1");
   EXPECT_EQ(With("/env/params/noise", 0.1).at(0).a, "absent");
   EXPECT_EQ(With("/env_runner/max_steps", 200).at(0).field, "env_runner.max_steps");
+  EXPECT_EQ(
+      With("/env_runner", {{"max_steps", 300}, {"realtime", 2.0}, {"realtime_latency_ms", 50}})
+          .at(0)
+          .field,
+      "simulated latency [ms]");
+  EXPECT_TRUE(
+      With("/env_runner", {{"max_steps", 300}, {"realtime", false}, {"realtime_latency_ms", 50}})
+          .empty());
 }
 
 TEST_F(Comparability, ComparesTheVersionOfTheEnvAndNotesAnotherBuild) {

@@ -55,7 +55,8 @@ TEST_F(HtmlReportTest, SaysWhichSeedsReportAndWhichChose) {
   Write("episodes.jsonl", kEpisodes);
   const auto with_selection_from = [this](int first) {
     Write("manifest.json", R"({"seeds": {"report": {"first": 100000, "n": 3}, "selection": )"
-                           R"({"first": )" + std::to_string(first) + R"(, "n": 3}}})");
+                           R"({"first": )" +
+                               std::to_string(first) + R"(, "n": 3}}})");
     return Report();
   };
   EXPECT_THAT(with_selection_from(200000),
