@@ -433,6 +433,15 @@ const std::vector<Case> kCheckpointFaults = {
     {"ObservationsWithoutEffect", "sampling.observations_ignored", EmaWeights(CutOffTheCondition)},
 };
 
+// The networks are small: two threads would mostly wait for each other, beside other tests above
+// all.
+class OneThread : public testing::Environment {
+ public:
+  void SetUp() override { at::set_num_threads(1); }
+};
+
+const testing::Environment* const kOneThread = testing::AddGlobalTestEnvironment(new OneThread);
+
 class PlantedFault : public testing::TestWithParam<Case> {};
 
 TEST_P(PlantedFault, IsNamed) {
