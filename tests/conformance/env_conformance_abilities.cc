@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <set>
@@ -197,6 +198,76 @@ TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   const Trace rest = Play(*env, kSeed);
   found.Add(rest.bytes.data(), rest.bytes.size());
   EXPECT_EQ(found.bytes, wanted.bytes);
+}
+
+// Marks that the picture shows lie in it; of others both numbers are NaN.
+void ExpectMarks(std::span<const float> xy, const char* of) {
+  for (std::size_t i = 0; i < xy.size(); i += 2) {
+    const bool is_hidden = std::isnan(xy[i]) && std::isnan(xy[i + 1]);
+    const bool is_inside = xy[i] >= 0.0F && xy[i] <= 1.0F && xy[i + 1] >= 0.0F && xy[i + 1] <= 1.0F;
+    EXPECT_TRUE(is_hidden || is_inside)
+        << "mark " << i / 2 << " of " << of << ": " << xy[i] << ", " << xy[i + 1];
+  }
+}
+
+TEST(MarksConformance, LieInThePictureOrAreHidden) {
+  const auto env = MakeEnv();
+  const PictureMarks* const marks = env->picture_marks();
+  if (marks == nullptr) return;  // an optional ability
+  ASSERT_GT(marks->n_marks(), 0);
+  std::vector<float> xy(2 * static_cast<std::size_t>(marks->n_marks()));
+  env->Reset(kSeed);
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> action = ActionAt(env->spec(), kSeed, step);
+    for (const int width : {40, 96}) {
+      marks->StateMarks(width, 30, xy);
+      ExpectMarks(xy, "the state");
+      marks->ActionMarks(action, width, 30, xy);
+      ExpectMarks(xy, "an action");
+    }
+    if (env->Step(action).terminated) break;
+  }
+}
+
+TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
+  const auto env = MakeEnv();
+  const PictureMarks* const marks = env->picture_marks();
+  if (marks == nullptr) return;  // an optional ability
+  const Trace wanted = PlayEpisode(*env, kSeed);
+  const std::size_t n_numbers = 2 * static_cast<std::size_t>(marks->n_marks());
+  env->Reset(kSeed);
+  Trace found;
+  AddView(*env, 0, found);
+  for (int step = 0; step < wanted.n_steps; ++step) {
+    const std::vector<float> action = ActionAt(env->spec(), kSeed, step);
+    std::vector<float> first(2 * n_numbers);
+    std::vector<float> second = first;
+    for (std::vector<float>* seen : {&first, &second}) {
+      marks->StateMarks(40, 30, std::span(*seen).first(n_numbers));
+      // far away, so that a trial of it in the simulation would show
+      marks->ActionMarks(ActionAt(env->spec(), kSeed + 1, step), 40, 30,
+                         std::span(*seen).last(n_numbers));
+    }
+    EXPECT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(float)), 0);
+    const Trace rest = Play(*env, kSeed, step, step + 1);
+    found.Add(rest.bytes.data(), rest.bytes.size());
+  }
+  EXPECT_EQ(found.bytes, wanted.bytes);
+}
+
+TEST(MarksConformance, RefusesWrongSizesAndWhatIsBeforeReset) {
+  const auto env = MakeEnv();
+  const PictureMarks* const marks = env->picture_marks();
+  if (marks == nullptr) return;  // an optional ability
+  std::vector<float> action = ActionAt(env->spec(), kSeed, 0);
+  std::vector<float> xy(2 * static_cast<std::size_t>(marks->n_marks()));
+  EXPECT_EQ(CodeOf([&] { marks->StateMarks(40, 30, xy); }), ErrorCode::kEnv);
+  EXPECT_EQ(CodeOf([&] { marks->ActionMarks(action, 40, 30, xy); }), ErrorCode::kEnv);
+  env->Reset(kSeed);
+  action.push_back(0.0F);
+  EXPECT_EQ(CodeOf([&] { marks->ActionMarks(action, 40, 30, xy); }), ErrorCode::kShape);
+  xy.push_back(0.0F);
+  EXPECT_EQ(CodeOf([&] { marks->StateMarks(40, 30, xy); }), ErrorCode::kShape);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kLayers = {
-    "core",    "distributed", "config",     "plugin",    "isolate", "media",    "tensorboard",
-    "data",    "normalize",   "checkpoint", "diffusion", "train",   "diagnose", "profile",
-    "rollout", "collect",     "report",     "compare",   "view",    "app"};
+    "core",     "distributed", "config",     "plugin",    "isolate", "media",   "tensorboard",
+    "data",     "normalize",   "checkpoint", "diffusion", "train",   "profile", "rollout",
+    "diagnose", "collect",     "report",     "compare",   "view",    "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);

@@ -145,6 +145,17 @@ expect_exit 4 "margin is 0.1 in stopped.json, now 0.2" "${gate[@]}" --candidate 
 expect_exit 4 "outcomes of the first 6 seeds" "${gate[@]}" --candidate c --continue stopped.json
 expect_exit 4 "number of shared seeds" "${gate[@]}" --candidate good6 --continue one_go.json
 expect_exit 6 "not what dp_bench gate --json wrote" "${gate[@]}" --candidate b --continue a/config.json
+cp stopped.json state.json  # --continue and --json of one file: what cannot go on leaves it, what does takes its place
+on=("${gate[@]}" --continue state.json --json ./state.json --candidate)
+expect_exit 4 "state.json keeps the earlier gate" "${on[@]}" c
+expect_exit 4 "margin is 0.1" "${on[@]}" b --margin 0.2
+part broken b 10
+sed -i '7,$ s/"failure_reason": null/"failure_reason": "the env threw"/' broken/episodes.jsonl
+expect_exit 5 "state.json keeps the earlier gate" "${on[@]}" broken
+expect_exit 6 "has no test episodes" "${on[@]}" empty
+cmp state.json stopped.json
+expect_exit 3 "INCONCLUSIVE: 10 seeds" "${on[@]}" b
+cmp state.json one_go.json
 
 echo "several tasks have one verdict"
 for run in good b c again; do
@@ -170,6 +181,7 @@ expect_exit 0 "is the baseline now" "${gate[@]}" --candidate long --update-basel
 expect_exit 0 "PASS: no change: 8 of 8" "${gate[@]}" --candidate real/checkpoints/latest --output own
 [ "$(wc -l <own/episodes.jsonl)" -eq 8 ] || fail "wanted 8 episodes: $(cat out.txt)"
 cmp <(head -n 8 long/episodes.jsonl) own/episodes.jsonl
+grep -q "8 of the 60 test seeds of config.json were run" own/report.html || fail "the report hides the early stop"
 expect_exit 0 "PASS: no change: 8 of 8" "${gate[@]}" --candidate own
 expect_exit 3 "INCONCLUSIVE: 40 seeds" "${gate[@]}" --candidate real/checkpoints/latest --weights model --output model \
   --max-pairs 40 --json model.json

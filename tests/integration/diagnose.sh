@@ -35,6 +35,9 @@ echo "a run that was stopped before it learned anything"
   training.rollout_every=0 >train.txt 2>&1 || fail "$(cat train.txt)"
 expect_exit 1 "weights.untrained" "$dp_bench" diagnose --run run
 expect_exit 1 "weights.untrained" "$dp_bench" diagnose --checkpoint run/checkpoints/latest
+grep -q "rollout.unseen_states" out.txt || fail "it was not rolled out: $(cat out.txt)"
+expect_exit 1 "weights.untrained" "$dp_bench" diagnose --checkpoint run/checkpoints/latest --rollouts 0
+if grep -q "rollout.unseen_states" out.txt; then fail "it was rolled out: $(cat out.txt)"; fi
 
 echo "bad input"
 expect_exit 2 "nothing to run" "$dp_bench" diagnose

@@ -3,11 +3,21 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include "core/atomic_file.h"
 
 namespace dp_bench {
+
+/// The names of what lies in a folder.
+inline std::set<std::string> NamesIn(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
 
 /// Relative path -> content.
 using FolderContent = std::map<std::string, std::string>;

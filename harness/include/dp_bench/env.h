@@ -60,6 +60,7 @@ class StateAccess;
 class Expert;
 class PointerControl;
 class CameraAccess;
+class PictureMarks;
 
 /// One simulated task instance. Used by one thread at a time; instances share nothing. `Reset`,
 /// `Step` and `Observe` do not allocate once warm.
@@ -93,6 +94,7 @@ class DPB_API Env {
   virtual Expert* expert() { return nullptr; }
   virtual PointerControl* pointer_control() { return nullptr; }
   virtual CameraAccess* camera_access() { return nullptr; }
+  virtual PictureMarks* picture_marks() { return nullptr; }
 
  protected:
   Env() = default;

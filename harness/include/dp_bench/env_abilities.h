@@ -71,4 +71,21 @@ class DPB_API CameraAccess {
   virtual void RenderCamera(int camera, RgbImage* frame) = 0;
 };
 
+/// Where the robot's hands are, and where an action would lead them, in the picture that Env::Render
+/// draws: films and reports show the plan beside what came of it.
+class DPB_API PictureMarks {
+ public:
+  virtual ~PictureMarks();
+  /// Hands, or whatever an action moves; constant for the env's lifetime.
+  virtual int n_marks() const = 0;
+  /// Writes (x, y) of each mark, [n_marks, 2], for a picture of this size: both from the top left,
+  /// in [0, 1] where they are inside; NaN for what the picture cannot show. Changes nothing.
+  /// Throws Error{kEnv} before Reset.
+  virtual void StateMarks(int width, int height, std::span<float> xy) const = 0;
+  /// The same once `action`, [Da], were carried out to its end from the current state. Throws
+  /// Error{kShape} on a wrong size.
+  virtual void ActionMarks(std::span<const float> action, int width, int height,
+                           std::span<float> xy) const = 0;
+};
+
 }  // namespace dp_bench

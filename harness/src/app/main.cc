@@ -10,7 +10,7 @@
 #include <string>
 
 #include "app/ranks.h"
-#include "app/verbs.h"
+#include "app/verbs/verbs.h"
 #include "distributed/launch.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"

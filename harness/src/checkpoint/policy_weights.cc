@@ -168,12 +168,15 @@ std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights) {
   return file;
 }
 
+Normalizer NormalizerOf(const Checkpoint& checkpoint) {
+  return Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile)));
+}
+
 void LoadPolicyWeights(const Checkpoint& checkpoint, Policy& policy, Weights weights) {
   const std::string_view file = WeightsFile(checkpoint, weights);
   LoadModuleState(policy.module(), checkpoint.ReadTensors(file),
                   (checkpoint.folder() / file).string());
-  policy.SetNormalizer(
-      Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile))));
+  policy.SetNormalizer(NormalizerOf(checkpoint));
   policy.WeightsChanged();
 }
 

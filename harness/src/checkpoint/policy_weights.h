@@ -50,6 +50,9 @@ enum class Weights { kModel, kEma };
 /// the checkpoint was saved without.
 std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights);
 
+/// The normalizer that a checkpoint's policy was trained with.
+Normalizer NormalizerOf(const Checkpoint& checkpoint);
+
 /// Loads weights and normalizer of a verified checkpoint into a policy created from its config.
 /// Throws Error{kCheckpoint} when the checkpoint does not have the weights that are wanted.
 void LoadPolicyWeights(const Checkpoint& checkpoint, Policy& policy, Weights weights);

@@ -15,7 +15,7 @@
 namespace dp_bench {
 namespace {
 
-constexpr double kLevel = 0.05;  // of the letters
+constexpr double kLetterLevel = 0.05;  // of the letters
 
 ComparedRun Describe(std::size_t index, RunFolder files, RateMethod method) {
   ComparedRun run = {.label = std::string(1, static_cast<char>('A' + index)),
@@ -127,7 +127,7 @@ void SetLetters(RunComparison* comparison) {
   for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = i;
   std::vector<std::pair<std::size_t, std::size_t>> different;
   for (const RunPair& pair : comparison->pairs) {
-    if (pair.p_holm <= kLevel) different.emplace_back(rank[pair.a], rank[pair.b]);
+    if (pair.p_holm <= kLetterLevel) different.emplace_back(rank[pair.a], rank[pair.b]);
   }
   const std::vector<std::string> letters = LetterDisplay(runs.size(), different);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].letters = letters[rank[i]];

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kFormat = "dp_bench.sequential_test.v1";
+constexpr const char* kStateFormat = "dp_bench.sequential_test.v1";
 constexpr int kMaxPairs = 1 << 24;
 
 const SequentialTestConfig& Checked(const SequentialTestConfig& config) {
@@ -134,7 +134,7 @@ Json SequentialTest::ToJson() const {
     row["log_pass_evidence"] = look.log_pass_evidence;
     looks.push_back(row);
   }
-  return {{"format", kFormat},
+  return {{"format", kStateFormat},
           {"config",
            {{"margin", config_.margin},
             {"alpha", config_.alpha},
@@ -149,7 +149,7 @@ Json SequentialTest::ToJson() const {
 // The evidence is a function of the counts; it is computed again rather than believed.
 SequentialTest SequentialTest::FromJson(const Json& state) {
   try {
-    if (state.at("format") != kFormat) Refuse("its format is not " + std::string(kFormat));
+    if (state.at("format") != kStateFormat) Refuse("its format is not " + std::string(kStateFormat));
     SequentialTest test(ConfigFrom(state.at("config")));
     for (const Json& row : state.at("looks")) {
       const OutcomeCounts counts = CountsFrom(row);

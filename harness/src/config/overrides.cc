@@ -53,8 +53,12 @@ Json ParseValue(const std::string& text, const Json* existing, const std::string
   return value;
 }
 
+// Some keys are a switch or a factor (env_runner.realtime); of others their reader refuses one.
+bool IsNumberOrSwitch(const Json& value) { return value.is_number() || value.is_boolean(); }
+
 bool SameType(const Json& a, const Json& b) {
-  return a.type() == b.type() || (a.is_number() && b.is_number()) || a.is_null() || b.is_null();
+  return a.type() == b.type() || (IsNumberOrSwitch(a) && IsNumberOrSwitch(b)) || a.is_null() ||
+         b.is_null();
 }
 
 }  // namespace

@@ -11,7 +11,9 @@
 #include <random>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -19,11 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kTemporaryMark = ".tmp.";
-
-[[noreturn]] void ThrowErrno(std::string_view what, const fs::path& path, int error) {
-  throw Error(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path.string(),
-                                          std::generic_category().message(error)));
-}
 
 /// Closes a descriptor at the end of a scope.
 class Descriptor {
@@ -45,13 +42,13 @@ int Open(const fs::path& path, int flags, std::string_view what) {
   do {
     descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   } while (descriptor < 0 && errno == EINTR);
-  if (descriptor < 0) ThrowErrno(what, path, errno);
+  if (descriptor < 0) ThrowErrno(what, path);
   return descriptor;
 }
 
 void Fsync(const fs::path& path, int flags) {
   const Descriptor descriptor(Open(path, flags, "open for fsync"));
-  if (::fsync(descriptor.value()) != 0) ThrowErrno("fsync", path, errno);
+  if (::fsync(descriptor.value()) != 0) ThrowErrno("fsync", path);
 }
 
 fs::path FolderOf(const fs::path& path) {
@@ -82,7 +79,7 @@ void AtomicFile::Write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) ThrowErrno("write", path_, errno);
+    if (written < 0) ThrowErrno("write", path_);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
@@ -91,8 +88,8 @@ void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(te
 
 void AtomicFile::Commit() {
   DPB_ASSERT(descriptor_ >= 0);
-  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_, errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowErrno("rename to", path_, errno);
+  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowErrno("rename to", path_);
   ::close(std::exchange(descriptor_, -1));
   FsyncFolder(FolderOf(path_));
 }
@@ -111,7 +108,7 @@ AtomicFolder::AtomicFolder(fs::path path)
     : path_(std::move(path)), temporary_(TemporaryFor(path_)) {
   std::error_code error;
   fs::create_directories(temporary_, error);
-  if (error) ThrowErrno("create the folder", temporary_, error.value());
+  if (error) ThrowSystemError("create the folder", temporary_, error);
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -133,7 +130,7 @@ void FsyncFolder(const fs::path& folder) { Fsync(folder, O_RDONLY | O_DIRECTORY)
 
 void RenameDurably(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
-    ThrowErrno(fmt::format("rename '{}' to", from.string()), to, errno);
+    ThrowErrno(fmt::format("rename '{}' to", from.string()), to);
   }
   FsyncFolder(FolderOf(to));
 }
@@ -147,10 +144,18 @@ bool IsTemporaryName(std::string_view name) {
          });
 }
 
+void RemoveTemporaryFiles(const fs::path& folder) {
+  std::vector<fs::path> left_over;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (IsTemporaryName(entry.path().filename().string())) left_over.push_back(entry.path());
+  }
+  for (const fs::path& path : left_over) fs::remove_all(path);
+}
+
 std::vector<std::byte> ReadFile(const fs::path& path, std::size_t max_bytes) {
   const Descriptor descriptor(Open(path, O_RDONLY, "open"));
   struct stat status = {};
-  if (::fstat(descriptor.value(), &status) != 0) ThrowErrno("look at", path, errno);
+  if (::fstat(descriptor.value(), &status) != 0) ThrowErrno("look at", path);
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorCode::kIo, fmt::format("cannot read '{}': not a regular file", path.string()));
   }
@@ -164,7 +169,7 @@ std::vector<std::byte> ReadFile(const fs::path& path, std::size_t max_bytes) {
   while (done < size) {
     const ssize_t got = ::read(descriptor.value(), bytes.data() + done, size - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) ThrowErrno("read", path, errno);
+    if (got < 0) ThrowErrno("read", path);
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }

@@ -69,6 +69,9 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 /// Whether a file name is that of an AtomicFile or AtomicFolder that was never committed.
 bool IsTemporaryName(std::string_view name);
 
+/// Removes what writers that were killed left anywhere below `folder`, where none may be at work.
+void RemoveTemporaryFiles(const std::filesystem::path& folder);
+
 /// The whole file. Throws Error{kIo} when it cannot be read or has more than `max_bytes`; the size
 /// is checked before memory is taken.
 std::vector<std::byte> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);

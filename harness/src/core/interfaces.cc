@@ -40,6 +40,7 @@ StateAccess::~StateAccess() = default;
 Expert::~Expert() = default;
 PointerControl::~PointerControl() = default;
 CameraAccess::~CameraAccess() = default;
+PictureMarks::~PictureMarks() = default;
 
 int Dataset::KeyIndex(std::string_view name) const {
   std::vector<std::string> names;

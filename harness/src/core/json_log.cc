@@ -2,7 +2,6 @@
 #include "core/json_log.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,20 +9,11 @@
 #include <cerrno>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/system_error.h"
 
 namespace dp_bench {
-namespace {
-
-[[noreturn]] void ThrowErrno(std::string_view what, const std::filesystem::path& path) {
-  throw Error(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path.string(),
-                                          std::generic_category().message(errno)));
-}
-
-}  // namespace
 
 JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

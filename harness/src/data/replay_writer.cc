@@ -57,14 +57,6 @@ void WriteAttributes(const fs::path& folder, const json& attributes) {
                       attributes.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
-void RemoveTemporaryFiles(const fs::path& folder) {
-  std::vector<fs::path> left_over;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (IsTemporaryName(entry.path().filename().string())) left_over.push_back(entry.path());
-  }
-  for (const fs::path& path : left_over) fs::remove_all(path);
-}
-
 // Says which value of the origin differs.
 [[noreturn]] void ThrowOtherOrigin(const fs::path& folder, const json& found, const json& wanted) {
   const auto path = json::diff(found, wanted).at(0).at("path").get<std::string>();

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -23,7 +24,8 @@ using nlohmann::json;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxMetadataBytes = std::size_t{1} << 20;
-constexpr int kLevel = 1;  // higher levels gain a few percent and cost several times the time
+// higher levels gain a few percent and cost several times the time
+constexpr int kCompressionLevel = 1;
 
 std::string_view ZarrName(DType dtype) {
   switch (dtype) {
@@ -43,12 +45,6 @@ std::string_view ZarrName(DType dtype) {
   return "?";
 }
 
-[[noreturn]] void ThrowSystem(std::string_view what, const fs::path& path,
-                              const std::error_code& error) {
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot {} '{}': {}", what, path.string(), error.message()));
-}
-
 // Neither atomic nor durable: for files that nothing refers to yet.
 void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
   errno = 0;
@@ -56,7 +52,7 @@ void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file) ThrowSystem("write", path, std::error_code(errno, std::generic_category()));
+  if (!file) ThrowErrno("write", path);
 }
 
 }  // namespace
@@ -73,8 +69,8 @@ std::vector<std::byte> EncodeChunk(const ZarrLayout& layout, std::span<const std
   DPB_ASSERT(rows.size() == static_cast<std::size_t>(layout.chunk_rows) * layout.RowBytes());
   std::vector<std::byte> chunk(rows.size() + BLOSC_MAX_OVERHEAD);
   // one thread: the blocks of the buffer, and so its bytes, depend on nothing but the rows
-  const int size = blosc_compress_ctx(kLevel, BLOSC_SHUFFLE, SizeOf(layout.dtype), rows.size(),
-                                      rows.data(), chunk.data(), chunk.size(), "zstd",
+  const int size = blosc_compress_ctx(kCompressionLevel, BLOSC_SHUFFLE, SizeOf(layout.dtype),
+                                      rows.size(), rows.data(), chunk.data(), chunk.size(), "zstd",
                                       /*blocksize=*/0, /*numinternalthreads=*/1);
   if (size <= 0) {
     throw Error(ErrorCode::kInternal,
@@ -93,7 +89,7 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
   std::error_code error;
   if (n_rows == 0) fs::remove_all(folder_, error);
   if (!error) fs::create_directories(folder_, error);
-  if (error) ThrowSystem("prepare the folder", folder_, error);
+  if (error) ThrowSystemError("prepare the folder", folder_, error);
 
   const std::int64_t n_full = n_rows / layout_.chunk_rows;
   const std::int64_t n_left = n_rows % layout_.chunk_rows;
@@ -138,7 +134,7 @@ std::string ZarrArrayWriter::Metadata(std::int64_t n_rows) const {
   }
   const json compressor = {{"id", "blosc"},
                            {"cname", "zstd"},
-                           {"clevel", kLevel},
+                           {"clevel", kCompressionLevel},
                            {"shuffle", BLOSC_SHUFFLE},
                            {"blocksize", 0}};
   const json metadata = {{"zarr_format", 2},
@@ -169,7 +165,7 @@ void ZarrArrayWriter::RemoveChunksFrom(std::int64_t first) const {
     std::int64_t chunk = -1;  // the name begins with its number
     std::from_chars(name.data(), name.data() + name.size(), chunk);
     if (chunk >= first) fs::remove(entry.path(), error);
-    if (error) ThrowSystem("remove", entry.path(), error);
+    if (error) ThrowSystemError("remove", entry.path(), error);
   }
 }
 

@@ -2,9 +2,11 @@
 #include "diagnose/diagnosis.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "checkpoint/policy_weights.h"
 #include "data/sequence_sampler.h"
+#include "diagnose/coverage_checks.h"
 #include "diagnose/data_checks.h"
 #include "diagnose/env_checks.h"
 #include "diagnose/learning_checks.h"
@@ -12,6 +14,8 @@
 #include "diagnose/normalizer_checks.h"
 #include "diagnose/process_checks.h"
 #include "diagnose/settings_checks.h"
+#include "dp_bench/error.h"
+#include "rollout/policy_planner.h"
 #include "train/fit_normalizer.h"
 #include "train/train_config.h"
 
@@ -21,6 +25,21 @@ namespace {
 constexpr std::uint64_t kSeed = 7;  // of the probes
 constexpr int kProcessBatches = 8;
 constexpr std::int64_t kProbeRows = 64;
+
+// Of the low-dimensional observations that both the policy and the data have.
+ObsScales ScalesOf(const Normalizer& normalizer, const Demonstrations& data,
+                   const ShapeMeta& meta) {
+  ObsScales scales;
+  for (const KeySpec& key : meta.obs) {
+    const Signal* signal = data.Find(key.name);
+    if (key.type != KeyType::kLowDim || signal == nullptr) continue;
+    const torch::Tensor scale = normalizer.fields().at(key.name).scale.contiguous();
+    if (signal->dim != scale.numel()) continue;  // fitted to something else, which is told already
+    const float* values = scale.const_data_ptr<float>();
+    scales[key.name] = {values, values + scale.numel()};
+  }
+  return scales;
+}
 
 class Examination {
  public:
@@ -37,8 +56,8 @@ class Examination {
   Findings Run() {
     Append(CheckData(data_, subject_.spec.horizons, split_));
     Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
-    if (subject_.env != nullptr) {
-      Append(CheckEnv(*subject_.env, subject_.dataset, data_, subject_.spec.shape_meta));
+    if (subject_.make_env) {
+      Append(CheckEnv(*subject_.make_env(), subject_.dataset, data_, subject_.spec.shape_meta));
     }
     if (subject_.log) Append(CheckLog(ReadLossCurve(*subject_.log)));
     if (HasFinding("data.not_finite")) return findings_;  // nothing can be normalized
@@ -131,6 +150,29 @@ class Examination {
                           .make_variant = [this](const std::vector<std::string>& overrides) {
                             return Trained(WeightsToEvaluate(), overrides);
                           }}));
+    if (subject_.make_env && subject_.n_rollouts > 0) Append({CheckRollouts(*policy)});
+  }
+
+  Finding CheckRollouts(Policy& policy) const {
+    const ObsScales scales = ScalesOf(normalizer_, data_, subject_.spec.shape_meta);
+    if (scales.empty()) return LeaveCoverageOpen("there are no low-dimensional observations");
+    const auto keys = std::views::keys(scales);
+    EnvRunnerConfig config = EnvRunnerConfig::FromConfig(subject_.config.Sub("env_runner"));
+    config.n_train = 0;
+    config.n_test = subject_.n_rollouts;
+    config.n_videos = 0;
+    config.record_traces = false;
+    config.check_batch_invariance = false;
+    if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;  // only eval measures it
+    try {
+      EnvRunner runner(config, subject_.make_env, subject_.spec.shape_meta, subject_.spec.horizons,
+                       /*output_dir=*/{});
+      PolicyPlanner planner(policy, torch::kCPU, config.micro_batch);
+      return CheckCoverage(data_, split_.train, scales,
+                           ObserveRollouts(runner, planner, {keys.begin(), keys.end()}), findings_);
+    } catch (const Error& fault) {
+      return LeaveCoverageOpen(fault.what());
+    }
   }
 
   const DiagnosisCase& subject_;

@@ -14,7 +14,7 @@
 #include "diagnose/finding.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
-#include "dp_bench/env.h"
+#include "rollout/env_runner.h"
 
 namespace dp_bench {
 
@@ -23,14 +23,15 @@ struct DiagnosisCase {
   PolicySpec spec;
   const Dataset& dataset;
   MakeVariant make_policy;                   // of the config, with its first weights
-  Env* env = nullptr;                        // null: nothing is compared with it
+  EnvFactory make_env;                       // empty: nothing is compared with it
   const Checkpoint* checkpoint = nullptr;    // null: nothing is trained yet
   std::optional<std::filesystem::path> log;  // logs.json.txt of the training
+  int n_rollouts = 8;                        // episodes with the checkpoint in the env; 0: none
 };
 
 /// Runs the checks that the case has the parts for, on the CPU, in at most a minute for networks of
-/// a few million parameters. With a checkpoint, what it was trained with counts as given: learning
-/// is not tried again. Throws only what a damaged input throws.
+/// a few million parameters, and the rollouts. With a checkpoint, what it was trained with counts
+/// as given: learning is not tried again. Throws only what a damaged input throws.
 Findings Diagnose(const DiagnosisCase& subject);
 
 }  // namespace dp_bench

@@ -81,6 +81,10 @@ const char* Name(Command command) {
       return "Parameters";
     case Command::kRenderCamera:
       return "RenderCamera";
+    case Command::kStateMarks:
+      return "StateMarks";
+    case Command::kActionMarks:
+      return "ActionMarks";
     case Command::kQuit:
       return "its end";
   }
@@ -96,6 +100,7 @@ EnvOffer OfferOf(Env& env) {
   if (const CameraAccess* cameras = env.camera_access()) {
     offer.cameras.assign(cameras->camera_names().begin(), cameras->camera_names().end());
   }
+  if (const PictureMarks* marks = env.picture_marks()) offer.n_marks = marks->n_marks();
   return offer;
 }
 
@@ -105,6 +110,7 @@ std::vector<std::uint8_t> Encode(const EnvOffer& offer) {
                         {"has_expert", offer.has_expert},
                         {"has_pointer_control", offer.has_pointer_control},
                         {"cameras", offer.cameras},
+                        {"n_marks", offer.n_marks},
                         {"params", offer.params}});
 }
 
@@ -116,6 +122,7 @@ EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
   offer.has_expert = json.at("has_expert");
   offer.has_pointer_control = json.at("has_pointer_control");
   offer.cameras = json.at("cameras").get<std::vector<std::string>>();
+  offer.n_marks = json.at("n_marks");
   offer.params = json.at("params");
   return offer;
 }

@@ -28,6 +28,8 @@ enum class Command : std::uint32_t {
   kPointerAction,
   kCameraParameters,
   kRenderCamera,
+  kStateMarks,
+  kActionMarks,
   kQuit,
 };
 
@@ -37,7 +39,7 @@ const char* Name(Command command);
 struct Request {
   Command command = Command::kQuit;
   std::int32_t camera = 0;
-  std::int32_t width = 0;  // of a frame [px]
+  std::int32_t width = 0;  // of a frame or of the picture with marks [px]
   std::int32_t height = 0;
   std::uint64_t seed = 0;
   double x = 0.0;  // of a pointer
@@ -54,7 +56,7 @@ struct Answer {
   bool terminated = false;
   bool success = false;
   double reward = 0.0;
-  std::uint64_t size = 0;  // bytes of the metrics in output, or of the text in bulk
+  std::uint64_t size = 0;  // bytes of the metrics in output, or of text or marks in bulk
 };
 
 /// What an env is and which abilities it has.
@@ -64,6 +66,7 @@ struct EnvOffer {
   bool has_expert = false;
   bool has_pointer_control = false;
   std::vector<std::string> cameras;
+  int n_marks = 0;        // with PictureMarks
   nlohmann::json params;  // with the defaults that creating it filled in
 };
 

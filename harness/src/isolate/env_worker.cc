@@ -37,6 +37,7 @@ class EnvWorker {
   Answer Step();
   void Observe();
   void Draw(const Request& request);
+  Answer FindMarks(const Request& request);
   Answer PutText(const Request& request, std::span<const std::uint8_t> text);
 
   template <class T>
@@ -103,6 +104,9 @@ Answer EnvWorker::Execute(const Request& request) {
     case Command::kCameraParameters:
       return PutText(request, Encode(env_->camera_access()->Parameters(
                                   request.camera, request.width, request.height)));
+    case Command::kStateMarks:
+    case Command::kActionMarks:
+      return FindMarks(request);
     case Command::kQuit:
       break;
   }
@@ -157,6 +161,18 @@ void EnvWorker::Draw(const Request& request) {
   }
   std::ranges::copy(std::as_bytes(std::span(frame.pixels)),
                     memory_.Part(request.bulk_offset, frame.pixels.size()).begin());
+}
+
+Answer EnvWorker::FindMarks(const Request& request) {
+  const PictureMarks& marks = *env_->picture_marks();
+  const std::span<float> xy =
+      Numbers<float>(request.bulk_offset, 2 * static_cast<std::size_t>(marks.n_marks()));
+  if (request.command == Command::kStateMarks) {
+    marks.StateMarks(request.width, request.height, xy);
+  } else {
+    marks.ActionMarks(ActionInput(), request.width, request.height, xy);
+  }
+  return {.size = xy.size_bytes()};
 }
 
 Answer EnvWorker::PutText(const Request& request, std::span<const std::uint8_t> text) {

@@ -61,7 +61,7 @@ class IsolatedStateAccess final : public StateAccess {
   }
 
  private:
-  EnvSession* session_;  // these four belong to the isolated env, like their session
+  EnvSession* session_;  // these five belong to the isolated env, like their session
 };
 
 class IsolatedExpert final : public Expert {
@@ -111,6 +111,32 @@ class IsolatedCameraAccess final : public CameraAccess {
   EnvSession* session_;
 };
 
+class IsolatedPictureMarks final : public PictureMarks {
+ public:
+  explicit IsolatedPictureMarks(EnvSession* session) : session_(session) {}
+
+  int n_marks() const override { return session_->offer().n_marks; }
+  void StateMarks(int width, int height, std::span<float> xy) const override {
+    Ask({.command = Command::kStateMarks, .width = width, .height = height}, {}, xy);
+  }
+  void ActionMarks(std::span<const float> action, int width, int height,
+                   std::span<float> xy) const override {
+    RequireSize(ErrorCode::kShape, "an action", ActionDim(*session_), action.size());
+    Ask({.command = Command::kActionMarks, .width = width, .height = height}, action, xy);
+  }
+
+ private:
+  void Ask(const Request& request, std::span<const float> action, std::span<float> xy) const {
+    const std::size_t n_numbers = 2 * static_cast<std::size_t>(n_marks());
+    RequireSize(ErrorCode::kShape, "room for marks", n_numbers, xy.size());
+    session_->ReserveBulk(xy.size_bytes());
+    session_->Call(request, std::as_bytes(action));
+    Copy(session_->Bulk(xy.size_bytes()), std::as_writable_bytes(xy));
+  }
+
+  EnvSession* session_;
+};
+
 class IsolatedEnv final : public Env {
  public:
   IsolatedEnv(PluginPlace plugin, const Config& params, const IsolationConfig& config)
@@ -122,6 +148,7 @@ class IsolatedEnv final : public Env {
       pointer_control_ = std::make_unique<IsolatedPointerControl>(&session_);
     }
     if (!offer.cameras.empty()) camera_access_ = std::make_unique<IsolatedCameraAccess>(&session_);
+    if (offer.n_marks > 0) picture_marks_ = std::make_unique<IsolatedPictureMarks>(&session_);
     metrics_.resize(spec_.metrics.size());
   }
 
@@ -163,6 +190,7 @@ class IsolatedEnv final : public Env {
   Expert* expert() override { return expert_.get(); }
   PointerControl* pointer_control() override { return pointer_control_.get(); }
   CameraAccess* camera_access() override { return camera_access_.get(); }
+  PictureMarks* picture_marks() override { return picture_marks_.get(); }
 
  private:
   EnvSession session_;
@@ -172,6 +200,7 @@ class IsolatedEnv final : public Env {
   std::unique_ptr<IsolatedExpert> expert_;
   std::unique_ptr<IsolatedPointerControl> pointer_control_;
   std::unique_ptr<IsolatedCameraAccess> camera_access_;
+  std::unique_ptr<IsolatedPictureMarks> picture_marks_;
 };
 
 }  // namespace

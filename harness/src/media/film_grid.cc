@@ -3,62 +3,17 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 
 #include "dp_bench/error.h"
+#include "media/drawing.h"
 #include "media/video_encoder.h"
 #include "media/video_reader.h"
 
 namespace dp_bench {
 namespace {
 
-constexpr int kLine = 3;        // [px], around each tile
-constexpr int kGlyphWidth = 3;  // of a 3 x 5 glyph, without the gap
-constexpr int kGlyphHeight = 5;
-
-using Colour = std::array<std::uint8_t, 3>;
-
-// Rows of three bits, from the top.
-std::array<std::uint8_t, kGlyphHeight> Glyph(char c) {
-  constexpr std::array<std::array<std::uint8_t, kGlyphHeight>, 10> kDigits = {{{7, 5, 5, 5, 7},
-                                                                               {2, 6, 2, 2, 7},
-                                                                               {7, 1, 7, 4, 7},
-                                                                               {7, 1, 7, 1, 7},
-                                                                               {5, 5, 7, 1, 1},
-                                                                               {7, 4, 7, 1, 7},
-                                                                               {7, 4, 7, 5, 7},
-                                                                               {7, 1, 1, 1, 1},
-                                                                               {7, 5, 7, 5, 7},
-                                                                               {7, 5, 7, 1, 7}}};
-  if (c >= '0' && c <= '9') return kDigits[static_cast<std::size_t>(c - '0')];
-  if (c == '.') return {0, 0, 0, 0, 2};
-  if (c == '-') return {0, 0, 7, 0, 0};
-  return {};
-}
-
-void Fill(RgbImage* image, int left, int top, int width, int height, const Colour& colour) {
-  for (int y = std::max(0, top); y < std::min(image->height, top + height); ++y) {
-    for (int x = std::max(0, left); x < std::min(image->width, left + width); ++x) {
-      std::ranges::copy(colour, image->pixels.begin() + 3 * (y * image->width + x));
-    }
-  }
-}
-
-// White on a dark bar; one pixel of a glyph is `scale` pixels.
-void DrawCaption(std::string_view caption, int left, int top, int scale, RgbImage* image) {
-  const int width = static_cast<int>(caption.size()) * (kGlyphWidth + 1) * scale;
-  Fill(image, left, top, width + scale, (kGlyphHeight + 2) * scale, {24, 24, 24});
-  for (std::size_t i = 0; i < caption.size(); ++i) {
-    const auto glyph = Glyph(caption[i]);
-    const int x = left + scale + static_cast<int>(i) * (kGlyphWidth + 1) * scale;
-    for (int row = 0; row < kGlyphHeight; ++row) {
-      for (int column = 0; column < kGlyphWidth; ++column) {
-        if ((glyph[static_cast<std::size_t>(row)] >> (kGlyphWidth - 1 - column) & 1) == 0) continue;
-        Fill(image, x + column * scale, top + (row + 1) * scale, scale, scale, {255, 255, 255});
-      }
-    }
-  }
-}
+constexpr int kLine = 3;  // [px], around each tile
+constexpr Colour kCaptionBar = {24, 24, 24};
 
 // One film and the picture that it shows now.
 class Tile {
@@ -79,13 +34,14 @@ class Tile {
   }
 
   void Draw(int left, int top, int width, int height, RgbImage* grid) const {
-    Fill(grid, left, top, width + 2 * kLine, height + 2 * kLine, film_.frame_colour);
-    Fill(grid, left + kLine, top + kLine, width, height, {0, 0, 0});
+    Fill(left, top, width + 2 * kLine, height + 2 * kLine, film_.frame_colour, grid);
+    Fill(left + kLine, top + kLine, width, height, {0, 0, 0}, grid);
     for (int y = 0; y < frame_.height; ++y) {
       std::copy_n(frame_.pixels.begin() + 3 * y * frame_.width, 3 * frame_.width,
                   grid->pixels.begin() + 3 * ((top + kLine + y) * grid->width + left + kLine));
     }
-    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(1, height / 96), grid);
+    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(1, height / 96), kCaptionBar,
+                grid);
   }
 
  private:

@@ -1,19 +1,19 @@
 // Several films side by side in one.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "media/drawing.h"
 
 namespace dp_bench {
 
 /// One tile of the grid.
 struct GridFilm {
   std::filesystem::path path;
-  std::array<std::uint8_t, 3> frame_colour = {};  // of the line around it, RGB
-  std::string caption = {};  // digits, '.', '-' and blanks; drawn in its corner
+  Colour frame_colour = {};  // of the line around it
+  std::string caption = {};  // as DrawCaption knows it; drawn in its corner
   int n_repeats = 1;         // how often each picture is shown: 3 is slow motion
 };
 

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "dp_bench/array.h"
 #include "dp_bench/error.h"
+#include "normalize/normalize_mode.h"
 
 namespace dp_bench {
 namespace {
@@ -164,16 +166,12 @@ std::vector<std::pair<std::string, Numbers KeyStats::*>> StatsMembers() {
 }  // namespace
 
 NormalizeMode ParseNormalizeMode(std::string_view name) {
-  if (name == "limits") return NormalizeMode::kLimits;
-  if (name == "gaussian") return NormalizeMode::kGaussian;
-  if (name == "identity") return NormalizeMode::kIdentity;
-  if (name == "image") return NormalizeMode::kImage;
-  if (name == "image_gaussian") return NormalizeMode::kImageGaussian;
-  if (name == "depth") return NormalizeMode::kDepth;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("'{}' is no way to normalize; there are limits, gaussian, identity, "
-                          "image, image_gaussian, depth",
-                          name));
+  const auto found = std::ranges::find(kNormalizeModeNames, name);
+  if (found != kNormalizeModeNames.end()) {
+    return static_cast<NormalizeMode>(found - kNormalizeModeNames.begin());
+  }
+  throw Error(ErrorCode::kConfig, fmt::format("'{}' is no way to normalize; there are {}", name,
+                                              fmt::join(kNormalizeModeNames, ", ")));
 }
 
 void Normalizer::Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode) {
@@ -271,7 +269,7 @@ Normalizer Normalizer::FromStateDict(const TensorMap& state) {
     const std::string key = name.substr(0, name.size() - kScale.size());
 
     const auto mode = Require(state, key + ".mode").item<std::int64_t>();
-    if (mode < 0 || mode > static_cast<std::int64_t>(NormalizeMode::kDepth)) {
+    if (mode < 0 || mode >= std::ssize(kNormalizeModeNames)) {
       throw Error(
           ErrorCode::kCheckpoint,
           fmt::format("the normalizer's state has mode {} for '{}', which is none of 0 .. 5", mode,

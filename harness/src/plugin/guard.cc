@@ -79,6 +79,27 @@ class GuardedCameraAccess final : public CameraAccess {
   const PluginPlace* place_;
 };
 
+class GuardedPictureMarks final : public PictureMarks {
+ public:
+  GuardedPictureMarks(PictureMarks* marks, const PluginPlace* place)
+      : marks_(marks), place_(place) {}
+
+  int n_marks() const override {
+    return GuardCall(*place_, "n_marks", [&] { return marks_->n_marks(); });
+  }
+  void StateMarks(int width, int height, std::span<float> xy) const override {
+    GuardCall(*place_, "StateMarks", [&] { marks_->StateMarks(width, height, xy); });
+  }
+  void ActionMarks(std::span<const float> action, int width, int height,
+                   std::span<float> xy) const override {
+    GuardCall(*place_, "ActionMarks", [&] { marks_->ActionMarks(action, width, height, xy); });
+  }
+
+ private:
+  PictureMarks* marks_;
+  const PluginPlace* place_;
+};
+
 class GuardedEnv final : public Env {
  public:
   GuardedEnv(std::unique_ptr<Env> env, PluginPlace place)
@@ -88,6 +109,7 @@ class GuardedEnv final : public Env {
     pointer_control_ =
         GuardAbility<GuardedPointerControl>("pointer_control", &Env::pointer_control);
     camera_access_ = GuardAbility<GuardedCameraAccess>("camera_access", &Env::camera_access);
+    picture_marks_ = GuardAbility<GuardedPictureMarks>("picture_marks", &Env::picture_marks);
   }
 
   const EnvSpec& spec() const override {
@@ -109,6 +131,7 @@ class GuardedEnv final : public Env {
   Expert* expert() override { return expert_.get(); }
   PointerControl* pointer_control() override { return pointer_control_.get(); }
   CameraAccess* camera_access() override { return camera_access_.get(); }
+  PictureMarks* picture_marks() override { return picture_marks_.get(); }
 
  private:
   // null when the env does not offer the ability
@@ -124,6 +147,7 @@ class GuardedEnv final : public Env {
   std::unique_ptr<GuardedExpert> expert_;
   std::unique_ptr<GuardedPointerControl> pointer_control_;
   std::unique_ptr<GuardedCameraAccess> camera_access_;
+  std::unique_ptr<GuardedPictureMarks> picture_marks_;
 };
 
 class GuardedDataset final : public Dataset {

@@ -11,7 +11,7 @@ namespace dp_bench {
 namespace {
 
 // LibTorch's callbacks are plain functions: this is where they find the recorder.
-std::atomic<OpRecorder*> current_recorder = nullptr;
+std::atomic<OpRecorder*> current_op_recorder = nullptr;
 
 // "torch::autograd::CppNode<dp_bench::common::(anonymous namespace)::TapProduct>" -> "TapProduct
 // backward"; what LibTorch names itself stays: "MmBackward0".
@@ -37,7 +37,7 @@ struct OpRecorder::Call : public at::ObserverContext {
 
 OpRecorder::OpRecorder() {
   OpRecorder* none = nullptr;
-  DPB_ASSERT(current_recorder.compare_exchange_strong(none, this));
+  DPB_ASSERT(current_op_recorder.compare_exchange_strong(none, this));
   callback_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&Start, &End)
           .needsInputs(true)
@@ -48,7 +48,7 @@ OpRecorder::OpRecorder() {
 
 OpRecorder::~OpRecorder() {
   at::removeCallback(callback_);
-  current_recorder = nullptr;
+  current_op_recorder = nullptr;
 }
 
 std::vector<OpEvent> OpRecorder::TakeEvents() {
@@ -60,12 +60,12 @@ std::vector<OpEvent> OpRecorder::TakeEvents() {
 }
 
 std::unique_ptr<at::ObserverContext> OpRecorder::Start(const at::RecordFunction& call) {
-  OpRecorder* recorder = current_recorder;
+  OpRecorder* recorder = current_op_recorder;
   return recorder == nullptr ? nullptr : std::make_unique<Call>(recorder->Add(call));
 }
 
 void OpRecorder::End(const at::RecordFunction& call, at::ObserverContext* context) {
-  OpRecorder* recorder = current_recorder;
+  OpRecorder* recorder = current_op_recorder;
   if (recorder == nullptr || context == nullptr) return;
   recorder->Close(call, static_cast<Call*>(context)->index);
 }

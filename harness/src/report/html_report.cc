@@ -9,12 +9,12 @@
 #include <kainjow/mustache.hpp>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "core/base64.h"
 #include "dp_bench/error.h"
+#include "report/denoising_strip.h"
+#include "report/failure_report.h"
 #include "report/latency_report.h"
 #include "report/line_plot.h"
 #include "report/link.h"
@@ -22,6 +22,7 @@
 #include "report/report_template.h"
 #include "report/run_folder.h"
 #include "report/success_rate.h"
+#include "report/video_section.h"
 #include "rollout/seed_use.h"
 
 namespace dp_bench {
@@ -36,36 +37,6 @@ constexpr std::size_t kMaxEffectBytes = std::size_t{1} << 20;
 data List() { return data(data::type::list); }
 
 std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
-
-// A link below the run folder; empty for a path that would leave it.
-std::string LinkBelow(const std::string& relative_path) {
-  if (!StaysBelow(relative_path)) return "";
-  return LinkTo(fs::path(relative_path).lexically_normal());
-}
-
-std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
-                        const HtmlReportOptions& options) {
-  std::string link = LinkBelow(record.video);
-  const fs::path file = folder.path / record.video;
-  std::error_code fault;
-  const auto size = fs::file_size(file, fault);
-  if (!options.embed_videos || link.empty() || fault || size > options.max_embedded_bytes) {
-    return link;
-  }
-  return "data:video/mp4;base64," + Base64(ReadTextFile(file, options.max_embedded_bytes));
-}
-
-std::vector<std::string> SplitsOf(const RunFolder& folder) {
-  std::vector<std::string> splits;
-  for (const std::string split : {"test", "train"}) {  // test first: it is the headline
-    for (const EpisodeRecord& record : folder.episodes) {
-      if (record.split != split) continue;
-      splits.push_back(split);
-      break;
-    }
-  }
-  return splits;
-}
 
 data SplitData(const RunFolder& folder, const std::string& split) {
   const SplitSummary summary = Summarize(folder.episodes, split);
@@ -167,25 +138,6 @@ data PlotsData(const RunFolder& folder) {
     AppendPlot(plot, &plots);
   }
   return plots;
-}
-
-data VideosData(const RunFolder& folder, const HtmlReportOptions& options) {
-  data videos = List();
-  for (const std::string& split : SplitsOf(folder)) {
-    for (const EpisodeRecord& record : folder.episodes) {
-      if (record.split != split) continue;
-      const std::string source = VideoSource(folder, record, options);
-      if (source.empty()) continue;
-      data video;
-      video.set("split", split);
-      video.set("seed", std::to_string(record.seed));
-      video.set("score", fmt::format("{:.3f}", record.score));
-      video.set("success", record.success);
-      video.set("source", source);
-      videos.push_back(video);
-    }
-  }
-  return videos;
 }
 
 data EpisodesData(const RunFolder& folder, bool failed_only) {
@@ -300,15 +252,18 @@ void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) 
     } else {
       others.push_back(SplitData(folder, split));
     }
-    grids.push_back(GridData(folder, split));
+    data grid = GridData(folder, split);
+    SetList("clusters", FailuresData(folder.episodes, split, run_dir), &grid);
+    grids.push_back(grid);
   }
   page.set("others", others);
   page.set("grids", grids);
   page.set("episodes", EpisodesData(folder, /*failed_only=*/false));
   SetArms(run_dir / "perturbations.json", &page);
   SetLatency(run_dir / kLatencyFile, &page);
+  SetDenoising(run_dir / kDenoisingFile, &page);
   SetList("plots", PlotsData(folder), &page);
-  SetList("videos", VideosData(folder, options), &page);
+  SetVideos(folder, options, &page);
   SetList("failed", EpisodesData(folder, /*failed_only=*/true), &page);
   SetList("numbers", NumbersData(folder), &page);
   const std::optional<SeedUse> seeds = SeedUseOf(folder.manifest);

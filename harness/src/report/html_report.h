@@ -11,8 +11,9 @@ struct HtmlReportOptions {
   std::size_t max_embedded_bytes = std::size_t{8} << 20;  // larger videos stay links
 };
 
-/// Writes `run_dir`/report.html from episodes.jsonl, eval_log.json, latency.json, logs.json.txt,
-/// config.json and manifest.json; what is absent is left out. Needs no network and no script.
+/// Writes `run_dir`/report.html from episodes.jsonl, eval_log.json, latency.json, denoising.json,
+/// perturbations.json, logs.json.txt, config.json, manifest.json and the films with their notes;
+/// what is absent is left out. Needs no network and no script.
 /// Throws Error{kData} when a file is not what it should be, Error{kIo}.
 void WriteHtmlReport(const std::filesystem::path& run_dir, const HtmlReportOptions& options = {});
 

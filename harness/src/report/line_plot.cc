@@ -11,23 +11,27 @@
 namespace dp_bench {
 namespace {
 
-constexpr double kWidth = 480.0;
-constexpr double kHeight = 260.0;
 constexpr double kLeft = 52.0;
 constexpr double kRight = 14.0;
 constexpr double kTop = 14.0;
 constexpr double kBottom = 34.0;
+constexpr double kLowHeight = 200.0;  // has room for few ticks
+constexpr double kMarkHeight = 7.0;
 constexpr std::size_t kMaxPoints = 800;  // per series; more than the plot has columns
 
-// One axis: data range in plot units (log10 for a logarithmic one) and the ticks.
+// One axis: data range in plot units (log10 for a logarithmic one), where it lies, and the ticks.
 struct Axis {
   double low = 0.0;
   double high = 1.0;
   bool is_log = false;
+  double begin = 0.0;  // where `low` is drawn
+  double end = 0.0;
   std::vector<double> ticks;  // in data units
 
   double ToPlot(double value) const { return is_log ? std::log10(value) : value; }
-  double Fraction(double value) const { return (ToPlot(value) - low) / (high - low); }
+  double At(double value) const {
+    return begin + (end - begin) * (ToPlot(value) - low) / (high - low);
+  }
 };
 
 std::vector<double> LinearTicks(double low, double high, int n_wanted) {
@@ -106,13 +110,6 @@ void Finish(bool add_air, int n_ticks, Axis* axis) {
   }
 }
 
-double X(const Axis& axis, double value) {
-  return kLeft + (kWidth - kLeft - kRight) * axis.Fraction(value);
-}
-double Y(const Axis& axis, double value) {
-  return kHeight - kBottom - (kHeight - kTop - kBottom) * axis.Fraction(value);
-}
-
 std::string TickText(double tick) {
   const double size = std::abs(tick);
   if (size < 1e-12) return "0";
@@ -123,24 +120,33 @@ std::string AxesSvg(const Axis& x, const Axis& y, const std::string& x_label) {
   std::string svg;
   for (const double tick : y.ticks) {
     svg += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
-                       kLeft, kWidth - kRight, Y(y, tick), Y(y, tick));
+                       x.begin, x.end, y.At(tick), y.At(tick));
     svg += fmt::format(R"(<text class="tick" text-anchor="end" x="{:.1f}" y="{:.1f}">{}</text>)",
-                       kLeft - 7.0, Y(y, tick) + 3.5, TickText(tick));
+                       x.begin - 7.0, y.At(tick) + 3.5, TickText(tick));
   }
   for (const double tick : x.ticks) {
     svg += fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>)",
-                       X(x, tick), kHeight - kBottom + 15.0, TickText(tick));
+                       x.At(tick), y.begin + 15.0, TickText(tick));
   }
   svg += fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>)",
-                     (kLeft + kWidth - kRight) / 2.0, kHeight - 4.0, EscapeHtml(x_label));
+                     (x.begin + x.end) / 2.0, y.begin + kBottom - 4.0, EscapeHtml(x_label));
   return svg;
+}
+
+// Short strokes that stand on the x axis, as one element.
+std::string MarksSvg(const std::vector<double>& marks, const Axis& x, const Axis& y) {
+  std::string strokes;
+  for (const double mark : marks) {
+    strokes += fmt::format("M{:.1f} {:.1f}v-{:.0f}", x.At(mark), y.begin, kMarkHeight);
+  }
+  return strokes.empty() ? "" : fmt::format(R"(<path class="mark" d="{}"/>)", strokes);
 }
 
 std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, const Axis& x,
                       const Axis& y, const std::string& x_label) {
   std::string coordinates;
   for (const CurvePoint& point : points) {
-    coordinates += fmt::format("{:.1f},{:.1f} ", X(x, point.epoch), Y(y, point.value));
+    coordinates += fmt::format("{:.1f},{:.1f} ", x.At(point.epoch), y.At(point.value));
   }
   std::string svg = fmt::format(R"(<polyline class="series-{}" points="{}"/>)", index, coordinates);
   // few points are dots, so that a single one is seen
@@ -149,7 +155,7 @@ std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, 
     if (points.size() > kMaxDots) break;
     svg += fmt::format(
         R"(<circle class="series-{}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>{} {:.6g}: {:.4g}</title></circle>)",
-        index, X(x, point.epoch), Y(y, point.value), EscapeHtml(x_label), point.epoch, point.value);
+        index, x.At(point.epoch), y.At(point.value), EscapeHtml(x_label), point.epoch, point.value);
   }
   return svg;
 }
@@ -158,8 +164,12 @@ std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, 
 
 std::string LinePlotSvg(const LinePlot& plot) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Axis x{.low = kInfinity, .high = -kInfinity};
-  Axis y{.low = kInfinity, .high = -kInfinity, .is_log = plot.log_y};
+  Axis x{.low = kInfinity, .high = -kInfinity, .begin = kLeft, .end = plot.width - kRight};
+  Axis y{.low = kInfinity,
+         .high = -kInfinity,
+         .is_log = plot.log_y,
+         .begin = plot.height - kBottom,
+         .end = kTop};
   std::vector<std::vector<CurvePoint>> drawn;
   for (const PlotSeries& series : plot.series) {
     drawn.push_back(DrawablePoints(series, plot.log_y));
@@ -169,18 +179,19 @@ std::string LinePlotSvg(const LinePlot& plot) {
     }
   }
   if (x.low > x.high) return "";
+  for (const double mark : plot.x_marks) Cover(mark, &x);
   const bool is_unit = plot.unit_range && !plot.log_y && y.low >= 0.0 && y.high <= 1.0;
   if (is_unit) {
     Cover(0.0, &y);
     Cover(1.0, &y);
   }
   Finish(/*add_air=*/false, 6, &x);
-  Finish(/*add_air=*/!is_unit, 5, &y);
+  Finish(/*add_air=*/!is_unit, plot.height < kLowHeight ? 3 : 5, &y);
 
   std::string svg =
       fmt::format(R"(<svg class="plot" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">)",
-                  kWidth, kHeight, EscapeHtml(plot.title));
-  svg += AxesSvg(x, y, plot.x_label);
+                  plot.width, plot.height, EscapeHtml(plot.title));
+  svg += AxesSvg(x, y, plot.x_label) + MarksSvg(plot.x_marks, x, y);
   for (std::size_t i = 0; i < drawn.size(); ++i) svg += SeriesSvg(drawn[i], i, x, y, plot.x_label);
   return svg + "</svg>";
 }

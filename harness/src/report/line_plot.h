@@ -20,6 +20,9 @@ struct LinePlot {
   bool log_y = false;       // values that are not positive are left out
   bool unit_range = false;  // the y axis shows at least [0, 1]
   std::string x_label = "epoch";
+  std::vector<double> x_marks = {};  // strokes on the x axis, where something happened
+  double width = 480.0;              // of the drawing, which the page scales to its column
+  double height = 260.0;
 };
 
 /// An <svg> element, or an empty text when there is nothing to draw. All text in it is escaped.

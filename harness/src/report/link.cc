@@ -22,4 +22,9 @@ bool StaysBelow(const std::string& relative_path) {
   return !relative_path.empty() && !path.is_absolute() && *path.begin() != "..";
 }
 
+std::string LinkBelow(const std::string& relative_path) {
+  if (!StaysBelow(relative_path)) return "";
+  return LinkTo(std::filesystem::path(relative_path).lexically_normal());
+}
+
 }  // namespace dp_bench

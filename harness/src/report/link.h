@@ -13,4 +13,7 @@ std::string LinkTo(const std::filesystem::path& relative_path);
 /// Whether a path that a file names stays below the folder of that file; an empty one does not.
 bool StaysBelow(const std::string& relative_path);
 
+/// A link to a file below the folder; empty for a path that would leave it.
+std::string LinkBelow(const std::string& relative_path);
+
 }  // namespace dp_bench

@@ -18,6 +18,7 @@ void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots) {
   data item;
   item.set("name", plot.title);
   item.set("series", series);
+  item.set("has_legend", plot.series.size() > 1);
   item.set("svg", svg);
   plots->push_back(item);
 }

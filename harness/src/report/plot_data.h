@@ -7,7 +7,8 @@
 
 namespace dp_bench {
 
-/// Appends {name, series: [{index, label}], svg} to the list `plots`; nothing for an empty plot.
+/// Appends {name, series: [{index, label}], has_legend, svg} to the list `plots`; nothing for an
+/// empty plot.
 void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots);
 
 }  // namespace dp_bench

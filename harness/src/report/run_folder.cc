@@ -4,13 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <string_view>
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "rollout/episode_log.h"
+#include "rollout/seed_use.h"
 
 namespace dp_bench {
 namespace {
@@ -61,6 +64,17 @@ void ReadLog(const fs::path& file, RunFolder* folder) {
   }
 }
 
+// An evaluation that ended early keeps a config and a manifest with the whole seed list.
+void NoteSeedsNotRun(RunFolder* folder) {
+  const std::optional<SeedUse> seeds = SeedUseOf(folder->manifest);
+  const auto n_run = std::ranges::count(folder->episodes, "test", &EpisodeRecord::split);
+  if (!seeds || n_run == 0 || n_run >= seeds->report.n) return;
+  folder->notes.push_back(
+      fmt::format("{} of the {} test seeds of config.json were run: dp_bench gate stops as soon as "
+                  "its verdict is there",
+                  n_run, seeds->report.n));
+}
+
 // The text at a place of config.json; empty when there is none.
 std::string ConfigText(const RunFolder& folder, const char* place) {
   const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
@@ -85,7 +99,18 @@ RunFolder ReadRunFolder(const fs::path& path) {
   ReadLog(path / "logs.json.txt", &folder);
   folder.config = ReadIfPresent(path / "config.json");
   folder.manifest = ReadIfPresent(path / "manifest.json");
+  NoteSeedsNotRun(&folder);
   return folder;
+}
+
+std::vector<std::string> SplitsOf(const RunFolder& folder) {
+  std::vector<std::string> splits;
+  for (const std::string split : {"test", "train"}) {
+    if (std::ranges::find(folder.episodes, split, &EpisodeRecord::split) != folder.episodes.end()) {
+      splits.push_back(split);
+    }
+  }
+  return splits;
 }
 
 std::string TaskTitle(const RunFolder& folder) {

@@ -31,6 +31,9 @@ struct RunFolder {
 /// it cannot be read. Lines of the log that a crash cut off are skipped, and noted.
 RunFolder ReadRunFolder(const std::filesystem::path& path);
 
+/// Of its episodes, test first: it is the headline.
+std::vector<std::string> SplitsOf(const RunFolder& folder);
+
 /// "kuavo_dualarm, pick_place": env and task of the config; empty when it names no env.
 std::string TaskTitle(const RunFolder& folder);
 

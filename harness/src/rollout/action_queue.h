@@ -29,6 +29,9 @@ class ActionQueue {
   /// Takes what is in `chunk`; returns the number of steps to the next plan, at least 1.
   int Begin();
 
+  /// What is executed in all of them, [steps, Da].
+  std::span<const float> steps() const { return steps_; }
+
   /// What is executed in the step `i` of them, [Da].
   std::span<const float> action(int i) const;
 

@@ -112,6 +112,7 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   }
   c.video_width = static_cast<int>(size[0]);
   c.video_height = static_cast<int>(size[1]);
+  c.video_overlay = config.Get<bool>("video_overlay", defaults.video_overlay);
   return c;
 }
 
@@ -141,12 +142,18 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
                   .record_traces = config.record_traces,
                   .video_width = config.video_width,
                   .video_height = config.video_height,
-                  .crf = config.crf});
+                  .crf = config.crf,
+                  .video_overlay = config.video_overlay});
   AppendSplit("train", config.n_train, config.train_start_seed, config.n_videos, &jobs_);
   AppendSplit("test", config.n_test, config.test_start_seed, config.n_videos, &jobs_);
 }
 
 EnvRunner::~EnvRunner() = default;
+
+void EnvRunner::SetObsRanges(ObsRanges ranges) {
+  slots_.clear();  // they know the old ones
+  plan_->obs_ranges = std::move(ranges);
+}
 
 std::vector<std::string> EnvRunner::metric_names() const {
   std::vector<std::string> names;

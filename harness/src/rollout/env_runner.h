@@ -35,6 +35,7 @@ struct EnvRunnerConfig {
   bool check_batch_invariance = true;
   int video_width = 256;
   int video_height = 256;
+  bool video_overlay = true;   // plan, path, step and score are drawn into the videos
   bool record_traces = false;  // each step of each episode in `output_dir`/traces
   /// Simulated seconds that pass per second of the policy's thinking, 0: none do. 1 is a robot's
   /// case. The env steps that a plan takes are ceil(realtime_latency_ms / 1000 * control_hz *
@@ -63,6 +64,10 @@ class EnvRunner {
   /// The seed list: n_train train episodes, then n_test test episodes.
   const std::vector<EpisodeJob>& jobs() const { return jobs_; }
 
+  /// Where the observations of the policy's training data lie, by which its episodes are judged
+  /// (EpisodeCourse); without it no observation is. No outcome depends on it. Between two runs.
+  void SetObsRanges(ObsRanges ranges);
+
   const EnvSpec& env_spec() const { return plan_->env; }
   std::vector<std::string> metric_names() const;  // of EpisodeRecord::metrics
 
@@ -76,7 +81,7 @@ class EnvRunner {
 
  private:
   EnvRunnerConfig config_;
-  std::unique_ptr<const RolloutPlan> plan_;
+  std::unique_ptr<RolloutPlan> plan_;
   std::vector<EpisodeJob> jobs_;
   std::vector<std::unique_ptr<EpisodeSlot>> slots_;  // kept, so that a later Run finds warm envs
 };

@@ -57,6 +57,32 @@ std::string TextOrEmpty(const json& row, const char* key) {
   return member == row.end() || member->is_null() ? "" : member->get<std::string>();
 }
 
+json CourseToJson(const EpisodeCourse& course) {
+  json row = {{"first_reward", course.first_reward},
+              {"last_reward", course.last_reward},
+              {"best_step", course.best_step},
+              {"is_terminated", course.is_terminated}};
+  if (course.lost_step) row["lost_step"] = *course.lost_step;
+  if (!course.unseen_step) return row;
+  row["unseen_step"] = *course.unseen_step;
+  row["unseen_key"] = course.unseen_key;
+  return row;
+}
+
+std::optional<int> StepOrNone(const json& row, const char* key) {
+  return row.contains(key) ? std::optional(row[key].get<int>()) : std::nullopt;
+}
+
+EpisodeCourse ToCourse(const json& row) {
+  return {.first_reward = row.at("first_reward").get<double>(),
+          .last_reward = row.at("last_reward").get<double>(),
+          .best_step = row.at("best_step").get<int>(),
+          .lost_step = StepOrNone(row, "lost_step"),
+          .is_terminated = row.at("is_terminated").get<bool>(),
+          .unseen_step = StepOrNone(row, "unseen_step"),
+          .unseen_key = TextOrEmpty(row, "unseen_key")};
+}
+
 EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_names) {
   EpisodeRecord record;
   row.at("episode").get_to(record.episode);
@@ -71,6 +97,7 @@ EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_name
   record.video_error = TextOrEmpty(row, "video_error");
   const std::string reason = TextOrEmpty(row, "failure_reason");
   if (!reason.empty()) record.failure_reason = reason;
+  if (row.contains("course")) record.course = ToCourse(row["course"]);
 
   const json metrics = row.value("metrics", json::object());
   if (metrics.empty()) return record;  // an episode without a step
@@ -99,6 +126,7 @@ std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string>
               {"video", TextOrNull(record.video)},
               {"metrics", MetricsToJson(record, metric_names)}};
   if (record.n_stale_steps > 0) row["n_stale_steps"] = record.n_stale_steps;
+  if (record.course) row["course"] = CourseToJson(*record.course);
   if (!record.video_error.empty()) row["video_error"] = record.video_error;
   return Dump(row, -1);
 }

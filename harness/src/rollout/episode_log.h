@@ -14,7 +14,8 @@ namespace dp_bench {
 
 /// One JSON object without a line end: episode, split, seed, score, success, n_steps, trace_hash,
 /// failure_reason and video (null when there is none), metrics; n_stale_steps where there were any,
-/// video_error where filming failed.
+/// course (EpisodeCourse by the names of its fields, those that are absent left out), video_error
+/// where filming failed.
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names);
 
 /// All rows, each with its line end. Equal runs give equal bytes.

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "rollout/episode_course.h"
+
 namespace dp_bench {
 
 /// One episode to run.
@@ -32,12 +34,14 @@ struct EpisodeRecord {
   std::vector<double>
       metrics;  // aggregated as EnvSpec::metrics says; empty when no step was executed
   std::optional<std::string> failure_reason;
-  std::string video;        // relative to the output folder; empty when there is none
-  std::string video_error;  // why an episode that was to be filmed has no video
+  std::optional<EpisodeCourse> course;  // rows of older versions have none
+  std::string video;                    // relative to the output folder; empty when there is none
+  std::string video_error;              // why an episode that was to be filmed has no video
   double wall_s = 0.0;
 };
 
-/// SHA-256 over what a re-run must reproduce: everything but the video and the wall time.
+/// SHA-256 over what a re-run must reproduce: everything but the video and the wall time; of the
+/// course only what the trace hash covers.
 std::string HashRecords(std::span<const EpisodeRecord> records);
 
 /// The numbers of one split. Failed episodes count as attempted, with score 0.

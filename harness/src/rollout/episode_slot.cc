@@ -10,22 +10,10 @@
 
 #include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
+#include "rollout/catch_all.h"
 
 namespace dp_bench {
 namespace {
-
-// Runs `body`; what it throws goes to `on_error` as text. An env comes from a plugin: it may throw
-// anything.
-template <class Body, class OnError>
-void Guard(const Body& body, const OnError& on_error) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    on_error(error.what());
-  } catch (...) {
-    on_error("threw something that is not a std::exception");
-  }
-}
 
 void RequireFinite(double value, std::string_view name) {
   if (std::isfinite(value)) return;
@@ -39,7 +27,7 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
       history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
       actions_(plan.horizons.n_action_steps, static_cast<std::size_t>(plan.shape_meta.action_dim()),
                plan.n_stale_steps),
-      frame_(0, 0) {
+      course_(plan.shape_meta.obs, plan.obs_ranges) {
   // keys that the policy does not ask for are written one after the other, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
   std::size_t n_unused = 0;
@@ -62,11 +50,14 @@ void EpisodeSlot::Start(const EpisodeJob& job) {
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
   is_terminated_ = false;
   actions_.Clear();
+  course_.Start();
   state_ = State::kAwaitsPlan;
   if (plan_.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
-  Guard([this] { ResetEnv(); },
-        [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
-  if (awaits_plan() && job.is_filmed) OpenVideo();
+  CatchAll([this] { ResetEnv(); },
+           [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
+  if (awaits_plan() && job.is_filmed) {
+    film_ = std::make_unique<EpisodeFilm>(plan_, job, env_.get());
+  }
 }
 
 void EpisodeSlot::ResetEnv() {
@@ -80,17 +71,18 @@ void EpisodeSlot::ResetEnv() {
 void EpisodeSlot::ExecuteChunk() {
   DPB_ASSERT(awaits_plan());
   const int n_steps = actions_.Begin();
+  if (film_ != nullptr) film_->AddPlan(actions_.chunk(), actions_.steps(), env_.get());
 
   // only the steps that the next plan looks at are observed, none when there is no next plan
   const bool is_last_chunk = record_.n_steps + n_steps >= plan_.max_steps;
   const int first_observed = n_steps - plan_.horizons.n_obs_steps;
   for (int i = 0; i < n_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
     const int step = record_.n_steps;
-    Guard([&] { Step(actions_.action(i), /*is_observed=*/!is_last_chunk && i >= first_observed); },
-          [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
+    CatchAll(
+        [&] { Step(actions_.action(i), /*is_observed=*/!is_last_chunk && i >= first_observed); },
+        [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
     record_.n_stale_steps += actions_.is_stale(i) ? 1 : 0;
     if (!awaits_plan()) return;
-    FilmFrame();
   }
   if (is_terminated_ || record_.n_steps >= plan_.max_steps) End();
 }
@@ -110,6 +102,7 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
   record_.success = record_.success || result.success;
   AddToMetrics(result.metrics);
   if (plan_.record_traces) trace_.AddStep(action, result);
+  course_.AddStep(result.reward, result.terminated);
   is_terminated_ = result.terminated;
   ++record_.n_steps;
 
@@ -117,6 +110,7 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
     Observe();
     history_.Push();
   }
+  if (film_ != nullptr) film_->AddStep(result, record_, env_.get());
 }
 
 void EpisodeSlot::Observe() {
@@ -131,6 +125,7 @@ void EpisodeSlot::Observe() {
   for (int key = 0; key < static_cast<int>(plan_.shape_meta.obs.size()); ++key) {
     const std::span<const std::byte> frame = history_.Next(key);
     trace_hash_.Update(frame);
+    course_.AddObservation(key, frame);
     if (plan_.record_traces) trace_.AddKey(key, frame);
   }
 }
@@ -166,8 +161,14 @@ void EpisodeSlot::End() {
       record_.metrics[i] /= std::max(1, record_.n_steps);
     }
   }
-  CloseVideo();
+  if (film_ != nullptr) {
+    film_->Finish();
+    record_.video = film_->video();
+    record_.video_error = film_->error();
+    film_.reset();
+  }
   record_.trace_hash = trace_hash_.HexDigest();
+  record_.course = course_.course();
   if (plan_.record_traces) {
     const auto file = plan_.output_dir / TraceFile(record_.split, record_.seed);
     std::filesystem::create_directories(file.parent_path());
@@ -186,45 +187,6 @@ EpisodeRecord EpisodeSlot::TakeRecord() {
 
 PlanRow EpisodeSlot::plan_row() const {
   return {.seed = record_.seed, .env_step = static_cast<std::uint64_t>(record_.n_steps)};
-}
-
-void EpisodeSlot::OpenVideo() {
-  GuardVideo([this] {
-    const std::filesystem::path folder = plan_.output_dir / "media";
-    std::filesystem::create_directories(folder);
-    const std::string name = fmt::format("{}_{}.mp4", record_.split, record_.seed);
-    encoder_ =
-        std::make_unique<VideoEncoder>(folder / name, VideoOptions{.width = plan_.video_width,
-                                                                   .height = plan_.video_height,
-                                                                   .fps = plan_.env.control_hz,
-                                                                   .crf = plan_.crf});
-    record_.video = "media/" + name;
-    frame_ = RgbImage(plan_.video_width, plan_.video_height);
-  });
-  FilmFrame();
-}
-
-void EpisodeSlot::FilmFrame() {
-  if (encoder_ == nullptr) return;
-  GuardVideo([this] {
-    env_->Render(&frame_);
-    encoder_->Write(frame_);
-  });
-}
-
-void EpisodeSlot::CloseVideo() {
-  if (encoder_ == nullptr) return;
-  GuardVideo([this] { encoder_->Finish(); });
-  encoder_.reset();
-}
-
-template <class Body>
-void EpisodeSlot::GuardVideo(const Body& body) {
-  Guard(body, [this](std::string_view why) {
-    record_.video_error = why;
-    record_.video.clear();
-    encoder_.reset();
-  });
 }
 
 }  // namespace dp_bench

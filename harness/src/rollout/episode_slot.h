@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,35 +12,19 @@
 #include "core/sha256.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "media/video_encoder.h"
 #include "rollout/action_queue.h"
 #include "rollout/chunk_planner.h"
+#include "rollout/episode_course.h"
+#include "rollout/episode_film.h"
 #include "rollout/episode_record.h"
 #include "rollout/episode_trace.h"
 #include "rollout/obs_history.h"
+#include "rollout/rollout_plan.h"
 
 namespace dp_bench {
 
-using EnvFactory = std::function<std::unique_ptr<Env>()>;
-
-/// What all slots of a runner share; constant while they live.
-struct RolloutPlan {
-  EnvFactory env_factory;
-  EnvSpec env;                        // what the env offers
-  ShapeMeta shape_meta;               // what the policy asks for: some of the env's keys
-  std::vector<int> obs_index_of_env;  // per env obs key: index into shape_meta.obs, or -1
-  Horizons horizons;
-  int max_steps = 0;
-  int n_stale_steps = 0;  // that a plan takes, see ActionQueue
-  std::filesystem::path output_dir;
-  bool record_traces = false;
-  int video_width = 0;
-  int video_height = 0;
-  int crf = 0;
-};
-
 /// Used by one thread at a time. No function throws for what the env, the planner or the encoder
-/// do: the first two fail the episode, the encoder costs the video.
+/// do: the first two fail the episode, the encoder costs the film.
 class EpisodeSlot {
  public:
   /// `plan` must outlive the slot.
@@ -79,15 +61,6 @@ class EpisodeSlot {
   void AddToMetrics(std::span<const double> values);
   void End();
 
-  // The video begins with the state after Reset: an episode of n steps has n + 1 frames.
-  void OpenVideo();
-  void FilmFrame();
-  void CloseVideo();
-
-  // Runs `body`; what it throws costs the video and nothing else.
-  template <class Body>
-  void GuardVideo(const Body& body);
-
   const RolloutPlan& plan_;
   std::unique_ptr<Env> env_;
   State state_ = State::kIdle;
@@ -97,11 +70,11 @@ class EpisodeSlot {
   ActionQueue actions_;
   EpisodeRecord record_;
   bool is_terminated_ = false;
+  EpisodeCourseKeeper course_;
   Sha256 trace_hash_;
   EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;
-  RgbImage frame_;
-  std::unique_ptr<VideoEncoder> encoder_;
+  std::unique_ptr<EpisodeFilm> film_;  // null unless a filmed episode runs
 };
 
 }  // namespace dp_bench

@@ -29,6 +29,7 @@ class PerturbedEnv final : public Env {
   Expert* expert() override { return env_->expert(); }
   PointerControl* pointer_control() override { return env_->pointer_control(); }
   CameraAccess* camera_access() override { return env_->camera_access(); }
+  PictureMarks* picture_marks() override { return env_->picture_marks(); }
 
   void Reset(std::uint64_t seed) override {
     env_->Reset(seed);

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
 #include "tensorboard/event_proto.h"
@@ -27,16 +28,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
-
-[[noreturn]] void ThrowSystem(std::string_view what, const fs::path& path,
-                              const std::error_code& error) {
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot {} '{}': {}", what, path.string(), error.message()));
-}
-
-[[noreturn]] void ThrowErrno(std::string_view what, const fs::path& path) {
-  ThrowSystem(what, path, std::error_code(errno, std::generic_category()));
-}
 
 /// Seconds since 1970.
 double WallTime() {
@@ -65,7 +56,7 @@ std::int64_t SecondsForNewFile(const fs::path& folder) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     seconds = std::max(seconds, SecondsOf(it->path().filename().string()) + 1);
   }
-  if (error) ThrowSystem("list", folder, error);
+  if (error) ThrowSystemError("list", folder, error);
   return seconds;
 }
 
@@ -80,7 +71,7 @@ fs::path NewPath(const fs::path& folder) {
 EventWriter::EventWriter(const fs::path& folder, std::int64_t resume_step) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) ThrowSystem("create the folder", folder, error);
+  if (error) ThrowSystemError("create the folder", folder, error);
   path_ = NewPath(folder);
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) ThrowErrno("create", path_);
@@ -129,7 +120,7 @@ void EventWriter::Flush() {
     if (written < 0) {
       const std::error_code error(errno, std::generic_category());
       buffer_.erase(0, done);  // the file has these; the next Flush continues behind them
-      ThrowSystem("write", path_, error);
+      ThrowSystemError("write", path_, error);
     }
     done += static_cast<std::size_t>(written);
   }

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCheckpointFolder = "checkpoints";
-constexpr const char* kConfigFile = "config.json";
+constexpr const char* kRunConfigFile = "config.json";
 constexpr const char* kLogFile = "logs.json.txt";
 constexpr std::size_t kBlockBytes = 1U << 20;
 
@@ -48,7 +48,7 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
     const fs::path checkpoint = snapshot / kCheckpointFolder / kLatest;
     fs::create_directories(checkpoint);
     WriteCheckpointFiles(checkpoint, contents);
-    WriteFileAtomically(snapshot / kConfigFile, contents.config);
+    WriteFileAtomically(snapshot / kRunConfigFile, contents.config);
     CopyStart(run_folder / kLogFile, snapshot / kLogFile, log_bytes);
   });
   return folder / tag;
@@ -71,7 +71,7 @@ void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
   fs::create_directories(checkpoint);
   fs::copy(latest->folder(), checkpoint);
   Checkpoint::Open(checkpoint);  // the other run may have replaced its files meanwhile
-  WriteFileAtomically(run.temporary() / kConfigFile, latest->config());
+  WriteFileAtomically(run.temporary() / kRunConfigFile, latest->config());
   // the checkpoint says how much of it counts
   if (fs::exists(snapshot / kLogFile)) {
     CopyStart(snapshot / kLogFile, run.temporary() / kLogFile,

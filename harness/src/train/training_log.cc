@@ -15,18 +15,18 @@
 namespace dp_bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kLogFile = "logs.json.txt";  // as upstream
 constexpr const char* kEventFolder = "tensorboard";
 constexpr const char* kStepKey = "global_step";
 
-Json LineOf(const TrainState& state, const TrainStepResult& step,
-            const std::map<std::string, double>& metrics) {
-  Json line = {{"train_loss", step.loss},
-               {kStepKey, state.global_step},
-               {"epoch", state.epoch},
-               {"lr", step.lr}};
+OrderedJson LineOf(const TrainState& state, const TrainStepResult& step,
+                   const std::map<std::string, double>& metrics) {
+  OrderedJson line = {{"train_loss", step.loss},
+                      {kStepKey, state.global_step},
+                      {"epoch", state.epoch},
+                      {"lr", step.lr}};
   if (step.grad_norm) line["grad_norm"] = *step.grad_norm;
   for (const auto& [name, value] : step.parts) line["train_" + name] = value;
   for (const auto& [name, value] : metrics) line[name] = value;
@@ -100,7 +100,7 @@ void TrainingLog::AddEpochEnd(const TrainState& state, const TrainStepResult& st
 void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
                       const std::map<std::string, double>& metrics) {
   if (!json_) return;
-  const Json line = LineOf(state, step, metrics);
+  const OrderedJson line = LineOf(state, step, metrics);
   json_->Append(line.dump());
   if (!events_) return;
   ++n_steps_;

@@ -96,6 +96,9 @@ class Workspace {
   /// The policy whose weights are evaluated: the EMA's when it is used.
   Policy& eval_policy();
 
+  /// Fitted to the data or taken from a checkpoint. Empty before Run.
+  const Normalizer& normalizer() const { return normalizer_; }
+
   std::int64_t num_training_steps() const;  // optimiser steps of the whole run
 
  private:

@@ -35,10 +35,6 @@ void WarnOfChanges(const std::string& before, const std::string& now) {
   }
 }
 
-Normalizer NormalizerOf(const Checkpoint& checkpoint) {
-  return Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile)));
-}
-
 void RequireEveryPart(const Checkpoint& checkpoint, bool use_ema) {
   const CheckpointParts parts = {.model = checkpoint.Has(kModelFile),
                                  .ema = checkpoint.Has(kEmaFile),

@@ -32,6 +32,12 @@ std::shared_ptr<const KuavoModel> LoadModel(const Params& params) {
   return KuavoModel::Shared(FindScene(params.scene_dir, Name(params.task) + ".xml"));
 }
 
+void RequireAction(std::span<const float> action) {
+  if (action.size() == kActionDim) return;
+  throw Error(ErrorCode::kShape,
+              fmt::format("wanted an action of {} numbers, found {}", kActionDim, action.size()));
+}
+
 EnvSpec MakeSpec(const Params& params, const Task& task, const Controller& controller) {
   EnvSpec spec;
   spec.shape_meta.obs = ImageKeys(params);
@@ -130,10 +136,7 @@ StepResult KuavoEnv::Step(std::span<const float> action) {
   if (terminated_) {
     throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset first");
   }
-  if (action.size() != kActionDim) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("wanted an action of {} numbers, found {}", kActionDim, action.size()));
-  }
+  RequireAction(action);
   for (std::size_t i = 0; i < kActionDim; ++i) {
     if (!std::isfinite(action[i])) {
       throw Error(ErrorCode::kNumeric,
@@ -218,6 +221,39 @@ CameraParameters KuavoEnv::Parameters(int camera, int width, int height) const {
 void KuavoEnv::RenderCamera(int camera, RgbImage* frame) {
   RequireStarted("RenderCamera");
   pictures_.RenderCamera(camera, frame);
+}
+
+void KuavoEnv::StateMarks(int width, int height, std::span<float> xy) const {
+  RequireStarted("StateMarks");
+  for (const Side side : kSides) {
+    WriteMark(side, PinchPose(*model_, *data_, side), width, height, xy);
+  }
+}
+
+void KuavoEnv::ActionMarks(std::span<const float> action, int width, int height,
+                           std::span<float> xy) const {
+  RequireStarted("ActionMarks");
+  RequireAction(action);
+  if (!action_arms_) action_arms_ = std::make_unique<ArmIk>(*model_);
+  for (const Side side : kSides) {
+    JointVector joints;
+    for (std::size_t i = 0; i < kNumArmJoints; ++i) {
+      const std::size_t k = Index(side) * kSideDim + i;
+      joints[i] =
+          std::clamp(static_cast<double>(action[k]), controller_.low()[k], controller_.high()[k]);
+    }
+    WriteMark(side, action_arms_->PinchPose(side, joints), width, height, xy);
+  }
+}
+
+void KuavoEnv::WriteMark(Side side, const Pose& pose, int width, int height,
+                         std::span<float> xy) const {
+  if (xy.size() != 2 * kNumSides) {
+    throw Error(ErrorCode::kShape, fmt::format("wanted room for {} marks of 2 numbers, found {}",
+                                               kNumSides, xy.size()));
+  }
+  const std::array<float, 2> mark = pictures_.PlaceInFrame(pose.position, width, height);
+  std::copy(mark.begin(), mark.end(), xy.begin() + static_cast<std::ptrdiff_t>(2 * Index(side)));
 }
 
 Expert* KuavoEnv::expert() {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "controller.h"
+#include "expert/ik.h"
+#include "expert/pose.h"
 #include "kuavo_model.h"
 #include "params.h"
 #include "pictures.h"
@@ -30,7 +32,7 @@ namespace dp_bench::kuavo_dualarm {
 /// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay, image_width 640,
 /// image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad] (the challenge
 /// has 0.209), render tiled | scene, scene_dir "", randomization {} and perturb {} (params.h).
-class KuavoEnv final : public Env, public StateAccess, public CameraAccess {
+class KuavoEnv final : public Env, public StateAccess, public CameraAccess, public PictureMarks {
  public:
   explicit KuavoEnv(const Config& params);
   ~KuavoEnv() override;
@@ -55,6 +57,14 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess {
   CameraParameters Parameters(int camera, int width, int height) const override;
   void RenderCamera(int camera, RgbImage* frame) override;
 
+  /// Two marks: where the left and the right gripper grasp, in Render's view of the scene. Those of
+  /// an action are where its joint targets lead, as if nothing stood in the way.
+  PictureMarks* picture_marks() override { return this; }
+  int n_marks() const override { return kNumSides; }
+  void StateMarks(int width, int height, std::span<float> xy) const override;
+  void ActionMarks(std::span<const float> action, int width, int height,
+                   std::span<float> xy) const override;
+
   const KuavoModel& model() const { return *model_; }
   const mjData& data() const { return *data_; }
 
@@ -65,6 +75,7 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess {
   void RequireStarted(const char* what) const;
   void RequireHealthy();
   void WriteState(std::span<std::byte> out) const;
+  void WriteMark(Side side, const Pose& pose, int width, int height, std::span<float> xy) const;
 
   Params params_;
   std::shared_ptr<const KuavoModel> original_;
@@ -74,7 +85,8 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess {
   std::unique_ptr<Task> task_;
   Controller controller_;
   Pictures pictures_;
-  std::unique_ptr<Expert> expert_;  // made when first asked for
+  std::unique_ptr<Expert> expert_;              // made when first asked for
+  mutable std::unique_ptr<ArmIk> action_arms_;  // too; where actions lead is tried out in it
   EnvSpec spec_;
 
   std::uint64_t seed_ = 0;

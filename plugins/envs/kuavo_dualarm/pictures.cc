@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "render/camera_parameters.h"
 
@@ -11,6 +12,7 @@ namespace dp_bench::kuavo_dualarm {
 namespace {
 
 constexpr std::size_t kNumRobotCameras = 3;
+constexpr int kSceneCamera = kNumRobotCameras;
 constexpr std::array<const char*, kNumRobotCameras> kImageKeys = {"head_cam_h", "wrist_cam_l",
                                                                   "wrist_cam_r"};
 constexpr std::array<const char*, kNumRobotCameras> kDepthKeys = {"depth_h", "depth_l", "depth_r"};
@@ -79,8 +81,8 @@ void Pictures::Observe(ObsBuffers obs) {
 }
 
 void Pictures::Render(RgbImage* frame) {
-  if (!tiled_ || frame->width < 2 || frame->height < 2) {
-    RenderCamera(static_cast<int>(kNumCameras) - 1, frame);
+  if (!IsTiled(frame->width, frame->height)) {
+    RenderCamera(kSceneCamera, frame);
     return;
   }
   const mjModel& model = *model_.model();
@@ -92,6 +94,29 @@ void Pictures::Render(RgbImage* frame) {
   renderer_.RenderTile(model, data_, cameras_[0], {x, 0, width, y}, frame);
   renderer_.RenderTile(model, data_, cameras_[1], {0, y, x, height}, frame);
   renderer_.RenderTile(model, data_, cameras_[2], {x, y, width, height}, frame);
+}
+
+std::array<float, 2> Pictures::PlaceInFrame(const std::array<double, 3>& point, int width,
+                                            int height) const {
+  constexpr float kHidden = std::numeric_limits<float>::quiet_NaN();
+  const int tile_width = IsTiled(width, height) ? width / 2 : width;
+  const int tile_height = IsTiled(width, height) ? height / 2 : height;
+  const CameraParameters camera = Parameters(kSceneCamera, tile_width, tile_height);
+
+  // the transposed rotation takes a point of the world into the camera
+  const std::array<double, 16>& pose = camera.camera_to_world;
+  std::array<double, 3> seen = {};
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      seen[axis] += pose[4 * row + axis] * (point[row] - pose[4 * row + 3]);
+    }
+  }
+  const double x = camera.fx * seen[0] / seen[2] + camera.cx;
+  const double y = camera.fy * seen[1] / seen[2] + camera.cy;
+  const bool is_shown =
+      seen[2] > 0.0 && x >= 0.0 && x <= tile_width && y >= 0.0 && y <= tile_height;
+  if (!is_shown) return {kHidden, kHidden};
+  return {static_cast<float>(x / width), static_cast<float>(y / height)};
 }
 
 std::span<const std::string> Pictures::camera_names() const {

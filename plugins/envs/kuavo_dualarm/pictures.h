@@ -32,6 +32,11 @@ class Pictures {
   /// All cameras as tiles (scene and head above, left and right wrist below) or the scene alone.
   void Render(RgbImage* frame);
 
+  /// Where Render's view of the scene shows a point of the world [m] in a frame of this size: from
+  /// the top left, in [0, 1]; NaN when it lies behind the camera or beside the view.
+  std::array<float, 2> PlaceInFrame(const std::array<double, 3>& point, int width,
+                                    int height) const;
+
   /// The cameras by name: those of the robot, then the one that watches the scene.
   std::span<const std::string> camera_names() const;
   CameraParameters Parameters(int camera, int width, int height) const;
@@ -41,6 +46,7 @@ class Pictures {
   static constexpr std::size_t kNumCameras = 4;
 
   int Id(int camera) const;
+  bool IsTiled(int width, int height) const { return tiled_ && width >= 2 && height >= 2; }
 
   const KuavoModel& model_;
   mjData& data_;  // drawing borrows its stack

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "coverage.h"
 #include "legacy_random.h"
@@ -51,6 +52,26 @@ KeySpec LowDim(std::string name, Shape shape) {
           .type = KeyType::kLowDim,
           .shape = std::move(shape),
           .dtype = DType::kFloat32};
+}
+
+/// Throws for an action of the wrong size.
+void RequireAction(std::span<const float> action) {
+  if (action.size() == 2) return;
+  throw Error(ErrorCode::kShape,
+              fmt::format("wanted an action of 2 numbers (x, y), found {}", action.size()));
+}
+
+/// Writes a mark, NaN when the picture does not show it.
+void WriteMark(Point point, int width, int height, std::span<float> xy) {
+  if (xy.size() != 2) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("wanted room for one mark of 2 numbers, found {}", xy.size()));
+  }
+  const Point mark = PlaceInFrame(point, width, height);
+  const bool is_inside = mark.x >= 0.0 && mark.x <= 1.0 && mark.y >= 0.0 && mark.y <= 1.0;
+  constexpr float kHidden = std::numeric_limits<float>::quiet_NaN();
+  xy[0] = is_inside ? static_cast<float>(mark.x) : kHidden;
+  xy[1] = is_inside ? static_cast<float>(mark.y) : kHidden;
 }
 
 template <std::size_t kSize>
@@ -162,10 +183,7 @@ StepResult PushtEnv::Step(std::span<const float> action) {
   if (terminated_) {
     throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset first");
   }
-  if (action.size() != 2) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("wanted an action of 2 numbers (x, y), found {}", action.size()));
-  }
+  RequireAction(action);
   if (!std::isfinite(action[0]) || !std::isfinite(action[1])) {
     throw Error(ErrorCode::kNumeric,
                 fmt::format("wanted a finite action, found [{}, {}]", action[0], action[1]));
@@ -277,6 +295,18 @@ void PushtEnv::PointerAction(double x, double y, std::span<float> action) const 
   }
   action[0] = static_cast<float>(x * kWorldSize);
   action[1] = static_cast<float>(y * kWorldSize);
+}
+
+void PushtEnv::StateMarks(int width, int height, std::span<float> xy) const {
+  RequireStarted("StateMarks");
+  WriteMark(physics_.state().agent, width, height, xy);
+}
+
+void PushtEnv::ActionMarks(std::span<const float> action, int width, int height,
+                           std::span<float> xy) const {
+  RequireStarted("ActionMarks");
+  RequireAction(action);
+  WriteMark({action[0], action[1]}, width, height, xy);
 }
 
 }  // namespace dp_bench::pusht

@@ -31,7 +31,7 @@ PushtState StateFrom(std::span<const double> numbers);
 ///   success_threshold  0.95; reward is coverage / success_threshold, cut to [0, 1]
 ///   legacy             true
 ///   perturb            none; {"light": 1, "friction": 1}, see perturbation.h
-class PushtEnv final : public Env, public StateAccess, public PointerControl {
+class PushtEnv final : public Env, public StateAccess, public PointerControl, public PictureMarks {
  public:
   static constexpr std::size_t kStateSize = 10;
   static constexpr std::size_t kMaxStateSize = kStateSize + 2;  // with the param perturb
@@ -56,6 +56,13 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl {
   /// The agent moves towards the pointer.
   PointerControl* pointer_control() override { return this; }
   void PointerAction(double x, double y, std::span<float> action) const override;
+
+  /// One mark: the agent, and where it is sent.
+  PictureMarks* picture_marks() override { return this; }
+  int n_marks() const override { return 1; }
+  void StateMarks(int width, int height, std::span<float> xy) const override;
+  void ActionMarks(std::span<const float> action, int width, int height,
+                   std::span<float> xy) const override;
 
  private:
   enum class Obs { kAgentPos, kImage, kKeypoint, kState };

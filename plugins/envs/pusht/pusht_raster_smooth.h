@@ -14,20 +14,28 @@
 
 namespace dp_bench::pusht {
 
-/// Maps the world onto the largest centred square of a picture and blends shapes into it.
+/// The largest centred square of a picture, onto which the world is mapped.
+struct PicturePlace {
+  PicturePlace(int width, int height)
+      : scale(std::min(width, height) / kWorldSize),
+        left((width - scale * kWorldSize) / 2.0),
+        top((height - scale * kWorldSize) / 2.0) {}
+
+  double scale;  // picture pixels per world pixel
+  double left;   // where the world begins in the picture
+  double top;
+};
+
+/// Blends shapes into the place of the world in a picture.
 /// `distance` maps a Point of the world to its signed distance [world px], negative inside; it is
 /// asked within `bounds` and a margin for the soft edge.
 class SmoothPainter {
  public:
   /// `frame` must outlive the painter.
-  explicit SmoothPainter(RgbImage* frame)
-      : frame_(frame),
-        scale_(std::min(frame->width, frame->height) / kWorldSize),
-        left_((frame->width - scale_ * kWorldSize) / 2.0),
-        top_((frame->height - scale_ * kWorldSize) / 2.0) {}
+  explicit SmoothPainter(RgbImage* frame) : frame_(frame), place_(frame->width, frame->height) {}
 
   /// World pixels per picture pixel.
-  double pixel_size() const { return 1.0 / scale_; }
+  double pixel_size() const { return 1.0 / place_.scale; }
 
   void Fill(Rgb colour) {
     for (std::size_t i = 0; i + 2 < frame_->pixels.size(); i += 3) {
@@ -73,28 +81,26 @@ class SmoothPainter {
 
   // The pixel that a world coordinate lies in, at most `limit`; NaN counts as 0.
   int PixelAt(double world, double offset, int limit) const {
-    return static_cast<int>(std::fmin(std::fmax(world * scale_ + offset, 0.0), limit));
+    return static_cast<int>(std::fmin(std::fmax(world * place_.scale + offset, 0.0), limit));
   }
 
   template <class Visit>
   void ForEachPixel(const Box& bounds, double margin, const Visit& visit) {
-    const int x_low = PixelAt(bounds.low.x - margin, left_, frame_->width);
-    const int x_high = PixelAt(bounds.high.x + margin, left_, frame_->width - 1);
-    const int y_low = PixelAt(bounds.low.y - margin, top_, frame_->height);
-    const int y_high = PixelAt(bounds.high.y + margin, top_, frame_->height - 1);
+    const int x_low = PixelAt(bounds.low.x - margin, place_.left, frame_->width);
+    const int x_high = PixelAt(bounds.high.x + margin, place_.left, frame_->width - 1);
+    const int y_low = PixelAt(bounds.low.y - margin, place_.top, frame_->height);
+    const int y_high = PixelAt(bounds.high.y + margin, place_.top, frame_->height - 1);
     for (int y = y_low; y <= y_high; ++y) {
       const auto row = static_cast<std::size_t>(y) * static_cast<std::size_t>(frame_->width);
       for (int x = x_low; x <= x_high; ++x) {
         visit(&frame_->pixels[3 * (row + static_cast<std::size_t>(x))],
-              Point{(x + 0.5 - left_) / scale_, (y + 0.5 - top_) / scale_});
+              Point{(x + 0.5 - place_.left) / place_.scale, (y + 0.5 - place_.top) / place_.scale});
       }
     }
   }
 
   RgbImage* frame_;
-  double scale_;  // picture pixels per world pixel
-  double left_;   // where the world begins in the picture
-  double top_;
+  PicturePlace place_;
 };
 
 }  // namespace dp_bench::pusht

@@ -344,4 +344,10 @@ void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame) 
   if (target != nullptr) PaintTarget(*target, &painter);
 }
 
+Point PlaceInFrame(Point point, int width, int height) {
+  const PicturePlace place(width, height);
+  return {(place.left + point.x * place.scale) / width,
+          (place.top + point.y * place.scale) / height};
+}
+
 }  // namespace dp_bench::pusht

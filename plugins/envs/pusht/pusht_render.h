@@ -36,4 +36,8 @@ class PushtRenderer {
 /// `target` is where the agent is sent, marked with a cross; null draws none. Allocates nothing.
 void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame);
 
+/// Where RenderFrame draws a point of the world in a picture of this size: from the top left, in
+/// [0, 1] where it is inside.
+Point PlaceInFrame(Point point, int width, int height);
+
 }  // namespace dp_bench::pusht

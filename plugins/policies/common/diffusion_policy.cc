@@ -180,8 +180,10 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& init
       RECORD_USER_SCOPE("conditioning");
       return model_.denoiser->Condition(timesteps, cond);
     }();
+    TraceStage("noise", naction);
     for (std::size_t i = 0; i < timesteps.size(); ++i) {
       RECORD_USER_SCOPE("denoising step");
+      if (IsTracingStages()) TraceStage("timestep", torch::tensor(timesteps[i]));
       const Tensor prediction = predict(naction, static_cast<std::int64_t>(i));
       Tensor variance_noise;
       if (scheduler_.NeedsNoise(timesteps[i])) {

@@ -10,6 +10,7 @@
 
 #include "dp_bench/error.h"
 #include "support/error_of.h"
+#include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {
@@ -17,14 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-std::set<std::string> NamesIn(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
 
 TEST(AtomicFile, ReplacesAnOlderFileAndLeavesNothingElse) {
   const ScratchFolder scratch;
@@ -86,6 +79,19 @@ TEST(AtomicFolder, TemporaryNamesAreRecognised) {
   EXPECT_TRUE(IsTemporaryName("latest.tmp.0123456789abcdef"));
   EXPECT_FALSE(IsTemporaryName("latest"));
   EXPECT_FALSE(IsTemporaryName("latest.tmp.mine"));
+}
+
+TEST(AtomicFolder, WhatAKillLeftIsRemovedAtAnyDepth) {
+  const ScratchFolder scratch;
+  fs::create_directories(scratch.path() / "media" / "half.tmp.0123456789abcdef");
+  for (const char* name :
+       {"a.txt", "a.txt.tmp.0123456789abcdef", "media/b.txt.tmp.0123456789abcdef",
+        "media/half.tmp.0123456789abcdef/c.txt", "media/d.tmp.mine"}) {
+    WriteFileAtomically(scratch.path() / name, "x");
+  }
+  RemoveTemporaryFiles(scratch.path());
+  EXPECT_EQ(NamesIn(scratch.path()), (std::set<std::string>{"a.txt", "media"}));
+  EXPECT_EQ(NamesIn(scratch.path() / "media"), std::set<std::string>{"d.tmp.mine"});
 }
 
 TEST(ReadFile, RefusesMoreThanAllowedBeforeTakingMemory) {

@@ -18,6 +18,7 @@
 #include "dp_bench/random.h"
 #include "support/child_process.h"
 #include "support/error_of.h"
+#include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {
@@ -47,19 +48,12 @@ CheckpointContents ContentsOf(int epoch, std::int64_t size = 3) {
 
 std::string StateOf(int epoch) { return ContentsOf(epoch).state; }
 
-/// Without waiting for the disk, unlike all that we write elsewhere.
+/// Without waiting for the disk, unlike all that we write elsewhere: ext4 does when a file is cut.
 void Overwrite(const fs::path& path, std::span<const std::byte> bytes) {
+  fs::remove(path);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-}
-
-std::set<std::string> NamesIn(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
 }
 
 /// A store with `latest` of epoch 2, to be damaged, and one of epoch 1.

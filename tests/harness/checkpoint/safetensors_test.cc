@@ -56,6 +56,7 @@ std::string FileWith(const std::string& header, const std::string& buffer) {
 
 /// What reading a file of these bytes throws; empty when it can be read.
 std::string ErrorFor(const fs::path& path, const std::string& content) {
+  fs::remove(path);  // ext4 waits for the disk when a file is cut to be written anew
   std::ofstream(path, std::ios::binary) << content;
   try {
     ReadSafetensors(path);

@@ -15,6 +15,7 @@
 #include "checkpoint/top_k.h"
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
+#include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {
@@ -35,14 +36,6 @@ CheckpointContents ContentsOf(int step) {
   contents.config = "{}\n";
   contents.state = std::to_string(step);
   return contents;
-}
-
-std::set<std::string> NamesIn(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
 }
 
 std::string ErrorOnOpening(const fs::path& folder) {

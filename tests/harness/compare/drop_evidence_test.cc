@@ -10,7 +10,7 @@
 namespace dp_bench {
 namespace {
 
-constexpr double kTolerance = 1e-11;  // relative; lgamma and expm1 of two libraries
+constexpr double kRelativeTolerance = 1e-11;  // relative; lgamma and expm1 of two libraries
 
 TEST(DropEvidence, EqualsExactArithmetic) {
   int n_rows = 0;
@@ -18,7 +18,7 @@ TEST(DropEvidence, EqualsExactArithmetic) {
     SCOPED_TRACE(row.dump());
     const OutcomeCounts counts = {.n_lost = row[0], .n_gained = row[1], .n_same = row[2]};
     const auto expect = [](double found, double wanted) {
-      EXPECT_NEAR(found, wanted, kTolerance * std::max(1.0, std::abs(wanted)));
+      EXPECT_NEAR(found, wanted, kRelativeTolerance * std::max(1.0, std::abs(wanted)));
     };
     expect(LogFailEvidence(counts), row[3]);
     expect(PassEvidence(0.10).Log(counts), row[4]);

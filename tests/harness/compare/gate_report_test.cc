@@ -20,12 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string Times(int n, const std::string& text) {
-  std::string repeated;
-  for (int i = 0; i < n; ++i) repeated += text;
-  return repeated;
-}
-
 class GateReportTest : public testing::Test {
  protected:
   // A run of a task with these outcomes, as in SmallEpisodes.

@@ -36,12 +36,6 @@ class Gate : public testing::Test {
   ScratchFolder scratch_;
 };
 
-std::string Times(int n, const std::string& text) {
-  std::string repeated;
-  for (int i = 0; i < n; ++i) repeated += text;
-  return repeated;
-}
-
 TEST_F(Gate, PassesAtOnceWhenEveryEpisodeIsTheSame) {
   const GateResult result =
       RunGate(Baseline("ssffssff"), Run("candidate", "ssffssff", "baseline"), {});

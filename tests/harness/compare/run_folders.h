@@ -23,6 +23,13 @@ inline nlohmann::json SmallManifest() {
             {{"kind", "env"}, {"version", "1.2.0"}, {"sha256", "22"}}}}};
 }
 
+/// `text` n times.
+inline std::string Times(int n, const std::string& text) {
+  std::string repeated;
+  for (int i = 0; i < n; ++i) repeated += text;
+  return repeated;
+}
+
 /// One test episode per letter of `outcomes`, from `first_seed` on: s success, f not, x broken. The
 /// score of a success is 1, else 0.5, broken 0.
 inline std::vector<EpisodeRecord> SmallEpisodes(const std::string& outcomes,

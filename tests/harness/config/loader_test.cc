@@ -188,6 +188,15 @@ TEST_F(LoaderTest, OverridesAreJsonOrElseText) {
   EXPECT_EQ(LoadFile(file, {"name=12"}).Get<std::string>("name"), "12");
 }
 
+TEST_F(LoaderTest, AnOverrideMayMakeANumberOfASwitchAndBack) {
+  const fs::path file = Write("a.json", R"({"realtime": false, "factor": 2, "n": 1})");
+  EXPECT_EQ(LoadFile(file, {"realtime=1.5"}).Get<double>("realtime"), 1.5);
+  EXPECT_TRUE(LoadFile(file, {"factor=true"}).Get<bool>("factor"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"n=true"}).Get<int>("n"); }),
+              HasSubstr("command line: n=true"))
+      << "what reads the key refuses what it cannot use";
+}
+
 TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
   const fs::path file = Write("a.json", "{\n\"lr\": 0.1,\n\"limit\": null, \"env\": {\"x\": 1}}");
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr=fast"}); }),

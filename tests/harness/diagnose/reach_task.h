@@ -46,6 +46,8 @@ inline Point Command(const Point& position, const Point& goal) {
           position[1] + part * (goal[1] - position[1])};
 }
 
+inline Point Sum(const Point& a, const Point& b) { return {a[0] + b[0], a[1] + b[1]}; }
+
 inline void Follow(const Point& command, Point* position) {
   for (std::size_t i = 0; i < 2; ++i) (*position)[i] += 0.6 * (command[i] - (*position)[i]);
 }
@@ -119,11 +121,18 @@ class ReachDataset : public Dataset {
   DatasetSpec spec_;
 };
 
+/// What may be wrong about the env.
+struct ReachEnvParams {
+  bool has_images = false;
+  Point start_offset = {};     // of starts and goals from those of the demonstrations
+  Point observed_offset = {};  // of the observed from the true position
+  Point wind = {};             // per step
+};
+
 class ReachEnv : public Env {
  public:
-  /// `scale`: the unit of what is observed; 1 is that of the demonstrations.
-  explicit ReachEnv(bool has_images, double scale = 1.0) : scale_(scale) {
-    const ReachDataset same(has_images, 1, 1);
+  explicit ReachEnv(const ReachEnvParams& params) : params_(params) {
+    const ReachDataset same(params.has_images, 1, 1);
     for (const KeySpec& key : same.spec().keys) {
       if (key.name != "action") spec_.shape_meta.obs.push_back(key);
     }
@@ -138,20 +147,21 @@ class ReachEnv : public Env {
 
   void Reset(std::uint64_t seed) override {
     RandomStream random(seed, StreamId::kEnvStart);
-    position_ = RandomPoint(random);
-    goal_ = RandomPoint(random);
+    position_ = Sum(RandomPoint(random), params_.start_offset);
+    goal_ = Sum(RandomPoint(random), params_.start_offset);
   }
 
   StepResult Step(std::span<const float> action) override {
     Follow({action[0], action[1]}, &position_);
+    position_ = Sum(position_, params_.wind);
     return {};
   }
 
   void Observe(ObsBuffers obs) override {
-    const std::array<const Point*, 2> points = {&position_, &goal_};
+    const std::array<Point, 2> points = {Sum(position_, params_.observed_offset), goal_};
     for (std::size_t k = 0; k < 2; ++k) {
-      const std::array<float, 2> values = {static_cast<float>(scale_ * (*points[k])[0]),
-                                           static_cast<float>(scale_ * (*points[k])[1])};
+      const std::array<float, 2> values = {static_cast<float>(points[k][0]),
+                                           static_cast<float>(points[k][1])};
       std::memcpy(obs[k].data(), values.data(), sizeof(values));
     }
     if (obs.size() < 3) return;
@@ -163,7 +173,7 @@ class ReachEnv : public Env {
 
  private:
   EnvSpec spec_;
-  double scale_;
+  ReachEnvParams params_;
   Point position_ = {};
   Point goal_ = {};
 };

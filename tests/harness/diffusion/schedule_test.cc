@@ -13,7 +13,7 @@ namespace {
 // place of a number below 1 is 6e-8, and the running product adds up a few.
 constexpr double kTableTolerance = 1e-6;
 
-const Safetensors& Reference() { return Golden("noise_scheduler"); }
+const Safetensors& GoldenSchedules() { return Golden("noise_scheduler"); }
 
 NoiseSchedulerConfig ParseConfig(const std::string& text) {
   const Config config = Config::FromJson(text);
@@ -32,12 +32,12 @@ void ExpectNear(const std::vector<double>& found, const Array& expected) {
 
 TEST(Schedule, TablesEqualThoseOfDiffusers) {
   int n_cases = 0;
-  for (const auto& [name, text] : Reference().metadata) {
+  for (const auto& [name, text] : GoldenSchedules().metadata) {
     if (!name.starts_with("tables.")) continue;
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(ParseConfig(text));
-    ExpectNear(scheduler.betas(), Reference().tensors.at(name + ".betas"));
-    ExpectNear(scheduler.alphas_cumprod(), Reference().tensors.at(name + ".alphas_cumprod"));
+    ExpectNear(scheduler.betas(), GoldenSchedules().tensors.at(name + ".betas"));
+    ExpectNear(scheduler.alphas_cumprod(), GoldenSchedules().tensors.at(name + ".alphas_cumprod"));
     ++n_cases;
   }
   EXPECT_EQ(n_cases, 8);
@@ -45,11 +45,11 @@ TEST(Schedule, TablesEqualThoseOfDiffusers) {
 
 TEST(Schedule, TimestepsEqualThoseOfDiffusers) {
   int n_cases = 0;
-  for (const auto& [name, text] : Reference().metadata) {
+  for (const auto& [name, text] : GoldenSchedules().metadata) {
     if (!name.starts_with("timesteps.")) continue;
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(ParseConfig(text));
-    const auto expected = Reference().tensors.at(name).as<std::int64_t>();
+    const auto expected = GoldenSchedules().tensors.at(name).as<std::int64_t>();
     EXPECT_EQ(scheduler.timesteps(), std::vector<std::int64_t>(expected.begin(), expected.end()));
     ++n_cases;
   }

@@ -18,7 +18,7 @@
 namespace dp_bench {
 namespace {
 
-constexpr std::array<float, 2> kAction = {0.25F, -0.75F};
+constexpr std::array<float, 2> kPush = {0.25F, -0.75F};
 
 /// All that is to be seen of an episode.
 std::vector<double> Play(Env& env, std::uint64_t seed, int n_steps = 20) {
@@ -29,7 +29,7 @@ std::vector<double> Play(Env& env, std::uint64_t seed, int n_steps = 20) {
                                                    std::as_writable_bytes(std::span(position))};
   env.Reset(seed);
   for (int step = 0; step < n_steps; ++step) {
-    const StepResult result = env.Step(kAction);
+    const StepResult result = env.Step(kPush);
     seen.push_back(result.reward);
     seen.insert(seen.end(), result.metrics.begin(), result.metrics.end());
     env.Observe(obs);
@@ -60,7 +60,7 @@ TEST(IsolatedEnv, OutlivesTheThreadThatMadeIt) {
     env->Reset(1);
   }).join();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_NO_THROW(env->Step(kAction));
+  EXPECT_NO_THROW(env->Step(kPush));
   EXPECT_EQ(Play(*env, 1), Play(*MakeDirect(), 1));
 }
 
@@ -78,7 +78,7 @@ TEST(IsolatedEnv, AbilitiesAreThoseOfAnEnvInThisProcess) {
     env.state_access()->GetState(state);
     env.Reset(6);
     env.state_access()->SetState(state);
-    const double reward = env.Step(kAction).reward;
+    const double reward = env.Step(kPush).reward;
     return std::tuple(actions, state, reward);
   };
   const auto isolated = MakeIsolated();
@@ -87,11 +87,33 @@ TEST(IsolatedEnv, AbilitiesAreThoseOfAnEnvInThisProcess) {
   EXPECT_EQ(isolated->camera_access(), nullptr);
 }
 
+TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
+  const auto look = [](Env& env) {
+    const PictureMarks& marks = *env.picture_marks();
+    std::vector<float> seen(4);
+    env.Reset(5);
+    env.Step(kPush);
+    marks.StateMarks(64, 48, std::span(seen).first(2));
+    marks.ActionMarks(kPush, 64, 48, std::span(seen).last(2));
+    seen.push_back(static_cast<float>(marks.n_marks()));
+    seen.push_back(static_cast<float>(env.Step(kPush).reward));
+    return seen;
+  };
+  const auto isolated = MakeIsolated();
+  EXPECT_EQ(look(*isolated), look(*MakeDirect()));
+  std::vector<float> xy(2);
+  const PictureMarks& marks = *isolated->picture_marks();
+  EXPECT_EQ(CodeOf([&] { marks.ActionMarks(std::span(kPush).first(1), 64, 48, xy); }),
+            ErrorCode::kShape);
+  xy.resize(3);
+  EXPECT_EQ(CodeOf([&] { marks.StateMarks(64, 48, xy); }), ErrorCode::kShape);
+}
+
 TEST(IsolatedEnv, ErrorsOfTheEnvAreThoseOfAnEnvInThisProcess) {
   for (const char* kind : {"throw", "throw_number"}) {
     const auto message = [&](const std::unique_ptr<Env>& env, ErrorCode code) {
       env->Reset(0);
-      return MessageOf(code, [&] { env->Step(kAction); });
+      return MessageOf(code, [&] { env->Step(kPush); });
     };
     const ErrorCode code = std::string_view(kind) == "throw" ? ErrorCode::kEnv : ErrorCode::kPlugin;
     EXPECT_EQ(message(MakeIsolated(OneFault(kind, "step")), code),
@@ -114,7 +136,7 @@ TEST(IsolatedEnv, ConfigErrorsAndDefaultsAreThoseOfAnEnvInThisProcess) {
 TEST(IsolatedEnv, WrongSizesAreRefusedAndChangeNothing) {
   const auto env = MakeIsolated();
   env->Reset(0);
-  EXPECT_EQ(CodeOf([&] { env->Step(std::span(kAction).first(1)); }), ErrorCode::kShape);
+  EXPECT_EQ(CodeOf([&] { env->Step(std::span(kPush).first(1)); }), ErrorCode::kShape);
   EXPECT_EQ(CodeOf([&] { env->Observe({}); }), ErrorCode::kShape);
   EXPECT_EQ(CodeOf([&] { env->state_access()->SetState(std::array{1.0}); }), ErrorCode::kEnv);
   EXPECT_EQ(Play(*env, 0), Play(*MakeDirect(), 0));

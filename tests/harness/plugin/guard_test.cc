@@ -37,7 +37,8 @@ class EnvWithAbilities final : public Env,
                                public StateAccess,
                                public Expert,
                                public PointerControl,
-                               public CameraAccess {
+                               public CameraAccess,
+                               public PictureMarks {
  public:
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t seed) override { state_ = static_cast<double>(seed); }
@@ -48,6 +49,7 @@ class EnvWithAbilities final : public Env,
   Expert* expert() override { return this; }
   PointerControl* pointer_control() override { return this; }
   CameraAccess* camera_access() override { return this; }
+  PictureMarks* picture_marks() override { return this; }
   void Begin(std::uint64_t) override { throw Error(ErrorCode::kEnv, "no way"); }
   void Act(std::span<float> action) override { action[0] = 3.0F; }
   void PointerAction(double x, double, std::span<float> action) const override {
@@ -56,6 +58,11 @@ class EnvWithAbilities final : public Env,
   std::span<const std::string> camera_names() const override { return names_; }
   CameraParameters Parameters(int, int, int) const override { throw 7; }
   void RenderCamera(int, RgbImage* frame) override { frame->pixels[0] = 5; }
+  int n_marks() const override { return 1; }
+  void StateMarks(int width, int, std::span<float> xy) const override {
+    xy[0] = static_cast<float>(width);
+  }
+  void ActionMarks(std::span<const float>, int, int, std::span<float>) const override { throw 7; }
   std::size_t state_size() const override { return 1; }
   void GetState(std::span<double> state) const override { state[0] = state_; }
   void SetState(std::span<const double>) override { throw Error(ErrorCode::kEnv, "not finite"); }
@@ -131,6 +138,10 @@ TEST(Guard, AbilitiesPassThrough) {
   RgbImage frame(1, 1);
   env->camera_access()->RenderCamera(0, &frame);
   EXPECT_EQ(frame.pixels[0], 5);
+  EXPECT_EQ(env->picture_marks()->n_marks(), 1);
+  std::vector<float> xy(2);
+  env->picture_marks()->StateMarks(64, 48, xy);
+  EXPECT_EQ(xy[0], 64.0F);
 }
 
 TEST(Guard, AbilitiesAreGuardedToo) {
@@ -143,6 +154,9 @@ TEST(Guard, AbilitiesAreGuardedToo) {
   EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->expert()->Begin(0); }), at("Expert::Begin"));
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->camera_access()->Parameters(0, 1, 1); }),
               at("Parameters"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kPlugin, [&] { env->picture_marks()->ActionMarks({}, 1, 1, {}); }),
+      at("ActionMarks"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "rollout/film_notes.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -178,6 +179,77 @@ TEST_F(HtmlReportTest, ShowsLatencyAndTheBatchSizeItWasMeasuredAt) {
                     HasSubstr("denoising &lt;step&gt;"), Not(HasSubstr("padded to batch"))));
   Write("latency.json", "{}");
   EXPECT_THAT(ErrorOfReport(), HasSubstr("latency.json"));
+}
+
+TEST_F(HtmlReportTest, ShowsHowEpisodesFailedWithTheirFilms) {
+  const std::string course =
+      R"(,"course":{"first_reward":0,"last_reward":0,"best_step":40,"lost_step":60,)"
+      R"("is_terminated":false,"unseen_step":5,"unseen_key":"<key>"}})";
+  const std::string row = R"(,"split":"test","score":0.5,"success":false,"n_steps":300)";
+  Write("episodes.jsonl", R"({"episode":0,"seed":7,"video":"media/a'b.mp4")" + row + course + "\n" +
+                              R"({"episode":1,"seed":8,"video":null)" + row + course + "\n");
+  const std::string html = Report();
+  EXPECT_THAT(html, AllOf(HasSubstr("how episodes failed"), HasSubstr("diverged"),
+                          HasSubstr("observation &lt;key&gt; left the range of the training data "
+                                    "at step 5 (median) in 2 of 2"),
+                          HasSubstr("<a href=\"./media/a%27b.mp4\">7 ▶</a>")));
+  EXPECT_THAT(html, HasSubstr("dp_bench replay --run " + dir_.string() + " --episode 1\n"));
+  EXPECT_THAT(html, Not(HasSubstr("--episode 0\n")));
+  Write("episodes.jsonl",
+        R"({"episode":0,"split":"test","seed":5,"score":1,"success":true,"n_steps":1})");
+  EXPECT_THAT(Report(), Not(HasSubstr("how episodes failed")));
+}
+
+TEST_F(HtmlReportTest, AFolderNameCannotAddToTheCommand) {
+  const fs::path hostile = dir_ / "it's; <rm> -rf";
+  fs::create_directories(hostile);
+  std::ofstream(hostile / "episodes.jsonl")
+      << R"({"episode":3,"split":"test","seed":5,"score":0,"success":false,"n_steps":1})";
+  WriteHtmlReport(hostile);
+  std::ifstream stream(hostile / "report.html", std::ios::binary);
+  const std::string html = {std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_THAT(html, HasSubstr("/it&apos;\\&apos;&apos;s; &lt;rm&gt; -rf&apos; --episode 3"));
+}
+
+TEST_F(HtmlReportTest, ShowsBesideAFilmWhatWasPlannedInIt) {
+  Write("episodes.jsonl", kEpisodes);
+  Write("media/test_100000.mp4", "video bytes");
+  const std::string without = Report();
+  EXPECT_THAT(without,
+              AllOf(Not(HasSubstr("class=\"plane\"")), Not(HasSubstr("Strokes on the axis"))));
+  FilmNotes notes = {.n_action_steps = 1,
+                     .action_dim = 1,
+                     .n_marks = 1,
+                     .plan_step = {0},
+                     .plan = {0.5F},
+                     .plan_marks = {0.5F, 0.5F},
+                     .state_marks = {0.0F, 0.0F, 0.25F, 0.25F},
+                     .reward = {1.0},
+                     .success = {1}};
+  const fs::path file = dir_ / "media" / "test_100000.safetensors";
+  WriteFilmNotes(file, notes);
+  Write("config.json", R"({"env_runner": {"video_size": [320, 240]}})");
+  EXPECT_THAT(Report(), AllOf(HasSubstr("class=\"plane\" viewBox=\"0 0 1000 750\""),
+                              HasSubstr("aria-label=\"Reward\""), HasSubstr("success at step 1"),
+                              Not(HasSubstr("Planned action"))));
+  notes.n_marks = 0;
+  WriteFilmNotes(file, notes);
+  EXPECT_THAT(Report(),
+              AllOf(Not(HasSubstr("class=\"plane\"")), HasSubstr("aria-label=\"Planned action\"")));
+  Write("media/test_100000.safetensors", "no tensors");
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("test_100000.safetensors"));
+}
+
+TEST_F(HtmlReportTest, ShowsHowAPlanCameOutOfNoise) {
+  EXPECT_THAT(Report(), Not(HasSubstr("<h2>Denoising</h2>")));
+  Write("denoising.json", R"({"seed": 100000, "env_step": 8, "n_steps": 16, "first_executed": 0,
+    "n_executed": 1, "action_dim": 14, "steps": [{"timestep": 99, "sample": [[1.5, 0], [-2, 0]]},
+    {"timestep": 0, "sample": [[1, 0], [0, 0]]}, {"timestep": null, "sample": [[0, 0], [0, 0]]}]})");
+  EXPECT_THAT(Report(), AllOf(HasSubstr("<h2>Denoising</h2>"), HasSubstr("seed 100000 at step 8"),
+                              HasSubstr("the first 2 of 14 dimensions"), HasSubstr("-2.00 to 1.50"),
+                              HasSubstr(">t = 99<"), HasSubstr(">t = 0<"), HasSubstr(">plan<")));
+  Write("denoising.json", "[]");
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("denoising.json"));
 }
 
 TEST_F(HtmlReportTest, ABrokenRowNamesFileAndLine) {

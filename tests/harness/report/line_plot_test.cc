@@ -69,6 +69,19 @@ TEST(LinePlot, ARateShowsTheWholeUnitRange) {
   EXPECT_THAT(svg, AllOf(HasSubstr(">0</text>"), HasSubstr(">1</text>")));
 }
 
+TEST(LinePlot, MarksStandOnTheAxisWhichReachesThem) {
+  const LinePlot plot = {.series = {{"r", {{1.0, 0.4}, {10.0, 0.5}}}}, .x_marks = {0.0, 5.0}};
+  const std::string svg = LinePlotSvg(plot);
+  EXPECT_THAT(svg, HasSubstr(R"(<path class="mark" d="M52.0 226.0v-7M259.0 226.0v-7"/>)"));
+}
+
+TEST(LinePlot, MayBeLow) {
+  LinePlot plot = {.series = {{"r", {{0.0, 0.4}, {1.0, 0.5}}}}, .unit_range = true};
+  plot.height = 150.0;
+  EXPECT_THAT(LinePlotSvg(plot), AllOf(HasSubstr("viewBox=\"0 0 480 150\""),
+                                       HasSubstr(R"(y1="116.0")"), HasSubstr(R"(y1="14.0")")));
+}
+
 TEST(LinePlot, TitlesAreEscaped) {
   EXPECT_THAT(LinePlotSvg({.title = "<b> \"x\"", .series = {{"x", {{0.0, 1.0}}}}}),
               HasSubstr("aria-label=\"&lt;b&gt; &quot;x&quot;\""));

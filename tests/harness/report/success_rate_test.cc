@@ -6,7 +6,7 @@
 namespace dp_bench {
 namespace {
 
-constexpr double kTolerance = 1e-9;  // two libraries' quantile functions
+constexpr double kQuantileTolerance = 1e-9;  // two libraries' quantile functions
 
 struct Case {
   int n_success;
@@ -21,13 +21,13 @@ class SuccessRateGolden : public testing::TestWithParam<Case> {};
 TEST_P(SuccessRateGolden, IntervalsEqualScipy) {
   const Case& c = GetParam();
   const RateInterval wilson = WilsonInterval(c.n_success, c.n, c.confidence);
-  EXPECT_NEAR(wilson.low, c.wilson_low, kTolerance);
-  EXPECT_NEAR(wilson.high, c.wilson_high, kTolerance);
+  EXPECT_NEAR(wilson.low, c.wilson_low, kQuantileTolerance);
+  EXPECT_NEAR(wilson.high, c.wilson_high, kQuantileTolerance);
   EXPECT_EQ(wilson.n_success, c.n_success);
   EXPECT_EQ(wilson.n, c.n);
   const RateInterval exact = ClopperPearsonInterval(c.n_success, c.n, c.confidence);
-  EXPECT_NEAR(exact.low, c.exact_low, kTolerance);
-  EXPECT_NEAR(exact.high, c.exact_high, kTolerance);
+  EXPECT_NEAR(exact.low, c.exact_low, kQuantileTolerance);
+  EXPECT_NEAR(exact.high, c.exact_high, kQuantileTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(

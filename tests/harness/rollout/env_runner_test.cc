@@ -265,7 +265,8 @@ TEST_F(RolloutTest, NoEpisodesIsAnEmptyResult) {
 
 TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
   const Config config = Config::FromJson(
-      R"({"n_test": 3, "test_start_seed": 18446744073709551615, "video_size": [320, 200]})");
+      R"({"n_test": 3, "test_start_seed": 18446744073709551615, "video_size": [320, 200],
+          "video_overlay": false})");
   const EnvRunnerConfig c = EnvRunnerConfig::FromConfig(config);
   config.RejectUnread();
   EXPECT_EQ(c.n_test, 3);
@@ -274,6 +275,7 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
   EXPECT_EQ(c.selection_start_seed, 200000U);
   EXPECT_EQ(c.video_width, 320);
   EXPECT_EQ(c.video_height, 200);
+  EXPECT_FALSE(c.video_overlay);
   EXPECT_EQ(c.micro_batch, 16);
 }
 

@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr double kTolerance = 1e-6;  // float32 arithmetic on values around 1
+constexpr double kFloatTolerance = 1e-6;  // float32 arithmetic on values around 1
 constexpr int kNumSteps = 8;
 
 torch::Tensor GoldenTensor(const std::string& name) {
@@ -54,8 +54,8 @@ TEST(AdamW, StepsEqualThoseOfTorchOptim) {
   for (int step = 0; step < kNumSteps; ++step) {
     problem.Step(step);
     const std::string k = std::to_string(step + 1);
-    EXPECT_LE(Difference(problem.weight, GoldenTensor("adamw.weight." + k)), kTolerance) << k;
-    EXPECT_LE(Difference(problem.bias, GoldenTensor("adamw.bias." + k)), kTolerance) << k;
+    EXPECT_LE(Difference(problem.weight, GoldenTensor("adamw.weight." + k)), kFloatTolerance) << k;
+    EXPECT_LE(Difference(problem.bias, GoldenTensor("adamw.bias." + k)), kFloatTolerance) << k;
   }
 }
 
@@ -104,9 +104,9 @@ TEST(AdamW, ClippingEqualsThatOfTorch) {
     problem.SetGradients(0);
     const torch::Tensor norm = problem.optimizer.ClipGradNorm(max_norm);
     const std::string prefix = name;
-    EXPECT_LE(Difference(norm, GoldenTensor(prefix + ".norm")), kTolerance);
-    EXPECT_LE(Difference(problem.weight.grad(), GoldenTensor(prefix + ".weight")), kTolerance);
-    EXPECT_LE(Difference(problem.bias.grad(), GoldenTensor(prefix + ".bias")), kTolerance);
+    EXPECT_LE(Difference(norm, GoldenTensor(prefix + ".norm")), kFloatTolerance);
+    EXPECT_LE(Difference(problem.weight.grad(), GoldenTensor(prefix + ".weight")), kFloatTolerance);
+    EXPECT_LE(Difference(problem.bias.grad(), GoldenTensor(prefix + ".bias")), kFloatTolerance);
   }
 }
 

@@ -71,7 +71,7 @@ void Break(const std::string& kind) {
   if (kind == "throw_number") throw 42;
 }
 
-class FaultyEnv final : public Env, public StateAccess, public Expert {
+class FaultyEnv final : public Env, public StateAccess, public Expert, public PictureMarks {
  public:
   explicit FaultyEnv(const Config& params)
       : marker_dir_(params.Get<std::string>("marker_dir", "")),
@@ -139,6 +139,18 @@ class FaultyEnv final : public Env, public StateAccess, public Expert {
   void SetState(std::span<const double> state) override {
     position_ = {state[0], state[1]};
     step_ = static_cast<int>(state[2]);
+  }
+
+  PictureMarks* picture_marks() override { return this; }
+  int n_marks() const override { return 1; }
+  void StateMarks(int width, int height, std::span<float> xy) const override {
+    xy[0] = static_cast<float>(position_[0]) / static_cast<float>(width);
+    xy[1] = static_cast<float>(position_[1]) / static_cast<float>(height);
+  }
+  void ActionMarks(std::span<const float> action, int width, int height,
+                   std::span<float> xy) const override {
+    xy[0] = action[0] / static_cast<float>(width);
+    xy[1] = action[1] / static_cast<float>(height);
   }
 
   // its gain grows with every action: an expert that remembers

@@ -26,13 +26,13 @@ constexpr auto kMaxWait = std::chrono::seconds(60);  // then a test fails instea
 
 /// What happens at the n-th loss, training and validation together, and at the n-th step of the
 /// store; an epoch has 13 losses, and those of epoch 0, 2 and 3 save two checkpoints.
-struct Hooks {
+struct SaveHooks {
   std::function<void(int n)> on_loss = {};
   std::function<void(int n)> on_store_step = {};
   const std::atomic<bool>* stop = nullptr;
 };
 
-TrainReport Train(const fs::path& output, const Hooks& hooks, bool is_background = true,
+TrainReport Train(const fs::path& output, const SaveHooks& hooks, bool is_background = true,
                   bool is_resumed = false) {
   const FakeDataset dataset;
   const Config config = Config::FromJson(
@@ -62,7 +62,7 @@ TrainReport Train(const fs::path& output, const Hooks& hooks, bool is_background
 struct HeldSave {
   explicit HeldSave(int until_loss) : loss(until_loss) {}
 
-  Hooks hooks() {
+  SaveHooks hooks() {
     return {.on_loss =
                 [this](int n) {
                   if (n == loss) go_on.release();
@@ -139,7 +139,7 @@ TEST(BackgroundSave, FaultOfTheLastOneIsThrownAtTheEnd) {
 TEST(BackgroundSave, TrainingThatFailsMeanwhileThrowsWhenTheCheckpointIsComplete) {
   const ScratchFolder scratch;
   HeldSave held(15);
-  Hooks hooks = held.hooks();
+  SaveHooks hooks = held.hooks();
   hooks.on_loss = [release = hooks.on_loss](int n) {
     release(n);
     if (n == 15) throw Error(ErrorCode::kNumeric, "not finite");
@@ -151,7 +151,7 @@ TEST(BackgroundSave, TrainingThatFailsMeanwhileThrowsWhenTheCheckpointIsComplete
 TEST(BackgroundSave, ItsFaultIsAWarningWhenTheTrainingFailsTooBeforeItWasTold) {
   const ScratchFolder scratch;
   HeldSave held(14);  // the first after the save: no step looks for a fault before
-  Hooks hooks = held.hooks();
+  SaveHooks hooks = held.hooks();
   hooks.on_store_step = [wait = hooks.on_store_step](int n) {
     wait(n);
     throw Error(ErrorCode::kIo, "no space left");
@@ -170,7 +170,7 @@ TEST(BackgroundSave, InterruptionMeanwhileLeavesTheLatestThatTheReportNames) {
   const fs::path broken = scratch.path() / "broken";
   Train(scratch.path() / "whole", {});
   HeldSave held(16);
-  Hooks hooks = held.hooks();
+  SaveHooks hooks = held.hooks();
   std::atomic<bool> stop = false;
   hooks.stop = &stop;
   hooks.on_loss = [&, release = hooks.on_loss](int n) {

@@ -12,7 +12,7 @@
 namespace dp_bench::pusht {
 namespace {
 
-const ArrayMap& Reference() { return Golden("pusht").tensors; }
+const ArrayMap& GoldenDraws() { return Golden("pusht").tensors; }
 
 std::vector<double> Draws(std::uint64_t seed) {
   LegacyRandomState random(seed);
@@ -28,7 +28,7 @@ std::vector<double> Draws(std::uint64_t seed) {
 
 TEST(LegacyRandomState, DrawsWhatNumpyDraws) {
   int n_seeds = 0;
-  for (const auto& [name, values] : Reference()) {
+  for (const auto& [name, values] : GoldenDraws()) {
     if (name.rfind("random.", 0) != 0) continue;
     const std::vector<double> draws = Draws(std::stoull(name.substr(7)));
     const auto wanted = values.as<double>();

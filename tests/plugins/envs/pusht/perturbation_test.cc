@@ -29,7 +29,7 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-View Look(PushtEnv& env) {
+View ViewOf(PushtEnv& env) {
   View view;
   std::vector<std::span<std::byte>> buffers = {std::as_writable_bytes(std::span(view.image)),
                                                std::as_writable_bytes(std::span(view.state))};
@@ -45,7 +45,7 @@ View AfterPush(PushtEnv& env, std::uint64_t seed) {
   const auto x = static_cast<float>(state[4]);
   const auto y = static_cast<float>(state[5]);
   for (int i = 0; i < 12; ++i) env.Step(std::vector<float>{x, y});
-  return Look(env);
+  return ViewOf(env);
 }
 
 TEST(PushtPerturbation, OfStrengthZeroChangesNoBit) {
@@ -128,7 +128,7 @@ TEST(PushtPerturbation, StateHasTheSeedThatItIsDrawnFrom) {
   for (int i = 0; i < 5; ++i) {
     env.Step(action);
     other.Step(action);
-    EXPECT_EQ(Look(env), Look(other));
+    EXPECT_EQ(ViewOf(env), ViewOf(other));
   }
   std::vector<float> planned(2);
   env.expert()->Begin(1);

@@ -18,13 +18,13 @@ ConditionalUnet1d MakeUnet(bool cond_predict_scale = true) {
                                       .cond_predict_scale = cond_predict_scale});
 }
 
-struct Inputs {
+struct UnetInputs {
   torch::Tensor sample;
   torch::Tensor timesteps;
   torch::Tensor global_cond;
 };
 
-Inputs MakeInputs(std::int64_t batch) {
+UnetInputs MakeUnetInputs(std::int64_t batch) {
   torch::manual_seed(4);
   return {torch::randn({batch, 16, 2}), torch::randint(100, {batch}, torch::kInt64),
           torch::randn({batch, kCond})};
@@ -35,7 +35,7 @@ class UnetBatch : public testing::TestWithParam<std::int64_t> {};
 TEST_P(UnetBatch, TimeMajorEqualsLibTorchWithGradients) {
   for (const bool cond_predict_scale : {true, false}) {
     ConditionalUnet1d unet = MakeUnet(cond_predict_scale);
-    const Inputs in = MakeInputs(GetParam());
+    const UnetInputs in = MakeUnetInputs(GetParam());
     ExpectEqualWithGradients(unet->forward(in.sample, in.timesteps, in.global_cond),
                              unet->ForwardReference(in.sample, in.timesteps, in.global_cond),
                              unet->parameters());
@@ -45,7 +45,7 @@ TEST_P(UnetBatch, TimeMajorEqualsLibTorchWithGradients) {
 TEST_P(UnetBatch, PredictEqualsForwardAtTheSameTimestep) {
   const torch::NoGradGuard no_grad;
   ConditionalUnet1d unet = MakeUnet();
-  const Inputs in = MakeInputs(GetParam());
+  const UnetInputs in = MakeUnetInputs(GetParam());
   const auto conditioning = unet->Condition({90, 30, 0}, in.global_cond);
   const torch::Tensor timesteps = torch::full({GetParam()}, 30, torch::kInt64);
   EXPECT_LE(RelativeDifference(unet->Predict(in.sample, conditioning, 1),
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, UnetBatch, testing::Values(1, 3, 17, 70));
 // A shuffled batch must give the shuffled result, bit for bit.
 void ExpectIndependentRows(ConditionalUnet1dImpl& unet) {
   for (const std::int64_t batch : {2, 3, 7, 16, 50}) {
-    const Inputs in = MakeInputs(batch);
+    const UnetInputs in = MakeUnetInputs(batch);
     const torch::Tensor order = torch::randperm(batch, torch::kInt64);
     const auto conditioning = unet.Condition({50}, in.global_cond);
     const auto permuted = unet.Condition({50}, in.global_cond.index_select(0, order));
@@ -82,7 +82,7 @@ TEST(ConditionalUnet1d, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
 TEST(ConditionalUnet1d, DropCachesMakesPredictReadTheWeightsAgain) {
   const torch::NoGradGuard no_grad;
   ConditionalUnet1d unet = MakeUnet();
-  const Inputs in = MakeInputs(4);
+  const UnetInputs in = MakeUnetInputs(4);
   const torch::Tensor timesteps = torch::full({4}, 30, torch::kInt64);
   unet->Predict(in.sample, unet->Condition({30}, in.global_cond), 0);
   for (torch::Tensor& parameter : unet->parameters()) parameter.data().mul_(1.5);  // unnoticed

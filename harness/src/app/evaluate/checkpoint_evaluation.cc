@@ -1,0 +1,110 @@
+#include "app/evaluate/checkpoint_evaluation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "app/evaluate/realtime.h"
+#include "app/manifest.h"
+#include "app/stop_signal.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/policy_weights.h"
+#include "config/loader.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Rows of episodes that have ended, until all have: then episodes.jsonl takes its place.
+constexpr const char* kJournalFile = "episodes.partial.jsonl";
+
+// An evaluation that goes on is its folder: checkpoint and config come from there.
+void TakeFromFolder(CheckpointEvaluationOptions* options) {
+  const fs::path manifest = options->resume / "manifest.json";
+  const auto json = nlohmann::json::parse(ReadTextFile(manifest, 1U << 24), nullptr, false);
+  if (!json.is_object() || !json.contains("checkpoint")) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' is not the folder of an evaluation: its manifest.json names no "
+                            "checkpoint",
+                            options->resume.string()));
+  }
+  options->checkpoint = json["checkpoint"].at("folder").get<std::string>();
+  options->weights = json["checkpoint"].at("weights").get<std::string>();
+  options->experiment.config = options->resume / "config.json";
+  options->output = options->resume;
+}
+
+}  // namespace
+
+CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options, Communicator& ranks)
+    : options_(std::move(options)), ranks_(ranks) {
+  if (!options_.resume.empty()) TakeFromFolder(&options_);
+  if (options_.experiment.config.empty()) {
+    options_.experiment.config = options_.checkpoint / "config.json";
+  }
+  if (options_.resume.empty()) ProvideRealtimeLatency(&options_, ranks_);
+  const Checkpoint checkpoint = Checkpoint::Open(options_.checkpoint);
+  experiment_ = std::make_unique<Experiment>(options_.experiment);
+  policy_ = experiment_->LoadPolicy(checkpoint, options_.weights);
+  if (options_.output.empty()) {
+    options_.output = ranks_.FromRoot(NewRunFolder(*experiment_).string());
+  }
+  fs::create_directories(options_.output);
+  fmt::print("run folder: {}\n", options_.output.string());
+  evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, options_.output);
+  evaluation_->SetNormalizer(NormalizerOf(checkpoint));
+  for (const char* section : {"env", "policy", "env_runner"}) {
+    experiment_->config().Sub(section).RejectUnread();
+  }
+  WriteManifest();
+  if (ranks_.size() == 1) {
+    if (!options_.resume.empty()) RemoveTemporaryFiles(options_.output);  // what a kill left
+    journal_.emplace(options_.output / kJournalFile, runner().metric_names());
+  }
+}
+
+void CheckpointEvaluation::WriteManifest() {
+  const std::string manifest = MakeManifest(
+      *experiment_, ranks_.size(), CheckpointChoice{options_.checkpoint, options_.weights});
+  if (!options_.resume.empty()) {
+    RequireSameManifest(options_.output / "manifest.json", manifest);
+  } else if (ranks_.is_root()) {
+    fs::remove(options_.output / kJournalFile);
+    WriteResolvedConfig(experiment_->config(), options_.output / "config.json");
+    WriteFileAtomically(options_.output / "manifest.json", std::string_view(manifest));
+  }
+}
+
+RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
+  if (journal_) return RunJournalled(episodes);
+  return evaluation_->Run(*policy_, experiment_->device(), episodes, {.stop = &CatchStopSignals()});
+}
+
+RunResult CheckpointEvaluation::RunJournalled(std::span<const int> episodes) {
+  std::vector<int> missing(episodes.begin(), episodes.end());
+  std::vector<EpisodeRecord> found;
+  for (const EpisodeRecord& record : journal_->found()) {
+    if (std::erase(missing, record.episode) > 0) found.push_back(record);
+  }
+  const auto keep = [this](const EpisodeRecord& record) { journal_->Append(record); };
+  RunResult result = evaluation_->Run(*policy_, experiment_->device(), missing,
+                                      {.stop = &CatchStopSignals(), .on_episode = keep});
+  std::ranges::copy(found, std::back_inserter(result.records));
+  std::ranges::sort(result.records, {}, &EpisodeRecord::episode);
+  return result;
+}
+
+int CheckpointEvaluation::Report(const RunResult& result) {
+  if (!ranks_.is_root()) return 0;
+  const PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
+  const int exit_code = ReportEvaluation(result, planning, options_.output);
+  fs::remove(options_.output / kJournalFile);
+  return exit_code;
+}
+
+}  // namespace dp_bench

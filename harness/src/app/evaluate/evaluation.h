@@ -1,0 +1,79 @@
+// Rolls a policy out as the config's env_runner section says, and writes down what came of it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/experiment.h"
+#include "distributed/communicator.h"
+#include "dp_bench/policy.h"
+#include "rollout/denoising.h"
+#include "rollout/env_runner.h"
+#include "rollout/latency.h"
+#include "rollout/policy_latency.h"
+
+namespace dp_bench {
+
+/// Which test seeds: those from env_runner.test_start_seed or selection_start_seed on.
+enum class TestSeeds { kReport, kSelection };
+
+/// How the policy plans, besides what comes of it.
+struct PlanningRecord {
+  PolicyLatency latency;
+  std::optional<Denoising> denoising;  // none: nothing was planned, or the policy does not denoise
+};
+
+class Evaluation {
+ public:
+  /// Reads env_runner. Videos go to `output_dir`/media; `n_videos` counts in place of the
+  /// config's. The experiment and the ranks must outlive it.
+  Evaluation(const Experiment& experiment, Communicator& ranks,
+             const std::filesystem::path& output_dir, std::optional<int> n_videos = std::nullopt,
+             TestSeeds test_seeds = TestSeeds::kReport);
+
+  /// The policy's, by which the observations of its episodes are judged. Before Run.
+  void SetNormalizer(const Normalizer& normalizer);
+
+  /// Every rank plays its share of the episodes and gets the records of all. Shows progress on
+  /// standard error, in place of the hook.
+  RunResult Run(Policy& policy, torch::Device device, const RunHooks& hooks = {});
+
+  /// The same with these places of the seed list.
+  RunResult Run(Policy& policy, torch::Device device, std::span<const int> episodes,
+                const RunHooks& hooks);
+
+  /// Of the last Run that planned anything on this rank: the latency there, and now of single rows
+  /// that it planned; and the denoising of one plan. Changes nothing that is rolled out.
+  PlanningRecord RecordPlanning(Policy& policy, torch::Device device) const;
+
+  const EnvRunner& runner() const { return runner_; }
+
+ private:
+  Communicator& ranks_;
+  ShapeMeta shape_meta_;
+  EnvRunnerConfig config_;
+  EnvRunner runner_;
+  PlanningLatency latency_;
+  std::vector<RecordedObs> recorded_;
+};
+
+/// "test/mean_score" and the like: what goes into logs.json.txt and decides about checkpoints.
+std::map<std::string, double> MetricsOf(const RunResult& result);
+
+/// "rollout/<split>_<seed>": frames of each filmed episode side by side.
+std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
+                                             const std::filesystem::path& output_dir);
+
+/// Writes, beside the manifest.json that is there, episodes.jsonl, eval_log.json, latency.json,
+/// denoising.json and report.html, and prints the tables. When the record does not know the
+/// rollouts, a latency.json and a denoising.json of theirs are kept. Returns the exit code: 0, or 5
+/// when an episode failed.
+int ReportEvaluation(const RunResult& result, const PlanningRecord& planning,
+                     const std::filesystem::path& output_dir);
+
+}  // namespace dp_bench

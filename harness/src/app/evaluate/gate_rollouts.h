@@ -1,0 +1,29 @@
+// The gate's own rollouts: of a checkpoint, on the seeds of a baseline, until the verdict is there.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "app/evaluate/checkpoint_evaluation.h"
+#include "compare/gate.h"
+
+namespace dp_bench {
+
+/// Whether this is the folder of a checkpoint and not that of a run.
+bool IsCheckpointFolder(const std::filesystem::path& folder);
+
+struct GateRolloutPlan {
+  int n_first = 8;                 // episodes before the first look; 8 suffice for a signature
+  int max_episodes = 0;            // all that may be run
+  bool stops_at_signature = true;  // else equal episodes count as pairs alone
+  std::function<GateResult(const RunFolder& candidate)> judge;
+};
+
+/// Rolls out the first seeds of the baseline, block by block, and judges after each block. Leaves a
+/// run folder of the episodes that were run. Nothing when a signal ended it. Throws Error{kData}
+/// when the baseline's seeds do not follow one another, and as CheckpointEvaluation does.
+std::optional<GateResult> GateByRollouts(CheckpointEvaluationOptions options,
+                                         const RunFolder& baseline, const GateRolloutPlan& plan);
+
+}  // namespace dp_bench

@@ -1,0 +1,130 @@
+#include "app/evaluate/perturbed_evaluation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "app/evaluate/perturbation_arms.h"
+#include "app/evaluate/perturbation_effects.h"
+#include "app/manifest.h"
+#include "app/verbs/verbs.h"
+#include "compare/run_comparison.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+#include "report/html_report.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kArmsFolder = "perturbations";
+constexpr const char* kResultsFile = "eval_log.json";  // written when all episodes have ended
+
+bool IsFinished(const fs::path& folder) {
+  return !folder.empty() && fs::exists(folder / kResultsFile);
+}
+
+// The config that arms perturb: of the checkpoint, or of the folder that is resumed.
+ExperimentOptions Unperturbed(const CheckpointEvaluationOptions& options) {
+  ExperimentOptions experiment = options.experiment;
+  experiment.config =
+      (options.resume.empty() ? options.checkpoint : options.resume) / "config.json";
+  return experiment;
+}
+
+// Arms that a resumed folder lacks start from its checkpoint and config.
+void TakeFromFolder(CheckpointEvaluationOptions* options) {
+  const auto evaluated =
+      EvaluatedCheckpoint(ReadTextFile(options->resume / "manifest.json", 1U << 24));
+  if (!evaluated) return;  // an error of the evaluation that resumes it
+  options->checkpoint = evaluated->folder;
+  options->weights = evaluated->weights;
+  options->experiment.config = options->resume / "config.json";
+}
+
+CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm, const fs::path& folder,
+                                      CheckpointEvaluationOptions options) {
+  if (!options.resume.empty() && fs::exists(folder / "manifest.json")) {
+    options.resume = folder;
+    options.experiment.config.clear();
+    return options;
+  }
+  options.resume.clear();
+  options.output = folder;
+  std::ranges::copy(arm.overrides, std::back_inserter(options.experiment.overrides));
+  return options;
+}
+
+// Nothing of an earlier evaluation in this folder counts.
+void Forget(const fs::path& folder) {
+  for (const char* file : {kResultsFile, kEffectsFile}) {
+    if (!folder.empty()) fs::remove(folder / file);
+  }
+}
+
+// Writes what the arms did; true when no episode failed.
+bool ReportEffects(const fs::path& control, const std::vector<PerturbationArm>& arms) {
+  std::vector<fs::path> folders = {control};
+  for (const PerturbationArm& arm : arms) folders.push_back(control / kArmsFolder / arm.name);
+  const RunComparison comparison = CompareRuns(ReadRunsToCompare(folders), {});
+  const std::string json = PerturbationJson(comparison, arms).dump(2) + "\n";
+  WriteFileAtomically(control / kEffectsFile, std::string_view(json));
+  WriteHtmlReport(control);
+  fmt::print("\n{}{}\n", PerturbationTable(comparison, arms), (control / kEffectsFile).string());
+  return std::ranges::all_of(comparison.runs, [](const ComparedRun& run) {
+    return std::ranges::none_of(run.files.episodes, [](const EpisodeRecord& record) {
+      return record.failure_reason.has_value();
+    });
+  });
+}
+
+}  // namespace
+
+int RunToItsEnd(CheckpointEvaluation& evaluation) {
+  std::vector<int> all(evaluation.runner().jobs().size());
+  std::iota(all.begin(), all.end(), 0);
+  const RunResult result = evaluation.Run(all);
+  if (result.is_interrupted) {
+    fmt::print("interrupted after {} of {} episodes; continue with --resume {}\n",
+               result.records.size(), all.size(), evaluation.folder().string());
+    return kExitInterrupted;
+  }
+  return evaluation.Report(result);
+}
+
+int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
+                     Communicator& ranks) {
+  const std::vector<PerturbationArm> arms = ReadArms(texts, Unperturbed(options));
+  for (const PerturbationArm& arm : arms) {
+    if (!arm.note.empty()) fmt::print("note: {}\n", arm.note);
+  }
+  const bool is_resumed = !options.resume.empty();
+  fs::path control = is_resumed ? options.resume : options.output;
+  const auto run = [&](const CheckpointEvaluationOptions& evaluation_options) {
+    if (is_resumed && IsFinished(evaluation_options.resume)) return true;
+    if (evaluation_options.resume.empty() && ranks.is_root()) Forget(evaluation_options.output);
+    CheckpointEvaluation evaluation(evaluation_options, ranks);
+    if (control.empty()) control = evaluation.folder();
+    return RunToItsEnd(evaluation) != kExitInterrupted;
+  };
+  bool is_done = run(options);
+  if (is_resumed) TakeFromFolder(&options);
+  for (const PerturbationArm& arm : arms) {
+    if (!is_done) break;
+    fmt::print("\nperturbation {}\n", arm.name);
+    is_done = run(OptionsOf(arm, control / kArmsFolder / arm.name, options));
+  }
+  if (!is_done) {
+    fmt::print("with the arms: --resume {} --perturb {}\n", control.string(),
+               fmt::join(texts, ","));
+    return kExitInterrupted;
+  }
+  if (!ranks.is_root()) return 0;
+  return ReportEffects(control, arms) ? 0 : ExitCodeFor(ErrorCode::kEnv);
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,118 @@
+#include "app/evaluate/realtime.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "app/evaluate/perturbed_evaluation.h"
+#include "app/verbs/verbs.h"
+#include "core/atomic_file.h"
+#include "report/run_folder.h"
+#include "report/success_rate.h"
+#include "rollout/policy_latency.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCurveFile = "realtime.json";
+
+ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
+  ExperimentOptions experiment = options.experiment;
+  if (experiment.config.empty()) experiment.config = options.checkpoint / "config.json";
+  return experiment;
+}
+
+EnvRunnerConfig RunnerConfig(const Experiment& experiment) {
+  return EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+}
+
+// The evaluation at one latency; the factor of the config stays.
+CheckpointEvaluationOptions OptionsAt(double latency_ms, double factor, const fs::path& folder,
+                                      CheckpointEvaluationOptions options) {
+  std::vector<std::string>& overrides = options.experiment.overrides;
+  overrides.push_back(fmt::format("env_runner.realtime={:g}", latency_ms > 0.0 ? factor : 0.0));
+  overrides.push_back(fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms));
+  options.output = folder;
+  return options;
+}
+
+nlohmann::json RowOf(double latency_ms, const fs::path& folder) {
+  const RunFolder run = ReadRunFolder(folder);
+  const SplitSummary summary = Summarize(run.episodes, "test");
+  const RateInterval rate = WilsonInterval(summary.n_success, summary.n_episodes);
+  return {{"latency_ms", latency_ms},
+          {"folder", folder.filename().string()},
+          {"n_episodes", summary.n_episodes},
+          {"n_success", summary.n_success},
+          {"n_failed", summary.n_failed},
+          {"success_rate", rate.rate},
+          {"low", rate.low},
+          {"high", rate.high},
+          {"mean_score", summary.mean_score},
+          {"n_steps", summary.n_steps},
+          {"n_stale_steps", summary.n_stale_steps}};
+}
+
+std::string Table(const nlohmann::json& rows) {
+  std::string table =
+      fmt::format("\n{:>10} {:>13}  {:<17} {:>9} {:>11} {:>12}\n", "latency", "success rate",
+                  "95 % interval", "episodes", "mean score", "stale steps");
+  for (const nlohmann::json& row : rows) {
+    const auto number = [&row](const char* key) { return row.at(key).get<double>(); };
+    table += fmt::format(
+        "{:>7g} ms {:>11.1f} %  {:<17} {:>9} {:>11.3f} {:>10.1f} %\n", number("latency_ms"),
+        100.0 * number("success_rate"),
+        fmt::format("{:.1f} to {:.1f} %", 100.0 * number("low"), 100.0 * number("high")),
+        fmt::format("{}/{}", row.at("n_success").get<int>(), row.at("n_episodes").get<int>()),
+        number("mean_score"),
+        number("n_steps") > 0.0 ? 100.0 * number("n_stale_steps") / number("n_steps") : 0.0);
+  }
+  return table;
+}
+
+}  // namespace
+
+void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, Communicator& ranks) {
+  const Experiment experiment(WithConfig(*options));
+  const EnvRunnerConfig runner = RunnerConfig(experiment);
+  if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
+  const std::unique_ptr<Policy> policy =
+      experiment.LoadPolicy(Checkpoint::Open(options->checkpoint), options->weights);
+  const std::vector<RecordedObs> obs = {SyntheticObs(experiment.spec())};
+  const LatencySummary latency =
+      SummarizeLatency(MeasurePlanningAlone(*policy, experiment.device(), obs).chunk_s);
+  const std::string ms = ranks.FromRoot(fmt::format("{:.3f}", 1e3 * latency.p50_s));
+  fmt::print("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
+             latency.n, ms);
+  options->experiment.overrides.push_back("env_runner.realtime_latency_ms=" + ms);
+}
+
+int EvaluateAtLatencies(CheckpointEvaluationOptions options,
+                        const std::vector<double>& latencies_ms, Communicator& ranks) {
+  const Experiment experiment(WithConfig(options));
+  const double given = RunnerConfig(experiment).realtime;
+  const fs::path folder = options.output.empty()
+                              ? fs::path(ranks.FromRoot(NewRunFolder(experiment).string()))
+                              : options.output;
+  nlohmann::json rows = nlohmann::json::array();
+  int exit_code = 0;
+  for (const double latency_ms : latencies_ms) {
+    const fs::path run = folder / fmt::format("latency_{:g}", latency_ms);
+    CheckpointEvaluation evaluation(OptionsAt(latency_ms, given > 0.0 ? given : 1.0, run, options),
+                                    ranks);
+    const int result = RunToItsEnd(evaluation);
+    if (result == kExitInterrupted) return result;
+    if (result != 0) exit_code = result;
+    if (ranks.is_root()) rows.push_back(RowOf(latency_ms, run));
+  }
+  if (!ranks.is_root()) return exit_code;
+  const fs::path summary = folder / kCurveFile;
+  WriteFileAtomically(summary, std::string_view(nlohmann::json(rows).dump(2) + "\n"));
+  fmt::print("{}{}\n", Table(rows), summary.string());
+  return exit_code;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,73 @@
+#include "app/evaluate/replay_episode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/evaluate/evaluation.h"
+#include "app/manifest.h"
+#include "checkpoint/store.h"
+#include "core/log.h"
+#include "distributed/communicator.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the run evaluated.
+CheckpointChoice CheckpointOf(const RunFolder& run) {
+  if (const auto evaluated = EvaluatedCheckpoint(run.manifest)) return *evaluated;
+  const fs::path latest = run.path / "checkpoints" / kLatest;
+  if (!fs::exists(latest)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' cannot be replayed: its manifest.json names no checkpoint, and "
+                            "there is no {}",
+                            run.path.string(), latest.string()));
+  }
+  return {latest, fs::exists(latest / kEmaFile) ? "ema" : "model"};
+}
+
+void WarnOfOtherCheckpoint(const RunFolder& run, const std::string& manifest_now) {
+  const auto before = nlohmann::json::parse(run.manifest, nullptr, false);
+  const auto now = nlohmann::json::parse(manifest_now);
+  if (!before.is_object() || !before.contains("checkpoint")) return;
+  if (before["checkpoint"].at("sha256") == now["checkpoint"].at("sha256")) return;
+  LogWarning(fmt::format("the checkpoint {} has changed since the run",
+                         now["checkpoint"].at("folder").get<std::string>()));
+}
+
+}  // namespace
+
+const EpisodeRecord& EpisodeAt(const RunFolder& run, int place) {
+  const auto found = std::ranges::find(run.episodes, place, &EpisodeRecord::episode);
+  if (found != run.episodes.end()) return *found;
+  throw Error(ErrorCode::kUsage, fmt::format("'{}' has no episode {}; it has {} of them",
+                                             run.path.string(), place, run.episodes.size()));
+}
+
+EpisodeRecord ReplayEpisode(const RunFolder& run, int place,
+                            const std::vector<std::string>& overrides, const fs::path& output) {
+  EpisodeAt(run, place);
+  const CheckpointChoice choice = CheckpointOf(run);
+  ExperimentOptions options;
+  options.config = run.path / "config.json";
+  options.overrides = {"env_runner.record_traces=true"};
+  options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
+  const Experiment experiment(options);
+  WarnOfOtherCheckpoint(run, MakeManifest(experiment, 1, choice));
+  const std::unique_ptr<Policy> policy =
+      experiment.LoadPolicy(Checkpoint::Open(choice.folder), choice.weights);
+
+  SingleProcess ranks;
+  Evaluation evaluation(experiment, ranks, output, /*n_videos=*/std::numeric_limits<int>::max());
+  const RunResult result =
+      evaluation.Run(*policy, experiment.device(), std::span<const int>(&place, 1), {});
+  return result.records.at(0);
+}
+
+}  // namespace dp_bench

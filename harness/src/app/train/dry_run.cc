@@ -1,0 +1,125 @@
+#include "app/train/dry_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "app/collection.h"
+#include "app/stop_signal.h"
+#include "app/verbs/verbs.h"
+#include "checkpoint/store.h"
+#include "collect/collector.h"
+#include "core/available_memory.h"
+#include "core/temporary_folder.h"
+#include "dp_bench/error.h"
+#include "train/fit_normalizer.h"
+#include "train/step_memory.h"
+#include "train/train_config.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kEpisodes = 2;       // to collect
+constexpr int kRolloutChunks = 2;  // action chunks of the rollout
+
+// The same experiment, as short as it can be.
+ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) {
+  const std::int64_t max_steps = kRolloutChunks * asked.spec().horizons.n_action_steps;
+  for (const char* value :
+       {"training.num_epochs=1", "training.max_train_steps=2", "training.max_val_steps=1",
+        "training.lr_warmup_steps=0", "training.rollout_every=1", "training.sample_every=1",
+        "training.checkpoint_every=1", "env_runner.n_train=0", "env_runner.n_test=1",
+        "env_runner.n_videos=0"}) {
+    options.overrides.emplace_back(value);
+  }
+  options.overrides.push_back(fmt::format("env_runner.max_steps={}", max_steps));
+  return options;
+}
+
+// A few episodes of the expert stand for the data set that is not collected yet. False when
+// interrupted.
+bool CollectSome(const Experiment& asked, const fs::path& folder, ExperimentOptions* options) {
+  if (!asked.is_collected()) return true;
+  CollectRequest request = asked.MakeCollectRequest();
+  if (FindCollection(request)) return true;
+  request.config.n_episodes = std::min(request.config.n_episodes, kEpisodes);
+  request.output = folder / "demonstrations.zarr";
+  options->overrides.push_back("dataset.plugin=" + asked.dataset_plugin());
+  options->overrides.push_back("dataset.params.path=" + request.output.string());
+  options->overrides.emplace_back("dataset.val_ratio=0");
+  return RunCollection(asked, request, CatchStopSignals());
+}
+
+std::uintmax_t BytesBelow(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+double Mebibytes(double bytes) { return bytes / (1 << 20); }
+
+// The k best, those kept for good, the latest, and one that is being written.
+void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
+  const auto config = CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
+  const auto training = TrainingConfig::FromConfig(asked.config().Sub("training"));
+  // epochs 0, n, 2n, ... and the last one
+  const int n_kept = config.keep_every > 0
+                         ? (training.num_epochs + config.keep_every - 2) / config.keep_every + 1
+                         : 0;
+  const int n_checkpoints = config.topk.k + n_kept + 2;
+  const std::uintmax_t one = BytesBelow(tried / "checkpoints" / kLatest);
+  const std::uintmax_t needed = one * static_cast<std::uintmax_t>(n_checkpoints);
+  const std::uintmax_t free = fs::space(parent).available;
+  fmt::print("disk    {:>9.1f} MiB for {} checkpoints of {:.1f} MiB; '{}' has {:.0f} MiB\n",
+             Mebibytes(static_cast<double>(needed)), n_checkpoints,
+             Mebibytes(static_cast<double>(one)), parent.string(),
+             Mebibytes(static_cast<double>(free)));
+  if (needed <= free) return;
+  throw Error(ErrorCode::kIo,
+              fmt::format("'{}' has {} bytes free, the checkpoints of this run need {}. Free some, "
+                          "choose another --output, or keep fewer of them: checkpoint.topk.k, "
+                          "checkpoint.keep_every.",
+                          parent.string(), free, needed));
+}
+
+void ReportMemory(const Experiment& asked) {
+  const Config& config = asked.config();
+  const auto training = TrainingConfig::FromConfig(config.Sub("training"));
+  const auto loader = DataLoaderConfig::FromConfig(config.Sub("dataloader"), true);
+  const std::unique_ptr<Policy> policy = asked.CreatePolicy();
+  policy->SetNormalizer(NeutralNormalizer(asked.spec().shape_meta,
+                                          NormalizerConfig::FromConfig(config.Sub("normalizer"))));
+  const HeldMemory held =
+      MeasureHeldMemory(policy->module(), training.use_ema,
+                        CheckpointConfig::FromConfig(config.Sub("checkpoint")).background);
+  const StepMemory step = MeasureStepMemory(*policy, loader.batch_size, training.mixed_precision);
+  const auto needed = static_cast<double>(held.total() + step.total());
+  fmt::print(
+      "memory  {:>9.1f} MiB for networks, optimizer and a step of batch size {} on the CPU, "
+      "without the data set; {:.0f} MiB are free\n",
+      Mebibytes(needed), loader.batch_size, Mebibytes(static_cast<double>(AvailableMemory())));
+}
+
+}  // namespace
+
+int DryRun(const ExperimentOptions& options, const fs::path& parent, const TrainOnce& train_once) {
+  const TemporaryFolder folder;
+  const Experiment asked(options);
+  ExperimentOptions shortened = Shortened(options, asked);
+  if (!CollectSome(asked, folder.path(), &shortened)) return kExitInterrupted;
+  const fs::path run = folder.path() / "run";
+  if (const int result = train_once(shortened, run); result != 0) return result;
+
+  fmt::print("\ndry run: every part works. The whole run needs\n");
+  ReportDisk(asked, run, fs::exists(parent) ? parent : fs::current_path());
+  ReportMemory(asked);
+  return 0;
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,87 @@
+#include "app/train/multi_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/verbs/verbs.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+#include "report/multi_run.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSummaryFile = "multi_run.json";
+constexpr std::size_t kMaxSummaryBytes = std::size_t{1} << 20;
+
+void WriteSummary(const fs::path& folder, const nlohmann::json& summary) {
+  WriteFileAtomically(folder / kSummaryFile, std::string_view(summary.dump(2) + "\n"));
+}
+
+void RequireDistinct(std::vector<std::uint64_t> seeds) {
+  std::ranges::sort(seeds);
+  const auto twice = std::ranges::adjacent_find(seeds);
+  if (twice == seeds.end()) return;
+  throw Error(ErrorCode::kUsage, fmt::format("--seeds names {} twice", *twice));
+}
+
+enum class SeedProgress { kNone, kBegun, kDone };
+
+// What rank 0 sees, while no rank is at work in the folder.
+SeedProgress ProgressOf(const fs::path& seed_folder, Communicator& ranks) {
+  SeedProgress progress = SeedProgress::kNone;
+  if (ranks.is_root()) {
+    if (fs::exists(seed_folder / "checkpoints")) progress = SeedProgress::kBegun;
+    if (fs::exists(seed_folder / "eval_log.json")) progress = SeedProgress::kDone;
+  }
+  return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
+}
+
+// The exit code that stands for both.
+int Worse(int a, int b) { return a != 0 ? a : b; }
+
+}  // namespace
+
+int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
+             const std::vector<std::uint64_t>& seeds, Communicator& ranks, const RunOne& run_one) {
+  RequireDistinct(seeds);
+  fs::create_directories(folder);
+  if (ranks.is_root()) WriteSummary(folder, {{"seeds", seeds}});
+  int exit_code = 0;
+  for (const std::uint64_t seed : seeds) {
+    const fs::path seed_folder = folder / SeedFolder(seed);
+    const SeedProgress progress = ProgressOf(seed_folder, ranks);
+    if (progress == SeedProgress::kDone) continue;
+    fmt::print("seed {}\n", seed);
+    ExperimentOptions of_seed = options;
+    of_seed.overrides.push_back(fmt::format("training.seed={}", seed));
+    const int result = run_one(of_seed, seed_folder, progress == SeedProgress::kBegun);
+    if (result == kExitInterrupted) return result;
+    exit_code = Worse(exit_code, result);
+  }
+
+  if (!ranks.is_root()) return exit_code;
+  const MultiRun multi_run = ReadMultiRun(folder, seeds);
+  WriteSummary(folder, ToJson(multi_run));
+  WriteMultiRunReport(folder, multi_run);
+  fmt::print("{}report: {}\n", MultiRunTable(multi_run), (folder / "report.html").string());
+  return exit_code;
+}
+
+std::vector<std::uint64_t> SeedsOf(const fs::path& folder) {
+  const fs::path file = folder / kSummaryFile;
+  if (!fs::exists(file)) return {};
+  try {
+    return nlohmann::json::parse(ReadTextFile(file, kMaxSummaryBytes))
+        .at("seeds")
+        .get<std::vector<std::uint64_t>>();
+  } catch (const nlohmann::json::exception& fault) {
+    throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
+  }
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,130 @@
+// See training_rig.h.
+#include "app/train/training_rig.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "train/autocast.h"
+#include "train/device_batch.h"
+#include "train/fit_normalizer.h"
+
+namespace dp_bench {
+namespace {
+
+BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config) {
+  BatchLoaderOptions options = {.batch_size = config.batch_size,
+                                .drop_last = true,
+                                .n_obs_steps = spec.horizons.n_obs_steps,
+                                .n_threads = config.num_workers};
+  for (const KeySpec& key : spec.shape_meta.obs) options.keys.push_back(key.name);
+  return options;
+}
+
+template <class Body>
+auto Phase(StepPhase phase, StepTimer* timer, const Body& body) {
+  RECORD_USER_SCOPE(NameOf(phase));
+  struct LapAtEnd {
+    StepTimer* timer;
+    StepPhase phase;
+    ~LapAtEnd() { timer->Lap(phase); }
+  } lap{timer, phase};
+  return body();
+}
+
+}  // namespace
+
+const char* NameOf(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kDataWait:
+      return "data";
+    case StepPhase::kForward:
+      return "forward";
+    case StepPhase::kBackward:
+      return "backward";
+    case StepPhase::kOptimizer:
+      return "optimizer";
+    case StepPhase::kEma:
+      return "EMA";
+  }
+  return "";
+}
+
+TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
+    : shape_meta_(experiment.spec().shape_meta),
+      training_(TrainingConfig::FromConfig(experiment.config().Sub("training"))),
+      loading_(DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true)),
+      device_(experiment.device()),
+      policy_(experiment.CreatePolicy()),
+      ema_policy_(experiment.CreatePolicy()),
+      loader_(std::make_unique<BatchLoader>(
+          dataset, MakeTrainingSampler(dataset, experiment.spec().horizons),
+          LoaderOptions(experiment.spec(), loading_))) {
+  const Config& config = experiment.config();
+  if (loader_->num_batches() == 0) {
+    throw Error(ErrorCode::kData,
+                fmt::format("the dataset holds {} sequences, less than one batch of {}; lower "
+                            "dataloader.batch_size",
+                            loader_->sampler().size(), loading_.batch_size));
+  }
+  policy_->module().to(device_);
+  ema_policy_->module().to(device_);
+  policy_->SetNormalizer(
+      FitNormalizer(dataset, shape_meta_, NormalizerConfig::FromConfig(config.Sub("normalizer"))));
+  const auto optimizer = OptimizerConfig::FromConfig(config.Sub("optimizer"));
+  FreezeParameters(policy_->module(), optimizer);
+  optimizer_ =
+      std::make_unique<AdamW>(optimizer, MakeParameterGroups(policy_->module(), optimizer));
+  ema_ = std::make_unique<Ema>(EmaConfig::FromConfig(config.Sub("ema")), policy_->module(),
+                               ema_policy_->module());
+  policy_->module().train();
+}
+
+void TrainingRig::NextBatch(HostBatch* host) {
+  if (epoch_ == 0) loader_->StartEpoch(epoch_++);
+  while (!loader_->Next(host)) loader_->StartEpoch(epoch_++);
+}
+
+void TrainingRig::Step(StepTimer* timer) {
+  RECORD_USER_SCOPE("train step");
+  timer->Start();
+  Phase(StepPhase::kDataWait, timer, [&] { NextBatch(&host_); });
+  const torch::Tensor loss = Phase(StepPhase::kForward, timer, [&] {
+    torch::Tensor scalar = Loss(ToBatch(host_, shape_meta_, device_));
+    scalar.item<double>();  // as in a training, which logs it
+    return scalar;
+  });
+  Phase(StepPhase::kBackward, timer, [&] { loss.backward(); });
+  Phase(StepPhase::kOptimizer, timer, [&] { UpdateWeights(); });
+  Phase(StepPhase::kEma, timer, [&] {
+    if (training_.use_ema) ema_->Update();
+  });
+  policy_->WeightsChanged();
+}
+
+void TrainingRig::TrainOn(const Batch& batch) {
+  Loss(batch).backward();
+  UpdateWeights();
+  if (training_.use_ema) ema_->Update();
+  policy_->WeightsChanged();
+}
+
+torch::Tensor TrainingRig::Loss(const Batch& batch) {
+  NoiseSource noise = BatchNoise(0, NoisePurpose::kTraining, step_++, batch.action.size(0));
+  const Autocast autocast(device_.type(), training_.mixed_precision);
+  return policy_->ComputeLoss(batch, noise).loss;
+}
+
+void TrainingRig::UpdateWeights() {
+  const double max_norm = training_.max_grad_norm > 0.0 ? training_.max_grad_norm
+                                                        : std::numeric_limits<double>::infinity();
+  optimizer_->ClipGradNorm(max_norm).item<double>();
+  optimizer_->Step(optimizer_->config().lr);
+  optimizer_->ZeroGrad();
+}
+
+}  // namespace dp_bench

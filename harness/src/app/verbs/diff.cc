@@ -1,0 +1,123 @@
+// dp_bench diff: where two runs part.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/evaluate/replay_episode.h"
+#include "app/verbs/verbs.h"
+#include "checkpoint/safetensors.h"
+#include "compare/comparability.h"
+#include "compare/paired_outcomes.h"
+#include "compare/trace_difference.h"
+#include "core/temporary_folder.h"
+#include "dp_bench/error.h"
+#include "rollout/episode_trace.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDetails =
+    R"(Pairs the episodes by split and seed, takes the first whose trace hashes differ, and names the
+first step and value that is not the same, bit for bit. Runs with env_runner.record_traces have their
+steps on disk; of others the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env or
+task differ.
+
+  dp_bench diff runs/a runs/b
+  dp_bench diff runs/a runs/b --episode 17)";
+
+struct Options {
+  fs::path a;
+  fs::path b;
+  int episode = -1;  // place in A's seed list; -1: the first that differs
+};
+
+bool ReportMismatches(const RunFolder& a, const RunFolder& b) {
+  const std::vector<Mismatch> mismatches = FindTaskMismatches(a, b);
+  for (const Mismatch& mismatch : mismatches) {
+    fmt::print(stderr, "not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
+               a.path.string(), mismatch.b, b.path.string());
+  }
+  return !mismatches.empty();
+}
+
+std::vector<EpisodePair> PairAll(const RunFolder& a, const RunFolder& b) {
+  std::vector<EpisodePair> pairs;
+  for (const char* split : {"train", "test"}) {
+    const PairedOutcomes outcomes = PairBySeed(a.episodes, b.episodes, split);
+    pairs.insert(pairs.end(), outcomes.pairs.begin(), outcomes.pairs.end());
+  }
+  return pairs;
+}
+
+// The recorded steps, or those of a replay.
+ArrayMap TraceOf(const RunFolder& run, const EpisodeRecord& record, const fs::path& scratch) {
+  const fs::path file = TraceFile(record.split, record.seed);
+  if (fs::exists(run.path / file)) return ReadSafetensors(run.path / file).tensors;
+  const EpisodeRecord again = ReplayEpisode(run, record.episode, {}, scratch);
+  if (again.trace_hash != record.trace_hash) {
+    fmt::print(
+        "note: {} does not replay as it was recorded (another build or machine?); what "
+        "follows is of the replay\n",
+        run.path.string());
+  }
+  return ReadSafetensors(scratch / file).tensors;
+}
+
+int Describe(const RunFolder& a, const RunFolder& b, const EpisodePair& pair) {
+  const TemporaryFolder scratch;
+  const auto found = FindFirstDifference(TraceOf(a, pair.a, scratch.path() / "a"),
+                                         TraceOf(b, pair.b, scratch.path() / "b"));
+  fmt::print("episode {} ({} seed {}): ", pair.a.episode, pair.a.split, pair.seed());
+  if (!found) {
+    fmt::print("no step differs\n");
+    return pair.a.trace_hash == pair.b.trace_hash ? 0 : 1;
+  }
+  fmt::print("first difference at step {}, {}\n  {}  {}\n  {}  {}\n", found->step, found->field,
+             found->a, a.path.string(), found->b, b.path.string());
+  return 1;
+}
+
+int Diff(const Options& options) {
+  const RunFolder a = ReadRunFolder(options.a);
+  const RunFolder b = ReadRunFolder(options.b);
+  if (ReportMismatches(a, b)) return kExitNotComparable;
+  const std::vector<EpisodePair> pairs = PairAll(a, b);
+  if (pairs.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' and '{}' share no seed", options.a.string(), options.b.string()));
+  }
+  const EpisodePair* chosen = nullptr;
+  int n_different = 0;
+  for (const EpisodePair& pair : pairs) {
+    const bool is_different = pair.a.trace_hash != pair.b.trace_hash;
+    n_different += is_different ? 1 : 0;
+    const bool is_wanted =
+        options.episode < 0 ? is_different && n_different == 1 : pair.a.episode == options.episode;
+    if (is_wanted) chosen = &pair;
+  }
+  fmt::print("{} of {} episodes differ\n", n_different, pairs.size());
+  if (chosen != nullptr) return Describe(a, b, *chosen);
+  if (options.episode < 0) return 0;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' has no episode {} whose seed is in '{}' too", options.a.string(),
+                          options.episode, options.b.string()));
+}
+
+}  // namespace
+
+Verb AddDiff(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->footer(kDetails);
+  app->add_option("a", options->a, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("b", options->b, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("--episode", options->episode,
+                  "Place in the first run's seed list (default: the first that differs)");
+  return [options] { return Diff(*options); };
+}
+
+}  // namespace dp_bench

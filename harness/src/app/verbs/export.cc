@@ -1,0 +1,47 @@
+// dp_bench export: a small checkpoint for inference, of the weights that are evaluated alone.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "app/verbs/verbs.h"
+#include "checkpoint/checkpoint.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  fs::path checkpoint;
+  fs::path output;
+};
+
+int Export(const Options& options) {
+  const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
+  const std::string_view weights = checkpoint.Has(kEmaFile) ? kEmaFile : kModelFile;
+  CheckpointContents contents = {.config = checkpoint.config(), .state = checkpoint.state()};
+  for (const std::string_view file : {weights, kNormalizerFile}) {
+    contents.tensors[std::string(file)] = checkpoint.ReadTensors(file);
+  }
+  AtomicFolder folder(options.output);
+  WriteCheckpointFiles(folder.temporary(), contents);
+  folder.Commit();
+  fmt::print("{}: {} and the normalizer\n", options.output.string(), weights);
+  return 0;
+}
+
+}  // namespace
+
+Verb AddExport(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder of a training")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--output", options->output, "Folder to write; must not exist")->required();
+  return [options] { return Export(*options); };
+}
+
+}  // namespace dp_bench

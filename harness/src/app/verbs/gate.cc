@@ -1,0 +1,221 @@
+// dp_bench gate: may a candidate replace the baseline? For continuous integration.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/evaluate/gate_rollouts.h"
+#include "app/verbs/verbs.h"
+#include "compare/baseline.h"
+#include "compare/gate_report.h"
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDetails =
+    R"(Holds the test episodes of a finished run against those of a baseline, seed by seed, and looks
+at the evidence after every 10 seeds: FAIL where a drop of the success rate is shown, PASS where a
+drop of --margin is excluded. Looking often costs nothing: both error rates hold at any stop. A
+candidate may also be a checkpoint: it is rolled out until the verdict is there.
+
+  dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
+  dp_bench gate --baseline baseline.json --candidate runs/branch --junit gate.xml
+  dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
+  dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 ...
+
+Several tasks pass when each passes. With --continue an INCONCLUSIVE test goes on with more seeds,
+as if it had not stopped; its seeds so far must be the first ones.
+
+Exit codes: 0 PASS, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 NOT COMPARABLE, 5 too many episodes broke,
+6 data, 75 interrupted.)";
+
+struct Options {
+  std::vector<fs::path> baselines;
+  std::vector<fs::path> candidates;
+  AskedSettings asked;
+  bool is_nightly = false;
+  bool updates_baseline = false;
+  fs::path continued;  // what --json wrote
+  fs::path json, junit, markdown;
+  CheckpointEvaluationOptions rollouts;
+};
+
+void WriteIfAsked(const fs::path& file, const std::string& text) {
+  if (!file.empty()) WriteFileAtomically(file, std::string_view(text));
+}
+
+// A report without a verdict does not take the place of the state that it was to go on from.
+void WriteJson(const Options& options, const GateReport& report) {
+  std::error_code not_both_exist;
+  const bool is_same = fs::equivalent(options.json, options.continued, not_both_exist);
+  if (is_same &&
+      (report.status == GateStatus::kNotComparable || report.status == GateStatus::kInfra)) {
+    fmt::print(stderr, "{} keeps the earlier gate, to be continued from there\n",
+               options.json.string());
+    return;
+  }
+  WriteIfAsked(options.json, ToJson(report).dump(2) + "\n");
+}
+
+int UpdateBaselines(const Options& options) {
+  if (options.baselines.size() != options.candidates.size()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--update-baseline writes one --baseline per --candidate, in order; "
+                            "there are {} and {}",
+                            options.baselines.size(), options.candidates.size()));
+  }
+  for (std::size_t i = 0; i < options.baselines.size(); ++i) {
+    const RunFolder run = ReadRunFolder(options.candidates[i]);
+    WriteFileAtomically(options.baselines[i], std::string_view(BaselineJson(run)));
+    fmt::print("{}: {} is the baseline now\n", options.baselines[i].string(),
+               options.candidates[i].string());
+  }
+  return 0;
+}
+
+std::vector<TaskPair> ReadPairs(const Options& options) {
+  std::vector<RunFolder> baselines;
+  std::vector<RunFolder> candidates;
+  for (const fs::path& file : options.baselines) baselines.push_back(ReadBaseline(file));
+  for (const fs::path& folder : options.candidates) candidates.push_back(ReadRunFolder(folder));
+  return MatchTasks(std::move(baselines), std::move(candidates));
+}
+
+SequentialTestConfig NewConfig(const Options& options) {
+  SequentialTestConfig config =
+      options.is_nightly ? SequentialTestConfig::Nightly() : SequentialTestConfig::PullRequest();
+  config.margin = options.asked.margin.value_or(config.margin);
+  config.alpha = options.asked.alpha.value_or(config.alpha);
+  config.beta = options.asked.beta.value_or(config.beta);
+  config.max_pairs = options.asked.max_pairs.value_or(config.max_pairs);
+  return config;
+}
+
+// One of several candidates is rolled out into a folder below --output.
+fs::path OutputFor(const Options& options, std::size_t index) {
+  const fs::path& output = options.rollouts.output;
+  return output.empty() || options.candidates.size() == 1
+             ? output
+             : output / fmt::format("task_{}", index + 1);
+}
+
+// What is done for every task, with `earlier` null for a gate that begins.
+std::optional<GateResult> GateTask(const Options& options, std::size_t index, const TaskPair& pair,
+                                   const SequentialTestConfig& config,
+                                   const GateProgress* earlier) {
+  const auto judge = [&](const RunFolder& candidate) {
+    GateResult result = earlier != nullptr ? ContinueGate(pair.baseline, candidate, *earlier)
+                                           : RunGate(pair.baseline, candidate, config);
+    result.task = pair.task;
+    return result;
+  };
+  if (!IsCheckpointFolder(pair.candidate.path)) return judge(pair.candidate);
+  CheckpointEvaluationOptions rollouts = options.rollouts;
+  rollouts.checkpoint = pair.candidate.path;
+  rollouts.output = OutputFor(options, index);
+  const int n_earlier = earlier != nullptr ? earlier->test.counts().n_pairs() : 0;
+  return GateByRollouts(rollouts, pair.baseline,
+                        {.n_first = std::max(8, n_earlier),
+                         .max_episodes = config.max_pairs,
+                         .stops_at_signature = !options.is_nightly,
+                         .judge = judge});
+}
+
+int Gate(const Options& options) {
+  if (options.updates_baseline) return UpdateBaselines(options);
+  if (!options.rollouts.output.empty() &&
+      std::ranges::none_of(options.candidates, IsCheckpointFolder)) {
+    throw Error(ErrorCode::kUsage,
+                "--output is where a checkpoint is rolled out; no --candidate is one");
+  }
+  const std::vector<TaskPair> pairs = ReadPairs(options);
+  SequentialTestConfig config = NewConfig(options);
+  std::vector<GateProgress> earlier;
+  if (!options.continued.empty()) {
+    const StoppedGate stopped = ReadStoppedGate(options.continued);
+    AskedSettings asked = options.asked;
+    if (options.is_nightly && !asked.max_pairs) asked.max_pairs = config.max_pairs;
+    const std::vector<Mismatch> changes = FindChangedSettings(stopped, asked, pairs);
+    for (const Mismatch& change : changes) {
+      fmt::print(stderr, "NOT COMPARABLE: {} is {} in {}, now {}\n", change.field, change.a,
+                 options.continued.string(), change.b);
+    }
+    if (!changes.empty()) return kExitNotComparable;
+    config = stopped.config;
+    config.max_pairs = asked.max_pairs.value_or(config.max_pairs);
+    earlier = ProgressOf(stopped, pairs, config.max_pairs);
+  }
+  std::vector<GateResult> results;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    std::optional<GateResult> result =
+        GateTask(options, i, pairs[i], ConfigOfTask(config, pairs.size()),
+                 earlier.empty() ? nullptr : &earlier[i]);
+    if (!result) return kExitInterrupted;
+    results.push_back(std::move(*result));
+  }
+  const GateReport report = JudgeTasks(config, std::move(results));
+  fmt::print("{}", GateText(report));
+  WriteJson(options, report);
+  WriteIfAsked(options.junit, GateJUnit(report));
+  WriteIfAsked(options.markdown, GateMarkdown(report));
+  return ExitCodeOf(report.status);
+}
+
+void AddRolloutOptions(CLI::App* app, CheckpointEvaluationOptions* rollouts) {
+  app->add_option("--output", rollouts->output,
+                  "Run folder of a candidate that is a checkpoint (default: as of dp_bench eval)");
+  app->add_option("--weights", rollouts->weights, "Which weights of it: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str();
+  app->add_option("--device", rollouts->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  AddIsolateOption(app, &rollouts->experiment);
+  app->add_option("--plugin-dir", rollouts->experiment.plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+Verb AddGate(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->footer(kDetails);
+  app->add_option("--baseline", options->baselines,
+                  "JSON files that --update-baseline wrote, one per task")
+      ->required();
+  app->add_option("--candidate", options->candidates,
+                  "Run folders of evaluations, or checkpoints to roll out, one per task")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  CLI::Option* update =
+      app->add_flag("--update-baseline", options->updates_baseline,
+                    "Write the candidates' outcomes to --baseline instead of testing them");
+  app->add_option("--continue", options->continued,
+                  "Go on where an INCONCLUSIVE gate stopped that wrote this file with --json")
+      ->check(CLI::ExistingFile)
+      ->excludes(update);
+  app->add_flag("--nightly", options->is_nightly,
+                "--margin 0.05 --max-pairs 1500; with --continue --max-pairs 1500 alone");
+  app->add_option("--margin", options->asked.margin, "The drop that PASS excludes (default: 0.1)");
+  app->add_option("--alpha", options->asked.alpha,
+                  "Bound of the probability of a false FAIL, over all tasks (default: 0.01)");
+  app->add_option("--beta", options->asked.beta,
+                  "Bound of the probability of a false PASS (default: 0.05)");
+  app->add_option("--max-pairs", options->asked.max_pairs,
+                  "INCONCLUSIVE after that many seeds (default: 400)");
+  AddRolloutOptions(app, &options->rollouts);
+  app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
+  app->add_option("--junit", options->junit, "Write JUnit XML to this file");
+  app->add_option("--markdown", options->markdown, "Write a pull-request comment to this file");
+  return [options] { return Gate(*options); };
+}
+
+}  // namespace dp_bench

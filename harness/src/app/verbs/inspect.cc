@@ -1,0 +1,143 @@
+// dp_bench inspect: what a policy is before anything is trained, what a data set holds, what a
+// checkpoint holds.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/collection.h"
+#include "app/inspect/inspect_checkpoint.h"
+#include "app/inspect/inspect_policy.h"
+#include "app/stop_signal.h"
+#include "app/verbs/verbs.h"
+#include "dp_bench/error.h"
+#include "report/data_inspection.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr double kTolerance = 0.1;  // of --check
+
+constexpr const char* kDetails =
+    R"(With --policy: runs the policy of the config on random numbers in the shapes of the task, on the
+CPU; no data set is needed. Prints the tensors on their way to the loss, the parameters of each module,
+and the memory of a training step: parameters, gradients, optimizer and EMA from their sizes; batch and
+activations measured, and for large batches estimated from smaller ones.
+
+  dp_bench inspect --policy unet_hybrid --env point_mass
+  dp_bench inspect --policy transformer --env kuavo_dualarm --obs rgb --batch-sizes 16,256
+
+Without: the data set of a task, or one that dp_bench collected: keys, statistics, lengths, faults with
+episode and step; with --html a page with values and pictures.
+
+  dp_bench inspect --env pusht --html pusht.html
+  dp_bench inspect --dataset data/kuavo_dualarm_pick_place-1a2b3c4d.zarr
+
+A checkpoint: its files, training state, normalizer and parameters.
+
+  dp_bench inspect --checkpoint models/pusht_unet_hybrid)";
+
+struct Options {
+  ExperimentOptions experiment;
+  PolicyInspectionOptions policy;
+  std::filesystem::path checkpoint;
+  std::filesystem::path html;
+  bool as_json = false;
+};
+
+void RequireAgreement(const MemoryCheck& check) {
+  if (check.deviation() <= kTolerance) return;
+  throw Error(
+      ErrorCode::kNumeric,
+      fmt::format(
+          "a step at batch size {} takes {} bytes, the estimate was {}: more than {:.0f} % "
+          "apart. The memory of this policy is no straight line over the batch size; measure "
+          "with --check at the size that you want.",
+          check.measured.batch_size, check.measured.total(), check.estimated.total(),
+          100.0 * kTolerance));
+}
+
+template <class Inspection>
+void Print(const Inspection& inspection, bool as_json) {
+  fmt::print("{}", as_json ? ToJson(inspection).dump(2) + "\n" : ToText(inspection));
+}
+
+int InspectThePolicy(const Options& options) {
+  const Experiment experiment(options.experiment);
+  const PolicyInspection inspection = InspectPolicy(experiment, options.policy);
+  Print(inspection, options.as_json);
+  if (inspection.check) RequireAgreement(*inspection.check);
+  return 0;
+}
+
+int InspectTheCheckpoint(const Options& options) {
+  PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(options.experiment.plugin_dirs));
+  Print(InspectCheckpoint(options.checkpoint, catalogue, options.policy.n_levels), options.as_json);
+  return 0;
+}
+
+int Show(const Dataset& dataset, const std::string& name, const Options& options) {
+  const DataInspection inspection = InspectData(dataset, name);
+  Print(inspection, options.as_json);
+  if (!options.html.empty()) WriteDataPage(inspection, options.html);
+  return HasProblems(inspection.faults) ? 1 : 0;
+}
+
+int InspectTheData(const Options& options) {
+  const ExperimentOptions& asked = options.experiment;
+  if (asked.env.empty() && asked.config.empty()) {
+    PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
+    const nlohmann::json params = {{"path", asked.dataset}};
+    const auto dataset =
+        catalogue.Create<Dataset>("zarr_replay", Config::FromJson(params.dump(), "--dataset"));
+    return Show(*dataset, asked.dataset, options);
+  }
+  const Task task(asked);
+  if (!ProvideDataset(task, CatchStopSignals())) return kExitInterrupted;
+  return Show(*task.CreateDataset(), task.name(), options);
+}
+
+int Inspect(const Options& options) {
+  if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
+  if (!options.experiment.policy.empty()) return InspectThePolicy(options);
+  if (!options.experiment.dataset.empty() || !options.experiment.env.empty() ||
+      !options.experiment.config.empty()) {
+    return InspectTheData(options);
+  }
+  throw Error(ErrorCode::kUsage,
+              "nothing to inspect: give --policy and --env, --env, --dataset, or --checkpoint "
+              "(see --help)");
+}
+
+}  // namespace
+
+Verb AddInspect(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->footer(kDetails);
+  const CLI::Range positive(1, 1 << 20);
+  app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
+  AddTaskOptions(app, &options->experiment);
+  app->add_option("--dataset", options->experiment.dataset, "A data set that dp_bench wrote");
+  app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--html", options->html, "Write the data set as a page");
+  app->add_option("--batch-size", options->policy.batch_size,
+                  "Rows of the batch whose shapes are shown")
+      ->check(positive)
+      ->capture_default_str();
+  app->add_option("--batch-sizes", options->policy.batch_sizes, "Batch sizes whose memory is shown")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(positive)
+      ->capture_default_str();
+  app->add_option("--levels", options->policy.n_levels, "How deep modules are listed")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app->add_option("--check", options->policy.checked_batch_size,
+                  "Measure this batch size too; more than 10 % off the estimate is an error")
+      ->check(positive);
+  app->add_flag("--json", options->as_json, "Print JSON, memory in bytes");
+  return [options] { return Inspect(*options); };
+}
+
+}  // namespace dp_bench

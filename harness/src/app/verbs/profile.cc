@@ -1,0 +1,79 @@
+// dp_bench profile: where the time goes, and what to change.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/collection.h"
+#include "app/inspect/profile_experiment.h"
+#include "app/stop_signal.h"
+#include "app/verbs/verbs.h"
+#include "checkpoint/checkpoint.h"
+#include "core/atomic_file.h"
+#include "profile/chrome_trace.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDetails =
+    R"(Trains for some steps on the data set of the config and plans action chunks, alone (batch 1) and
+in the micro-batch of a rollout. Prints where the time goes, how near it is to what this machine
+can do, and what config keys the figures speak for. See docs/profiling.md.
+
+  dp_bench profile --policy unet_hybrid --env pusht
+  dp_bench profile --policy transformer --env pusht --trace trace.json dataloader.batch_size=64
+  dp_bench profile --checkpoint models/pusht_unet_hybrid --json profile.json)";
+
+struct Options {
+  ExperimentOptions experiment;
+  ProfileOptions profile;
+  fs::path checkpoint;
+  fs::path trace;
+  fs::path json;
+};
+
+int Profile(Options options) {
+  std::unique_ptr<Policy> trained;
+  if (!options.checkpoint.empty() && options.experiment.config.empty() &&
+      options.experiment.env.empty()) {
+    options.experiment.config = options.checkpoint / "config.json";
+  }
+  const Experiment experiment(options.experiment);
+  if (!options.checkpoint.empty()) {
+    trained = experiment.LoadPolicy(Checkpoint::Open(options.checkpoint), "ema");
+  }
+  if (!ProvideDataset(experiment, CatchStopSignals())) return kExitInterrupted;
+  const ExperimentProfile profile =
+      ProfileExperiment(experiment, options.profile, std::move(trained));
+  fmt::print("{}", ToText(profile, options.profile.n_listed));
+  if (!options.json.empty()) WriteFileAtomically(options.json, ToJson(profile).dump(2) + "\n");
+  if (options.trace.empty()) return 0;
+  WriteChromeTrace(options.trace, profile.events,
+                   fmt::format("dp_bench: {} on {}", profile.policy, profile.task));
+  fmt::print("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());
+  return 0;
+}
+
+}  // namespace
+
+Verb AddProfile(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->footer(kDetails);
+  AddExperimentOptions(app, &options->experiment);
+  app->add_option("--checkpoint", options->checkpoint,
+                  "Plan action chunks with its weights; alone, also with its config")
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--steps", options->profile.n_steps, "Training steps to time")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app->add_option("--operators", options->profile.n_listed, "Operators in each table")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--trace", options->trace, "Write a trace for Perfetto or chrome://tracing");
+  app->add_option("--json", options->json, "Write the figures, with all operators");
+  return [options] { return Profile(*options); };
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,68 @@
+// dp_bench replay: one episode of a finished run again, to look at it.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/evaluate/replay_episode.h"
+#include "app/verbs/verbs.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDetails =
+    R"(Runs the episode from its seed with the run's own checkpoint and config, films it at any size
+and records every step (traces/, safetensors). Exit code 1: its trace hash is not the recorded one.
+
+  dp_bench replay --run runs/x --episode 17 --size 960 720)";
+
+struct Options {
+  fs::path run;
+  int episode = 0;
+  std::vector<int> size;  // [width, height]
+  fs::path output;
+};
+
+int Replay(const Options& options) {
+  const RunFolder run = ReadRunFolder(options.run);
+  const EpisodeRecord& recorded = EpisodeAt(run, options.episode);
+  std::vector<std::string> overrides;
+  if (!options.size.empty()) {
+    overrides.push_back(
+        fmt::format("env_runner.video_size=[{},{}]", options.size[0], options.size[1]));
+  }
+  const fs::path output = options.output.empty() ? options.run / "replay" : options.output;
+  const EpisodeRecord record = ReplayEpisode(run, options.episode, overrides, output);
+
+  fmt::print("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode, record.split,
+             record.seed, record.score, record.success ? "success" : "no success", record.n_steps);
+  if (record.failure_reason) fmt::print("failed: {}\n", *record.failure_reason);
+  fmt::print("{}\n", record.video_error.empty() ? (output / record.video).string()
+                                                : "no video: " + record.video_error);
+  if (record.trace_hash == recorded.trace_hash) {
+    fmt::print("trace hash as recorded: {}\n", record.trace_hash);
+    return 0;
+  }
+  fmt::print("the episode went differently: trace hash {}, recorded {} (score {:.3f}, {} steps)\n",
+             record.trace_hash, recorded.trace_hash, recorded.score, recorded.n_steps);
+  return 1;
+}
+
+}  // namespace
+
+Verb AddReplay(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->footer(kDetails);
+  app->add_option("--run", options->run, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("--episode", options->episode, "Its place in the seed list, as in episodes.jsonl")
+      ->required();
+  app->add_option("--size", options->size, "Width and height of the film [px]")->expected(2);
+  app->add_option("--output", options->output, "Where film and trace go (default: <run>/replay)");
+  return [options] { return Replay(*options); };
+}
+
+}  // namespace dp_bench

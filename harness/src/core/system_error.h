@@ -1,0 +1,17 @@
+// What the operating system refused, as an Error.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace dp_bench {
+
+/// Throws Error{kIo}: "cannot <what> '<path>': <the system's reason>".
+[[noreturn]] void ThrowSystemError(std::string_view what, const std::filesystem::path& path,
+                                   const std::error_code& error);
+
+/// The same for errno.
+[[noreturn]] void ThrowErrno(std::string_view what, const std::filesystem::path& path);
+
+}  // namespace dp_bench

@@ -1,0 +1,117 @@
+#include "report/denoising_strip.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "core/atomic_file.h"
+#include "rollout/denoising.h"
+
+namespace dp_bench {
+namespace {
+
+using kainjow::mustache::data;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr std::size_t kColours = 6;  // series-0 to series-5 of the style sheet
+constexpr double kWidth = 120.0;     // of a panel
+constexpr double kHeight = 96.0;
+constexpr double kEdge = 4.0;
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+};
+
+// Of all panels, so that they can be compared.
+Range RangeOf(const Denoising& denoising) {
+  Range range;
+  for (const DenoisingStep& step : denoising.steps) {
+    for (const std::vector<float>& row : step.sample) {
+      range.low = std::min<double>(range.low, std::ranges::min(row));
+      range.high = std::max<double>(range.high, std::ranges::max(row));
+    }
+  }
+  return range;
+}
+
+class Panel {
+ public:
+  Panel(std::size_t horizon, const Range& range) : horizon_(horizon), range_(range) {}
+
+  // One step has half a step of room on either side.
+  double X(double t) const {
+    return kEdge + (kWidth - 2.0 * kEdge) * (t + 0.5) / static_cast<double>(horizon_);
+  }
+  double Y(double value) const {
+    const double span = std::max(range_.high - range_.low, 1e-6);
+    return kEdge + (kHeight - 2.0 * kEdge) * (range_.high - value) / span;
+  }
+
+ private:
+  std::size_t horizon_;
+  Range range_;
+};
+
+std::string PanelSvg(const Denoising& denoising, const DenoisingStep& step, const Range& range) {
+  const Panel panel(step.sample.size(), range);
+  std::string svg = fmt::format(
+      R"(<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="sample">)", kWidth, kHeight);
+  const double begin = panel.X(denoising.first_executed - 0.5);
+  const double end = panel.X(denoising.first_executed + denoising.n_executed - 0.5);
+  svg += fmt::format(R"(<rect class="chunk" x="{:.1f}" y="0" width="{:.1f}" height="{:.0f}"/>)",
+                     begin, std::max(0.0, end - begin), kHeight);
+  if (range.low < 0.0 && range.high > 0.0) {
+    svg += fmt::format(R"(<path class="zero" d="M0 {:.1f}H{:.0f}"/>)", panel.Y(0.0), kWidth);
+  }
+  for (std::size_t dim = 0; dim < step.sample[0].size(); ++dim) {
+    std::string points;
+    for (std::size_t t = 0; t < step.sample.size(); ++t) {
+      points += fmt::format("{:.1f},{:.1f} ", panel.X(static_cast<double>(t)),
+                            panel.Y(step.sample[t][dim]));
+    }
+    svg += fmt::format(R"(<polyline class="series-{}" points="{}"/>)", dim % kColours, points);
+  }
+  return svg + "</svg>";
+}
+
+data PageData(const Denoising& denoising) {
+  const Range range = RangeOf(denoising);
+  data panels(data::type::list);
+  for (const DenoisingStep& step : denoising.steps) {
+    const bool is_plan = &step == &denoising.steps.back();
+    data panel;
+    panel.set("svg", PanelSvg(denoising, step, range));
+    panel.set("is_plan", is_plan);
+    const bool is_named = !is_plan && step.timestep.has_value();
+    panel.set("label", is_plan ? "plan" : is_named ? fmt::format("t = {}", *step.timestep) : "");
+    panels.push_back(panel);
+  }
+  const std::size_t n_dims = denoising.steps[0].sample[0].size();
+  const bool has_all = n_dims == static_cast<std::size_t>(denoising.action_dim);
+  data page;
+  page.set("panels", panels);
+  page.set("seed", std::to_string(denoising.seed));
+  page.set("env_step", std::to_string(denoising.env_step));
+  page.set("n_steps", std::to_string(denoising.n_steps));
+  page.set("horizon", std::to_string(denoising.steps[0].sample.size()));
+  page.set("dims", has_all ? fmt::format("all {} dimensions of the action", n_dims)
+                           : fmt::format("the first {} of {} dimensions of the action", n_dims,
+                                         denoising.action_dim));
+  page.set("low", fmt::format("{:.2f}", range.low));
+  page.set("high", fmt::format("{:.2f}", range.high));
+  return page;
+}
+
+}  // namespace
+
+void SetDenoising(const std::filesystem::path& file, data* page) {
+  page->set("denoising", false);
+  if (!std::filesystem::exists(file)) return;
+  page->set("denoising",
+            PageData(ParseDenoising(ReadTextFile(file, kMaxFileBytes), file.string())));
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,128 @@
+#include "rollout/episode_film.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "dp_bench/env_abilities.h"
+#include "rollout/catch_all.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::size_t kPathSteps = 60;  // of the executed path, in the picture
+
+}  // namespace
+
+EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const EpisodeJob& job, Env* env)
+    : plan_(plan),
+      notes_file_(plan.output_dir / FilmNotesFile(job.split, job.seed)),
+      video_(fmt::format("media/{}_{}.mp4", job.split, job.seed)),
+      notes_{.n_action_steps = plan.horizons.n_action_steps,
+             .action_dim = plan.shape_meta.action_dim()},
+      frame_(0, 0) {
+  Guard([&] {
+    Open();
+    const PictureMarks* const marks = env->picture_marks();
+    notes_.n_marks = marks == nullptr ? 0 : marks->n_marks();
+    AddFrame({}, env);
+  });
+}
+
+void EpisodeFilm::Open() {
+  const std::filesystem::path path = plan_.output_dir / video_;
+  std::filesystem::create_directories(path.parent_path());
+  encoder_ = std::make_unique<VideoEncoder>(path, VideoOptions{.width = plan_.video_width,
+                                                               .height = plan_.video_height,
+                                                               .fps = plan_.env.control_hz,
+                                                               .crf = plan_.crf});
+  frame_ = RgbImage(plan_.video_width, plan_.video_height);
+}
+
+void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env) {
+  if (encoder_ == nullptr) return;
+  Guard([&] {
+    notes_.plan_step.push_back(std::ssize(notes_.reward));
+    notes_.plan.insert(notes_.plan.end(), chunk.begin(), chunk.end());
+    AppendActionMarks(chunk, env, &notes_.plan_marks);
+    planned_marks_.clear();
+    AppendActionMarks(actions, env, &planned_marks_);
+  });
+}
+
+void EpisodeFilm::AddStep(const StepResult& result, const EpisodeRecord& record, Env* env) {
+  if (encoder_ == nullptr) return;
+  Guard([&] {
+    notes_.reward.push_back(result.reward);
+    notes_.success.push_back(result.success ? 1 : 0);
+    AddFrame(record, env);
+  });
+}
+
+void EpisodeFilm::Finish() {
+  if (encoder_ == nullptr) return;
+  Guard([&] {
+    WriteFrame();
+    WriteFilmNotes(notes_file_, notes_);
+    encoder_->Finish();
+  });
+  encoder_.reset();
+}
+
+void EpisodeFilm::AddFrame(const EpisodeRecord& record, Env* env) {
+  WriteFrame();
+  AppendStateMarks(env);
+  env->Render(&frame_);
+  moment_ = {.step = record.n_steps, .score = record.score, .success = record.success};
+  is_frame_due_ = true;
+}
+
+void EpisodeFilm::WriteFrame() {
+  if (!std::exchange(is_frame_due_, false)) return;
+  if (plan_.video_overlay) DrawMoment();
+  encoder_->Write(frame_);
+}
+
+void EpisodeFilm::DrawMoment() {
+  const std::span<const float> states = notes_.state_marks;
+  const std::int64_t plan_step = notes_.plan_step.empty() ? 0 : notes_.plan_step.back();
+  moment_.n_marks = static_cast<std::size_t>(notes_.n_marks);
+  moment_.path = states.last(std::min(states.size(), 2 * moment_.n_marks * (kPathSteps + 1)));
+  moment_.plan = planned_marks_;
+  moment_.n_executed = static_cast<std::size_t>(moment_.step - plan_step);
+  DrawOverlay(moment_, &frame_);
+}
+
+void EpisodeFilm::AppendStateMarks(Env* env) {
+  if (notes_.n_marks == 0) return;
+  const std::size_t n_before = notes_.state_marks.size();
+  notes_.state_marks.resize(n_before + 2 * static_cast<std::size_t>(notes_.n_marks));
+  env->picture_marks()->StateMarks(frame_.width, frame_.height,
+                                   std::span(notes_.state_marks).subspan(n_before));
+}
+
+void EpisodeFilm::AppendActionMarks(std::span<const float> actions, Env* env,
+                                    std::vector<float>* marks) {
+  if (notes_.n_marks == 0) return;
+  const auto action_dim = static_cast<std::size_t>(notes_.action_dim);
+  const std::size_t row = 2 * static_cast<std::size_t>(notes_.n_marks);
+  for (; !actions.empty(); actions = actions.subspan(action_dim)) {
+    marks->resize(marks->size() + row);
+    env->picture_marks()->ActionMarks(actions.first(action_dim), frame_.width, frame_.height,
+                                      std::span(*marks).last(row));
+  }
+}
+
+template <class Body>
+void EpisodeFilm::Guard(const Body& body) {
+  CatchAll(body, [this](std::string_view why) {
+    error_ = why;
+    video_.clear();
+    encoder_.reset();
+  });
+}
+
+}  // namespace dp_bench

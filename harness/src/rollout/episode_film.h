@@ -1,0 +1,66 @@
+// The film of one episode, and the notes beside it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "media/video_encoder.h"
+#include "rollout/episode_record.h"
+#include "rollout/film_notes.h"
+#include "rollout/film_overlay.h"
+#include "rollout/rollout_plan.h"
+
+namespace dp_bench {
+
+/// Films from the state after Reset on: an episode of n steps has n + 1 frames. Used by the thread
+/// that uses the env. No function throws: whatever goes wrong, in the env's drawing, the overlay or
+/// on the disk, costs the film and nothing else.
+class EpisodeFilm {
+ public:
+  /// Begins with a frame of `env`, which was just Reset. `plan` must outlive the film.
+  EpisodeFilm(const RolloutPlan& plan, const EpisodeJob& job, Env* env);
+
+  /// A plan was made: `chunk` [Ta, Da], and the actions until the next one, [any number, Da], which
+  /// are others where time passes while the policy thinks.
+  void AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env);
+
+  /// A step was executed; `record`, of the episode so far, counts it.
+  void AddStep(const StepResult& result, const EpisodeRecord& record, Env* env);
+
+  /// Completes the files.
+  void Finish();
+
+  /// Relative to the output folder; empty when there is no film.
+  const std::string& video() const { return video_; }
+  /// Why there is none; empty when there is one.
+  const std::string& error() const { return error_; }
+
+ private:
+  void Open();
+  void AddFrame(const EpisodeRecord& record, Env* env);
+  void WriteFrame();
+  void DrawMoment();
+  void AppendStateMarks(Env* env);
+  void AppendActionMarks(std::span<const float> actions, Env* env, std::vector<float>* marks);
+
+  // Runs `body`; what it throws ends the film.
+  template <class Body>
+  void Guard(const Body& body);
+
+  const RolloutPlan& plan_;
+  const std::filesystem::path notes_file_;
+  std::string video_;
+  std::string error_;
+  FilmNotes notes_;
+  std::vector<float> planned_marks_;  // of the actions until the next plan, [any number, M, 2]
+  RgbImage frame_;                    // the latest; written when the plan made at it is known
+  FilmMoment moment_;                 // of that frame, without its marks
+  bool is_frame_due_ = false;
+  std::unique_ptr<VideoEncoder> encoder_;  // null when there is no film, or no longer
+};
+
+}  // namespace dp_bench

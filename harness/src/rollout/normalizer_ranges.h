@@ -1,0 +1,13 @@
+// The ranges of the training data that a policy's normalizer was fitted to. Includes LibTorch.
+#pragma once
+
+#include "dp_bench/normalizer.h"
+#include "dp_bench/spec.h"
+#include "rollout/obs_ranges.h"
+
+namespace dp_bench {
+
+/// Of the low-dimensional keys of `shape_meta` whose minimum and maximum the normalizer keeps.
+ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta);
+
+}  // namespace dp_bench

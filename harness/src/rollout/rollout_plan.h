@@ -1,0 +1,35 @@
+// What all episodes of a runner share.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "dp_bench/spec.h"
+#include "rollout/obs_ranges.h"
+
+namespace dp_bench {
+
+using EnvFactory = std::function<std::unique_ptr<Env>()>;
+
+/// Constant while the slots live that run by it.
+struct RolloutPlan {
+  EnvFactory env_factory;
+  EnvSpec env;                        // what the env offers
+  ShapeMeta shape_meta;               // what the policy asks for: some of the env's keys
+  std::vector<int> obs_index_of_env;  // per env obs key: index into shape_meta.obs, or -1
+  Horizons horizons;
+  ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
+  int max_steps = 0;
+  int n_stale_steps = 0;  // that a plan takes, see ActionQueue
+  std::filesystem::path output_dir;
+  bool record_traces = false;
+  int video_width = 0;
+  int video_height = 0;
+  int crf = 0;
+  bool video_overlay = false;  // whether films show plan, path, step and score
+};
+
+}  // namespace dp_bench

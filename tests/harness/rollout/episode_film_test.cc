@@ -1,0 +1,228 @@
+// Films with plans and paths drawn in, and what must not depend on them.
+#include "rollout/episode_film.h"
+
+#include <cmath>
+
+#include "checkpoint/safetensors.h"
+#include "core/atomic_file.h"
+#include "dp_bench/env_abilities.h"
+#include "harness/rollout/fixture.h"
+#include "media/video_reader.h"
+#include "rollout/film_overlay.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Two hands: the first goes to the right with every step, the second is hidden.
+class MarkedEnv final : public FakeEnv, public PictureMarks {
+ public:
+  MarkedEnv(FakeWorld& world, bool are_marks_broken)
+      : FakeEnv(world), are_marks_broken_(are_marks_broken) {}
+
+  void Reset(std::uint64_t seed) override {
+    n_steps_ = 0;
+    FakeEnv::Reset(seed);
+  }
+  StepResult Step(std::span<const float> action) override {
+    ++n_steps_;
+    return FakeEnv::Step(action);
+  }
+
+  PictureMarks* picture_marks() override { return this; }
+  int n_marks() const override { return 2; }
+  void StateMarks(int, int, std::span<float> xy) const override {
+    Write(0.02F * static_cast<float>(n_steps_), 0.5F, xy);
+  }
+  void ActionMarks(std::span<const float> action, int, int, std::span<float> xy) const override {
+    if (are_marks_broken_) throw Error(ErrorCode::kEnv, "lost the hands");
+    Write(0.5F + 0.5F * std::tanh(action[0]), 0.5F + 0.5F * std::tanh(action[1]), xy);
+  }
+
+ private:
+  static void Write(float x, float y, std::span<float> xy) {
+    xy[0] = x;
+    xy[1] = y;
+    xy[2] = xy[3] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  bool are_marks_broken_;
+  int n_steps_ = 0;
+};
+
+class EpisodeFilmTest : public RolloutTest {
+ protected:
+  EpisodeFilmTest() {
+    config_.n_train = 0;
+    config_.n_test = 2;
+    config_.n_videos = 2;
+    config_.video_width = 96;
+    config_.video_height = 64;
+    config_.record_traces = true;
+  }
+
+  RunResult Film(bool are_marks_broken = false) {
+    const auto make = [&] { return std::make_unique<MarkedEnv>(world_, are_marks_broken); };
+    EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
+    FakePlanner planner(4);
+    return runner.Run(planner);
+  }
+
+  std::filesystem::path NotesFile() const {
+    return scratch_.path() / "media/test_100000.safetensors";
+  }
+  FilmNotes Notes() const { return ReadFilmNotes(NotesFile()); }
+  std::string NotesBytes() const { return ReadTextFile(NotesFile(), 1U << 20); }
+
+  std::vector<RgbImage> Frames() const {
+    VideoReader reader(scratch_.path() / "media/test_100000.mp4");
+    std::vector<RgbImage> frames;
+    RgbImage frame(1, 1);
+    while (reader.Read(&frame)) frames.push_back(frame);
+    return frames;
+  }
+
+  std::vector<float> ExecutedActions() const {
+    const Safetensors trace = ReadSafetensors(scratch_.path() / "traces/test_100000.safetensors");
+    const std::span<const float> actions = trace.tensors.find("action")->second.as<float>();
+    return {actions.begin(), actions.end()};
+  }
+};
+
+TEST_F(EpisodeFilmTest, TheOverlayChangesPicturesAndNothingElse) {
+  const RunResult with = Film();
+  const std::vector<RgbImage> drawn = Frames();
+  const std::string notes = NotesBytes();
+  config_.video_overlay = false;
+  const RunResult without = Film();
+  const std::vector<RgbImage> plain = Frames();
+  EXPECT_EQ(HashRecords(without.records), HashRecords(with.records));
+  EXPECT_EQ(NotesBytes(), notes);
+  ASSERT_EQ(plain.size(), drawn.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NE(plain[i].pixels, drawn[i].pixels) << i;
+}
+
+TEST_F(EpisodeFilmTest, NotesTellPlansPathRewardsAndSuccess) {
+  world_.end_of = [](std::uint64_t) { return 21; };
+  Film();
+  const FilmNotes notes = Notes();
+  EXPECT_THAT(notes.plan_step, ElementsAre(0, 8, 16));
+  EXPECT_EQ(notes.n_action_steps, 8);
+  EXPECT_EQ(notes.action_dim, 2);
+  EXPECT_EQ(notes.n_marks, 2);
+  // without latency, chunk after chunk is what was executed
+  const std::vector<float> executed = ExecutedActions();
+  ASSERT_EQ(executed.size(), 21U * 2);
+  EXPECT_TRUE(std::equal(executed.begin(), executed.end(), notes.plan.begin()));
+  ASSERT_EQ(notes.plan_marks.size(), 3U * 8 * 2 * 2);
+  EXPECT_EQ(notes.plan_marks[4 * 20], 0.5F + 0.5F * std::tanh(executed[2 * 20]));
+  EXPECT_TRUE(std::isnan(notes.plan_marks[2]));
+  ASSERT_EQ(notes.state_marks.size(), 22U * 2 * 2);
+  EXPECT_EQ(notes.state_marks[4 * 21], 0.02F * 21.0F);
+  ASSERT_EQ(notes.success.size(), 21U);
+  EXPECT_EQ(notes.success[19], 0);
+  EXPECT_EQ(notes.success[20], 1);
+  EXPECT_EQ(Frames().size(), 22U);
+}
+
+TEST_F(EpisodeFilmTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
+  config_.realtime = 1.0;
+  config_.realtime_latency_ms = 300.0;  // 3 steps
+  Film();
+  const FilmNotes notes = Notes();
+  EXPECT_THAT(notes.plan_step, ElementsAre(0, 5, 10, 15, 20, 25));
+  // the second chunk takes over with its fourth action, 3 steps after it was asked for
+  const std::vector<float> executed = ExecutedActions();
+  EXPECT_EQ(executed[2 * 8], notes.plan[2 * (8 + 3)]);
+  EXPECT_EQ(Frames().size(), 31U);
+}
+
+TEST_F(EpisodeFilmTest, AnEnvWithoutMarksGetsTheCaption) {
+  Run();
+  EXPECT_EQ(Notes().n_marks, 0);
+  const std::vector<RgbImage> drawn = Frames();
+  config_.video_overlay = false;
+  Run();
+  const std::vector<RgbImage> plain = Frames();
+  EXPECT_EQ(HashRecords(Film().records), HashRecords(Run().records));
+  ASSERT_EQ(drawn.size(), plain.size());
+  EXPECT_NE(drawn.back().pixels, plain.back().pixels);
+}
+
+TEST_F(EpisodeFilmTest, MarksThatFailCostTheFilmOnly) {
+  const std::string hash = HashRecords(Film().records);
+  const RunResult result = Film(/*are_marks_broken=*/true);
+  EXPECT_EQ(HashRecords(result.records), hash);
+  EXPECT_EQ(result.records[0].video, "");
+  EXPECT_EQ(result.records[0].video_error, "lost the hands");
+}
+
+TEST_F(EpisodeFilmTest, AnEpisodeWithoutAPlanHasOneFrame) {
+  EnvRunner runner(
+      config_, [&] { return std::make_unique<MarkedEnv>(world_, false); }, meta_, horizons_,
+      scratch_.path());
+  FakePlanner planner(4, [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
+    chunk[0] = std::nanf("");
+  });
+  EXPECT_TRUE(runner.Run(planner).records[0].failure_reason.has_value());
+  EXPECT_EQ(Frames().size(), 1U);
+  EXPECT_TRUE(Notes().plan_step.empty());
+}
+
+TEST_F(EpisodeFilmTest, AnEpisodeThatCannotStartLeavesTheFilmOfAnotherAlone) {
+  config_.n_envs = 1;
+  world_.fault_of = [](std::uint64_t seed) {
+    return seed == 100001 ? Fault::kThrowInReset : Fault::kNone;
+  };
+  const RunResult result = Film();
+  EXPECT_EQ(result.records[0].video, "media/test_100000.mp4");
+  EXPECT_EQ(result.records[1].video, "");
+  EXPECT_THAT(*result.records[1].failure_reason, HasSubstr("cannot reset"));
+}
+
+int CountChanged(const RgbImage& a, const RgbImage& b, int top, int bottom) {
+  int n_changed = 0;
+  for (int i = 3 * top * a.width; i < 3 * bottom * a.width; ++i) {
+    n_changed += a.pixels[static_cast<std::size_t>(i)] != b.pixels[static_cast<std::size_t>(i)];
+  }
+  return n_changed;
+}
+
+TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
+  for (const int size : {96, 256, 512}) {
+    const RgbImage plain(size, size);
+    RgbImage frame = plain;
+    const std::vector<float> path = {0.2F, 0.25F, 0.25F, 0.25F, 0.3F, 0.25F};
+    const std::vector<float> plan = {0.3F, 0.25F, 0.4F, 0.25F, 0.5F, 0.25F};
+    DrawOverlay({.n_marks = 1, .path = path, .plan = plan, .n_executed = 1, .step = 120}, &frame);
+    EXPECT_EQ(CountChanged(frame, plain, 0, size / 5), 0) << "above the marks";
+    EXPECT_GT(CountChanged(frame, plain, size / 5, size / 3), 0) << "at the marks";
+    EXPECT_EQ(CountChanged(frame, plain, size / 3, size * 4 / 5), 0) << "above the caption";
+    EXPECT_GT(CountChanged(frame, plain, size * 4 / 5, size), 0) << "the caption";
+  }
+}
+
+TEST(FilmOverlay, SuccessIsAGreenFrame) {
+  RgbImage frame(96, 96);
+  DrawOverlay({.step = 7, .score = 1.0}, &frame);
+  EXPECT_EQ(frame.pixels[1], 0);
+  DrawOverlay({.step = 7, .score = 1.0, .success = true}, &frame);
+  EXPECT_GT(frame.pixels[1], 2 * frame.pixels[0]);
+  EXPECT_GT(frame.pixels[3 * 50 * 96 + 1], 100);
+}
+
+TEST(FilmOverlay, HiddenMarksAndTinyPicturesDoNoHarm) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> marks = {kNan, kNan, 0.5F, 0.5F, 1.0F, 1.0F, kNan, kNan};
+  for (const int size : {1, 3, 40}) {
+    RgbImage frame(size, size);
+    DrawOverlay({.n_marks = 2, .path = marks, .plan = marks, .n_executed = 9, .success = true},
+                &frame);
+    EXPECT_EQ(std::ssize(frame.pixels), 3 * size * size);
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench
