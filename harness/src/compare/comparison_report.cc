@@ -13,6 +13,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "report/link.h"
+#include "report/page_data.h"
 #include "report/report_template.h"
 
 namespace dp_bench {
@@ -20,10 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using kainjow::mustache::data;
-
-data List() { return data(data::type::list); }
-
-std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
 std::string Points(double fraction) { return fmt::format("{:+.1f}", 100.0 * fraction); }
 

@@ -33,7 +33,7 @@ const SequentialTestConfig& Checked(const SequentialTestConfig& config) {
   return config;
 }
 
-Json ToJson(const OutcomeCounts& counts) {
+Json CountsToJson(const OutcomeCounts& counts) {
   return {{"n_lost", counts.n_lost}, {"n_gained", counts.n_gained}, {"n_same", counts.n_same}};
 }
 
@@ -129,7 +129,7 @@ void SequentialTest::ContinueTo(int max_pairs) {
 Json SequentialTest::ToJson() const {
   Json looks = Json::array();
   for (const Look& look : looks_) {
-    Json row = dp_bench::ToJson(look.counts);
+    Json row = CountsToJson(look.counts);
     row["log_fail_evidence"] = look.log_fail_evidence;
     row["log_pass_evidence"] = look.log_pass_evidence;
     looks.push_back(row);
@@ -141,7 +141,7 @@ Json SequentialTest::ToJson() const {
             {"beta", config_.beta},
             {"max_pairs", config_.max_pairs},
             {"block_size", config_.block_size}}},
-          {"counts", dp_bench::ToJson(counts_)},
+          {"counts", CountsToJson(counts_)},
           {"verdict", VerdictName(verdict_)},
           {"looks", looks}};
 }
@@ -149,7 +149,8 @@ Json SequentialTest::ToJson() const {
 // The evidence is a function of the counts; it is computed again rather than believed.
 SequentialTest SequentialTest::FromJson(const Json& state) {
   try {
-    if (state.at("format") != kStateFormat) Refuse("its format is not " + std::string(kStateFormat));
+    if (state.at("format") != kStateFormat)
+      Refuse("its format is not " + std::string(kStateFormat));
     SequentialTest test(ConfigFrom(state.at("config")));
     for (const Json& row : state.at("looks")) {
       const OutcomeCounts counts = CountsFrom(row);

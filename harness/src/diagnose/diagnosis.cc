@@ -22,7 +22,7 @@
 namespace dp_bench {
 namespace {
 
-constexpr std::uint64_t kSeed = 7;  // of the probes
+constexpr std::uint64_t kProbeSeed = 7;
 constexpr int kProcessBatches = 8;
 constexpr std::int64_t kProbeRows = 64;
 
@@ -93,7 +93,7 @@ class Examination {
   }
 
   std::unique_ptr<Policy> NewPolicy(const std::vector<std::string>& overrides = {}) const {
-    torch::manual_seed(kSeed);  // first weights are LibTorch's
+    torch::manual_seed(kProbeSeed);  // first weights are LibTorch's
     std::unique_ptr<Policy> policy = subject_.make_policy(overrides);
     policy->SetNormalizer(normalizer_);
     return policy;
@@ -116,7 +116,8 @@ class Examination {
         MakeTrainingSampler(subject_.dataset, subject_.spec.horizons, split_.train);
     const TrainingLength length = LengthOf(subject_.config, sampler.size());
     const std::int64_t rows = std::min({length.batch_size, kProbeRows, sampler.size()});
-    const Probe probe(subject_.dataset, subject_.spec, split_.train, rows, kProcessBatches, kSeed);
+    const Probe probe(subject_.dataset, subject_.spec, split_.train, rows, kProcessBatches,
+                      kProbeSeed);
     if (subject_.checkpoint != nullptr) {
       ExamineCheckpoint(probe);
       return;

@@ -10,7 +10,7 @@
 namespace dp_bench {
 namespace {
 
-const char* Name(Verdict verdict) {
+const char* Name(Judgement verdict) {
   constexpr std::array kNames = {"CONFIRMED", "REJECTED", "INCONCLUSIVE"};
   return kNames.at(static_cast<std::size_t>(verdict));
 }
@@ -22,7 +22,7 @@ const char* Name(Certainty certainty) {
 std::string Describe(const Finding& finding) {
   std::string text = fmt::format("{:<12} {}: {}\n             {}\n", Name(finding.verdict),
                                  finding.id, finding.claim, finding.evidence);
-  if (finding.verdict != Verdict::kConfirmed) return text;
+  if (finding.verdict != Judgement::kConfirmed) return text;
   const char* kind = finding.severity == Severity::kProblem ? "problem" : "note";
   text += fmt::format("             {} ({})", kind, Name(finding.certainty));
   if (!finding.advice.empty()) text += fmt::format(": {}", finding.advice);
@@ -42,13 +42,13 @@ std::string VerdictInWords(std::size_t n_problems, const Findings& findings) {
 }  // namespace
 
 Finding Decide(Finding hypothesis, bool is_fault, std::string evidence) {
-  hypothesis.verdict = is_fault ? Verdict::kConfirmed : Verdict::kRejected;
+  hypothesis.verdict = is_fault ? Judgement::kConfirmed : Judgement::kRejected;
   hypothesis.evidence = std::move(evidence);
   return hypothesis;
 }
 
 Finding LeaveOpen(Finding hypothesis, std::string reason) {
-  hypothesis.verdict = Verdict::kInconclusive;
+  hypothesis.verdict = Judgement::kInconclusive;
   hypothesis.evidence = std::move(reason);
   return hypothesis;
 }
@@ -59,7 +59,8 @@ bool HasProblems(const Findings& findings) {
 
 std::string ToText(const Findings& findings) {
   std::string text;
-  for (const Verdict verdict : {Verdict::kConfirmed, Verdict::kInconclusive, Verdict::kRejected}) {
+  for (const Judgement verdict :
+       {Judgement::kConfirmed, Judgement::kInconclusive, Judgement::kRejected}) {
     for (const Finding& finding : findings) {
       if (finding.verdict == verdict) text += Describe(finding);
     }
@@ -76,7 +77,7 @@ nlohmann::json ToJson(const Findings& findings) {
                             {"verdict", Name(finding.verdict)},
                             {"claim", finding.claim},
                             {"evidence", finding.evidence}};
-    if (finding.verdict == Verdict::kConfirmed) {
+    if (finding.verdict == Judgement::kConfirmed) {
       entry["severity"] = finding.severity == Severity::kProblem ? "problem" : "note";
       entry["certainty"] = Name(finding.certainty);
       entry["advice"] = finding.advice;

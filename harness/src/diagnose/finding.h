@@ -9,7 +9,7 @@
 namespace dp_bench {
 
 /// Confirmed: the fault is there. Inconclusive: what was at hand does not tell.
-enum class Verdict { kConfirmed, kRejected, kInconclusive };
+enum class Judgement { kConfirmed, kRejected, kInconclusive };
 
 /// A problem keeps a policy from working or makes its numbers wrong; a note is worth knowing and
 /// may be meant.
@@ -26,11 +26,11 @@ struct Finding {
   std::string config_key = {};  // where; empty when it is not in the config
   Certainty certainty = Certainty::kFact;
   Severity severity = Severity::kProblem;
-  Verdict verdict = Verdict::kInconclusive;
+  Judgement verdict = Judgement::kInconclusive;
   std::string evidence = {};  // numbers
 
   bool is_problem() const {
-    return verdict == Verdict::kConfirmed && severity == Severity::kProblem;
+    return verdict == Judgement::kConfirmed && severity == Severity::kProblem;
   }
 };
 

@@ -11,7 +11,7 @@
 #include "dp_bench/error.h"
 #include "media/png.h"
 #include "report/data_inspection.h"
-#include "report/plot_data.h"
+#include "report/page_data.h"
 #include "report/report_template.h"
 
 namespace dp_bench {
@@ -67,8 +67,6 @@ std::string StatsText(const KeyInspection& key) {
   return text;
 }
 
-data List() { return data(data::type::list); }
-
 data KeyRows(const DataInspection& inspection) {
   data rows = List();
   for (const KeyInspection& key : inspection.keys) {
@@ -116,7 +114,7 @@ data Bars(const std::vector<std::int64_t>& lengths) {
 data FindingRows(const Findings& findings) {
   data rows = List();
   for (const Finding& finding : findings) {
-    if (finding.verdict != Verdict::kConfirmed) continue;
+    if (finding.verdict != Judgement::kConfirmed) continue;
     data row;
     row.set("id", finding.id);
     row.set("claim", finding.claim);

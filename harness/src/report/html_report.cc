@@ -18,7 +18,7 @@
 #include "report/latency_report.h"
 #include "report/line_plot.h"
 #include "report/link.h"
-#include "report/plot_data.h"
+#include "report/page_data.h"
 #include "report/report_template.h"
 #include "report/run_folder.h"
 #include "report/success_rate.h"
@@ -33,10 +33,6 @@ using Json = nlohmann::json;
 using kainjow::mustache::data;
 
 constexpr std::size_t kMaxEffectBytes = std::size_t{1} << 20;
-
-data List() { return data(data::type::list); }
-
-std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
 data SplitData(const RunFolder& folder, const std::string& split) {
   const SplitSummary summary = Summarize(folder.episodes, split);

@@ -18,7 +18,7 @@ MeanInterval IntervalOf(const std::vector<SeedRun>& runs, double SplitSummary::*
   return StudentInterval(values);
 }
 
-nlohmann::json Json(const MeanInterval& interval) {
+nlohmann::json IntervalToJson(const MeanInterval& interval) {
   nlohmann::json json = {{"mean", interval.mean}, {"n", interval.n}};
   if (interval.n < 2) return json;
   json["std"] = interval.std_dev;
@@ -85,8 +85,8 @@ nlohmann::json ToJson(const MultiRun& multi_run) {
                             {"test/success_rate", run.test.success_rate},
                             {"test/mean_score", run.test.mean_score}});
   }
-  json["test/success_rate"] = Json(multi_run.success_rate);
-  json["test/mean_score"] = Json(multi_run.mean_score);
+  json["test/success_rate"] = IntervalToJson(multi_run.success_rate);
+  json["test/mean_score"] = IntervalToJson(multi_run.mean_score);
   return json;
 }
 

@@ -8,7 +8,7 @@
 #include "dp_bench/error.h"
 #include "report/line_plot.h"
 #include "report/multi_run.h"
-#include "report/plot_data.h"
+#include "report/page_data.h"
 #include "report/report_template.h"
 #include "report/success_rate.h"
 
@@ -16,10 +16,6 @@ namespace dp_bench {
 namespace {
 
 using kainjow::mustache::data;
-
-data List() { return data(data::type::list); }
-
-std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
 data SeedRows(const MultiRun& multi_run) {
   data rows = List();

@@ -10,7 +10,7 @@
 #include "core/base64.h"
 #include "report/film_plots.h"
 #include "report/link.h"
-#include "report/plot_data.h"
+#include "report/page_data.h"
 #include "rollout/film_notes.h"
 
 namespace dp_bench {

@@ -46,4 +46,6 @@ StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size,
 /// than theirs: for smaller ones the parameters decide when the peak is, and there is more.
 StepMemory EstimateStepMemory(const StepMemory& a, const StepMemory& b, std::int64_t batch_size);
 
+inline double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
 }  // namespace dp_bench

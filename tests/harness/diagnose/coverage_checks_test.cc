@@ -48,7 +48,7 @@ Finding Check(const std::vector<ObservedEpisode>& episodes, const Findings& so_f
 }
 
 TEST(Coverage, RolloutsThatFollowTheDataRaiseNothing) {
-  EXPECT_EQ(Check(Rollouts(kSteps, 0.0F)).verdict, Verdict::kRejected);
+  EXPECT_EQ(Check(Rollouts(kSteps, 0.0F)).verdict, Judgement::kRejected);
 }
 
 TEST(Coverage, DriftIsNamedWithDimensionAndStep) {
@@ -69,13 +69,13 @@ TEST(Coverage, StatesNewOnlyInTheirCombinationAreUnseen) {
 
 TEST(Coverage, IsANoteWhereTheEpisodesSucceed) {
   const Finding finding = Check(Rollouts(20, 3.0F, /*success=*/true));
-  EXPECT_EQ(finding.verdict, Verdict::kConfirmed);
+  EXPECT_EQ(finding.verdict, Judgement::kConfirmed);
   EXPECT_EQ(finding.severity, Severity::kNote);
 }
 
 TEST(Coverage, DriftIsANoteWhereThePolicyIsBadByItself) {
   const Findings untrained = {
-      {.id = "weights.untrained", .claim = "", .verdict = Verdict::kConfirmed}};
+      {.id = "weights.untrained", .claim = "", .verdict = Judgement::kConfirmed}};
   const Finding drift = Check(Rollouts(20, 3.0F), untrained);
   EXPECT_EQ(drift.severity, Severity::kNote);
   EXPECT_THAT(drift.evidence, HasSubstr("follows from weights.untrained"));
@@ -90,7 +90,7 @@ TEST(Coverage, IsLeftOpenWithoutWhatItTakes) {
   for (const Finding& finding : {CheckCoverage(line, kAllEpisodes, {}, rollouts, {}),
                                  CheckCoverage(line, kAllEpisodes, kScales, {}, {}),
                                  CheckCoverage(line, one_episode, kScales, rollouts, {})}) {
-    EXPECT_EQ(finding.verdict, Verdict::kInconclusive) << finding.evidence;
+    EXPECT_EQ(finding.verdict, Judgement::kInconclusive) << finding.evidence;
   }
 }
 

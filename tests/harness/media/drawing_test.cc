@@ -14,7 +14,7 @@ constexpr Colour kWhite = {255, 255, 255};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kFar = 1e300;
 
-int RedAt(const RgbImage& image, int x, int y) {
+int RedOf(const RgbImage& image, int x, int y) {
   return image.pixels[static_cast<std::size_t>(3 * (y * image.width + x))];
 }
 
@@ -36,17 +36,17 @@ TEST(Drawing, ABorderLeavesTheInsideAlone) {
   RgbImage image(8, 6);
   DrawBorder(2, kWhite, &image);
   EXPECT_EQ(CountDrawn(image), 3 * (8 * 6 - 4 * 2));
-  EXPECT_EQ(RedAt(image, 2, 2), 0);
+  EXPECT_EQ(RedOf(image, 2, 2), 0);
 }
 
 TEST(Drawing, ALineCoversItsPixelsAndNoOthers) {
   RgbImage image(16, 8);
   DrawPolyline(std::array<PicturePoint, 2>{{{4.0, 3.0}, {10.0, 3.0}}}, 2.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedAt(image, 7, 2), 255);
-  EXPECT_EQ(RedAt(image, 7, 3), 255);
+  EXPECT_EQ(RedOf(image, 7, 2), 255);
+  EXPECT_EQ(RedOf(image, 7, 3), 255);
   for (const auto& [x, y] :
        {std::array{7, 0}, std::array{7, 5}, std::array{1, 3}, std::array{13, 3}}) {
-    EXPECT_EQ(RedAt(image, x, y), 0) << x << ", " << y;
+    EXPECT_EQ(RedOf(image, x, y), 0) << x << ", " << y;
   }
 }
 
@@ -54,8 +54,8 @@ TEST(Drawing, JointsAreAsOpaqueAsTheRest) {
   RgbImage image(32, 8);
   const std::array<PicturePoint, 4> points = {{{2, 4}, {10, 4}, {20, 4}, {30, 4}}};
   DrawPolyline(points, 4.0, kWhite, 0.5, &image);
-  for (int x = 4; x < 28; ++x) EXPECT_EQ(RedAt(image, x, 4), RedAt(image, 6, 4)) << x;
-  EXPECT_NEAR(RedAt(image, 6, 4), 128, 1);
+  for (int x = 4; x < 28; ++x) EXPECT_EQ(RedOf(image, x, 4), RedOf(image, 6, 4)) << x;
+  EXPECT_NEAR(RedOf(image, 6, 4), 128, 1);
 }
 
 TEST(Drawing, LinesAndDiscsAreCutAtTheBorders) {
@@ -77,9 +77,9 @@ TEST(Drawing, WhatIsNotFiniteInterruptsALine) {
   RgbImage image(32, 8);
   const std::array<PicturePoint, 5> points = {{{2, 4}, {8, 4}, {kNan, 4}, {20, 4}, {26, 4}}};
   DrawPolyline(points, 2.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedAt(image, 5, 4), 255);
-  EXPECT_EQ(RedAt(image, 14, 4), 0);
-  EXPECT_EQ(RedAt(image, 23, 4), 255);
+  EXPECT_EQ(RedOf(image, 5, 4), 255);
+  EXPECT_EQ(RedOf(image, 14, 4), 0);
+  EXPECT_EQ(RedOf(image, 23, 4), 255);
 
   RgbImage empty(8, 8);
   DrawDisc({kNan, 4.0}, 4.0, kWhite, 1.0, &empty);
@@ -91,8 +91,8 @@ TEST(Drawing, WhatIsNotFiniteInterruptsALine) {
 TEST(Drawing, ACaptionIsCutAtTheBordersAndKnowsLetters) {
   RgbImage image(12, 10);
   DrawCaption("STEP 120", -3, 6, 1, {9, 9, 9}, &image);
-  EXPECT_EQ(RedAt(image, 5, 5), 0) << "above the bar";
-  EXPECT_EQ(RedAt(image, 0, 6), 9) << "the bar";
+  EXPECT_EQ(RedOf(image, 5, 5), 0) << "above the bar";
+  EXPECT_EQ(RedOf(image, 0, 6), 9) << "the bar";
 
   RgbImage upper(40, 14);
   RgbImage lower(40, 14);

@@ -37,7 +37,7 @@ ExperimentOptions Unperturbed(const CheckpointEvaluationOptions& options) {
 }
 
 // Arms that a resumed folder lacks start from its checkpoint and config.
-void TakeFromFolder(CheckpointEvaluationOptions* options) {
+void TakeOriginFromFolder(CheckpointEvaluationOptions* options) {
   const auto evaluated =
       EvaluatedCheckpoint(ReadTextFile(options->resume / "manifest.json", 1U << 24));
   if (!evaluated) return;  // an error of the evaluation that resumes it
@@ -112,7 +112,7 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
     return RunToItsEnd(evaluation) != kExitInterrupted;
   };
   bool is_done = run(options);
-  if (is_resumed) TakeFromFolder(&options);
+  if (is_resumed) TakeOriginFromFolder(&options);
   for (const PerturbationArm& arm : arms) {
     if (!is_done) break;
     fmt::print("\nperturbation {}\n", arm.name);

@@ -50,8 +50,9 @@ const EpisodeRecord& EpisodeAt(const RunFolder& run, int place) {
                                              run.path.string(), place, run.episodes.size()));
 }
 
-EpisodeRecord ReplayEpisode(const RunFolder& run, int place,
-                            const std::vector<std::string>& overrides, const fs::path& output) {
+EpisodeRecord RunRecordedEpisode(const RunFolder& run, int place,
+                                 const std::vector<std::string>& overrides,
+                                 const fs::path& output) {
   EpisodeAt(run, place);
   const CheckpointChoice choice = CheckpointOf(run);
   ExperimentOptions options;

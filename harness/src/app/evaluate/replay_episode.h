@@ -16,8 +16,8 @@ const EpisodeRecord& EpisodeAt(const RunFolder& run, int place);
 /// of its training) and config, changed by `overrides`; films it and records its trace in `output`.
 /// The trace hash of the result equals the recorded one on the same build and kind of machine.
 /// Throws Error{kUsage} when the folder does not say what it evaluated.
-EpisodeRecord ReplayEpisode(const RunFolder& run, int place,
-                            const std::vector<std::string>& overrides,
-                            const std::filesystem::path& output);
+EpisodeRecord RunRecordedEpisode(const RunFolder& run, int place,
+                                 const std::vector<std::string>& overrides,
+                                 const std::filesystem::path& output);
 
 }  // namespace dp_bench

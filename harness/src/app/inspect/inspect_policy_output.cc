@@ -13,8 +13,6 @@ namespace {
 constexpr const char* kDevice = "cpu";
 constexpr const char* kPrecision = "float32";
 
-double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
 std::string StageTable(const PolicyInspection& inspection) {
   if (inspection.stages.empty()) return "the policy names no stages\n";
   std::size_t width = 0;
@@ -59,7 +57,7 @@ std::string MemoryTable(const PolicyInspection& inspection) {
              Mebibytes(check.measured.total()), 100.0 * check.deviation());
 }
 
-nlohmann::json Json(const StepMemory& step) {
+nlohmann::json StepJson(const StepMemory& step) {
   return {{"batch_size", step.batch_size},
           {"batch", step.batch},
           {"activations", step.activations},
@@ -78,15 +76,15 @@ nlohmann::json MemoryJson(const PolicyInspection& inspection) {
                            {"checkpoint_copy", held.checkpoint},
                            {"measured", nlohmann::json::array()},
                            {"steps", nlohmann::json::array()}};
-  for (const StepMemory& step : inspection.measured) memory["measured"].push_back(Json(step));
+  for (const StepMemory& step : inspection.measured) memory["measured"].push_back(StepJson(step));
   for (const StepMemory& step : inspection.steps) {
-    nlohmann::json row = Json(step);
+    nlohmann::json row = StepJson(step);
     row["total"] = held.total() + step.total();
     memory["steps"].push_back(row);
   }
   if (inspection.check) {
-    memory["check"] = {{"estimated", Json(inspection.check->estimated)},
-                       {"measured", Json(inspection.check->measured)},
+    memory["check"] = {{"estimated", StepJson(inspection.check->estimated)},
+                       {"measured", StepJson(inspection.check->measured)},
                        {"deviation", inspection.check->deviation()}};
   }
   return memory;

@@ -12,8 +12,6 @@ namespace dp_bench {
 namespace {
 
 double Percent(double share) { return 100.0 * share; }
-double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
 // "dp_bench::product", "backward MmBackward0", "[forward], outside of operators"
 std::string Label(const OpTotal& op) {
   if (op.kind == OpKind::kScope) return fmt::format("[{}] itself", op.name);

@@ -19,7 +19,7 @@
 namespace dp_bench {
 namespace {
 
-struct Options {
+struct BenchVerbOptions {
   ExperimentOptions experiment;
   std::string part;
   int repetitions = 5;
@@ -141,7 +141,7 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
 }  // namespace
 
 Verb AddBench(CLI::App* app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchVerbOptions>();
   app->add_option("part", options->part,
                   "What to measure: env, or policy (data, training, inference)")
       ->required()

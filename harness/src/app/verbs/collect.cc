@@ -9,13 +9,13 @@
 namespace dp_bench {
 namespace {
 
-struct Options {
+struct CollectVerbOptions {
   ExperimentOptions experiment;
   std::optional<int> episodes;
   std::filesystem::path output;
 };
 
-int CollectDemonstrations(Options options) {
+int CollectDemonstrations(CollectVerbOptions options) {
   if (options.episodes) {
     options.experiment.overrides.push_back("collect.n_episodes=" +
                                            std::to_string(*options.episodes));
@@ -30,7 +30,7 @@ int CollectDemonstrations(Options options) {
 }  // namespace
 
 Verb AddCollect(CLI::App* app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CollectVerbOptions>();
   AddTaskOptions(app, &options->experiment);
   app->add_option("--episodes", options->episodes, "How many to keep (collect.n_episodes)")
       ->check(CLI::PositiveNumber);

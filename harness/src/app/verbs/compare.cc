@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kCompareDetails =
     R"(Each folder is one of a run or of an evaluation. All are compared with the first, on the test
 seeds that both ran: the difference of the success rates and of the scores with 95 % intervals,
 McNemar's test, and the seeds that only one of the two solved. With several candidates the p-values
@@ -26,7 +26,7 @@ luck of the best one is estimated. Exit code 4: env, task or seeds differ.
   dp_bench compare runs/baseline runs/candidate --html comparison.html
   dp_bench compare runs/a runs/b runs/c --json comparison.json)";
 
-struct Options {
+struct CompareVerbOptions {
   std::vector<fs::path> folders;
   fs::path json;
   fs::path html;
@@ -50,7 +50,7 @@ bool ReportMismatches(const std::vector<RunFolder>& folders) {
   return found;
 }
 
-int Compare(const Options& options) {
+int Compare(const CompareVerbOptions& options) {
   std::vector<RunFolder> folders = ReadRunsToCompare(options.folders);
   if (!options.is_forced && ReportMismatches(folders)) return kExitNotComparable;
   const RunComparison comparison = CompareRuns(std::move(folders), options.compare);
@@ -68,8 +68,8 @@ int Compare(const Options& options) {
 }  // namespace
 
 Verb AddCompare(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<CompareVerbOptions>();
+  app->footer(kCompareDetails);
   app->add_option("runs", options->folders, "Run folders; the first is what the others are held to")
       ->required()
       ->expected(2, static_cast<int>(kMaxComparedRuns))

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kDiagnoseDetails =
     R"(Looks for what is wrong, and says with which numbers: in the demonstrations, in how they fit the env,
 in the normalizer, the diffusion process, the settings, the first updates of a training (a config),
 or in weights, sampling and a few rollouts (a checkpoint), and in the log (a run folder). Runs on the
@@ -26,7 +26,7 @@ CPU. The exit code is 1 when a problem was found.
   dp_bench diagnose --run runs/2026-11-21/10-00-00_unet_hybrid_pusht
   dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr)";
 
-struct Options {
+struct DiagnoseVerbOptions {
   ExperimentOptions experiment;
   fs::path run;
   fs::path checkpoint;
@@ -35,26 +35,26 @@ struct Options {
 };
 
 // The checkpoint folder that was asked for; empty for a config alone.
-fs::path CheckpointFolder(const Options& options) {
+fs::path CheckpointFolder(const DiagnoseVerbOptions& options) {
   if (!options.checkpoint.empty()) return options.checkpoint;
   return options.run.empty() ? fs::path() : options.run / "checkpoints" / kLatest;
 }
 
 // A config of a checkpoint or run is its own; the command line may change values of it.
-ExperimentOptions Subject(const Options& options) {
+ExperimentOptions DiagnosedExperiment(const DiagnoseVerbOptions& options) {
   ExperimentOptions subject = options.experiment;
   const fs::path folder = CheckpointFolder(options);
   if (!folder.empty()) subject.config = folder / "config.json";
   return subject;
 }
 
-std::optional<fs::path> Log(const Options& options) {
+std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
   const fs::path log = options.run / "logs.json.txt";
   return options.run.empty() || !fs::exists(log) ? std::nullopt : std::optional(log);
 }
 
-int RunDiagnosis(const Options& options) {
-  const ExperimentOptions asked = Subject(options);
+int RunDiagnosis(const DiagnoseVerbOptions& options) {
+  const ExperimentOptions asked = DiagnosedExperiment(options);
   const Experiment experiment(asked);
   if (!ProvideDataset(experiment, CatchStopSignals())) return kExitInterrupted;
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
@@ -83,8 +83,8 @@ int RunDiagnosis(const Options& options) {
 }  // namespace
 
 Verb AddDiagnose(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<DiagnoseVerbOptions>();
+  app->footer(kDiagnoseDetails);
   AddExperimentOptions(app, &options->experiment);
   CLI::Option* run =
       app->add_option("--run", options->run, "Run folder, with its latest checkpoint")

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kDiffDetails =
     R"(Pairs the episodes by split and seed, takes the first whose trace hashes differ, and names the
 first step and value that is not the same, bit for bit. Runs with env_runner.record_traces have their
 steps on disk; of others the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env or
@@ -30,7 +30,7 @@ task differ.
   dp_bench diff runs/a runs/b
   dp_bench diff runs/a runs/b --episode 17)";
 
-struct Options {
+struct DiffVerbOptions {
   fs::path a;
   fs::path b;
   int episode = -1;  // place in A's seed list; -1: the first that differs
@@ -58,7 +58,7 @@ std::vector<EpisodePair> PairAll(const RunFolder& a, const RunFolder& b) {
 ArrayMap TraceOf(const RunFolder& run, const EpisodeRecord& record, const fs::path& scratch) {
   const fs::path file = TraceFile(record.split, record.seed);
   if (fs::exists(run.path / file)) return ReadSafetensors(run.path / file).tensors;
-  const EpisodeRecord again = ReplayEpisode(run, record.episode, {}, scratch);
+  const EpisodeRecord again = RunRecordedEpisode(run, record.episode, {}, scratch);
   if (again.trace_hash != record.trace_hash) {
     fmt::print(
         "note: {} does not replay as it was recorded (another build or machine?); what "
@@ -82,7 +82,7 @@ int Describe(const RunFolder& a, const RunFolder& b, const EpisodePair& pair) {
   return 1;
 }
 
-int Diff(const Options& options) {
+int Diff(const DiffVerbOptions& options) {
   const RunFolder a = ReadRunFolder(options.a);
   const RunFolder b = ReadRunFolder(options.b);
   if (ReportMismatches(a, b)) return kExitNotComparable;
@@ -111,8 +111,8 @@ int Diff(const Options& options) {
 }  // namespace
 
 Verb AddDiff(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<DiffVerbOptions>();
+  app->footer(kDiffDetails);
   app->add_option("a", options->a, "Run folder")->required()->check(CLI::ExistingDirectory);
   app->add_option("b", options->b, "Run folder")->required()->check(CLI::ExistingDirectory);
   app->add_option("--episode", options->episode,

@@ -12,14 +12,14 @@
 namespace dp_bench {
 namespace {
 
-struct Options {
+struct EvalVerbOptions {
   CheckpointEvaluationOptions evaluation;
   std::vector<std::string> arms;
   std::vector<double> latencies;
   bool is_realtime = false;
 };
 
-int Evaluate(Options options, Communicator& ranks) {
+int Evaluate(EvalVerbOptions options, Communicator& ranks) {
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty()) return EvaluateWithArms(options.evaluation, options.arms, ranks);
@@ -35,7 +35,7 @@ int Evaluate(Options options, Communicator& ranks) {
 }  // namespace
 
 Verb AddEval(CLI::App* app) {
-  auto arguments = std::make_shared<Options>();
+  auto arguments = std::make_shared<EvalVerbOptions>();
   CheckpointEvaluationOptions* const options = &arguments->evaluation;
   CLI::Option_group* source = app->add_option_group("source");
   source->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")

@@ -14,12 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExportVerbOptions {
   fs::path checkpoint;
   fs::path output;
 };
 
-int Export(const Options& options) {
+int Export(const ExportVerbOptions& options) {
   const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
   const std::string_view weights = checkpoint.Has(kEmaFile) ? kEmaFile : kModelFile;
   CheckpointContents contents = {.config = checkpoint.config(), .state = checkpoint.state()};
@@ -36,7 +36,7 @@ int Export(const Options& options) {
 }  // namespace
 
 Verb AddExport(CLI::App* app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportVerbOptions>();
   app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder of a training")
       ->required()
       ->check(CLI::ExistingDirectory);

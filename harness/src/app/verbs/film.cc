@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kFilmDetails =
     R"(Puts the episodes that a run filmed side by side: a green line around those that succeeded, red around
 the others, seed and score in the corner. The films are those of the run; env_runner.n_videos says
 how many there are, and `dp_bench replay` makes any other.
@@ -23,7 +23,7 @@ how many there are, and `dp_bench replay` makes any other.
   dp_bench film runs/mine --output grid.mp4
   dp_bench film runs/mine --output failures.gif --only failures --slow 3)";
 
-struct Options {
+struct FilmVerbOptions {
   fs::path run;
   fs::path output;
   std::string only = "all";
@@ -37,7 +37,7 @@ bool IsWanted(const EpisodeRecord& record, const std::string& only) {
   return only == "all" || record.success == (only == "successes");
 }
 
-std::vector<GridFilm> ChooseFilms(const Options& options) {
+std::vector<GridFilm> ChooseFilms(const FilmVerbOptions& options) {
   std::vector<GridFilm> films;
   for (const EpisodeRecord& record : ReadRunFolder(options.run).episodes) {
     if (!IsWanted(record, options.only) || std::ssize(films) == options.n_episodes) continue;
@@ -57,7 +57,7 @@ std::vector<GridFilm> ChooseFilms(const Options& options) {
   return films;
 }
 
-int Film(const Options& options) {
+int Film(const FilmVerbOptions& options) {
   const std::vector<GridFilm> films = ChooseFilms(options);
   WriteFilmGrid(films, options.output, options.grid);
   fmt::print("{}: {} episodes\n", options.output.string(), films.size());
@@ -67,8 +67,8 @@ int Film(const Options& options) {
 }  // namespace
 
 Verb AddFilm(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<FilmVerbOptions>();
+  app->footer(kFilmDetails);
   app->add_option("run", options->run, "Run folder")->required()->check(CLI::ExistingDirectory);
   app->add_option("--output", options->output, "Video (.mp4) or picture (.gif) to write")
       ->required();

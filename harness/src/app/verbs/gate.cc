@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kGateDetails =
     R"(Holds the test episodes of a finished run against those of a baseline, seed by seed, and looks
 at the evidence after every 10 seeds: FAIL where a drop of the success rate is shown, PASS where a
 drop of --margin is excluded. Looking often costs nothing: both error rates hold at any stop. A
@@ -38,7 +38,7 @@ as if it had not stopped; its seeds so far must be the first ones.
 Exit codes: 0 PASS, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 NOT COMPARABLE, 5 too many episodes broke,
 6 data, 75 interrupted.)";
 
-struct Options {
+struct GateVerbOptions {
   std::vector<fs::path> baselines;
   std::vector<fs::path> candidates;
   AskedSettings asked;
@@ -54,7 +54,7 @@ void WriteIfAsked(const fs::path& file, const std::string& text) {
 }
 
 // A report without a verdict does not take the place of the state that it was to go on from.
-void WriteJson(const Options& options, const GateReport& report) {
+void WriteJson(const GateVerbOptions& options, const GateReport& report) {
   std::error_code not_both_exist;
   const bool is_same = fs::equivalent(options.json, options.continued, not_both_exist);
   if (is_same &&
@@ -66,7 +66,7 @@ void WriteJson(const Options& options, const GateReport& report) {
   WriteIfAsked(options.json, ToJson(report).dump(2) + "\n");
 }
 
-int UpdateBaselines(const Options& options) {
+int UpdateBaselines(const GateVerbOptions& options) {
   if (options.baselines.size() != options.candidates.size()) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("--update-baseline writes one --baseline per --candidate, in order; "
@@ -82,7 +82,7 @@ int UpdateBaselines(const Options& options) {
   return 0;
 }
 
-std::vector<TaskPair> ReadPairs(const Options& options) {
+std::vector<TaskPair> ReadPairs(const GateVerbOptions& options) {
   std::vector<RunFolder> baselines;
   std::vector<RunFolder> candidates;
   for (const fs::path& file : options.baselines) baselines.push_back(ReadBaseline(file));
@@ -90,7 +90,7 @@ std::vector<TaskPair> ReadPairs(const Options& options) {
   return MatchTasks(std::move(baselines), std::move(candidates));
 }
 
-SequentialTestConfig NewConfig(const Options& options) {
+SequentialTestConfig NewConfig(const GateVerbOptions& options) {
   SequentialTestConfig config =
       options.is_nightly ? SequentialTestConfig::Nightly() : SequentialTestConfig::PullRequest();
   config.margin = options.asked.margin.value_or(config.margin);
@@ -101,7 +101,7 @@ SequentialTestConfig NewConfig(const Options& options) {
 }
 
 // One of several candidates is rolled out into a folder below --output.
-fs::path OutputFor(const Options& options, std::size_t index) {
+fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
   const fs::path& output = options.rollouts.output;
   return output.empty() || options.candidates.size() == 1
              ? output
@@ -109,8 +109,8 @@ fs::path OutputFor(const Options& options, std::size_t index) {
 }
 
 // What is done for every task, with `earlier` null for a gate that begins.
-std::optional<GateResult> GateTask(const Options& options, std::size_t index, const TaskPair& pair,
-                                   const SequentialTestConfig& config,
+std::optional<GateResult> GateTask(const GateVerbOptions& options, std::size_t index,
+                                   const TaskPair& pair, const SequentialTestConfig& config,
                                    const GateProgress* earlier) {
   const auto judge = [&](const RunFolder& candidate) {
     GateResult result = earlier != nullptr ? ContinueGate(pair.baseline, candidate, *earlier)
@@ -130,7 +130,7 @@ std::optional<GateResult> GateTask(const Options& options, std::size_t index, co
                          .judge = judge});
 }
 
-int Gate(const Options& options) {
+int Gate(const GateVerbOptions& options) {
   if (options.updates_baseline) return UpdateBaselines(options);
   if (!options.rollouts.output.empty() &&
       std::ranges::none_of(options.candidates, IsCheckpointFolder)) {
@@ -186,8 +186,8 @@ void AddRolloutOptions(CLI::App* app, CheckpointEvaluationOptions* rollouts) {
 }  // namespace
 
 Verb AddGate(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<GateVerbOptions>();
+  app->footer(kGateDetails);
   app->add_option("--baseline", options->baselines,
                   "JSON files that --update-baseline wrote, one per task")
       ->required();

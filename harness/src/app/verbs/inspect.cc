@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kTolerance = 0.1;  // of --check
 
-constexpr const char* kDetails =
+constexpr const char* kInspectDetails =
     R"(With --policy: runs the policy of the config on random numbers in the shapes of the task, on the
 CPU; no data set is needed. Prints the tensors on their way to the loss, the parameters of each module,
 and the memory of a training step: parameters, gradients, optimizer and EMA from their sizes; batch and
@@ -37,7 +37,7 @@ A checkpoint: its files, training state, normalizer and parameters.
 
   dp_bench inspect --checkpoint models/pusht_unet_hybrid)";
 
-struct Options {
+struct InspectVerbOptions {
   ExperimentOptions experiment;
   PolicyInspectionOptions policy;
   std::filesystem::path checkpoint;
@@ -62,7 +62,7 @@ void Print(const Inspection& inspection, bool as_json) {
   fmt::print("{}", as_json ? ToJson(inspection).dump(2) + "\n" : ToText(inspection));
 }
 
-int InspectThePolicy(const Options& options) {
+int InspectThePolicy(const InspectVerbOptions& options) {
   const Experiment experiment(options.experiment);
   const PolicyInspection inspection = InspectPolicy(experiment, options.policy);
   Print(inspection, options.as_json);
@@ -70,20 +70,20 @@ int InspectThePolicy(const Options& options) {
   return 0;
 }
 
-int InspectTheCheckpoint(const Options& options) {
+int InspectTheCheckpoint(const InspectVerbOptions& options) {
   PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(options.experiment.plugin_dirs));
   Print(InspectCheckpoint(options.checkpoint, catalogue, options.policy.n_levels), options.as_json);
   return 0;
 }
 
-int Show(const Dataset& dataset, const std::string& name, const Options& options) {
+int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptions& options) {
   const DataInspection inspection = InspectData(dataset, name);
   Print(inspection, options.as_json);
   if (!options.html.empty()) WriteDataPage(inspection, options.html);
   return HasProblems(inspection.faults) ? 1 : 0;
 }
 
-int InspectTheData(const Options& options) {
+int InspectTheData(const InspectVerbOptions& options) {
   const ExperimentOptions& asked = options.experiment;
   if (asked.env.empty() && asked.config.empty()) {
     PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
@@ -97,7 +97,7 @@ int InspectTheData(const Options& options) {
   return Show(*task.CreateDataset(), task.name(), options);
 }
 
-int Inspect(const Options& options) {
+int Inspect(const InspectVerbOptions& options) {
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);
   if (!options.experiment.dataset.empty() || !options.experiment.env.empty() ||
@@ -112,8 +112,8 @@ int Inspect(const Options& options) {
 }  // namespace
 
 Verb AddInspect(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<InspectVerbOptions>();
+  app->footer(kInspectDetails);
   const CLI::Range positive(1, 1 << 20);
   app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
   AddTaskOptions(app, &options->experiment);

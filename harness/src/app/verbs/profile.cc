@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kProfileDetails =
     R"(Trains for some steps on the data set of the config and plans action chunks, alone (batch 1) and
 in the micro-batch of a rollout. Prints where the time goes, how near it is to what this machine
 can do, and what config keys the figures speak for. See docs/profiling.md.
@@ -26,7 +26,7 @@ can do, and what config keys the figures speak for. See docs/profiling.md.
   dp_bench profile --policy transformer --env pusht --trace trace.json dataloader.batch_size=64
   dp_bench profile --checkpoint models/pusht_unet_hybrid --json profile.json)";
 
-struct Options {
+struct ProfileVerbOptions {
   ExperimentOptions experiment;
   ProfileOptions profile;
   fs::path checkpoint;
@@ -34,7 +34,7 @@ struct Options {
   fs::path json;
 };
 
-int Profile(Options options) {
+int Profile(ProfileVerbOptions options) {
   std::unique_ptr<Policy> trained;
   if (!options.checkpoint.empty() && options.experiment.config.empty() &&
       options.experiment.env.empty()) {
@@ -59,8 +59,8 @@ int Profile(Options options) {
 }  // namespace
 
 Verb AddProfile(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<ProfileVerbOptions>();
+  app->footer(kProfileDetails);
   AddExperimentOptions(app, &options->experiment);
   app->add_option("--checkpoint", options->checkpoint,
                   "Plan action chunks with its weights; alone, also with its config")

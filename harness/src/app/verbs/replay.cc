@@ -14,20 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDetails =
+constexpr const char* kReplayDetails =
     R"(Runs the episode from its seed with the run's own checkpoint and config, films it at any size
 and records every step (traces/, safetensors). Exit code 1: its trace hash is not the recorded one.
 
   dp_bench replay --run runs/x --episode 17 --size 960 720)";
 
-struct Options {
+struct ReplayVerbOptions {
   fs::path run;
   int episode = 0;
   std::vector<int> size;  // [width, height]
   fs::path output;
 };
 
-int Replay(const Options& options) {
+int Replay(const ReplayVerbOptions& options) {
   const RunFolder run = ReadRunFolder(options.run);
   const EpisodeRecord& recorded = EpisodeAt(run, options.episode);
   std::vector<std::string> overrides;
@@ -36,7 +36,7 @@ int Replay(const Options& options) {
         fmt::format("env_runner.video_size=[{},{}]", options.size[0], options.size[1]));
   }
   const fs::path output = options.output.empty() ? options.run / "replay" : options.output;
-  const EpisodeRecord record = ReplayEpisode(run, options.episode, overrides, output);
+  const EpisodeRecord record = RunRecordedEpisode(run, options.episode, overrides, output);
 
   fmt::print("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode, record.split,
              record.seed, record.score, record.success ? "success" : "no success", record.n_steps);
@@ -55,8 +55,8 @@ int Replay(const Options& options) {
 }  // namespace
 
 Verb AddReplay(CLI::App* app) {
-  auto options = std::make_shared<Options>();
-  app->footer(kDetails);
+  auto options = std::make_shared<ReplayVerbOptions>();
+  app->footer(kReplayDetails);
   app->add_option("--run", options->run, "Run folder")->required()->check(CLI::ExistingDirectory);
   app->add_option("--episode", options->episode, "Its place in the seed list, as in episodes.jsonl")
       ->required();

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct TrainVerbOptions {
   ExperimentOptions experiment;
   fs::path output;
   fs::path resume;
@@ -34,8 +34,8 @@ struct Options {
   bool is_dry_run = false;
 };
 
-std::shared_ptr<Options> AddOptions(CLI::App* app) {
-  auto options = std::make_shared<Options>();
+std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
+  auto options = std::make_shared<TrainVerbOptions>();
   AddExperimentOptions(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
   app->add_option(
@@ -120,12 +120,12 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
 }
 
 // The folder of a new run.
-fs::path OutputOf(const Options& options, Communicator& ranks) {
+fs::path OutputOf(const TrainVerbOptions& options, Communicator& ranks) {
   if (!options.output.empty()) return options.output;
   return ranks.FromRoot(NewRunFolder(Experiment(options.experiment)).string());
 }
 
-int RunWithSeeds(const Options& options, Communicator& ranks) {
+int RunWithSeeds(const TrainVerbOptions& options, Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
   const fs::path folder = is_resumed ? options.resume : OutputOf(options, ranks);
   const ExperimentOptions experiment =
@@ -141,7 +141,7 @@ int RunWithSeeds(const Options& options, Communicator& ranks) {
 }
 
 // One rank is enough to try everything but the ranks.
-int TryOnce(const Options& options, Communicator& ranks) {
+int TryOnce(const TrainVerbOptions& options, Communicator& ranks) {
   if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run resumes nothing");
   if (!ranks.is_root()) return 0;
   SingleProcess alone;
@@ -154,7 +154,7 @@ int TryOnce(const Options& options, Communicator& ranks) {
 }
 
 // --resume with --output: the copy is what is resumed.
-Options ContinuedElsewhere(Options options, Communicator& ranks) {
+TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, Communicator& ranks) {
   if (!options.seeds.empty()) {
     throw Error(ErrorCode::kUsage,
                 "--resume with --output copies one training; give the folder of one seed");
@@ -165,7 +165,7 @@ Options ContinuedElsewhere(Options options, Communicator& ranks) {
   return options;
 }
 
-int Run(Options options, bool with_report, Communicator& ranks) {
+int Run(TrainVerbOptions options, bool with_report, Communicator& ranks) {
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) {
     if (!options.seeds.empty()) {

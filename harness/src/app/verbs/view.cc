@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr int kLongerSide = 640;  // of the picture, unless --size says [px]
 
-struct Options {
+struct ViewVerbOptions {
   ExperimentOptions experiment;
   fs::path checkpoint;
   std::string weights = "ema";
@@ -40,7 +40,7 @@ struct Options {
   fs::path screenshot;
 };
 
-void RequireOneSource(const Options& options) {
+void RequireOneSource(const ViewVerbOptions& options) {
   const bool dataset = !options.experiment.dataset.empty() || options.episode.has_value();
   const int n_sources = (options.checkpoint.empty() ? 0 : 1) + (options.expert ? 1 : 0) +
                         (dataset ? 1 : 0) + (options.human ? 1 : 0);
@@ -51,7 +51,8 @@ void RequireOneSource(const Options& options) {
                           n_sources == 0 ? "nothing to view" : "that is more than one source"));
 }
 
-void SetPictureSize(const Options& options, double width, double height, ViewerOptions* viewer) {
+void SetPictureSize(const ViewVerbOptions& options, double width, double height,
+                    ViewerOptions* viewer) {
   if (!options.size.empty()) {
     viewer->width = options.size[0];
     viewer->height = options.size[1];
@@ -63,7 +64,7 @@ void SetPictureSize(const Options& options, double width, double height, ViewerO
 }
 
 // The picture has the shape of the videos, the first seed is the first of an evaluation.
-ViewerOptions MakeViewer(const Options& options, const Config& config) {
+ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
   const auto runner = EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
   config.Sub("env_runner").RejectUnread();
   ViewerOptions viewer = {.player = {.first_episode = options.seed.value_or(runner.test_start_seed),
@@ -75,7 +76,7 @@ ViewerOptions MakeViewer(const Options& options, const Config& config) {
   return viewer;
 }
 
-int ViewCheckpoint(Options options) {
+int ViewCheckpoint(ViewVerbOptions options) {
   const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
   options.experiment.config = options.checkpoint / "config.json";
   const Experiment experiment(options.experiment);
@@ -93,7 +94,7 @@ int ViewCheckpoint(Options options) {
   return 0;
 }
 
-int ViewDataset(const Options& options) {
+int ViewDataset(const ViewVerbOptions& options) {
   const Task task(options.experiment);
   const std::unique_ptr<Dataset> dataset = task.CreateDataset();
   const std::optional<fs::path> path = task.dataset_path();
@@ -120,7 +121,7 @@ int ViewDataset(const Options& options) {
   return 0;
 }
 
-int ViewExpertOrHuman(const Options& options) {
+int ViewExpertOrHuman(const ViewVerbOptions& options) {
   const Task task(options.experiment);
   RunViewer(MakeViewer(options, task.config()), [&]() -> Stage {
     std::unique_ptr<Env> env = task.CreateEnv();
@@ -142,7 +143,7 @@ int ViewExpertOrHuman(const Options& options) {
   return 0;
 }
 
-int View(const Options& options) {
+int View(const ViewVerbOptions& options) {
   RequireOneSource(options);
   if (!options.checkpoint.empty()) return ViewCheckpoint(options);
   if (options.expert || options.human) return ViewExpertOrHuman(options);
@@ -152,7 +153,7 @@ int View(const Options& options) {
 }  // namespace
 
 Verb AddView(CLI::App* app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ViewVerbOptions>();
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset,
                   "Watch a recording: path of a dataset, or configs/dataset/<name>.json");

@@ -11,8 +11,8 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr int kWidth = 640;
-constexpr int kHeight = 480;
+constexpr int kViewWidth = 640;
+constexpr int kViewHeight = 480;
 
 struct Pixel {
   double u;
@@ -53,8 +53,8 @@ Pixel CentreOfColour(const RenderedScene& scene, std::size_t channel) {
     const std::uint8_t* const pixel = scene.rgb.data() + 3 * i;
     const int others = pixel[(channel + 1) % 3] + pixel[(channel + 2) % 3];
     if (pixel[channel] > 30 && pixel[channel] > 4 * others) {
-      columns += static_cast<double>(i % kWidth) + 0.5;
-      rows += static_cast<double>(i / kWidth) + 0.5;
+      columns += static_cast<double>(i % kViewWidth) + 0.5;
+      rows += static_cast<double>(i / kViewWidth) + 0.5;
       count += 1.0;
     }
   }
@@ -65,9 +65,9 @@ Pixel CentreOfColour(const RenderedScene& scene, std::size_t channel) {
 TEST(CameraParameters, AMarkerIsWhereItsPositionProjectsTo) {
   RenderedScene scene({.shadow_size = 0});
   for (const char* const camera : {"front", "above", "oblique"}) {
-    scene.Draw(camera, kWidth, kHeight);
+    scene.Draw(camera, kViewWidth, kViewHeight);
     const CameraParameters parameters =
-        ParametersOf(*scene.model, *scene.data, scene.Camera(camera), kWidth, kHeight);
+        ParametersOf(*scene.model, *scene.data, scene.Camera(camera), kViewWidth, kViewHeight);
     for (const auto& [name, channel] : {std::pair{"green", 1U}, std::pair{"blue", 2U}}) {
       const int geom = mj_name2id(scene.model.get(), mjOBJ_GEOM, name);
       const Pixel expected = Project(parameters, scene.data->geom_xpos + 3 * geom);
@@ -80,14 +80,14 @@ TEST(CameraParameters, AMarkerIsWhereItsPositionProjectsTo) {
 
 TEST(CameraParameters, DepthUnprojectsOntoTheSurfaces) {
   RenderedScene scene;
-  scene.Draw("oblique", kWidth, kHeight);
+  scene.Draw("oblique", kViewWidth, kViewHeight);
   const CameraParameters parameters =
-      ParametersOf(*scene.model, *scene.data, scene.Camera("oblique"), kWidth, kHeight);
+      ParametersOf(*scene.model, *scene.data, scene.Camera("oblique"), kViewWidth, kViewHeight);
   int floor = 0;
   int box_top = 0;
-  for (int row = 5; row < kHeight; row += 10) {
-    for (int column = 5; column < kWidth; column += 10) {
-      const double z = scene.depth_mm[static_cast<std::size_t>(row * kWidth + column)] / 1000.0;
+  for (int row = 5; row < kViewHeight; row += 10) {
+    for (int column = 5; column < kViewWidth; column += 10) {
+      const double z = scene.depth_mm[static_cast<std::size_t>(row * kViewWidth + column)] / 1000.0;
       const auto point = Unproject(parameters, {column + 0.5, row + 0.5, z});
       if (std::hypot(point[0], point[1]) > 0.6 && std::hypot(point[0], point[1]) < 1.5) {
         EXPECT_NEAR(point[2], 0.0, 0.001) << "pixel " << column << ", " << row;
@@ -105,7 +105,7 @@ TEST(CameraParameters, DepthUnprojectsOntoTheSurfaces) {
 TEST(CameraParameters, FocalLengthFollowsTheHeightAndTheAxisIsTheCentre) {
   RenderedScene scene;
   const CameraParameters parameters =
-      ParametersOf(*scene.model, *scene.data, scene.Camera("oblique"), kWidth, kHeight);
+      ParametersOf(*scene.model, *scene.data, scene.Camera("oblique"), kViewWidth, kViewHeight);
   EXPECT_EQ(parameters.name, "oblique");
   EXPECT_NEAR(parameters.fy, 240.0 / std::tan(mjPI / 6.0), 1e-4);
   EXPECT_EQ(parameters.fx, parameters.fy);
@@ -115,11 +115,12 @@ TEST(CameraParameters, FocalLengthFollowsTheHeightAndTheAxisIsTheCentre) {
 
 TEST(CameraParameters, OrthographicCamerasAreRefused) {
   RenderedScene scene;
-  EXPECT_THAT(
-      MessageOf(
-          ErrorCode::kEnv,
-          [&] { ParametersOf(*scene.model, *scene.data, scene.Camera("map"), kWidth, kHeight); }),
-      testing::HasSubstr("camera 'map' is orthographic"));
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv,
+                        [&] {
+                          ParametersOf(*scene.model, *scene.data, scene.Camera("map"), kViewWidth,
+                                       kViewHeight);
+                        }),
+              testing::HasSubstr("camera 'map' is orthographic"));
 }
 
 }  // namespace

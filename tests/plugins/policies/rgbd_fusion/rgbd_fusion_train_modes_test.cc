@@ -6,20 +6,20 @@ namespace dp_bench::rgbd_fusion {
 namespace {
 
 constexpr std::int64_t kRows = 4;
-constexpr std::int64_t kHeight = 40;
-constexpr std::int64_t kWidth = 48;
+constexpr std::int64_t kSmallHeight = 40;
+constexpr std::int64_t kSmallWidth = 48;
 
 // Two cameras with depth.
-PolicySpec MakeSpec() {
+PolicySpec MakeSmallSpec() {
   PolicySpec spec = SmallSpec();
   for (const char* camera : {"0", "1"}) {
     spec.shape_meta.obs.push_back({.name = std::string("depth") + camera,
                                    .type = KeyType::kDepth,
-                                   .shape = {1, kHeight, kWidth},
+                                   .shape = {1, kSmallHeight, kSmallWidth},
                                    .dtype = DType::kFloat32});
     spec.shape_meta.obs.push_back({.name = std::string("image") + camera,
                                    .type = KeyType::kRgb,
-                                   .shape = {3, kHeight, kWidth},
+                                   .shape = {3, kSmallHeight, kSmallWidth},
                                    .dtype = DType::kUInt8});
   }
   return spec;
@@ -33,7 +33,7 @@ std::unique_ptr<Policy> MakePolicy(const std::string& more) {
         "state_feature_dim": 16, "fusion": "residual"},
         "denoiser": {"n_layer": 2, "n_head": 2, "n_emb": 64, "p_drop_attn": 0.2})" +
                        more + "}"),
-      MakeSpec());
+      MakeSmallSpec());
   Normalizer normalizer = SmallNormalizer();
   for (const char* camera : {"0", "1"}) {
     normalizer.Fit(std::string("image") + camera, {}, NormalizeMode::kImage);
@@ -47,7 +47,7 @@ std::unique_ptr<Policy> MakePolicy(const std::string& more) {
 Batch MakeBatch() {
   NoiseSource source = NoiseOfRows(kRows, /*major=*/3);
   const auto draw = [&](std::int64_t channels) {
-    return source.Uniform(StreamId::kEnvStart, {kRows, 2, kHeight, kWidth, channels})
+    return source.Uniform(StreamId::kEnvStart, {kRows, 2, kSmallHeight, kSmallWidth, channels})
         .permute({0, 1, 4, 2, 3});
   };
   Batch batch = {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {kRows, 2, 2})}},

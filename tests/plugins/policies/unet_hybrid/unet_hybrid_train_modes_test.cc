@@ -6,7 +6,7 @@ namespace dp_bench::unet_hybrid {
 namespace {
 
 constexpr std::int64_t kRows = 6;
-constexpr std::int64_t kImageSize = 40;
+constexpr std::int64_t kSmallImageSize = 40;
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more, std::int64_t image_size) {
   torch::manual_seed(5);
@@ -32,14 +32,14 @@ Batch MakeBatch(std::int64_t image_size) {
 }
 
 TEST(UnetHybridTrainModes, AutocastGivesNearlyTheSameGradients) {
-  for (const std::int64_t image_size : {std::int64_t{0}, kImageSize}) {
+  for (const std::int64_t image_size : {std::int64_t{0}, kSmallImageSize}) {
     common::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy("}}", image_size),
                                                       MakeBatch(image_size));
   }
 }
 
 TEST(UnetHybridTrainModes, CheckpointingChangesNoBit) {
-  for (const std::int64_t image_size : {std::int64_t{0}, kImageSize}) {
+  for (const std::int64_t image_size : {std::int64_t{0}, kSmallImageSize}) {
     for (const std::string norm : {"true", "false"}) {
       const auto make = [&](bool is_checkpointing) {
         return MakePolicy(R"(, "use_group_norm": )" + norm + R"(}, "gradient_checkpointing": )" +

@@ -13,7 +13,7 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-using Action = std::array<float, kSideDim>;
+using SideAction = std::array<float, kSideDim>;
 
 class ArmTrajectoryTest : public testing::Test {
  protected:
@@ -23,19 +23,19 @@ class ArmTrajectoryTest : public testing::Test {
     return {.position = {x, y, z}, .rotation = GraspRotation(kSide, 0.2, 45 * kDegree)};
   }
 
-  Action Advance(const ArmGoal& goal) {
-    Action action;
+  SideAction Advance(const ArmGoal& goal) {
+    SideAction action;
     arm_.Advance(goal, action);
     return action;
   }
 
-  Pose PinchAt(const Action& action) {
+  Pose PinchAt(const SideAction& action) {
     JointVector joints;
     std::copy_n(action.begin(), kNumArmJoints, joints.begin());
     return ik_.PinchPose(kSide, joints);
   }
 
-  static double SpeedBetween(const Action& a, const Action& b) {
+  static double SpeedBetween(const SideAction& a, const SideAction& b) {
     double speed = 0.0;
     for (std::size_t i = 0; i < kNumArmJoints; ++i) {
       speed = std::max(speed, std::abs(static_cast<double>(b[i] - a[i])) / kControlPeriod);
@@ -51,21 +51,21 @@ class ArmTrajectoryTest : public testing::Test {
 
 TEST_F(ArmTrajectoryTest, ArrivesAndComesToRest) {
   const Pose goal = Over(0.34, -0.25, 0.85);
-  Action action = {};
+  SideAction action = {};
   for (int i = 0; i < 25; ++i) action = Advance({ArmGoal::Path::kByJoints, goal});
   EXPECT_TRUE(IsNear(PinchAt(action), goal, 1e-3, 5e-3));
-  const Action next = Advance({ArmGoal::Path::kByJoints, goal});
+  const SideAction next = Advance({ArmGoal::Path::kByJoints, goal});
   EXPECT_LT(SpeedBetween(action, next), 1e-3);
 }
 
 TEST_F(ArmTrajectoryTest, KeepsToTheCapsOnSpeedAndAcceleration) {
-  Action last = Advance({});
+  SideAction last = Advance({});
   double last_speed = 0.0;
   for (int i = 0; i < 60; ++i) {
     // goals that change abruptly
     const double y = i / 7 % 2 == 0 ? -0.16 : -0.38;
     const auto path = i / 10 % 2 == 0 ? ArmGoal::Path::kByJoints : ArmGoal::Path::kByLine;
-    const Action action = Advance({path, Over(0.34, y, 0.82)});
+    const SideAction action = Advance({path, Over(0.34, y, 0.82)});
     const double speed = SpeedBetween(last, action);
     EXPECT_LE(speed, kMaxJointSpeed + 1e-5);
     EXPECT_LE(std::abs(speed - last_speed),
@@ -96,7 +96,7 @@ TEST_F(ArmTrajectoryTest, RampsTheGripper) {
 
 TEST_F(ArmTrajectoryTest, ReturnsToTheHomePosture) {
   for (int i = 0; i < 10; ++i) Advance({ArmGoal::Path::kByJoints, Over(0.34, -0.25, 0.85)});
-  Action action = {};
+  SideAction action = {};
   for (int i = 0; i < 25; ++i) action = Advance({});
   for (std::size_t i = 0; i < kNumArmJoints; ++i) {
     EXPECT_NEAR(action[i], kHome[Index(kSide)][i], 1e-4);

@@ -1,11 +1,16 @@
-#include "report/plot_data.h"
+#include "report/page_data.h"
 
-#include <string>
+#include <fmt/format.h>
 
 namespace dp_bench {
 
-void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots) {
-  using kainjow::mustache::data;
+using kainjow::mustache::data;
+
+data List() { return data(data::type::list); }
+
+std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
+
+void AppendPlot(const LinePlot& plot, data* plots) {
   const std::string svg = LinePlotSvg(plot);
   if (svg.empty()) return;
   data series(data::type::list);
