@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,15 @@ namespace dp_bench {
 namespace {
 
 constexpr std::size_t kPathSteps = 60;  // of the executed path, in the picture
+
+// An env may be wrong about what its picture shows; what is outside is not in it.
+void HideOutside(std::span<float> marks) {
+  const auto is_inside = [](float value) { return value >= 0.0F && value <= 1.0F; };
+  for (std::size_t i = 0; i + 1 < marks.size(); i += 2) {
+    if (is_inside(marks[i]) && is_inside(marks[i + 1])) continue;
+    marks[i] = marks[i + 1] = std::numeric_limits<float>::quiet_NaN();
+  }
+}
 
 }  // namespace
 
@@ -100,8 +110,9 @@ void EpisodeFilm::AppendStateMarks(Env* env) {
   if (notes_.n_marks == 0) return;
   const std::size_t n_before = notes_.state_marks.size();
   notes_.state_marks.resize(n_before + 2 * static_cast<std::size_t>(notes_.n_marks));
-  env->picture_marks()->StateMarks(frame_.width, frame_.height,
-                                   std::span(notes_.state_marks).subspan(n_before));
+  const std::span<float> marks = std::span(notes_.state_marks).subspan(n_before);
+  env->picture_marks()->StateMarks(frame_.width, frame_.height, marks);
+  HideOutside(marks);
 }
 
 void EpisodeFilm::AppendActionMarks(std::span<const float> actions, Env* env,
@@ -111,8 +122,10 @@ void EpisodeFilm::AppendActionMarks(std::span<const float> actions, Env* env,
   const std::size_t row = 2 * static_cast<std::size_t>(notes_.n_marks);
   for (; !actions.empty(); actions = actions.subspan(action_dim)) {
     marks->resize(marks->size() + row);
+    const std::span<float> of_action = std::span(*marks).last(row);
     env->picture_marks()->ActionMarks(actions.first(action_dim), frame_.width, frame_.height,
-                                      std::span(*marks).last(row));
+                                      of_action);
+    HideOutside(of_action);
   }
 }
 

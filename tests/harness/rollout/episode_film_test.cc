@@ -1,6 +1,7 @@
 // Films with plans and paths drawn in, and what must not depend on them.
 #include "rollout/episode_film.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "checkpoint/safetensors.h"
@@ -16,11 +17,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+enum class Marks { kRight, kThrow, kOutside };
+
 /// Two hands: the first goes to the right with every step, the second is hidden.
 class MarkedEnv final : public FakeEnv, public PictureMarks {
  public:
-  MarkedEnv(FakeWorld& world, bool are_marks_broken)
-      : FakeEnv(world), are_marks_broken_(are_marks_broken) {}
+  MarkedEnv(FakeWorld& world, Marks marks) : FakeEnv(world), marks_(marks) {}
 
   void Reset(std::uint64_t seed) override {
     n_steps_ = 0;
@@ -34,10 +36,10 @@ class MarkedEnv final : public FakeEnv, public PictureMarks {
   PictureMarks* picture_marks() override { return this; }
   int n_marks() const override { return 2; }
   void StateMarks(int, int, std::span<float> xy) const override {
-    Write(0.02F * static_cast<float>(n_steps_), 0.5F, xy);
+    Write(0.02F * static_cast<float>(n_steps_), marks_ == Marks::kOutside ? -0.1F : 0.5F, xy);
   }
   void ActionMarks(std::span<const float> action, int, int, std::span<float> xy) const override {
-    if (are_marks_broken_) throw Error(ErrorCode::kEnv, "lost the hands");
+    if (marks_ == Marks::kThrow) throw Error(ErrorCode::kEnv, "lost the hands");
     Write(0.5F + 0.5F * std::tanh(action[0]), 0.5F + 0.5F * std::tanh(action[1]), xy);
   }
 
@@ -48,7 +50,7 @@ class MarkedEnv final : public FakeEnv, public PictureMarks {
     xy[2] = xy[3] = std::numeric_limits<float>::quiet_NaN();
   }
 
-  bool are_marks_broken_;
+  Marks marks_;
   int n_steps_ = 0;
 };
 
@@ -63,8 +65,8 @@ class EpisodeFilmTest : public RolloutTest {
     config_.record_traces = true;
   }
 
-  RunResult Film(bool are_marks_broken = false) {
-    const auto make = [&] { return std::make_unique<MarkedEnv>(world_, are_marks_broken); };
+  RunResult Film(Marks marks = Marks::kRight) {
+    const auto make = [&] { return std::make_unique<MarkedEnv>(world_, marks); };
     EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
     FakePlanner planner(4);
     return runner.Run(planner);
@@ -153,15 +155,21 @@ TEST_F(EpisodeFilmTest, AnEnvWithoutMarksGetsTheCaption) {
 
 TEST_F(EpisodeFilmTest, MarksThatFailCostTheFilmOnly) {
   const std::string hash = HashRecords(Film().records);
-  const RunResult result = Film(/*are_marks_broken=*/true);
+  const RunResult result = Film(Marks::kThrow);
   EXPECT_EQ(HashRecords(result.records), hash);
   EXPECT_EQ(result.records[0].video, "");
   EXPECT_EQ(result.records[0].video_error, "lost the hands");
 }
 
+TEST_F(EpisodeFilmTest, MarksOutsideOfThePictureAreHidden) {
+  Film(Marks::kOutside);
+  const FilmNotes notes = Notes();  // whose reader takes no others
+  EXPECT_TRUE(std::ranges::all_of(notes.state_marks, [](float x) { return std::isnan(x); }));
+}
+
 TEST_F(EpisodeFilmTest, AnEpisodeWithoutAPlanHasOneFrame) {
   EnvRunner runner(
-      config_, [&] { return std::make_unique<MarkedEnv>(world_, false); }, meta_, horizons_,
+      config_, [&] { return std::make_unique<MarkedEnv>(world_, Marks::kRight); }, meta_, horizons_,
       scratch_.path());
   FakePlanner planner(4, [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
     chunk[0] = std::nanf("");
