@@ -8,3 +8,9 @@ expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the
   [ "$status" -eq "$code" ] || fail "$* ended with $status, wanted $code: $(cat out.txt)"
   grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
 }
+
+train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT: a small policy for point_mass that acts, if badly
+  "$1" train --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" \
+    policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
+    training.rollout_every=0 dataloader.batch_size=32 --output "$3" >train.txt 2>&1 || fail "$(cat train.txt)"
+}

@@ -9,9 +9,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 export OMP_NUM_THREADS=1
 
-"$dp_bench" train --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" \
-  policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
-  training.rollout_every=0 dataloader.batch_size=32 --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
+train_briefly "$dp_bench" "$2" trained
 evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_test=6 env_runner.n_train=0
           env_runner.n_videos=0 env_runner.micro_batch=4)
 "${evaluate[@]}" --output plain >plain.txt 2>&1 || fail "$(cat plain.txt)"
