@@ -21,7 +21,7 @@ duration=$(($(date +%s%3N) - start))  # [ms]
 
 expect_whole() {  # expect_whole FOLDER: the results, the films and nothing else
   local file
-  for file in episodes.jsonl eval_log.json media/test_100000.mp4 media/train_0.mp4; do
+  for file in episodes.jsonl eval_log.json denoising.json media/test_100000.mp4 media/train_0.mp4; do
     cmp "whole/$file" "$1/$file" || fail "$1/$file differs from that of an evaluation in one go"
   done
   [ "$(ls "$1")" = "$(ls whole)" ] || fail "$1 holds $(ls "$1")"
@@ -56,6 +56,13 @@ if [ -d killed ]; then
   n_finished=$((n_finished + 1))
 fi
 echo "$n_killed kills, $n_continued of them with episodes to go on from; $n_finished evaluations, all as if in one go"
+
+# killed after its last episode, before anything was written about them: no plan is made again
+mkdir unreported
+cp -r whole/config.json whole/manifest.json whole/media unreported
+cp whole/episodes.jsonl unreported/episodes.partial.jsonl
+"$dp_bench" eval --resume unreported >unreported.txt 2>&1 || fail "$(cat unreported.txt)"
+expect_whole unreported
 
 # a signal ends it soon, with the command that goes on
 "${evaluate[@]}" --output stopped >stopped.txt 2>&1 &

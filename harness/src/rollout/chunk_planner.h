@@ -19,6 +19,12 @@ struct PlanRow {
   std::uint64_t env_step = 0;  // steps the episode has executed so far
 };
 
+/// One row of a batch: [1, To, ...] of each key, and the name of its noise.
+struct RecordedObs {
+  ObsBatch obs;
+  PlanRow row;
+};
+
 /// Turns observation windows into action chunks, always in a micro-batch of the same size M,
 /// because the low bits of a network depend on its batch size. Called from one thread.
 class ChunkPlanner {

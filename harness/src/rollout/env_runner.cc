@@ -161,6 +161,27 @@ std::vector<std::string> EnvRunner::metric_names() const {
   return names;
 }
 
+const EpisodeJob& EnvRunner::JobAt(int episode) const {
+  if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("there is no episode {}; the seed list has 0 to {}", episode,
+                            static_cast<int>(jobs_.size()) - 1));
+  }
+  return jobs_[static_cast<std::size_t>(episode)];
+}
+
+std::optional<RecordedObs> EnvRunner::FirstObservation(int episode) const {
+  EpisodeJob job = JobAt(episode);
+  job.is_filmed = false;
+  EpisodeSlot slot(*plan_);
+  slot.Start(job);
+  if (!slot.awaits_plan()) return std::nullopt;
+  RecordedObs first = {.obs = MakeObsBatch(plan_->shape_meta.obs, 1, plan_->horizons.n_obs_steps),
+                       .row = slot.plan_row()};
+  slot.history().CopyWindows(0, &first.obs);
+  return first;
+}
+
 RunResult EnvRunner::Run(ChunkPlanner& planner, const RunHooks& hooks) {
   std::vector<int> all(jobs_.size());
   std::iota(all.begin(), all.end(), 0);
@@ -170,14 +191,7 @@ RunResult EnvRunner::Run(ChunkPlanner& planner, const RunHooks& hooks) {
 RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
                          const RunHooks& hooks) {
   std::vector<EpisodeJob> jobs;
-  for (const int episode : episodes) {
-    if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("there is no episode {}; the seed list has 0 to {}", episode,
-                              static_cast<int>(jobs_.size()) - 1));
-    }
-    jobs.push_back(jobs_[static_cast<std::size_t>(episode)]);
-  }
+  for (const int episode : episodes) jobs.push_back(JobAt(episode));
 
   // after an exception or an interruption the slots are in the middle of episodes: only those of a
   // good run are kept

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,10 @@ class EnvRunner {
   const EnvSpec& env_spec() const { return plan_->env; }
   std::vector<std::string> metric_names() const;  // of EpisodeRecord::metrics
 
+  /// What the first plan of the episode at this place of the seed list is made from, in an env of
+  /// its own; none when its reset fails.
+  std::optional<RecordedObs> FirstObservation(int episode) const;
+
   /// Runs the whole seed list. Stopped before its end, the result is marked as interrupted. Throws
   /// Error{kNumeric} when the planner turns out not to be batch-invariant, and what a hook throws.
   RunResult Run(ChunkPlanner& planner, const RunHooks& hooks = {});
@@ -80,6 +85,8 @@ class EnvRunner {
   RunResult Run(ChunkPlanner& planner, std::span<const int> episodes, const RunHooks& hooks = {});
 
  private:
+  const EpisodeJob& JobAt(int episode) const;
+
   EnvRunnerConfig config_;
   std::unique_ptr<RolloutPlan> plan_;
   std::vector<EpisodeJob> jobs_;

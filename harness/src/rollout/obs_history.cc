@@ -1,17 +1,31 @@
 #include "rollout/obs_history.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench {
+
+ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps) {
+  ObsBatch obs;
+  for (const KeySpec& key : keys) {
+    Shape shape = {n_rows, n_obs_steps};
+    std::ranges::copy(key.StorageShape(), std::back_inserter(shape));
+    obs.emplace(key.name, Array(key.dtype, std::move(shape)));
+  }
+  return obs;
+}
 
 ObsHistory::ObsHistory(std::span<const KeySpec> keys, int n_obs_steps) : n_obs_steps_(n_obs_steps) {
   DPB_ASSERT(n_obs_steps >= 1);
   for (const KeySpec& key : keys) {
     const std::size_t frame_bytes = key.ByteSize();
     rings_.push_back(
-        {frame_bytes, std::vector<std::byte>(frame_bytes * static_cast<std::size_t>(n_obs_steps))});
+        {.key = key.name,
+         .frame_bytes = frame_bytes,
+         .frames = std::vector<std::byte>(frame_bytes * static_cast<std::size_t>(n_obs_steps))});
   }
 }
 
@@ -40,10 +54,13 @@ void ObsHistory::PushAsFirst() {
   Push();
 }
 
-void ObsHistory::CopyWindow(int key, std::span<std::byte> out) const {
-  auto position = out.begin();
-  for (int age = 0; age < n_obs_steps_; ++age) {
-    position = std::ranges::copy(Frame(key, (oldest_ + age) % n_obs_steps_), position).out;
+void ObsHistory::CopyWindows(std::size_t row, ObsBatch* obs) const {
+  for (int key = 0; key < static_cast<int>(rings_.size()); ++key) {
+    const Ring& ring = rings_[static_cast<std::size_t>(key)];
+    auto out = obs->find(ring.key)->second.bytes().subspan(row * ring.frames.size()).begin();
+    for (int age = 0; age < n_obs_steps_; ++age) {
+      out = std::ranges::copy(Frame(key, (oldest_ + age) % n_obs_steps_), out).out;
+    }
   }
 }
 

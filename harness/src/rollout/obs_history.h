@@ -3,11 +3,16 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dp_bench/spec.h"
+#include "rollout/chunk_planner.h"
 
 namespace dp_bench {
+
+/// [n_rows, n_obs_steps, storage shape] of each key.
+ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps);
 
 /// A ring of n_obs_steps observations. Nothing allocates after construction.
 class ObsHistory {
@@ -24,14 +29,15 @@ class ObsHistory {
   /// The observation in `Next` becomes the whole window, as at the start of an episode.
   void PushAsFirst();
 
-  /// The window of one key, oldest first: n_obs_steps * KeySpec::ByteSize() bytes.
-  void CopyWindow(int key, std::span<std::byte> out) const;
+  /// The windows of all keys, oldest first, become row `row` of a batch from MakeObsBatch.
+  void CopyWindows(std::size_t row, ObsBatch* obs) const;
 
  private:
   std::span<std::byte> Frame(int key, int index);
   std::span<const std::byte> Frame(int key, int index) const;
 
   struct Ring {
+    std::string key;
     std::size_t frame_bytes;
     std::vector<std::byte> frames;  // [n_obs_steps, frame_bytes]
   };

@@ -10,12 +10,6 @@
 
 namespace dp_bench {
 
-/// One row of a batch that was planned: [1, To, ...] of each key, and the name of its noise.
-struct RecordedObs {
-  ObsBatch obs;
-  PlanRow row;
-};
-
 /// Passes everything on to another planner and takes the time.
 class TimedPlanner final : public ChunkPlanner {
  public:

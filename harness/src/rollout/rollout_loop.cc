@@ -31,12 +31,8 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
       batch_size_(static_cast<std::size_t>(planner.batch_size())),
       chunk_size_(static_cast<std::size_t>(plan.horizons.n_action_steps) *
                   static_cast<std::size_t>(plan.shape_meta.action_dim())),
+      obs_(MakeObsBatch(plan.shape_meta.obs, planner.batch_size(), plan.horizons.n_obs_steps)),
       workers_(std::min(ResolveThreadCount(n_workers), static_cast<int>(slots.size()))) {
-  for (const KeySpec& key : plan.shape_meta.obs) {
-    Shape shape = {planner.batch_size(), plan.horizons.n_obs_steps};
-    std::ranges::copy(key.StorageShape(), std::back_inserter(shape));
-    obs_.emplace(key.name, Array(key.dtype, std::move(shape)));
-  }
   actions_.resize(batch_size_ * chunk_size_);
   batch_.reserve(batch_size_);
   rows_.reserve(batch_size_);
@@ -150,7 +146,7 @@ void RolloutLoop::PlanBatch() {
   rows_.clear();
   for (const EpisodeSlot* slot : batch_) rows_.push_back(slot->plan_row());
   for (std::size_t row = 0; row < batch_size_; ++row) {
-    GatherObs(batch_[row < batch_.size() ? row : 0]->history(), row, &obs_);
+    batch_[row < batch_.size() ? row : 0]->history().CopyWindows(row, &obs_);
   }
 
   std::string why;
@@ -163,14 +159,6 @@ void RolloutLoop::PlanBatch() {
   }
   for (std::size_t row = 0; row < batch_.size(); ++row) {
     HandOut(batch_[row], std::span(actions_).subspan(row * chunk_size_, chunk_size_));
-  }
-}
-
-void RolloutLoop::GatherObs(const ObsHistory& history, std::size_t row, ObsBatch* obs) const {
-  for (int key = 0; key < static_cast<int>(plan_.shape_meta.obs.size()); ++key) {
-    Array& array = obs->find(plan_.shape_meta.obs[static_cast<std::size_t>(key)].name)->second;
-    const std::size_t row_bytes = array.byte_size() / batch_size_;
-    history.CopyWindow(key, array.bytes().subspan(row * row_bytes, row_bytes));
   }
 }
 
@@ -191,7 +179,9 @@ bool RolloutLoop::TryPlan(std::span<const PlanRow> rows, std::string* why) {
 // which gives the others the same actions as before.
 void RolloutLoop::PlanOneByOne() {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
-    for (std::size_t row = 0; row < batch_size_; ++row) GatherObs(batch_[i]->history(), row, &obs_);
+    for (std::size_t row = 0; row < batch_size_; ++row) {
+      batch_[i]->history().CopyWindows(row, &obs_);
+    }
     std::string why;
     if (TryPlan(std::span(rows_).subspan(i, 1), &why)) {
       HandOut(batch_[i], std::span(actions_).first(chunk_size_));

@@ -43,7 +43,6 @@ class RolloutLoop {
   bool IsStopped() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
   void WaitForWorkers();
   void PlanBatch();
-  void GatherObs(const ObsHistory& history, std::size_t row, ObsBatch* obs) const;
   bool TryPlan(std::span<const PlanRow> rows, std::string* why);
   void PlanOneByOne();
   void HandOut(EpisodeSlot* slot, std::span<const float> chunk);

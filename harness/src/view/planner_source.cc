@@ -14,21 +14,15 @@ PlannerSource::PlannerSource(Env& env, ChunkPlanner& planner, const ShapeMeta& s
                              const Horizons& horizons)
     : env_(env),
       planner_(planner),
-      shape_meta_(shape_meta),
       horizons_(horizons),
       obs_index_of_env_(MatchObsKeys(env.spec().shape_meta, shape_meta)),
-      history_(shape_meta.obs, horizons.n_obs_steps) {
+      history_(shape_meta.obs, horizons.n_obs_steps),
+      obs_(MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
   for (const KeySpec& key : env.spec().shape_meta.obs) seen_.emplace_back(key.ByteSize());
   for (std::vector<std::byte>& buffer : seen_) obs_buffers_.emplace_back(buffer);
 
-  const std::int64_t n_rows = planner.batch_size();
-  for (const KeySpec& key : shape_meta.obs) {
-    Shape shape = key.StorageShape();
-    shape.insert(shape.begin(), {n_rows, horizons.n_obs_steps});
-    obs_.emplace(key.name, Array(key.dtype, std::move(shape)));
-  }
-  chunks_.resize(
-      static_cast<std::size_t>(n_rows * horizons.n_action_steps * shape_meta.action_dim()));
+  chunks_.resize(static_cast<std::size_t>(planner.batch_size() * horizons.n_action_steps *
+                                          shape_meta.action_dim()));
 }
 
 void PlannerSource::Begin(std::uint64_t episode) {
@@ -62,13 +56,7 @@ void PlannerSource::Observe() {
 
 void PlannerSource::Plan() {
   const auto n_rows = static_cast<std::size_t>(planner_.batch_size());
-  for (std::size_t key = 0; key < shape_meta_.obs.size(); ++key) {
-    const std::span<std::byte> rows = obs_.find(shape_meta_.obs[key].name)->second.bytes();
-    const std::size_t row_bytes = rows.size() / n_rows;
-    for (std::size_t row = 0; row < n_rows; ++row) {
-      history_.CopyWindow(static_cast<int>(key), rows.subspan(row * row_bytes, row_bytes));
-    }
-  }
+  for (std::size_t row = 0; row < n_rows; ++row) history_.CopyWindows(row, &obs_);
   planner_.Plan(obs_, std::span(&row_, 1), chunks_);
 
   const auto chunk = std::span<const float>(chunks_).first(chunks_.size() / n_rows);

@@ -36,7 +36,6 @@ class PlannerSource final : public ActionSource {
 
   Env& env_;
   ChunkPlanner& planner_;
-  ShapeMeta shape_meta_;
   Horizons horizons_;
   std::vector<int> obs_index_of_env_;              // index into shape_meta.obs, or -1
   std::vector<std::vector<std::byte>> seen_;       // per env obs key: the latest observation

@@ -98,6 +98,23 @@ TEST_F(RolloutTest, ChosenEpisodesRunAloneWithTheSameOutcome) {
             "there is no episode 8; the seed list has 0 to 7");
 }
 
+TEST_F(RolloutTest, FirstObservationIsWhatTheFirstPlanIsMadeFrom) {
+  Windows windows;
+  Run(RecordWindows(&windows));
+  const EnvRunner runner = MakeRunner();
+  const auto first = runner.FirstObservation(4);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->row.seed, 100002U);
+  EXPECT_EQ(first->row.env_step, 0U);
+  const auto window = FakePlanner::Window(first->obs, "step", 0);
+  EXPECT_EQ((windows[{100002, 0}]), std::vector<float>(window.begin(), window.end()));
+
+  EXPECT_EQ(ErrorText(ErrorCode::kUsage, [&] { runner.FirstObservation(8); }),
+            "there is no episode 8; the seed list has 0 to 7");
+  world_.fault_of = [](std::uint64_t) { return Fault::kThrowInReset; };
+  EXPECT_FALSE(MakeRunner().FirstObservation(4));
+}
+
 TEST_F(RolloutTest, WindowStartsWithTheFirstObservationRepeated) {
   horizons_ = {.horizon = 16, .n_obs_steps = 3, .n_action_steps = 2};
   world_.max_steps = 7;

@@ -17,10 +17,16 @@ std::vector<int> WindowAfter(int n_obs_steps, int n_pushed) {
     history.Next(0)[1] = static_cast<std::byte>(10 * i + 1);
     i == 0 ? history.PushAsFirst() : history.Push();
   }
-  std::vector<std::byte> out(static_cast<std::size_t>(n_obs_steps) * 2);
-  history.CopyWindow(0, out);
+  // into the second of three rows
+  ObsBatch obs = MakeObsBatch(keys, 3, n_obs_steps);
+  history.CopyWindows(1, &obs);
+  const std::span<const std::byte> bytes = obs.at("a").bytes();
   std::vector<int> window;
-  for (const std::byte value : out) window.push_back(std::to_integer<int>(value));
+  for (const std::byte value : bytes.subspan(bytes.size() / 3, bytes.size() / 3)) {
+    window.push_back(std::to_integer<int>(value));
+  }
+  EXPECT_THAT(bytes.first(bytes.size() / 3), testing::Each(std::byte{0}));
+  EXPECT_THAT(bytes.last(bytes.size() / 3), testing::Each(std::byte{0}));
   return window;
 }
 
@@ -44,9 +50,9 @@ TEST(ObsHistory, NextEpisodeForgetsTheLast) {
   }
   history.Next(0)[0] = std::byte{77};
   history.PushAsFirst();
-  std::vector<std::byte> out(4);
-  history.CopyWindow(0, out);
-  EXPECT_THAT(out, testing::Each(std::byte{77}));
+  ObsBatch obs = MakeObsBatch(keys, 1, 4);
+  history.CopyWindows(0, &obs);
+  EXPECT_THAT(obs.at("a").bytes(), testing::Each(std::byte{77}));
 }
 
 }  // namespace

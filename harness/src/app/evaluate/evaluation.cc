@@ -45,7 +45,7 @@ std::optional<SeedUse> ReadSeedUse(const std::filesystem::path& manifest) {
   return SeedUseOf(ReadTextFile(manifest, kMaxBytes));
 }
 
-// What an evaluation that planned nothing knows takes the place of nothing.
+// The latency that an evaluation knows which planned nothing takes the place of no other.
 void WritePlanning(const PlanningRecord& planning, const std::filesystem::path& output_dir) {
   const bool knows_rollouts = !planning.latency.in_rollouts.chunk_s.empty();
   const std::filesystem::path latency_file = output_dir / kLatencyFile;
@@ -56,7 +56,7 @@ void WritePlanning(const PlanningRecord& planning, const std::filesystem::path& 
   if (planning.denoising) {
     WriteFileAtomically(denoising_file,
                         std::string_view(ToJson(*planning.denoising).dump() + "\n"));
-  } else if (knows_rollouts) {
+  } else {
     std::filesystem::remove(denoising_file);
   }
 }
@@ -111,15 +111,17 @@ PlanningRecord Evaluation::RecordPlanning(Policy& policy, torch::Device device) 
                            .in_rollouts = latency_};
   const std::vector<RecordedObs> substitute = {SyntheticObs(policy.spec())};
   latency.alone = MeasurePlanningAlone(policy, device, recorded_.empty() ? substitute : recorded_);
-  PlanningRecord record = {.latency = std::move(latency), .denoising = std::nullopt};
-  if (!recorded_.empty()) {
-    const auto order = [](const RecordedObs& recorded) {
-      return std::pair(recorded.row.env_step, recorded.row.seed);
-    };
-    record.denoising =
-        RecordDenoising(policy, device, *std::ranges::min_element(recorded_, {}, order));
-  }
-  return record;
+  return {.latency = std::move(latency), .denoising = RecordFirstDenoising(policy, device)};
+}
+
+std::optional<Denoising> Evaluation::RecordFirstDenoising(Policy& policy,
+                                                          torch::Device device) const {
+  const std::vector<EpisodeJob>& jobs = runner_.jobs();
+  if (jobs.empty()) return std::nullopt;
+  const auto test = std::ranges::find(jobs, "test", &EpisodeJob::split);
+  const int episode = test != jobs.end() ? test->episode : 0;
+  const std::optional<RecordedObs> first = runner_.FirstObservation(episode);
+  return first ? RecordDenoising(policy, device, *first) : std::nullopt;
 }
 
 std::map<std::string, double> MetricsOf(const RunResult& result) {

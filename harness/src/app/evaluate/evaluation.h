@@ -25,7 +25,7 @@ enum class TestSeeds { kReport, kSelection };
 /// How the policy plans, besides what comes of it.
 struct PlanningRecord {
   PolicyLatency latency;
-  std::optional<Denoising> denoising;  // none: nothing was planned, or the policy does not denoise
+  std::optional<Denoising> denoising;  // none: there is no episode, or the policy does not denoise
 };
 
 class Evaluation {
@@ -48,12 +48,15 @@ class Evaluation {
                 const RunHooks& hooks);
 
   /// Of the last Run that planned anything on this rank: the latency there, and now of single rows
-  /// that it planned; and the denoising of one plan. Changes nothing that is rolled out.
+  /// that it planned. Of the first test episode, or else the first: the denoising of its first
+  /// plan, made again. Changes nothing that is rolled out.
   PlanningRecord RecordPlanning(Policy& policy, torch::Device device) const;
 
   const EnvRunner& runner() const { return runner_; }
 
  private:
+  std::optional<Denoising> RecordFirstDenoising(Policy& policy, torch::Device device) const;
+
   Communicator& ranks_;
   ShapeMeta shape_meta_;
   EnvRunnerConfig config_;
@@ -71,8 +74,7 @@ std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
 
 /// Writes, beside the manifest.json that is there, episodes.jsonl, eval_log.json, latency.json,
 /// denoising.json and report.html, and prints the tables. When the record does not know the
-/// rollouts, a latency.json and a denoising.json of theirs are kept. Returns the exit code: 0, or 5
-/// when an episode failed.
+/// rollouts, a latency.json of theirs is kept. Returns the exit code: 0, or 5 when an episode failed.
 int ReportEvaluation(const RunResult& result, const PlanningRecord& planning,
                      const std::filesystem::path& output_dir);
 
