@@ -8,6 +8,11 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
+# A compilation takes 5 s before our own code begins, for the templates of the headers; several files at a
+# time share that.
+set(CMAKE_UNITY_BUILD ${DPB_UNITY_BUILD})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
@@ -28,17 +33,10 @@ if(DPB_SANITIZE)
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()
 
-# With LibTorch's headers a compilation takes 5 s before our own code begins, precompiled or not, for the
-# templates that they leave for the end of each file. Several files at a time share that.
-function(dpb_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DPB_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 6)
-endfunction()
-
 # Precompiled LibTorch headers for a target. The compiler takes them only from the same options, so also
 # programs are compiled with -fPIC.
 function(dpb_reuse_torch_headers target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM dp_bench_torch)
-  dpb_compile_together(${target})
 endfunction()

@@ -22,7 +22,6 @@ function(dpb_add_plugin)
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   if(PLUGIN_KIND STREQUAL "policy")
     target_precompile_headers(${target}_objects REUSE_FROM dp_bench_torch)
-    dpb_compile_together(${target}_objects)
   endif()
 
   add_library(${target} MODULE)

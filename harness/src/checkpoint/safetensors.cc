@@ -52,46 +52,46 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
-[[noreturn]] void Fail(const fs::path& path, const std::string& what) {
+[[noreturn]] void FailFormat(const fs::path& path, const std::string& what) {
   throw Error(ErrorCode::kCheckpoint,
               fmt::format("'{}' is not a valid safetensors file: {}", path.string(), what));
 }
 
 /// Parses the header. Duplicate keys and deep nesting are refused while parsing.
 Json ParseHeader(const fs::path& path, const std::string& text) {
-  if (text.empty() || text.front() != '{') Fail(path, "the header does not begin with '{'");
+  if (text.empty() || text.front() != '{') FailFormat(path, "the header does not begin with '{'");
   std::set<std::string> names;
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > 3) Fail(path, "the header is nested deeper than three levels");
+    if (depth > 3) FailFormat(path, "the header is nested deeper than three levels");
     if (depth == 1 && event == Json::parse_event_t::key &&
         !names.insert(parsed.get<std::string>()).second) {
-      Fail(path, fmt::format("the header names '{}' twice", parsed.get<std::string>()));
+      FailFormat(path, fmt::format("the header names '{}' twice", parsed.get<std::string>()));
     }
     return true;
   };
   try {
     return Json::parse(text, check);
   } catch (const Json::exception& error) {
-    Fail(path, fmt::format("the header is not JSON: {}", error.what()));
+    FailFormat(path, fmt::format("the header is not JSON: {}", error.what()));
   }
 }
 
 const Json& Field(const fs::path& path, const std::string& name, const Json& json,
                   const char* key) {
   const auto found = json.find(key);
-  if (found == json.end()) Fail(path, fmt::format("tensor '{}' has no '{}'", name, key));
+  if (found == json.end()) FailFormat(path, fmt::format("tensor '{}' has no '{}'", name, key));
   return *found;
 }
 
 DType ReadDType(const fs::path& path, const std::string& name, const Json& json) {
   const Json& field = Field(path, name, json, "dtype");
-  if (!field.is_string()) Fail(path, fmt::format("tensor '{}': dtype is not a string", name));
+  if (!field.is_string()) FailFormat(path, fmt::format("tensor '{}': dtype is not a string", name));
   const std::string text = field.get<std::string>();
   for (const DTypeName& known : kDTypeNames) {
     if (known.name == text) return known.dtype;
   }
-  Fail(path, fmt::format("tensor '{}' has dtype '{}'; supported: U8, U16, I32, I64, F32, F64", name,
-                         text));
+  FailFormat(path, fmt::format("tensor '{}' has dtype '{}'; supported: U8, U16, I32, I64, F32, F64",
+                               name, text));
 }
 
 /// A list of at most kMaxRank unsigned integers below 2^63.
@@ -107,8 +107,8 @@ Shape ReadIntegers(const fs::path& path, const std::string& name, const Json& js
     }
   }
   if (!is_valid) {
-    Fail(path,
-         fmt::format("tensor '{}': {} is not a list of at most {} sizes", name, key, kMaxRank));
+    FailFormat(path, fmt::format("tensor '{}': {} is not a list of at most {} sizes", name, key,
+                                 kMaxRank));
   }
   return values;
 }
@@ -118,37 +118,40 @@ std::uint64_t ByteSize(const fs::path& path, const Entry& entry) {
   std::uint64_t bytes = SizeOf(entry.dtype);
   for (const std::int64_t size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
-      Fail(path, fmt::format("tensor '{}': shape {} overflows", entry.name, ToString(entry.shape)));
+      FailFormat(path,
+                 fmt::format("tensor '{}': shape {} overflows", entry.name, ToString(entry.shape)));
     }
   }
   return bytes;
 }
 
 Entry ReadEntry(const fs::path& path, const std::string& name, const Json& json) {
-  if (!json.is_object()) Fail(path, fmt::format("tensor '{}' is not described by an object", name));
+  if (!json.is_object())
+    FailFormat(path, fmt::format("tensor '{}' is not described by an object", name));
   Entry entry;
   entry.name = name;
   entry.dtype = ReadDType(path, name, json);
   entry.shape = ReadIntegers(path, name, json, "shape");
   const Shape offsets = ReadIntegers(path, name, json, "data_offsets");
   if (json.size() != 3 || offsets.size() != 2 || offsets[0] > offsets[1]) {
-    Fail(path, fmt::format("tensor '{}' wants dtype, shape and data_offsets [begin, end]", name));
+    FailFormat(path,
+               fmt::format("tensor '{}' wants dtype, shape and data_offsets [begin, end]", name));
   }
   entry.begin = static_cast<std::uint64_t>(offsets[0]);
   entry.end = static_cast<std::uint64_t>(offsets[1]);
   const std::uint64_t wanted = ByteSize(path, entry);
   if (entry.end - entry.begin != wanted) {
-    Fail(path, fmt::format("tensor '{}' of shape {} needs {} bytes, data_offsets give {}", name,
-                           ToString(entry.shape), wanted, entry.end - entry.begin));
+    FailFormat(path, fmt::format("tensor '{}' of shape {} needs {} bytes, data_offsets give {}",
+                                 name, ToString(entry.shape), wanted, entry.end - entry.begin));
   }
   return entry;
 }
 
 std::map<std::string, std::string> ReadMetadata(const fs::path& path, const Json& json) {
   std::map<std::string, std::string> metadata;
-  if (!json.is_object()) Fail(path, "__metadata__ is not an object");
+  if (!json.is_object()) FailFormat(path, "__metadata__ is not an object");
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) Fail(path, fmt::format("metadata '{}' is not a string", key));
+    if (!value.is_string()) FailFormat(path, fmt::format("metadata '{}' is not a string", key));
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -165,13 +168,14 @@ std::vector<Entry> ReadEntries(const fs::path& path, const Json& header,
   std::uint64_t position = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != position) {
-      Fail(path, fmt::format("tensor '{}' begins at byte {}, expected {}: gap or overlap",
-                             entry.name, entry.begin, position));
+      FailFormat(path, fmt::format("tensor '{}' begins at byte {}, expected {}: gap or overlap",
+                                   entry.name, entry.begin, position));
     }
     position = entry.end;
   }
   if (position != buffer_bytes) {
-    Fail(path, fmt::format("the tensors take {} bytes, the file holds {}", position, buffer_bytes));
+    FailFormat(path,
+               fmt::format("the tensors take {} bytes, the file holds {}", position, buffer_bytes));
   }
   return entries;
 }
@@ -226,11 +230,11 @@ Safetensors ReadSafetensors(const fs::path& path) {
   // the length of the header, against the file and our limit
   std::uint64_t header_bytes = 0;
   if (file_bytes < sizeof(header_bytes))
-    Fail(path, "shorter than the 8 bytes of the header length");
+    FailFormat(path, "shorter than the 8 bytes of the header length");
   ReadExactly(path, file, std::as_writable_bytes(std::span(&header_bytes, 1)));
   if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof(header_bytes)) {
-    Fail(path, fmt::format("a header of {} bytes in a file of {} (at most {} are accepted)",
-                           header_bytes, file_bytes, kMaxHeaderBytes));
+    FailFormat(path, fmt::format("a header of {} bytes in a file of {} (at most {} are accepted)",
+                                 header_bytes, file_bytes, kMaxHeaderBytes));
   }
 
   // the header, checked as a whole before any tensor takes memory

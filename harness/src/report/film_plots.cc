@@ -11,7 +11,7 @@
 namespace dp_bench {
 namespace {
 
-constexpr double kWidth = 1000.0;             // of the plane
+constexpr double kPlaneWidth = 1000.0;        // of the plane
 constexpr std::size_t kMaxPathPoints = 3000;  // of all lines of a kind in a plane
 constexpr std::size_t kMaxDims = 4;
 constexpr double kLowPlot = 150.0;
@@ -29,7 +29,7 @@ struct Point {
 
 class Plane {
  public:
-  Plane(const FilmNotes& notes, double aspect) : notes_(notes), height_(kWidth * aspect) {}
+  Plane(const FilmNotes& notes, double aspect) : notes_(notes), height_(kPlaneWidth * aspect) {}
 
   double height() const { return height_; }
 
@@ -45,7 +45,7 @@ class Plane {
 
  private:
   Point At(const std::vector<float>& marks, std::size_t index) const {
-    return {std::round(kWidth * static_cast<double>(marks[2 * index])),
+    return {std::round(kPlaneWidth * static_cast<double>(marks[2 * index])),
             std::round(height_ * static_cast<double>(marks[2 * index + 1]))};
   }
 
@@ -163,7 +163,7 @@ std::string PlannedPathsSvg(const FilmNotes& notes, double aspect) {
   std::string svg = fmt::format(
       R"(<svg class="plane" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="planned and executed paths">)"
       R"(<path class="executed" d="{}"/>)",
-      kWidth, plane.height(), executed);
+      kPlaneWidth, plane.height(), executed);
   for (const std::size_t parity : {0U, 1U}) {
     const std::string plans = PlanPath(notes, plane, parity);
     if (!plans.empty()) svg += fmt::format(R"(<path class="series-{}" d="{}"/>)", parity, plans);

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kFile = ".zattrs";
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;  // it may list a million episodes
-constexpr int kMaxDepth = 64;
+constexpr int kMaxAttributeDepth = 64;
 
 [[noreturn]] void Fail(const Store& store, const std::string& what) {
   throw Error(ErrorCode::kData, fmt::format("{}: {}", store.Describe(kFile), what));
@@ -26,7 +26,8 @@ Json Parse(const Store& store) {
   store.Read(kFile, kMaxBytes, &bytes);
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const auto limit_depth = [&store](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth) Fail(store, fmt::format("nested deeper than {} levels", kMaxDepth));
+    if (depth > kMaxAttributeDepth)
+      Fail(store, fmt::format("nested deeper than {} levels", kMaxAttributeDepth));
     return true;
   };
   try {

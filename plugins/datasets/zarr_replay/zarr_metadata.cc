@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxMetadataDepth = 32;
 constexpr std::size_t kMaxAxes = 8;
 constexpr std::int64_t kMaxChunkBytes = std::numeric_limits<std::int32_t>::max();
 
@@ -23,7 +23,8 @@ class Fields {
   Fields(std::span<const std::byte> text, const std::string& file) : file_(file) {
     const auto* begin = reinterpret_cast<const char*>(text.data());
     const auto limit_depth = [this](int depth, Json::parse_event_t, Json&) {
-      if (depth > kMaxDepth) Fail("", fmt::format("is nested deeper than {} levels", kMaxDepth));
+      if (depth > kMaxMetadataDepth)
+        Fail("", fmt::format("is nested deeper than {} levels", kMaxMetadataDepth));
       return true;
     };
     try {

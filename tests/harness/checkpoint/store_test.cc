@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Key;
 
-CheckpointContents ContentsOf(int step) {
+CheckpointContents SmallContents(int step) {
   CheckpointContents contents;
   for (const std::string_view file : {kModelFile, kNormalizerFile}) {
     Array array(DType::kFloat32, {4});
@@ -59,7 +59,7 @@ void FlipByte(const fs::path& path, std::int64_t position) {
 TEST(Checkpoint, GivesBackWhatWasWritten) {
   const ScratchFolder scratch;
   CheckpointStore store(scratch.path());
-  store.Save("latest", ContentsOf(7));
+  store.Save("latest", SmallContents(7));
   const Checkpoint checkpoint = Checkpoint::Open(scratch.path() / "latest");
   EXPECT_EQ(checkpoint.state(), "7");
   EXPECT_EQ(checkpoint.config(), "{}\n");
@@ -71,8 +71,8 @@ TEST(Checkpoint, GivesBackWhatWasWritten) {
 TEST(Checkpoint, EqualContentsGiveEqualFiles) {
   const ScratchFolder scratch;
   CheckpointStore store(scratch.path());
-  store.Save("a", ContentsOf(7));
-  store.Save("b", ContentsOf(7));
+  store.Save("a", SmallContents(7));
+  store.Save("b", SmallContents(7));
   for (const std::string& name : NamesIn(scratch.path() / "a")) {
     EXPECT_EQ(ReadFile(scratch.path() / "a" / name, 10000),
               ReadFile(scratch.path() / "b" / name, 10000))
@@ -82,7 +82,7 @@ TEST(Checkpoint, EqualContentsGiveEqualFiles) {
 
 TEST(Checkpoint, NamesTheFileWhosePayloadChanged) {
   const ScratchFolder scratch;
-  CheckpointStore(scratch.path()).Save("latest", ContentsOf(7));
+  CheckpointStore(scratch.path()).Save("latest", SmallContents(7));
   const fs::path file = scratch.path() / "latest" / kNormalizerFile;
   FlipByte(file, static_cast<std::int64_t>(fs::file_size(file)) - 1);
   EXPECT_THAT(ErrorOnOpening(scratch.path() / "latest"),
@@ -92,7 +92,7 @@ TEST(Checkpoint, NamesTheFileWhosePayloadChanged) {
 TEST(Checkpoint, NamesTheFileThatIsMissingOrCut) {
   const ScratchFolder scratch;
   const fs::path folder = scratch.path() / "latest";
-  CheckpointStore(scratch.path()).Save("latest", ContentsOf(7));
+  CheckpointStore(scratch.path()).Save("latest", SmallContents(7));
   fs::resize_file(folder / kModelFile, 20);
   EXPECT_THAT(ErrorOnOpening(folder), HasSubstr("model.safetensors' has 20 bytes"));
   fs::remove(folder / kModelFile);
@@ -136,7 +136,7 @@ void SaveAndDie(const fs::path& folder, int fatal_step) {
     CheckpointStore store(folder, [fatal_step](int step) {
       if (step == fatal_step) kill(getpid(), SIGKILL);
     });
-    store.Save(kLatest, ContentsOf(2));
+    store.Save(kLatest, SmallContents(2));
     _exit(0);
   }
   int status = 0;
@@ -148,7 +148,7 @@ TEST(CheckpointStore, ACompleteLatestSurvivesAKillAtEveryStep) {
   for (int step = 0; step <= 4; ++step) {
     const ScratchFolder scratch;
     CheckpointStore store(scratch.path());
-    store.Save(kLatest, ContentsOf(1));
+    store.Save(kLatest, SmallContents(1));
     SaveAndDie(scratch.path(), step);
     const std::string wanted = step <= 2 ? "1" : "2";
     EXPECT_EQ(store.OpenLatest()->state(), wanted) << "killed after step " << step;
@@ -157,7 +157,7 @@ TEST(CheckpointStore, ACompleteLatestSurvivesAKillAtEveryStep) {
     store.Repair();
     EXPECT_THAT(NamesIn(scratch.path()), ElementsAre("latest")) << "killed after step " << step;
     EXPECT_EQ(store.OpenLatest()->state(), wanted);
-    store.Save(kLatest, ContentsOf(3));
+    store.Save(kLatest, SmallContents(3));
     EXPECT_EQ(store.OpenLatest()->state(), "3");
     EXPECT_THAT(NamesIn(scratch.path()), ElementsAre("latest"));
   }
@@ -165,19 +165,19 @@ TEST(CheckpointStore, ACompleteLatestSurvivesAKillAtEveryStep) {
 
 TEST(CheckpointStore, SavingWithoutRepairKeepsTheOldOneUntilTheNewOneIsThere) {
   const ScratchFolder scratch;
-  CheckpointStore(scratch.path()).Save(kLatest, ContentsOf(1));
+  CheckpointStore(scratch.path()).Save(kLatest, SmallContents(1));
   SaveAndDie(scratch.path(), 2);  // only latest.old is left
   CheckpointStore store(scratch.path(), [&](int step) {
     EXPECT_EQ(fs::exists(scratch.path() / "latest.old"), step <= 3) << "after step " << step;
   });
-  store.Save(kLatest, ContentsOf(3));
+  store.Save(kLatest, SmallContents(3));
   EXPECT_EQ(store.OpenLatest()->state(), "3");
 }
 
 TEST(CheckpointStore, FallsBackToTheOldOneWhenLatestIsDamaged) {
   const ScratchFolder scratch;
   CheckpointStore store(scratch.path());
-  store.Save(kLatest, ContentsOf(1));
+  store.Save(kLatest, SmallContents(1));
   SaveAndDie(scratch.path(), 3);  // both are left
   FlipByte(scratch.path() / "latest" / "state.json", 0);
   EXPECT_EQ(store.OpenLatest()->state(), "1");
@@ -191,7 +191,7 @@ TEST(CheckpointStore, TellsNothingFromDamage) {
   CheckpointStore store(scratch.path() / "checkpoints");
   EXPECT_FALSE(store.HasCheckpoints());
   EXPECT_FALSE(store.OpenLatest().has_value());
-  store.Save(kLatest, ContentsOf(1));
+  store.Save(kLatest, SmallContents(1));
   EXPECT_TRUE(store.HasCheckpoints());
   FlipByte(store.folder() / "latest" / "state.json", 0);
   EXPECT_THROW(store.OpenLatest(), Error);

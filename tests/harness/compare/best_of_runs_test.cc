@@ -8,7 +8,7 @@
 #include <string>
 
 #include "dp_bench/random.h"
-#include "golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -25,7 +25,7 @@ Rows RowsOf(const std::vector<std::string>& texts) {
 }
 
 TEST(BestOfRuns, AgreesWithTheBootstrapOfAnotherImplementation) {
-  for (const auto& row : CompareGolden()["best_of"]) {
+  for (const auto& row : JsonGolden("compare")["best_of"]) {
     const BestOfRuns result = JudgeBestOf(RowsOf(row[0].get<std::vector<std::string>>()));
     // both draw at random: five standard errors of 4000 resamples of rates of 20 seeds or more
     EXPECT_NEAR(result.optimism, std::max(0.0, row[1].get<double>()), 0.007);

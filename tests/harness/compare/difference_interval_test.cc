@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -15,7 +15,7 @@ constexpr double kTolerance = 1e-10;  // two libraries' quantiles and binomial s
 
 TEST(NewcombePairedInterval, EqualsThatOfStatsmodelsParts) {
   int n_rows = 0;
-  for (const nlohmann::json& row : CompareGolden()["newcombe"]) {
+  for (const nlohmann::json& row : JsonGolden("compare")["newcombe"]) {
     SCOPED_TRACE(row.dump());
     const PairCounts counts = {
         .both_succeed = row[0], .only_a = row[1], .only_b = row[2], .neither = row[3]};
@@ -51,7 +51,7 @@ TEST(NewcombePairedInterval, KnowsNothingWithoutPairs) {
 
 TEST(McNemar, EqualsStatsmodelsAndScipy) {
   int n_rows = 0;
-  for (const nlohmann::json& row : CompareGolden()["mcnemar"]) {
+  for (const nlohmann::json& row : JsonGolden("compare")["mcnemar"]) {
     SCOPED_TRACE(row.dump());
     const PairCounts counts = {.only_a = row[0], .only_b = row[1]};
     EXPECT_NEAR(McNemarExactP(counts), row[2], kTolerance);
@@ -67,7 +67,7 @@ TEST(McNemar, SaysNothingWithoutDiscordantSeeds) {
 }
 
 TEST(HolmAdjusted, EqualsStatsmodels) {
-  for (const nlohmann::json& row : CompareGolden()["holm"]) {
+  for (const nlohmann::json& row : JsonGolden("compare")["holm"]) {
     const auto adjusted = HolmAdjusted(row[0].get<std::vector<double>>());
     const auto wanted = row[1].get<std::vector<double>>();
     ASSERT_EQ(adjusted.size(), wanted.size());
@@ -101,7 +101,7 @@ TEST(PairsToDetect, EqualsTheTableOfTheDesign) {
 
 TEST(PairsToDetect, EqualsScipy) {
   int n_rows = 0;
-  for (const nlohmann::json& row : CompareGolden()["pairs"]) {
+  for (const nlohmann::json& row : JsonGolden("compare")["pairs"]) {
     SCOPED_TRACE(row.dump());
     EXPECT_EQ(PairsToDetect(Question(row[0], row[1], row[2])), row[3].get<int>());
     ++n_rows;

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -14,7 +14,7 @@ constexpr double kRelativeTolerance = 1e-11;  // relative; lgamma and expm1 of t
 
 TEST(DropEvidence, EqualsExactArithmetic) {
   int n_rows = 0;
-  for (const nlohmann::json& row : CompareGolden()["evidence"]) {
+  for (const nlohmann::json& row : JsonGolden("compare")["evidence"]) {
     SCOPED_TRACE(row.dump());
     const OutcomeCounts counts = {.n_lost = row[0], .n_gained = row[1], .n_same = row[2]};
     const auto expect = [](double found, double wanted) {

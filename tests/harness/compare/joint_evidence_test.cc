@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "dp_bench/random.h"
-#include "golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -36,7 +36,7 @@ TEST(NameDrops, TakesTheLargestKWhoseKthReachesItsThreshold) {
 }
 
 TEST(NameDrops, AgreesWithAnotherImplementation) {
-  for (const auto& row : CompareGolden()["e_bh"]) {
+  for (const auto& row : JsonGolden("compare")["e_bh"]) {
     const auto log_evidence = row[0].get<std::vector<double>>();
     EXPECT_EQ(NameDrops(log_evidence, row[1].get<double>()), row[2].get<std::vector<bool>>());
     EXPECT_NEAR(LogMeanEvidence(log_evidence), row[3].get<double>(), 1e-10);

@@ -13,8 +13,8 @@
 
 #include "compare/sequential_test.h"
 #include "dp_bench/random.h"
-#include "golden.h"
 #include "report/success_rate.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -223,7 +223,7 @@ TEST(OperatingCharacteristics, TheNightlyGateHasThePowerOfTheDesign) {
 TEST(OperatingCharacteristics, AreThoseOfTheExactDistribution) {
   int n_rows = 0;
   const int n_gates = GatesOr(2000);
-  for (const nlohmann::json& row : CompareGolden()["gate"]) {
+  for (const nlohmann::json& row : JsonGolden("compare")["gate"]) {
     SCOPED_TRACE(row.dump());
     const Scene scene = {.rate = row[0], .drop = row[1], .rho = row[2]};
     const GateCounts found = Simulate({.margin = row[3], .max_pairs = row[4]}, scene, n_gates);

@@ -12,8 +12,6 @@
 namespace dp_bench {
 namespace {
 
-using testing::FakeDataset;
-
 SequenceSampler Sampler(const Dataset& dataset, int horizon = 4, int pad_before = 1,
                         int pad_after = 2) {
   const auto ends = dataset.episode_ends();
@@ -161,7 +159,7 @@ TEST(BatchLoader, WithoutShuffleSequencesComeInOrder) {
   BatchLoaderOptions options = Options();
   options.shuffle = false;
   BatchLoader loader(dataset, Sampler(dataset), options);
-  EXPECT_THAT(Epoch(&loader, 9)[1].indices, ::testing::ElementsAre(5, 6, 7, 8, 9));
+  EXPECT_THAT(Epoch(&loader, 9)[1].indices, testing::ElementsAre(5, 6, 7, 8, 9));
 }
 
 TEST(BatchLoader, DropLastLeavesOutTheShortBatch) {

@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
-#include "golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
 
-using ::testing::ElementsAre;
+using testing::ElementsAre;
 
 TEST(SequenceSampler, EqualsTheReferenceWindows) {
-  const nlohmann::json cases = testing::DataGolden()["windows"];
+  const nlohmann::json cases = JsonGolden("data")["windows"];
   for (const nlohmann::json& c : cases) {
     const SequenceSampler sampler({.episode_ends = c["ends"].get<std::vector<std::int64_t>>(),
                                    .horizon = c["horizon"].get<int>(),

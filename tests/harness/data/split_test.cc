@@ -5,7 +5,7 @@
 
 #include "data/numpy_choice.h"
 #include "dp_bench/error.h"
-#include "golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -27,7 +27,7 @@ std::vector<std::int64_t> Episodes(const std::vector<bool>& mask) {
 }
 
 TEST(NumpyChoice, EqualsNumpyForEverySeedAndSize) {
-  const nlohmann::json cases = testing::DataGolden()["choice"];
+  const nlohmann::json cases = JsonGolden("data")["choice"];
   ASSERT_GT(cases.size(), 100U);
   for (const nlohmann::json& c : cases) {
     const auto chosen = NumpyChoice(c["seed"].get<std::uint64_t>(), c["n"].get<std::int64_t>(),
@@ -40,7 +40,7 @@ TEST(NumpyChoice, EqualsNumpyForEverySeedAndSize) {
 }
 
 TEST(Split, ValidationMaskEqualsTheReference) {
-  const nlohmann::json cases = testing::DataGolden()["val"];
+  const nlohmann::json cases = JsonGolden("data")["val"];
   for (const nlohmann::json& c : cases) {
     const auto mask = ValidationMask(c["n"].get<std::int64_t>(), c["ratio"].get<double>(),
                                      c["seed"].get<std::uint64_t>());
@@ -49,7 +49,7 @@ TEST(Split, ValidationMaskEqualsTheReference) {
 }
 
 TEST(Split, TrainMaskEqualsTheReference) {
-  const nlohmann::json cases = testing::DataGolden()["train"];
+  const nlohmann::json cases = JsonGolden("data")["train"];
   for (const nlohmann::json& c : cases) {
     const Split split =
         SplitEpisodes(c["n"].get<std::int64_t>(), c["ratio"].get<double>(),

@@ -17,7 +17,7 @@ constexpr double kRelativeTolerance = 1e-12;
 
 TEST(ComputeStats, EqualsTheClosedFormAcrossBlocks) {
   const std::int64_t n = 40000;  // 24 bytes a step: the last block of 1 MB is not full
-  const testing::FakeDataset dataset({100, n});
+  const FakeDataset dataset({100, n});
   const KeyStats stats = ComputeStats(dataset, dataset.KeyIndex("state"));
   ASSERT_EQ(stats.mean.size(), 3U);
   EXPECT_EQ(stats.count, n);
@@ -34,16 +34,16 @@ TEST(ComputeStats, EqualsTheClosedFormAcrossBlocks) {
 }
 
 TEST(ComputeStats, CountsImageElementsOneByOneInStorageOrder) {
-  const testing::FakeDataset dataset({3});
+  const FakeDataset dataset({3});
   const KeyStats stats = ComputeStats(dataset, dataset.KeyIndex("image"));
   ASSERT_EQ(stats.mean.size(), 12U);
-  EXPECT_THAT(stats.mean, ::testing::ElementsAre(7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18));
+  EXPECT_THAT(stats.mean, testing::ElementsAre(7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18));
 }
 
 // the reference is numpy: image.astype(float64).reshape(-1, 3) / 255, mean and std over axis 0,
 // with image[step, pixel, c] = 7 step + 3 pixel + c
 TEST(ComputeChannelStats, AgreesWithNumpyOverAllPixels) {
-  const testing::FakeDataset dataset({2, 5});
+  const FakeDataset dataset({2, 5});
   const KeyStats stats = ComputeChannelStats(dataset, dataset.KeyIndex("image"));
   EXPECT_EQ(stats.count, 5);
   ASSERT_EQ(stats.mean.size(), 3U);
@@ -57,7 +57,7 @@ TEST(ComputeChannelStats, AgreesWithNumpyOverAllPixels) {
 }
 
 TEST(ComputeChannelStats, RefusesWhatIsNoImage) {
-  const testing::FakeDataset dataset({5});
+  const FakeDataset dataset({5});
   EXPECT_THROW(ComputeChannelStats(dataset, dataset.KeyIndex("state")), Error);
 }
 
@@ -85,7 +85,7 @@ TEST(ComputeStats, NamesTheStepThatIsNotFinite) {
     FAIL() << "accepted NaN";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNumeric);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("'action' holds nan at step 4, element 1"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'action' holds nan at step 4, element 1"));
   }
 }
 

@@ -22,7 +22,7 @@ using testing::StartsWith;
 constexpr std::array<float, 2> kAction = {0.25F, -0.75F};
 constexpr int kFaultStep = 5;
 
-std::vector<double> Play(Env& env, std::uint64_t seed) {
+std::vector<double> Rewards(Env& env, std::uint64_t seed) {
   std::vector<double> seen;
   env.Reset(seed);
   for (int step = 0; step < 10; ++step) {
@@ -34,7 +34,7 @@ std::vector<double> Play(Env& env, std::uint64_t seed) {
 
 std::string EndingOf(const std::string& kind, const std::string& in = "step") {
   const auto env = MakeIsolated(OneFault(kind, in, in == "step" ? kFaultStep : 0));
-  return MessageOf(ErrorCode::kEnv, [&] { Play(*env, 0); });
+  return MessageOf(ErrorCode::kEnv, [&] { Rewards(*env, 0); });
 }
 
 TEST(WorkerEnd, IsReportedWithCauseAndCall) {
@@ -72,9 +72,9 @@ TEST(WorkerEnd, AnEnvThatLeaksIsStopped) {
   config.step_timeout = 20.0;
   config.memory_limit_mb = 256;
   const auto env = MakeIsolated(OneFault("leak", "step"), config);
-  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { Play(*env, 0); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { Rewards(*env, 0); }),
               HasSubstr("MB of memory, more than env_runner.memory_limit_mb (256)"));
-  EXPECT_EQ(Play(*env, 1), Play(*MakeDirect(), 1));
+  EXPECT_EQ(Rewards(*env, 1), Rewards(*MakeDirect(), 1));
 }
 
 TEST(WorkerEnd, AFaultThatDoesNotRepeatLeavesNoTrace) {
@@ -86,7 +86,7 @@ TEST(WorkerEnd, AFaultThatDoesNotRepeatLeavesNoTrace) {
       config.step_timeout = 1.0;
       config.reset_timeout = 3.0;
       const auto env = MakeIsolated(OneFault(kind, in, step, scratch.path()), config);
-      EXPECT_EQ(Play(*env, 0), Play(*MakeDirect(), 0)) << kind << " in " << in;
+      EXPECT_EQ(Rewards(*env, 0), Rewards(*MakeDirect(), 0)) << kind << " in " << in;
       EXPECT_TRUE(std::filesystem::exists(scratch.path() / "0")) << kind << " in " << in;
     }
   }
@@ -141,8 +141,8 @@ TEST(WorkerEnd, APictureThatCannotBeDrawnCostsTheEpisodeNothing) {
 TEST(WorkerEnd, AnotherResetStartsAnew) {
   const auto env = MakeIsolated(OneFault("segv", "step", kFaultStep));
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(CodeOf([&] { Play(*env, 0); }), ErrorCode::kEnv);
-    EXPECT_EQ(Play(*env, 1), Play(*MakeDirect(), 1));
+    EXPECT_EQ(CodeOf([&] { Rewards(*env, 0); }), ErrorCode::kEnv);
+    EXPECT_EQ(Rewards(*env, 1), Rewards(*MakeDirect(), 1));
   }
 }
 
@@ -151,7 +151,7 @@ TEST(WorkerEnd, AnEnvThatDoesNotRepeatItselfIsFoundOut) {
   const auto env = MakeIsolated(fmt::format(R"({{"is_random": true, "marker_dir": "{}",
                        "faults": [{{"kind": "exit", "step": 5}}]}})",
                                             scratch.path().string()));
-  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { Play(*env, 0); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { Rewards(*env, 0); }),
               HasSubstr("its episode could not be repeated: the same seed and actions gave other"));
   EXPECT_EQ(CodeOf([&] { env->Step(kAction); }), ErrorCode::kEnv) << "went on from elsewhere";
 }

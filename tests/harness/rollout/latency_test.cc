@@ -30,13 +30,13 @@ TEST(Latency, JsonSaysAtWhichBatchSizeItWasMeasured) {
   PolicyLatency latency = {
       .control_hz = 10.0,
       .alone = {.batch_size = 1, .chunk_s = {0.02, 0.3}, .stage_s = {{"denoising step", {0.001}}}}};
-  nlohmann::json json = ToJson(latency);
-  EXPECT_EQ(json["deadline_ms"], 100.0);
-  EXPECT_EQ(json["batch_1"]["batch_size"], 1);
-  EXPECT_EQ(json["batch_1"]["share_late"], 0.5);
-  EXPECT_EQ(json["batch_1"]["chunk"]["p50_ms"], 20.0);
-  EXPECT_EQ(json["batch_1"]["stages"]["denoising step"]["n"], 1);
-  EXPECT_TRUE(json["rollouts"].is_null());
+  nlohmann::json file = ToJson(latency);
+  EXPECT_EQ(file["deadline_ms"], 100.0);
+  EXPECT_EQ(file["batch_1"]["batch_size"], 1);
+  EXPECT_EQ(file["batch_1"]["share_late"], 0.5);
+  EXPECT_EQ(file["batch_1"]["chunk"]["p50_ms"], 20.0);
+  EXPECT_EQ(file["batch_1"]["stages"]["denoising step"]["n"], 1);
+  EXPECT_TRUE(file["rollouts"].is_null());
   latency.in_rollouts = {.batch_size = 16, .chunk_s = {0.04}, .stage_s = {}};
   EXPECT_EQ(ToJson(latency)["rollouts"]["batch_size"], 16);
 }

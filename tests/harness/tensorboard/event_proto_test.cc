@@ -8,23 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "golden.h"
+#include "hex.h"
+#include "support/json_golden.h"
 #include "tensorboard/tfrecord.h"
 
 namespace dp_bench {
 namespace {
 
-using testing::FromHex;
-using testing::ToHex;
-
-class EventProto : public ::testing::Test {
+class EventProto : public testing::Test {
  protected:
   EventTime At(std::int64_t step) const {
     return {.wall_time = golden_["wall_time"], .step = step};
   }
   std::string Wanted(const std::string& event) const { return golden_["events"][event]; }
 
-  const nlohmann::json golden_ = testing::EventGolden();
+  const nlohmann::json golden_ = JsonGolden("tensorboard_events");
 };
 
 TEST_F(EventProto, FileVersionIsThatOfTensorBoard) {

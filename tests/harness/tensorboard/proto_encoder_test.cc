@@ -7,12 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "golden.h"
+#include "hex.h"
 
 namespace dp_bench {
 namespace {
-
-using testing::ToHex;
 
 TEST(ProtoEncoder, IntegersAreVarints) {
   ProtoEncoder message;

@@ -3,19 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
+#include "support/json_golden.h"
+
 namespace dp_bench {
 namespace {
-
-nlohmann::json ReadGolden() {
-  std::ifstream file(DPB_SOURCE_DIR "/tests/golden/grad_scaler.json");
-  return nlohmann::json::parse(file);
-}
 
 std::vector<ParameterGroup> GroupsWithGradients(const std::vector<torch::Tensor>& gradients) {
   ParameterGroup group;
@@ -27,7 +23,7 @@ std::vector<ParameterGroup> GroupsWithGradients(const std::vector<torch::Tensor>
 }
 
 TEST(GradScaler, ScaleGrowsAndBacksOffAsPyTorchs) {
-  const nlohmann::json cases = ReadGolden()["cases"];
+  const nlohmann::json cases = JsonGolden("grad_scaler")["cases"];
   ASSERT_EQ(cases.size(), 4U);
   for (const nlohmann::json& c : cases) {
     const auto overflows = c["overflows"].get<std::set<std::int64_t>>();
@@ -45,7 +41,7 @@ TEST(GradScaler, ScaleGrowsAndBacksOffAsPyTorchs) {
 }
 
 TEST(GradScaler, UnscaledGradientsEqualPyTorchs) {
-  const nlohmann::json golden = ReadGolden()["unscale"];
+  const nlohmann::json golden = JsonGolden("grad_scaler")["unscale"];
   const torch::Tensor gradient =
       torch::tensor(golden["before"].get<std::vector<double>>(), torch::kFloat64)
           .to(torch::kFloat32);

@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "support/error_of.h"
 #include "support/golden.h"
+#include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
@@ -41,8 +41,7 @@ TEST(LrScheduler, CurvesEqualThoseOfDiffusers) {
 }
 
 TEST(LrScheduler, RatesOfTheOtherSchedulesEqualThoseOfDiffusers) {
-  std::ifstream file(DPB_SOURCE_DIR "/tests/golden/lr_schedulers.json");
-  const nlohmann::json cases = nlohmann::json::parse(file)["cases"];
+  const nlohmann::json& cases = JsonGolden("lr_schedulers")["cases"];
   ASSERT_EQ(cases.size(), 12U);
   for (const nlohmann::json& c : cases) {
     SCOPED_TRACE(c["config"].dump());

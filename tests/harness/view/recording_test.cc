@@ -14,11 +14,10 @@
 namespace dp_bench {
 namespace {
 
-using ::dp_bench::testing::FakeDataset;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
-class RecordingTest : public ::testing::Test {
+class RecordingTest : public testing::Test {
  protected:
   const FakeDataset dataset_{{3, 7}};  // episodes of 3 and 4 steps
 };

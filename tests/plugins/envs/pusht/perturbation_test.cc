@@ -10,7 +10,7 @@
 
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
-#include "pusht_env.h"
+#include "make_env.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -20,8 +20,6 @@ constexpr const char* kZero =
     R"({"obs": ["state", "image"], "perturb": {"light": 0, "friction": 0}})";
 constexpr const char* kLight = R"({"obs": ["state", "image"], "perturb": {"light": 1}})";
 constexpr const char* kFriction = R"({"obs": ["state", "image"], "perturb": {"friction": 1}})";
-
-PushtEnv Make(const char* json) { return PushtEnv(Config::FromJson(json)); }
 
 struct View {
   std::vector<std::uint8_t> image = std::vector<std::uint8_t>(96 * 96 * 3);

@@ -11,11 +11,10 @@
 
 #include "coverage.h"
 #include "dp_bench/error.h"
+#include "make_env.h"
 
 namespace dp_bench::pusht {
 namespace {
-
-PushtEnv Make(const std::string& json = "{}") { return PushtEnv(Config::FromJson(json)); }
 
 /// The only observation of an env with one low-dimensional key.
 std::vector<float> Look(PushtEnv& env) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dp_bench/error.h"
-#include "pusht_env.h"
+#include "make_env.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -46,8 +46,6 @@ Episode Play(PushtEnv& env, std::uint64_t seed, std::size_t max_steps, float dis
   }
   return episode;
 }
-
-PushtEnv Make() { return PushtEnv(Config::FromJson("{}")); }
 
 TEST(PushtExpert, SolvesUnseenStartsWithinTheTimeLimit) {
   PushtEnv env = Make();

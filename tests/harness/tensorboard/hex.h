@@ -1,17 +1,10 @@
-// The reference bytes of tests/golden/generate/tensorboard_events.py.
+// Bytes as text, as in tests/golden/tensorboard_events.json.
 #pragma once
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-namespace dp_bench::testing {
-
-inline nlohmann::json EventGolden() {
-  std::ifstream file(DPB_SOURCE_DIR "/tests/golden/tensorboard_events.json");
-  return nlohmann::json::parse(file);
-}
+namespace dp_bench {
 
 inline std::string ToHex(std::string_view bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -31,4 +24,4 @@ inline std::string FromHex(const std::string& hex) {
   return bytes;
 }
 
-}  // namespace dp_bench::testing
+}  // namespace dp_bench
