@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -219,6 +220,27 @@ TEST(TrainingOnRanks, ANanOnOneRankEndsAllWithTheSequencesOfTheWholeBatch) {
   EXPECT_EQ(message, TestRanks().FromRoot(message));
   const std::string list = message.substr(message.find('['), message.find(']') - message.find('['));
   EXPECT_EQ(std::ranges::count(list, ','), 6) << message;  // seven sequences
+}
+
+TEST(TrainingOnRanks, AnOverflowOnOneRankLeavesTheUpdateOutOnAll) {
+  const SharedFolder folder;
+  const auto overflow = [](int n_losses, FakePolicy& policy) {
+    if (TestRanks().rank() != 1 || n_losses != 4) return;
+    policy.module().parameters()[0].register_hook(
+        [n_calls = std::make_shared<int>(0)](const torch::Tensor& gradient) {
+          return (*n_calls)++ == 0 ? gradient + std::numeric_limits<float>::infinity() : gradient;
+        });
+  };
+  // each save throws unless all ranks hold the same weights
+  const TrainReport report = TrainTogether(folder.path(), R"("mixed_precision": "fp16")", overflow);
+  EXPECT_EQ(report.end, TrainEnd::kFinished);
+  TestRanks().Barrier();
+  const std::vector<nlohmann::json> lines = LogOf(folder.path());
+  ASSERT_EQ(lines.size(), 40U);
+  for (std::size_t step = 0; step < lines.size(); ++step) {
+    EXPECT_EQ(lines[step].contains("grad_norm"), step != 3) << step;
+    EXPECT_EQ(lines[step]["train_grad_scale"], step <= 3 ? 65536.0 : 32768.0) << step;
+  }
 }
 
 TEST(TrainingOnRanks, RanksThatBeginWithOtherWeightsAreRefused) {
