@@ -8,10 +8,21 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
-# A compilation takes 5 s before our own code begins, for the templates of the headers; several files at a
-# time share that.
+# A compilation takes 5 s before our own code begins, for the templates of the headers; files that are
+# compiled together share that.
 set(CMAKE_UNITY_BUILD ${DPB_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+
+# Compiles the files of each folder together, so that a name must be the only one of its folder and no more.
+function(dpb_compile_folders_together target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(path "${source}" DIRECTORY)
+    get_filename_component(folder "${path}" NAME)
+    set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP "${folder}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "dp_bench.baseline.v1";
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxBaselineBytes = std::size_t{16} << 20;
 
 Json EpisodeJson(const EpisodeRecord& record) {
   return {{"seed", record.seed},
@@ -82,7 +82,7 @@ std::string BaselineJson(const RunFolder& run) {
 RunFolder ReadBaseline(const std::filesystem::path& file) {
   RunFolder run = {.path = file};
   try {
-    const Json json = Json::parse(ReadTextFile(file, kMaxBytes));
+    const Json json = Json::parse(ReadTextFile(file, kMaxBaselineBytes));
     if (json.at("format") != kFormat) {
       throw Error(ErrorCode::kData,
                   fmt::format("{} is not of the format {}", file.string(), kFormat));

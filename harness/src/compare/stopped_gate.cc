@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxGateBytes = std::size_t{64} << 20;
 
 [[noreturn]] void Refuse(const std::filesystem::path& file, const std::string& fault) {
   throw Error(ErrorCode::kData,
@@ -65,7 +65,7 @@ std::string Joined(std::vector<std::string> names) {
 }  // namespace
 
 StoppedGate ReadStoppedGate(const std::filesystem::path& file) {
-  const std::string text = ReadTextFile(file, kMaxBytes);
+  const std::string text = ReadTextFile(file, kMaxGateBytes);
   try {
     return StoppedGateFrom(Json::parse(text));
   } catch (const Json::exception& fault) {

@@ -23,7 +23,7 @@ std::size_t RowBytes(const Array& array) {
   return array.shape()[0] == 0 ? 0 : array.byte_size() / static_cast<std::size_t>(array.shape()[0]);
 }
 
-std::span<const std::byte> Row(const Array& array, std::int64_t row) {
+std::span<const std::byte> RowOf(const Array& array, std::int64_t row) {
   const std::size_t n_bytes = RowBytes(array);
   return array.bytes().subspan(static_cast<std::size_t>(row) * n_bytes, n_bytes);
 }
@@ -135,8 +135,8 @@ class Comparison {
                                             std::int64_t row, std::int64_t step) const {
     for (const std::string& field : fields) {
       const Array& array = a_.find(field)->second;
-      const auto in_a = Row(array, row);
-      const auto in_b = Row(b_.find(field)->second, row);
+      const auto in_a = RowOf(array, row);
+      const auto in_b = RowOf(b_.find(field)->second, row);
       if (!std::ranges::equal(in_a, in_b)) return Describe(step, field, array, in_a, in_b);
     }
     return std::nullopt;

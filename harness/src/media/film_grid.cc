@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "dp_bench/error.h"
+#include "media/colour_palette.h"
 #include "media/drawing.h"
 #include "media/video_encoder.h"
 #include "media/video_reader.h"
@@ -52,36 +54,67 @@ class Tile {
   bool has_ended_ = false;
 };
 
+// All films, one picture after the other.
+class Grid {
+ public:
+  Grid(const std::vector<GridFilm>& films, int n_columns)
+      : n_columns_(std::min(n_columns, static_cast<int>(films.size()))), picture_(0, 0) {
+    for (const GridFilm& film : films) tiles_.push_back(std::make_unique<Tile>(film));
+    for (const auto& tile : tiles_) {
+      tile_width_ = std::max(tile_width_, tile->width());
+      tile_height_ = std::max(tile_height_, tile->height());
+    }
+    const int n_rows = (static_cast<int>(tiles_.size()) + n_columns_ - 1) / n_columns_;
+    picture_ =
+        RgbImage(n_columns_ * (tile_width_ + 2 * kLine), n_rows * (tile_height_ + 2 * kLine));
+  }
+
+  double fps() const { return tiles_.front()->fps(); }
+
+  /// The next picture, null when every film has ended.
+  const RgbImage* Next() {
+    if (std::ranges::all_of(tiles_, [](const auto& tile) { return tile->has_ended(); })) {
+      return nullptr;
+    }
+    for (int i = 0; i < static_cast<int>(tiles_.size()); ++i) {
+      Tile& tile = *tiles_[static_cast<std::size_t>(i)];
+      tile.Draw(i % n_columns_ * (tile_width_ + 2 * kLine),
+                i / n_columns_ * (tile_height_ + 2 * kLine), tile_width_, tile_height_, &picture_);
+      tile.Advance();
+    }
+    return &picture_;
+  }
+
+  const RgbImage& picture() const { return picture_; }
+
+ private:
+  std::vector<std::unique_ptr<Tile>> tiles_;
+  int n_columns_;
+  int tile_width_ = 0;
+  int tile_height_ = 0;
+  RgbImage picture_;
+};
+
+ColourPalette PaletteOf(Grid grid) {
+  ColourHistogram colours;
+  while (const RgbImage* picture = grid.Next()) colours.Add(*picture);
+  return colours.ChoosePalette();
+}
+
 }  // namespace
 
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options) {
   if (films.empty()) throw Error(ErrorCode::kUsage, "a grid of films needs at least one");
-  std::vector<std::unique_ptr<Tile>> tiles;
-  for (const GridFilm& film : films) tiles.push_back(std::make_unique<Tile>(film));
-  int width = 0;
-  int height = 0;
-  for (const auto& tile : tiles) {
-    width = std::max(width, tile->width());
-    height = std::max(height, tile->height());
-  }
-  const int n_columns = std::min(options.n_columns, static_cast<int>(tiles.size()));
-  const int n_rows = (static_cast<int>(tiles.size()) + n_columns - 1) / n_columns;
-  RgbImage grid(n_columns * (width + 2 * kLine), n_rows * (height + 2 * kLine));
-  VideoEncoder encoder(path, {.width = grid.width,
-                              .height = grid.height,
-                              .fps = tiles.front()->fps(),
-                              .crf = options.crf});
-  while (!std::ranges::all_of(tiles, &Tile::has_ended,
-                              [](const auto& tile) -> const Tile& { return *tile; })) {
-    for (int i = 0; i < static_cast<int>(tiles.size()); ++i) {
-      tiles[static_cast<std::size_t>(i)]->Draw(i % n_columns * (width + 2 * kLine),
-                                               i / n_columns * (height + 2 * kLine), width, height,
-                                               &grid);
-    }
-    encoder.Write(grid);
-    for (const auto& tile : tiles) tile->Advance();
-  }
+  Grid grid(films, options.n_columns);
+  std::optional<ColourPalette> palette;
+  if (path.extension() == ".gif") palette = PaletteOf(Grid(films, options.n_columns));
+  VideoEncoder encoder(path, {.width = grid.picture().width,
+                              .height = grid.picture().height,
+                              .fps = grid.fps(),
+                              .crf = options.crf,
+                              .palette = palette ? &*palette : nullptr});
+  while (const RgbImage* picture = grid.Next()) encoder.Write(*picture);
   encoder.Finish();
 }
 

@@ -61,9 +61,29 @@ AvCodecPtr MakeEncoder(const AVCodec* codec, const VideoOptions& options) {
 AvCodecPtr OpenGif(const VideoOptions& options) {
   const AVCodec* codec = AvCheckNotNull(avcodec_find_encoder(AV_CODEC_ID_GIF), "the GIF encoder");
   AvCodecPtr encoder = MakeEncoder(codec, options);
-  encoder->pix_fmt = AV_PIX_FMT_RGB8;
+  encoder->pix_fmt = AV_PIX_FMT_PAL8;
   AvCheck(avcodec_open2(encoder.get(), codec, nullptr), "avcodec_open2(gif)");
   return encoder;
+}
+
+// The last colour is the transparent one, with which the encoder leaves out what did not change.
+void SetColours(const ColourPalette& palette, AVFrame* frame) {
+  constexpr std::uint32_t kOpaque = 0xFF000000;
+  auto* colours = reinterpret_cast<std::uint32_t*>(frame->data[1]);  // ARGB
+  std::fill_n(colours, AVPALETTE_COUNT, kOpaque);
+  for (const Colour& colour : palette.colours()) {
+    *colours++ = kOpaque | std::uint32_t{colour[0]} << 16U | std::uint32_t{colour[1]} << 8U |
+                 std::uint32_t{colour[2]};
+  }
+  reinterpret_cast<std::uint32_t*>(frame->data[1])[AVPALETTE_COUNT - 1] = 0;
+}
+
+void SetPixels(const RgbImage& image, const ColourPalette& palette, AVFrame* frame) {
+  const std::uint8_t* rgb = image.pixels.data();
+  for (int y = 0; y < image.height; ++y) {
+    std::uint8_t* row = frame->data[0] + static_cast<std::ptrdiff_t>(y) * frame->linesize[0];
+    for (int x = 0; x < image.width; ++x, rgb += 3) row[x] = palette.Nearest(rgb);
+  }
 }
 
 AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
@@ -100,8 +120,8 @@ AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
 struct VideoEncoder::Stream {
   AvOutputPtr output;
   AvCodecPtr encoder;
-  AvScalerPtr scaler;
-  AvFramePtr frame;  // in the encoder's format
+  AvScalerPtr scaler;  // not for a GIF
+  AvFramePtr frame;    // in the encoder's format
   AvPacketPtr packet;
   AVStream* video = nullptr;  // owned by output
 };
@@ -110,6 +130,7 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
     : path_(path), unfinished_path_(path), options_(options), padded_(0, 0) {
   QuietLibav();
   CheckOptions(options);
+  DPB_ASSERT(!IsGif(path) || options.palette != nullptr);
   unfinished_path_ += ".part";
   padded_ = RgbImage(RoundUpToEven(options.width), RoundUpToEven(options.height));
   stream_ = std::make_unique<Stream>();
@@ -134,16 +155,19 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
 
   // RGB to what the encoder takes, with the same bits on every machine; the colour of four pixels
   // is their mean, which costs less than the other ways to scale it
-  stream_->scaler.reset(AvCheckNotNull(
-      sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width, encoder.height,
-                     encoder.pix_fmt, SWS_AREA | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr, nullptr,
-                     nullptr),
-      "sws_getContext"));
+  if (!IsGif(path)) {
+    stream_->scaler.reset(AvCheckNotNull(
+        sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width,
+                       encoder.height, encoder.pix_fmt, SWS_AREA | SWS_ACCURATE_RND | SWS_BITEXACT,
+                       nullptr, nullptr, nullptr),
+        "sws_getContext"));
+  }
   stream_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
   stream_->frame->format = encoder.pix_fmt;
   stream_->frame->width = encoder.width;
   stream_->frame->height = encoder.height;
   AvCheck(av_frame_get_buffer(stream_->frame.get(), 0), "av_frame_get_buffer");
+  if (IsGif(path)) SetColours(*options.palette, stream_->frame.get());
   stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 
   // the file; its index goes to the front, so that a browser can start before it has all of it
@@ -172,17 +196,21 @@ void VideoEncoder::Write(const RgbImage& frame) {
   }
   const bool is_even = frame.width == padded_.width && frame.height == padded_.height;
   if (!is_even) CopyPadded(frame, &padded_);
-  const std::uint8_t* pixels = is_even ? frame.pixels.data() : padded_.pixels.data();
+  const RgbImage& even = is_even ? frame : padded_;
 
   // the encoder may still hold the last frame
-  AVFrame* yuv = stream_->frame.get();
-  AvCheck(av_frame_make_writable(yuv), "av_frame_make_writable");
-  const std::array<const std::uint8_t*, 1> planes = {pixels};
-  const std::array<int, 1> strides = {3 * padded_.width};
-  AvCheck(sws_scale(stream_->scaler.get(), planes.data(), strides.data(), 0, padded_.height,
-                    yuv->data, yuv->linesize),
-          "sws_scale");
-  yuv->pts = n_frames_++;
+  AVFrame* encoded = stream_->frame.get();
+  AvCheck(av_frame_make_writable(encoded), "av_frame_make_writable");
+  if (stream_->scaler == nullptr) {
+    SetPixels(even, *options_.palette, encoded);
+  } else {
+    const std::array<const std::uint8_t*, 1> planes = {even.pixels.data()};
+    const std::array<int, 1> strides = {3 * even.width};
+    AvCheck(sws_scale(stream_->scaler.get(), planes.data(), strides.data(), 0, even.height,
+                      encoded->data, encoded->linesize),
+            "sws_scale");
+  }
+  encoded->pts = n_frames_++;
   Encode(/*is_flush=*/false);
 }
 

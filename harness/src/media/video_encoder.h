@@ -1,6 +1,6 @@
 // H.264 video in an MP4 file (ISO/IEC 14496-12 and -10), through libx264: films of rollouts that
-// play everywhere, browsers included. A name that ends in .gif gives an animated GIF of 256 fixed
-// colours instead, for pages that show pictures alone.
+// play everywhere, browsers included. A name that ends in .gif gives an animated GIF instead, for
+// pages that show pictures alone.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dp_bench/env.h"
+#include "media/colour_palette.h"
 
 namespace dp_bench {
 
@@ -16,8 +17,9 @@ struct VideoOptions {
   int width = 0;   // of the frames that are written [px]
   int height = 0;  // [px]
   double fps = 0.0;
-  int crf = 22;                     // 0 lossless ... 51 worst; not for a GIF
-  std::string preset = "veryfast";  // of x264: speed against file size
+  int crf = 22;                            // 0 lossless ... 51 worst; not for a GIF
+  std::string preset = "veryfast";         // of x264: speed against file size
+  const ColourPalette* palette = nullptr;  // a GIF must have one, which outlives the encoder
 };
 
 /// Encodes frames as they come; none are kept. Equal frames give equal files. 4:2:0 chroma needs

@@ -14,7 +14,7 @@ namespace {
 
 using kainjow::mustache::data;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxDenoisingBytes = std::size_t{1} << 20;
 constexpr std::size_t kColours = 6;  // series-0 to series-5 of the style sheet
 constexpr double kWidth = 120.0;     // of a panel
 constexpr double kHeight = 96.0;
@@ -111,7 +111,7 @@ void SetDenoising(const std::filesystem::path& file, data* page) {
   page->set("denoising", false);
   if (!std::filesystem::exists(file)) return;
   page->set("denoising",
-            PageData(ParseDenoising(ReadTextFile(file, kMaxFileBytes), file.string())));
+            PageData(ParseDenoising(ReadTextFile(file, kMaxDenoisingBytes), file.string())));
 }
 
 }  // namespace dp_bench

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 using kainjow::mustache::data;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxLatencyBytes = std::size_t{1} << 20;
 
 std::string Row(const std::string& name, const LatencySummary& latency) {
   return fmt::format("  {:<24} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} ms of {}\n", name,
@@ -96,7 +96,7 @@ void SetLatency(const std::filesystem::path& file, data* page) {
   page->set("latency", false);
   if (!std::filesystem::exists(file)) return;
   try {
-    page->set("latency", PageData(Json::parse(ReadTextFile(file, kMaxFileBytes))));
+    page->set("latency", PageData(Json::parse(ReadTextFile(file, kMaxLatencyBytes))));
   } catch (const Json::exception& fault) {
     throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
   }

@@ -21,11 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxRunFileBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
 std::string ReadIfPresent(const fs::path& file) {
-  return fs::exists(file) ? ReadTextFile(file, kMaxFileBytes) : "";
+  return fs::exists(file) ? ReadTextFile(file, kMaxRunFileBytes) : "";
 }
 
 Json ParseFile(const fs::path& file, const std::string& text) {

@@ -13,17 +13,17 @@
 namespace dp_bench {
 namespace {
 
-using nlohmann::json;  // sorts keys; prints doubles so that they read back as the same bits
+using Json = nlohmann::json;  // sorts keys; prints doubles so that they read back as the same bits
 
-json TextOrNull(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-json MetricsToJson(const EpisodeRecord& record, std::span<const std::string> names) {
-  json metrics = json::object();
+Json MetricsToJson(const EpisodeRecord& record, std::span<const std::string> names) {
+  Json metrics = Json::object();
   for (std::size_t i = 0; i < record.metrics.size(); ++i) metrics[names[i]] = record.metrics[i];
   return metrics;
 }
 
-void AppendSplit(const RunResult& result, const std::string& split, json* log) {
+void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
   const SplitSummary summary = Summarize(result.records, split);
   if (summary.n_episodes == 0) return;
   (*log)[split + "/mean_score"] = summary.mean_score;
@@ -52,13 +52,13 @@ void AppendSplit(const RunResult& result, const std::string& split, json* log) {
   }
 }
 
-std::string TextOrEmpty(const json& row, const char* key) {
+std::string TextOrEmpty(const Json& row, const char* key) {
   const auto member = row.find(key);
   return member == row.end() || member->is_null() ? "" : member->get<std::string>();
 }
 
-json CourseToJson(const EpisodeCourse& course) {
-  json row = {{"first_reward", course.first_reward},
+Json CourseToJson(const EpisodeCourse& course) {
+  Json row = {{"first_reward", course.first_reward},
               {"last_reward", course.last_reward},
               {"best_step", course.best_step},
               {"is_terminated", course.is_terminated}};
@@ -69,11 +69,11 @@ json CourseToJson(const EpisodeCourse& course) {
   return row;
 }
 
-std::optional<int> StepOrNone(const json& row, const char* key) {
+std::optional<int> StepOrNone(const Json& row, const char* key) {
   return row.contains(key) ? std::optional(row[key].get<int>()) : std::nullopt;
 }
 
-EpisodeCourse ToCourse(const json& row) {
+EpisodeCourse ToCourse(const Json& row) {
   return {.first_reward = row.at("first_reward").get<double>(),
           .last_reward = row.at("last_reward").get<double>(),
           .best_step = row.at("best_step").get<int>(),
@@ -83,7 +83,7 @@ EpisodeCourse ToCourse(const json& row) {
           .unseen_key = TextOrEmpty(row, "unseen_key")};
 }
 
-EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_names) {
+EpisodeRecord ToRecord(const Json& row, std::span<const std::string> metric_names) {
   EpisodeRecord record;
   row.at("episode").get_to(record.episode);
   row.at("split").get_to(record.split);
@@ -99,7 +99,7 @@ EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_name
   if (!reason.empty()) record.failure_reason = reason;
   if (row.contains("course")) record.course = ToCourse(row["course"]);
 
-  const json metrics = row.value("metrics", json::object());
+  const Json metrics = row.value("metrics", Json::object());
   if (metrics.empty()) return record;  // an episode without a step
   for (const std::string& name : metric_names) {
     record.metrics.push_back(metrics.at(name).get<double>());
@@ -108,14 +108,14 @@ EpisodeRecord ToRecord(const json& row, std::span<const std::string> metric_name
 }
 
 // Text from plugins may hold bytes that are not UTF-8: those are replaced, the row is written.
-std::string Dump(const json& value, int indent) {
-  return value.dump(indent, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+std::string Dump(const Json& value, int indent) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
-  json row = {{"episode", record.episode},
+  Json row = {{"episode", record.episode},
               {"split", record.split},
               {"seed", record.seed},
               {"score", record.score},
@@ -149,8 +149,8 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
     ++line_number;
     if (line.empty()) continue;
     try {
-      records.push_back(ToRecord(json::parse(line), metric_names));
-    } catch (const json::exception& fault) {
+      records.push_back(ToRecord(Json::parse(line), metric_names));
+    } catch (const Json::exception& fault) {
       throw Error(ErrorCode::kData, fmt::format("{}:{}: not the row of an episode: {}", origin,
                                                 line_number, fault.what()));
     }
@@ -159,7 +159,7 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
 }
 
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds) {
-  json log = json::object();
+  Json log = Json::object();
   AppendSplit(result, "train", &log);
   AppendSplit(result, "test", &log);
   if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;

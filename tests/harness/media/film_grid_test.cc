@@ -92,6 +92,15 @@ TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
   const std::vector<RgbImage> frames = Frames(folder() / "grid.gif");
   ASSERT_GE(frames.size(), 1U);
   EXPECT_EQ(frames[0].width, 2 * kTile);
+  // few colours stay what they are
+  EXPECT_NEAR(RedAt(frames[0], kTile / 2, kTile / 2), 120, 2);
+  EXPECT_NEAR(RedAt(frames[0], kTile + kTile / 2, kTile / 2), 200, 2);
+}
+
+TEST_F(FilmGrid, EqualFilmsGiveEqualGifs) {
+  for (const char* name : {"a.gif", "b.gif"})
+    WriteFilmGrid({{.path = path("grey")}}, folder() / name);
+  EXPECT_EQ(ReadTextFile(folder() / "a.gif", 1U << 20), ReadTextFile(folder() / "b.gif", 1U << 20));
 }
 
 TEST_F(FilmGrid, RefusesNoFilmsAndNamesWhatIsNoFilm) {
