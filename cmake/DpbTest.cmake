@@ -45,6 +45,9 @@ endfunction()
 # container forbids a process to read the memory of another.
 set(DPB_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
                            OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
+if(DPB_SANITIZE)
+  list(APPEND DPB_MPIRUN_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaves memory in modules that it unloads
+endif()
 
 # dpb_add_ranks_test(NAME harness.distributed.mpi RANKS 3 SOURCES ... [LINK ...]): a GoogleTest program that
 # mpirun starts several times; see tests/support/ranks.h. Skipped with a message where there is no MPI.

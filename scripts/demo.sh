@@ -10,7 +10,7 @@ stamp=runs/demo/$(date +%Y-%m-%d_%H-%M-%S)
 
 echo
 echo "== 1. A trained diffusion policy pushes the T: 50 episodes it has never seen"
-"$dp_bench" eval --checkpoint models/pusht_unet_hybrid --output "$stamp/pusht"
+"$dp_bench" eval --checkpoint models/pusht_unet_hybrid env_runner.test_start_seed=300000 --output "$stamp/pusht"
 
 echo
 echo "== 2. From nothing to a policy: demonstrations, training, 50 unseen episodes (about a quarter of an hour on two cores)"

@@ -18,6 +18,13 @@ namespace {
 
 constexpr int kEpisodes = 200;
 
+// a crash that the address sanitizer describes must not look like a hang [s]
+#ifdef __SANITIZE_ADDRESS__
+constexpr double kStepTimeout = 4.0;
+#else
+constexpr double kStepTimeout = 1.0;
+#endif
+
 const std::vector<std::string> kKinds = {"segv", "abort", "exit", "hang", "kill", "throw"};
 
 /// `n_faults` faults of all kinds on the seeds from 0, at random steps, in any call.
@@ -53,8 +60,8 @@ class FaultsInRollouts : public testing::Test {
 
   static EnvFactory Isolated(const std::string& params) {
     IsolationConfig config = ShortLimits();
-    config.step_timeout = 1.0;
-    config.reset_timeout = 5.0;
+    config.step_timeout = kStepTimeout;
+    config.reset_timeout = 5.0 * kStepTimeout;
     return [params, config] { return MakeIsolated(params, config); };
   }
 
