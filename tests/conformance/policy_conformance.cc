@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "conformance_main.h"
@@ -16,6 +18,7 @@
 #include "dp_bench/policy.h"
 #include "plugin/catalogue.h"
 #include "plugin/guarded_policy.h"
+#include "support/distant_device/distant_device.h"
 
 namespace dp_bench::conformance {
 namespace {
@@ -23,6 +26,8 @@ namespace {
 // Rounding of float32 sums in another order (another batch size), in units of the normalized
 // action.
 constexpr double kOtherBatchSize = 1e-4;
+// The CPU's own kernels against LibTorch's general ones, relative to the largest value.
+constexpr double kOtherKernels = 1e-4;
 // 100 steps of Adam on one batch whose target is one constant action: any policy can learn that.
 constexpr int kOverfitSteps = 100;
 constexpr double kOverfitFactor = 0.5;
@@ -114,9 +119,27 @@ Batch MakeBatch(const std::vector<std::uint64_t>& rows) {
           .is_pad = torch::zeros({batch, 16}, torch::kBool)};
 }
 
-torch::Tensor Predict(Policy& policy, const std::vector<std::uint64_t>& rows) {
+TensorMap MoveTo(c10::Device device, TensorMap tensors) {
+  for (auto& [key, tensor] : tensors) tensor = tensor.to(device);
+  return tensors;
+}
+
+Batch MoveTo(c10::Device device, Batch batch) {
+  return {.obs = MoveTo(device, std::move(batch.obs)),
+          .action = batch.action.to(device),
+          .is_pad = batch.is_pad.to(device)};
+}
+
+torch::Tensor Predict(Policy& policy, const std::vector<std::uint64_t>& rows,
+                      c10::Device device = torch::kCPU) {
   NoiseSource noise = MakeNoise(rows);
-  return policy.PredictAction(MakeObs(rows), noise);
+  return policy.PredictAction(MoveTo(device, MakeObs(rows)), noise).cpu();
+}
+
+void ExpectClose(const torch::Tensor& actual, const torch::Tensor& expected,
+                 const std::string& what) {
+  const double scale = std::max(expected.abs().max().item<double>(), 1e-3);
+  EXPECT_LE((actual.cpu() - expected).abs().max().item<double>(), kOtherKernels * scale) << what;
 }
 
 bool HasOnlyNumbers(const ShapeMeta& meta) {
@@ -223,6 +246,33 @@ TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
     EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
   }
+}
+
+// Finds what a GPU would, without one: a tensor that stayed on the CPU, a pointer that is followed.
+TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
+  const auto loss_on = [&](c10::Device device) {
+    policy_->module().train();
+    NoiseSource noise = MakeNoise({1, 2, 3, 4});
+    const LossOutput output = policy_->ComputeLoss(MoveTo(device, MakeBatch({1, 2, 3, 4})), noise);
+    output.loss.backward();
+    return output.loss.detach();
+  };
+  const torch::Tensor loss = loss_on(torch::kCPU);
+  std::map<std::string, torch::Tensor> gradients;
+  for (const auto& item : policy_->module().named_parameters()) {
+    gradients[item.key()] = item.value().grad().clone();
+    item.value().mutable_grad().reset();
+  }
+  const torch::Tensor action = Predict(*policy_, {1, 2, 3, 4});
+
+  policy_->module().to(DistantDevice());
+  policy_->WeightsChanged();
+  policy_->SetNormalizer(MakeNormalizer());
+  ExpectClose(loss_on(DistantDevice()), loss, "loss");
+  for (const auto& item : policy_->module().named_parameters()) {
+    ExpectClose(item.value().grad(), gradients.at(item.key()), item.key());
+  }
+  ExpectClose(Predict(*policy_, {1, 2, 3, 4}, DistantDevice()), action, "action");
 }
 
 TEST_F(PolicyConformance, EqualNoiseGivesEqualLoss) {

@@ -14,3 +14,16 @@ train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT: a small policy for po
     policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
     training.rollout_every=0 dataloader.batch_size=32 --output "$3" >train.txt 2>&1 || fail "$(cat train.txt)"
 }
+
+same_curves() {  # same_curves RUN RUN TOLERANCE: every value of every line of their logs
+  python3 - "$1/logs.json.txt" "$2/logs.json.txt" "$3" <<'PYTHON'
+import json, sys
+logs = [[json.loads(line) for line in open(path)] for path in sys.argv[1:3]]
+tolerance = float(sys.argv[3])
+assert len(logs[0]) == len(logs[1]) > 2, [len(log) for log in logs]
+for a, b in zip(*logs):
+    assert a.keys() == b.keys(), (a, b)
+    for key in a:
+        assert abs(a[key] - b[key]) <= tolerance * max(1.0, abs(b[key])), (key, a, b)
+PYTHON
+}

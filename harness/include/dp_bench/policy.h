@@ -44,8 +44,9 @@ class DPB_API Policy {
 
   virtual const PolicySpec& spec() const = 0;
 
-  /// Copies the numbers. Must be called before ComputeLoss and PredictAction; throws Error{kData}
-  /// when a key of shape_meta is missing.
+  /// Copies the numbers to the device that the module is on. Must be called before ComputeLoss and
+  /// PredictAction, and again after the module was moved; throws Error{kData} when a key of
+  /// shape_meta is missing.
   virtual void SetNormalizer(const Normalizer& normalizer) = 0;
 
   /// Loss of one batch, with gradient. All randomness (noise, timesteps, crops, dropout) comes from

@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "checkpoint/create_from_checkpoint.h"
+#include "core/device.h"
 #include "dp_bench/error.h"
-#include "train/device_batch.h"
 
 namespace dp_bench {
 namespace {
@@ -37,15 +37,13 @@ std::unique_ptr<Policy> Experiment::CreatePolicy() const {
 }
 
 torch::Device Experiment::device() const {
-  return ParseDevice(config().Sub("training").Get<std::string>("device", "cpu"));
+  return OpenDevice(config().Sub("training").Get<std::string>("device", "cpu"));
 }
 
 std::unique_ptr<Policy> Experiment::LoadPolicy(const Checkpoint& checkpoint,
                                                const std::string& weights) const {
-  std::unique_ptr<Policy> policy = CreateFromCheckpoint(
-      checkpoint, config(), catalogue(), weights == "ema" ? Weights::kEma : Weights::kModel);
-  policy->module().to(device());
-  return policy;
+  return CreateFromCheckpoint(checkpoint, config(), catalogue(),
+                              weights == "ema" ? Weights::kEma : Weights::kModel, device());
 }
 
 fs::path NewRunFolder(const Experiment& experiment) {

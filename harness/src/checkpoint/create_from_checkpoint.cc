@@ -15,8 +15,10 @@ std::unique_ptr<Policy> CreatePolicy(const Config& config, PluginCatalogue& cata
 }
 
 std::unique_ptr<Policy> CreateFromCheckpoint(const Checkpoint& checkpoint, const Config& config,
-                                             PluginCatalogue& catalogue, Weights weights) {
+                                             PluginCatalogue& catalogue, Weights weights,
+                                             torch::Device device) {
   std::unique_ptr<Policy> policy = CreatePolicy(config, catalogue);
+  policy->module().to(device);
   LoadPolicyWeights(checkpoint, *policy, weights);
   policy->module().eval();
   return policy;

@@ -18,11 +18,12 @@ namespace dp_bench {
 /// weights. Throws Error{kConfig} or Error{kPlugin}.
 std::unique_ptr<Policy> CreatePolicy(const Config& config, PluginCatalogue& catalogue);
 
-/// The same with weights and normalizer of a checkpoint. `config` is the checkpoint's, perhaps with
-/// values of the caller's own, such as fewer inference steps. Throws Error{kCheckpoint} listing
-/// what does not fit.
+/// The same on `device`, with weights and normalizer of a checkpoint. `config` is the checkpoint's,
+/// perhaps with values of the caller's own, such as fewer inference steps. Throws
+/// Error{kCheckpoint} listing what does not fit.
 std::unique_ptr<Policy> CreateFromCheckpoint(const Checkpoint& checkpoint, const Config& config,
-                                             PluginCatalogue& catalogue, Weights weights);
+                                             PluginCatalogue& catalogue, Weights weights,
+                                             torch::Device device = torch::kCPU);
 
 struct PolicyFromCheckpoint {
   Config config;  // of the whole run

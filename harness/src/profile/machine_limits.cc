@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 
+#include "core/device.h"
+
 namespace dp_bench {
 namespace {
 
@@ -22,7 +24,7 @@ double LeastSeconds(torch::Device device, const std::function<void()>& work) {
   for (double spent = 0.0; spent < kSecondsEach;) {
     const auto start = Clock::now();
     work();
-    if (device.is_cuda()) torch::cuda::synchronize(device.index());
+    Synchronize(device);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     spent += seconds;
     least = std::min(least, seconds);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/device.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -35,7 +36,7 @@ struct OpRecorder::Call : public at::ObserverContext {
   int index;  // in events_
 };
 
-OpRecorder::OpRecorder() {
+OpRecorder::OpRecorder(c10::Device device) : device_(device) {
   OpRecorder* none = nullptr;
   DPB_ASSERT(current_op_recorder.compare_exchange_strong(none, this));
   callback_ = at::addThreadLocalCallback(
@@ -74,7 +75,8 @@ int OpRecorder::Add(const at::RecordFunction& call) {
   const std::lock_guard lock(mutex_);
   OpEvent event = {
       .name = ReadableName(call.name()), .kind = KindOf(call.scope()), .thread = call.threadId()};
-  std::vector<int>& around = nested_[event.thread];
+  std::vector<int>& own = nested_[event.thread];
+  const std::vector<int>& around = own.empty() ? nested_[thread_] : own;
   bool is_counted = false;
   if (!around.empty()) {
     event.parent = around.back();
@@ -87,7 +89,7 @@ int OpRecorder::Add(const at::RecordFunction& call) {
     event.bytes = bytes_.AtStart(call);
   }
   const auto index = static_cast<int>(events_.size());
-  around.push_back(index);
+  own.push_back(index);
   is_counted_.push_back(is_counted);
   moves_within_.push_back(false);
   event.begin_us = Now();
@@ -96,6 +98,7 @@ int OpRecorder::Add(const at::RecordFunction& call) {
 }
 
 void OpRecorder::Close(const at::RecordFunction& call, int index) {
+  Synchronize(device_);
   const double now = Now();
   const std::lock_guard lock(mutex_);
   OpEvent& event = events_[static_cast<std::size_t>(index)];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/core/Device.h>
 
 #include <chrono>
 #include <cstdint>
@@ -23,7 +24,8 @@ enum class OpKind {
   kScope,     // a stage that somebody named: "forward"
 };
 
-/// One call. The calls of a thread nest: a child begins and ends within its parent.
+/// One call. Calls nest: a child begins and ends within its parent. The parent of what autograd
+/// does on a thread of its own, for a GPU, is the call that waits for it.
 struct OpEvent {
   std::string name;
   OpKind kind = OpKind::kOperator;
@@ -38,10 +40,11 @@ struct OpEvent {
 };
 
 /// Records its thread and the backward passes that it starts, while it lives. One at a time in the
-/// process, and not beside a MemoryPeak or a profiler of LibTorch.
+/// process, and not beside a MemoryPeak or a profiler of LibTorch. A call ends when `device` has
+/// done its work: on a GPU nothing overlaps while this lives.
 class OpRecorder {
  public:
-  OpRecorder();
+  explicit OpRecorder(c10::Device device = c10::kCPU);
   OpRecorder(const OpRecorder&) = delete;
   OpRecorder& operator=(const OpRecorder&) = delete;
   ~OpRecorder();
@@ -59,7 +62,9 @@ class OpRecorder {
   void Close(const at::RecordFunction& call, int index);
   double Now() const;
 
+  c10::Device device_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::uint64_t thread_ = at::RecordFunction::currentThreadId();
   std::mutex mutex_;  // on a GPU the backward pass runs on a thread of its own
   std::vector<OpEvent> events_;
   // of each event: whether it or one around it counts as a product, whether one within it moves

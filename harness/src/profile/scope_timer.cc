@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "core/device.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -18,7 +19,7 @@ struct Begin : public at::ObserverContext {
 
 }  // namespace
 
-ScopeTimer::ScopeTimer() {
+ScopeTimer::ScopeTimer(c10::Device device) : device_(device) {
   DPB_ASSERT(current_timer == nullptr);
   current_timer = this;
   callback_ = at::addThreadLocalCallback(
@@ -31,12 +32,14 @@ ScopeTimer::~ScopeTimer() {
 }
 
 std::unique_ptr<at::ObserverContext> ScopeTimer::Start(const at::RecordFunction& /*call*/) {
+  if (current_timer != nullptr) Synchronize(current_timer->device_);
   return std::make_unique<Begin>();
 }
 
 void ScopeTimer::End(const at::RecordFunction& call, at::ObserverContext* context) {
   // a thread of autograd inherits the callback, but not the timer
   if (current_timer == nullptr || context == nullptr) return;
+  Synchronize(current_timer->device_);
   const double seconds =
       std::chrono::duration<double>(Clock::now() - static_cast<Begin*>(context)->time).count();
   current_timer->seconds_[call.name()].push_back(seconds);

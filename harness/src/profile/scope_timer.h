@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/core/Device.h>
 
 #include <map>
 #include <memory>
@@ -16,11 +17,12 @@ inline constexpr const char* kObsEncodingScope = "observation encoding";
 inline constexpr const char* kConditioningScope = "conditioning";
 inline constexpr const char* kDenoisingStepScope = "denoising step";
 
-/// Times the scopes of its thread while it lives: two clock reads each, nothing for operators.
+/// Times the scopes of its thread while it lives: two clock reads each, nothing for operators. A
+/// scope ends when `device` has done its work, and begins when it has done that of the one before.
 /// Timers do not nest on a thread.
 class ScopeTimer {
  public:
-  ScopeTimer();
+  explicit ScopeTimer(c10::Device device = c10::kCPU);
   ScopeTimer(const ScopeTimer&) = delete;
   ScopeTimer& operator=(const ScopeTimer&) = delete;
   ~ScopeTimer();
@@ -32,6 +34,7 @@ class ScopeTimer {
   static std::unique_ptr<at::ObserverContext> Start(const at::RecordFunction& call);
   static void End(const at::RecordFunction& call, at::ObserverContext* context);
 
+  c10::Device device_;
   std::map<std::string, std::vector<double>> seconds_;
   at::CallbackHandle callback_;
 };

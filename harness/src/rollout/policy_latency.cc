@@ -29,7 +29,7 @@ double SecondsSince(Clock::time_point start) {
 
 void TimedPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
                         std::span<float> actions) {
-  const ScopeTimer stages;
+  const ScopeTimer stages(device_);
   const auto start = Clock::now();
   planner_.Plan(obs, rows, actions);
   latency_.batch_size = batch_size();
@@ -61,7 +61,7 @@ PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
   std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps) *
                              static_cast<std::size_t>(policy.spec().shape_meta.action_dim()));
   PolicyPlanner planner(policy, device, /*micro_batch=*/1);
-  TimedPlanner timed(planner);
+  TimedPlanner timed(planner, device);
   for (int i = 0; i < kWarmUp; ++i) planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
   const auto start = Clock::now();
   for (int i = 0; i < kMinPlans || (i < kMaxPlans && SecondsSince(start) < kMaxSeconds); ++i) {

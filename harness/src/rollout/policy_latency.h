@@ -10,11 +10,12 @@
 
 namespace dp_bench {
 
-/// Passes everything on to another planner and takes the time.
+/// Passes everything on to another planner and takes the time: of its stages until `device` has
+/// done them.
 class TimedPlanner final : public ChunkPlanner {
  public:
   /// `planner` must outlive it.
-  explicit TimedPlanner(ChunkPlanner& planner) : planner_(planner) {}
+  TimedPlanner(ChunkPlanner& planner, torch::Device device) : planner_(planner), device_(device) {}
 
   int batch_size() const override { return planner_.batch_size(); }
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
@@ -29,6 +30,7 @@ class TimedPlanner final : public ChunkPlanner {
   void Keep(const ObsBatch& obs, const PlanRow& row);
 
   ChunkPlanner& planner_;
+  torch::Device device_;
   PlanningLatency latency_;
   std::vector<RecordedObs> recorded_;
   std::size_t recorded_bytes_ = 0;

@@ -22,8 +22,6 @@ class PolicyPlanner : public ChunkPlanner {
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
 
  private:
-  TensorMap ToDevice(const ObsBatch& obs) const;
-
   Policy& policy_;
   torch::Device device_;
   int micro_batch_;

@@ -11,16 +11,11 @@
 
 namespace dp_bench {
 
-/// Images [B, To, H, W, C] become views [B, To, C, H, W], is_pad becomes bool. On the CPU the
-/// tensors share memory with `host`, which must outlive them; on another device they are copies.
-Batch ToBatch(HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
+/// As ObsToDevice and ToDevice, is_pad as bool: `host` must outlive a batch on the CPU.
+Batch ToBatch(const HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
 
 /// The first `n_rows` rows, sharing memory; all of them when there are fewer.
 Batch FirstRows(const Batch& batch, std::int64_t n_rows);
-
-/// "cpu", "cuda", "cuda:1". Throws Error{kConfig} when it cannot be parsed or this machine or this
-/// LibTorch does not have it: there is no silent fallback.
-torch::Device ParseDevice(const std::string& name);
 
 /// What the rows' noise is for; streams of different purposes never meet.
 enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampling = 2 };

@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/device.h"
 #include "core/log.h"
 #include "data/key_check.h"
 #include "data/split.h"
@@ -76,7 +77,7 @@ Workspace::Workspace(WorkspaceParts parts)
       loader_config_(DataLoaderConfig::FromConfig(parts_.config.Sub("dataloader"), true)),
       normalizer_config_(NormalizerConfig::FromConfig(parts_.config.Sub("normalizer"))),
       logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
-      device_(ParseDevice(config_.device)),
+      device_(OpenDevice(config_.device)),
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
       topk_(checkpoint_config_.topk),
       early_stop_(config_.early_stop) {

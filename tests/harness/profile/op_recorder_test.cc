@@ -6,26 +6,27 @@
 #include <torch/torch.h>
 
 #include "profile/op_summary.h"
+#include "support/distant_device/distant_device.h"
 
 namespace dp_bench {
 namespace {
 
 using testing::Contains;
 using testing::Field;
+using testing::Ne;
 
-std::vector<OpEvent> RecordStep() {
-  const torch::Tensor w = torch::ones({5, 5}).requires_grad_();
-  OpRecorder recorder;
+std::vector<OpEvent> RecordStep(torch::Device device = torch::kCPU) {
+  const torch::Tensor w = torch::ones({5, 5}, device).requires_grad_();
+  OpRecorder recorder(device);
   {
     RECORD_USER_SCOPE("forward");
-    const torch::Tensor loss = torch::relu(torch::mm(torch::ones({3, 5}), w)).sum();
+    const torch::Tensor loss = torch::relu(torch::mm(torch::ones({3, 5}, device), w)).sum();
     loss.backward();
   }
   return recorder.TakeEvents();
 }
 
-TEST(OpRecorder, NestsOperatorsInScopesAndNodes) {
-  const std::vector<OpEvent> events = RecordStep();
+void ExpectNested(const std::vector<OpEvent>& events) {
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events[0].name, "forward");
   EXPECT_EQ(events[0].parent, -1);
@@ -38,6 +39,15 @@ TEST(OpRecorder, NestsOperatorsInScopesAndNodes) {
     EXPECT_LE(events[i].begin_us, events[i].end_us);
     EXPECT_LE(events[i].end_us, parent.end_us);
   }
+}
+
+TEST(OpRecorder, NestsOperatorsInScopesAndNodes) { ExpectNested(RecordStep()); }
+
+// There autograd works on a thread of its own, while the thread of the program waits.
+TEST(OpRecorder, NestsTheBackwardPassOfAnotherDeviceInWhatWaitsForIt) {
+  const std::vector<OpEvent> events = RecordStep(DistantDevice());
+  ExpectNested(events);
+  EXPECT_THAT(events, Contains(Field(&OpEvent::thread, Ne(events[0].thread))));
 }
 
 TEST(OpRecorder, RecordsNothingOutsideItsLife) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "support/distant_device/distant_device.h"
+
 namespace dp_bench {
 namespace {
 
@@ -16,6 +18,13 @@ TEST(ScopeTimer, TimesEachCallOfEachScopeAndNoOperators) {
   ASSERT_EQ(timer.seconds().size(), 1U);
   ASSERT_EQ(timer.seconds().at("outer").size(), 3U);
   for (const double seconds : timer.seconds().at("outer")) EXPECT_GE(seconds, 0.0);
+}
+
+TEST(ScopeTimer, AScopeLastsUntilTheDeviceHasDoneItsWork) {
+  const ScopeTimer timer(DistantDevice());
+  const std::int64_t before = DistantDeviceWaits();
+  { RECORD_USER_SCOPE("scope"); }
+  EXPECT_EQ(DistantDeviceWaits() - before, 2) << "for what was asked before, and for its own";
 }
 
 TEST(ScopeTimer, ChangesNoResult) {

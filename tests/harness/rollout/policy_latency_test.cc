@@ -51,7 +51,7 @@ TEST(TimedPlanner, PlansTheSameAndTakesTheTimeOfEachStage) {
   std::vector<float> plain(kRows * 4 * 2);
   std::vector<float> timed_actions(plain.size());
   planner.Plan(obs, rows, plain);
-  TimedPlanner timed(planner);
+  TimedPlanner timed(planner, torch::kCPU);
   for (int i = 0; i < 40; ++i) timed.Plan(obs, rows, timed_actions);
   EXPECT_EQ(timed_actions, plain);
 

@@ -86,7 +86,7 @@ RunResult Evaluation::Run(Policy& policy, torch::Device device, const RunHooks& 
 RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                           const RunHooks& hooks) {
   PolicyPlanner policy_planner(policy, device, config_.micro_batch);
-  TimedPlanner planner(policy_planner);
+  TimedPlanner planner(policy_planner, device);
   Progress::Output output = Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;
   Progress progress(output, 0);

@@ -39,11 +39,11 @@ double Now() {
 
 // Runs `work` under a recorder and appends its events to `events`, behind those that are there.
 template <class Work>
-RecordedWork Record(int n, const std::string& scope, std::vector<OpEvent>* events,
-                    const Work& work) {
+RecordedWork Record(torch::Device device, int n, const std::string& scope,
+                    std::vector<OpEvent>* events, const Work& work) {
   std::vector<OpEvent> recorded;
   {
-    OpRecorder recorder;
+    OpRecorder recorder(device);
     for (int i = 0; i < n; ++i) work();
     recorded = recorder.TakeEvents();
   }
@@ -61,7 +61,8 @@ RecordedWork Record(int n, const std::string& scope, std::vector<OpEvent>* event
   return result;
 }
 
-TrainingProfile ProfileTraining(TrainingRig& rig, int n_steps, std::vector<OpEvent>* events) {
+TrainingProfile ProfileTraining(TrainingRig& rig, torch::Device device, int n_steps,
+                                std::vector<OpEvent>* events) {
   StepTimer timer(Now);
   for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
   timer.Reset();
@@ -72,8 +73,8 @@ TrainingProfile ProfileTraining(TrainingRig& rig, int n_steps, std::vector<OpEve
   for (const StepPhase phase : kPhases) {
     profile.phases.emplace_back(NameOf(phase), timer.seconds(phase) / n_steps);
   }
-  profile.recorded =
-      Record(std::min(n_steps, kRecordedSteps), kTrainStepScope, events, [&] { rig.Step(&timer); });
+  profile.recorded = Record(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
+                            [&] { rig.Step(&timer); });
   return profile;
 }
 
@@ -89,8 +90,8 @@ TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
   return rows;
 }
 
-InferenceProfile ProfileInference(Policy& policy, const TensorMap& batch, std::int64_t batch_size,
-                                  std::vector<OpEvent>* events) {
+InferenceProfile ProfileInference(Policy& policy, torch::Device device, const TensorMap& batch,
+                                  std::int64_t batch_size, std::vector<OpEvent>* events) {
   const TensorMap obs = Rows(batch, batch_size);
   const std::string scope = fmt::format("action chunk, batch {}", batch_size);
   const auto plan = [&] {
@@ -102,7 +103,7 @@ InferenceProfile ProfileInference(Policy& policy, const TensorMap& batch, std::i
 
   InferenceProfile profile = {.batch_size = batch_size};
   {
-    const ScopeTimer timer;
+    const ScopeTimer timer(device);
     const double start = Now();
     for (int i = 0; i < kMinChunks || (i < kMaxChunks && Now() - start < kSecondsOfChunks); ++i) {
       plan();
@@ -115,7 +116,7 @@ InferenceProfile ProfileInference(Policy& policy, const TensorMap& batch, std::i
   if (steps != profile.stages.end()) {
     profile.steps_per_chunk = static_cast<double>(steps->second.n) / profile.chunk.n;
   }
-  profile.recorded = Record(kRecordedChunks, scope, events, plan);
+  profile.recorded = Record(device, kRecordedChunks, scope, events, plan);
   return profile;
 }
 
@@ -202,7 +203,7 @@ ExperimentProfile ProfileExperiment(const Experiment& experiment, const ProfileO
                        ? config.Sub("training").Get<std::string>("mixed_precision", "no")
                        : "float32",
       .limits = MeasureMachineLimits(experiment.device())};
-  profile.training = ProfileTraining(rig, options.n_steps, &profile.events);
+  profile.training = ProfileTraining(rig, experiment.device(), options.n_steps, &profile.events);
 
   HostBatch host;
   rig.NextBatch(&host);
@@ -212,7 +213,8 @@ ExperimentProfile ProfileExperiment(const Experiment& experiment, const ProfileO
   policy.WeightsChanged();
   for (const std::int64_t rows : {1, runner.micro_batch}) {
     if (!profile.inference.empty() && rows == 1) continue;
-    profile.inference.push_back(ProfileInference(policy, batch.obs, rows, &profile.events));
+    profile.inference.push_back(
+        ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
   }
   ProfileMemory(experiment, rig, &profile);
   profile.advice = AdviseTraining(FiguresOf(experiment, rig, profile));

@@ -4,10 +4,12 @@
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "dp_bench/error.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
@@ -25,15 +27,12 @@ BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig&
   return options;
 }
 
-template <class Body>
-auto Phase(StepPhase phase, StepTimer* timer, const Body& body) {
+void Phase(StepPhase phase, torch::Device device, StepTimer* timer,
+           const std::function<void()>& work) {
   RECORD_USER_SCOPE(NameOf(phase));
-  struct LapAtEnd {
-    StepTimer* timer;
-    StepPhase phase;
-    ~LapAtEnd() { timer->Lap(phase); }
-  } lap{timer, phase};
-  return body();
+  work();
+  Synchronize(device);
+  timer->Lap(phase);
 }
 
 }  // namespace
@@ -92,15 +91,15 @@ void TrainingRig::NextBatch(HostBatch* host) {
 void TrainingRig::Step(StepTimer* timer) {
   RECORD_USER_SCOPE("train step");
   timer->Start();
-  Phase(StepPhase::kDataWait, timer, [&] { NextBatch(&host_); });
-  const torch::Tensor loss = Phase(StepPhase::kForward, timer, [&] {
-    torch::Tensor scalar = Loss(ToBatch(host_, shape_meta_, device_));
-    scalar.item<double>();  // as in a training, which logs it
-    return scalar;
+  Phase(StepPhase::kDataWait, device_, timer, [&] { NextBatch(&host_); });
+  torch::Tensor loss;
+  Phase(StepPhase::kForward, device_, timer, [&] {
+    loss = Loss(ToBatch(host_, shape_meta_, device_));
+    loss.item<double>();  // as in a training, which logs it
   });
-  Phase(StepPhase::kBackward, timer, [&] { loss.backward(); });
-  Phase(StepPhase::kOptimizer, timer, [&] { UpdateWeights(); });
-  Phase(StepPhase::kEma, timer, [&] {
+  Phase(StepPhase::kBackward, device_, timer, [&] { loss.backward(); });
+  Phase(StepPhase::kOptimizer, device_, timer, [&] { UpdateWeights(); });
+  Phase(StepPhase::kEma, device_, timer, [&] {
     if (training_.use_ema) ema_->Update();
   });
   policy_->WeightsChanged();

@@ -13,6 +13,7 @@
 #include "app/stop_signal.h"
 #include "app/train/training_rig.h"
 #include "app/verbs/verbs.h"
+#include "core/device.h"
 #include "dp_bench/random.h"
 #include "train/device_batch.h"
 
@@ -105,7 +106,7 @@ void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_si
     const Batch part = FirstRows(batch, rows);
     const double seconds = MedianSeconds(repetitions, [&] {
       NoiseSource noise = BatchNoise(0, NoisePurpose::kSampling, 0, rows);
-      policy->PredictAction(part.obs, noise);
+      policy->PredictAction(part.obs, noise).to(torch::kCPU);
     });
     fmt::print("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
   }
@@ -130,7 +131,10 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
 
   // a whole training step: loss, gradients, optimiser, EMA
   const std::int64_t batch_size = rig.loading().batch_size;
-  const double train_seconds = MedianSeconds(repetitions, [&] { rig.TrainOn(batch); });
+  const double train_seconds = MedianSeconds(repetitions, [&] {
+    rig.TrainOn(batch);
+    Synchronize(experiment.device());
+  });
   fmt::print("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
              static_cast<double>(batch_size) / train_seconds);
   BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);

@@ -1,0 +1,88 @@
+#include "core/device.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <utility>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+int CountDevices(c10::DeviceType type) {
+  return c10::impl::hasDeviceGuardImpl(type) ? c10::impl::getDeviceGuardImpl(type)->deviceCount()
+                                             : 0;
+}
+
+torch::Device Parse(const std::string& name) {
+  try {
+    return torch::Device(name);
+  } catch (const c10::Error&) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("training.device is '{}'; wanted 'cpu', 'cuda' or 'cuda:<n>'", name));
+  }
+}
+
+// PyTorch's note on reproducibility (docs.pytorch.org/docs/stable/notes/randomness.html). The
+// processor's operators are repeatable without it.
+void UseRepeatableAlgorithms() {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  context.setAllowTF32CuDNN(false);
+  context.setAllowTF32CuBLAS(false);
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
+}  // namespace
+
+torch::Device OpenDevice(const std::string& name) {
+  const torch::Device device = Parse(name);
+  const int n_devices = CountDevices(device.type());
+  if (n_devices <= std::max<int>(device.index(), 0)) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("training.device is '{}', but this LibTorch finds {} devices of that type. Use "
+                    "training.device=cpu, or a LibTorch for that device and a working driver.",
+                    name, n_devices));
+  }
+  if (!device.is_cpu()) UseRepeatableAlgorithms();
+  return device;
+}
+
+torch::Tensor ToDevice(const Array& array, torch::Device device) {
+  const torch::Tensor host = torch::from_blob(const_cast<std::byte*>(array.bytes().data()),
+                                              array.shape(), ToScalarType(array.dtype()));
+  if (device.is_cpu()) return host;
+  return host.pin_memory().to(device, /*non_blocking=*/true);
+}
+
+TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::Device device) {
+  TensorMap tensors;
+  for (const KeySpec& key : shape_meta.obs) {
+    const auto found = obs.find(key.name);
+    if (found == obs.end()) {
+      throw Error(ErrorCode::kShape,
+                  fmt::format("the policy wants '{}', which was not observed", key.name));
+    }
+    torch::Tensor tensor = ToDevice(found->second, device);
+    if (key.type != KeyType::kLowDim) tensor = tensor.permute({0, 1, 4, 2, 3});
+    tensors.emplace(key.name, std::move(tensor));
+  }
+  return tensors;
+}
+
+void Synchronize(torch::Device device) {
+  if (device.is_cpu()) return;
+  const auto* device_type = c10::impl::getDeviceGuardImpl(device.type());
+  device_type->synchronizeDevice(device.has_index() ? device.index()
+                                                    : device_type->getDevice().index());
+}
+
+}  // namespace dp_bench

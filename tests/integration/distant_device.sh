@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The program on a device whose memory the processor cannot touch, in the place of a GPU: what it trains, resumes
+# and rolls out there equals what it does on the CPU, up to rounding.
+# Usage: distant_device.sh <dp_bench program> <configs folder> <library of the device>
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+configs=$2
+library=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+far() { env LD_PRELOAD="$library" "$dp_bench" "$@"; }
+encoder='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8}'
+small=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]"
+       policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=2 training.lr_warmup_steps=2
+       training.max_grad_norm=1 dataloader.batch_size=32 env_runner.n_train=0 env_runner.n_test=2 env_runner.n_videos=0
+       env_runner.max_steps=20 policy.params.noise_scheduler.num_inference_steps=2)
+pictures=(--config-dir "$configs" --config-dir more --policy transformer --env pusht_expert --obs image
+          policy.params.n_layer=2 policy.params.n_emb=24 "policy.params.obs_encoder=$encoder"
+          collect.n_episodes=2 dataset.val_ratio=0 training.num_epochs=1 training.max_train_steps=4
+          training.lr_warmup_steps=2 dataloader.batch_size=4)
+mkdir -p more/task
+cat >more/task/pusht_expert_image.json <<'JSON'
+{"name": "pusht_expert_image", "env": {"plugin": "pusht", "params": {"obs": ["agent_pos", "image"]}}, "collect": {}}
+JSON
+
+pair() {  # pair NAME TOLERANCE VERB ARGUMENTS...: the same curves on both devices
+  local name=$1 tolerance=$2
+  shift 2
+  "$dp_bench" "$@" --output "$name.cpu" >out.txt 2>&1 || fail "$name on the CPU: $(cat out.txt)"
+  far "$@" --device hpu --output "$name.far" >out.txt 2>&1 || fail "$name: $(cat out.txt)"
+  same_curves "$name.cpu" "$name.far" "$tolerance"
+  echo "  $name"
+}
+
+echo "training, validation, rollouts, EMA and checkpoints"
+pair plain 1e-4 run "${small[@]}"
+pair bf16 2e-2 train "${small[@]}" training.mixed_precision=bf16 training.rollout_every=0 training.sample_every=0
+pair pictures 1e-3 train "${pictures[@]}" training.rollout_every=0 policy.params.gradient_checkpointing=true
+
+echo "an evaluation of the checkpoint gives the run's own episodes"
+far eval --checkpoint plain.far/checkpoints/latest --device hpu --output eval >out.txt 2>&1 || fail "$(cat out.txt)"
+cmp plain.far/episodes.jsonl eval/episodes.jsonl
+
+echo "an interrupted training resumes to the same weights"
+far train "${small[@]}" --device hpu --output whole >out.txt 2>&1 || fail "$(cat out.txt)"
+env LD_PRELOAD="$library" "$dp_bench" train "${small[@]}" --device hpu --output parts >parts.txt 2>&1 &
+child=$!
+for _ in $(seq 600); do
+  grep -q "^epoch 0" parts.txt && break
+  sleep 0.1
+done
+kill -TERM "$child"
+status=0
+wait "$child" || status=$?
+[ "$status" -eq 75 ] || fail "an interrupted training ended with $status: $(cat parts.txt)"
+far train --resume parts >out.txt 2>&1 || fail "$(cat out.txt)"
+cmp whole/checkpoints/latest/model.safetensors parts/checkpoints/latest/model.safetensors
+
+echo "bench and profile measure there"
+far bench policy "${small[@]}" --device hpu --repetitions 1 >out.txt 2>&1 || fail "$(cat out.txt)"
+far profile "${small[@]}" --device hpu --steps 2 >out.txt 2>&1 || fail "$(cat out.txt)"
+
+echo "a device that is not there is refused"
+expect_exit 2 "finds 0 devices of that type" "$dp_bench" train "${small[@]}" --device hpu --output none

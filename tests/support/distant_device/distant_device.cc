@@ -1,0 +1,267 @@
+#include "support/distant_device/distant_device.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/detail/HPUHooksInterface.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <sys/mman.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace dp_bench {
+namespace {
+
+// Habana's: no backend of LibTorch's own uses it, and a module can be moved there (not to
+// "privateuseone", TensorImpl::has_compatible_shallow_copy_type)
+constexpr c10::DeviceType kType = c10::DeviceType::HPU;
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::HPU);
+const c10::Device kDevice(kType, 0);
+
+// Pages that can be read and written only while they are held open.
+class Memory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t n_bytes) override {
+    if (n_bytes == 0) return {nullptr, kDevice};
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t size = (n_bytes + page - 1) / page * page;
+    void* data = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TORCH_CHECK(data != MAP_FAILED, "the distant device has no memory left");
+    const std::scoped_lock lock(mutex_);
+    blocks_[data] = {.size = size};
+    return {data, data, &Free, kDevice};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &Free; }
+
+  void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*n_bytes*/) const override {
+    TORCH_CHECK(false, "the distant device copies tensors alone");
+  }
+
+  void Open(void* data) { Change(data, 1); }
+  void Close(void* data) { Change(data, -1); }
+
+ private:
+  struct Block {
+    std::size_t size = 0;
+    int n_open = 0;
+  };
+
+  static void Free(void* data);
+
+  void Change(void* data, int by) {
+    const std::scoped_lock lock(mutex_);
+    Block& block = blocks_.at(data);
+    block.n_open += by;
+    const int access = block.n_open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    TORCH_CHECK(mprotect(data, block.size, access) == 0, "mprotect failed");
+  }
+
+  std::mutex mutex_;
+  std::map<void*, Block> blocks_;
+};
+
+Memory& TheMemory() {
+  static auto* const memory = new Memory;  // tensors may outlive every static object
+  return *memory;
+}
+
+void Memory::Free(void* data) {
+  Memory& memory = TheMemory();
+  const std::scoped_lock lock(memory.mutex_);
+  const auto found = memory.blocks_.find(data);
+  munmap(data, found->second.size);
+  memory.blocks_.erase(found);
+}
+
+// A tensor of either device as the CPU's, over the same memory.
+class OpenTensor {
+ public:
+  explicit OpenTensor(const at::Tensor& tensor) : view_(tensor) {
+    if (tensor.device().is_cpu()) return;
+    base_ = tensor.storage().mutable_data();
+    if (base_ != nullptr) TheMemory().Open(base_);
+    const std::int64_t offset =
+        tensor.storage_offset() * static_cast<std::int64_t>(tensor.element_size());
+    view_ = at::from_blob(static_cast<std::byte*>(base_) + offset, tensor.sizes(), tensor.strides(),
+                          at::TensorOptions(tensor.scalar_type()));
+  }
+  OpenTensor(const OpenTensor&) = delete;
+  OpenTensor& operator=(const OpenTensor&) = delete;
+  ~OpenTensor() {
+    if (base_ != nullptr) TheMemory().Close(base_);
+  }
+
+  at::Tensor& view() { return view_; }
+
+ private:
+  at::Tensor view_;
+  void* base_ = nullptr;
+};
+
+at::Tensor Empty(c10::IntArrayRef size, std::optional<at::ScalarType> type,
+                 std::optional<at::Layout> /*layout*/, std::optional<at::Device> /*device*/,
+                 std::optional<bool> /*pin_memory*/, std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, &TheMemory(), kKeys, c10::dtype_or_default(type), format);
+}
+
+at::Tensor EmptyStrided(c10::IntArrayRef size, c10::IntArrayRef stride,
+                        std::optional<at::ScalarType> type, std::optional<at::Layout> /*layout*/,
+                        std::optional<at::Device> /*device*/, std::optional<bool> /*pin_memory*/) {
+  return at::detail::empty_strided_generic(size, stride, &TheMemory(), kKeys,
+                                           c10::dtype_or_default(type));
+}
+
+const at::Tensor& Resize(const at::Tensor& self, c10::IntArrayRef size,
+                         std::optional<at::MemoryFormat> /*format*/) {
+  const at::Tensor fresh = at::empty(size, self.options());
+  at::Tensor(self).set_(fresh.storage(), 0, size, fresh.strides());
+  return self;
+}
+
+at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
+  OpenTensor source(from);
+  OpenTensor target(to);
+  const at::NoGradGuard no_grad;
+  target.view().copy_(source.view());
+  return to;
+}
+
+at::Tensor CopyFromAndResize(const at::Tensor& from, const at::Tensor& to) {
+  if (from.sizes() != to.sizes()) Resize(to, from.sizes(), std::nullopt);
+  return CopyFrom(from, to, false);
+}
+
+// Any operator: the CPU's, on copies of what it is given; what it changed is copied back.
+void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
+    const bool is_elsewhere = argument.isTensor() && argument.toTensor().defined() &&
+                              argument.toTensor().device().is_cpu() &&
+                              argument.toTensor().dim() > 0;
+    TORCH_CHECK(!is_elsewhere, op.schema().name(), " was given tensors of two devices");
+  }
+  at::native::cpu_fallback(op, stack);
+}
+
+at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, std::int64_t groups) {
+  const bool has_bias = bias.has_value() && bias->defined();
+  return at::convolution(input.cpu(), weight.cpu(), has_bias ? bias->cpu() : at::Tensor(), stride,
+                         padding, dilation, transposed, output_padding, groups)
+      .to(kDevice);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> ConvolutionBackward(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+    at::IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
+  const std::vector<std::int64_t> bias = {transposed ? weight.size(1) * groups : weight.size(0)};
+  const auto moved = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(kDevice) : tensor;
+  };
+  const auto [grad_input, grad_weight, grad_bias] =
+      at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), bias, stride, padding,
+                               dilation, transposed, output_padding, groups, wanted);
+  return {moved(grad_input), moved(grad_weight), moved(grad_bias)};
+}
+
+TORCH_LIBRARY_IMPL(_, HPU, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>()); }
+
+TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  m.impl("empty.memory_format", &Empty);
+  m.impl("empty_strided", &EmptyStrided);
+  m.impl("resize_", &Resize);
+  m.impl("_copy_from", &CopyFrom);
+  m.impl("_copy_from_and_resize", &CopyFromAndResize);
+  m.impl("convolution_overrideable", &Convolution);
+  m.impl("convolution_backward_overrideable", &ConvolutionBackward);
+  // the CPU's form with an output given warns that it has to resize it
+  m.impl("mse_loss", torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
+  // views read no memory
+  m.impl("as_strided", &at::native::as_strided_tensorimpl);
+  m.impl("view", &at::native::view);
+  m.impl("_reshape_alias", &at::native::_reshape_alias);
+  m.impl("unfold", &at::native::unfold);
+  m.impl("set_.source_Storage_storage_offset", &at::native::set_storage_cpu_);
+}
+
+// Autocast treats every operator as on CUDA.
+#define DPB_KERNEL(POLICY, ...) KERNEL(kType, __VA_ARGS__, POLICY)
+#define DPB_LOWER(...) DPB_KERNEL(lower_precision_fp, __VA_ARGS__)
+#define DPB_FP32(...) DPB_KERNEL(fp32, __VA_ARGS__)
+#define DPB_PROMOTE(...) DPB_KERNEL(promote, __VA_ARGS__)
+TORCH_LIBRARY_IMPL(_, AutocastHPU, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, AutocastHPU, m) {
+  AT_FORALL_LOWER_PRECISION_FP(DPB_LOWER)
+  AT_FORALL_FP32(DPB_FP32)
+  AT_FORALL_PROMOTE(DPB_PROMOTE)
+}
+#undef DPB_PROMOTE
+#undef DPB_FP32
+#undef DPB_LOWER
+#undef DPB_KERNEL
+
+// The name is the one that LibTorch looks up.
+struct HPUHooks final : at::HPUHooksInterface {
+  explicit HPUHooks(at::HPUHooksArgs /*args*/) {}
+  void init() const override {}
+  bool hasHPU() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return true; }
+  at::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); }
+};
+
+using at::HPUHooksRegistry;
+using at::RegistererHPUHooksRegistry;
+REGISTER_HPU_HOOKS(HPUHooks)
+
+std::atomic<std::int64_t> n_waits = 0;
+
+// Whatever was asked for is done when the call returns: nobody has to wait.
+struct Guard final : c10::impl::NoOpDeviceGuardImpl<kType> {
+  void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*device*/,
+              c10::EventFlag /*flag*/) const override {}
+  void block(void* /*event*/, const c10::Stream& /*stream*/) const override {}
+  void synchronizeDevice(const c10::DeviceIndex /*device*/) const override { ++n_waits; }
+  bool queryEvent(void* /*event*/) const override { return true; }
+  c10::Device getDevice() const override { return kDevice; }
+  c10::Device exchangeDevice(c10::Device /*device*/) const override { return kDevice; }
+  c10::Stream getDefaultStream(c10::Device device) const override { return TheStream(device); }
+  c10::Stream getStream(c10::Device device) const noexcept override { return TheStream(device); }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
+
+ private:
+  static c10::Stream TheStream(c10::Device device) {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+};
+C10_REGISTER_GUARD_IMPL(HPU, Guard)
+
+const bool kHasAllocator = (c10::SetAllocator(kType, &TheMemory()), true);
+
+}  // namespace
+
+c10::Device DistantDevice() { return kDevice; }
+
+std::int64_t DistantDeviceWaits() { return n_waits; }
+
+}  // namespace dp_bench
