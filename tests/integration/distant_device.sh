@@ -44,6 +44,13 @@ echo "an evaluation of the checkpoint gives the run's own episodes"
 far eval --checkpoint plain.far/checkpoints/latest --device hpu --output eval >out.txt 2>&1 || fail "$(cat out.txt)"
 cmp plain.far/episodes.jsonl eval/episodes.jsonl
 
+echo "an episode of a run is replayed there, and on a machine without the device"
+far replay --run plain.far --episode 1 >out.txt 2>&1 || fail "$(cat out.txt)"
+expect_exit 2 "finds 0 devices of that type" "$dp_bench" replay --run plain.far --episode 1
+status=0
+"$dp_bench" replay --run plain.far --episode 1 --device cpu --output replay >out.txt 2>&1 || status=$?
+[ "$status" -le 1 ] && [ -s replay/media/*.mp4 ] || fail "it ended with $status: $(cat out.txt)"
+
 echo "an interrupted training resumes to the same weights"
 far train "${small[@]}" --device hpu --output whole >out.txt 2>&1 || fail "$(cat out.txt)"
 env LD_PRELOAD="$library" "$dp_bench" train "${small[@]}" --device hpu --output parts >parts.txt 2>&1 &

@@ -1,5 +1,6 @@
 // One training on three ranks: the same as one process with the whole batches, up to rounding. The
 // last batch of an epoch has two rows, so the third rank has none of it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@
 
 #include "dp_bench/error.h"
 #include "harness/train/workspace/fake_training.h"
+#include "support/distant_device/distant_device.h"
 #include "support/error_of.h"
 #include "support/ranks.h"
 #include "support/scratch_folder.h"
@@ -123,12 +125,10 @@ void TrainAlone(const fs::path& output, const std::string& training) {
   TestRanks().Barrier();
 }
 
-class TrainingOnRanks : public testing::TestWithParam<const char*> {};
-
-TEST_P(TrainingOnRanks, HasTheCurvesAndWeightsOfOneProcess) {
+void ExpectSameTrainingTogetherAndAlone(const std::string& training) {
   const SharedFolder folder;
-  TrainAlone(folder.path() / "alone", GetParam());
-  const TrainReport report = TrainTogether(folder.path() / "together", GetParam());
+  TrainAlone(folder.path() / "alone", training);
+  const TrainReport report = TrainTogether(folder.path() / "together", training);
   EXPECT_EQ(report.end, TrainEnd::kFinished);
   EXPECT_EQ(report.global_step, 40);
   TestRanks().Barrier();
@@ -136,11 +136,22 @@ TEST_P(TrainingOnRanks, HasTheCurvesAndWeightsOfOneProcess) {
   ExpectSameWeights(folder.path() / "together", folder.path() / "alone");
 }
 
+class TrainingOnRanks : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainingOnRanks, HasTheCurvesAndWeightsOfOneProcess) {
+  ExpectSameTrainingTogetherAndAlone(GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(Configs, TrainingOnRanks,
                          testing::Values(R"("max_grad_norm": 0)",
                                          R"("gradient_accumulate_every": 4)",
                                          R"("max_grad_norm": 0.5, "use_ema": false,
                                             "max_val_steps": 1)"));
+
+TEST(TrainingOnRanks, OnAnotherDeviceHasTheCurvesAndWeightsOfOneProcess) {
+  ExpectSameTrainingTogetherAndAlone(
+      fmt::format(R"("max_grad_norm": 0.5, "device": "{}")", DistantDevice().str()));
+}
 
 TEST(TrainingOnRanks, RankZeroAloneWritesFiles) {
   const SharedFolder folder;

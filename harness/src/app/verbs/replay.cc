@@ -24,6 +24,7 @@ struct ReplayVerbOptions {
   fs::path run;
   int episode = 0;
   std::vector<int> size;  // [width, height]
+  std::string device;     // empty: the run's
   fs::path output;
 };
 
@@ -35,6 +36,7 @@ int Replay(const ReplayVerbOptions& options) {
     overrides.push_back(
         fmt::format("env_runner.video_size=[{},{}]", options.size[0], options.size[1]));
   }
+  if (!options.device.empty()) overrides.push_back("training.device=" + options.device);
   const fs::path output = options.output.empty() ? options.run / "replay" : options.output;
   const EpisodeRecord record = RunRecordedEpisode(run, options.episode, overrides, output);
 
@@ -61,6 +63,8 @@ Verb AddReplay(CLI::App* app) {
   app->add_option("--episode", options->episode, "Its place in the seed list, as in episodes.jsonl")
       ->required();
   app->add_option("--size", options->size, "Width and height of the film [px]")->expected(2);
+  app->add_option("--device", options->device,
+                  "Of the policy (training.device); on another than the run's the hash may differ");
   app->add_option("--output", options->output, "Where film and trace go (default: <run>/replay)");
   return [options] { return Replay(*options); };
 }

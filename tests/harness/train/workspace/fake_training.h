@@ -68,14 +68,18 @@ class FakePolicy : public Policy {
   }
 
   const PolicySpec& spec() const override { return spec_; }
-  void SetNormalizer(const Normalizer& normalizer) override { normalizer_ = normalizer; }
+  void SetNormalizer(const Normalizer& normalizer) override {
+    normalizer_ = normalizer;
+    normalizer_.To(linear_->weight.device());
+  }
   torch::nn::Module& module() override { return *module_; }
 
   LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
     if (on_loss) on_loss();
     if (module_->is_training()) module_->named_buffers()["n_losses"].add_(1);
     const torch::Tensor action = normalizer_.Normalize("action", batch.action);
-    const torch::Tensor jitter = noise.Randn(StreamId::kTrainingNoise, action.sizes());
+    const torch::Tensor jitter =
+        noise.Randn(StreamId::kTrainingNoise, action.sizes()).to(action.device());
     const torch::Tensor error = Predict(batch.obs) - action + noise_scale_ * jitter;
     const torch::Tensor loss = error.square().mean();
     return {.loss = loss, .parts = {{"loss_half", loss.detach() / 2}}};
@@ -84,7 +88,8 @@ class FakePolicy : public Policy {
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
     const torch::InferenceMode inference;
     torch::Tensor naction = Predict(obs);
-    naction = naction + noise_scale_ * noise.Randn(StreamId::kPolicyNoise, naction.sizes());
+    const torch::Tensor jitter = noise.Randn(StreamId::kPolicyNoise, naction.sizes());
+    naction = naction + noise_scale_ * jitter.to(naction.device());
     return normalizer_.Unnormalize("action", naction).slice(1, 1, 3);
   }
 
