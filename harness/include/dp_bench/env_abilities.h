@@ -71,8 +71,8 @@ class DPB_API CameraAccess {
   virtual void RenderCamera(int camera, RgbImage* frame) = 0;
 };
 
-/// Where the robot's hands are, and where an action would lead them, in the picture that Env::Render
-/// draws: films and reports show the plan beside what came of it.
+/// Where the robot's hands are, and where an action would lead them, in the picture that
+/// Env::Render draws: films and reports show the plan beside what came of it.
 class DPB_API PictureMarks {
  public:
   virtual ~PictureMarks();

@@ -163,9 +163,8 @@ std::vector<std::string> EnvRunner::metric_names() const {
 
 const EpisodeJob& EnvRunner::JobAt(int episode) const {
   if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("there is no episode {}; the seed list has 0 to {}", episode,
-                            static_cast<int>(jobs_.size()) - 1));
+    throw Error(ErrorCode::kUsage, fmt::format("there is no episode {}; the seed list has 0 to {}",
+                                               episode, static_cast<int>(jobs_.size()) - 1));
   }
   return jobs_[static_cast<std::size_t>(episode)];
 }

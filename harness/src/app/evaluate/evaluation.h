@@ -74,7 +74,8 @@ std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
 
 /// Writes, beside the manifest.json that is there, episodes.jsonl, eval_log.json, latency.json,
 /// denoising.json and report.html, and prints the tables. When the record does not know the
-/// rollouts, a latency.json of theirs is kept. Returns the exit code: 0, or 5 when an episode failed.
+/// rollouts, a latency.json of theirs is kept. Returns the exit code: 0, or 5 when an episode
+/// failed.
 int ReportEvaluation(const RunResult& result, const PlanningRecord& planning,
                      const std::filesystem::path& output_dir);
 
