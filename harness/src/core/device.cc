@@ -57,8 +57,8 @@ torch::Device OpenDevice(const std::string& name) {
 }
 
 torch::Tensor ToDevice(const Array& array, torch::Device device) {
-  const torch::Tensor host = torch::from_blob(const_cast<std::byte*>(array.bytes().data()),
-                                              array.shape(), ToScalarType(array.dtype()));
+  torch::Tensor host = torch::from_blob(const_cast<std::byte*>(array.bytes().data()), array.shape(),
+                                        ToScalarType(array.dtype()));
   if (device.is_cpu()) return host;
   return host.pin_memory().to(device, /*non_blocking=*/true);
 }

@@ -20,7 +20,7 @@ struct ParameterRule {
   double lr_scale = 1.0;
   std::optional<double> weight_decay = std::nullopt;  // none: that of OptimizerConfig
   bool is_frozen = false;
-  std::string where = "";  // in the config, for messages
+  std::string where{};  // in the config, for messages
 };
 
 /// Field names are PyTorch's, defaults those of diffusion_policy.
