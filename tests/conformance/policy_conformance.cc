@@ -142,11 +142,6 @@ void ExpectClose(const torch::Tensor& actual, const torch::Tensor& expected,
   EXPECT_LE((actual.cpu() - expected).abs().max().item<double>(), kOtherKernels * scale) << what;
 }
 
-bool HasOnlyNumbers(const ShapeMeta& meta) {
-  return std::ranges::all_of(meta.obs,
-                             [](const KeySpec& key) { return key.type == KeyType::kLowDim; });
-}
-
 class PolicyConformance : public testing::Test {
  protected:
   void SetUp() override { policy_->SetNormalizer(MakeNormalizer()); }
@@ -172,8 +167,7 @@ TEST_F(PolicyConformance, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
 }
 
 // Convolutions over pictures are LibTorch's, which shares them among threads as it likes.
-TEST_F(PolicyConformance, TheNumberOfThreadsChangesNoBitWithoutPictures) {
-  if (!HasOnlyNumbers(policy_->spec().shape_meta)) GTEST_SKIP() << "the observations are pictures";
+TEST_F(PolicyConformance, TheNumberOfThreadsChangesNoBitAndWithPicturesOnlyTheRounding) {
   const int n_threads = at::get_num_threads();
   std::vector<torch::Tensor> actions;
   for (const int n : {1, 2, 3}) {
@@ -182,8 +176,9 @@ TEST_F(PolicyConformance, TheNumberOfThreadsChangesNoBitWithoutPictures) {
     actions.push_back(Predict(*policy_, {1, 2, 3, 4}));
   }
   at::set_num_threads(n_threads);
-  EXPECT_TRUE(torch::equal(actions[0], actions[1]));
-  EXPECT_TRUE(torch::equal(actions[0], actions[2]));
+  const double tolerance = HasCameras() ? kOtherBatchSize * 256.0 : 0.0;
+  EXPECT_LE((actions[0] - actions[1]).abs().max().item<double>(), tolerance);
+  EXPECT_LE((actions[0] - actions[2]).abs().max().item<double>(), tolerance);
 }
 
 TEST_F(PolicyConformance, ARowAloneGivesTheSameActionUpToRounding) {

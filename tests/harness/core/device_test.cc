@@ -44,6 +44,11 @@ TEST(OpenDevice, ADeviceThatIsNotThereIsNamed) {
               HasSubstr("'xla', but this LibTorch finds 0 devices"));
 }
 
+TEST(OpenDevice, ShapesWithoutValuesAreNoDeviceToComputeOn) {
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [] { OpenDevice("meta"); }),
+              HasSubstr("finds 0 devices"));
+}
+
 TEST(OpenDevice, WhatIsNoDeviceIsNamed) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cpu cpu"}) {
     EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { OpenDevice(name); }),
