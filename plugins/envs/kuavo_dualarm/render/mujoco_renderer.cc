@@ -107,21 +107,18 @@ RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, in
                   scene_.get());
   PruneScene(width, height, scene_.get());
 
-  RenderContext& context = ThreadRenderContext(model, asset_key_, settings_, width, height);
   const auto n_pixels = static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
   const bool with_depth = read == Read::kColourAndDepth;
+  const mjrRect frame = {0, 0, width, height};
+  const GlTurn turn;
+  RenderContext& context = ThreadRenderContext(turn, model, asset_key_, settings_, width, height);
   context.rgba.resize(n_pixels * kRgba);
   if (with_depth) context.depth.resize(n_pixels);
-  const mjrRect frame = {0, 0, width, height};
-  {
-    const std::shared_lock lock = LockDrawing();
-    mjr_setBuffer(mjFB_OFFSCREEN, &context.mujoco);
-    mjr_render(frame, scene_.get(), &context.mujoco);
-    mjr_finish();
-  }
-  const std::unique_lock lock = LockReading();
+  mjr_setBuffer(mjFB_OFFSCREEN, &context.mujoco);
+  mjr_render(frame, scene_.get(), &context.mujoco);
   mjr_readPixels(context.rgba.data(), with_depth ? context.depth.data() : nullptr, frame,
                  &context.mujoco);
+  mjr_finish();
   return context;
 }
 

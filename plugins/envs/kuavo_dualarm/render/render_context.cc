@@ -18,9 +18,9 @@ namespace {
 constexpr std::size_t kMaxContextsPerThread = 4;
 constexpr int kGlRgba = 0x1908;  // Mesa copies whole pixels; GL_RGB makes it convert them
 
-// MuJoCo counts the live contexts without a lock. Taken after rendering_mutex.
+// MuJoCo counts the live contexts without a lock. Taken after gl_mutex.
 std::mutex context_count_mutex;
-std::shared_mutex rendering_mutex;
+std::mutex gl_mutex;
 
 class SceneContext {
  public:
@@ -60,7 +60,6 @@ class SceneContext {
   RenderContext& AtLeast(int width, int height) {
     mjrContext& mujoco = context_.mujoco;
     if (mujoco.offWidth < width || mujoco.offHeight < height) {
-      const std::unique_lock lock = LockReading();
       mjr_resizeOffscreen(std::max(mujoco.offWidth, width), std::max(mujoco.offHeight, height),
                           &mujoco);
     }
@@ -84,7 +83,7 @@ class ThreadContexts {
     if (gl_ == nullptr) {
       return;
     }
-    const std::unique_lock lock = LockReading();
+    const GlTurn turn;
     try {
       gl_->MakeCurrent();
     } catch (const Error&) {
@@ -97,12 +96,10 @@ class ThreadContexts {
     gl_.reset();
   }
 
+  // Needs the turn, as do the contexts of the scenes.
   RenderContext& Get(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings,
                      int width, int height) {
-    if (gl_ == nullptr) {
-      const std::unique_lock lock = LockReading();
-      gl_ = HeadlessGl().CreateContext();
-    }
+    if (gl_ == nullptr) gl_ = HeadlessGl().CreateContext();
     gl_->MakeCurrent();
 
     // most recently used first
@@ -120,7 +117,6 @@ class ThreadContexts {
  private:
   void Add(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings, int width,
            int height) {
-    const std::unique_lock lock = LockReading();
     if (scenes_.size() == kMaxContextsPerThread) {
       scenes_.pop_back();
     }
@@ -173,18 +169,13 @@ std::uint64_t AssetKey(const mjModel& model) {
   return hash.value();
 }
 
-std::shared_lock<std::shared_mutex> LockDrawing() {
-  if (!HeadlessGl().is_software()) return {};
-  return std::shared_lock(rendering_mutex);
+GlTurn::GlTurn() {
+  if (HeadlessGl().is_software()) lock_ = std::unique_lock(gl_mutex);
 }
 
-std::unique_lock<std::shared_mutex> LockReading() {
-  if (!HeadlessGl().is_software()) return {};
-  return std::unique_lock(rendering_mutex);
-}
-
-RenderContext& ThreadRenderContext(const mjModel& model, std::uint64_t asset_key,
-                                   const RenderSettings& settings, int width, int height) {
+RenderContext& ThreadRenderContext(const GlTurn& /*turn*/, const mjModel& model,
+                                   std::uint64_t asset_key, const RenderSettings& settings,
+                                   int width, int height) {
   thread_local ThreadContexts contexts;
   return contexts.Get(model, asset_key, settings, width, height);
 }

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 namespace dp_bench::kuavo_dualarm {
@@ -33,19 +32,26 @@ struct RenderContext {
   std::vector<float> depth;        // [height * width], rows from the bottom
 };
 
-/// Threads draw together but read their pictures one by one, while nobody draws: with every read,
-/// Mesa's software renderer looks through what the contexts of all other threads are drawing,
-/// without a lock of theirs (22.3: llvmpipe_flush_resource), and crashes when they change it.
-/// To be held from mjr_setBuffer to mjr_finish, and around mjr_readPixels. The locks are empty
-/// where a GPU draws. Throw Error{kEnv} when the machine cannot render.
-std::shared_lock<std::shared_mutex> LockDrawing();
-std::unique_lock<std::shared_mutex> LockReading();
+/// The turn to use OpenGL: while a thread has it, no other thread of the process does. Every OpenGL
+/// call needs it: to draw, finish, read, make, resize and free, and to make a context current.
+/// Mesa's software renderer looks through what the contexts of all other threads draw without a
+/// lock of theirs (22.3: llvmpipe_is_resource_referenced, when a picture is read and when a shadow
+/// map that was just drawn is sampled) and crashes when they change it. It draws with all cores by
+/// itself. Where a GPU draws, the turns are free and threads draw side by side. Not recursive.
+class GlTurn {
+ public:
+  /// Waits for the turn. Throws Error{kEnv} when the machine cannot render.
+  GlTurn();
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
 
 /// The calling thread's context for these assets, at least `width` x `height` in size; OpenGL calls
-/// go to it until the next call of this function. It is freed when the thread ends. Called without
-/// either lock: making a context takes that of reading. Throws Error{kEnv} when the machine cannot
-/// render.
-RenderContext& ThreadRenderContext(const mjModel& model, std::uint64_t asset_key,
-                                   const RenderSettings& settings, int width, int height);
+/// go to it until the next call of this function. It is freed when the thread ends. Throws
+/// Error{kEnv} when the machine cannot render.
+RenderContext& ThreadRenderContext(const GlTurn& turn, const mjModel& model,
+                                   std::uint64_t asset_key, const RenderSettings& settings,
+                                   int width, int height);
 
 }  // namespace dp_bench::kuavo_dualarm
