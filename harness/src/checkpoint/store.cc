@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
 #include "core/log.h"
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -33,8 +35,13 @@ bool IsComplete(const fs::path& folder) {
 
 std::vector<fs::path> EntriesOf(const fs::path& folder) {
   std::vector<fs::path> entries;
-  if (!fs::is_directory(folder)) return entries;
-  for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return entries;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  if (error) ThrowSystemError("list", folder, error);
   return entries;
 }
 
@@ -72,18 +79,23 @@ void CheckpointStore::Replace(std::string_view name,
   AtomicFolder fresh(target);
   fill(fresh.temporary());
   AfterStep(1);
-  if (fs::exists(target)) {
-    fs::remove_all(old);  // `target` is complete: Repair and earlier calls saw to it
-    RenameDurably(target, old);
+  const bool has_old = fs::exists(target);
+  if (has_old) RemoveAll(old);  // `target` is complete: Repair and earlier calls saw to it
+  try {
+    if (has_old) RenameDurably(target, old);
+    AfterStep(2);
+    fresh.Commit();
+  } catch (const Error&) {
+    std::error_code ignored;  // Repair does it, too
+    if (has_old && !fs::exists(target, ignored)) fs::rename(old, target, ignored);
+    throw;
   }
-  AfterStep(2);
-  fresh.Commit();
   AfterStep(3);
-  fs::remove_all(old);
+  RemoveAll(old);
   AfterStep(4);
 }
 
-void CheckpointStore::Remove(std::string_view name) { fs::remove_all(folder_ / name); }
+void CheckpointStore::Remove(std::string_view name) { RemoveAll(folder_ / name); }
 
 std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
   const fs::path latest = folder_ / kLatest;
@@ -126,16 +138,16 @@ std::vector<fs::path> CheckpointStore::OfEpochs() const {
 
 void CheckpointStore::Repair() {
   for (const fs::path& entry : EntriesOf(folder_)) {
-    if (IsTemporaryName(entry.filename().string())) fs::remove_all(entry);
+    if (IsTemporaryName(entry.filename().string())) RemoveAll(entry);
   }
   for (const fs::path& old : EntriesOf(folder_)) {
     if (old.extension() != kOldSuffix) continue;
     fs::path current = old;
     current.replace_extension();
     if (fs::exists(current) && IsComplete(current)) {
-      fs::remove_all(old);
+      RemoveAll(old);
     } else if (IsComplete(old)) {
-      fs::remove_all(current);
+      RemoveAll(current);
       RenameDurably(old, current);
     }
   }

@@ -38,17 +38,36 @@ class Descriptor {
 };
 
 int Open(const fs::path& path, int flags, std::string_view what) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
+  const int descriptor =
+      Uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
   if (descriptor < 0) ThrowErrno(what, path);
   return descriptor;
 }
 
 void Fsync(const fs::path& path, int flags) {
   const Descriptor descriptor(Open(path, flags, "open for fsync"));
-  if (::fsync(descriptor.value()) != 0) ThrowErrno("fsync", path);
+  if (Uninterrupted([&] { return ::fsync(descriptor.value()); }) != 0) ThrowErrno("fsync", path);
+}
+
+void WriteWhole(int descriptor, std::span<const std::byte> bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        Uninterrupted([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
+    if (written < 0) ThrowErrno("write", path);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+// What lies below a folder; iterators of the standard library throw faults without a message.
+std::vector<fs::directory_entry> EntriesBelow(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    entries.push_back(*it);
+  }
+  if (error) ThrowSystemError("list", folder, error);
+  return entries;
 }
 
 fs::path FolderOf(const fs::path& path) {
@@ -56,17 +75,18 @@ fs::path FolderOf(const fs::path& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
+}  // namespace
+
 fs::path TemporaryFor(const fs::path& path) {
   std::random_device device;
   return FolderOf(path) / fmt::format("{}{}{:08x}{:08x}", path.filename().string(), kTemporaryMark,
                                       device(), device());
 }
 
-}  // namespace
-
 AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)),
       temporary_(TemporaryFor(path_)),
+      unfinished_(temporary_),
       descriptor_(Open(temporary_, O_WRONLY | O_CREAT | O_EXCL, "create")) {}
 
 AtomicFile::~AtomicFile() {
@@ -75,20 +95,13 @@ AtomicFile::~AtomicFile() {
   ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::Write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) ThrowErrno("write", path_);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
+void AtomicFile::Write(std::span<const std::byte> bytes) { WriteWhole(descriptor_, bytes, path_); }
 
 void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
 
 void AtomicFile::Commit() {
   DPB_ASSERT(descriptor_ >= 0);
-  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
+  if (Uninterrupted([&] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowErrno("rename to", path_);
   ::close(std::exchange(descriptor_, -1));
   FsyncFolder(FolderOf(path_));
@@ -105,10 +118,8 @@ void WriteFileAtomically(const fs::path& path, std::string_view text) {
 }
 
 AtomicFolder::AtomicFolder(fs::path path)
-    : path_(std::move(path)), temporary_(TemporaryFor(path_)) {
-  std::error_code error;
-  fs::create_directories(temporary_, error);
-  if (error) ThrowSystemError("create the folder", temporary_, error);
+    : path_(std::move(path)), temporary_(TemporaryFor(path_)), unfinished_(temporary_) {
+  CreateFolders(temporary_);
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -118,13 +129,21 @@ AtomicFolder::~AtomicFolder() {
 
 void AtomicFolder::Commit() {
   DPB_ASSERT(!is_committed_);
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(temporary_)) {
-    Fsync(entry.path(), entry.is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY);
+  for (const fs::directory_entry& entry : EntriesBelow(temporary_)) {
+    std::error_code ignored;  // then opening it says what is wrong
+    Fsync(entry.path(), entry.is_directory(ignored) ? O_RDONLY | O_DIRECTORY : O_RDONLY);
   }
   FsyncFolder(temporary_);
   RenameDurably(temporary_, path_);
   is_committed_ = true;
 }
+
+void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
+  const Descriptor descriptor(Open(path, O_WRONLY | O_CREAT | O_TRUNC, "create"));
+  WriteWhole(descriptor.value(), bytes, path);
+}
+
+void FsyncFile(const fs::path& path) { Fsync(path, O_RDONLY); }
 
 void FsyncFolder(const fs::path& folder) { Fsync(folder, O_RDONLY | O_DIRECTORY); }
 
@@ -145,11 +164,21 @@ bool IsTemporaryName(std::string_view name) {
 }
 
 void RemoveTemporaryFiles(const fs::path& folder) {
-  std::vector<fs::path> left_over;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (IsTemporaryName(entry.path().filename().string())) left_over.push_back(entry.path());
+  for (const fs::directory_entry& entry : EntriesBelow(folder)) {
+    if (IsTemporaryName(entry.path().filename().string())) RemoveAll(entry.path());
   }
-  for (const fs::path& path : left_over) fs::remove_all(path);
+}
+
+void CreateFolders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) ThrowSystemError("create the folder", folder, error);
+}
+
+void RemoveAll(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) ThrowSystemError("remove", path, error);
 }
 
 std::vector<std::byte> ReadFile(const fs::path& path, std::size_t max_bytes) {

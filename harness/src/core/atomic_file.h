@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/unfinished.h"
+
 namespace dp_bench {
 
 /// A file being written under `<name>.tmp.<random>` in the folder of `path`. Every fault throws
@@ -31,6 +33,7 @@ class AtomicFile {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  Unfinished unfinished_;
   int descriptor_ = -1;
 };
 
@@ -57,8 +60,18 @@ class AtomicFolder {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  Unfinished unfinished_;
   bool is_committed_ = false;
 };
+
+/// Neither atomic nor durable: for a file that nothing refers to yet.
+void WriteNewFile(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+/// Where to write what becomes `path` with RenameDurably: a name beside it that IsTemporaryName.
+std::filesystem::path TemporaryFor(const std::filesystem::path& path);
+
+/// Makes the content of a file durable.
+void FsyncFile(const std::filesystem::path& path);
 
 /// Makes the entries of a folder durable: needed after each rename in it.
 void FsyncFolder(const std::filesystem::path& folder);
@@ -68,6 +81,12 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 
 /// Whether a file name is that of an AtomicFile or AtomicFolder that was never committed.
 bool IsTemporaryName(std::string_view name);
+
+/// The folder and those above it, where they are missing. Throws Error{kIo}.
+void CreateFolders(const std::filesystem::path& folder);
+
+/// The file, or the folder with all that is in it; fine where there is none. Throws Error{kIo}.
+void RemoveAll(const std::filesystem::path& path);
 
 /// Removes what writers that were killed left anywhere below `folder`, where none may be at work.
 void RemoveTemporaryFiles(const std::filesystem::path& folder);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/system_error.h"
@@ -16,12 +17,13 @@
 namespace dp_bench {
 
 JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  descriptor_ = Uninterrupted(
+      [this] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
   if (descriptor_ < 0) ThrowErrno("open", path_);
   struct stat status = {};
   const bool is_known = ::fstat(descriptor_, &status) == 0;
   position_ = std::min(position, static_cast<std::int64_t>(status.st_size));
-  if (!is_known || ::ftruncate(descriptor_, position_) != 0) {
+  if (!is_known || !Cut()) {
     const int error = errno;
     ::close(descriptor_);
     errno = error;
@@ -31,21 +33,32 @@ JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std:
 
 JsonLog::~JsonLog() { ::close(descriptor_); }
 
+bool JsonLog::Cut() {
+  has_rest_ = Uninterrupted([this] { return ::ftruncate(descriptor_, position_); }) != 0;
+  return !has_rest_;
+}
+
 void JsonLog::Append(std::string_view object) {
+  // a part of a line before this one would make both unreadable
+  if (has_rest_ && !Cut()) ThrowErrno("cut", path_);
   std::string line(object);
   line += '\n';
   std::span<const char> rest(line);
   while (!rest.empty()) {
-    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) ThrowErrno("write", path_);
+    const ssize_t written =
+        Uninterrupted([&] { return ::write(descriptor_, rest.data(), rest.size()); });
+    if (written < 0) {
+      const std::error_code error(errno, std::generic_category());
+      Cut();
+      ThrowSystemError("write", path_, error);
+    }
     rest = rest.subspan(static_cast<std::size_t>(written));
-    position_ += written;
   }
+  position_ += static_cast<std::int64_t>(line.size());
 }
 
 void JsonLog::Sync() const {
-  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
+  if (Uninterrupted([this] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
 }
 
 }  // namespace dp_bench

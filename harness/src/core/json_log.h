@@ -17,7 +17,8 @@ class JsonLog {
   JsonLog& operator=(const JsonLog&) = delete;
   ~JsonLog();
 
-  /// Appends one object, given without its line end, in a single write.
+  /// Appends one object, given without its line end, in a single write. When that fails, nothing
+  /// of the object stays.
   void Append(std::string_view object);
 
   /// The size of the file.
@@ -28,9 +29,12 @@ class JsonLog {
   void Sync() const;
 
  private:
+  bool Cut();  // to position_
+
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::int64_t position_ = 0;
+  bool has_rest_ = false;  // of an append that failed, behind position_
 };
 
 }  // namespace dp_bench

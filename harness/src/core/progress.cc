@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/console.h"
+
 namespace dp_bench {
 namespace {
 
@@ -54,20 +56,24 @@ void Progress::Update(const ProgressState& state, std::string_view prefix,
   const double now = output_.now();
   if (state.done < state.total && now - last_shown_ < interval) return;
   last_shown_ = now;
-  const std::string line = Line(state, prefix, suffix);
+  const std::string line = Printable(Line(state, prefix, suffix));
   if (output_.is_terminal) {
-    fmt::print(output_.file, "\r\033[K{}", line);  // back to column one, clear the rest
+    Show("\r\033[K" + line);  // back to column one, clear the rest
     is_line_open_ = true;
   } else {
-    fmt::print(output_.file, "{}\n", line);
+    Show(line + "\n");
   }
+}
+
+// A file that is full or closed costs the progress, not the job.
+void Progress::Show(const std::string& text) const {
+  std::fputs(text.c_str(), output_.file);
   std::fflush(output_.file);
 }
 
 void Progress::Pause() {
   if (!is_line_open_) return;
-  fmt::print(output_.file, "\n");
-  std::fflush(output_.file);
+  Show("\n");
   is_line_open_ = false;
 }
 

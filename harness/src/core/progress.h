@@ -47,6 +47,7 @@ class Progress {
   double Rate(const ProgressState& state) const;
 
  private:
+  void Show(const std::string& text) const;
   std::string Line(const ProgressState& state, std::string_view prefix,
                    std::string_view suffix) const;
 

@@ -1,6 +1,7 @@
 // What the operating system refused, as an Error.
 #pragma once
 
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -13,5 +14,13 @@ namespace dp_bench {
 
 /// The same for errno.
 [[noreturn]] void ThrowErrno(std::string_view what, const std::filesystem::path& path);
+
+/// The result of a system call, made again as long as a signal interrupts it (EINTR).
+template <class Call>
+auto Uninterrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 }  // namespace dp_bench

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -11,11 +12,23 @@
 namespace dp_bench {
 
 TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "dp_bench_XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) {
+    const char* const asked = std::getenv("TMPDIR");
+    throw Error(ErrorCode::kIo,
+                fmt::format("the folder for temporary files, '{}', is none: {}. Set TMPDIR to one "
+                            "that exists.",
+                            asked != nullptr ? asked : "/tmp", error.message()));
+  }
+  std::string name = (folder / "dp_bench_XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot make a folder like '{}'", name));
+    throw Error(ErrorCode::kIo, fmt::format("cannot make a folder like '{}': {}. Set TMPDIR to a "
+                                            "folder that can be written.",
+                                            name, std::generic_category().message(errno)));
   }
   path_ = name;
+  unfinished_.emplace(path_);
 }
 
 TemporaryFolder::~TemporaryFolder() {

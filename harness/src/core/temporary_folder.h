@@ -2,6 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+
+#include "core/unfinished.h"
 
 namespace dp_bench {
 
@@ -18,6 +21,7 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+  std::optional<Unfinished> unfinished_;
 };
 
 }  // namespace dp_bench

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -93,7 +94,7 @@ class ReplayWriter::Lock {
 
   /// Makes all files of the file system durable: one call for thousands of chunks.
   void SyncFileSystem() const {
-    if (::syncfs(descriptor_) == 0) return;
+    if (Uninterrupted([this] { return ::syncfs(descriptor_); }) == 0) return;
     throw Error(ErrorCode::kIo, fmt::format("cannot write the file system's buffers to disk: {}",
                                             std::generic_category().message(errno)));
   }

@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -45,16 +43,6 @@ std::string_view ZarrName(DType dtype) {
   return "?";
 }
 
-// Neither atomic nor durable: for files that nothing refers to yet.
-void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) ThrowErrno("write", path);
-}
-
 }  // namespace
 
 std::size_t ZarrLayout::RowBytes() const {
@@ -86,10 +74,8 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
       layout_(std::move(layout)),
       row_bytes_(layout_.RowBytes()),
       n_rows_(n_rows) {
-  std::error_code error;
-  if (n_rows == 0) fs::remove_all(folder_, error);
-  if (!error) fs::create_directories(folder_, error);
-  if (error) ThrowSystemError("prepare the folder", folder_, error);
+  if (n_rows == 0) RemoveAll(folder_);
+  CreateFolders(folder_);
 
   const std::int64_t n_full = n_rows / layout_.chunk_rows;
   const std::int64_t n_left = n_rows % layout_.chunk_rows;

@@ -1,6 +1,8 @@
 // See film_grid.h.
 #include "media/film_grid.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -101,11 +103,21 @@ ColourPalette PaletteOf(Grid grid) {
   return colours.ChoosePalette();
 }
 
+void RequireKnownFormat(const std::filesystem::path& path) {
+  const std::filesystem::path extension = path.extension();
+  if (extension == ".mp4" || extension == ".gif") return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("cannot write '{}': a film is a video, .mp4, or a picture, .gif; give a "
+                          "name that ends in one of them",
+                          path.string()));
+}
+
 }  // namespace
 
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options) {
   if (films.empty()) throw Error(ErrorCode::kUsage, "a grid of films needs at least one");
+  RequireKnownFormat(path);
   Grid grid(films, options.n_columns);
   std::optional<ColourPalette> palette;
   if (path.extension() == ".gif") palette = PaletteOf(Grid(films, options.n_columns));

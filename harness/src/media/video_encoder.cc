@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <system_error>
 
+#include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
 
@@ -115,6 +117,15 @@ AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
   return encoder;
 }
 
+// libav gives up where a signal interrupts the opening of a file. It opens one itself too: to move
+// the index to the front.
+int OpenUninterrupted(AVFormatContext* /*output*/, AVIOContext** io, const char* url, int flags,
+                      AVDictionary** options) {
+  int result = AVERROR(EINTR);
+  while (result == AVERROR(EINTR)) result = avio_open2(io, url, flags, nullptr, options);
+  return result;
+}
+
 }  // namespace
 
 struct VideoEncoder::Stream {
@@ -127,21 +138,21 @@ struct VideoEncoder::Stream {
 };
 
 VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions& options)
-    : path_(path), unfinished_path_(path), options_(options), padded_(0, 0) {
+    : path_(path), unfinished_(TemporaryFor(path)), options_(options), padded_(0, 0) {
   QuietLibav();
   CheckOptions(options);
   DPB_ASSERT(!IsGif(path) || options.palette != nullptr);
-  unfinished_path_ += ".part";
   padded_ = RgbImage(RoundUpToEven(options.width), RoundUpToEven(options.height));
   stream_ = std::make_unique<Stream>();
 
   // container
   AVFormatContext* output = nullptr;
   const char* container = IsGif(path) ? "gif" : "mp4";
-  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, unfinished_path_.c_str()),
+  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, unfinished_.path.c_str()),
           fmt::format("avformat_alloc_output_context2({})", container));
   stream_->output.reset(output);
   output->flags |= AVFMT_FLAG_BITEXACT;
+  output->io_open = OpenUninterrupted;
 
   // codec
   const bool has_global_header = (output->oformat->flags & AVFMT_GLOBALHEADER) != 0;
@@ -171,8 +182,9 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 
   // the file; its index goes to the front, so that a browser can start before it has all of it
-  AvCheck(avio_open(&output->pb, unfinished_path_.c_str(), AVIO_FLAG_WRITE),
-          fmt::format("avio_open({})", unfinished_path_.string()));
+  AvCheck(
+      OpenUninterrupted(output, &output->pb, unfinished_.path.c_str(), AVIO_FLAG_WRITE, nullptr),
+      fmt::format("avio_open({})", unfinished_.path.string()));
   AVDictionary* settings = nullptr;
   if (!IsGif(path)) av_dict_set(&settings, "movflags", "+faststart", 0);
   const int result = avformat_write_header(output, &settings);
@@ -180,12 +192,11 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   AvCheck(result, "avformat_write_header");
 }
 
-VideoEncoder::~VideoEncoder() {
-  if (stream_ == nullptr) return;
-  const bool is_opened = stream_->output->pb != nullptr;
-  stream_.reset();
+VideoEncoder::~VideoEncoder() = default;
+
+VideoEncoder::UnfinishedFilm::~UnfinishedFilm() {
   std::error_code ignored;  // a file that is left behind must not end the evaluation
-  if (is_opened) std::filesystem::remove(unfinished_path_, ignored);
+  std::filesystem::remove(path, ignored);
 }
 
 void VideoEncoder::Write(const RgbImage& frame) {
@@ -227,7 +238,7 @@ void VideoEncoder::Encode(bool is_flush) {
     packet->duration = 1;  // frame; else the last one would not be shown
     av_packet_rescale_ts(packet, encoder->time_base, stream_->video->time_base);
     AvCheck(av_interleaved_write_frame(stream_->output.get(), packet),
-            fmt::format("av_interleaved_write_frame({})", unfinished_path_.string()));
+            fmt::format("av_interleaved_write_frame({})", unfinished_.path.string()));
   }
 }
 
@@ -236,15 +247,12 @@ void VideoEncoder::Finish() {
   Encode(/*is_flush=*/true);
   AvCheck(av_write_trailer(stream_->output.get()), "av_write_trailer");
   AvCheck(avio_closep(&stream_->output->pb),
-          fmt::format("avio_close({})", unfinished_path_.string()));
+          fmt::format("avio_close({})", unfinished_.path.string()));
   stream_.reset();
 
-  std::error_code error;
-  std::filesystem::rename(unfinished_path_, path_, error);
-  if (error) {
-    throw Error(ErrorCode::kMedia, fmt::format("cannot move a finished video to {}: {}",
-                                               path_.string(), error.message()));
-  }
+  // a row of the results names this film: a power cut must not leave it empty
+  FsyncFile(unfinished_.path);
+  RenameDurably(unfinished_.path, path_);
 }
 
 }  // namespace dp_bench

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "core/unfinished.h"
 #include "dp_bench/env.h"
 #include "media/colour_palette.h"
 
@@ -36,7 +38,8 @@ class VideoEncoder {
 
   void Write(const RgbImage& frame);
 
-  /// Completes the file and moves it to its name, replacing an older one. At least one frame must
+  /// Completes the file and moves it to its name, replacing an older one, durably; Error{kIo} where
+  /// that fails. At least one frame must
   /// have been written; nothing may be called afterwards.
   void Finish();
 
@@ -45,10 +48,18 @@ class VideoEncoder {
  private:
   struct Stream;
 
+  // The film under its first name: gone with the encoder, also when its constructor throws.
+  struct UnfinishedFilm {
+    explicit UnfinishedFilm(std::filesystem::path file) : path(std::move(file)), mark(path) {}
+    ~UnfinishedFilm();
+    std::filesystem::path path;
+    Unfinished mark;
+  };
+
   void Encode(bool is_flush);
 
   std::filesystem::path path_;
-  std::filesystem::path unfinished_path_;
+  UnfinishedFilm unfinished_;
   VideoOptions options_;
   std::int64_t n_frames_ = 0;
   RgbImage padded_;  // used when a size is odd

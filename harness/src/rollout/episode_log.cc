@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
@@ -168,12 +167,7 @@ std::string EvalLogJson(const RunResult& result, int n_selection_seeds) {
 
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
                      int n_selection_seeds) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot create the folder {} for the results: {}",
-                                            folder.string(), error.message()));
-  }
+  CreateFolders(folder);
   WriteFileAtomically(folder / "episodes.jsonl", EpisodesJsonl(result));
   WriteFileAtomically(folder / "eval_log.json", EvalLogJson(result, n_selection_seeds));
 }

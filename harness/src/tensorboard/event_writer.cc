@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/log.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
@@ -69,11 +70,11 @@ fs::path NewPath(const fs::path& folder) {
 }  // namespace
 
 EventWriter::EventWriter(const fs::path& folder, std::int64_t resume_step) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) ThrowSystemError("create the folder", folder, error);
+  CreateFolders(folder);
   path_ = NewPath(folder);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  descriptor_ = Uninterrupted([this] {
+    return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  });
   if (descriptor_ < 0) ThrowErrno("create", path_);
   Append(FileVersionEvent(WallTime()));
   // of a new run too: TensorBoard's server takes only the second START of a folder for a restart
@@ -83,8 +84,8 @@ EventWriter::EventWriter(const fs::path& folder, std::int64_t resume_step) {
 EventWriter::~EventWriter() {
   try {
     Flush();
-  } catch (const Error&) {
-    // nobody is left to tell
+  } catch (const Error& error) {
+    LogWarning(error.what());
   }
   ::close(descriptor_);
 }
@@ -115,8 +116,8 @@ void EventWriter::Append(std::string_view event) {
 void EventWriter::Flush() {
   std::size_t done = 0;
   while (done < buffer_.size()) {
-    const ssize_t written = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = Uninterrupted(
+        [&] { return ::write(descriptor_, buffer_.data() + done, buffer_.size() - done); });
     if (written < 0) {
       const std::error_code error(errno, std::generic_category());
       buffer_.erase(0, done);  // the file has these; the next Flush continues behind them
@@ -128,7 +129,7 @@ void EventWriter::Flush() {
 }
 
 void EventWriter::Sync() const {
-  if (::fsync(descriptor_) != 0) ThrowErrno("fsync", path_);
+  if (Uninterrupted([this] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
   FsyncFolder(path_.parent_path());
 }
 

@@ -7,10 +7,12 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "checkpoint/store.h"
 #include "core/atomic_file.h"
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -22,6 +24,7 @@ constexpr const char* kCheckpointFolder = "checkpoints";
 constexpr const char* kRunConfigFile = "config.json";
 constexpr const char* kLogFile = "logs.json.txt";
 constexpr std::size_t kBlockBytes = 1U << 20;
+constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
 
 void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
   std::ifstream file(from, std::ios::binary);
@@ -32,7 +35,19 @@ void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
     copy.Write(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
     n_bytes -= file.gcount();
   }
+  if (!file.is_open() || file.bad()) ThrowErrno("read", from);
   copy.Commit();
+}
+
+std::vector<fs::path> FilesIn(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->is_regular_file(error)) files.push_back(it->path());
+  }
+  if (error) ThrowSystemError("list", folder, error);
+  return files;
 }
 
 }  // namespace
@@ -46,7 +61,7 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
   const fs::path folder = run_folder / kSnapshotFolder;
   CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
     const fs::path checkpoint = snapshot / kCheckpointFolder / kLatest;
-    fs::create_directories(checkpoint);
+    CreateFolders(checkpoint);
     WriteCheckpointFiles(checkpoint, contents);
     WriteFileAtomically(snapshot / kRunConfigFile, contents.config);
     CopyStart(run_folder / kLogFile, snapshot / kLogFile, log_bytes);
@@ -68,14 +83,15 @@ void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
   }
   AtomicFolder run(run_folder);
   const fs::path checkpoint = run.temporary() / kCheckpointFolder / kLatest;
-  fs::create_directories(checkpoint);
-  fs::copy(latest->folder(), checkpoint);
+  CreateFolders(checkpoint);
+  for (const fs::path& file : FilesIn(latest->folder())) {
+    CopyStart(file, checkpoint / file.filename(), kWhole);
+  }
   Checkpoint::Open(checkpoint);  // the other run may have replaced its files meanwhile
   WriteFileAtomically(run.temporary() / kRunConfigFile, latest->config());
   // the checkpoint says how much of it counts
   if (fs::exists(snapshot / kLogFile)) {
-    CopyStart(snapshot / kLogFile, run.temporary() / kLogFile,
-              std::numeric_limits<std::int64_t>::max());
+    CopyStart(snapshot / kLogFile, run.temporary() / kLogFile, kWhole);
   }
   run.Commit();
 }

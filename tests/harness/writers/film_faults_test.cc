@@ -1,0 +1,86 @@
+// Films through libav, their notes, and pictures.
+#include <gtest/gtest.h>
+
+#include "core/atomic_file.h"
+#include "harness/writers/single_fault.h"
+#include "media/colour_palette.h"
+#include "media/png.h"
+#include "media/video_encoder.h"
+#include "rollout/film_notes.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using enum FaultyCall;
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr int kWidth = 64;
+constexpr int kHeight = 48;
+
+RgbImage Picture(std::uint8_t shade) {
+  RgbImage picture(kWidth, kHeight);
+  for (std::size_t i = 0; i < picture.pixels.size(); ++i) {
+    picture.pixels[i] = static_cast<std::uint8_t>(shade + i % 7 * 20);
+  }
+  return picture;
+}
+
+void WriteFilm(const fs::path& file, std::uint8_t shade) {
+  ColourHistogram colours;
+  colours.Add(Picture(shade));
+  const ColourPalette palette = colours.ChoosePalette();
+  VideoEncoder encoder(file,
+                       {.width = kWidth, .height = kHeight, .fps = 10.0, .palette = &palette});
+  for (int i = 0; i < 3; ++i) encoder.Write(Picture(shade));
+  encoder.Finish();
+}
+
+FilmNotes Notes(double reward) {
+  return {.n_action_steps = 1, .action_dim = 1, .reward = {reward}, .success = {0}};
+}
+
+// A writer of one file that takes the shade of a grey as what it writes.
+Writer OfFile(const char* name, const char* file,
+              const std::function<void(const fs::path&, std::uint8_t)>& write) {
+  const auto bytes = [=](const fs::path& folder) { return ReadFile(folder / file, kMaxBytes); };
+  return {.name = name,
+          .calls = {kOpen, kWrite, kFsync, kRename},
+          .prepare =
+              [=](const fs::path& folder) {
+                // both states, to compare with
+                for (const char* reference : {kOld, kNew}) {
+                  fs::create_directories(folder / reference);
+                  write(folder / reference / file, reference == kOld ? 10 : 90);
+                }
+                write(folder / file, 10);
+              },
+          .write = [=](const fs::path& folder) { write(folder / file, 90); },
+          .find = [=](const fs::path& folder) -> std::string {
+            if (bytes(folder) == bytes(folder / kOld)) return kOld;
+            return bytes(folder) == bytes(folder / kNew) ? kNew : "a damaged file";
+          }};
+}
+
+TEST(FilmFaults, AVideoIsTheOldOneOrTheNewOne) {
+  FailEachCallOnce(OfFile("video", "film.mp4", WriteFilm));
+}
+
+TEST(FilmFaults, AGifIsTheOldOneOrTheNewOne) {
+  FailEachCallOnce(OfFile("gif", "film.gif", WriteFilm));
+}
+
+TEST(FilmFaults, NotesAreTheOldOnesOrTheNewOnes) {
+  FailEachCallOnce(
+      OfFile("film notes", "film.safetensors",
+             [](const fs::path& file, std::uint8_t shade) { WriteFilmNotes(file, Notes(shade)); }));
+}
+
+TEST(FilmFaults, APictureIsTheOldOneOrTheNewOne) {
+  FailEachCallOnce(OfFile("png", "picture.png", [](const fs::path& file, std::uint8_t shade) {
+    WritePng(file, Picture(shade));
+  }));
+}
+
+}  // namespace
+}  // namespace dp_bench
