@@ -16,4 +16,8 @@ bool RunCollection(const Task& task, CollectRequest request, const std::atomic<b
 /// Collects the dataset of a task that says so (Task::is_collected), once. False as above.
 bool ProvideDataset(const Task& task, const std::atomic<bool>& stop);
 
+/// The same for a verb that keeps nothing but the data set: a stop signal that comes later ends the
+/// program.
+bool ProvideDatasetAlone(const Task& task);
+
 }  // namespace dp_bench

@@ -26,6 +26,17 @@ std::string PolicyName(const Config& config) {
   return config.Sub("policy").Get<std::string>("plugin");
 }
 
+// From the command line, where it was checked, or from the manifest of a run folder.
+Weights WeightsOf(const std::string& name) {
+  if (name == "ema") return Weights::kEma;
+  if (name == "model") return Weights::kModel;
+  throw Error(
+      ErrorCode::kData,
+      fmt::format("the weights '{}' of a checkpoint are wanted, by the manifest.json of the "
+                  "run folder; there are 'ema' and 'model'. Was the file edited?",
+                  name));
+}
+
 }  // namespace
 
 Experiment::Experiment(const ExperimentOptions& options)
@@ -42,8 +53,7 @@ torch::Device Experiment::device() const {
 
 std::unique_ptr<Policy> Experiment::LoadPolicy(const Checkpoint& checkpoint,
                                                const std::string& weights) const {
-  return CreateFromCheckpoint(checkpoint, config(), catalogue(),
-                              weights == "ema" ? Weights::kEma : Weights::kModel, device());
+  return CreateFromCheckpoint(checkpoint, config(), catalogue(), WeightsOf(weights), device());
 }
 
 fs::path NewRunFolder(const Experiment& experiment) {

@@ -1,16 +1,22 @@
 // dp_bench: the program. Chooses the verb, turns errors into messages and exit codes.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include "app/command_line.h"
+#include "app/failure.h"
+#include "app/process.h"
 #include "app/ranks.h"
+#include "app/stop_signal.h"
 #include "app/verbs/verbs.h"
+#include "core/console.h"
 #include "distributed/launch.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
@@ -19,13 +25,14 @@ namespace {
 
 constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
 
-  dp_bench --policy transformer --env kuavo_dualarm
-                                                   the whole benchmark: collect demonstrations,
-                                                   train, evaluate, film, report
-  dp_bench eval --checkpoint models/pusht_unet_hybrid
-  dp_bench plugins                                 what can be combined
-
+Without a verb it does what `run` does: collect demonstrations, train, evaluate, film, report.
 Any config value can be changed after a verb: training.num_epochs=10)";
+
+constexpr const char* kExamples =
+    R"(Examples:
+  dp_bench --policy transformer --env kuavo_dualarm
+  dp_bench eval --checkpoint models/pusht_unet_hybrid
+  dp_bench plugins)";
 
 // The threads of LibTorch (libgomp) spin while they wait for each other. Beside another busy
 // process, or our own env workers, a spinning thread costs the one it waits for whole time slices:
@@ -46,15 +53,36 @@ void SettleThreads(char** argv) {
   if (is_limited || is_shared) execv("/proc/self/exe", argv);
 }
 
-// A training step takes and frees the same large tensors over and over. By default malloc gives
-// each of them back to the system at once, and getting them again cost a tenth of the step in page
-// faults.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]
+using Verbs = std::map<CLI::App*, dp_bench::Verb>;
+
+// Help and version are results like any other.
+int Exit(const CLI::App& app, const CLI::ParseError& reason) {
+  std::ostringstream result;
+  std::ostringstream status;
+  const int exit_code = app.exit(reason, result, status);
+  dp_bench::WriteResult(result.str());
+  dp_bench::WriteStatus(status.str());
+  return exit_code == 0 ? 0 : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kUsage);
+}
+
+void Parse(int argc, char** argv, CLI::App* app, const Verbs& verbs) {
+  std::vector<std::string> names;
+  for (const auto& [verb, run] : verbs) names.push_back(verb->get_name());
+  dp_bench::RequireKnownVerb(argc, argv, names);
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) throw;  // --help
+    dp_bench::RequireKnownOptions(*app);
+    for (const auto& [verb, run] : verbs) {
+      if (verb->parsed()) dp_bench::RequireKnownOptions(*verb);
+    }
+    throw;
+  }
 }
 
 int Main(int argc, char** argv) {
+  dp_bench::RequireUtf8(argc, argv);
   CLI::App app(kDescription, "dp_bench");
   app.set_version_flag("--version", std::string("dp_bench ") + dp_bench::kVersion + " (" +
                                         dp_bench::kTorchBuildId +
@@ -63,13 +91,14 @@ int Main(int argc, char** argv) {
 
   // without a verb, the options are those of `run`
   const dp_bench::Verb default_verb = dp_bench::AddRun(&app);
+  app.footer(kExamples);
   struct Entry {
     const char* name;
     const char* description;
     dp_bench::Verb (*add)(CLI::App*);
     bool is_for_ranks = false;  // of mpirun
   };
-  std::map<CLI::App*, dp_bench::Verb> verbs;
+  Verbs verbs;
   for (const Entry& entry :
        {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun, true},
         Entry{"train", "Train a policy", &dp_bench::AddTrain, true},
@@ -100,9 +129,9 @@ int Main(int argc, char** argv) {
   }
 
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kUsage);
+    Parse(argc, argv, &app, verbs);
+  } catch (const CLI::ParseError& reason) {
+    return Exit(app, reason);
   }
   for (const auto& [verb, run] : verbs) {
     if (verb->parsed()) return run();
@@ -110,18 +139,33 @@ int Main(int argc, char** argv) {
   return default_verb();
 }
 
+int MainOrFailure(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& exception) {
+    const dp_bench::Failure failure = dp_bench::DescribeFailure(exception);
+    dp_bench::PrintStatus("dp_bench: {}\n", failure.message);
+    return failure.exit_code;
+  }
+}
+
+// A result that did not arrive is a failure, whatever it was.
+int RequireOutput(int exit_code) {
+  const std::optional<std::string> reason = dp_bench::LostOutput();
+  if (!reason) return exit_code;
+  dp_bench::PrintStatus(
+      "dp_bench: standard output could not be written: {}. What is missing there is lost; files "
+      "are not affected.\n",
+      *reason);
+  return exit_code != 0 ? exit_code : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  dp_bench::SettleStandardStreams();
   SettleThreads(argv);
-  KeepFreedMemory();
-  try {
-    return Main(argc, argv);
-  } catch (const dp_bench::Error& e) {
-    std::fprintf(stderr, "dp_bench: %s\n", e.what());
-    return dp_bench::ExitCodeFor(e.code());
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "dp_bench: %s\nThis is a bug in dp_bench.\n", e.what());
-    return dp_bench::ExitCodeFor(dp_bench::ErrorCode::kInternal);
-  }
+  dp_bench::KeepFreedMemory();
+  dp_bench::WatchStopSignals();
+  return RequireOutput(MainOrFailure(argc, argv));
 }

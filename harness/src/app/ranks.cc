@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "app/failure.h"
+#include "core/console.h"
 #include "distributed/launch.h"
 #include "dp_bench/error.h"
 
@@ -18,9 +20,7 @@ namespace {
 [[noreturn]] void End(Communicator& ranks, const std::string& message, int exit_code) {
   // a fault of the config or the data hits all ranks: then rank 0 ends them with its message first
   if (!ranks.is_root()) std::this_thread::sleep_for(std::chrono::seconds(2));
-  std::fputs(
-      fmt::format("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message).c_str(),
-      stderr);
+  PrintStatus("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message);
   std::fflush(nullptr);
   ranks.Abort(exit_code);
 }
@@ -37,11 +37,9 @@ int RunOnRanks(const std::function<int(Communicator& ranks)>& verb) {
     const int exit_code = verb(*ranks);
     // whoever ends first with another code than 0 has mpirun kill the others
     return ranks->AllReduceMax(exit_code);
-  } catch (const Error& error) {
-    End(*ranks, error.what(), ExitCodeFor(error.code()));
-  } catch (const std::exception& error) {
-    End(*ranks, fmt::format("{}\nThis is a bug in dp_bench.", error.what()),
-        ExitCodeFor(ErrorCode::kInternal));
+  } catch (const std::exception& exception) {
+    const Failure failure = DescribeFailure(exception);
+    End(*ranks, failure.message, failure.exit_code);
   }
 }
 

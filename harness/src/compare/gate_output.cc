@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/gate_report.h"
+#include "core/console.h"
 #include "report/line_plot.h"
+#include "report/markdown.h"
 
 namespace dp_bench {
 namespace {
@@ -90,14 +92,17 @@ std::string JointText(const GateReport& report) {
                      Evidence(report.log_fail_evidence, report.config.alpha));
 }
 
+// XML has no control characters, not even escaped ones.
+std::string XmlText(const std::string& text) { return EscapeHtml(Printable(text)); }
+
 std::string JUnitCase(const std::string& name, GateStatus status, const std::string& reason,
                       const std::string& output) {
   std::string xml =
-      fmt::format("  <testcase classname=\"success_rate\" name=\"{}\">\n", EscapeHtml(name));
+      fmt::format("  <testcase classname=\"success_rate\" name=\"{}\">\n", XmlText(name));
   if (const char* element = JUnitElement(status)) {
-    xml += fmt::format("    <{} message=\"{}\"/>\n", element, EscapeHtml(Sentence(status, reason)));
+    xml += fmt::format("    <{} message=\"{}\"/>\n", element, XmlText(Sentence(status, reason)));
   }
-  return xml + fmt::format("    <system-out>{}</system-out>\n  </testcase>\n", EscapeHtml(output));
+  return xml + fmt::format("    <system-out>{}</system-out>\n  </testcase>\n", XmlText(output));
 }
 
 Json RateJson(const RateInterval& rate) {
@@ -135,7 +140,7 @@ std::string MarkdownTable(const GateReport& report) {
   std::string text;
   if (report.tasks.size() == 1) {
     for (const Row& row : Rows(report.tasks[0])) {
-      text += fmt::format("| {} | {} |\n", row.name, row.value);
+      text += fmt::format("| {} | {} |\n", row.name, EscapeMarkdown(row.value));
     }
     return text.empty() ? "" : "\n| | |\n|---|---|\n" + text;
   }
@@ -144,11 +149,11 @@ std::string MarkdownTable(const GateReport& report) {
     const std::string drop =
         fmt::format("{:+.3f} ({:+.3f} to {:+.3f})", task.drop.drop, task.drop.low, task.drop.high);
     text += HasVerdict(task)
-                ? fmt::format("| {} | {} | {} | {} | {} |\n", task.task, StatusName(task.status),
-                              CountsText(task.test.counts()), drop,
+                ? fmt::format("| {} | {} | {} | {} | {} |\n", EscapeMarkdown(task.task),
+                              StatusName(task.status), CountsText(task.test.counts()), drop,
                               Evidence(task.log_fail_evidence(), task.test.config().alpha))
-                : fmt::format("| {} | {}: {} | | | |\n", task.task, StatusName(task.status),
-                              task.reason);
+                : fmt::format("| {} | {}: {} | | | |\n", EscapeMarkdown(task.task),
+                              StatusName(task.status), EscapeMarkdown(task.reason));
   }
   return text + "\n" + JointText(report) + "\n";
 }
@@ -211,8 +216,8 @@ std::string GateJUnit(const GateReport& report) {
 std::string GateMarkdown(const GateReport& report) {
   const std::string title = report.tasks.size() == 1 ? report.tasks[0].title
                                                      : fmt::format("{} tasks", report.tasks.size());
-  return fmt::format("### Success rate: {}\n\n{}: {}.\n{}", StatusName(report.status), title,
-                     report.reason, MarkdownTable(report));
+  return fmt::format("### Success rate: {}\n\n{}: {}.\n{}", StatusName(report.status),
+                     EscapeMarkdown(title), EscapeMarkdown(report.reason), MarkdownTable(report));
 }
 
 }  // namespace dp_bench

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "dp_bench/error.h"
@@ -77,6 +78,12 @@ TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::D
     tensors.emplace(key.name, std::move(tensor));
   }
   return tensors;
+}
+
+bool IsOutOfMemory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  const std::string_view what = error.what_without_backtrace();
+  return what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
 }
 
 void Synchronize(torch::Device device) {

@@ -28,6 +28,10 @@ torch::Tensor ToDevice(const Array& array, torch::Device device);
 /// lacks.
 TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::Device device);
 
+/// Whether the memory of the CPU or of another device was used up. LibTorch has a type of its own
+/// for the latter alone.
+bool IsOutOfMemory(const c10::Error& error);
+
 /// Returns when the device has done all that it was asked for: to be called where time is taken,
 /// because a GPU is asked long before it works. Nothing to wait for on the CPU.
 void Synchronize(torch::Device device);

@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   // Ctrl-C goes to the whole group; when to stop is the host's decision
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
   CloseOthers(socket, memory);
   EndWithHost(socket, std::atoi(argv[3]));
   try {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -32,7 +33,7 @@ struct PluginPlace {
 Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what);
 
 /// Calls `call` and returns its result. An Error passes with the plugin's name added to it;
-/// anything else is turned into Error{kPlugin}.
+/// std::bad_alloc passes; anything else is turned into Error{kPlugin}.
 template <class Call>
 decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& call) {
   try {
@@ -40,6 +41,8 @@ decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& ca
   } catch (Error& error) {
     error.AddContext(place.Context(during));
     throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // the machine's limit, no breach of the plugin's contract
   } catch (const std::exception& exception) {
     throw ForeignExceptionError(place, during, exception.what());
   } catch (...) {

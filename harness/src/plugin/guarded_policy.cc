@@ -7,6 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/device.h"
+#include "core/out_of_memory.h"
+
 namespace dp_bench {
 namespace {
 
@@ -16,6 +19,7 @@ decltype(auto) GuardTorchCall(const PluginPlace& place, const char* during, Call
     try {
       return call();
     } catch (const c10::Error& error) {
+      if (IsOutOfMemory(error)) throw OutOfMemory(error.what_without_backtrace());
       throw std::runtime_error(error.what_without_backtrace());
     }
   });

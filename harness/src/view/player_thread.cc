@@ -54,7 +54,7 @@ double PlayerThread::Now() const {
 
 void PlayerThread::Run() {
   try {
-    const Stage stage = options_.make_stage();
+    const PlayedStage stage = options_.make_stage();
     Player player(*stage.env, *stage.source, stage.demonstrations.get(), options_.player);
     Play(&player);
   } catch (...) {

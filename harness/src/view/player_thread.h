@@ -20,7 +20,7 @@
 namespace dp_bench {
 
 /// What is played.
-struct Stage {
+struct PlayedStage {
   std::unique_ptr<Env> env;
   std::unique_ptr<ActionSource> source;            // of that env
   std::unique_ptr<Demonstrations> demonstrations;  // of that env; may be null
@@ -30,8 +30,8 @@ struct PlayerThreadOptions {
   PlayerOptions player;
   int width = 0;  // of the pictures [px]
   int height = 0;
-  std::function<Stage()> make_stage;  // called on the thread, where the stage also ends
-  std::function<void()> on_picture;   // called on the thread when TakePicture has something new
+  std::function<PlayedStage()> make_stage;  // called on the thread, where the stage also ends
+  std::function<void()> on_picture;  // called on the thread when TakePicture has something new
 };
 
 /// The functions are called from one thread, that of the window.

@@ -1,10 +1,9 @@
 #include "view/viewer.h"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <utility>
 
+#include "core/console.h"
 #include "media/png.h"
 #include "view/window.h"
 
@@ -17,20 +16,20 @@ constexpr const char* kKeys =
     "space pause, . step, + faster, - slower, c camera, r restart, n next episode, q quit";
 
 void PrintEnded(const PlayerStatus& status) {
-  fmt::print("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
-             status.step);
-  if (!status.is_recording) fmt::print(", score {:.3f}", status.score);
-  if (status.success) fmt::print(", success");
-  if (!status.note.empty()) fmt::print(", {}", status.note);
-  if (!status.failure.empty()) fmt::print(", failed: {}", status.failure);
-  fmt::print("\n");
+  PrintResult("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
+              status.step);
+  if (!status.is_recording) PrintResult(", score {:.3f}", status.score);
+  if (status.success) PrintResult(", success");
+  if (!status.note.empty()) PrintResult(", {}", status.note);
+  if (!status.failure.empty()) PrintResult(", failed: {}", status.failure);
+  PrintResult("\n");
 }
 
 }  // namespace
 
-void RunViewer(const ViewerOptions& options, std::function<Stage()> make_stage) {
+void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage) {
   Window window(options.width, options.height, "dp_bench view");
-  fmt::print("{}\n", kKeys);
+  PrintResult("{}\n", kKeys);
   PlayerThread player({.player = options.player,
                        .width = options.width,
                        .height = options.height,

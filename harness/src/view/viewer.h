@@ -19,6 +19,6 @@ struct ViewerOptions {
 /// Opens the window and plays what `make_stage` makes, until a person or PlayerOptions::n_steps end
 /// it. Prints a line for each episode that ended. Call it on the main thread. Throws Error{kUsage}
 /// without a display, and what ends the player.
-void RunViewer(const ViewerOptions& options, std::function<Stage()> make_stage);
+void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage);
 
 }  // namespace dp_bench

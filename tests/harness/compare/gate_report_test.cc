@@ -148,6 +148,17 @@ TEST_F(GateReportTest, ShowsAllTasksInEveryForm) {
   EXPECT_EQ(json["tasks"][1]["test"]["config"]["alpha"], 0.005);
 }
 
+TEST_F(GateReportTest, ShowsForeignTextAsItIsInMarkdownAndXml) {
+  const std::string good = Times(10, "s");
+  const GateReport report =
+      Gate({{"a|b<i>\n*c*_`", good, good}, {"\x1b[31mlift", good, Times(10, "f")}});
+  const std::string markdown = GateMarkdown(report);
+  EXPECT_THAT(markdown, HasSubstr("| pusht, a\\|b&lt;i&gt; \\*c\\*\\_\\` | INCONCLUSIVE |"));
+  EXPECT_THAT(markdown, HasSubstr("| pusht, \\\\x1b\\[31mlift |"));
+  EXPECT_EQ(markdown.find('\x1b'), std::string::npos);
+  EXPECT_EQ(GateJUnit(report).find('\x1b'), std::string::npos);
+}
+
 TEST_F(GateReportTest, MatchesByTaskElseByOrder) {
   std::vector<TaskPair> pairs =
       MatchTasks({Run("push", "s"), Run("lift", "s")}, {Run("lift", "s"), Run("push", "s")});

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ class FakeDataset final : public Dataset {
     if (key == 1) throw Error(ErrorCode::kData, "chunk 3 is missing");
     if (key == 2) throw std::length_error("too long");
     if (key == 3) throw "a text";
+    if (key == 4) throw std::bad_alloc();
     out[0] = std::byte{7};
   }
 
@@ -125,6 +127,10 @@ TEST(Guard, ForeignExceptionsBecomePluginErrors) {
   EXPECT_THAT(ReadErrorOf(2).what(), HasSubstr("the plugin threw too long\n"));
   EXPECT_EQ(ReadErrorOf(3).code(), ErrorCode::kPlugin);
   EXPECT_THAT(ReadErrorOf(3).what(), HasSubstr("not a std::exception"));
+}
+
+TEST(Guard, MemoryThatRunsOutIsNoFaultOfThePlugin) {
+  EXPECT_THROW(GuardedDataset()->Read(4, 0, 1, {}), std::bad_alloc);
 }
 
 TEST(Guard, AbilitiesPassThrough) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/out_of_memory.h"
 #include "support/error_of.h"
 
 namespace dp_bench {
@@ -24,7 +25,8 @@ class FaultyPolicy final : public Policy {
   LossOutput ComputeLoss(const Batch&, NoiseSource&) override {
     return {.loss = torch::mm(torch::ones({2, 3}), torch::ones({2, 3})), .parts = {}};
   }
-  torch::Tensor PredictAction(const TensorMap&, NoiseSource&) override {
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource&) override {
+    if (obs.contains("large")) return torch::empty({std::int64_t{1} << 48});
     throw Error(ErrorCode::kShape, "wanted 2 steps");
   }
   torch::nn::Module& module() override { return module_; }
@@ -72,6 +74,17 @@ TEST(GuardedPolicy, KeepsTheMessageOfLibTorchWithoutItsBacktrace) {
   EXPECT_THAT(message, HasSubstr("2x3 and 2x3"));
   EXPECT_EQ(Count(message, "during ComputeLoss"), 1U);
   EXPECT_THAT(message, Not(HasSubstr("frame #")));
+}
+
+TEST(GuardedPolicy, MemoryThatRunsOutIsNoFaultOfThePlugin) {
+  NoiseSource noise(std::vector<NoiseKey>(1));
+  try {
+    Guarded()->PredictAction({{"large", torch::Tensor()}}, noise);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("you tried to allocate"));
+    EXPECT_THAT(error.what(), Not(HasSubstr("frame #")));
+  }
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class PlayerThreadTest : public testing::Test {
     return {.player = player,
             .width = 4,
             .height = 2,
-            .make_stage = [this]() -> Stage {
+            .make_stage = [this]() -> PlayedStage {
               stage_thread_ = std::this_thread::get_id();
               auto env = std::make_unique<StageEnv>(world_);
               auto source = std::make_unique<ExpertSource>(*env);
@@ -81,7 +81,7 @@ TEST_F(PlayerThreadTest, CommandsAreFollowedInOrder) {
 
 TEST_F(PlayerThreadTest, WhatEndsThePlayerIsThrownToTheWindow) {
   PlayerThreadOptions options = Options({});
-  options.make_stage = []() -> Stage { throw Error(ErrorCode::kPlugin, "no such env"); };
+  options.make_stage = []() -> PlayedStage { throw Error(ErrorCode::kPlugin, "no such env"); };
   PlayerThread thread(std::move(options));
   EXPECT_EQ(CodeOf([&] { WaitFor(&thread, [](const PlayerStatus&) { return false; }); }),
             ErrorCode::kPlugin);

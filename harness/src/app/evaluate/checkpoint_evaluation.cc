@@ -13,6 +13,7 @@
 #include "checkpoint/policy_weights.h"
 #include "config/loader.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -55,7 +56,7 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options, 
     options_.output = ranks_.FromRoot(NewRunFolder(*experiment_).string());
   }
   fs::create_directories(options_.output);
-  fmt::print("run folder: {}\n", options_.output.string());
+  PrintResult("run folder: {}\n", options_.output.string());
   evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, options_.output);
   evaluation_->SetNormalizer(NormalizerOf(checkpoint));
   for (const char* section : {"env", "policy", "env_runner"}) {

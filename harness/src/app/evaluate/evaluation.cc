@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
 #include "media/film_strip.h"
@@ -152,15 +153,15 @@ int ReportEvaluation(const RunResult& result, const PlanningRecord& planning,
   WriteEpisodeLog(output_dir, result, seeds ? seeds->n_shared() : 0);
   WritePlanning(planning, output_dir);
   WriteHtmlReport(output_dir);
-  fmt::print("{}{}{}", ResultTable(result), FailureText(result.records),
-             LatencyTable(planning.latency));
-  fmt::print("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
-             result.n_env_steps, result.plan_s);
-  if (seeds) fmt::print("{}\n", SeedText(*seeds));
-  fmt::print("report: {}\n", (output_dir / "report.html").string());
+  PrintResult("{}{}{}", ResultTable(result), FailureText(result.records),
+              LatencyTable(planning.latency));
+  PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
+              result.n_env_steps, result.plan_s);
+  if (seeds) PrintResult("{}\n", SeedText(*seeds));
+  PrintResult("report: {}\n", (output_dir / "report.html").string());
   for (const EpisodeRecord& record : result.records) {
     if (record.video_error.empty()) continue;
-    fmt::print("no video of {} seed {}: {}\n", record.split, record.seed, record.video_error);
+    PrintResult("no video of {} seed {}: {}\n", record.split, record.seed, record.video_error);
   }
   for (const EpisodeRecord& record : result.records) {
     if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);

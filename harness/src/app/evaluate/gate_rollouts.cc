@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "app/evaluate/evaluation.h"
+#include "app/stop_signal.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "rollout/seed_use.h"
 
@@ -73,6 +75,7 @@ std::optional<GateResult> GateByRollouts(CheckpointEvaluationOptions options,
         fmt::format("env_runner.test_start_seed={}", seeds.first)}) {
     options.experiment.overrides.push_back(value);
   }
+  CatchStopSignals();  // while it loads, too
   SingleProcess alone;
   CheckpointEvaluation evaluation(std::move(options), alone);
   RunFolder candidate = ReadRunFolder(evaluation.folder());
@@ -86,7 +89,7 @@ std::optional<GateResult> GateByRollouts(CheckpointEvaluationOptions options,
     std::iota(block.begin(), block.end(), n_done);
     Append(evaluation.Run(block), &all);
     if (all.is_interrupted) {
-      fmt::print(
+      PrintResult(
           "interrupted after {} episodes; continue with dp_bench eval --resume {}, and then "
           "hold that folder against the baseline\n",
           all.records.size(), evaluation.folder().string());

@@ -13,6 +13,7 @@
 #include "app/verbs/verbs.h"
 #include "compare/run_comparison.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "report/html_report.h"
 
@@ -74,7 +75,7 @@ bool ReportEffects(const fs::path& control, const std::vector<PerturbationArm>& 
   const std::string json = PerturbationJson(comparison, arms).dump(2) + "\n";
   WriteFileAtomically(control / kEffectsFile, std::string_view(json));
   WriteHtmlReport(control);
-  fmt::print("\n{}{}\n", PerturbationTable(comparison, arms), (control / kEffectsFile).string());
+  PrintResult("\n{}{}\n", PerturbationTable(comparison, arms), (control / kEffectsFile).string());
   return std::ranges::all_of(comparison.runs, [](const ComparedRun& run) {
     return std::ranges::none_of(run.files.episodes, [](const EpisodeRecord& record) {
       return record.failure_reason.has_value();
@@ -89,8 +90,8 @@ int RunToItsEnd(CheckpointEvaluation& evaluation) {
   std::iota(all.begin(), all.end(), 0);
   const RunResult result = evaluation.Run(all);
   if (result.is_interrupted) {
-    fmt::print("interrupted after {} of {} episodes; continue with --resume {}\n",
-               result.records.size(), all.size(), evaluation.folder().string());
+    PrintResult("interrupted after {} of {} episodes; continue with --resume {}\n",
+                result.records.size(), all.size(), evaluation.folder().string());
     return kExitInterrupted;
   }
   return evaluation.Report(result);
@@ -100,7 +101,7 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
                      Communicator& ranks) {
   const std::vector<PerturbationArm> arms = ReadArms(texts, Unperturbed(options));
   for (const PerturbationArm& arm : arms) {
-    if (!arm.note.empty()) fmt::print("note: {}\n", arm.note);
+    if (!arm.note.empty()) PrintResult("note: {}\n", arm.note);
   }
   const bool is_resumed = !options.resume.empty();
   fs::path control = is_resumed ? options.resume : options.output;
@@ -115,12 +116,12 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
   if (is_resumed) TakeOriginFromFolder(&options);
   for (const PerturbationArm& arm : arms) {
     if (!is_done) break;
-    fmt::print("\nperturbation {}\n", arm.name);
+    PrintResult("\nperturbation {}\n", arm.name);
     is_done = run(OptionsOf(arm, control / kArmsFolder / arm.name, options));
   }
   if (!is_done) {
-    fmt::print("with the arms: --resume {} --perturb {}\n", control.string(),
-               fmt::join(texts, ","));
+    PrintResult("with the arms: --resume {} --perturb {}\n", control.string(),
+                fmt::join(texts, ","));
     return kExitInterrupted;
   }
   if (!ranks.is_root()) return 0;

@@ -8,6 +8,7 @@
 #include "app/evaluate/perturbed_evaluation.h"
 #include "app/verbs/verbs.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "report/run_folder.h"
 #include "report/success_rate.h"
 #include "rollout/policy_latency.h"
@@ -85,8 +86,8 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, Communicator& 
   const LatencySummary latency =
       SummarizeLatency(MeasurePlanningAlone(*policy, experiment.device(), obs).chunk_s);
   const std::string ms = ranks.FromRoot(fmt::format("{:.3f}", 1e3 * latency.p50_s));
-  fmt::print("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
-             latency.n, ms);
+  PrintResult("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
+              latency.n, ms);
   options->experiment.overrides.push_back("env_runner.realtime_latency_ms=" + ms);
 }
 
@@ -111,7 +112,7 @@ int EvaluateAtLatencies(CheckpointEvaluationOptions options,
   if (!ranks.is_root()) return exit_code;
   const fs::path summary = folder / kCurveFile;
   WriteFileAtomically(summary, std::string_view(nlohmann::json(rows).dump(2) + "\n"));
-  fmt::print("{}{}\n", Table(rows), summary.string());
+  PrintResult("{}{}\n", Table(rows), summary.string());
   return exit_code;
 }
 

@@ -12,6 +12,7 @@
 #include "checkpoint/store.h"
 #include "collect/collector.h"
 #include "core/available_memory.h"
+#include "core/console.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "train/fit_normalizer.h"
@@ -76,10 +77,10 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
   const std::uintmax_t one = BytesBelow(tried / "checkpoints" / kLatest);
   const std::uintmax_t needed = one * static_cast<std::uintmax_t>(n_checkpoints);
   const std::uintmax_t free = fs::space(parent).available;
-  fmt::print("disk    {:>9.1f} MiB for {} checkpoints of {:.1f} MiB; '{}' has {:.0f} MiB\n",
-             Mebibytes(static_cast<double>(needed)), n_checkpoints,
-             Mebibytes(static_cast<double>(one)), parent.string(),
-             Mebibytes(static_cast<double>(free)));
+  PrintResult("disk    {:>9.1f} MiB for {} checkpoints of {:.1f} MiB; '{}' has {:.0f} MiB\n",
+              Mebibytes(static_cast<double>(needed)), n_checkpoints,
+              Mebibytes(static_cast<double>(one)), parent.string(),
+              Mebibytes(static_cast<double>(free)));
   if (needed <= free) return;
   throw Error(ErrorCode::kIo,
               fmt::format("'{}' has {} bytes free, the checkpoints of this run need {}. Free some, "
@@ -100,7 +101,7 @@ void ReportMemory(const Experiment& asked) {
                         CheckpointConfig::FromConfig(config.Sub("checkpoint")).background);
   const StepMemory step = MeasureStepMemory(*policy, loader.batch_size, training.mixed_precision);
   const auto needed = static_cast<double>(held.total() + step.total());
-  fmt::print(
+  PrintResult(
       "memory  {:>9.1f} MiB for networks, optimizer and a step of batch size {} on the CPU, "
       "without the data set; {:.0f} MiB are free\n",
       Mebibytes(needed), loader.batch_size, Mebibytes(static_cast<double>(AvailableMemory())));
@@ -116,7 +117,7 @@ int DryRun(const ExperimentOptions& options, const fs::path& parent, const Train
   const fs::path run = folder.path() / "run";
   if (const int result = train_once(shortened, run); result != 0) return result;
 
-  fmt::print("\ndry run: every part works. The whole run needs\n");
+  PrintResult("\ndry run: every part works. The whole run needs\n");
   ReportDisk(asked, run, fs::exists(parent) ? parent : fs::current_path());
   ReportMemory(asked);
   return 0;

@@ -7,6 +7,7 @@
 
 #include "app/verbs/verbs.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "report/multi_run.h"
 
@@ -56,7 +57,7 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
     const fs::path seed_folder = folder / SeedFolder(seed);
     const SeedProgress progress = ProgressOf(seed_folder, ranks);
     if (progress == SeedProgress::kDone) continue;
-    fmt::print("seed {}\n", seed);
+    PrintResult("seed {}\n", seed);
     ExperimentOptions of_seed = options;
     of_seed.overrides.push_back(fmt::format("training.seed={}", seed));
     const int result = run_one(of_seed, seed_folder, progress == SeedProgress::kBegun);
@@ -68,7 +69,7 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
   const MultiRun multi_run = ReadMultiRun(folder, seeds);
   WriteSummary(folder, ToJson(multi_run));
   WriteMultiRunReport(folder, multi_run);
-  fmt::print("{}report: {}\n", MultiRunTable(multi_run), (folder / "report.html").string());
+  PrintResult("{}report: {}\n", MultiRunTable(multi_run), (folder / "report.html").string());
   return exit_code;
 }
 

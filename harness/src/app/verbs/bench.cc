@@ -1,7 +1,5 @@
 // dp_bench bench: the speed of the parts of an experiment on this machine. Each figure is the
 // median of several repetitions; compare ratios within one run, absolute figures do not travel.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -10,15 +8,20 @@
 #include <vector>
 
 #include "app/collection.h"
-#include "app/stop_signal.h"
 #include "app/train/training_rig.h"
 #include "app/verbs/verbs.h"
+#include "core/console.h"
 #include "core/device.h"
 #include "dp_bench/random.h"
 #include "train/device_batch.h"
 
 namespace dp_bench {
 namespace {
+
+constexpr const char* kBenchExamples =
+    R"(Examples:
+  dp_bench bench env --env pusht
+  dp_bench bench policy --policy unet_hybrid --env point_mass dataloader.batch_size=64)";
 
 struct BenchVerbOptions {
   ExperimentOptions experiment;
@@ -74,8 +77,8 @@ void BenchEnv(const Task& task, int repetitions) {
   };
   const double step = MedianSeconds(repetitions, [&] { run(false); });
   const double observed = MedianSeconds(repetitions, [&] { run(true); });
-  fmt::print("env steps/s, one thread              {:12.0f}\n", kSteps / step);
-  fmt::print("env steps/s, every one observed      {:12.0f}\n", kSteps / observed);
+  PrintResult("env steps/s, one thread              {:12.0f}\n", kSteps / step);
+  PrintResult("env steps/s, every one observed      {:12.0f}\n", kSteps / observed);
 }
 
 // The loader alone, and with the training that it feeds.
@@ -93,9 +96,9 @@ void BenchLoader(TrainingRig& rig, int repetitions, const std::function<void(Hos
     });
     return static_cast<double>(n_batches * config.batch_size) / seconds;
   };
-  fmt::print("loader samples/s, batch {:<4}         {:12.0f}\n", config.batch_size,
-             rate([](HostBatch*) {}));
-  fmt::print("training with loader samples/s       {:12.0f}\n", rate(train));
+  PrintResult("loader samples/s, batch {:<4}         {:12.0f}\n", config.batch_size,
+              rate([](HostBatch*) {}));
+  PrintResult("training with loader samples/s       {:12.0f}\n", rate(train));
 }
 
 void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_size,
@@ -108,7 +111,7 @@ void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_si
       NoiseSource noise = BatchNoise(0, NoisePurpose::kSampling, 0, rows);
       policy->PredictAction(part.obs, noise).to(torch::kCPU);
     });
-    fmt::print("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
+    PrintResult("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
   }
 }
 
@@ -117,8 +120,8 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
   const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
   TrainingRig rig(experiment, *dataset);
   BatchLoader& loader = rig.loader();
-  fmt::print("dataset load [s]                     {:12.2f}\n", load_seconds);
-  fmt::print("training sequences                   {:12}\n", loader.sampler().size());
+  PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
+  PrintResult("training sequences                   {:12}\n", loader.sampler().size());
 
   // the last batch alone, so that no worker is busy while the network is measured
   loader.StartEpoch(0, loader.num_batches() - 1);
@@ -135,8 +138,8 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
     rig.TrainOn(batch);
     Synchronize(experiment.device());
   });
-  fmt::print("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
-             static_cast<double>(batch_size) / train_seconds);
+  PrintResult("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
+              static_cast<double>(batch_size) / train_seconds);
   BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);
   rig.policy().module().train();
   BenchLoader(rig, repetitions, [&](HostBatch* from) { rig.TrainOn(to_batch(from)); });
@@ -146,6 +149,7 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
 
 Verb AddBench(CLI::App* app) {
   auto options = std::make_shared<BenchVerbOptions>();
+  app->footer(kBenchExamples);
   app->add_option("part", options->part,
                   "What to measure: env, or policy (data, training, inference)")
       ->required()
@@ -160,7 +164,7 @@ Verb AddBench(CLI::App* app) {
       return 0;
     }
     const Experiment experiment(options->experiment);
-    if (!ProvideDataset(experiment, CatchStopSignals())) return kExitInterrupted;
+    if (!ProvideDatasetAlone(experiment)) return kExitInterrupted;
     BenchPolicy(experiment, options->repetitions);
     return 0;
   };

@@ -9,6 +9,13 @@
 namespace dp_bench {
 namespace {
 
+constexpr const char* kCollectExamples =
+    R"(Continues a data set that was interrupted: the same command again.
+
+Examples:
+  dp_bench collect --env point_mass --episodes 20 --output data/point_mass.zarr
+  dp_bench collect --env kuavo_dualarm --task weigh_relay)";
+
 struct CollectVerbOptions {
   ExperimentOptions experiment;
   std::optional<int> episodes;
@@ -31,6 +38,7 @@ int CollectDemonstrations(CollectVerbOptions options) {
 
 Verb AddCollect(CLI::App* app) {
   auto options = std::make_shared<CollectVerbOptions>();
+  app->footer(kCollectExamples);
   AddTaskOptions(app, &options->experiment);
   app->add_option("--episodes", options->episodes, "How many to keep (collect.n_episodes)")
       ->check(CLI::PositiveNumber);

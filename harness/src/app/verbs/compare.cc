@@ -1,6 +1,4 @@
 // dp_bench compare: finished runs side by side, on the seeds that they share.
-#include <fmt/format.h>
-
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +8,7 @@
 #include "app/verbs/verbs.h"
 #include "compare/run_comparison.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 
 namespace dp_bench {
 namespace {
@@ -23,6 +22,7 @@ McNemar's test, and the seeds that only one of the two solved. With several cand
 are also given with Holm's correction, runs that are not shown to differ share a letter, and the
 luck of the best one is estimated. Exit code 4: env, task or seeds differ.
 
+Examples:
   dp_bench compare runs/baseline runs/candidate --html comparison.html
   dp_bench compare runs/a runs/b runs/c --json comparison.json)";
 
@@ -39,13 +39,13 @@ bool ReportMismatches(const std::vector<RunFolder>& folders) {
   bool found = false;
   for (std::size_t i = 1; i < folders.size(); ++i) {
     for (const Mismatch& mismatch : FindMismatches(folders[0], folders[i])) {
-      fmt::print(stderr, "not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
-                 folders[0].path.string(), mismatch.b, folders[i].path.string());
+      PrintStatus("not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
+                  folders[0].path.string(), mismatch.b, folders[i].path.string());
       found = true;
     }
   }
   if (found) {
-    fmt::print(stderr, "--force compares all the same, on the seeds that both ran\n");
+    PrintStatus("--force compares all the same, on the seeds that both ran\n");
   }
   return found;
 }
@@ -54,13 +54,13 @@ int Compare(const CompareVerbOptions& options) {
   std::vector<RunFolder> folders = ReadRunsToCompare(options.folders);
   if (!options.is_forced && ReportMismatches(folders)) return kExitNotComparable;
   const RunComparison comparison = CompareRuns(std::move(folders), options.compare);
-  fmt::print("{}", ComparisonText(comparison));
+  PrintResult("{}", ComparisonText(comparison));
   if (!options.json.empty()) {
     WriteFileAtomically(options.json, std::string_view(ToJson(comparison).dump(2) + "\n"));
   }
   if (!options.html.empty()) {
     WriteComparisonReport(comparison, options.html);
-    fmt::print("report: {}\n", options.html.string());
+    PrintResult("report: {}\n", options.html.string());
   }
   return 0;
 }

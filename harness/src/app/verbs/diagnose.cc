@@ -1,13 +1,11 @@
 // dp_bench diagnose: why does this training, or this sampling, not work?
-#include <fmt/format.h>
-
 #include <memory>
 #include <optional>
 
 #include "app/collection.h"
-#include "app/stop_signal.h"
 #include "app/verbs/verbs.h"
 #include "checkpoint/store.h"
+#include "core/console.h"
 #include "diagnose/diagnosis.h"
 #include "dp_bench/error.h"
 
@@ -22,6 +20,7 @@ in the normalizer, the diffusion process, the settings, the first updates of a t
 or in weights, sampling and a few rollouts (a checkpoint), and in the log (a run folder). Runs on the
 CPU. The exit code is 1 when a problem was found.
 
+Examples:
   dp_bench diagnose --policy unet_hybrid --env point_mass
   dp_bench diagnose --run runs/2026-11-21/10-00-00_unet_hybrid_pusht
   dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr)";
@@ -56,7 +55,7 @@ std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
 int RunDiagnosis(const DiagnoseVerbOptions& options) {
   const ExperimentOptions asked = DiagnosedExperiment(options);
   const Experiment experiment(asked);
-  if (!ProvideDataset(experiment, CatchStopSignals())) return kExitInterrupted;
+  if (!ProvideDatasetAlone(experiment)) return kExitInterrupted;
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const fs::path folder = CheckpointFolder(options);
   std::optional<Checkpoint> checkpoint;
@@ -76,7 +75,7 @@ int RunDiagnosis(const DiagnoseVerbOptions& options) {
                                       .checkpoint = checkpoint ? &*checkpoint : nullptr,
                                       .log = Log(options),
                                       .n_rollouts = options.n_rollouts});
-  fmt::print("{}", options.as_json ? ToJson(findings).dump(2) + "\n" : ToText(findings));
+  PrintResult("{}", options.as_json ? ToJson(findings).dump(2) + "\n" : ToText(findings));
   return HasProblems(findings) ? 1 : 0;
 }
 

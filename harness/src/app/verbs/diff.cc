@@ -12,6 +12,7 @@
 #include "compare/comparability.h"
 #include "compare/paired_outcomes.h"
 #include "compare/trace_difference.h"
+#include "core/console.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "rollout/episode_trace.h"
@@ -27,6 +28,7 @@ first step and value that is not the same, bit for bit. Runs with env_runner.rec
 steps on disk; of others the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env or
 task differ.
 
+Examples:
   dp_bench diff runs/a runs/b
   dp_bench diff runs/a runs/b --episode 17)";
 
@@ -39,8 +41,8 @@ struct DiffVerbOptions {
 bool ReportMismatches(const RunFolder& a, const RunFolder& b) {
   const std::vector<Mismatch> mismatches = FindTaskMismatches(a, b);
   for (const Mismatch& mismatch : mismatches) {
-    fmt::print(stderr, "not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
-               a.path.string(), mismatch.b, b.path.string());
+    PrintStatus("not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
+                a.path.string(), mismatch.b, b.path.string());
   }
   return !mismatches.empty();
 }
@@ -60,7 +62,7 @@ ArrayMap TraceOf(const RunFolder& run, const EpisodeRecord& record, const fs::pa
   if (fs::exists(run.path / file)) return ReadSafetensors(run.path / file).tensors;
   const EpisodeRecord again = RunRecordedEpisode(run, record.episode, {}, scratch);
   if (again.trace_hash != record.trace_hash) {
-    fmt::print(
+    PrintResult(
         "note: {} does not replay as it was recorded (another build or machine?); what "
         "follows is of the replay\n",
         run.path.string());
@@ -72,13 +74,13 @@ int Describe(const RunFolder& a, const RunFolder& b, const EpisodePair& pair) {
   const TemporaryFolder scratch;
   const auto found = FindFirstDifference(TraceOf(a, pair.a, scratch.path() / "a"),
                                          TraceOf(b, pair.b, scratch.path() / "b"));
-  fmt::print("episode {} ({} seed {}): ", pair.a.episode, pair.a.split, pair.seed());
+  PrintResult("episode {} ({} seed {}): ", pair.a.episode, pair.a.split, pair.seed());
   if (!found) {
-    fmt::print("no step differs\n");
+    PrintResult("no step differs\n");
     return pair.a.trace_hash == pair.b.trace_hash ? 0 : 1;
   }
-  fmt::print("first difference at step {}, {}\n  {}  {}\n  {}  {}\n", found->step, found->field,
-             found->a, a.path.string(), found->b, b.path.string());
+  PrintResult("first difference at step {}, {}\n  {}  {}\n  {}  {}\n", found->step, found->field,
+              found->a, a.path.string(), found->b, b.path.string());
   return 1;
 }
 
@@ -100,7 +102,7 @@ int Diff(const DiffVerbOptions& options) {
         options.episode < 0 ? is_different && n_different == 1 : pair.a.episode == options.episode;
     if (is_wanted) chosen = &pair;
   }
-  fmt::print("{} of {} episodes differ\n", n_different, pairs.size());
+  PrintResult("{} of {} episodes differ\n", n_different, pairs.size());
   if (chosen != nullptr) return Describe(a, b, *chosen);
   if (options.episode < 0) return 0;
   throw Error(ErrorCode::kUsage,

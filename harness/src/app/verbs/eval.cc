@@ -7,10 +7,17 @@
 #include "app/evaluate/perturbed_evaluation.h"
 #include "app/evaluate/realtime.h"
 #include "app/ranks.h"
+#include "app/stop_signal.h"
 #include "app/verbs/verbs.h"
 
 namespace dp_bench {
 namespace {
+
+constexpr const char* kEvalExamples =
+    R"(Examples:
+  dp_bench eval --checkpoint models/pusht_unet_hybrid
+  dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
+  dp_bench eval --resume runs/mine)";
 
 struct EvalVerbOptions {
   CheckpointEvaluationOptions evaluation;
@@ -20,6 +27,7 @@ struct EvalVerbOptions {
 };
 
 int Evaluate(EvalVerbOptions options, Communicator& ranks) {
+  CatchStopSignals();  // while it loads, too: an interrupted evaluation can be resumed
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty()) return EvaluateWithArms(options.evaluation, options.arms, ranks);
@@ -36,6 +44,7 @@ int Evaluate(EvalVerbOptions options, Communicator& ranks) {
 
 Verb AddEval(CLI::App* app) {
   auto arguments = std::make_shared<EvalVerbOptions>();
+  app->footer(kEvalExamples);
   CheckpointEvaluationOptions* const options = &arguments->evaluation;
   CLI::Option_group* source = app->add_option_group("source");
   source->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")

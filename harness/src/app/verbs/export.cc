@@ -1,18 +1,21 @@
 // dp_bench export: a small checkpoint for inference, of the weights that are evaluated alone.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 
 #include "app/verbs/verbs.h"
 #include "checkpoint/checkpoint.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kExportExamples =
+    R"(Examples:
+  dp_bench export --checkpoint runs/mine/checkpoints/latest --output models/mine)";
 
 struct ExportVerbOptions {
   fs::path checkpoint;
@@ -29,7 +32,7 @@ int Export(const ExportVerbOptions& options) {
   AtomicFolder folder(options.output);
   WriteCheckpointFiles(folder.temporary(), contents);
   folder.Commit();
-  fmt::print("{}: {} and the normalizer\n", options.output.string(), weights);
+  PrintResult("{}: {} and the normalizer\n", options.output.string(), weights);
   return 0;
 }
 
@@ -37,6 +40,7 @@ int Export(const ExportVerbOptions& options) {
 
 Verb AddExport(CLI::App* app) {
   auto options = std::make_shared<ExportVerbOptions>();
+  app->footer(kExportExamples);
   app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder of a training")
       ->required()
       ->check(CLI::ExistingDirectory);

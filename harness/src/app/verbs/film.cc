@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/verbs/verbs.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "media/film_grid.h"
 #include "report/run_folder.h"
@@ -20,6 +21,7 @@ constexpr const char* kFilmDetails =
 the others, seed and score in the corner. The films are those of the run; env_runner.n_videos says
 how many there are, and `dp_bench replay` makes any other.
 
+Examples:
   dp_bench film runs/mine --output grid.mp4
   dp_bench film runs/mine --output failures.gif --only failures --slow 3)";
 
@@ -60,7 +62,7 @@ std::vector<GridFilm> ChooseFilms(const FilmVerbOptions& options) {
 int Film(const FilmVerbOptions& options) {
   const std::vector<GridFilm> films = ChooseFilms(options);
   WriteFilmGrid(films, options.output, options.grid);
-  fmt::print("{}: {} episodes\n", options.output.string(), films.size());
+  PrintResult("{}: {} episodes\n", options.output.string(), films.size());
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "compare/baseline.h"
 #include "compare/gate_report.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -27,10 +28,11 @@ at the evidence after every 10 seeds: FAIL where a drop of the success rate is s
 drop of --margin is excluded. Looking often costs nothing: both error rates hold at any stop. A
 candidate may also be a checkpoint: it is rolled out until the verdict is there.
 
+Examples:
   dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
   dp_bench gate --baseline baseline.json --candidate runs/branch --junit gate.xml
   dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
-  dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 ...
+  dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 runs/lift_400
 
 Several tasks pass when each passes. With --continue an INCONCLUSIVE test goes on with more seeds,
 as if it had not stopped; its seeds so far must be the first ones.
@@ -59,8 +61,7 @@ void WriteJson(const GateVerbOptions& options, const GateReport& report) {
   const bool is_same = fs::equivalent(options.json, options.continued, not_both_exist);
   if (is_same &&
       (report.status == GateStatus::kNotComparable || report.status == GateStatus::kInfra)) {
-    fmt::print(stderr, "{} keeps the earlier gate, to be continued from there\n",
-               options.json.string());
+    PrintStatus("{} keeps the earlier gate, to be continued from there\n", options.json.string());
     return;
   }
   WriteIfAsked(options.json, ToJson(report).dump(2) + "\n");
@@ -76,8 +77,8 @@ int UpdateBaselines(const GateVerbOptions& options) {
   for (std::size_t i = 0; i < options.baselines.size(); ++i) {
     const RunFolder run = ReadRunFolder(options.candidates[i]);
     WriteFileAtomically(options.baselines[i], std::string_view(BaselineJson(run)));
-    fmt::print("{}: {} is the baseline now\n", options.baselines[i].string(),
-               options.candidates[i].string());
+    PrintResult("{}: {} is the baseline now\n", options.baselines[i].string(),
+                options.candidates[i].string());
   }
   return 0;
 }
@@ -146,8 +147,8 @@ int Gate(const GateVerbOptions& options) {
     if (options.is_nightly && !asked.max_pairs) asked.max_pairs = config.max_pairs;
     const std::vector<Mismatch> changes = FindChangedSettings(stopped, asked, pairs);
     for (const Mismatch& change : changes) {
-      fmt::print(stderr, "NOT COMPARABLE: {} is {} in {}, now {}\n", change.field, change.a,
-                 options.continued.string(), change.b);
+      PrintStatus("NOT COMPARABLE: {} is {} in {}, now {}\n", change.field, change.a,
+                  options.continued.string(), change.b);
     }
     if (!changes.empty()) return kExitNotComparable;
     config = stopped.config;
@@ -163,7 +164,7 @@ int Gate(const GateVerbOptions& options) {
     results.push_back(std::move(*result));
   }
   const GateReport report = JudgeTasks(config, std::move(results));
-  fmt::print("{}", GateText(report));
+  PrintResult("{}", GateText(report));
   WriteJson(options, report);
   WriteIfAsked(options.junit, GateJUnit(report));
   WriteIfAsked(options.markdown, GateMarkdown(report));

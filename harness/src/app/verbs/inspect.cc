@@ -8,8 +8,8 @@
 #include "app/collection.h"
 #include "app/inspect/inspect_checkpoint.h"
 #include "app/inspect/inspect_policy.h"
-#include "app/stop_signal.h"
 #include "app/verbs/verbs.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "report/data_inspection.h"
 
@@ -24,17 +24,16 @@ CPU; no data set is needed. Prints the tensors on their way to the loss, the par
 and the memory of a training step: parameters, gradients, optimizer and EMA from their sizes; batch and
 activations measured, and for large batches estimated from smaller ones.
 
-  dp_bench inspect --policy unet_hybrid --env point_mass
-  dp_bench inspect --policy transformer --env kuavo_dualarm --obs rgb --batch-sizes 16,256
-
 Without: the data set of a task, or one that dp_bench collected: keys, statistics, lengths, faults with
 episode and step; with --html a page with values and pictures.
 
-  dp_bench inspect --env pusht --html pusht.html
-  dp_bench inspect --dataset data/kuavo_dualarm_pick_place-1a2b3c4d.zarr
-
 A checkpoint: its files, training state, normalizer and parameters.
 
+Examples:
+  dp_bench inspect --policy unet_hybrid --env point_mass
+  dp_bench inspect --policy transformer --env kuavo_dualarm --obs rgb --batch-sizes 16,256
+  dp_bench inspect --env pusht --html pusht.html
+  dp_bench inspect --dataset data/kuavo_dualarm_pick_place-1a2b3c4d.zarr
   dp_bench inspect --checkpoint models/pusht_unet_hybrid)";
 
 struct InspectVerbOptions {
@@ -59,7 +58,7 @@ void RequireAgreement(const MemoryCheck& check) {
 
 template <class Inspection>
 void Print(const Inspection& inspection, bool as_json) {
-  fmt::print("{}", as_json ? ToJson(inspection).dump(2) + "\n" : ToText(inspection));
+  PrintResult("{}", as_json ? ToJson(inspection).dump(2) + "\n" : ToText(inspection));
 }
 
 int InspectThePolicy(const InspectVerbOptions& options) {
@@ -93,7 +92,7 @@ int InspectTheData(const InspectVerbOptions& options) {
     return Show(*dataset, asked.dataset, options);
   }
   const Task task(asked);
-  if (!ProvideDataset(task, CatchStopSignals())) return kExitInterrupted;
+  if (!ProvideDatasetAlone(task)) return kExitInterrupted;
   return Show(*task.CreateDataset(), task.name(), options);
 }
 

@@ -1,27 +1,30 @@
 // dp_bench plugins: every plugin that the search path offers, and why others were refused.
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "app/verbs/verbs.h"
+#include "core/console.h"
 #include "plugin/catalogue.h"
 
 namespace dp_bench {
 
 Verb AddPlugins(CLI::App* app) {
   const auto plugin_dirs = std::make_shared<std::vector<std::filesystem::path>>();
+  app->footer(
+      "Examples:\n"
+      "  dp_bench plugins\n"
+      "  dp_bench plugins --plugin-dir build/my_plugins");
   app->add_option("--plugin-dir", *plugin_dirs, "Folder to search first; may be repeated")
       ->allow_extra_args(false);
   return [plugin_dirs] {
     PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(*plugin_dirs));
     int exit_code = 0;
     for (const PluginInfo& plugin : catalogue.List()) {
-      fmt::print("{:<8} {:<16} {:<8} {}\n", KindName(plugin.kind), plugin.name, plugin.version,
-                 plugin.file.string());
+      PrintResult("{:<8} {:<16} {:<8} {}\n", KindName(plugin.kind), plugin.name, plugin.version,
+                  plugin.file.string());
       if (plugin.refused.empty()) continue;
-      fmt::print("  refused: {}\n", plugin.refused);
+      PrintResult("  refused: {}\n", plugin.refused);
       exit_code = ExitCodeFor(ErrorCode::kPlugin);
     }
     return exit_code;

@@ -6,10 +6,10 @@
 
 #include "app/collection.h"
 #include "app/inspect/profile_experiment.h"
-#include "app/stop_signal.h"
 #include "app/verbs/verbs.h"
 #include "checkpoint/checkpoint.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "profile/chrome_trace.h"
 
 namespace dp_bench {
@@ -22,6 +22,7 @@ constexpr const char* kProfileDetails =
 in the micro-batch of a rollout. Prints where the time goes, how near it is to what this machine
 can do, and what config keys the figures speak for. See docs/profiling.md.
 
+Examples:
   dp_bench profile --policy unet_hybrid --env pusht
   dp_bench profile --policy transformer --env pusht --trace trace.json dataloader.batch_size=64
   dp_bench profile --checkpoint models/pusht_unet_hybrid --json profile.json)";
@@ -44,15 +45,15 @@ int Profile(ProfileVerbOptions options) {
   if (!options.checkpoint.empty()) {
     trained = experiment.LoadPolicy(Checkpoint::Open(options.checkpoint), "ema");
   }
-  if (!ProvideDataset(experiment, CatchStopSignals())) return kExitInterrupted;
+  if (!ProvideDatasetAlone(experiment)) return kExitInterrupted;
   const ExperimentProfile profile =
       ProfileExperiment(experiment, options.profile, std::move(trained));
-  fmt::print("{}", ToText(profile, options.profile.n_listed));
+  PrintResult("{}", ToText(profile, options.profile.n_listed));
   if (!options.json.empty()) WriteFileAtomically(options.json, ToJson(profile).dump(2) + "\n");
   if (options.trace.empty()) return 0;
   WriteChromeTrace(options.trace, profile.events,
                    fmt::format("dp_bench: {} on {}", profile.policy, profile.task));
-  fmt::print("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());
+  PrintResult("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());
   return 0;
 }
 

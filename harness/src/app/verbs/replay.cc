@@ -8,6 +8,7 @@
 
 #include "app/evaluate/replay_episode.h"
 #include "app/verbs/verbs.h"
+#include "core/console.h"
 
 namespace dp_bench {
 namespace {
@@ -18,6 +19,7 @@ constexpr const char* kReplayDetails =
     R"(Runs the episode from its seed with the run's own checkpoint and config, films it at any size
 and records every step (traces/, safetensors). Exit code 1: its trace hash is not the recorded one.
 
+Examples:
   dp_bench replay --run runs/x --episode 17 --size 960 720)";
 
 struct ReplayVerbOptions {
@@ -40,17 +42,17 @@ int Replay(const ReplayVerbOptions& options) {
   const fs::path output = options.output.empty() ? options.run / "replay" : options.output;
   const EpisodeRecord record = RunRecordedEpisode(run, options.episode, overrides, output);
 
-  fmt::print("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode, record.split,
-             record.seed, record.score, record.success ? "success" : "no success", record.n_steps);
-  if (record.failure_reason) fmt::print("failed: {}\n", *record.failure_reason);
-  fmt::print("{}\n", record.video_error.empty() ? (output / record.video).string()
-                                                : "no video: " + record.video_error);
+  PrintResult("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode, record.split,
+              record.seed, record.score, record.success ? "success" : "no success", record.n_steps);
+  if (record.failure_reason) PrintResult("failed: {}\n", *record.failure_reason);
+  PrintResult("{}\n", record.video_error.empty() ? (output / record.video).string()
+                                                 : "no video: " + record.video_error);
   if (record.trace_hash == recorded.trace_hash) {
-    fmt::print("trace hash as recorded: {}\n", record.trace_hash);
+    PrintResult("trace hash as recorded: {}\n", record.trace_hash);
     return 0;
   }
-  fmt::print("the episode went differently: trace hash {}, recorded {} (score {:.3f}, {} steps)\n",
-             record.trace_hash, recorded.trace_hash, recorded.score, recorded.n_steps);
+  PrintResult("the episode went differently: trace hash {}, recorded {} (score {:.3f}, {} steps)\n",
+              record.trace_hash, recorded.trace_hash, recorded.score, recorded.n_steps);
   return 1;
 }
 

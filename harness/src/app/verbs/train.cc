@@ -1,7 +1,5 @@
 // dp_bench train and dp_bench run: train or resume a policy; run goes on to evaluate, film and
 // report.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "app/verbs/verbs.h"
 #include "config/loader.h"
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "train/snapshot.h"
 #include "train/train_config.h"
@@ -25,6 +24,19 @@ namespace dp_bench {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kTrainExamples =
+    R"(Examples:
+  dp_bench train --policy unet_hybrid --env point_mass --output runs/mine
+  dp_bench train --resume runs/mine
+  dp_bench train --policy transformer --env pusht --dry-run training.num_epochs=100
+  mpirun -n 2 dp_bench train --policy transformer --env kuavo_dualarm)";
+
+constexpr const char* kRunExamples =
+    R"(Examples:
+  dp_bench run --policy transformer --env kuavo_dualarm
+  dp_bench run --policy unet_hybrid --env pusht --seeds 42,43,44 training.num_epochs=100
+  dp_bench run --resume runs/mine)";
 
 struct TrainVerbOptions {
   ExperimentOptions experiment;
@@ -70,7 +82,7 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
   std::atomic<bool>& snapshot = CatchSnapshotSignal();  // from here on it must not end the program
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return kExitInterrupted;
   fs::create_directories(output);
-  fmt::print("run folder: {}\n", output.string());
+  PrintResult("run folder: {}\n", output.string());
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const auto logging = LoggingConfig::FromConfig(experiment.config().Sub("logging"));
@@ -101,17 +113,17 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
     return scores;
   });
   if (report.end == TrainEnd::kInterrupted) {
-    fmt::print("interrupted at step {}; continue with --resume {}\n", report.global_step,
-               output.string());
+    PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
+                output.string());
     return kExitInterrupted;
   }
-  fmt::print("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
-             FormatDuration(report.seconds), report.samples_per_second);
+  PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
+              FormatDuration(report.seconds), report.samples_per_second);
   if (!with_report) return 0;
   final_evaluation.SetNormalizer(workspace.normalizer());
   const RunResult result = final_evaluation.Run(workspace.eval_policy(), device, {.stop = &stop});
   if (result.is_interrupted) {
-    fmt::print("interrupted in the evaluation; continue with --resume {}\n", output.string());
+    PrintResult("interrupted in the evaluation; continue with --resume {}\n", output.string());
     return kExitInterrupted;
   }
   if (!ranks.is_root()) return 0;
@@ -166,6 +178,7 @@ TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, Communicator& rank
 }
 
 int Run(TrainVerbOptions options, bool with_report, Communicator& ranks) {
+  CatchStopSignals();  // what loads until the first step must not end half way
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) {
     if (!options.seeds.empty()) {
@@ -219,6 +232,7 @@ void AddExperimentOptions(CLI::App* app, ExperimentOptions* options) {
 
 Verb AddTrain(CLI::App* app) {
   const auto options = AddOptions(app);
+  app->footer(kTrainExamples);
   return [options] {
     return RunOnRanks(
         [&](Communicator& ranks) { return Run(*options, /*with_report=*/false, ranks); });
@@ -227,6 +241,7 @@ Verb AddTrain(CLI::App* app) {
 
 Verb AddRun(CLI::App* app) {
   const auto options = AddOptions(app);
+  app->footer(kRunExamples);
   app->add_option("--seeds", options->seeds,
                   "Training seeds: trains and evaluates each, and reports over all of them")
       ->delimiter(',')

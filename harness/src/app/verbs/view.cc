@@ -25,6 +25,12 @@ namespace fs = std::filesystem;
 
 constexpr int kLongerSide = 640;  // of the picture, unless --size says [px]
 
+constexpr const char* kViewExamples =
+    R"(Examples:
+  dp_bench view --env pusht --human --record data/mine.zarr
+  dp_bench view --env kuavo_dualarm --expert
+  dp_bench view --checkpoint models/pusht_unet_hybrid --seed 100000)";
+
 struct ViewVerbOptions {
   ExperimentOptions experiment;
   fs::path checkpoint;
@@ -85,7 +91,7 @@ int ViewCheckpoint(ViewVerbOptions options) {
   // the micro-batch of the evaluation: part of the bits of an action
   const auto runner = EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
-  RunViewer(MakeViewer(options, experiment.config()), [&]() -> Stage {
+  RunViewer(MakeViewer(options, experiment.config()), [&]() -> PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<PlannerSource>(*env, planner, experiment.spec().shape_meta,
                                                   experiment.spec().horizons);
@@ -107,7 +113,7 @@ int ViewDataset(const ViewVerbOptions& options) {
     const RecordedEnv pictures(*dataset);
     SetPictureSize(options, pictures.width(), pictures.height(), &viewer);
   }
-  RunViewer(viewer, [&]() -> Stage {
+  RunViewer(viewer, [&]() -> PlayedStage {
     std::unique_ptr<Env> env;
     if (seeds.empty()) {
       env = std::make_unique<RecordedEnv>(*dataset);
@@ -123,7 +129,7 @@ int ViewDataset(const ViewVerbOptions& options) {
 
 int ViewExpertOrHuman(const ViewVerbOptions& options) {
   const Task task(options.experiment);
-  RunViewer(MakeViewer(options, task.config()), [&]() -> Stage {
+  RunViewer(MakeViewer(options, task.config()), [&]() -> PlayedStage {
     std::unique_ptr<Env> env = task.CreateEnv();
     if (options.expert) {
       auto source = std::make_unique<ExpertSource>(*env);
@@ -154,6 +160,7 @@ int View(const ViewVerbOptions& options) {
 
 Verb AddView(CLI::App* app) {
   auto options = std::make_shared<ViewVerbOptions>();
+  app->footer(kViewExamples);
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset,
                   "Watch a recording: path of a dataset, or configs/dataset/<name>.json");

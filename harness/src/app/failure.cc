@@ -1,0 +1,85 @@
+#include "app/failure.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "core/device.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNotUtf8 = 316;  // of the exceptions of nlohmann/json
+
+// "filesystem error: cannot create directories: Permission denied [/a] [/b]" without its brackets
+Failure OfFileSystem(const fs::filesystem_error& error) {
+  std::string paths;
+  for (const fs::path& path : {error.path1(), error.path2()}) {
+    if (!path.empty()) paths += fmt::format("{}'{}'", paths.empty() ? "" : ", ", path.string());
+  }
+  const std::string what = error.what();
+  constexpr std::string_view kPrefix = "filesystem error: ";
+  const std::size_t begin = what.starts_with(kPrefix) ? kPrefix.size() : 0;
+  const std::size_t end = what.find(": " + error.code().message());
+  std::string refused = what.substr(begin, end == std::string::npos ? end : end - begin);
+  if (refused.find("cannot") == std::string::npos) refused = "cannot look at";  // "status"
+  return {fmt::format("{} {}: {}. Check that the path exists, is no longer than the system allows, "
+                      "and can be read and written.",
+                      refused, paths, error.code().message()),
+          ExitCodeFor(ErrorCode::kIo)};
+}
+
+Failure OfMemory(std::string_view what) {
+  return {
+      fmt::format(
+          "out of memory: {}\n"
+          "  For a training lower dataloader.batch_size (training.gradient_accumulate_every "
+          "keeps the\n"
+          "  effective size), or take training.mixed_precision; for an evaluation lower\n"
+          "  env_runner.n_workers and env_runner.micro_batch. `dp_bench inspect --policy P --env "
+          "E` shows\n"
+          "  what a training step takes.",
+          what),
+      kExitOutOfMemory};
+}
+
+Failure OfBug(std::string_view what) {
+  return {fmt::format("{}\nThis is a bug in dp_bench.", what), ExitCodeFor(ErrorCode::kInternal)};
+}
+
+}  // namespace
+
+Failure DescribeFailure(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) {
+    return {error->what(), ExitCodeFor(error->code())};
+  }
+  if (const auto* error = dynamic_cast<const fs::filesystem_error*>(&exception)) {
+    return OfFileSystem(*error);
+  }
+  if (const auto* error = dynamic_cast<const std::system_error*>(&exception)) {
+    return {fmt::format("the system refused: {}", error->what()), ExitCodeFor(ErrorCode::kIo)};
+  }
+  if (const auto* error = dynamic_cast<const std::bad_alloc*>(&exception)) {
+    return OfMemory(error->what());
+  }
+  if (const auto* error = dynamic_cast<const c10::Error*>(&exception)) {
+    return IsOutOfMemory(*error) ? OfMemory(error->what_without_backtrace()) : OfBug(error->what());
+  }
+  const auto* json = dynamic_cast<const nlohmann::json::exception*>(&exception);
+  if (json != nullptr && json->id == kNotUtf8) {
+    return {fmt::format("a path or name holds bytes that are not UTF-8, which no JSON file can "
+                        "hold; rename it ({})",
+                        json->what()),
+            ExitCodeFor(ErrorCode::kUsage)};
+  }
+  return OfBug(exception.what());
+}
+
+}  // namespace dp_bench

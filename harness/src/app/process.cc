@@ -1,0 +1,58 @@
+#include "app/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench {
+namespace {
+
+bool IsUtf8(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore) ==
+         Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string WithoutForeignBytes(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+void SettleStandardStreams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // the lowest free number is this one; a descriptor for reading alone fails every write
+    const int opened = open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened >= 0 && opened != stream) close(opened);
+  }
+}
+
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]
+}
+
+void RequireUtf8(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (IsUtf8(argv[i])) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("argument {}, '{}', is not UTF-8. Paths and values go into JSON files, "
+                            "which hold nothing else; rename the file.",
+                            i, WithoutForeignBytes(argv[i])));
+  }
+}
+
+}  // namespace dp_bench

@@ -1,0 +1,20 @@
+// Memory that the system or a device refused, with what was asked for.
+#pragma once
+
+#include <new>
+#include <string>
+#include <utility>
+
+namespace dp_bench {
+
+/// Passes the guards around plugins as std::bad_alloc does: no plugin is at fault.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::string what) : what_(std::move(what)) {}
+  const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
+};
+
+}  // namespace dp_bench
