@@ -109,12 +109,11 @@ TEST_F(FilmGrid, RefusesNoFilmsAndNamesWhatIsNoFilm) {
                         [&] { WriteFilmGrid({{.path = path("nowhere")}}, path("grid")); }),
               testing::HasSubstr("nowhere.mp4"));
   EXPECT_FALSE(fs::exists(path("grid")));
-  EXPECT_THAT(
-      MessageOf(ErrorCode::kUsage,
-                [&] { WriteFilmGrid({{.path = path("dark")}}, scratch_.path() / "a.avi"); }),
-      testing::AllOf(testing::HasSubstr("a.avi"), testing::HasSubstr(".mp4"),
-                     testing::HasSubstr(".gif")));
-  EXPECT_FALSE(fs::exists(scratch_.path() / "a.avi"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage,
+                        [&] { WriteFilmGrid({{.path = path("dark")}}, folder() / "a.avi"); }),
+              testing::AllOf(testing::HasSubstr("a.avi"), testing::HasSubstr(".mp4"),
+                             testing::HasSubstr(".gif")));
+  EXPECT_FALSE(fs::exists(folder() / "a.avi"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ fs::path FreshFolder() {
   static const fs::path memory = "/dev/shm";
   const fs::path parent =
       ::access(memory.c_str(), W_OK) == 0 ? memory : fs::path(testing::TempDir());
-  const fs::path folder = parent / ("dp_bench_faults_" + std::to_string(::getpid()));
+  const fs::path folder = parent / ("writers_" + std::to_string(::getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
