@@ -62,9 +62,9 @@ class DamagedCheckpointTest : public testing::Test {
   void SetUp() override {
     store_.Save(EpochName(1) + "-val_loss=0.500", ContentsOf(1));
     store_.Save(kLatest, ContentsOf(2));
-    testing::internal::CaptureStdout();  // of thousands of warnings
+    testing::internal::CaptureStderr();  // of thousands of warnings
   }
-  void TearDown() override { testing::internal::GetCapturedStdout(); }
+  void TearDown() override { testing::internal::GetCapturedStderr(); }
 
   fs::path latest() const { return scratch_.path() / kLatest; }
 

@@ -194,9 +194,9 @@ TEST_F(CheckpointWriterTest, DestructionFinishesTheSaveAndWarnsOfItsFault) {
   EXPECT_EQ(Saved("latest"), 5);
 
   on_step_ = [](int) { throw Error(ErrorCode::kIo, "the disk is gone"); };
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   Save(Open().get(), 6);
-  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("the disk is gone"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the disk is gone"));
   EXPECT_EQ(Saved("latest"), 5);
 }
 

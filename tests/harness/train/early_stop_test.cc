@@ -61,16 +61,16 @@ TEST(EarlyStop, MetricIsFoundWithSlashOrUnderscore) {
 TEST(EarlyStop, WarnsOnceOfAMetricThatNeverComes) {
   EarlyStop early_stop = MakeEarlyStop(R"({"monitor": "val_los"})");
   EarlyStopState state;
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   early_stop.Observe(0, {{"train_loss", 1}}, /*is_all_due=*/false, &state);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  testing::internal::CaptureStdout();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
   early_stop.Observe(1, {{"train_loss", 1}, {"val_loss", 2}}, /*is_all_due=*/true, &state);
-  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("'val_los', which is not among the metrics of epoch 1: train_loss, val_l"));
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   early_stop.Observe(2, {{"train_loss", 1}}, /*is_all_due=*/true, &state);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(state, EarlyStopState{});
 }
 

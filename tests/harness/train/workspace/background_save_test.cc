@@ -160,9 +160,9 @@ TEST(BackgroundSave, ItsFaultIsAWarningWhenTheTrainingFailsTooBeforeItWasTold) {
     release(n);
     if (n == 14) throw Error(ErrorCode::kNumeric, "not finite");
   };
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   EXPECT_EQ(CodeOf([&] { Train(scratch.path(), hooks); }), ErrorCode::kNumeric);
-  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("no space left"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("no space left"));
 }
 
 TEST(BackgroundSave, InterruptionMeanwhileLeavesTheLatestThatTheReportNames) {

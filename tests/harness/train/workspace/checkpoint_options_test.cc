@@ -80,9 +80,9 @@ std::set<std::string> FilesOf(const fs::path& checkpoint) {
 TEST(CheckpointParts, CheckpointWithoutTheOptimizerIsEvaluatedButNotResumed) {
   const ScratchFolder scratch;
   const std::string without = R"("exclude_keys": ["optimizer"])";
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   Train(scratch.path(), ConfigOf(without));
-  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("leave out optimizer: it cannot be resumed"));
   const fs::path latest = scratch.path() / "checkpoints" / "latest";
   EXPECT_THAT(FilesOf(latest),
@@ -202,9 +202,9 @@ TEST(TopK, WrongNameIsAnErrorAfterTheFirstEpochOrAWarningWithoutEvaluations) {
   const std::string wrong = R"("topk": {"monitor_key": "test_mean_reward"})";
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { Train(scratch.path() / "a", ConfigOf(wrong)); }),
               HasSubstr("test/mean_score, train_action_mse_error, train_loss, val_loss"));
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   Train(scratch.path() / "b", ConfigOf(wrong, R"("rollout_every": 0)"));
-  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("'test_mean_reward' is not measured in this training"));
 }
 

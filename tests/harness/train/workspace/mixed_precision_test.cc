@@ -107,9 +107,9 @@ TEST(MixedPrecision, UpdatesThatOverflowAreLeftOutAndCountNowhere) {
   const ScratchFolder scratch;
   NotingPolicy::Notes notes;
   notes.factor = [](std::int64_t step) { return step == 3 || step == 17 ? kOverflowing : 1.0; };
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   Train(scratch.path(), R"("mixed_precision": "fp16")", &notes);
-  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("float16 gradients overflowed at epoch 1, global_step 17: the update is "
                         "left out, the loss scale is now 16384"));
   const TrainState state = StateIn(scratch.path());
@@ -171,10 +171,10 @@ TEST(MixedPrecision, GradientsThatNeverFitEndTheTraining) {
   const ScratchFolder scratch;
   NotingPolicy::Notes notes;
   notes.factor = [](std::int64_t) { return 1e30; };
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   const std::string message = MessageOf(
       ErrorCode::kNumeric, [&] { Train(scratch.path(), R"("mixed_precision": "fp16")", &notes); });
-  testing::internal::GetCapturedStdout();
+  testing::internal::GetCapturedStderr();
   EXPECT_THAT(message, HasSubstr("global_step 31, like all of the last 32 updates, down to a loss "
                                  "scale of 1.52588e-05"));
   EXPECT_THAT(message, HasSubstr("training.mixed_precision to bf16 or no"));

@@ -58,9 +58,9 @@ TrainReport Train(const fs::path& output, const std::string& training, int n_los
 
 TEST(EarlyStop, EndsTheTrainingWhenTheMetricNoLongerImproves) {
   const ScratchFolder scratch;
-  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   const TrainReport report = Train(scratch.path(), kStopOnScore);
-  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("stopped early after 5 of 20 epochs: test/mean_score has not improved on "
                         "0.9 of epoch 1 for 3 epochs"));
   EXPECT_EQ(report.end, TrainEnd::kEarlyStop);
