@@ -3,15 +3,10 @@
 // alone.
 #include "data/replay_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -73,36 +68,6 @@ void WriteAttributes(const fs::path& folder, const json& attributes) {
 
 }  // namespace
 
-// Keeps other processes from writing the same folder; the system lets go of it when this one ends.
-class ReplayWriter::Lock {
- public:
-  explicit Lock(const fs::path& folder)
-      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-    const int error = errno;
-    if (descriptor_ >= 0) ::close(descriptor_);
-    throw Error(error == EWOULDBLOCK ? ErrorCode::kUsage : ErrorCode::kIo,
-                error == EWOULDBLOCK
-                    ? fmt::format("another process writes {}; wait for it, or give another folder",
-                                  folder.string())
-                    : fmt::format("cannot lock '{}': {}", folder.string(),
-                                  std::generic_category().message(error)));
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  ~Lock() { ::close(descriptor_); }
-
-  /// Makes all files of the file system durable: one call for thousands of chunks.
-  void SyncFileSystem() const {
-    if (Uninterrupted([this] { return ::syncfs(descriptor_); }) == 0) return;
-    throw Error(ErrorCode::kIo, fmt::format("cannot write the file system's buffers to disk: {}",
-                                            std::generic_category().message(errno)));
-  }
-
- private:
-  int descriptor_;
-};
-
 ReplayEpisode::ReplayEpisode(std::span<const KeySpec> keys) {
   for (const KeySpec& key : keys) keys_.push_back({.layout = LayoutOf(key)});
 }
@@ -125,7 +90,7 @@ ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const jso
     : folder_(std::move(folder)), keys_(std::move(keys)), origin_(origin) {
   try {
     fs::create_directories(folder_);
-    lock_ = std::make_unique<Lock>(folder_);
+    lock_ = std::make_unique<FolderLock>(folder_);
     Identify();
     RemoveTemporaryFiles(folder_);
     CreateGroups();

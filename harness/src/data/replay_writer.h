@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/folder_lock.h"
 #include "data/zarr_array_writer.h"
 #include "dp_bench/spec.h"
 
@@ -69,8 +70,6 @@ class ReplayWriter {
   void Commit(nlohmann::json attributes, bool is_complete);
 
  private:
-  class Lock;
-
   void Identify();
   void CreateGroups();
   void OpenArrays();
@@ -79,7 +78,7 @@ class ReplayWriter {
   std::vector<KeySpec> keys_;
   nlohmann::json attributes_;
   nlohmann::json origin_;
-  std::unique_ptr<Lock> lock_;
+  std::unique_ptr<FolderLock> lock_;
   std::vector<ZarrArrayWriter> arrays_;  // as keys_
   std::unique_ptr<ZarrArrayWriter> episode_ends_;
   std::int64_t n_steps_ = 0;

@@ -1,0 +1,57 @@
+// Processes that want the same folder.
+#include "core/folder_lock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+
+#include "support/child_process.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(FolderLock, ASecondProcessFailsAtOnceAndLeavesNothing) {
+  const ScratchFolder scratch;
+  std::optional<FolderLock> lock(scratch.path());
+  const auto second = [&] {
+    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock{scratch.path()}; }),
+                HasSubstr("another process writes into '" + scratch.path().string()));
+  };
+  EXPECT_EQ(StatusOf(StartChild(second)), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  lock.reset();
+  EXPECT_EQ(StatusOf(StartChild([&] { FolderLock{scratch.path()}; })), 0);
+}
+
+TEST(FolderLock, EndsWithAProcessThatIsKilled) {
+  const ScratchFolder scratch;
+  int is_locked[2];
+  ASSERT_EQ(pipe(is_locked), 0);
+  const pid_t child = StartChild([&] {
+    const FolderLock lock(scratch.path());
+    EXPECT_EQ(write(is_locked[1], "x", 1), 1);
+    pause();
+  });
+  char byte = 0;
+  ASSERT_EQ(read(is_locked[0], &byte, 1), 1);
+  EXPECT_EQ(CodeOf([&] { FolderLock{scratch.path()}; }), ErrorCode::kUsage);
+  kill(child, SIGKILL);
+  StatusOf(child);
+  FolderLock{scratch.path()};
+}
+
+TEST(FolderLock, WhatIsNoFolderIsNamed) {
+  const ScratchFolder scratch;
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { FolderLock{scratch.path() / "none"}; }),
+              HasSubstr("none': No such file or directory"));
+}
+
+}  // namespace
+}  // namespace dp_bench
