@@ -78,19 +78,25 @@ void Progress::Pause() {
 }
 
 double Progress::Rate(const ProgressState& state) const {
+  if (!state.items) return StepsPerSecond(state);
   const double elapsed = output_.now() - start_;
-  const auto steps = static_cast<double>(state.done - done_before_);
-  return elapsed > 0 ? steps * state.items_per_step / elapsed : 0.0;
+  return elapsed > 0 ? static_cast<double>(*state.items) / elapsed : 0.0;
+}
+
+double Progress::StepsPerSecond(const ProgressState& state) const {
+  const double elapsed = output_.now() - start_;
+  return elapsed > 0 ? static_cast<double>(state.done - done_before_) / elapsed : 0.0;
 }
 
 std::string Progress::Line(const ProgressState& state, std::string_view prefix,
                            std::string_view suffix) const {
-  const double rate = Rate(state);
-  const double remaining =
-      static_cast<double>(state.total - state.done) * state.items_per_step / rate;
+  const double steps_per_second = StepsPerSecond(state);
+  const double remaining = steps_per_second > 0
+                               ? static_cast<double>(state.total - state.done) / steps_per_second
+                               : std::numeric_limits<double>::quiet_NaN();
   const std::string bar = output_.is_terminal ? Bar(state) + " " : "";
   return fmt::format("{}  {}{}/{}  {}  {:.0f} {}/s  ETA {}", prefix, bar, state.done, state.total,
-                     suffix, rate, state.unit, FormatDuration(remaining));
+                     suffix, Rate(state), state.unit, FormatDuration(remaining));
 }
 
 }  // namespace dp_bench

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,8 +16,9 @@ namespace dp_bench {
 struct ProgressState {
   std::int64_t done = 0;
   std::int64_t total = 0;
-  double items_per_step = 1.0;      // for the rate: samples of a training step
-  std::string_view unit = "steps";  // of `items_per_step`
+  /// For the rate, where steps differ in size: what this process has done, such as samples.
+  std::optional<std::int64_t> items = std::nullopt;
+  std::string_view unit = "steps";  // of the rate
 };
 
 class Progress {
@@ -43,13 +45,14 @@ class Progress {
   /// Leaves the line, so that other output can follow.
   void Pause();
 
-  /// Items per second since construction; 0 before the first step.
+  /// Items, or else steps, per second since construction; 0 before the first one.
   double Rate(const ProgressState& state) const;
 
  private:
   void Show(const std::string& text) const;
   std::string Line(const ProgressState& state, std::string_view prefix,
                    std::string_view suffix) const;
+  double StepsPerSecond(const ProgressState& state) const;
 
   Output output_;
   std::int64_t done_before_;

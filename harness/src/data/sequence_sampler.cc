@@ -69,6 +69,24 @@ std::vector<std::int64_t> SequenceSampler::StepIndices(std::int64_t i) const {
   return steps;
 }
 
+void RequireSequences(const Dataset& dataset, const Horizons& horizons,
+                      const std::vector<bool>& episode_mask) {
+  std::int64_t begin = 0;
+  std::int64_t longest = 0;
+  for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
+    const std::int64_t end = dataset.episode_ends()[episode];
+    if (episode_mask.empty() || episode_mask[episode]) longest = std::max(longest, end - begin);
+    begin = end;
+  }
+  const std::int64_t n_padded = horizons.n_obs_steps + horizons.n_action_steps - 2;
+  if (longest == 0 || horizons.horizon <= longest + n_padded) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("horizon is {}, longer than any training episode: the longest has {} "
+                          "steps, and {} more are padded (n_obs_steps + n_action_steps - 2). Lower "
+                          "horizon to {} or less, or train on longer episodes.",
+                          horizons.horizon, longest, n_padded, longest + n_padded));
+}
+
 SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,
                                     std::vector<bool> episode_mask) {
   const std::span<const std::int64_t> ends = dataset.episode_ends();

@@ -58,6 +58,11 @@ class SequenceSampler {
   std::vector<Sequence> sequences_;
 };
 
+/// Throws Error{kConfig} with what would fit, when the horizon is longer than every one of these
+/// episodes: MakeTrainingSampler would find no sequence. Passes when there is no episode.
+void RequireSequences(const Dataset& dataset, const Horizons& horizons,
+                      const std::vector<bool>& episode_mask = {});
+
 /// The sequences that a policy with these horizons trains on, in the episodes of the mask (empty:
 /// in all): they reach over the edges as upstream's do, by To - 1 steps in front and Ta - 1 behind.
 SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,

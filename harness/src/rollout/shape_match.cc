@@ -11,9 +11,12 @@
 namespace dp_bench {
 namespace {
 
+std::string DescribeValue(const KeySpec& key) {
+  return fmt::format("{} {} {}", Name(key.type), Name(key.dtype), ToString(key.shape));
+}
+
 std::string Describe(const KeySpec& key) {
-  return fmt::format("{}: {} {} {}", key.name, Name(key.type), Name(key.dtype),
-                     ToString(key.shape));
+  return fmt::format("{}: {}", key.name, DescribeValue(key));
 }
 
 std::string Describe(const ShapeMeta& meta) {
@@ -33,16 +36,22 @@ std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
     if (found == env.obs.end()) {
       problems.push_back(fmt::format("the env does not offer '{}'", wanted.obs[i].name));
     } else if (*found != wanted.obs[i]) {
-      problems.push_back(fmt::format("'{}' differs", wanted.obs[i].name));
+      problems.push_back(fmt::format("'{}' is {}, the env's {}", wanted.obs[i].name,
+                                     DescribeValue(wanted.obs[i]), DescribeValue(*found)));
     } else {
       index_of_env[static_cast<std::size_t>(found - env.obs.begin())] = static_cast<int>(i);
     }
   }
-  if (env.action != wanted.action) problems.emplace_back("the action differs");
+  if (env.action != wanted.action) {
+    problems.push_back(fmt::format("the action is {}, the env's {}", DescribeValue(wanted.action),
+                                   DescribeValue(env.action)));
+  }
   if (!problems.empty()) {
     throw Error(ErrorCode::kShape,
-                fmt::format("shape_meta does not fit the env: {}.\n  shape_meta: {}\n  the env: {}",
-                            fmt::join(problems, ", "), Describe(wanted), Describe(env)));
+                fmt::format("shape_meta does not fit the env: {}. Correct shape_meta, or leave it "
+                            "out: then all that the env offers is taken.\n  shape_meta: {}\n  the "
+                            "env: {}",
+                            fmt::join(problems, "; "), Describe(wanted), Describe(env)));
   }
   return index_of_env;
 }

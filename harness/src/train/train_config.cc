@@ -14,6 +14,7 @@ namespace dp_bench {
 namespace {
 
 constexpr std::int64_t kMaxCount = std::numeric_limits<int>::max();
+constexpr std::int64_t kMaxThreads = 4096;
 
 int GetCount(const Config& config, std::string_view key, int default_value, int low) {
   return static_cast<int>(
@@ -36,6 +37,22 @@ std::vector<std::string> GetParts(const Config& config, std::string_view key,
                             config.Where(key), part, fmt::join(all, ", ")));
   }
   return parts;
+}
+
+/// A number of at least `low`; none where the key is absent or null.
+std::optional<std::int64_t> GetOptionalCount(const Config& config, std::string_view key,
+                                             std::int64_t low) {
+  if (!config.GetOptional<std::int64_t>(key)) return std::nullopt;
+  return config.GetInRange(key, low, low, std::numeric_limits<std::int64_t>::max());
+}
+
+/// Nothing can be trained in no time: 0 is refused with the negative ones.
+std::optional<double> GetMaxMinutes(const Config& config) {
+  const auto minutes = config.GetOptional<double>("max_minutes");
+  if (!minutes || *minutes > 0.0) return minutes;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: wanted more than 0 minutes, or null for no limit, found {}",
+                          config.Where("max_minutes"), *minutes));
 }
 
 MixedPrecision GetMixedPrecision(const Config& config) {
@@ -72,9 +89,9 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.checkpoint_every = GetCount(config, "checkpoint_every", c.checkpoint_every, 0);
   c.val_every = GetCount(config, "val_every", c.val_every, 0);
   c.sample_every = GetCount(config, "sample_every", c.sample_every, 0);
-  c.max_train_steps = config.GetOptional<std::int64_t>("max_train_steps");
-  c.max_val_steps = config.GetOptional<std::int64_t>("max_val_steps");
-  c.max_minutes = config.GetOptional<double>("max_minutes");
+  c.max_train_steps = GetOptionalCount(config, "max_train_steps", 1);
+  c.max_val_steps = GetOptionalCount(config, "max_val_steps", 1);
+  c.max_minutes = GetMaxMinutes(config);
   if (config.Has("early_stop")) {
     c.early_stop = EarlyStopConfig::FromConfig(config.Sub("early_stop"));
   }
@@ -94,7 +111,8 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
 DataLoaderConfig DataLoaderConfig::FromConfig(const Config& config, bool shuffle_default) {
   DataLoaderConfig c;
   c.batch_size = config.GetInRange("batch_size", c.batch_size, std::int64_t{1}, kMaxCount);
-  c.num_workers = GetCount(config, "num_workers", c.num_workers, 0);
+  c.num_workers = static_cast<int>(
+      config.GetInRange("num_workers", std::int64_t{c.num_workers}, std::int64_t{0}, kMaxThreads));
   c.shuffle = config.Get<bool>("shuffle", shuffle_default);
   return c;
 }
@@ -103,7 +121,7 @@ SplitConfig SplitConfig::FromConfig(const Config& config) {
   SplitConfig c;
   c.val_ratio = config.GetInRange("val_ratio", c.val_ratio, 0.0, 1.0);
   c.seed = config.Get<std::uint64_t>("seed", c.seed);
-  c.max_train_episodes = config.GetOptional<std::int64_t>("max_train_episodes");
+  c.max_train_episodes = GetOptionalCount(config, "max_train_episodes", 1);
   return c;
 }
 

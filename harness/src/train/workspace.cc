@@ -125,6 +125,7 @@ void Workspace::CreateLoaders() {
                     parts_.config.Sub("dataloader").Where("batch_size"), loader_config_.batch_size,
                     shard.count));
   }
+  RequireSequences(parts_.dataset, spec.horizons, split.train);
   const SequenceSampler sampler = MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
   BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed, shard);
   train_loader_ = std::make_unique<BatchLoader>(parts_.dataset, sampler, options);
@@ -221,6 +222,7 @@ TrainStepResult Workspace::TrainStep(HostBatch& host) {
   const torch::Tensor loss = OwnLoss(host, &own);
   TrainStepResult result = parallel_.MeanOverRows(own);
   RequireFinite(result.loss, "loss", state_, host, parallel_);
+  n_samples_ += result.n_rows;
   state_.train_loss_sum += result.loss;
   log_->timer().Lap(StepPhase::kForward);
 
@@ -353,7 +355,7 @@ double Workspace::Elapsed() const { return parts_.progress.now() - start_; }
 ProgressState Workspace::ProgressNow() const {
   return {.done = state_.global_step,
           .total = batches_per_epoch_ * config_.num_epochs,
-          .items_per_step = static_cast<double>(loader_config_.batch_size),
+          .items = n_samples_,
           .unit = "samples"};
 }
 

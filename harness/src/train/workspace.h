@@ -64,7 +64,7 @@ struct TrainReport {
   std::map<std::string, double> metrics;  // of the last evaluation
   std::optional<std::filesystem::path> latest;  // where the weights are
   double seconds = 0.0;                         // of this process
-  double samples_per_second = 0.0;              // evaluations included
+  double samples_per_second = 0.0;  // rows of the batches; the time of evaluations counts too
 };
 
 class Workspace {
@@ -164,7 +164,8 @@ class Workspace {
   std::unique_ptr<Progress> progress_;
   TrainState state_;
   TrainStepResult last_step_;
-  double start_ = 0.0;  // [s] on the progress clock
+  double start_ = 0.0;          // [s] on the progress clock
+  std::int64_t n_samples_ = 0;  // of all ranks, since then
   TrainReport report_;
 };
 

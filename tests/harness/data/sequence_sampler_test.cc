@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
+#include "fake_dataset.h"
+#include "support/error_of.h"
 #include "support/json_golden.h"
 
 namespace dp_bench {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 TEST(SequenceSampler, EqualsTheReferenceWindows) {
   const nlohmann::json cases = JsonGolden("data")["windows"];
@@ -44,6 +47,24 @@ TEST(SequenceSampler, PadsEpisodeEdgesByRepeatingTheEdgeStep) {
 TEST(SequenceSampler, HasNoSequenceWithoutAnEpisode) {
   EXPECT_EQ(SequenceSampler({.episode_ends = {}}).size(), 0);
   EXPECT_EQ(SequenceSampler({.episode_ends = {30}, .episode_mask = {false}}).size(), 0);
+}
+
+TEST(SequenceSampler, AHorizonLongerThanEveryEpisodeSaysWhatFits) {
+  const FakeDataset dataset({5, 17, 20});  // the longest has 12 steps
+  const Horizons fits = {.horizon = 22, .n_obs_steps = 2, .n_action_steps = 10};
+  RequireSequences(dataset, fits);
+  EXPECT_EQ(MakeTrainingSampler(dataset, fits).size(), 1);
+  const Horizons too_long = {.horizon = 23, .n_obs_steps = 2, .n_action_steps = 10};
+  EXPECT_EQ(MakeTrainingSampler(dataset, too_long).size(), 0);
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [&] { RequireSequences(dataset, too_long); }),
+      HasSubstr("horizon is 23, longer than any training episode: the longest has 12 steps, "
+                "and 10 more are padded"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] {
+                          RequireSequences(dataset, fits, {true, false, true});
+                        }),
+              HasSubstr("Lower horizon to 15 or less"));
 }
 
 TEST(SequenceSampler, RefusesWhatDoesNotFit) {

@@ -1,4 +1,5 @@
 // The small parts around the training loop: progress line, log, state, config, batch conversion.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "core/json_log.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
+#include "support/error_of.h"
 #include "support/scratch_folder.h"
 #include "train/device_batch.h"
 #include "train/train_config.h"
@@ -65,7 +67,7 @@ TEST_F(ProgressTest, PlainLinesComeEveryTenSecondsAndAtTheEnd) {
   Progress progress(Output(false), 0);
   for (int step = 1; step <= 40; ++step) {
     now_ += 1.0;
-    progress.Update({.done = step, .total = 40, .items_per_step = 8, .unit = "samples"}, "epoch 0",
+    progress.Update({.done = step, .total = 40, .items = 8 * step, .unit = "samples"}, "epoch 0",
                     "loss 0.5");
   }
   const std::string text = Shown();
@@ -81,6 +83,16 @@ TEST_F(ProgressTest, TerminalLineIsDrawnAgainAndLeftByPause) {
   progress.Pause();
   EXPECT_EQ(Shown(),
             "\r\033[Kepoch 0  [==========>         ] 20/40  loss 0.5  20 steps/s  ETA 0:00:01\n");
+}
+
+TEST_F(ProgressTest, RateCountsItemsAndTheRemainingTimeCountsSteps) {
+  Progress progress(Output(false), 0);
+  now_ = 2.0;
+  // one of two steps, of a batch that holds 6 rows whatever its size was to be
+  const ProgressState state = {.done = 1, .total = 2, .items = 6, .unit = "samples"};
+  EXPECT_EQ(progress.Rate(state), 3.0);
+  progress.Update(state, "epoch 0", "loss 0.5");
+  EXPECT_THAT(Shown(), HasSubstr("3 samples/s  ETA 0:00:02\n"));
 }
 
 TEST_F(ProgressTest, RateCountsThisProcessAlone) {
@@ -164,6 +176,27 @@ TEST(BatchNoise, RowsAndPurposesDiffer) {
   EXPECT_FALSE(torch::equal(a[0], a[1]));
   EXPECT_FALSE(torch::equal(a, first(NoisePurpose::kTraining, 8)));
   EXPECT_FALSE(torch::equal(a, first(NoisePurpose::kValidation, 7)));
+}
+
+TEST(TrainingConfig, RefusesNumbersThatMeanNothing) {
+  const auto fault = [](const std::string& text) {
+    return MessageOf(ErrorCode::kConfig, [&] {
+      TrainingConfig::FromConfig(Config::FromJson(text));
+      DataLoaderConfig::FromConfig(Config::FromJson(text), true);
+      SplitConfig::FromConfig(Config::FromJson(text));
+    });
+  };
+  for (const char* minutes : {"-1", "0", "-1e-9"}) {
+    EXPECT_THAT(fault(fmt::format(R"({{"max_minutes": {}}})", minutes)),
+                HasSubstr("wanted more than 0 minutes, or null for no limit"));
+  }
+  for (const char* key :
+       {"max_train_steps", "max_val_steps", "max_train_episodes", "num_workers", "batch_size"}) {
+    EXPECT_THAT(fault(fmt::format(R"({{"{}": -1}})", key)), HasSubstr(key)) << key;
+  }
+  EXPECT_THAT(fault(R"({"num_workers": 2000000000})"), HasSubstr("num_workers"));
+  EXPECT_FALSE(
+      TrainingConfig::FromConfig(Config::FromJson(R"({"max_minutes": null})")).max_minutes);
 }
 
 TEST(TrainingConfig, DebugMakesEverythingShortAndDue) {
