@@ -186,14 +186,7 @@ std::string Config::ToJson() const {
   return object.is_null() ? "{}" : object.dump(2);
 }
 
-void Config::RejectUnread() const {
-  const std::vector<std::string> unread = document_->DescribeUnread(pointer_);
-  if (unread.empty()) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("nothing reads {} of the config; correct or remove {}:\n  {}",
-                          unread.size() == 1 ? "this key" : "these keys",
-                          unread.size() == 1 ? "it" : "them", fmt::join(unread, "\n  ")));
-}
+void Config::RejectUnread() const { dp_bench::RejectUnread(document_->DescribeUnread(pointer_)); }
 
 std::string Config::Where(std::string_view key) const {
   return document_->Where(key.empty() ? pointer_ : ChildPointer(pointer_, key));

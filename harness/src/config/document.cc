@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/nearest.h"
+#include "config/overrides.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -106,35 +107,49 @@ std::string ConfigDocument::Where(const std::string& pointer) const {
   return WhereLocked(pointer);
 }
 
-std::string ConfigDocument::WhereLocked(const std::string& pointer) const {
-  // a key that no file holds is placed at the nearest object around it
-  std::string place = pointer;
-  auto origin = source_.origins.find(place);
-  while (origin == source_.origins.end() && !place.empty()) {
-    place.resize(place.rfind('/'));
-    origin = source_.origins.find(place);
+// A key that no file holds is placed at the nearest object around it.
+std::string ConfigDocument::OriginLocked(std::string pointer) const {
+  auto origin = source_.origins.find(pointer);
+  while (origin == source_.origins.end() && !pointer.empty()) {
+    pointer.resize(pointer.rfind('/'));
+    origin = source_.origins.find(pointer);
   }
-  std::string where = origin == source_.origins.end() ? "<config>" : origin->second;
+  return origin == source_.origins.end() ? "<config>" : origin->second;
+}
+
+std::string ConfigDocument::WhereLocked(const std::string& pointer) const {
+  std::string where = OriginLocked(pointer);
   if (!pointer.empty()) where += ": " + DottedKey(pointer);
   return where;
 }
 
-std::vector<std::string> ConfigDocument::DescribeUnread(const std::string& pointer) const {
+bool ConfigDocument::HasOverride(const std::string& pointer) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(source_.origins, [&pointer](const auto& item) {
+    const auto& [place, origin] = item;
+    const bool is_below = place == pointer || place.starts_with(pointer + "/");
+    return is_below && IsOverrideOrigin(origin);
+  });
+}
+
+std::vector<std::string> ConfigDocument::DescribeUnread(const std::string& pointer,
+                                                        const KeyFilter& counts) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> lines;
   const Json* object = Find(pointer);
-  if (object && object->is_object()) AppendUnread(pointer, *object, &lines);
+  if (object && object->is_object()) AppendUnread(pointer, *object, counts, &lines);
   return lines;
 }
 
 void ConfigDocument::AppendUnread(const std::string& pointer, const Json& object,
-                                  std::vector<std::string>* lines) const {
+                                  const KeyFilter& counts, std::vector<std::string>* lines) const {
   for (const auto& [key, value] : object.items()) {
     const std::string child = ChildPointer(pointer, key);
-    if (!read_.contains(child)) {
+    const bool is_unread = !read_.contains(child);
+    if (is_unread && (!counts || counts(child, IsOverrideOrigin(OriginLocked(child))))) {
       lines->push_back(WhereLocked(child) + Suggestion(pointer, key));
     } else if (value.is_object() || IsListOfObjects(value)) {
-      AppendUnread(child, value, lines);
+      AppendUnread(child, value, counts, lines);
     }
   }
 }
@@ -157,6 +172,14 @@ std::string ConfigDocument::Suggestion(const std::string& parent, const std::str
   if (!elsewhere.empty()) return fmt::format(" (did you mean '{}'?)", elsewhere.front());
   if (siblings.empty()) return "";
   return fmt::format(" (known here: {})", fmt::join(siblings, ", "));
+}
+
+void RejectUnread(const std::vector<std::string>& unread) {
+  if (unread.empty()) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("nothing reads {} of the config; correct or remove {}:\n  {}",
+                          unread.size() == 1 ? "this key" : "these keys",
+                          unread.size() == 1 ? "it" : "them", fmt::join(unread, "\n  ")));
 }
 
 }  // namespace dp_bench

@@ -1,6 +1,7 @@
 // The state behind all Config views of one run: values, origins, and which keys were read.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -38,14 +39,23 @@ class ConfigDocument {
   /// "file:line: dotted.key".
   std::string Where(const std::string& pointer) const;
 
-  /// One line per key below `pointer` that nobody read, with its place and a suggestion.
-  std::vector<std::string> DescribeUnread(const std::string& pointer) const;
+  /// Whether an override of the command line set a key at or below `pointer`.
+  bool HasOverride(const std::string& pointer) const;
+
+  /// Whether an unread key counts; `is_override`: it was set by "key=value" on the command line.
+  using KeyFilter = std::function<bool(const std::string& pointer, bool is_override)>;
+
+  /// One line per key below `pointer` that nobody read, with its place and a suggestion. Of an
+  /// unread object that the filter lets pass, its members are asked about.
+  std::vector<std::string> DescribeUnread(const std::string& pointer,
+                                          const KeyFilter& counts = {}) const;
 
  private:
   const nlohmann::json* Find(std::string_view pointer) const;
   std::string WhereLocked(const std::string& pointer) const;
+  std::string OriginLocked(std::string pointer) const;
   void AppendUnread(const std::string& pointer, const nlohmann::json& object,
-                    std::vector<std::string>* lines) const;
+                    const KeyFilter& counts, std::vector<std::string>* lines) const;
   std::string Suggestion(const std::string& parent, const std::string& key) const;
 
   mutable std::mutex mutex_;
@@ -53,5 +63,8 @@ class ConfigDocument {
   std::set<std::string> read_;
   std::set<std::string> known_;  // read, or asked for with Has
 };
+
+/// Throws Error{kConfig} with these lines, unless there are none.
+void RejectUnread(const std::vector<std::string>& unread);
 
 }  // namespace dp_bench

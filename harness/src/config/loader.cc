@@ -183,7 +183,7 @@ JsonSource CollectedDataset(const std::string& path, JsonSource* merged) {
 
 }  // namespace
 
-Config LoadConfig(const ConfigRequest& request) {
+std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request) {
   JsonSource merged;
   merged.origins[""] = "command line";
   const auto add = [&merged](JsonSource source) {
@@ -213,8 +213,10 @@ Config LoadConfig(const ConfigRequest& request) {
   }
   if (!request.task.empty()) SetTask(request, &merged);
   for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
-  return Config(std::make_shared<ConfigDocument>(std::move(merged)));
+  return std::make_shared<ConfigDocument>(std::move(merged));
 }
+
+Config LoadConfig(const ConfigRequest& request) { return Config(LoadConfigDocument(request)); }
 
 void WriteResolvedConfig(const Config& config, const fs::path& path) {
   WriteFileAtomically(path, config.ToJson() + "\n");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct ConfigRequest {
 /// includes win over earlier ones, its own keys over all of them. Objects merge key by key,
 /// everything else is replaced. Throws Error{kConfig} naming file and line.
 Config LoadConfig(const ConfigRequest& request);
+
+/// The same as the document behind a Config, which knows where each key comes from and whether it
+/// was read.
+std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request);
 
 /// Writes the config with all defaults read so far; LoadConfig on that file gives the same config.
 /// Throws Error{kIo}.

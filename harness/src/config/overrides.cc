@@ -7,12 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "config/name.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::string_view kOverrideOrigin = "command line: ";
+constexpr std::string_view kOptionOrigin = "command line: --";  // such as --dataset
 
 std::vector<std::string> SplitDotted(std::string_view path, const std::string& override_text) {
   std::vector<std::string> keys(1);
@@ -69,7 +73,7 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("override '{}': wanted key.key=value", override_text));
   }
-  const std::string origin = "command line: " + override_text;
+  const std::string origin = std::string(kOverrideOrigin) + Printable(override_text);
   const std::vector<std::string> keys = SplitDotted(override_text.substr(0, equals), override_text);
 
   // look for the key as far as it exists
@@ -108,6 +112,10 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
     change.origins[place] = origin;
   }
   MergeJsonSource(std::move(change), source);
+}
+
+bool IsOverrideOrigin(std::string_view origin) {
+  return origin.starts_with(kOverrideOrigin) && !origin.starts_with(kOptionOrigin);
 }
 
 }  // namespace dp_bench

@@ -3,13 +3,17 @@
 #include "config/loader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "config/document.h"
+#include "config/name.h"
 #include "dp_bench/error.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -226,6 +230,43 @@ TEST_F(LoaderTest, AnOverrideThatNobodyReadsIsNamedWithTheNearestKey) {
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { config.RejectUnread(); }),
               HasSubstr("command line: training.num_epoch=3: training.num_epoch (did you mean "
                         "'num_epochs'?)"));
+}
+
+TEST_F(LoaderTest, KeysOfTheCommandLineAreToldFromThoseOfFiles) {
+  const fs::path file =
+      Write("run.json", R"({"policy": {"params": {"width": 4, "depth": 2}}, "seed": 1})");
+  const auto document =
+      LoadConfigDocument({.config = file, .overrides = {"policy.params.widht=3", "sed=2"}});
+  Config(document).Get<int>("seed");
+  const auto of_command_line = [](const std::string&, bool is_override) { return is_override; };
+  const auto unread = document->DescribeUnread("", of_command_line);
+  ASSERT_EQ(unread.size(), 2U) << fmt::format("{}", fmt::join(unread, "; "));
+  EXPECT_THAT(unread[0], HasSubstr("command line: policy.params.widht=3: policy.params.widht"));
+  EXPECT_THAT(unread[1], HasSubstr("sed (did you mean 'seed'?)"));
+  EXPECT_TRUE(document->HasOverride("/policy"));
+  EXPECT_FALSE(document->HasOverride("/seed"));
+  EXPECT_EQ(document->DescribeUnread("/policy/params").size(), 3U);
+}
+
+TEST(Name, IsLettersDigitsAndThreeSigns) {
+  const std::vector<std::string> good = {"a", "pusht_image", "Kuavo-4.2", std::string(100, 'x')};
+  for (const std::string& name : good) EXPECT_EQ(RequireName(name, "here"), name);
+  const std::vector<std::string> bad = {
+      "", ".", "..", ".hidden", "a/b", "../../../x", "a b", "ä", "a\n", std::string(101, 'x')};
+  for (const std::string& name : bad) {
+    EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { RequireName(name, "a.json:3: name"); }),
+                AllOf(HasSubstr("a.json:3: name: wanted a name"), HasSubstr("letters, digits")))
+        << name;
+  }
+}
+
+TEST_F(LoaderTest, MessagesDoNotSteerTheTerminal) {
+  const Config config = LoadFile(Write("a.json", "{}"), {"name=\x1b[31mred"});
+  const std::string text = MessageOf(ErrorCode::kConfig, [&] {
+    RequireName(config.Get<std::string>("name"), config.Where("name"));
+  });
+  EXPECT_THAT(text, HasSubstr("\\x1b[31mred"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
 TEST_F(LoaderTest, TheResolvedConfigLoadsToItself) {
