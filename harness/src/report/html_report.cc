@@ -23,6 +23,7 @@
 #include "report/run_folder.h"
 #include "report/success_rate.h"
 #include "report/video_section.h"
+#include "rollout/run_id.h"
 #include "rollout/seed_use.h"
 
 namespace dp_bench {
@@ -153,12 +154,14 @@ data EpisodesData(const RunFolder& folder, bool failed_only) {
   return episodes;
 }
 
-// The evaluation's keys but for those per seed, which the grid shows.
+// The evaluation's keys but for those per seed, which the grid shows, and the names of files.
 data NumbersData(const RunFolder& folder) {
   data numbers = List();
   if (!folder.eval_log.is_object()) return numbers;
   for (const auto& [key, value] : folder.eval_log.items()) {
-    if (key.find("/sim_") != std::string::npos) continue;
+    if (key.find("/sim_") != std::string::npos || key == kRunIdKey || key == kEpisodesHashKey) {
+      continue;
+    }
     data row;
     row.set("key", key);
     row.set("value", value.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -8,11 +8,14 @@
 #include <cmath>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "core/atomic_file.h"
+#include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "rollout/episode_log.h"
+#include "rollout/run_id.h"
 #include "rollout/seed_use.h"
 
 namespace dp_bench {
@@ -64,6 +67,89 @@ void ReadLog(const fs::path& file, RunFolder* folder) {
   }
 }
 
+std::string HashOf(const std::string& text) { return Sha256Hex(std::as_bytes(std::span(text))); }
+
+// The text under a key of a JSON object; empty when there is none.
+std::string TextAt(const Json& json, const char* key) {
+  const bool is_text = json.is_object() && json.contains(key) && json[key].is_string();
+  return is_text ? json[key].get<std::string>() : std::string();
+}
+
+[[noreturn]] void ThrowMixed(const fs::path& folder, const std::string& what) {
+  throw Error(
+      ErrorCode::kData,
+      fmt::format("the files in '{}' are not of one run: {}. Put back the files that belong "
+                  "together, continue the run with --resume if it was continued and has not "
+                  "come to its end, or evaluate again in another --output folder.",
+                  folder.string(), what));
+}
+
+void CheckConfig(const RunFolder& folder, const std::string& run_id) {
+  const std::string wanted =
+      TextAt(Json::parse(folder.manifest, nullptr, /*allow_exceptions=*/false), kConfigHashKey);
+  const std::string found = HashOf(folder.config);
+  if (wanted.empty() || wanted == found) return;
+  ThrowMixed(folder.path,
+             fmt::format("manifest.json is of run {}, whose config.json has the SHA-256 "
+                         "{:.16}…; the one there has {:.16}…",
+                         run_id, wanted, found));
+}
+
+void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
+                   const std::string& episodes) {
+  const std::string evaluated = TextAt(folder.eval_log, kRunIdKey);
+  if (evaluated != run_id) {
+    const auto name = [](const std::string& id) {
+      return id.empty() ? "a run without an id" : "run " + id;
+    };
+    ThrowMixed(folder.path, fmt::format("eval_log.json is of {}, manifest.json of {}",
+                                        name(evaluated), name(run_id)));
+  }
+  const std::string wanted = TextAt(folder.eval_log, kEpisodesHashKey);
+  if (wanted.empty() || wanted == HashOf(episodes)) return;
+  ThrowMixed(folder.path,
+             fmt::format("eval_log.json is about episodes with the SHA-256 {:.16}…; those in "
+                         "episodes.jsonl have {:.16}…",
+                         wanted, HashOf(episodes)));
+}
+
+// Runs from before there were ids, whose episodes.jsonl came first, have a result with that alone.
+std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
+  if (folder.manifest.empty()) return "";
+  std::string missing;
+  if (folder.config.empty()) {
+    missing = "config.json";
+  } else if (!fs::exists(folder.path / "episodes.jsonl")) {
+    missing = "episodes.jsonl";
+  } else if (!run_id.empty() && folder.eval_log.is_null()) {
+    missing = "eval_log.json";
+  }
+  const Json manifest = Json::parse(folder.manifest, nullptr, /*allow_exceptions=*/false);
+  const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
+  if (missing.empty() || !is_of_run) return "";  // a checkpoint has a manifest of another kind
+  const bool is_evaluation = manifest.contains("checkpoint");
+  const std::string path = folder.path.string();
+  if (folder.config.empty() && is_evaluation) {
+    return fmt::format(
+        "the evaluation in '{}' is not finished: it has no {}; start it over with "
+        "dp_bench eval --overwrite --output {}",
+        path, missing, path);
+  }
+  return fmt::format(
+      "the {} in '{}' is not finished: it has no {}; continue with dp_bench {} "
+      "--resume {}",
+      is_evaluation ? "evaluation" : "run", path, missing, is_evaluation ? "eval" : "run", path);
+}
+
+// What tells which files belong together. Where there is no manifest.json, nothing does.
+void CheckBelonging(RunFolder* folder, const std::string& episodes) {
+  const std::string run_id = RunIdOf(folder->manifest);
+  folder->unfinished = WhyUnfinished(*folder, run_id);
+  if (folder->manifest.empty()) return;
+  if (!folder->config.empty()) CheckConfig(*folder, run_id);
+  if (folder->eval_log.is_object() && !episodes.empty()) CheckEpisodes(*folder, run_id, episodes);
+}
+
 // An evaluation that ended early keeps a config and a manifest with the whole seed list.
 void NoteSeedsNotRun(RunFolder* folder) {
   const std::optional<SeedUse> seeds = SeedUseOf(folder->manifest);
@@ -89,7 +175,8 @@ std::string ConfigText(const RunFolder& folder, const char* place) {
 RunFolder ReadRunFolder(const fs::path& path) {
   RunFolder folder{.path = path};
   const fs::path episodes = path / "episodes.jsonl";
-  folder.episodes = ParseEpisodes(ReadIfPresent(episodes), episodes.string());
+  const std::string rows = ReadIfPresent(episodes);
+  folder.episodes = ParseEpisodes(rows, episodes.string());
   folder.eval_log = ParseFile(path / "eval_log.json", ReadIfPresent(path / "eval_log.json"));
   for (const EpisodeRecord& record : folder.episodes) {
     if (record.video_error.empty()) continue;
@@ -99,8 +186,13 @@ RunFolder ReadRunFolder(const fs::path& path) {
   ReadLog(path / "logs.json.txt", &folder);
   folder.config = ReadIfPresent(path / "config.json");
   folder.manifest = ReadIfPresent(path / "manifest.json");
+  CheckBelonging(&folder, rows);
   NoteSeedsNotRun(&folder);
   return folder;
+}
+
+void RequireFinished(const RunFolder& folder) {
+  if (!folder.unfinished.empty()) throw Error(ErrorCode::kData, folder.unfinished);
 }
 
 std::vector<std::string> SplitsOf(const RunFolder& folder) {

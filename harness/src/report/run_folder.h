@@ -24,12 +24,18 @@ struct RunFolder {
   std::map<std::string, std::vector<CurvePoint>> curves;  // logs.json.txt, by key
   std::string config;                                     // config.json, as text
   std::string manifest;                                   // manifest.json, as text
+  std::string unfinished;  // why its evaluation has no result yet, and what to do; else empty
   std::vector<std::string> notes;  // what the reader of the report should know about these files
 };
 
-/// Throws Error{kData} naming file and line when a file is not what it should be, Error{kIo} when
-/// it cannot be read. Lines of the log that a crash cut off are skipped, and noted.
+/// Throws Error{kData} naming file and line when a file is not what it should be, and naming both
+/// files when they are not of the same run (rollout/run_id.h; folders of versions before 0.2 do not
+/// say); Error{kIo} when one cannot be read. Lines of the log that a crash cut off are skipped, and
+/// noted.
 RunFolder ReadRunFolder(const std::filesystem::path& path);
+
+/// Throws Error{kData} with the command that continues a run whose evaluation has no result yet.
+void RequireFinished(const RunFolder& folder);
 
 /// Of its episodes, test first: it is the headline.
 std::vector<std::string> SplitsOf(const RunFolder& folder);

@@ -1,9 +1,14 @@
 #include "rollout/episode_journal.h"
 
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "dp_bench/error.h"
 #include "rollout/episode_log.h"
+#include "rollout/run_id.h"
 
 namespace dp_bench {
 namespace {
@@ -19,15 +24,43 @@ std::string WholeRows(const std::filesystem::path& file) {
 
 }  // namespace
 
-EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
-                               std::vector<std::string> metric_names)
-    : EpisodeJournal(file, std::move(metric_names), WholeRows(file)) {}
+EpisodeJournal::Content EpisodeJournal::Read(const std::filesystem::path& file,
+                                             const std::string& run_id) {
+  Content content = {.head = "", .rows = WholeRows(file)};
+  const std::size_t line = content.rows.find('\n');
+  if (line == std::string::npos) return content;
+  const std::string found = RunIdOf(content.rows.substr(0, line));
+  if (found.empty()) return content;  // of a version before 0.2
+  if (found != run_id) {
+    throw Error(
+        ErrorCode::kData,
+        fmt::format("'{}' has episodes of run {}, but the manifest.json beside it is of {}. "
+                    "Put back the files that belong together, or start over in another "
+                    "--output folder.",
+                    file.string(), found,
+                    run_id.empty() ? "a run without an id" : "run " + run_id));
+  }
+  content.head = content.rows.substr(0, line + 1);
+  content.rows.erase(0, line + 1);
+  return content;
+}
 
 EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
-                               std::vector<std::string> metric_names, const std::string& whole_rows)
+                               std::vector<std::string> metric_names, const std::string& run_id)
+    : EpisodeJournal(file, std::move(metric_names), run_id, Read(file, run_id)) {}
+
+EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
+                               std::vector<std::string> metric_names, const std::string& run_id,
+                               const Content& content)
     : metric_names_(std::move(metric_names)),
-      found_(ParseEpisodes(whole_rows, file.string(), metric_names_)),
-      log_(file, static_cast<std::int64_t>(whole_rows.size())) {}
+      // an empty line in place of the head keeps the numbers of lines in messages
+      found_(ParseEpisodes((content.head.empty() ? "" : "\n") + content.rows, file.string(),
+                           metric_names_)),
+      log_(file, static_cast<std::int64_t>(content.head.size() + content.rows.size())) {
+  if (run_id.empty() || log_.position() > 0) return;
+  log_.Append(nlohmann::json{{kRunIdKey, run_id}}.dump());
+  log_.Sync();
+}
 
 void EpisodeJournal::Append(const EpisodeRecord& record) {
   const std::lock_guard lock(mutex_);

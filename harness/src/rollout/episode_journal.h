@@ -11,13 +11,15 @@
 
 namespace dp_bench {
 
-/// Rows lie in the order in which episodes end. Every fault of the file system throws Error{kIo}
+/// The first line names the run, {"run_id": "..."}, where it has an id (rollout/run_id.h). Rows lie
+/// in the order in which episodes end. Every fault of the file system throws Error{kIo}
 /// with the path.
 class EpisodeJournal {
  public:
   /// Continues the file, or creates it. What a kill left of the last row is cut off; Error{kData}
-  /// for whole rows that cannot be read.
-  EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names);
+  /// for whole rows that cannot be read, and for a file that names another run.
+  EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names,
+                 const std::string& run_id = "");
 
   /// The episodes that were there.
   const std::vector<EpisodeRecord>& found() const { return found_; }
@@ -26,8 +28,14 @@ class EpisodeJournal {
   void Append(const EpisodeRecord& record);
 
  private:
+  struct Content {
+    std::string head;  // the line that names the run; may be missing
+    std::string rows;  // whole ones
+  };
+  static Content Read(const std::filesystem::path& file, const std::string& run_id);
+
   EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names,
-                 const std::string& whole_rows);
+                 const std::string& run_id, const Content& content);
 
   std::vector<std::string> metric_names_;
   std::vector<EpisodeRecord> found_;

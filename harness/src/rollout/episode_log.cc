@@ -7,7 +7,9 @@
 #include <span>
 
 #include "core/atomic_file.h"
+#include "core/sha256.h"
 #include "dp_bench/error.h"
+#include "rollout/run_id.h"
 
 namespace dp_bench {
 namespace {
@@ -157,19 +159,24 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
   return records;
 }
 
-std::string EvalLogJson(const RunResult& result, int n_selection_seeds) {
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
   Json log = Json::object();
   AppendSplit(result, "train", &log);
   AppendSplit(result, "test", &log);
   if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
+  if (!run_id.empty()) {
+    const std::string episodes = EpisodesJsonl(result);
+    log[kRunIdKey] = run_id;
+    log[kEpisodesHashKey] = Sha256Hex(std::as_bytes(std::span(episodes)));
+  }
   return Dump(log, 2) + "\n";
 }
 
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
-                     int n_selection_seeds) {
+                     int n_selection_seeds, const std::string& run_id) {
   CreateFolders(folder);
   WriteFileAtomically(folder / "episodes.jsonl", EpisodesJsonl(result));
-  WriteFileAtomically(folder / "eval_log.json", EvalLogJson(result, n_selection_seeds));
+  WriteFileAtomically(folder / "eval_log.json", EvalLogJson(result, n_selection_seeds, run_id));
 }
 
 }  // namespace dp_bench

@@ -30,11 +30,14 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
 /// n_stale_steps where there were any, the
 /// mean of every metric over the episodes that have it as <split>/mean_<metric>, and per seed
 /// <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted. Where the training
-/// was evaluated on some of the test seeds, their number as test/n_selection_seeds.
-std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0);
+/// was evaluated on some of the test seeds, their number as test/n_selection_seeds. With a `run_id`
+/// (rollout/run_id.h), that and the SHA-256 of EpisodesJsonl.
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
+                        const std::string& run_id = "");
 
-/// Writes both into `folder`, which is created. Throws Error{kIo}.
+/// Writes both into `folder`, which is created; eval_log.json last: an evaluation is finished when
+/// it is there. Throws Error{kIo}.
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
-                     int n_selection_seeds = 0);
+                     int n_selection_seeds = 0, const std::string& run_id = "");
 
 }  // namespace dp_bench
