@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 
@@ -50,9 +52,29 @@ Json RunnerOf(const Json& config) {
   return runner;
 }
 
+// A baseline without an outcome would let every candidate through, or none.
+void RequireOutcomes(const RunFolder& run) {
+  RequireFinished(run);
+  const SplitSummary summary = Summarize(run.episodes, "test");
+  if (summary.n_episodes == 0) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} cannot become a baseline: it has no test episodes. Wanted is the "
+                            "folder of a finished run or evaluation (dp_bench eval).",
+                            run.path.string()));
+  }
+  if (summary.n_failed < summary.n_episodes) return;
+  const auto broken = std::ranges::find_if(
+      run.episodes, [](const EpisodeRecord& record) { return record.failure_reason.has_value(); });
+  throw Error(ErrorCode::kData,
+              fmt::format("{} cannot become a baseline: all of its {} test episodes broke, the "
+                          "first with: {}. Evaluate again when that is repaired.",
+                          run.path.string(), summary.n_episodes, *broken->failure_reason));
+}
+
 }  // namespace
 
 std::string BaselineJson(const RunFolder& run) {
+  RequireOutcomes(run);
   try {
     const Json config = Json::parse(run.config);
     Json head = {{"format", kFormat},

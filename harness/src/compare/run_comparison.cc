@@ -139,6 +139,7 @@ std::vector<RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> 
   std::vector<RunFolder> runs;
   for (const std::filesystem::path& path : folders) {
     runs.push_back(ReadRunFolder(path));
+    RequireFinished(runs.back());
     const std::vector<EpisodeRecord>& episodes = runs.back().episodes;
     if (Summarize(episodes, "test").n_episodes == 0) {
       throw Error(ErrorCode::kData,

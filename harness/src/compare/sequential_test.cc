@@ -28,8 +28,8 @@ const SequentialTestConfig& Checked(const SequentialTestConfig& config) {
   require(is_share(config.beta), "beta", config.beta, "between 0 and 1");
   require(config.max_pairs > 0 && config.max_pairs <= kMaxPairs, "max_pairs", config.max_pairs,
           "between 1 and 2^24");
-  require(config.block_size > 0 && config.block_size <= config.max_pairs, "block_size",
-          config.block_size, "between 1 and max_pairs");
+  require(config.block_size > 0 && config.block_size <= kMaxPairs, "block_size", config.block_size,
+          "between 1 and 2^24");
   return config;
 }
 

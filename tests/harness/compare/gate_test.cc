@@ -146,6 +146,19 @@ TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {
   EXPECT_EQ(BaselineJson(back), BaselineJson(run));
 }
 
+TEST_F(Gate, RefusesABaselineWithoutOutcomes) {
+  const auto fault = [](const RunFolder& run) {
+    return MessageOf(ErrorCode::kData, [&] { BaselineJson(run); });
+  };
+  EXPECT_THAT(fault(Baseline("")), HasSubstr("has no test episodes"));
+  EXPECT_THAT(fault(Baseline("xxx")), HasSubstr("all of its 3 test episodes broke, the first with: "
+                                                "the env threw"));
+  RunFolder unfinished = Baseline("sss");
+  unfinished.unfinished = "continue with dp_bench eval --resume x";
+  EXPECT_EQ(fault(unfinished), "continue with dp_bench eval --resume x");
+  EXPECT_NE(BaselineJson(Baseline("xxf")), "");
+}
+
 TEST_F(Gate, RefusesWhatIsNoBaseline) {
   const std::filesystem::path file = scratch_.path() / "baseline.json";
   const auto fault = [&file](const std::string& text) {
