@@ -23,6 +23,7 @@ PYTHON
 
 outcomes() {  # outcomes FOLDER LETTERS: a copy of `real` whose episodes succeed (s) or do not (f)
   cp -r real "$1"
+  without_id "$1"
   python3 - "$1/episodes.jsonl" "$2" <<'PYTHON'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
@@ -158,6 +159,7 @@ expect_exit 3 "INCONCLUSIVE: 10 seeds" "${on[@]}" b
 cmp state.json one_go.json
 
 echo "several tasks have one verdict"
+without_id again
 for run in good b c again; do
   cp -r "$run" "$run.lift"
   sed -i 's/"plugin": "point_mass"/"plugin": "other_mass"/' "$run.lift/config.json"

@@ -38,7 +38,7 @@ while [ "$n_killed" -lt "$n_kills" ]; do
   if kill -9 $! 2>/dev/null; then n_killed=$((n_killed + 1)); fi
   status=0
   wait $! 2>/dev/null || status=$?
-  rows=$( (cat killed/episodes.partial.jsonl 2>/dev/null || true) | wc -l)
+  rows=$( (grep trace_hash killed/episodes.partial.jsonl 2>/dev/null || true) | wc -l)
   if [ "$rows" -gt 0 ]; then n_continued=$((n_continued + 1)); fi
   if [ "$status" -eq 0 ]; then
     expect_whole killed
@@ -47,7 +47,7 @@ while [ "$n_killed" -lt "$n_kills" ]; do
   else
     [ "$status" -eq 137 ] || fail "it ended with $status: $(cat killed.txt)"
     # killed before there was anything to continue
-    [ -f killed/manifest.json ] || rm -rf killed
+    [ -f killed/config.json ] || rm -rf killed
   fi
 done
 if [ -d killed ]; then
@@ -66,7 +66,7 @@ expect_whole unreported
 
 # a signal ends it soon, with the command that goes on
 "${evaluate[@]}" --output stopped >stopped.txt 2>&1 &
-while [ ! -s stopped/episodes.partial.jsonl ]; do
+until grep -qs trace_hash stopped/episodes.partial.jsonl; do
   kill -0 $! || fail "it ended before it was interrupted"
   sleep 0.02
 done
@@ -94,6 +94,8 @@ grep -q "trace hash as recorded" replay.txt || fail "$(cat replay.txt)"
 expect_exit 2 "has no episode 999" "$dp_bench" replay --run whole --episode 999
 sed 's/"trace_hash":"./"trace_hash":"x/' whole/episodes.jsonl >foreign/episodes.jsonl
 cp whole/manifest.json foreign/
+expect_exit 6 "not of one run: eval_log.json is about episodes" "$dp_bench" replay --run foreign --episode 5
+without_id foreign
 expect_exit 1 "went differently" "$dp_bench" replay --run foreign --episode 5
 
 # where two runs part: with recorded steps, and by running the episode again

@@ -15,6 +15,17 @@ train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT: a small policy for po
     training.rollout_every=0 dataloader.batch_size=32 --output "$3" >train.txt 2>&1 || fail "$(cat train.txt)"
 }
 
+without_id() {  # without_id RUN...: as versions before 0.2 left it; its files may be edited then
+  python3 - "$@" <<'PYTHON'
+import json, pathlib, sys
+for folder in map(pathlib.Path, sys.argv[1:]):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["run_id"], manifest["config_sha256"]
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2))
+    (folder / "eval_log.json").unlink()
+PYTHON
+}
+
 same_curves() {  # same_curves RUN RUN TOLERANCE: every value of every line of their logs
   python3 - "$1/logs.json.txt" "$2/logs.json.txt" "$3" <<'PYTHON'
 import json, sys

@@ -57,7 +57,7 @@ done
 
 echo "interrupted in an arm, it is continued without what is there"
 "${evaluate[@]}" --output stopped --perturb null,delay=2,noise=0.1,delay=5 >stopped.txt 2>&1 &
-while [ ! -s stopped/perturbations/delay=2/episodes.partial.jsonl ]; do
+until grep -qs trace_hash stopped/perturbations/delay=2/episodes.partial.jsonl; do
   kill -0 $! 2>/dev/null || break
   sleep 0.01
 done

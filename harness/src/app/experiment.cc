@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "checkpoint/create_from_checkpoint.h"
+#include "config/name.h"
 #include "core/device.h"
 #include "dp_bench/error.h"
 
@@ -23,7 +24,8 @@ const ExperimentOptions& RequirePolicy(const ExperimentOptions& options) {
 }
 
 std::string PolicyName(const Config& config) {
-  return config.Sub("policy").Get<std::string>("plugin");
+  const Config policy = config.Sub("policy");
+  return RequireName(policy.Get<std::string>("plugin"), policy.Where("plugin"));
 }
 
 // From the command line, where it was checked, or from the manifest of a run folder.
@@ -41,7 +43,9 @@ Weights WeightsOf(const std::string& name) {
 
 Experiment::Experiment(const ExperimentOptions& options)
     : Task(RequirePolicy(options)),
-      spec_{.shape_meta = shape_meta(), .horizons = Horizons::FromConfig(config())} {}
+      spec_{.shape_meta = shape_meta(), .horizons = Horizons::FromConfig(config())} {
+  PolicyName(config());  // a name
+}
 
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {
   return dp_bench::CreatePolicy(config(), catalogue());
@@ -53,10 +57,11 @@ torch::Device Experiment::device() const {
 
 std::unique_ptr<Policy> Experiment::LoadPolicy(const Checkpoint& checkpoint,
                                                const std::string& weights) const {
+  RequireShapesOfEnv();
   return CreateFromCheckpoint(checkpoint, config(), catalogue(), WeightsOf(weights), device());
 }
 
-fs::path NewRunFolder(const Experiment& experiment) {
+fs::path RunFolderName(const Experiment& experiment, int n) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
@@ -68,9 +73,7 @@ fs::path NewRunFolder(const Experiment& experiment) {
   const fs::path stem =
       fs::path("runs") / date /
       fmt::format("{}_{}_{}", time, PolicyName(experiment.config()), experiment.name());
-  fs::path folder = stem;
-  for (int i = 2; fs::exists(folder); ++i) folder = fmt::format("{}_{}", stem.string(), i);
-  return folder;
+  return n == 1 ? stem : fs::path(fmt::format("{}_{}", stem.string(), n));
 }
 
 }  // namespace dp_bench

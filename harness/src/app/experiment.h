@@ -32,7 +32,7 @@ class Experiment : public Task {
   PolicySpec spec_;
 };
 
-/// runs/<date>/<time>_<policy>_<task>, which does not exist yet.
-std::filesystem::path NewRunFolder(const Experiment& experiment);
+/// runs/<date>/<time>_<policy>_<task>; the n-th of this name, counted from 1.
+std::filesystem::path RunFolderName(const Experiment& experiment, int n);
 
 }  // namespace dp_bench

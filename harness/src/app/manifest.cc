@@ -16,6 +16,7 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "rollout/run_id.h"
 #include "rollout/seed_use.h"
 
 namespace dp_bench {
@@ -87,15 +88,27 @@ std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest)
                           origin.at("weights").get<std::string>()};
 }
 
-void RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {
-  const auto before = nlohmann::json::parse(ReadTextFile(path, kMaxManifestBytes)).flatten();
+std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                         const Config& config, Communicator& ranks) {
+  const std::string text = config.ToJson() + "\n";
+  const std::string with_id = WithRunId(manifest, text);
+  if (ranks.is_root()) {
+    WriteFileAtomically(folder / "manifest.json", std::string_view(with_id));
+    WriteFileAtomically(folder / "config.json", std::string_view(text));
+  }
+  return with_id;
+}
+
+std::string RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {
+  const std::string found = ReadTextFile(path, kMaxManifestBytes);
+  const auto before = nlohmann::json::parse(WithoutRunId(found)).flatten();
   const auto now = nlohmann::json::parse(manifest).flatten();
   std::vector<std::string> places;
   for (const auto& change : nlohmann::json::diff(before, now)) {
     places.push_back(
         nlohmann::json::json_pointer(change.at("path").get<std::string>()).back().substr(1));
   }
-  if (places.empty()) return;
+  if (places.empty()) return found;
   throw Error(ErrorCode::kUsage,
               fmt::format("'{}' was begun with another {}; its remaining episodes would not belong "
                           "to the others. Start over in another --output folder.",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/experiment.h"
+#include "distributed/communicator.h"
 
 namespace dp_bench {
 
@@ -25,8 +26,14 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
 /// What the run with this manifest evaluated; nothing when it says nothing of it.
 std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest);
 
+/// Writes manifest.json with the id of the run (rollout/run_id.h), which it returns, and then the
+/// resolved config.json. With several ranks the first one writes.
+std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                         const Config& config, Communicator& ranks);
+
 /// Throws Error{kUsage} naming every place where the manifest of a run that is to be continued
 /// differs from what would be written now: its remaining episodes would not belong to the others.
-void RequireSameManifest(const std::filesystem::path& path, const std::string& manifest);
+/// Returns the one that is there.
+std::string RequireSameManifest(const std::filesystem::path& path, const std::string& manifest);
 
 }  // namespace dp_bench

@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "collect/collection_origin.h"
+#include "config/document.h"
 #include "config/loader.h"
+#include "config/name.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "isolate/isolated_env.h"
+#include "rollout/shape_match.h"
 
 namespace dp_bench {
 namespace {
@@ -24,7 +27,7 @@ bool IsCollected(const std::string& dataset) {
   return !dataset.empty() && !ReadReplayAttributes(dataset).is_null();
 }
 
-Config Load(const ExperimentOptions& options) {
+std::shared_ptr<ConfigDocument> Load(const ExperimentOptions& options) {
   if (options.config.empty() && options.env.empty()) {
     throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
   }
@@ -45,17 +48,19 @@ Config Load(const ExperimentOptions& options) {
                              fmt::format("env_runner.isolate={}", *options.isolate));
   }
   for (fs::path& dir : DefaultConfigDirs()) request.config_dirs.push_back(std::move(dir));
-  return LoadConfig(request);
+  return LoadConfigDocument(request);
 }
 
 // Without counting as a read of env.params.task: whether there is such a key is the env's affair.
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
-  auto name = config.Get<std::string>("name", env.Get<std::string>("plugin"));
+  const auto plugin = RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
+  const auto name = RequireName(config.Get("name", plugin), config.Where("name"));
   const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
   const auto task = params.find("task");
   if (task == params.end() || !task->is_string()) return name;
-  return fmt::format("{}_{}", name, task->get<std::string>());
+  return fmt::format("{}_{}", name,
+                     RequireName(task->get<std::string>(), env.Sub("params").Where("task")));
 }
 
 // A read with the true values as defaults.
@@ -81,7 +86,8 @@ std::vector<fs::path> DefaultConfigDirs() {
 }
 
 Task::Task(const ExperimentOptions& options)
-    : config_(Load(options)),
+    : document_(Load(options)),
+      config_(document_),
       catalogue_(PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       name_(ReadName(config_)),
       isolation_(IsolationConfig::FromConfig(config_.Sub("env_runner"))),
@@ -96,6 +102,11 @@ ShapeMeta Task::ReadShapeMeta() const {
   for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
   EnterKey(meta.action, section.Sub("action"));
   return meta;
+}
+
+void Task::RequireShapesOfEnv() const {
+  if (!document_->HasOverride("/shape_meta")) return;
+  MatchObsKeys(CreateEnv()->spec().shape_meta, shape_meta_);
 }
 
 std::string Task::env_name() const { return config_.Sub("env").Get<std::string>("plugin"); }

@@ -34,12 +34,18 @@ struct ExperimentOptions {
   std::vector<std::filesystem::path> plugin_dirs;
 };
 
+class ConfigDocument;
+
 class Task {
  public:
   /// Throws Error{kUsage} when the options name neither an env nor a config.
   explicit Task(const ExperimentOptions& options);
 
   const Config& config() const { return config_; }
+
+  /// Behind the config: where each key comes from, and whether it was read.
+  const ConfigDocument& document() const { return *document_; }
+
   PluginCatalogue& catalogue() const { return catalogue_; }
 
   /// "pusht_image", "kuavo_dualarm_pick_place": the config's name and env.params.task.
@@ -47,6 +53,10 @@ class Task {
 
   /// Of the config; where it has none, the env's, which then enters the config as if written there.
   const ShapeMeta& shape_meta() const { return shape_meta_; }
+
+  /// Throws Error{kShape} when the command line changed shape_meta to what the env does not offer:
+  /// elsewhere it would show late, and as something else, in the data or in weights.
+  void RequireShapesOfEnv() const;
 
   std::string env_name() const;
   std::string EnvVersion() const;
@@ -71,6 +81,7 @@ class Task {
   ShapeMeta ReadShapeMeta() const;
   std::unique_ptr<Env> CreateOwnEnv() const;  // as the plugin has it
 
+  std::shared_ptr<ConfigDocument> document_;
   Config config_;
   mutable PluginCatalogue catalogue_;  // loads on demand, behind its own lock
   std::string name_;

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "app/evaluate/realtime.h"
+#include "app/key_check.h"
 #include "app/manifest.h"
 #include "app/stop_signal.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/policy_weights.h"
-#include "config/loader.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "report/run_folder.h"
+#include "rollout/run_id.h"
 
 namespace dp_bench {
 namespace {
@@ -37,13 +39,15 @@ void TakeFromFolder(CheckpointEvaluationOptions* options) {
   options->checkpoint = json["checkpoint"].at("folder").get<std::string>();
   options->weights = json["checkpoint"].at("weights").get<std::string>();
   options->experiment.config = options->resume / "config.json";
-  options->output = options->resume;
+  const RunFolder run = ReadRunFolder(options->resume);  // throws when they are not of one run
+  if (run.config.empty()) RequireFinished(run);
 }
 
 }  // namespace
 
 CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options, Communicator& ranks)
     : options_(std::move(options)), ranks_(ranks) {
+  OpenFolder();
   if (!options_.resume.empty()) TakeFromFolder(&options_);
   if (options_.experiment.config.empty()) {
     options_.experiment.config = options_.checkpoint / "config.json";
@@ -52,33 +56,38 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options, 
   const Checkpoint checkpoint = Checkpoint::Open(options_.checkpoint);
   experiment_ = std::make_unique<Experiment>(options_.experiment);
   policy_ = experiment_->LoadPolicy(checkpoint, options_.weights);
-  if (options_.output.empty()) {
-    options_.output = ranks_.FromRoot(NewRunFolder(*experiment_).string());
-  }
-  fs::create_directories(options_.output);
-  PrintResult("run folder: {}\n", options_.output.string());
-  evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, options_.output);
+  if (folder_ == nullptr) folder_ = std::make_unique<OutputFolder>(*experiment_, ranks_);
+  evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, folder());
   evaluation_->SetNormalizer(NormalizerOf(checkpoint));
-  for (const char* section : {"env", "policy", "env_runner"}) {
-    experiment_->config().Sub(section).RejectUnread();
-  }
-  WriteManifest();
-  if (ranks_.size() == 1) {
-    if (!options_.resume.empty()) RemoveTemporaryFiles(options_.output);  // what a kill left
-    journal_.emplace(options_.output / kJournalFile, runner().metric_names());
+  RejectUnknownKeys(*experiment_, {.makes_policy = true, .is_of_checkpoint = true});
+
+  // a signal that comes between the first file and the first episode must not end the program
+  CatchStopSignals();
+  folder_->Begin();
+  WriteHead();
+}
+
+void CheckpointEvaluation::OpenFolder() {
+  if (!options_.resume.empty()) {
+    folder_ = std::make_unique<OutputFolder>(options_.resume, OldRun::kContinue, ranks_);
+  } else if (!options_.output.empty()) {
+    folder_ = std::make_unique<OutputFolder>(
+        options_.output, options_.overwrites ? OldRun::kOverwrite : OldRun::kMayOverwrite, ranks_);
   }
 }
 
-void CheckpointEvaluation::WriteManifest() {
-  const std::string manifest = MakeManifest(
-      *experiment_, ranks_.size(), CheckpointChoice{options_.checkpoint, options_.weights});
-  if (!options_.resume.empty()) {
-    RequireSameManifest(options_.output / "manifest.json", manifest);
-  } else if (ranks_.is_root()) {
-    fs::remove(options_.output / kJournalFile);
-    WriteResolvedConfig(experiment_->config(), options_.output / "config.json");
-    WriteFileAtomically(options_.output / "manifest.json", std::string_view(manifest));
+// The manifest names the run and the config that belongs to it, so it comes first.
+void CheckpointEvaluation::WriteHead() {
+  std::string manifest = MakeManifest(*experiment_, ranks_.size(),
+                                      CheckpointChoice{options_.checkpoint, options_.weights});
+  if (options_.resume.empty()) {
+    manifest = WriteRunHead(folder(), manifest, experiment_->config(), ranks_);
+  } else {
+    manifest = RequireSameManifest(folder() / "manifest.json", manifest);
   }
+  if (ranks_.size() > 1) return;
+  if (!options_.resume.empty()) RemoveTemporaryFiles(folder());  // what a kill left
+  journal_.emplace(folder() / kJournalFile, runner().metric_names(), RunIdOf(manifest));
 }
 
 RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
@@ -103,8 +112,8 @@ RunResult CheckpointEvaluation::RunJournalled(std::span<const int> episodes) {
 int CheckpointEvaluation::Report(const RunResult& result) {
   if (!ranks_.is_root()) return 0;
   const PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
-  const int exit_code = ReportEvaluation(result, planning, options_.output);
-  fs::remove(options_.output / kJournalFile);
+  const int exit_code = ReportEvaluation(result, planning, folder());
+  fs::remove(folder() / kJournalFile);
   return exit_code;
 }
 

@@ -6,8 +6,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "app/evaluate/evaluation.h"
+#include "app/output_folder.h"
 #include "rollout/episode_journal.h"
 
 namespace dp_bench {
@@ -17,17 +19,22 @@ struct CheckpointEvaluationOptions {
   std::filesystem::path checkpoint;
   std::filesystem::path output;  // empty: a new run folder
   std::filesystem::path resume;  // folder of an interrupted evaluation, in place of the other two
+  bool overwrites = false;       // an evaluation that `output` holds
   std::string weights = "ema";   // or "model"
 };
 
 class CheckpointEvaluation {
  public:
-  /// Opens the checkpoint, and writes config.json and manifest.json into the folder; or finds them
-  /// there as they would be written. Throws Error{kUsage} when they differ, Error{kCheckpoint},
-  /// Error{kConfig}. The ranks must outlive it.
+  /// Locks the folder, opens the checkpoint, checks everything, and writes manifest.json and
+  /// config.json; or finds them there as they would be written. Throws Error{kUsage} when they
+  /// differ, when the folder holds another run, or when another process writes there;
+  /// Error{kCheckpoint}, Error{kConfig}. The folder is then as it was. The ranks must outlive it.
   CheckpointEvaluation(CheckpointEvaluationOptions options, Communicator& ranks);
 
-  const std::filesystem::path& folder() const { return options_.output; }
+  const std::filesystem::path& folder() const { return folder_->path(); }
+
+  /// The lock of the folder, to keep it when the evaluation has ended.
+  std::unique_ptr<OutputFolder> TakeFolder() { return std::move(folder_); }
   const EnvRunner& runner() const { return evaluation_->runner(); }
 
   /// Runs those of these places of the seed list that the folder does not have yet, until a stop
@@ -38,11 +45,13 @@ class CheckpointEvaluation {
   int Report(const RunResult& result);
 
  private:
-  void WriteManifest();
+  void OpenFolder();
+  void WriteHead();
   RunResult RunJournalled(std::span<const int> episodes);
 
   CheckpointEvaluationOptions options_;
   Communicator& ranks_;
+  std::unique_ptr<OutputFolder> folder_;
   std::unique_ptr<Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Evaluation> evaluation_;

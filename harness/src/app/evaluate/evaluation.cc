@@ -24,6 +24,7 @@
 #include "rollout/normalizer_ranges.h"
 #include "rollout/policy_denoising.h"
 #include "rollout/policy_planner.h"
+#include "rollout/run_id.h"
 #include "rollout/seed_use.h"
 #include "rollout/shared_run.h"
 
@@ -40,10 +41,10 @@ EnvRunnerConfig ReadConfig(const Experiment& experiment, std::optional<int> n_vi
   return config;
 }
 
-std::optional<SeedUse> ReadSeedUse(const std::filesystem::path& manifest) {
+std::string ReadManifest(const std::filesystem::path& output_dir) {
   constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
-  if (!std::filesystem::exists(manifest)) return std::nullopt;
-  return SeedUseOf(ReadTextFile(manifest, kMaxBytes));
+  const std::filesystem::path manifest = output_dir / "manifest.json";
+  return std::filesystem::exists(manifest) ? ReadTextFile(manifest, kMaxBytes) : "";
 }
 
 // The latency that an evaluation knows which planned nothing takes the place of no other.
@@ -149,8 +150,9 @@ std::map<std::string, RgbImage> FilmStripsOf(const RunResult& result,
 
 int ReportEvaluation(const RunResult& result, const PlanningRecord& planning,
                      const std::filesystem::path& output_dir) {
-  const std::optional<SeedUse> seeds = ReadSeedUse(output_dir / "manifest.json");
-  WriteEpisodeLog(output_dir, result, seeds ? seeds->n_shared() : 0);
+  const std::string manifest = ReadManifest(output_dir);
+  const std::optional<SeedUse> seeds = SeedUseOf(manifest);
+  WriteEpisodeLog(output_dir, result, seeds ? seeds->n_shared() : 0, RunIdOf(manifest));
   WritePlanning(planning, output_dir);
   WriteHtmlReport(output_dir);
   PrintResult("{}{}{}", ResultTable(result), FailureText(result.records),

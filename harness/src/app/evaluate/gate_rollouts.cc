@@ -58,13 +58,6 @@ bool IsDecided(const GateResult& result, const GateRolloutPlan& plan) {
 
 }  // namespace
 
-bool IsCheckpointFolder(const fs::path& folder) {
-  if (fs::exists(folder / "episodes.jsonl") || !fs::exists(folder / "manifest.json")) return false;
-  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
-    return entry.path().extension() == ".safetensors";
-  });
-}
-
 std::optional<GateResult> GateByRollouts(CheckpointEvaluationOptions options,
                                          const RunFolder& baseline, const GateRolloutPlan& plan) {
   const SeedRange seeds = SeedsOf(baseline);

@@ -10,9 +10,6 @@
 
 namespace dp_bench {
 
-/// Whether this is the folder of a checkpoint and not that of a run.
-bool IsCheckpointFolder(const std::filesystem::path& folder);
-
 struct GateRolloutPlan {
   int n_first = 8;                 // episodes before the first look; 8 suffice for a signature
   int max_episodes = 0;            // all that may be run

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -56,15 +57,9 @@ CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm, const fs::path
   }
   options.resume.clear();
   options.output = folder;
+  options.overwrites = true;  // a kill may have left the beginning of one
   std::ranges::copy(arm.overrides, std::back_inserter(options.experiment.overrides));
   return options;
-}
-
-// Nothing of an earlier evaluation in this folder counts.
-void Forget(const fs::path& folder) {
-  for (const char* file : {kResultsFile, kEffectsFile}) {
-    if (!folder.empty()) fs::remove(folder / file);
-  }
 }
 
 // Writes what the arms did; true when no episode failed.
@@ -105,13 +100,18 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
   }
   const bool is_resumed = !options.resume.empty();
   fs::path control = is_resumed ? options.resume : options.output;
+  std::unique_ptr<OutputFolder> held;  // the control's, which gets the effects at the end
   const auto run = [&](const CheckpointEvaluationOptions& evaluation_options) {
     if (is_resumed && IsFinished(evaluation_options.resume)) return true;
-    if (evaluation_options.resume.empty() && ranks.is_root()) Forget(evaluation_options.output);
     CheckpointEvaluation evaluation(evaluation_options, ranks);
     if (control.empty()) control = evaluation.folder();
-    return RunToItsEnd(evaluation) != kExitInterrupted;
+    const bool is_done = RunToItsEnd(evaluation) != kExitInterrupted;
+    if (held == nullptr) held = evaluation.TakeFolder();
+    return is_done;
   };
+  if (is_resumed && IsFinished(control)) {
+    held = std::make_unique<OutputFolder>(control, OldRun::kContinue, ranks);
+  }
   bool is_done = run(options);
   if (is_resumed) TakeOriginFromFolder(&options);
   for (const PerturbationArm& arm : arms) {

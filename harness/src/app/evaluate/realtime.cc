@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "app/evaluate/perturbed_evaluation.h"
+#include "app/key_check.h"
 #include "app/verbs/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -38,6 +40,19 @@ CheckpointEvaluationOptions OptionsAt(double latency_ms, double factor, const fs
   overrides.push_back(fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms));
   options.output = folder;
   return options;
+}
+
+// The folder of the curve, when all is well with what each of its evaluations takes from outside.
+std::unique_ptr<OutputFolder> BeginCurve(const CheckpointEvaluationOptions& options,
+                                         const Experiment& experiment, Communicator& ranks) {
+  const OldRun old_run = options.overwrites ? OldRun::kOverwrite : OldRun::kMayOverwrite;
+  auto output = options.output.empty()
+                    ? std::make_unique<OutputFolder>(experiment, ranks)
+                    : std::make_unique<OutputFolder>(options.output, old_run, ranks);
+  experiment.LoadPolicy(Checkpoint::Open(options.checkpoint), options.weights);
+  RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  output->Begin();
+  return output;
 }
 
 nlohmann::json RowOf(double latency_ms, const fs::path& folder) {
@@ -95,9 +110,8 @@ int EvaluateAtLatencies(CheckpointEvaluationOptions options,
                         const std::vector<double>& latencies_ms, Communicator& ranks) {
   const Experiment experiment(WithConfig(options));
   const double given = RunnerConfig(experiment).realtime;
-  const fs::path folder = options.output.empty()
-                              ? fs::path(ranks.FromRoot(NewRunFolder(experiment).string()))
-                              : options.output;
+  const std::unique_ptr<OutputFolder> output = BeginCurve(options, experiment, ranks);
+  const fs::path& folder = output->path();
   nlohmann::json rows = nlohmann::json::array();
   int exit_code = 0;
   for (const double latency_ms : latencies_ms) {

@@ -3,20 +3,68 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <span>
+
 #include "app/inspect/module_table.h"
 #include "checkpoint/create_from_checkpoint.h"
+#include "config/name.h"
 #include "normalize/normalize_mode.h"
 
 namespace dp_bench {
 namespace {
+
+template <class T>
+NonFiniteTensor CountNonFinite(const std::string& name, std::span<const T> values) {
+  NonFiniteTensor tensor = {.name = name, .n_values = static_cast<std::int64_t>(values.size())};
+  for (const T value : values) {
+    tensor.n_nan += std::isnan(value) ? 1 : 0;
+    tensor.n_inf += std::isinf(value) ? 1 : 0;
+  }
+  return tensor;
+}
+
+NonFiniteTensor CountNonFinite(const std::string& name, const Array& array) {
+  if (array.dtype() == DType::kFloat32) return CountNonFinite(name, array.as<float>());
+  if (array.dtype() == DType::kFloat64) return CountNonFinite(name, array.as<double>());
+  return {.name = name, .n_values = array.size()};
+}
 
 CheckpointFile InspectFile(const Checkpoint& checkpoint, std::string_view name) {
   CheckpointFile file = {.name = std::string(name)};
   for (const auto& [tensor, array] : checkpoint.ReadTensors(name)) {
     ++file.n_tensors;
     file.n_bytes += static_cast<std::int64_t>(array.byte_size());
+    const NonFiniteTensor counted = CountNonFinite(tensor, array);
+    if (counted.n_nan + counted.n_inf > 0) file.non_finite.push_back(counted);
   }
   return file;
+}
+
+// Named one by one: the first layers with them tell where it began.
+std::string NonFiniteText(const std::vector<CheckpointFile>& files) {
+  std::string text;
+  for (const CheckpointFile& file : files) {
+    for (const NonFiniteTensor& tensor : file.non_finite) {
+      text += fmt::format("NOT FINITE: {}: {} has {} NaN and {} Inf among its {} values\n",
+                          file.name, tensor.name, tensor.n_nan, tensor.n_inf, tensor.n_values);
+    }
+  }
+  if (text.empty()) return "";
+  return text +
+         "Nothing comes of such a checkpoint: take an earlier one, and see dp_bench diagnose.\n\n";
+}
+
+nlohmann::json NonFiniteJson(const CheckpointFile& file) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const NonFiniteTensor& tensor : file.non_finite) {
+    list.push_back({{"name", tensor.name},
+                    {"nan", tensor.n_nan},
+                    {"inf", tensor.n_inf},
+                    {"values", tensor.n_values}});
+  }
+  return list;
 }
 
 std::string NormalizerTable(const Normalizer& normalizer) {
@@ -41,6 +89,11 @@ nlohmann::json NormalizerJson(const Normalizer& normalizer) {
 
 }  // namespace
 
+bool CheckpointInspection::has_non_finite() const {
+  return std::ranges::any_of(files,
+                             [](const CheckpointFile& file) { return !file.non_finite.empty(); });
+}
+
 CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
                                        PluginCatalogue& catalogue, int n_levels) {
   const Checkpoint checkpoint = Checkpoint::Open(folder);
@@ -50,7 +103,7 @@ CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
   CheckpointInspection inspection = {
       .folder = folder,
       .policy = config.Sub("policy").Get<std::string>("plugin"),
-      .task = config.Get<std::string>("name", ""),
+      .task = Printable(config.Get<std::string>("name", "")),
       .state = nlohmann::json::parse(checkpoint.state()),
       .normalizer = Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile))),
       .modules = ModuleSizes(policy->module(), n_levels),
@@ -65,6 +118,7 @@ CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
 std::string ToText(const CheckpointInspection& inspection) {
   std::string text = fmt::format("{}: policy {} for {}; every file has its checksum\n\n",
                                  inspection.folder.string(), inspection.policy, inspection.task);
+  text += NonFiniteText(inspection.files);
   for (const auto& [key, value] : inspection.state.items()) {
     text += fmt::format("{:<24} {}\n", key, value.dump());
   }
@@ -80,7 +134,10 @@ std::string ToText(const CheckpointInspection& inspection) {
 nlohmann::json ToJson(const CheckpointInspection& inspection) {
   nlohmann::json files = nlohmann::json::array();
   for (const CheckpointFile& file : inspection.files) {
-    files.push_back({{"name", file.name}, {"n_tensors", file.n_tensors}, {"bytes", file.n_bytes}});
+    files.push_back({{"name", file.name},
+                     {"n_tensors", file.n_tensors},
+                     {"bytes", file.n_bytes},
+                     {"non_finite", NonFiniteJson(file)}});
   }
   return {{"checkpoint", inspection.folder.string()},
           {"policy", inspection.policy},

@@ -12,10 +12,19 @@
 
 namespace dp_bench {
 
+/// A tensor with values that no computation goes on from.
+struct NonFiniteTensor {
+  std::string name;
+  std::int64_t n_nan = 0;
+  std::int64_t n_inf = 0;
+  std::int64_t n_values = 0;
+};
+
 struct CheckpointFile {
   std::string name;
   std::size_t n_tensors = 0;
   std::int64_t n_bytes = 0;  // of the tensors
+  std::vector<NonFiniteTensor> non_finite;
 };
 
 struct CheckpointInspection {
@@ -27,6 +36,8 @@ struct CheckpointInspection {
   Normalizer normalizer;
   std::vector<ModuleSize> modules;
   std::int64_t n_parameters = 0;
+
+  bool has_non_finite() const;
 };
 
 /// Reads the whole folder, all checksums first. Throws Error{kCheckpoint}.

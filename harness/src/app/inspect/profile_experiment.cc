@@ -189,12 +189,12 @@ WorkTotal RecordedWork::Mean() const {
   return mean;
 }
 
-ExperimentProfile ProfileExperiment(const Experiment& experiment, const ProfileOptions& options,
+ExperimentProfile ProfileExperiment(const Experiment& experiment, const Dataset& dataset,
+                                    const ProfileOptions& options,
                                     std::unique_ptr<Policy> trained) {
   const Config& config = experiment.config();
   const auto runner = EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
-  const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
-  TrainingRig rig(experiment, *dataset);
+  TrainingRig rig(experiment, dataset);
   ExperimentProfile profile = {
       .policy = config.Sub("policy").Get<std::string>("plugin"),
       .task = experiment.name(),

@@ -65,10 +65,10 @@ struct ExperimentProfile {
   std::vector<OpEvent> events;  // all that was recorded, for a trace
 };
 
-/// Trains on the experiment's data set, which must be there, for a few steps. `trained` plays the
-/// action chunks; null: the policy in training does.
-ExperimentProfile ProfileExperiment(const Experiment& experiment, const ProfileOptions& options,
-                                    std::unique_ptr<Policy> trained);
+/// Trains on the experiment's data set for a few steps. `trained` plays the action chunks; null:
+/// the policy in training does.
+ExperimentProfile ProfileExperiment(const Experiment& experiment, const Dataset& dataset,
+                                    const ProfileOptions& options, std::unique_ptr<Policy> trained);
 
 /// Tables for the terminal. Ends with a line break.
 std::string ToText(const ExperimentProfile& profile, int n_listed);

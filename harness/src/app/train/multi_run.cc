@@ -36,7 +36,9 @@ enum class SeedProgress { kNone, kBegun, kDone };
 SeedProgress ProgressOf(const fs::path& seed_folder, Communicator& ranks) {
   SeedProgress progress = SeedProgress::kNone;
   if (ranks.is_root()) {
-    if (fs::exists(seed_folder / "checkpoints")) progress = SeedProgress::kBegun;
+    for (const char* name : {"manifest.json", "checkpoints"}) {
+      if (fs::exists(seed_folder / name)) progress = SeedProgress::kBegun;
+    }
     if (fs::exists(seed_folder / "eval_log.json")) progress = SeedProgress::kDone;
   }
   return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
@@ -50,8 +52,6 @@ int Worse(int a, int b) { return a != 0 ? a : b; }
 int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
              const std::vector<std::uint64_t>& seeds, Communicator& ranks, const RunOne& run_one) {
   RequireDistinct(seeds);
-  fs::create_directories(folder);
-  if (ranks.is_root()) WriteSummary(folder, {{"seeds", seeds}});
   int exit_code = 0;
   for (const std::uint64_t seed : seeds) {
     const fs::path seed_folder = folder / SeedFolder(seed);
@@ -60,7 +60,11 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
     PrintResult("seed {}\n", seed);
     ExperimentOptions of_seed = options;
     of_seed.overrides.push_back(fmt::format("training.seed={}", seed));
-    const int result = run_one(of_seed, seed_folder, progress == SeedProgress::kBegun);
+    const int result = run_one(of_seed, {.folder = seed_folder,
+                                         .is_resumed = progress == SeedProgress::kBegun,
+                                         .write_summary = [&] {
+                                           WriteSummary(folder, {{"seeds", seeds}});
+                                         }});
     if (result == kExitInterrupted) return result;
     exit_code = Worse(exit_code, result);
   }

@@ -64,6 +64,7 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
           dataset, MakeTrainingSampler(dataset, experiment.spec().horizons),
           LoaderOptions(experiment.spec(), loading_))) {
   const Config& config = experiment.config();
+  RequireSequences(dataset, experiment.spec().horizons);
   if (loader_->num_batches() == 0) {
     throw Error(ErrorCode::kData,
                 fmt::format("the dataset holds {} sequences, less than one batch of {}; lower "

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/collection.h"
+#include "app/key_check.h"
 #include "app/train/training_rig.h"
 #include "app/verbs/verbs.h"
 #include "core/console.h"
@@ -115,7 +115,9 @@ void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_si
   }
 }
 
-void BenchPolicy(const Experiment& experiment, int repetitions) {
+int BenchPolicy(const Experiment& experiment, int repetitions) {
+  const bool is_there = ProvideCheckedDataset(experiment, {.makes_policy = true}) != nullptr;
+  if (!is_there) return kExitInterrupted;
   std::unique_ptr<Dataset> dataset;
   const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
   TrainingRig rig(experiment, *dataset);
@@ -143,6 +145,7 @@ void BenchPolicy(const Experiment& experiment, int repetitions) {
   BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);
   rig.policy().module().train();
   BenchLoader(rig, repetitions, [&](HostBatch* from) { rig.TrainOn(to_batch(from)); });
+  return 0;
 }
 
 }  // namespace
@@ -160,13 +163,12 @@ Verb AddBench(CLI::App* app) {
   AddExperimentOptions(app, &options->experiment);
   return [options] {
     if (options->part == "env") {
-      BenchEnv(Task(options->experiment), options->repetitions);
+      const Task task(options->experiment);
+      RejectUnknownKeys(task, {});
+      BenchEnv(task, options->repetitions);
       return 0;
     }
-    const Experiment experiment(options->experiment);
-    if (!ProvideDatasetAlone(experiment)) return kExitInterrupted;
-    BenchPolicy(experiment, options->repetitions);
-    return 0;
+    return BenchPolicy(Experiment(options->experiment), options->repetitions);
   };
 }
 

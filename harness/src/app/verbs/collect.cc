@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "app/collection.h"
+#include "app/key_check.h"
 #include "app/stop_signal.h"
 #include "app/verbs/verbs.h"
 
@@ -29,7 +30,7 @@ int CollectDemonstrations(CollectVerbOptions options) {
   }
   const Task task(options.experiment);
   CollectRequest request = task.MakeCollectRequest();
-  for (const char* section : {"env", "collect"}) task.config().Sub(section).RejectUnread();
+  RejectUnknownKeys(task, {});
   if (!options.output.empty()) request.output = options.output;
   return RunCollection(task, std::move(request), CatchStopSignals()) ? 0 : kExitInterrupted;
 }

@@ -1,10 +1,12 @@
 // dp_bench diagnose: why does this training, or this sampling, not work?
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "app/collection.h"
+#include "app/key_check.h"
 #include "app/verbs/verbs.h"
-#include "checkpoint/store.h"
 #include "core/console.h"
 #include "diagnose/diagnosis.h"
 #include "dp_bench/error.h"
@@ -22,7 +24,7 @@ CPU. The exit code is 1 when a problem was found.
 
 Examples:
   dp_bench diagnose --policy unet_hybrid --env point_mass
-  dp_bench diagnose --run runs/2026-11-21/10-00-00_unet_hybrid_pusht
+  dp_bench diagnose runs/2026-11-21/10-00-00_unet_hybrid_pusht
   dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr)";
 
 struct DiagnoseVerbOptions {
@@ -33,18 +35,41 @@ struct DiagnoseVerbOptions {
   bool as_json = false;
 };
 
-// The checkpoint folder that was asked for; empty for a config alone.
-fs::path CheckpointFolder(const DiagnoseVerbOptions& options) {
-  if (!options.checkpoint.empty()) return options.checkpoint;
-  return options.run.empty() ? fs::path() : options.run / "checkpoints" / kLatest;
+// What is no "key=value" is the run or the checkpoint: `dp_bench diagnose runs/a`.
+void TakePath(DiagnoseVerbOptions* options) {
+  std::vector<std::string>& overrides = options->experiment.overrides;
+  const auto is_path = [](const std::string& text) { return text.find('=') == std::string::npos; };
+  const auto path = std::ranges::find_if(overrides, is_path);
+  if (path == overrides.end()) return;
+  if (!options->run.empty() || !options->checkpoint.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}': there is a --run or a --checkpoint already; give one", *path));
+  }
+  if (!fs::is_directory(*path)) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' is neither the folder of a run or checkpoint "
+                                               "nor a config value (key.key=value)",
+                                               *path));
+  }
+  options->run = *path;
+  overrides.erase(path);
 }
 
-// A config of a checkpoint or run is its own; the command line may change values of it.
-ExperimentOptions DiagnosedExperiment(const DiagnoseVerbOptions& options) {
-  ExperimentOptions subject = options.experiment;
-  const fs::path folder = CheckpointFolder(options);
-  if (!folder.empty()) subject.config = folder / "config.json";
-  return subject;
+// A checkpoint of a training stands for its run, whose log is looked at too; a run for the latest
+// checkpoint, which the log ends with. The config is that of the checkpoint; the command line may
+// change values of it.
+DiagnoseVerbOptions Resolved(DiagnoseVerbOptions options) {
+  TakePath(&options);
+  if (!options.run.empty() && IsCheckpointFolder(options.run)) {
+    options.checkpoint = options.run;
+    options.run = FindRunOf(options.run);
+  } else if (!options.run.empty()) {
+    options.checkpoint = options.run;
+    ChooseCheckpoint(&options.checkpoint, CheckpointOrder::kLatestFirst);
+  } else {
+    ChooseCheckpoint(&options.checkpoint);
+  }
+  if (!options.checkpoint.empty()) options.experiment.config = options.checkpoint / "config.json";
+  return options;
 }
 
 std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
@@ -52,12 +77,14 @@ std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
   return options.run.empty() || !fs::exists(log) ? std::nullopt : std::optional(log);
 }
 
-int RunDiagnosis(const DiagnoseVerbOptions& options) {
-  const ExperimentOptions asked = DiagnosedExperiment(options);
+int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
+  const DiagnoseVerbOptions options = Resolved(as_given);
+  const ExperimentOptions& asked = options.experiment;
   const Experiment experiment(asked);
-  if (!ProvideDatasetAlone(experiment)) return kExitInterrupted;
-  const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
-  const fs::path folder = CheckpointFolder(options);
+  const fs::path& folder = options.checkpoint;
+  const std::unique_ptr<Dataset> dataset = ProvideCheckedDataset(
+      experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
+  if (dataset == nullptr) return kExitInterrupted;
   std::optional<Checkpoint> checkpoint;
   if (!folder.empty()) checkpoint = Checkpoint::Open(folder);
 
@@ -86,7 +113,8 @@ Verb AddDiagnose(CLI::App* app) {
   app->footer(kDiagnoseDetails);
   AddExperimentOptions(app, &options->experiment);
   CLI::Option* run =
-      app->add_option("--run", options->run, "Run folder, with its latest checkpoint")
+      app->add_option("--run", options->run,
+                      "Run folder, with its latest checkpoint; the path alone does, too")
           ->check(CLI::ExistingDirectory);
   app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
       ->check(CLI::ExistingDirectory)

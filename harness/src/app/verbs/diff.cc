@@ -87,6 +87,7 @@ int Describe(const RunFolder& a, const RunFolder& b, const EpisodePair& pair) {
 int Diff(const DiffVerbOptions& options) {
   const RunFolder a = ReadRunFolder(options.a);
   const RunFolder b = ReadRunFolder(options.b);
+  for (const RunFolder* run : {&a, &b}) RequireFinished(*run);
   if (ReportMismatches(a, b)) return kExitNotComparable;
   const std::vector<EpisodePair> pairs = PairAll(a, b);
   if (pairs.empty()) {

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "app/evaluate/perturbation_effects.h"
 #include "app/evaluate/perturbed_evaluation.h"
 #include "app/evaluate/realtime.h"
 #include "app/ranks.h"
@@ -29,14 +28,14 @@ struct EvalVerbOptions {
 int Evaluate(EvalVerbOptions options, Communicator& ranks) {
   CatchStopSignals();  // while it loads, too: an interrupted evaluation can be resumed
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
+  if (ranks.is_root()) ChooseCheckpoint(&options.evaluation.checkpoint);
+  options.evaluation.checkpoint = ranks.FromRoot(options.evaluation.checkpoint.string());
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty()) return EvaluateWithArms(options.evaluation, options.arms, ranks);
   if (!options.latencies.empty()) {
     return EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
   }
   CheckpointEvaluation evaluation(options.evaluation, ranks);
-  const std::filesystem::path effects = evaluation.folder() / kEffectsFile;
-  if (options.evaluation.resume.empty() && ranks.is_root()) std::filesystem::remove(effects);
   return RunToItsEnd(evaluation);
 }
 
@@ -47,7 +46,9 @@ Verb AddEval(CLI::App* app) {
   app->footer(kEvalExamples);
   CheckpointEvaluationOptions* const options = &arguments->evaluation;
   CLI::Option_group* source = app->add_option_group("source");
-  source->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
+  source
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Checkpoint folder, or a run folder: its best or else latest checkpoint")
       ->check(CLI::ExistingDirectory);
   CLI::Option* resume =
       source
@@ -80,6 +81,9 @@ Verb AddEval(CLI::App* app) {
       ->excludes(perturb);
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
+      ->excludes(resume);
+  app->add_flag("--overwrite", options->overwrites,
+                "Replace an evaluation that --output holds; a training is never overwritten")
       ->excludes(resume);
   app->add_option("--plugin-dir", options->experiment.plugin_dirs,
                   "Folder to search for plugins first; may be repeated")

@@ -7,6 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "report/run_contents.h"
 
 namespace dp_bench {
 namespace {
@@ -22,7 +23,18 @@ struct ExportVerbOptions {
   fs::path output;
 };
 
-int Export(const ExportVerbOptions& options) {
+// Before anything is read. An empty folder is one that nothing was written into yet.
+void RequireFreeFolder(const fs::path& output) {
+  RequireNoRun(output);
+  if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
+  throw Error(ErrorCode::kUsage, fmt::format("'{}' exists and is not an empty folder; give another "
+                                             "--output",
+                                             output.string()));
+}
+
+int Export(ExportVerbOptions options) {
+  RequireFreeFolder(options.output);
+  ChooseCheckpoint(&options.checkpoint);
   const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
   const std::string_view weights = checkpoint.Has(kEmaFile) ? kEmaFile : kModelFile;
   CheckpointContents contents = {.config = checkpoint.config(), .state = checkpoint.state()};
@@ -41,10 +53,12 @@ int Export(const ExportVerbOptions& options) {
 Verb AddExport(CLI::App* app) {
   auto options = std::make_shared<ExportVerbOptions>();
   app->footer(kExportExamples);
-  app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder of a training")
+  app->add_option("--checkpoint", options->checkpoint,
+                  "Checkpoint folder, or run folder of a training")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--output", options->output, "Folder to write; must not exist")->required();
+  app->add_option("--output", options->output, "Folder to write; must not exist, or be empty")
+      ->required();
   return [options] { return Export(*options); };
 }
 

@@ -40,10 +40,12 @@ bool IsWanted(const EpisodeRecord& record, const std::string& only) {
 }
 
 std::vector<GridFilm> ChooseFilms(const FilmVerbOptions& options) {
+  const RunFolder run = ReadRunFolder(FindRunOf(options.run));
+  RequireFinished(run);
   std::vector<GridFilm> films;
-  for (const EpisodeRecord& record : ReadRunFolder(options.run).episodes) {
+  for (const EpisodeRecord& record : run.episodes) {
     if (!IsWanted(record, options.only) || std::ssize(films) == options.n_episodes) continue;
-    GridFilm film = {.path = options.run / record.video,
+    GridFilm film = {.path = run.path / record.video,
                      .caption = fmt::format("{} {:.2f}", record.seed, record.score)};
     film.frame_colour = {198, 40, 40};
     if (record.success) film.frame_colour = {21, 128, 61};
@@ -71,7 +73,9 @@ int Film(const FilmVerbOptions& options) {
 Verb AddFilm(CLI::App* app) {
   auto options = std::make_shared<FilmVerbOptions>();
   app->footer(kFilmDetails);
-  app->add_option("run", options->run, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("run", options->run, "Run folder, or one of its checkpoints")
+      ->required()
+      ->check(CLI::ExistingDirectory);
   app->add_option("--output", options->output, "Video (.mp4) or picture (.gif) to write")
       ->required();
   app->add_option("--only", options->only, "all, successes or failures")

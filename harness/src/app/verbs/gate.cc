@@ -16,6 +16,8 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "report/run_checkpoint.h"
+#include "report/run_contents.h"
 
 namespace dp_bench {
 namespace {
@@ -74,11 +76,26 @@ int UpdateBaselines(const GateVerbOptions& options) {
                             "there are {} and {}",
                             options.baselines.size(), options.candidates.size()));
   }
+  // all of them, before the first old one goes
+  std::vector<std::string> texts;
+  for (const fs::path& candidate : options.candidates) {
+    if (IsCheckpointFolder(candidate)) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("--update-baseline takes finished evaluations, '{}' is a checkpoint: "
+                              "dp_bench eval --checkpoint {} --output FOLDER makes one",
+                              candidate.string(), candidate.string()));
+    }
+    texts.push_back(BaselineJson(ReadRunFolder(candidate)));
+  }
   for (std::size_t i = 0; i < options.baselines.size(); ++i) {
-    const RunFolder run = ReadRunFolder(options.candidates[i]);
-    WriteFileAtomically(options.baselines[i], std::string_view(BaselineJson(run)));
-    PrintResult("{}: {} is the baseline now\n", options.baselines[i].string(),
-                options.candidates[i].string());
+    WriteFileAtomically(options.baselines[i], std::string_view(texts[i]));
+    const RunFolder baseline = ReadBaseline(options.baselines[i]);
+    const SplitSummary summary = Summarize(baseline.episodes, "test");
+    PrintResult("{}: {} is the baseline now, {} episodes\n", options.baselines[i].string(),
+                options.candidates[i].string(), summary.n_episodes);
+    if (summary.n_failed > 0) {
+      PrintStatus("warning: {} of them broke and count as not successful\n", summary.n_failed);
+    }
   }
   return 0;
 }
@@ -87,7 +104,10 @@ std::vector<TaskPair> ReadPairs(const GateVerbOptions& options) {
   std::vector<RunFolder> baselines;
   std::vector<RunFolder> candidates;
   for (const fs::path& file : options.baselines) baselines.push_back(ReadBaseline(file));
-  for (const fs::path& folder : options.candidates) candidates.push_back(ReadRunFolder(folder));
+  for (const fs::path& folder : options.candidates) {
+    candidates.push_back(ReadRunFolder(folder));
+    if (!IsCheckpointFolder(folder)) RequireFinished(candidates.back());
+  }
   return MatchTasks(std::move(baselines), std::move(candidates));
 }
 
@@ -107,6 +127,15 @@ fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
   return output.empty() || options.candidates.size() == 1
              ? output
              : output / fmt::format("task_{}", index + 1);
+}
+
+// Before the first of several is rolled out for nothing.
+void RequireFreeOutputs(const GateVerbOptions& options, const std::vector<TaskPair>& pairs) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const fs::path output = OutputFor(options, i);
+    if (output.empty() || !IsCheckpointFolder(pairs[i].candidate.path)) continue;
+    RequireNoRun(output, /*has_overwrite=*/true, options.rollouts.overwrites);
+  }
 }
 
 // What is done for every task, with `earlier` null for a gate that begins.
@@ -139,6 +168,7 @@ int Gate(const GateVerbOptions& options) {
                 "--output is where a checkpoint is rolled out; no --candidate is one");
   }
   const std::vector<TaskPair> pairs = ReadPairs(options);
+  RequireFreeOutputs(options, pairs);
   SequentialTestConfig config = NewConfig(options);
   std::vector<GateProgress> earlier;
   if (!options.continued.empty()) {
@@ -174,6 +204,7 @@ int Gate(const GateVerbOptions& options) {
 void AddRolloutOptions(CLI::App* app, CheckpointEvaluationOptions* rollouts) {
   app->add_option("--output", rollouts->output,
                   "Run folder of a candidate that is a checkpoint (default: as of dp_bench eval)");
+  app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation that --output holds");
   app->add_option("--weights", rollouts->weights, "Which weights of it: ema or model")
       ->check(CLI::IsMember({"ema", "model"}))
       ->capture_default_str();

@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/collection.h"
 #include "app/inspect/inspect_checkpoint.h"
 #include "app/inspect/inspect_policy.h"
+#include "app/key_check.h"
 #include "app/verbs/verbs.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
@@ -63,16 +63,30 @@ void Print(const Inspection& inspection, bool as_json) {
 
 int InspectThePolicy(const InspectVerbOptions& options) {
   const Experiment experiment(options.experiment);
+  RejectUnknownKeys(experiment, {.makes_policy = true});
   const PolicyInspection inspection = InspectPolicy(experiment, options.policy);
   Print(inspection, options.as_json);
   if (inspection.check) RequireAgreement(*inspection.check);
   return 0;
 }
 
-int InspectTheCheckpoint(const InspectVerbOptions& options) {
+// What is inspected without a config takes no values of one.
+void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) {
+  if (options.experiment.overrides.empty()) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("nothing reads '{}': inspect {} takes no config values; leave it out, or "
+                          "give --env or --config",
+                          options.experiment.overrides.front(), subject));
+}
+
+int InspectTheCheckpoint(InspectVerbOptions options) {
+  RequireNoOverrides(options, "--checkpoint");
+  ChooseCheckpoint(&options.checkpoint);
   PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(options.experiment.plugin_dirs));
-  Print(InspectCheckpoint(options.checkpoint, catalogue, options.policy.n_levels), options.as_json);
-  return 0;
+  const CheckpointInspection inspection =
+      InspectCheckpoint(options.checkpoint, catalogue, options.policy.n_levels);
+  Print(inspection, options.as_json);
+  return inspection.has_non_finite() ? 1 : 0;
 }
 
 int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptions& options) {
@@ -85,6 +99,7 @@ int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptio
 int InspectTheData(const InspectVerbOptions& options) {
   const ExperimentOptions& asked = options.experiment;
   if (asked.env.empty() && asked.config.empty()) {
+    RequireNoOverrides(options, "--dataset");
     PluginCatalogue catalogue(PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
     const nlohmann::json params = {{"path", asked.dataset}};
     const auto dataset =
@@ -92,8 +107,8 @@ int InspectTheData(const InspectVerbOptions& options) {
     return Show(*dataset, asked.dataset, options);
   }
   const Task task(asked);
-  if (!ProvideDatasetAlone(task)) return kExitInterrupted;
-  return Show(*task.CreateDataset(), task.name(), options);
+  const auto dataset = ProvideCheckedDataset(task, {});
+  return dataset == nullptr ? kExitInterrupted : Show(*dataset, task.name(), options);
 }
 
 int Inspect(const InspectVerbOptions& options) {
@@ -117,7 +132,7 @@ Verb AddInspect(CLI::App* app) {
   app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset, "A data set that dp_bench wrote");
-  app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
+  app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
       ->check(CLI::ExistingDirectory);
   app->add_option("--html", options->html, "Write the data set as a page");
   app->add_option("--batch-size", options->policy.batch_size,

@@ -4,8 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/collection.h"
 #include "app/inspect/profile_experiment.h"
+#include "app/key_check.h"
 #include "app/verbs/verbs.h"
 #include "checkpoint/checkpoint.h"
 #include "core/atomic_file.h"
@@ -36,18 +36,20 @@ struct ProfileVerbOptions {
 };
 
 int Profile(ProfileVerbOptions options) {
+  ChooseCheckpoint(&options.checkpoint);
   std::unique_ptr<Policy> trained;
-  if (!options.checkpoint.empty() && options.experiment.config.empty() &&
-      options.experiment.env.empty()) {
-    options.experiment.config = options.checkpoint / "config.json";
-  }
+  const bool is_of_checkpoint = !options.checkpoint.empty() && options.experiment.config.empty() &&
+                                options.experiment.env.empty();
+  if (is_of_checkpoint) options.experiment.config = options.checkpoint / "config.json";
   const Experiment experiment(options.experiment);
   if (!options.checkpoint.empty()) {
     trained = experiment.LoadPolicy(Checkpoint::Open(options.checkpoint), "ema");
   }
-  if (!ProvideDatasetAlone(experiment)) return kExitInterrupted;
+  const auto dataset = ProvideCheckedDataset(
+      experiment, {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
+  if (dataset == nullptr) return kExitInterrupted;
   const ExperimentProfile profile =
-      ProfileExperiment(experiment, options.profile, std::move(trained));
+      ProfileExperiment(experiment, *dataset, options.profile, std::move(trained));
   PrintResult("{}", ToText(profile, options.profile.n_listed));
   if (!options.json.empty()) WriteFileAtomically(options.json, ToJson(profile).dump(2) + "\n");
   if (options.trace.empty()) return 0;

@@ -31,7 +31,8 @@ struct ReplayVerbOptions {
 };
 
 int Replay(const ReplayVerbOptions& options) {
-  const RunFolder run = ReadRunFolder(options.run);
+  const RunFolder run = ReadRunFolder(FindRunOf(options.run));
+  RequireFinished(run);
   const EpisodeRecord& recorded = EpisodeAt(run, options.episode);
   std::vector<std::string> overrides;
   if (!options.size.empty()) {
@@ -39,7 +40,7 @@ int Replay(const ReplayVerbOptions& options) {
         fmt::format("env_runner.video_size=[{},{}]", options.size[0], options.size[1]));
   }
   if (!options.device.empty()) overrides.push_back("training.device=" + options.device);
-  const fs::path output = options.output.empty() ? options.run / "replay" : options.output;
+  const fs::path output = options.output.empty() ? run.path / "replay" : options.output;
   const EpisodeRecord record = RunRecordedEpisode(run, options.episode, overrides, output);
 
   PrintResult("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode, record.split,
@@ -61,7 +62,9 @@ int Replay(const ReplayVerbOptions& options) {
 Verb AddReplay(CLI::App* app) {
   auto options = std::make_shared<ReplayVerbOptions>();
   app->footer(kReplayDetails);
-  app->add_option("--run", options->run, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("--run", options->run, "Run folder, or one of its checkpoints")
+      ->required()
+      ->check(CLI::ExistingDirectory);
   app->add_option("--episode", options->episode, "Its place in the seed list, as in episodes.jsonl")
       ->required();
   app->add_option("--size", options->size, "Width and height of the film [px]")->expected(2);

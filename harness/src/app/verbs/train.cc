@@ -1,19 +1,21 @@
 // dp_bench train and dp_bench run: train or resume a policy; run goes on to evaluate, film and
 // report.
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "app/collection.h"
 #include "app/evaluate/evaluation.h"
+#include "app/key_check.h"
 #include "app/manifest.h"
+#include "app/output_folder.h"
 #include "app/ranks.h"
 #include "app/stop_signal.h"
 #include "app/train/dry_run.h"
 #include "app/train/multi_run.h"
 #include "app/verbs/verbs.h"
 #include "config/loader.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
 #include "train/snapshot.h"
@@ -73,16 +75,31 @@ bool ProvideDatasetOnce(const Experiment& experiment, const std::atomic<bool>& s
   return ranks.is_root() || ProvideDataset(experiment, stop);
 }
 
-// Trains in `output`, and with `with_report` evaluates the result and reports it.
-int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_resumed,
-                   bool with_report, Communicator& ranks) {
-  if (is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
+// How and where it is trained.
+struct TrainPlan {
+  fs::path output;  // empty: a new folder
+  bool is_resumed = false;
+  bool with_report = false;             // evaluates the result and reports it
+  std::function<void()> before_writes;  // when everything has been checked; may be empty
+};
+
+std::unique_ptr<OutputFolder> OpenOutput(const TrainPlan& plan, const Experiment& experiment,
+                                         Communicator& ranks) {
+  if (plan.output.empty()) return std::make_unique<OutputFolder>(experiment, ranks);
+  return std::make_unique<OutputFolder>(
+      plan.output, plan.is_resumed ? OldRun::kContinue : OldRun::kRefuse, ranks);
+}
+
+int TrainAndReport(ExperimentOptions options, const TrainPlan& plan, Communicator& ranks) {
+  if (plan.is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
   const Experiment experiment(options);
+  const std::unique_ptr<OutputFolder> folder = OpenOutput(plan, experiment, ranks);
+  const fs::path& output = folder->path();
   const std::atomic<bool>& stop = CatchStopSignals();
   std::atomic<bool>& snapshot = CatchSnapshotSignal();  // from here on it must not end the program
+  // a collection may take hours: what can be checked without its data is checked before
+  if (experiment.is_collected()) RejectUnknownKeys(experiment, {.makes_policy = true});
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return kExitInterrupted;
-  fs::create_directories(output);
-  PrintResult("run folder: {}\n", output.string());
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const auto logging = LoggingConfig::FromConfig(experiment.config().Sub("logging"));
@@ -99,11 +116,9 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
                        .ranks = &ranks});
   const torch::Device device = experiment.device();
   experiment.config().RejectUnread();
-  if (ranks.is_root()) {
-    WriteResolvedConfig(experiment.config(), output / "config.json");
-    const std::string manifest = MakeManifest(experiment, ranks.size());
-    WriteFileAtomically(output / "manifest.json", std::string_view(manifest));
-  }
+  if (plan.before_writes) plan.before_writes();
+  folder->Begin();
+  WriteRunHead(output, MakeManifest(experiment, ranks.size()), experiment.config(), ranks);
 
   const TrainReport report = workspace.Run([&](Policy& policy, int) -> std::optional<Scores> {
     const RunResult result = rollouts.Run(policy, device, {.stop = &stop});
@@ -119,7 +134,7 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
   }
   PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
               FormatDuration(report.seconds), report.samples_per_second);
-  if (!with_report) return 0;
+  if (!plan.with_report) return 0;
   final_evaluation.SetNormalizer(workspace.normalizer());
   const RunResult result = final_evaluation.Run(workspace.eval_policy(), device, {.stop = &stop});
   if (result.is_interrupted) {
@@ -131,25 +146,31 @@ int TrainAndReport(ExperimentOptions options, const fs::path& output, bool is_re
                           output);
 }
 
-// The folder of a new run.
-fs::path OutputOf(const TrainVerbOptions& options, Communicator& ranks) {
-  if (!options.output.empty()) return options.output;
-  return ranks.FromRoot(NewRunFolder(Experiment(options.experiment)).string());
-}
-
 int RunWithSeeds(const TrainVerbOptions& options, Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
-  const fs::path folder = is_resumed ? options.resume : OutputOf(options, ranks);
   const ExperimentOptions experiment =
-      is_resumed ? ResumeOptions(options.experiment, folder) : options.experiment;
-  fs::create_directories(folder);
+      is_resumed ? ResumeOptions(options.experiment, options.resume) : options.experiment;
   const Experiment checked(experiment);
-  if (ranks.is_root()) WriteResolvedConfig(checked.config(), folder / "config.json");
-  return RunSeeds(
-      experiment, folder, options.seeds, ranks,
-      [&ranks](const ExperimentOptions& of_seed, const fs::path& seed_folder, bool resume) {
-        return TrainAndReport(of_seed, seed_folder, resume, /*with_report=*/true, ranks);
-      });
+  const std::unique_ptr<OutputFolder> folder =
+      OpenOutput({.output = is_resumed ? options.resume : options.output, .is_resumed = is_resumed},
+                 checked, ranks);
+  bool is_begun = false;
+  const auto begin = [&](const std::function<void()>& write_summary) {
+    if (std::exchange(is_begun, true)) return;
+    folder->Begin();
+    if (!ranks.is_root()) return;
+    WriteResolvedConfig(checked.config(), folder->path() / "config.json");
+    write_summary();
+  };
+  return RunSeeds(experiment, folder->path(), options.seeds, ranks,
+                  [&](const ExperimentOptions& of_seed, const SeedTraining& run) {
+                    return TrainAndReport(of_seed,
+                                          {.output = run.folder,
+                                           .is_resumed = run.is_resumed,
+                                           .with_report = true,
+                                           .before_writes = [&] { begin(run.write_summary); }},
+                                          ranks);
+                  });
 }
 
 // One rank is enough to try everything but the ranks.
@@ -160,8 +181,7 @@ int TryOnce(const TrainVerbOptions& options, Communicator& ranks) {
   const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
   return DryRun(options.experiment, parent,
                 [&alone](const ExperimentOptions& shortened, const fs::path& folder) {
-                  return TrainAndReport(shortened, folder, /*is_resumed=*/false,
-                                        /*with_report=*/true, alone);
+                  return TrainAndReport(shortened, {.output = folder, .with_report = true}, alone);
                 });
 }
 
@@ -189,11 +209,12 @@ int Run(TrainVerbOptions options, bool with_report, Communicator& ranks) {
   }
   if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
   if (options.resume.empty()) {
-    return TrainAndReport(options.experiment, OutputOf(options, ranks), /*is_resumed=*/false,
-                          with_report, ranks);
+    return TrainAndReport(options.experiment,
+                          {.output = options.output, .with_report = with_report}, ranks);
   }
-  return TrainAndReport(ResumeOptions(options.experiment, options.resume), options.resume,
-                        /*is_resumed=*/true, with_report, ranks);
+  return TrainAndReport(ResumeOptions(options.experiment, options.resume),
+                        {.output = options.resume, .is_resumed = true, .with_report = with_report},
+                        ranks);
 }
 
 }  // namespace
@@ -205,6 +226,15 @@ void AddIsolateOption(CLI::App* app, ExperimentOptions* options) {
   app->add_flag_callback(
          "--no-isolate", [options] { options->isolate = false; }, "All envs in this process")
       ->excludes(isolate);
+}
+
+void ChooseCheckpoint(fs::path* path, CheckpointOrder order) {
+  if (path->empty()) return;
+  const ChosenCheckpoint chosen = FindCheckpoint(*path, order);
+  if (!chosen.reason.empty()) {
+    PrintStatus("checkpoint: {}, {}\n", chosen.folder.string(), chosen.reason);
+  }
+  *path = chosen.folder;
 }
 
 void AddTaskOptions(CLI::App* app, ExperimentOptions* options) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "app/experiment.h"
+#include "report/run_checkpoint.h"
 
 namespace dp_bench {
 
@@ -19,6 +20,11 @@ void AddTaskOptions(CLI::App* app, ExperimentOptions* options);
 
 /// The same with --policy, --dataset and --device.
 void AddExperimentOptions(CLI::App* app, ExperimentOptions* options);
+
+/// Puts in place of a run folder the checkpoint that stands for it, and says which on standard
+/// error. An empty path stays empty.
+void ChooseCheckpoint(std::filesystem::path* path,
+                      CheckpointOrder order = CheckpointOrder::kBestFirst);
 
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/experiment.h"
+#include "app/key_check.h"
 #include "app/verbs/verbs.h"
 #include "checkpoint/checkpoint.h"
 #include "dp_bench/error.h"
@@ -72,7 +73,6 @@ void SetPictureSize(const ViewVerbOptions& options, double width, double height,
 // The picture has the shape of the videos, the first seed is the first of an evaluation.
 ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
   const auto runner = EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
-  config.Sub("env_runner").RejectUnread();
   ViewerOptions viewer = {.player = {.first_episode = options.seed.value_or(runner.test_start_seed),
                                      .speed = options.speed,
                                      .max_steps = runner.max_steps,
@@ -83,6 +83,7 @@ ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
 }
 
 int ViewCheckpoint(ViewVerbOptions options) {
+  ChooseCheckpoint(&options.checkpoint);
   const Checkpoint checkpoint = Checkpoint::Open(options.checkpoint);
   options.experiment.config = options.checkpoint / "config.json";
   const Experiment experiment(options.experiment);
@@ -91,7 +92,9 @@ int ViewCheckpoint(ViewVerbOptions options) {
   // the micro-batch of the evaluation: part of the bits of an action
   const auto runner = EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
-  RunViewer(MakeViewer(options, experiment.config()), [&]() -> PlayedStage {
+  const ViewerOptions viewer = MakeViewer(options, experiment.config());
+  RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  RunViewer(viewer, [&]() -> PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<PlannerSource>(*env, planner, experiment.spec().shape_meta,
                                                   experiment.spec().horizons);
@@ -113,6 +116,7 @@ int ViewDataset(const ViewVerbOptions& options) {
     const RecordedEnv pictures(*dataset);
     SetPictureSize(options, pictures.width(), pictures.height(), &viewer);
   }
+  RejectUnknownKeys(task, {.makes_dataset = true});
   RunViewer(viewer, [&]() -> PlayedStage {
     std::unique_ptr<Env> env;
     if (seeds.empty()) {
@@ -129,7 +133,9 @@ int ViewDataset(const ViewVerbOptions& options) {
 
 int ViewExpertOrHuman(const ViewVerbOptions& options) {
   const Task task(options.experiment);
-  RunViewer(MakeViewer(options, task.config()), [&]() -> PlayedStage {
+  const ViewerOptions viewer = MakeViewer(options, task.config());
+  RejectUnknownKeys(task, {});
+  RunViewer(viewer, [&]() -> PlayedStage {
     std::unique_ptr<Env> env = task.CreateEnv();
     if (options.expert) {
       auto source = std::make_unique<ExpertSource>(*env);
@@ -165,7 +171,7 @@ Verb AddView(CLI::App* app) {
   app->add_option("--dataset", options->experiment.dataset,
                   "Watch a recording: path of a dataset, or configs/dataset/<name>.json");
   app->add_option("--device", options->experiment.device, "Of the policy (training.device)");
-  app->add_option("--checkpoint", options->checkpoint, "Watch a policy: checkpoint folder")
+  app->add_option("--checkpoint", options->checkpoint, "Watch a policy: checkpoint or run folder")
       ->check(CLI::ExistingDirectory);
   app->add_option("--weights", options->weights, "Which weights: ema or model")
       ->check(CLI::IsMember({"ema", "model"}))

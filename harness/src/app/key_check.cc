@@ -1,0 +1,114 @@
+#include "app/key_check.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "app/collection.h"
+#include "checkpoint/create_from_checkpoint.h"
+#include "collect/collect_config.h"
+#include "config/document.h"
+#include "isolate/isolation_config.h"
+#include "rollout/env_runner.h"
+#include "train/ema.h"
+#include "train/optimizer.h"
+#include "train/train_config.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::string_view kEnvParams = "/env/params";
+constexpr std::string_view kPolicyParams = "/policy/params";
+constexpr std::string_view kDatasetParams = "/dataset/params";
+
+struct Section {
+  const char* name;
+  void (*read)(const Config& section);
+};
+
+void ReadPlugin(const Config& section) {
+  if (section.Has("plugin")) section.Get<std::string>("plugin");
+  section.Sub("params");
+}
+
+// Of the sections that every verb may find in a config, those that are read by the harness.
+constexpr Section kSections[] = {
+    {"env", ReadPlugin},
+    {"policy", ReadPlugin},
+    {"dataset",
+     [](const Config& section) {
+       ReadPlugin(section);
+       SplitConfig::FromConfig(section);
+     }},
+    {"collect", [](const Config& section) { CollectConfig::FromConfig(section); }},
+    {"training", [](const Config& section) { TrainingConfig::FromConfig(section); }},
+    {"optimizer", [](const Config& section) { OptimizerConfig::FromConfig(section); }},
+    {"ema", [](const Config& section) { EmaConfig::FromConfig(section); }},
+    {"dataloader", [](const Config& section) { DataLoaderConfig::FromConfig(section, true); }},
+    {"val_dataloader", [](const Config& section) { DataLoaderConfig::FromConfig(section, false); }},
+    {"checkpoint", [](const Config& section) { CheckpointConfig::FromConfig(section); }},
+    {"logging", [](const Config& section) { LoggingConfig::FromConfig(section); }},
+    {"normalizer", [](const Config& section) { NormalizerConfig::FromConfig(section); }},
+    {"env_runner",
+     [](const Config& section) {
+       EnvRunnerConfig::FromConfig(section);
+       IsolationConfig::FromConfig(section);
+     }},
+};
+
+bool IsBelow(std::string_view pointer, std::string_view place) {
+  return pointer == place ||
+         (pointer.starts_with(place) && pointer.substr(place.size()).starts_with('/'));
+}
+
+// Of a checkpoint's config other versions may have written what this one refuses: only sections
+// that the command line changes are read.
+void ReadSections(const Task& task, const KeyCheck& check) {
+  const Config& config = task.config();
+  Horizons::FromConfig(config);
+  for (const Section& section : kSections) {
+    const std::string pointer = fmt::format("/{}", section.name);
+    if (!config.Has(section.name)) continue;
+    if (!check.is_of_checkpoint || task.document().HasOverride(pointer)) {
+      section.read(config.Sub(section.name));
+    }
+  }
+}
+
+bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
+  if (is_override) return true;
+  if (check.is_of_checkpoint) {
+    return IsBelow(pointer, "/env") || IsBelow(pointer, "/policy") ||
+           IsBelow(pointer, "/env_runner");
+  }
+  if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
+  if (IsBelow(pointer, kDatasetParams)) return check.makes_dataset;
+  return true;
+}
+
+}  // namespace
+
+void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
+  ReadSections(task, check);
+  task.RequireShapesOfEnv();
+  const ConfigDocument& document = task.document();
+  if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.CreateEnv();
+  if (check.makes_policy && !document.DescribeUnread(std::string(kPolicyParams)).empty()) {
+    CreatePolicy(task.config(), task.catalogue());
+  }
+  RejectUnread(document.DescribeUnread("", [&check](const std::string& pointer, bool is_override) {
+    return Counts(check, pointer, is_override);
+  }));
+}
+
+std::unique_ptr<Dataset> ProvideCheckedDataset(const Task& task, KeyCheck check) {
+  std::unique_ptr<Dataset> dataset;
+  if (!task.is_collected()) dataset = task.CreateDataset();
+  check.makes_dataset = true;
+  RejectUnknownKeys(task, check);
+  if (!task.is_collected()) return dataset;
+  return ProvideDatasetAlone(task) ? task.CreateDataset() : nullptr;
+}
+
+}  // namespace dp_bench
