@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/console.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -18,15 +19,6 @@ bool IsNameCharacter(char c) {
 }
 
 }  // namespace
-
-std::string Printable(std::string_view text) {
-  std::string shown;
-  for (const char c : text) {
-    const bool is_control = (c >= 0 && c < ' ') || c == '\x7f';
-    shown += is_control ? fmt::format("\\x{:02x}", static_cast<int>(c)) : std::string(1, c);
-  }
-  return shown;
-}
 
 const std::string& RequireName(const std::string& name, std::string_view where) {
   const bool is_name = !name.empty() && name.size() <= kMaxNameLength && name.front() != '.' &&

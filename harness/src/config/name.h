@@ -1,13 +1,10 @@
-// Names that become a part of a path, and how text of others is shown.
+// Names that become a part of a path.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 namespace dp_bench {
-
-/// `text` with its control characters as "\\x1b": a message does not steer the user's terminal.
-std::string Printable(std::string_view text);
 
 /// Returns `name`. Throws Error{kConfig} unless it is 1 to 100 letters, digits, '_', '-' and '.',
 /// and does not begin with a '.'; `where`: "configs/a.json:3: name".

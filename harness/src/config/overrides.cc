@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/name.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {

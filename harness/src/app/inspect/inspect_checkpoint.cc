@@ -9,7 +9,7 @@
 
 #include "app/inspect/module_table.h"
 #include "checkpoint/create_from_checkpoint.h"
-#include "config/name.h"
+#include "core/console.h"
 #include "normalize/normalize_mode.h"
 
 namespace dp_bench {
