@@ -95,13 +95,17 @@ Task::Task(const ExperimentOptions& options)
       shape_meta_(ReadShapeMeta()) {}
 
 ShapeMeta Task::ReadShapeMeta() const {
-  const bool is_given = config_.Has("shape_meta");
   const Config section = config_.Sub("shape_meta");
-  if (is_given) return ShapeMeta::FromConfig(section);
-  ShapeMeta meta = CreateEnv()->spec().shape_meta;
-  for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
-  EnterKey(meta.action, section.Sub("action"));
-  return meta;
+  const bool has_obs = section.Has("obs");
+  const bool has_action = section.Has("action");
+  if (has_obs && has_action) return ShapeMeta::FromConfig(section);
+  // what is left out is the env's
+  const ShapeMeta meta = CreateEnv()->spec().shape_meta;
+  if (!has_obs) {
+    for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
+  }
+  if (!has_action) EnterKey(meta.action, section.Sub("action"));
+  return has_obs || has_action ? ShapeMeta::FromConfig(section) : meta;
 }
 
 void Task::RequireShapesOfEnv() const {

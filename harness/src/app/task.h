@@ -51,7 +51,8 @@ class Task {
   /// "pusht_image", "kuavo_dualarm_pick_place": the config's name and env.params.task.
   const std::string& name() const { return name_; }
 
-  /// Of the config; where it has none, the env's, which then enters the config as if written there.
+  /// Of the config; obs or action that it leaves out are the env's, which then enter the config as
+  /// if written there.
   const ShapeMeta& shape_meta() const { return shape_meta_; }
 
   /// Throws Error{kShape} when the command line changed shape_meta to what the env does not offer:
