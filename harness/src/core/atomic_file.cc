@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/regular_file.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
@@ -182,33 +182,17 @@ void RemoveAll(const fs::path& path) {
 }
 
 std::vector<std::byte> ReadFile(const fs::path& path, std::size_t max_bytes) {
-  const Descriptor descriptor(Open(path, O_RDONLY, "open"));
-  struct stat status = {};
-  if (::fstat(descriptor.value(), &status) != 0) ThrowErrno("look at", path);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot read '{}': not a regular file", path.string()));
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size > max_bytes) {
-    throw Error(ErrorCode::kIo, fmt::format("'{}' has {} bytes, at most {} are expected here",
-                                            path.string(), size, max_bytes));
-  }
-  std::vector<std::byte> bytes(size);
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::read(descriptor.value(), bytes.data() + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) ThrowErrno("read", path);
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  bytes.resize(done);
+  RegularFile file(path, max_bytes);
+  std::vector<std::byte> bytes(file.size());
+  bytes.resize(file.Read(bytes));
   return bytes;
 }
 
 std::string ReadTextFile(const fs::path& path, std::size_t max_bytes) {
-  const std::vector<std::byte> bytes = ReadFile(path, max_bytes);
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  RegularFile file(path, max_bytes);
+  std::string text(file.size(), '\0');
+  text.resize(file.Read(std::as_writable_bytes(std::span(text))));
+  return text;
 }
 
 }  // namespace dp_bench

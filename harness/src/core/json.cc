@@ -1,0 +1,232 @@
+#include "core/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "core/atomic_file.h"
+
+namespace dp_bench {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxReason = 300;  // it quotes the text, which may be huge
+constexpr std::size_t kMaxShownValue = 60;
+
+// Where the text is nested deeper than kMaxJsonDepth; npos when it is not. Whether it is JSON at
+// all is for the parser to say.
+std::size_t FindTooDeep(std::string_view text) {
+  int depth = 0;
+  bool is_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_string) {
+      if (c == '\\') ++i;
+      if (c == '"') is_string = false;
+    } else if (c == '"') {
+      is_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxJsonDepth) return i;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return std::string_view::npos;
+}
+
+[[noreturn]] void ThrowTooDeep(std::string_view text, std::size_t position, std::string_view what,
+                               ErrorCode code) {
+  const std::string_view before = text.substr(0, position);
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const std::size_t column = position - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+  throw Error(code, fmt::format("{}:{}:{}: nested deeper than {} levels", what, line, column,
+                                kMaxJsonDepth));
+}
+
+std::string ReasonOf(const Json::exception& fault) {
+  std::string_view reason = fault.what();  // "[json.exception.parse_error.101] parse error at ..."
+  if (const std::size_t end = reason.find("] "); end != std::string_view::npos) {
+    reason.remove_prefix(end + 2);
+  }
+  return std::string(reason.substr(0, kMaxReason));
+}
+
+std::string Show(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return fmt::format("an array of {}", value.size());
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  if (text.size() > kMaxShownValue) text = text.substr(0, kMaxShownValue) + "...";
+  return text;
+}
+
+std::string Joined(const std::string& place, std::string_view key) {
+  return place.empty() ? std::string(key) : fmt::format("{}.{}", place, key);
+}
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class E>
+struct IsVector<std::vector<E>> : std::true_type {};
+
+template <class Integer>
+std::optional<Integer> ToInteger(const Json& value) {
+  using Limits = std::numeric_limits<Integer>;
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (std::cmp_less_equal(number, Limits::max())) return static_cast<Integer>(number);
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    if (std::cmp_greater_equal(number, Limits::min()) &&
+        std::cmp_less_equal(number, Limits::max())) {
+      return static_cast<Integer>(number);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
+  if (const std::size_t place = FindTooDeep(text); place != std::string_view::npos) {
+    ThrowTooDeep(text, place, what, code);
+  }
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::exception& fault) {
+    throw Error(code, fmt::format("{}: not JSON: {}", what, ReasonOf(fault)));
+  }
+  if (!json.is_object()) {
+    throw Error(code, fmt::format("{}: wanted a JSON object, found {}", what, Show(json)));
+  }
+  return json;
+}
+
+Json ReadJsonFile(const std::filesystem::path& path, std::size_t max_bytes, ErrorCode code) {
+  return ParseJson(ReadTextFile(path, max_bytes), path.string(), code);
+}
+
+Json TryParseJson(std::string_view text) {
+  if (FindTooDeep(text) != std::string_view::npos) return nullptr;
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json(nullptr);
+}
+
+JsonView::JsonView(const Json& json, std::string_view what, ErrorCode code)
+    : json_(&json), what_(what), code_(code) {}
+
+JsonView::JsonView(const Json& json, const JsonView& parent, std::string place)
+    : json_(&json), what_(parent.what_), code_(parent.code_), place_(std::move(place)) {}
+
+void JsonView::Fail(std::string_view fault) const {
+  throw Error(code_, place_.empty() ? fmt::format("{}: {}", what_, fault)
+                                    : fmt::format("{}: {}: {}", what_, place_, fault));
+}
+
+bool JsonView::Has(std::string_view key) const {
+  const auto member = json_->is_object() ? json_->find(key) : json_->end();
+  return member != json_->end() && !member->is_null();
+}
+
+const Json& JsonView::Member(std::string_view key) const {
+  if (!json_->is_object()) Fail(fmt::format("wanted an object, found {}", Show(*json_)));
+  const auto member = json_->find(key);
+  if (member == json_->end()) Fail(fmt::format("the key '{}' is missing", key));
+  return *member;
+}
+
+JsonView JsonView::At(std::string_view key) const {
+  return JsonView(Member(key), *this, Joined(place_, key));
+}
+
+std::vector<JsonView> JsonView::Elements(std::string_view key) const {
+  const JsonView array = At(key);
+  if (!array.json_->is_array()) {
+    array.Fail(fmt::format("wanted an array, found {}", Show(*array.json_)));
+  }
+  std::vector<JsonView> elements;
+  elements.reserve(array.json_->size());
+  for (const Json& element : *array.json_) {
+    elements.push_back(
+        JsonView(element, *this, Joined(array.place_, std::to_string(elements.size()))));
+  }
+  return elements;
+}
+
+std::map<std::string, JsonView> JsonView::Members() const {
+  if (!json_->is_object()) Fail(fmt::format("wanted an object, found {}", Show(*json_)));
+  std::map<std::string, JsonView> members;
+  for (const auto& [key, value] : json_->items()) {
+    members.emplace(key, JsonView(value, *this, Joined(place_, key)));
+  }
+  return members;
+}
+
+template <class T>
+T JsonView::As() const {
+  const auto refuse = [this](std::string_view wanted) {
+    Fail(fmt::format("wanted {}, found {}", wanted, Show(*json_)));
+  };
+  if constexpr (IsVector<T>::value) {
+    if (!json_->is_array()) refuse("an array");
+    T values;
+    values.reserve(json_->size());
+    for (const Json& element : *json_) {
+      values.push_back(JsonView(element, *this, place_).template As<typename T::value_type>());
+    }
+    return values;
+  } else if constexpr (std::is_same_v<T, std::map<std::string, double>>) {
+    T values;
+    for (const auto& [key, view] : Members()) values[key] = view.template As<double>();
+    return values;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!json_->is_boolean()) refuse("true or false");
+    return json_->get<bool>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!json_->is_string()) refuse("a string");
+    return json_->get<std::string>();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    const double value = json_->is_number() ? json_->get<double>() : HUGE_VAL;
+    if (std::abs(value) > static_cast<double>(std::numeric_limits<T>::max())) refuse("a number");
+    return static_cast<T>(value);
+  } else {
+    const std::optional<T> value = ToInteger<T>(*json_);
+    if (!value) {
+      refuse(fmt::format("an integer from {} to {}", std::numeric_limits<T>::min(),
+                         std::numeric_limits<T>::max()));
+    }
+    return *value;
+  }
+}
+
+template <class T>
+T JsonView::Get(std::string_view key) const {
+  return At(key).As<T>();
+}
+
+#define DPB_INSTANTIATE_JSON_READS(...)                   \
+  template __VA_ARGS__ JsonView::As<__VA_ARGS__>() const; \
+  template __VA_ARGS__ JsonView::Get<__VA_ARGS__>(std::string_view) const;
+
+DPB_INSTANTIATE_JSON_READS(bool)
+DPB_INSTANTIATE_JSON_READS(int)
+DPB_INSTANTIATE_JSON_READS(std::int64_t)
+DPB_INSTANTIATE_JSON_READS(std::uint64_t)
+DPB_INSTANTIATE_JSON_READS(float)
+DPB_INSTANTIATE_JSON_READS(double)
+DPB_INSTANTIATE_JSON_READS(std::string)
+DPB_INSTANTIATE_JSON_READS(std::vector<std::int64_t>)
+DPB_INSTANTIATE_JSON_READS(std::vector<std::uint64_t>)
+DPB_INSTANTIATE_JSON_READS(std::vector<double>)
+DPB_INSTANTIATE_JSON_READS(std::vector<std::string>)
+DPB_INSTANTIATE_JSON_READS(std::vector<std::vector<float>>)
+DPB_INSTANTIATE_JSON_READS(std::map<std::string, double>)
+
+#undef DPB_INSTANTIATE_JSON_READS
+
+}  // namespace dp_bench
