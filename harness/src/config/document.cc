@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 
 namespace {
 
+constexpr std::size_t kMaxUnreadLines = 20;  // a suggestion for each costs time
+
 bool IsListOfObjects(const Json& value) {
   return value.is_array() && std::ranges::all_of(value, &Json::is_object);
 }
@@ -137,19 +139,26 @@ std::vector<std::string> ConfigDocument::DescribeUnread(const std::string& point
   const std::lock_guard lock(mutex_);
   std::vector<std::string> lines;
   const Json* object = Find(pointer);
-  if (object && object->is_object()) AppendUnread(pointer, *object, counts, &lines);
+  std::size_t n_more = 0;
+  if (object && object->is_object()) AppendUnread(pointer, *object, counts, &lines, &n_more);
+  if (n_more > 0) lines.push_back(fmt::format("and {} more", n_more));
   return lines;
 }
 
 void ConfigDocument::AppendUnread(const std::string& pointer, const Json& object,
-                                  const KeyFilter& counts, std::vector<std::string>* lines) const {
+                                  const KeyFilter& counts, std::vector<std::string>* lines,
+                                  std::size_t* n_more) const {
   for (const auto& [key, value] : object.items()) {
     const std::string child = ChildPointer(pointer, key);
     const bool is_unread = !read_.contains(child);
     if (is_unread && (!counts || counts(child, IsOverrideOrigin(OriginLocked(child))))) {
-      lines->push_back(WhereLocked(child) + Suggestion(pointer, key));
+      if (lines->size() == kMaxUnreadLines) {
+        ++*n_more;
+      } else {
+        lines->push_back(WhereLocked(child) + Suggestion(pointer, key));
+      }
     } else if (value.is_object() || IsListOfObjects(value)) {
-      AppendUnread(child, value, counts, lines);
+      AppendUnread(child, value, counts, lines, n_more);
     }
   }
 }

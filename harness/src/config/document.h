@@ -45,8 +45,9 @@ class ConfigDocument {
   /// Whether an unread key counts; `is_override`: it was set by "key=value" on the command line.
   using KeyFilter = std::function<bool(const std::string& pointer, bool is_override)>;
 
-  /// One line per key below `pointer` that nobody read, with its place and a suggestion. Of an
-  /// unread object that the filter lets pass, its members are asked about.
+  /// One line per key below `pointer` that nothing read, with its place and a suggestion. Of an
+  /// unread object that the filter lets pass, its members are asked about. Of many, the first ones
+  /// and how many more there are.
   std::vector<std::string> DescribeUnread(const std::string& pointer,
                                           const KeyFilter& counts = {}) const;
 
@@ -55,7 +56,8 @@ class ConfigDocument {
   std::string WhereLocked(const std::string& pointer) const;
   std::string OriginLocked(std::string pointer) const;
   void AppendUnread(const std::string& pointer, const nlohmann::json& object,
-                    const KeyFilter& counts, std::vector<std::string>* lines) const;
+                    const KeyFilter& counts, std::vector<std::string>* lines,
+                    std::size_t* n_more) const;
   std::string Suggestion(const std::string& parent, const std::string& key) const;
 
   mutable std::mutex mutex_;

@@ -68,6 +68,10 @@ class SourceBuilder {
     Frame& frame = stack_.back();
     frame.key = std::move(key);
     const std::string pointer = ChildPointer(frame.pointer, frame.key);
+    if (source_->origins.size() > kMaxConfigKeys) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("{}: a config has at most {} keys", Here(), kMaxConfigKeys));
+    }
     const auto [origin, is_new] = source_->origins.emplace(pointer, Here());
     if (!is_new) {
       throw Error(ErrorCode::kConfig,
@@ -152,15 +156,31 @@ class SourceBuilder {
   std::vector<Frame> stack_;
 };
 
-bool IsAtOrBelow(std::string_view pointer, std::string_view top) {
-  return pointer.starts_with(top) && (pointer.size() == top.size() || pointer[top.size()] == '/');
+using Origins = std::map<std::string, std::string>;
+
+// Those below `pointer`, which lie next to each other: a search through all of them for each key
+// would take minutes for a config of many keys.
+std::pair<Origins::iterator, Origins::iterator> OriginsBelow(const std::string& pointer,
+                                                             Origins* origins) {
+  constexpr char kBehindSlash = '/' + 1;
+  return {origins->lower_bound(pointer + "/"), origins->lower_bound(pointer + kBehindSlash)};
+}
+
+void EraseOrigins(const std::string& pointer, Origins* origins) {
+  origins->erase(pointer);
+  const auto [begin, end] = OriginsBelow(pointer, origins);
+  origins->erase(begin, end);
 }
 
 // Moves the origins at and below `pointer` from `over` to `base`, in place of those in `base`.
 void ReplaceOrigins(const std::string& pointer, JsonSource* over, JsonSource* base) {
-  std::erase_if(base->origins, [&](const auto& item) { return IsAtOrBelow(item.first, pointer); });
-  for (auto& [place, origin] : over->origins) {
-    if (IsAtOrBelow(place, pointer)) base->origins[place] = std::move(origin);
+  EraseOrigins(pointer, &base->origins);
+  if (const auto own = over->origins.find(pointer); own != over->origins.end()) {
+    base->origins[pointer] = std::move(own->second);
+  }
+  const auto [begin, end] = OriginsBelow(pointer, &over->origins);
+  for (auto origin = begin; origin != end; ++origin) {
+    base->origins[origin->first] = std::move(origin->second);
   }
 }
 
@@ -251,9 +271,7 @@ nlohmann::json TakeMember(const std::string& key, JsonSource* source) {
   if (member == source->value.end()) return nullptr;
   Json value = std::move(*member);
   source->value.erase(member);
-  const std::string pointer = ChildPointer("", key);
-  std::erase_if(source->origins,
-                [&](const auto& item) { return IsAtOrBelow(item.first, pointer); });
+  EraseOrigins(ChildPointer("", key), &source->origins);
   return value;
 }
 

@@ -15,6 +15,7 @@ namespace dp_bench {
 
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxConfigDepth = 64;
+inline constexpr std::size_t kMaxConfigKeys = 100'000;
 
 /// A JSON value, and where each of its keys was written ("configs/task/pusht.json:7").
 struct JsonSource {
@@ -32,7 +33,8 @@ std::vector<std::string> PointerKeys(std::string_view pointer);
 std::string DottedKey(std::string_view pointer);
 
 /// Parses one JSON object; `origin` names the file in messages. Throws Error{kConfig} with file and
-/// line on a syntax error, a duplicate key, too much depth or size, or when it is not an object.
+/// line on a syntax error, a duplicate key, too much depth, size or number of keys, or when it is
+/// not an object.
 JsonSource ParseJsonSource(std::string_view text, std::string_view origin);
 
 /// The same for a file. Throws Error{kConfig} when it cannot be read.

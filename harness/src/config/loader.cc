@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -24,13 +25,21 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kMaxConfigFiles = 256;
+constexpr std::size_t kMaxIncludeDepth = 16;  // each level merges all that lies below it again
+
+// The name that run and checkpoint folders give their config. Such a folder may come from anywhere.
+constexpr const char* kFolderConfig = "config.json";
 
 class IncludeLoader {
  public:
   JsonSource Load(const fs::path& file, const std::string& asked_by = "") {
     CheckCycle(file, asked_by);
+    if (open_.empty() && file.filename() == kFolderConfig) {
+      folder_ = fs::weakly_canonical(fs::absolute(file).parent_path());
+    }
     open_.push_back(fs::weakly_canonical(file));
     JsonSource own = ReadJsonSource(file);
+    CountKeys(own, file);
     const auto include_origin = own.origins.find("/include");
     const std::string place = include_origin == own.origins.end() ? "" : include_origin->second;
 
@@ -43,6 +52,7 @@ class IncludeLoader {
                     fmt::format("{}: the included file '{}' does not exist (looked at {})", place,
                                 include.string(), path.string()));
       }
+      RequireInFolder(path, include, place);
       MergeJsonSource(Load(path, place), &merged);
     }
     const std::string origin = own.origins[""];
@@ -53,10 +63,35 @@ class IncludeLoader {
   }
 
  private:
+  // A config of a checkpoint or run must not make another file of this machine part of it, nor by a
+  // symbolic link.
+  void RequireInFolder(const fs::path& path, const fs::path& include, const std::string& place) {
+    if (!folder_) return;
+    const fs::path below = fs::weakly_canonical(path).lexically_relative(*folder_);
+    if (!below.empty() && *below.begin() != "..") return;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: the included file '{}' lies outside of {}. A {} is taken for that "
+                            "of a run or checkpoint, which may come from anywhere and includes "
+                            "files of its own folder only; give a config of your own another name.",
+                            place, include.string(), folder_->string(), kFolderConfig));
+  }
+
+  void CountKeys(const JsonSource& own, const fs::path& file) {
+    n_keys_ += own.origins.size();
+    if (n_keys_ <= kMaxConfigKeys) return;
+    throw Error(ErrorCode::kConfig, fmt::format("{}: a config and its includes have at most {} "
+                                                "keys, these have more",
+                                                file.string(), kMaxConfigKeys));
+  }
+
   void CheckCycle(const fs::path& file, const std::string& asked_by) {
     if (++n_files_ > kMaxConfigFiles) {
       throw Error(ErrorCode::kConfig, fmt::format("{}: more than {} config files are included",
                                                   asked_by, kMaxConfigFiles));
+    }
+    if (open_.size() >= kMaxIncludeDepth) {
+      throw Error(ErrorCode::kConfig, fmt::format("{}: files include each other more than {} deep",
+                                                  asked_by, kMaxIncludeDepth));
     }
     const auto cycle = std::find(open_.begin(), open_.end(), fs::weakly_canonical(file));
     if (cycle == open_.end()) return;
@@ -86,8 +121,10 @@ class IncludeLoader {
     return paths;
   }
 
-  std::vector<fs::path> open_;  // files being loaded, outermost first
+  std::vector<fs::path> open_;      // files being loaded, outermost first
+  std::optional<fs::path> folder_;  // which includes must not leave
   int n_files_ = 0;
+  std::size_t n_keys_ = 0;
 };
 
 std::string Joined(const std::vector<std::string>& texts, const char* none) {

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -72,12 +73,18 @@ TEST_F(LoaderTest, OneFileMayBeIncludedOnTwoWays) {
 
 TEST_F(LoaderTest, IncludesThatMultiplyAreStopped) {
   Write("f0.json", "{}");
-  for (int i = 1; i < 30; ++i) {
+  for (int i = 1; i < 15; ++i) {
     Write(fmt::format("f{}.json", i),
           fmt::format(R"({{"include": ["f{0}.json", "f{0}.json"]}})", i - 1));
   }
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "f29.json"); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "f14.json"); }),
               HasSubstr("more than 256"));
+  Write("deep0.json", "{}");
+  for (int i = 1; i < 20; ++i) {
+    Write(fmt::format("deep{}.json", i), fmt::format(R"({{"include": "deep{}.json"}})", i - 1));
+  }
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "deep19.json"); }),
+              HasSubstr("more than 16 deep"));
 }
 
 TEST_F(LoaderTest, AWrongIncludeNamesItsLine) {
@@ -90,6 +97,55 @@ TEST_F(LoaderTest, AWrongIncludeNamesItsLine) {
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "absent.json"); }),
               HasSubstr("cannot be read"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_); }), HasSubstr("cannot be read"));
+}
+
+TEST_F(LoaderTest, TheConfigOfARunIncludesNothingFromOutsideItsFolder) {
+  Write("outside.json", R"({"x": 1})");
+  Write("run/own.json", R"({"x": 2})");
+  const auto load = [this](const std::string& include) {
+    return LoadFile(Write("run/config.json", fmt::format(R"({{"include": "{}"}})", include)));
+  };
+  EXPECT_EQ(load("own.json").Get<int>("x"), 2);
+  const auto refusal = [&](const std::string& include) {
+    return MessageOf(ErrorCode::kConfig, [&] { load(include); });
+  };
+  EXPECT_THAT(refusal("../outside.json"),
+              AllOf(HasSubstr("config.json:1: the included file '../outside.json' lies outside of"),
+                    HasSubstr("give a config of your own another name")));
+  EXPECT_THAT(refusal((dir_ / "outside.json").string()), HasSubstr("lies outside of"));
+  fs::create_symlink("../outside.json", dir_ / "run/link.json");
+  EXPECT_THAT(refusal("link.json"), HasSubstr("lies outside of"));
+  Write("run/sub/a.json", R"({"include": "../../outside.json"})");
+  EXPECT_THAT(refusal("sub/a.json"), HasSubstr("lies outside of"));
+}
+
+TEST_F(LoaderTest, SpecialFilesAreRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo((dir_ / "fifo.json").c_str(), 0600), 0);
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "fifo.json"); }),
+              HasSubstr("found a named pipe (FIFO)"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { LoadFile(Write("a.json", R"({"include": "/dev/zero"})")); }),
+              HasSubstr("found a device"));
+}
+
+// Linear in their number: a quadratic merge of these takes many seconds.
+TEST_F(LoaderTest, ManyKeysAreMergedQuicklyAndTooManyRefused) {
+  const auto with_keys = [](int n) {
+    std::string text = R"({"a": {"first": 1)";
+    for (int i = 0; i < n; ++i) text += fmt::format(",\"k{}\":{}", i, i);
+    return text + "}}";
+  };
+  Write("base.json", with_keys(40'000));
+  std::string own = with_keys(40'000);
+  own.replace(0, 1, R"({"include": "base.json",)");
+  const auto begin = std::chrono::steady_clock::now();
+  const Config config = LoadFile(Write("own.json", own));
+  EXPECT_EQ(config.Sub("a").Get<int>("k39999"), 39'999);
+  const std::string unread = MessageOf(ErrorCode::kConfig, [&] { config.RejectUnread(); });
+  EXPECT_THAT(unread, HasSubstr("and 39980 more"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(Write("c.json", with_keys(100'000))); }),
+              HasSubstr("at most 100000 keys"));
 }
 
 TEST_F(LoaderTest, NamesAreFoundInTheConfigFoldersInTheirOrder) {
