@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
@@ -67,9 +69,8 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   const auto config = nlohmann::json::parse(experiment.config().ToJson());
   SeedUse seeds = {.report = ReportSeeds(config), .selection = SelectionSeeds(config)};
   if (checkpoint) {
-    const std::string of_training =
-        ReadTextFile(checkpoint->folder / "config.json", kMaxManifestBytes);
-    seeds.selection = SelectionSeeds(nlohmann::json::parse(of_training));
+    seeds.selection =
+        SelectionSeeds(ReadJsonFile(checkpoint->folder / "config.json", kMaxManifestBytes));
     const auto of_files = ReadFile(checkpoint->folder / "manifest.json", kMaxManifestBytes);
     manifest["checkpoint"] = {
         {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
@@ -81,11 +82,11 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
 }
 
 std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest) {
-  const auto json = nlohmann::json::parse(manifest, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("checkpoint")) return std::nullopt;
-  const auto& origin = json["checkpoint"];
-  return CheckpointChoice{origin.at("folder").get<std::string>(),
-                          origin.at("weights").get<std::string>()};
+  const nlohmann::json json = TryParseJson(manifest);
+  const JsonView view(json, "manifest.json");
+  if (!view.Has("checkpoint")) return std::nullopt;
+  const JsonView origin = view.At("checkpoint");
+  return CheckpointChoice{origin.Get<std::string>("folder"), origin.Get<std::string>("weights")};
 }
 
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
@@ -101,12 +102,15 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 
 std::string RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {
   const std::string found = ReadTextFile(path, kMaxManifestBytes);
-  const auto before = nlohmann::json::parse(WithoutRunId(found)).flatten();
+  const auto before = ParseJson(WithoutRunId(found), path.string()).flatten();
   const auto now = nlohmann::json::parse(manifest).flatten();
   std::vector<std::string> places;
   for (const auto& change : nlohmann::json::diff(before, now)) {
-    places.push_back(
-        nlohmann::json::json_pointer(change.at("path").get<std::string>()).back().substr(1));
+    // without the leading slash, which the only key of an empty manifest lacks
+    const nlohmann::json::json_pointer path_in_flat(change.at("path").get<std::string>());
+    places.push_back(path_in_flat.empty() ? ""
+                                          : path_in_flat.back().substr(std::min<std::size_t>(
+                                                1, path_in_flat.back().size())));
   }
   if (places.empty()) return found;
   throw Error(ErrorCode::kUsage,

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/regular_file.h"
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
@@ -35,16 +36,10 @@ constexpr const char* kSealKey = "sha256";
   throw Error(ErrorCode::kCheckpoint, fmt::format("'{}' {}", path.string(), what));
 }
 
-std::string HashFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) Fail(path, "of the checkpoint cannot be opened");
+std::string HashFile(RegularFile& file) {
   Sha256 hash;
-  std::vector<char> block(kHashBlockBytes);
-  while (file) {
-    file.read(block.data(), static_cast<std::streamsize>(block.size()));
-    hash.Update(std::as_bytes(std::span(block.data(), static_cast<std::size_t>(file.gcount()))));
-  }
-  if (file.bad()) Fail(path, "of the checkpoint cannot be read");
+  std::vector<std::byte> block(std::min<std::uint64_t>(kHashBlockBytes, file.size()));
+  while (const std::size_t n = file.Read(block)) hash.Update(std::span(block).first(n));
   return hash.HexDigest();
 }
 
@@ -65,51 +60,51 @@ std::string SealedText(Json manifest) {
   return manifest.dump(1) + "\n";
 }
 
-/// File name -> {sha256, bytes} of the manifest, its form checked.
-Json ReadManifest(const fs::path& path) {
-  if (!fs::is_regular_file(path)) {
+std::map<std::string, ListedFile> ReadManifest(const fs::path& path) {
+  if (!fs::exists(path)) {
     Fail(path, "is missing: this is not a checkpoint, or its writing was interrupted");
   }
-  Json manifest;
-  try {
-    const std::string text = ReadTextFile(path, kMaxJsonBytes);
-    manifest = Json::parse(text);
-    const int version = manifest.at("format_version").get<int>();
-    if (version < 1 || version > kFormatVersion) {
-      Fail(path, fmt::format("has format version {}, this dp_bench reads up to {}", version,
-                             kFormatVersion));
-    }
-    if (version >= kFirstSealedVersion && SealedText(manifest) != text) {
-      Fail(path, "does not match its own SHA-256: the file is damaged or was edited");
-    }
-    for (const auto& [name, entry] : manifest.at("files").items()) {
-      if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') {
-        Fail(path, fmt::format("lists the file name '{}', which leaves the folder", name));
-      }
-      entry.at("sha256").get_ref<const std::string&>();
-      entry.at("bytes").get<std::uint64_t>();
-    }
-  } catch (const Json::exception& error) {
-    Fail(path, fmt::format("is damaged: {}", error.what()));
-  }
-  return manifest.at("files");
+  return ParseCheckpointManifest(ReadTextFile(path, kMaxJsonBytes), path);
 }
 
-void VerifyFile(const fs::path& path, const Json& entry) {
-  std::error_code error;
-  const std::uint64_t bytes = fs::file_size(path, error);
-  if (error) Fail(path, "is listed in the manifest but missing");
-  const auto wanted = entry.at("bytes").get<std::uint64_t>();
-  if (bytes != wanted) {
-    Fail(path,
-         fmt::format("has {} bytes, its manifest says {}: the file is damaged", bytes, wanted));
+void VerifyFile(const fs::path& path, const ListedFile& listed) {
+  if (!fs::exists(path)) Fail(path, "is listed in the manifest but missing");
+  RegularFile file(path);
+  if (file.size() != listed.bytes) {
+    Fail(path, fmt::format("has {} bytes, its manifest says {}: the file is damaged", file.size(),
+                           listed.bytes));
   }
-  if (HashFile(path) != entry.at("sha256").get_ref<const std::string&>()) {
+  if (HashFile(file) != listed.sha256) {
     Fail(path, "does not match the SHA-256 of its manifest: the file is damaged or was edited");
   }
 }
 
 }  // namespace
+
+std::map<std::string, ListedFile> ParseCheckpointManifest(std::string_view text,
+                                                          const fs::path& path) {
+  const std::string what = fmt::format("'{}' is damaged", path.string());
+  const Json json = ParseJson(text, what, ErrorCode::kCheckpoint);
+  const JsonView manifest(json, what, ErrorCode::kCheckpoint);
+  const int version = manifest.Get<int>("format_version");
+  if (version < 1 || version > kFormatVersion) {
+    Fail(path, fmt::format("has format version {}, this dp_bench reads up to {}", version,
+                           kFormatVersion));
+  }
+  if (version >= kFirstSealedVersion && SealedText(json) != text) {
+    Fail(path, "does not match its own SHA-256: the file is damaged or was edited");
+  }
+  std::map<std::string, ListedFile> files;
+  for (const auto& [name, entry] : manifest.At("files").Members()) {
+    if (name.empty() || name.find('/') != std::string::npos || name.front() == '.' ||
+        name.find('\0') != std::string::npos) {
+      Fail(path, fmt::format("lists the file name '{}', which leaves the folder", name));
+    }
+    files[name] = {.sha256 = entry.Get<std::string>("sha256"),
+                   .bytes = entry.Get<std::uint64_t>("bytes")};
+  }
+  return files;
+}
 
 void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& contents) {
   Json shapes = Json::object();
@@ -126,8 +121,8 @@ void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& cont
   Json manifest = {{"format_version", kFormatVersion}, {"dp_bench_version", kVersion}};
   manifest["files"] = Json::object();
   for (const std::string& file : files) {
-    manifest["files"][file] = {{"sha256", HashFile(folder / file)},
-                               {"bytes", fs::file_size(folder / file)}};
+    RegularFile written(folder / file);
+    manifest["files"][file] = {{"sha256", HashFile(written)}, {"bytes", written.size()}};
   }
   manifest["tensors"] = std::move(shapes);
   WriteFileAtomically(folder / kManifestFile, SealedText(std::move(manifest)));
@@ -135,12 +130,11 @@ void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& cont
 
 Checkpoint Checkpoint::Open(const fs::path& folder) {
   if (!fs::is_directory(folder)) Fail(folder, "is not a checkpoint folder");
-  const Json files = ReadManifest(folder / kManifestFile);
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
-  for (const auto& [name, entry] : files.items()) {
-    VerifyFile(folder / name, entry);
-    checkpoint.checksums_[name] = entry.at("sha256").get<std::string>();
+  for (const auto& [name, listed] : ReadManifest(folder / kManifestFile)) {
+    VerifyFile(folder / name, listed);
+    checkpoint.checksums_[name] = listed.sha256;
   }
   for (const std::string_view file : {kConfigFile, kStateFile, kNormalizerFile}) {
     if (!checkpoint.Has(file)) Fail(folder / file, "is not listed in the checkpoint's manifest");

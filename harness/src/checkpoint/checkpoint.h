@@ -9,6 +9,7 @@
 // It holds no time and no path, so equal trainings give equal bytes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -36,10 +37,22 @@ struct CheckpointContents {
 /// (CheckpointStore). Throws Error{kIo}.
 void WriteCheckpointFiles(const std::filesystem::path& folder, const CheckpointContents& contents);
 
+/// What a manifest says of another file.
+struct ListedFile {
+  std::string sha256;
+  std::uint64_t bytes = 0;
+};
+
+/// The files that the manifest at `path` with this text lists, by name, its seal and the names
+/// checked. Throws Error{kCheckpoint}.
+std::map<std::string, ListedFile> ParseCheckpointManifest(std::string_view text,
+                                                          const std::filesystem::path& path);
+
 /// A checkpoint on disk whose files have been compared with their checksums.
 class Checkpoint {
  public:
-  /// Throws Error{kCheckpoint} naming the file that is missing, foreign to the manifest or changed.
+  /// Throws Error{kCheckpoint} naming the file that is missing, foreign to the manifest or changed;
+  /// Error{kIo} naming one that cannot be read.
   static Checkpoint Open(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }

@@ -8,16 +8,15 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/regular_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -57,22 +56,12 @@ struct Entry {
               fmt::format("'{}' is not a valid safetensors file: {}", path.string(), what));
 }
 
-/// Parses the header. Duplicate keys and deep nesting are refused while parsing.
 Json ParseHeader(const fs::path& path, const std::string& text) {
   if (text.empty() || text.front() != '{') FailFormat(path, "the header does not begin with '{'");
-  std::set<std::string> names;
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > 3) FailFormat(path, "the header is nested deeper than three levels");
-    if (depth == 1 && event == Json::parse_event_t::key &&
-        !names.insert(parsed.get<std::string>()).second) {
-      FailFormat(path, fmt::format("the header names '{}' twice", parsed.get<std::string>()));
-    }
-    return true;
-  };
   try {
-    return Json::parse(text, check);
-  } catch (const Json::exception& error) {
-    FailFormat(path, fmt::format("the header is not JSON: {}", error.what()));
+    return ParseJson(text, "the header", ErrorCode::kCheckpoint);
+  } catch (const Error& error) {
+    FailFormat(path, error.what());
   }
 }
 
@@ -180,11 +169,50 @@ std::vector<Entry> ReadEntries(const fs::path& path, const Json& header,
   return entries;
 }
 
-void ReadExactly(const fs::path& path, std::ifstream& file, std::span<std::byte> out) {
-  file.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
-  if (static_cast<std::size_t>(file.gcount()) != out.size()) {
-    throw Error(ErrorCode::kIo, fmt::format("'{}' ended while it was read", path.string()));
+/// Bytes in memory, read as a RegularFile is.
+class MemorySource {
+ public:
+  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::uint64_t size() const { return bytes_.size(); }
+  void ReadExactly(std::span<std::byte> out) {
+    DPB_ASSERT(out.size() <= bytes_.size() - position_);
+    std::ranges::copy(bytes_.subspan(position_, out.size()), out.begin());
+    position_ += out.size();
   }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::size_t position_ = 0;
+};
+
+template <class Source>
+Safetensors ReadFrom(Source& file, const fs::path& path) {
+  // the length of the header, against the file and our limit
+  std::uint64_t header_bytes = 0;
+  if (file.size() < sizeof(header_bytes)) {
+    FailFormat(path, "shorter than the 8 bytes of the header length");
+  }
+  file.ReadExactly(std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof(header_bytes)) {
+    FailFormat(path, fmt::format("a header of {} bytes in a file of {} (at most {} are accepted)",
+                                 header_bytes, file.size(), kMaxHeaderBytes));
+  }
+
+  // the header, checked as a whole before any tensor takes memory
+  std::string text(header_bytes, '\0');
+  file.ReadExactly(std::as_writable_bytes(std::span(text)));
+  const Json header = ParseHeader(path, text);
+  Safetensors result;
+  if (header.contains(kMetadataKey)) result.metadata = ReadMetadata(path, header[kMetadataKey]);
+  const std::vector<Entry> entries =
+      ReadEntries(path, header, file.size() - sizeof(header_bytes) - header_bytes);
+
+  for (const Entry& entry : entries) {
+    Array array(entry.dtype, entry.shape);
+    file.ReadExactly(array.bytes());
+    result.tensors.emplace(entry.name, std::move(array));
+  }
+  return result;
 }
 
 std::string_view FormatName(DType dtype) {
@@ -218,40 +246,14 @@ std::string HeaderText(const std::vector<std::pair<std::string, const Array*>>& 
 
 }  // namespace
 
-Safetensors ReadSafetensors(const fs::path& path) {
-  std::error_code error;
-  const std::uint64_t file_bytes = fs::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot open '{}': {}", path.string(),
-                                            error ? error.message() : "not readable"));
-  }
+Safetensors ReadSafetensors(const fs::path& path, std::uint64_t max_bytes) {
+  RegularFile file(path, max_bytes);
+  return ReadFrom(file, path);
+}
 
-  // the length of the header, against the file and our limit
-  std::uint64_t header_bytes = 0;
-  if (file_bytes < sizeof(header_bytes))
-    FailFormat(path, "shorter than the 8 bytes of the header length");
-  ReadExactly(path, file, std::as_writable_bytes(std::span(&header_bytes, 1)));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof(header_bytes)) {
-    FailFormat(path, fmt::format("a header of {} bytes in a file of {} (at most {} are accepted)",
-                                 header_bytes, file_bytes, kMaxHeaderBytes));
-  }
-
-  // the header, checked as a whole before any tensor takes memory
-  std::string text(header_bytes, '\0');
-  ReadExactly(path, file, std::as_writable_bytes(std::span(text)));
-  const Json header = ParseHeader(path, text);
-  Safetensors result;
-  if (header.contains(kMetadataKey)) result.metadata = ReadMetadata(path, header[kMetadataKey]);
-  const std::vector<Entry> entries =
-      ReadEntries(path, header, file_bytes - sizeof(header_bytes) - header_bytes);
-
-  for (const Entry& entry : entries) {
-    Array array(entry.dtype, entry.shape);
-    ReadExactly(path, file, array.bytes());
-    result.tensors.emplace(entry.name, std::move(array));
-  }
-  return result;
+Safetensors ParseSafetensors(std::span<const std::byte> bytes, const fs::path& path) {
+  MemorySource source(bytes);
+  return ReadFrom(source, path);
 }
 
 void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,

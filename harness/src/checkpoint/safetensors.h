@@ -3,8 +3,12 @@
 // Our limits: N at most 16 MB (the format allows 100 MB); dtypes U8, U16, I32, I64, F32, F64.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
+#include <span>
 #include <string>
 
 #include "dp_bench/array.h"
@@ -18,8 +22,12 @@ struct Safetensors {
 
 /// Reads and checks a whole file. Every size, shape and offset is checked before memory is taken.
 /// Throws Error{kCheckpoint} naming the file and what is wrong with it, Error{kIo} when it cannot
-/// be read.
-Safetensors ReadSafetensors(const std::filesystem::path& path);
+/// be read or has more than `max_bytes`.
+Safetensors ReadSafetensors(const std::filesystem::path& path,
+                            std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
+
+/// The same for the bytes of a file that messages call `path`.
+Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 /// Tensors that stay where they are until they are written.
 using ArrayPointers = std::map<std::string, const Array*>;

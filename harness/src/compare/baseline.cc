@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -23,31 +24,29 @@ Json EpisodeJson(const EpisodeRecord& record) {
           {"trace_hash", record.trace_hash}};
 }
 
-EpisodeRecord RecordFrom(const Json& row, int episode) {
+EpisodeRecord RecordFrom(const JsonView& row, int episode) {
   EpisodeRecord record = {.episode = episode, .split = "test"};
-  row.at("seed").get_to(record.seed);
-  row.at("success").get_to(record.success);
-  row.at("score").get_to(record.score);
-  row.at("trace_hash").get_to(record.trace_hash);
-  if (!row.at("failure_reason").is_null()) {
-    record.failure_reason = row["failure_reason"].get<std::string>();
-  }
+  record.seed = row.Get<std::uint64_t>("seed");
+  record.success = row.Get<bool>("success");
+  record.score = row.Get<double>("score");
+  record.trace_hash = row.Get<std::string>("trace_hash");
+  record.failure_reason = row.GetOptional<std::string>("failure_reason");
   return record;
 }
 
-Json EnvPluginOf(const Json& manifest) {
-  for (const Json& plugin : manifest.at("plugins")) {
-    if (plugin.at("kind") == "env") return plugin;
+Json EnvPluginOf(const JsonView& manifest) {
+  for (const JsonView& plugin : manifest.Elements("plugins")) {
+    if (plugin.Get<std::string>("kind") == "env") return plugin.json();
   }
   return {};
 }
 
 // What of env_runner decides about outcomes, as far as the config has it.
-Json RunnerOf(const Json& config) {
-  const Json& section = config.at("env_runner");
-  Json runner = {{"max_steps", section.at("max_steps")}};
+Json RunnerOf(const JsonView& config) {
+  const JsonView section = config.At("env_runner");
+  Json runner = {{"max_steps", section.At("max_steps").json()}};
   for (const char* key : {"realtime", "realtime_latency_ms"}) {
-    if (section.contains(key)) runner[key] = section[key];
+    if (section.json().contains(key)) runner[key] = section.At(key).json();
   }
   return runner;
 }
@@ -76,14 +75,16 @@ void RequireOutcomes(const RunFolder& run) {
 std::string BaselineJson(const RunFolder& run) {
   RequireOutcomes(run);
   try {
-    const Json config = Json::parse(run.config);
+    const Json config_json = ParseJson(run.config, "config.json");
+    const Json manifest_json = ParseJson(run.manifest, "manifest.json");
+    const JsonView config(config_json, "config.json");
     Json head = {{"format", kFormat},
                  {"title", RunTitle(run)},
                  {"config",
-                  {{"policy", {{"plugin", config.at("/policy/plugin"_json_pointer)}}},
-                   {"env", config.at("env")},
+                  {{"policy", {{"plugin", config.At("policy").At("plugin").json()}}},
+                   {"env", config.At("env").json()},
                    {"env_runner", RunnerOf(config)}}},
-                 {"env_plugin", EnvPluginOf(Json::parse(run.manifest))}};
+                 {"env_plugin", EnvPluginOf(JsonView(manifest_json, "manifest.json"))}};
     // a line per episode, so that a change of the baseline can be read as a diff
     std::string rows;
     for (const EpisodeRecord& record : run.episodes) {
@@ -93,7 +94,7 @@ std::string BaselineJson(const RunFolder& run) {
     std::string text = head.dump(2);
     text.replace(text.size() - 2, 2, ",\n  \"episodes\": [" + rows + "\n  ]\n}\n");
     return text;
-  } catch (const Json::exception& fault) {
+  } catch (const Error& fault) {
     throw Error(ErrorCode::kData,
                 fmt::format("{} cannot become a baseline, which needs config.json and "
                             "manifest.json of an evaluation: {}",
@@ -102,21 +103,21 @@ std::string BaselineJson(const RunFolder& run) {
 }
 
 RunFolder ReadBaseline(const std::filesystem::path& file) {
+  return ParseBaseline(ReadTextFile(file, kMaxBaselineBytes), file);
+}
+
+RunFolder ParseBaseline(std::string_view text, const std::filesystem::path& file) {
   RunFolder run = {.path = file};
-  try {
-    const Json json = Json::parse(ReadTextFile(file, kMaxBaselineBytes));
-    if (json.at("format") != kFormat) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{} is not of the format {}", file.string(), kFormat));
-    }
-    run.config = json.at("config").dump();
-    run.manifest = Json{{"plugins", Json::array({json.at("env_plugin")})}}.dump();
-    for (const Json& row : json.at("episodes")) {
-      run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
-    }
-  } catch (const Json::exception& fault) {
-    throw Error(ErrorCode::kData, fmt::format("{} is not a baseline of dp_bench gate: {}",
-                                              file.string(), fault.what()));
+  const std::string what = file.string() + " is not a baseline of dp_bench gate";
+  const Json json = ParseJson(text, what);
+  const JsonView view(json, what);
+  if (view.Get<std::string>("format") != kFormat) {
+    view.At("format").Fail(fmt::format("not of the format {}", kFormat));
+  }
+  run.config = view.At("config").json().dump();
+  run.manifest = Json{{"plugins", Json::array({view.At("env_plugin").json()})}}.dump();
+  for (const JsonView& row : view.Elements("episodes")) {
+    run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
   }
   if (run.episodes.empty()) {
     throw Error(ErrorCode::kData, fmt::format("{}: a baseline without episodes", file.string()));

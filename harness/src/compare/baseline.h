@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "report/run_folder.h"
 
@@ -17,5 +18,8 @@ std::string BaselineJson(const RunFolder& run);
 /// Reads it back as the run folder that it stands for; path() is that of the file. Throws
 /// Error{kData} naming the file when it is no baseline, Error{kIo} when it cannot be read.
 RunFolder ReadBaseline(const std::filesystem::path& file);
+
+/// The same for the text of `file`.
+RunFolder ParseBaseline(std::string_view text, const std::filesystem::path& file);
 
 }  // namespace dp_bench

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "dp_bench/error.h"
+#include "core/json.h"
 
 namespace dp_bench {
 namespace {
@@ -14,12 +14,7 @@ using Json = nlohmann::json;
 
 // null for a file that is not there
 Json Parsed(const RunFolder& folder, const char* file, const std::string& text) {
-  try {
-    return text.empty() ? Json() : Json::parse(text);
-  } catch (const Json::exception& fault) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: {}", (folder.path / file).string(), fault.what()));
-  }
+  return text.empty() ? Json() : ParseJson(text, (folder.path / file).string());
 }
 
 Json ConfigOf(const RunFolder& folder) { return Parsed(folder, "config.json", folder.config); }

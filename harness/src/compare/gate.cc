@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compare/paired_outcomes.h"
+#include "core/json.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 
@@ -73,7 +74,7 @@ std::string HashOutcomes(std::span<const EpisodePair> pairs) {
 }
 
 std::string CheckpointHash(const RunFolder& run) {
-  const auto manifest = nlohmann::json::parse(run.manifest, nullptr, /*allow_exceptions=*/false);
+  const auto manifest = TryParseJson(run.manifest);
   const nlohmann::json::json_pointer place("/checkpoint/sha256");
   const bool is_named =
       manifest.is_object() && manifest.contains(place) && manifest[place].is_string();

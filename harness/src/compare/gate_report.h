@@ -55,6 +55,9 @@ struct StoppedGate {
 /// else, Error{kIo} when it cannot be read.
 StoppedGate ReadStoppedGate(const std::filesystem::path& file);
 
+/// The same for a text that messages call `what`.
+StoppedGate ParseStoppedGate(std::string_view text, const std::string& what);
+
 /// What the command line asks for; absent is "as before".
 struct AskedSettings {
   std::optional<double> margin, alpha, beta;

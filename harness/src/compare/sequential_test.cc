@@ -37,12 +37,12 @@ Json CountsToJson(const OutcomeCounts& counts) {
   return {{"n_lost", counts.n_lost}, {"n_gained", counts.n_gained}, {"n_same", counts.n_same}};
 }
 
-SequentialTestConfig ConfigFrom(const Json& json) {
-  return {.margin = json.at("margin").get<double>(),
-          .alpha = json.at("alpha").get<double>(),
-          .beta = json.at("beta").get<double>(),
-          .max_pairs = json.at("max_pairs").get<int>(),
-          .block_size = json.at("block_size").get<int>()};
+SequentialTestConfig ConfigFrom(const JsonView& json) {
+  return {.margin = json.Get<double>("margin"),
+          .alpha = json.Get<double>("alpha"),
+          .beta = json.Get<double>("beta"),
+          .max_pairs = json.Get<int>("max_pairs"),
+          .block_size = json.Get<int>("block_size")};
 }
 
 [[noreturn]] void Refuse(const std::string& fault) {
@@ -51,9 +51,9 @@ SequentialTestConfig ConfigFrom(const Json& json) {
                   ". Start the test again; the seeds that were run need not be run again.");
 }
 
-OutcomeCounts CountsFrom(const Json& json) {
+OutcomeCounts CountsFrom(const JsonView& json) {
   const auto count = [&json](const char* key) {
-    const auto value = json.at(key).get<std::int64_t>();
+    const auto value = json.Get<std::int64_t>(key);
     if (value < 0 || value > kMaxPairs) Refuse(fmt::format("{} is {}", key, value));
     return static_cast<int>(value);
   };
@@ -147,12 +147,14 @@ Json SequentialTest::ToJson() const {
 }
 
 // The evidence is a function of the counts; it is computed again rather than believed.
-SequentialTest SequentialTest::FromJson(const Json& state) {
+SequentialTest SequentialTest::FromJson(const Json& json) {
+  const JsonView state(json, "the state of a sequential test cannot be continued");
+  if (state.Get<std::string>("format") != kStateFormat) {
+    Refuse("its format is not " + std::string(kStateFormat));
+  }
   try {
-    if (state.at("format") != kStateFormat)
-      Refuse("its format is not " + std::string(kStateFormat));
-    SequentialTest test(ConfigFrom(state.at("config")));
-    for (const Json& row : state.at("looks")) {
+    SequentialTest test(ConfigFrom(state.At("config")));
+    for (const JsonView& row : state.Elements("looks")) {
       const OutcomeCounts counts = CountsFrom(row);
       const int n_pairs = test.counts_.n_pairs() + test.config_.block_size;
       if (test.is_finished() || !GrewTo(counts, test.counts_, n_pairs)) {
@@ -161,7 +163,7 @@ SequentialTest SequentialTest::FromJson(const Json& state) {
       test.counts_ = counts;
       test.TakeLook();
     }
-    const OutcomeCounts counts = CountsFrom(state.at("counts"));
+    const OutcomeCounts counts = CountsFrom(state.At("counts"));
     const int n_since_look = counts.n_pairs() - test.counts_.n_pairs();
     if (n_since_look < 0 || n_since_look >= test.config_.block_size ||
         (n_since_look > 0 && test.is_finished()) ||
@@ -169,13 +171,12 @@ SequentialTest SequentialTest::FromJson(const Json& state) {
       Refuse("its counts do not follow from its looks");
     }
     test.counts_ = counts;
-    if (state.at("verdict") != VerdictName(test.verdict_)) {
-      Refuse(fmt::format("its verdict is {}, its counts say {}", state.at("verdict").dump(),
+    const auto verdict = state.Get<std::string>("verdict");
+    if (verdict != VerdictName(test.verdict_)) {
+      Refuse(fmt::format("its verdict is \"{}\", its counts say {}", verdict,
                          VerdictName(test.verdict_)));
     }
     return test;
-  } catch (const Json::exception& fault) {
-    Refuse(fault.what());
   } catch (const Error& fault) {
     if (fault.code() == ErrorCode::kConfig) Refuse(fault.what());
     throw;

@@ -7,18 +7,17 @@
 
 #include "compare/gate_report.h"
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kMaxGateBytes = std::size_t{64} << 20;
 
-[[noreturn]] void Refuse(const std::filesystem::path& file, const std::string& fault) {
+[[noreturn]] void Refuse(const std::string& file, const std::string& fault) {
   throw Error(ErrorCode::kData,
-              fmt::format("{} is not what dp_bench gate --json wrote: {}", file.string(), fault));
+              fmt::format("{} is not what dp_bench gate --json wrote: {}", file, fault));
 }
 
 GateStatus StatusFrom(const std::string& name) {
@@ -29,25 +28,25 @@ GateStatus StatusFrom(const std::string& name) {
   throw Error(ErrorCode::kData, fmt::format("its status is '{}'", name));
 }
 
-StoppedGate StoppedGateFrom(const Json& json) {
-  if (json.at("format") != "dp_bench.gate.v1") {
+StoppedGate StoppedGateFrom(const JsonView& json) {
+  if (json.Get<std::string>("format") != "dp_bench.gate.v1") {
     throw Error(ErrorCode::kData, "its format is not dp_bench.gate.v1");
   }
-  const Json& settings = json.at("config");
-  StoppedGate stopped = {.status = StatusFrom(json.at("status").get<std::string>()),
-                         .config = {.margin = settings.at("margin").get<double>(),
-                                    .alpha = settings.at("alpha").get<double>(),
-                                    .beta = settings.at("beta").get<double>(),
-                                    .max_pairs = settings.at("max_pairs").get<int>(),
-                                    .block_size = settings.at("block_size").get<int>()}};
-  const Json& tasks = json.at("tasks");
+  const JsonView settings = json.At("config");
+  StoppedGate stopped = {.status = StatusFrom(json.Get<std::string>("status")),
+                         .config = {.margin = settings.Get<double>("margin"),
+                                    .alpha = settings.Get<double>("alpha"),
+                                    .beta = settings.Get<double>("beta"),
+                                    .max_pairs = settings.Get<int>("max_pairs"),
+                                    .block_size = settings.Get<int>("block_size")}};
+  const std::vector<JsonView> tasks = json.Elements("tasks");
   const SequentialTestConfig of_task = ConfigOfTask(stopped.config, tasks.size());
-  for (const Json& row : tasks) {
+  for (const JsonView& row : tasks) {
     stopped.tasks.push_back(
-        {.task = row.at("task").get<std::string>(),
-         .progress = {.test = SequentialTest::FromJson(row.at("test")),
-                      .outcomes_hash = row.at("outcomes_hash").get<std::string>(),
-                      .checkpoint_hash = row.at("checkpoint_hash").get<std::string>()}});
+        {.task = row.Get<std::string>("task"),
+         .progress = {.test = SequentialTest::FromJson(row.At("test").json()),
+                      .outcomes_hash = row.Get<std::string>("outcomes_hash"),
+                      .checkpoint_hash = row.Get<std::string>("checkpoint_hash")}});
     if (stopped.tasks.back().progress.test.config() != of_task) {
       throw Error(ErrorCode::kData, fmt::format("the test of '{}' has other settings than the gate",
                                                 stopped.tasks.back().task));
@@ -65,13 +64,15 @@ std::string Joined(std::vector<std::string> names) {
 }  // namespace
 
 StoppedGate ReadStoppedGate(const std::filesystem::path& file) {
-  const std::string text = ReadTextFile(file, kMaxGateBytes);
+  return ParseStoppedGate(ReadTextFile(file, kMaxGateBytes), file.string());
+}
+
+StoppedGate ParseStoppedGate(std::string_view text, const std::string& what) {
   try {
-    return StoppedGateFrom(Json::parse(text));
-  } catch (const Json::exception& fault) {
-    Refuse(file, fault.what());
+    const nlohmann::json json = ParseJson(text, "the file");
+    return StoppedGateFrom(JsonView(json, "the file"));
   } catch (const Error& fault) {
-    Refuse(file, fault.what());
+    Refuse(what, fault.what());
   }
 }
 

@@ -18,9 +18,14 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxReason = 300;  // it quotes the text, which may be huge
 constexpr std::size_t kMaxShownValue = 60;
 
-// Where the text is nested deeper than kMaxJsonDepth; npos when it is not. Whether it is JSON at
-// all is for the parser to say.
-std::size_t FindTooDeep(std::string_view text) {
+// What one pass over the text finds; whether it is JSON at all is for the parser to say.
+struct TextScan {
+  std::size_t too_deep = std::string_view::npos;  // where it is nested deeper than kMaxJsonDepth
+  std::size_t n_members = 0;                      // of all objects together, if it is JSON
+};
+
+TextScan Scan(std::string_view text) {
+  TextScan scan;
   int depth = 0;
   bool is_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -31,12 +36,24 @@ std::size_t FindTooDeep(std::string_view text) {
     } else if (c == '"') {
       is_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > kMaxJsonDepth) return i;
+      if (++depth > kMaxJsonDepth) {
+        scan.too_deep = i;
+        break;
+      }
     } else if (c == '}' || c == ']') {
       --depth;
+    } else if (c == ':') {
+      ++scan.n_members;
     }
   }
-  return std::string_view::npos;
+  return scan;
+}
+
+std::size_t CountMembers(const Json& json) {
+  if (!json.is_structured()) return 0;
+  std::size_t n = json.is_object() ? json.size() : 0;
+  for (const Json& child : json) n += CountMembers(child);
+  return n;
 }
 
 [[noreturn]] void ThrowTooDeep(std::string_view text, std::size_t position, std::string_view what,
@@ -92,9 +109,8 @@ std::optional<Integer> ToInteger(const Json& value) {
 }  // namespace
 
 Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
-  if (const std::size_t place = FindTooDeep(text); place != std::string_view::npos) {
-    ThrowTooDeep(text, place, what, code);
-  }
+  const TextScan scan = Scan(text);
+  if (scan.too_deep != std::string_view::npos) ThrowTooDeep(text, scan.too_deep, what, code);
   Json json;
   try {
     json = Json::parse(text);
@@ -104,6 +120,10 @@ Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
   if (!json.is_object()) {
     throw Error(code, fmt::format("{}: wanted a JSON object, found {}", what, Show(json)));
   }
+  // the parser keeps the last of equal keys; another reader may keep the first
+  if (CountMembers(json) != scan.n_members) {
+    throw Error(code, fmt::format("{}: an object has the same key twice", what));
+  }
   return json;
 }
 
@@ -112,7 +132,7 @@ Json ReadJsonFile(const std::filesystem::path& path, std::size_t max_bytes, Erro
 }
 
 Json TryParseJson(std::string_view text) {
-  if (FindTooDeep(text) != std::string_view::npos) return nullptr;
+  if (Scan(text).too_deep != std::string_view::npos) return nullptr;
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : Json(nullptr);
 }

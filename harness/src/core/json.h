@@ -21,7 +21,8 @@ namespace dp_bench {
 inline constexpr int kMaxJsonDepth = 96;
 
 /// The JSON object that `text` is. `what` names the file in messages. Throws Error{`code`} with
-/// line and column when it is something else, or nested deeper than kMaxJsonDepth.
+/// line and column when it is something else or nested deeper than kMaxJsonDepth, and when a key
+/// occurs twice in an object.
 nlohmann::json ParseJson(std::string_view text, std::string_view what,
                          ErrorCode code = ErrorCode::kData);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
@@ -175,8 +176,7 @@ void ReplayWriter::Commit(json attributes, bool is_complete) {
 json ReadReplayAttributes(const fs::path& folder) {
   const fs::path file = folder / ".zattrs";
   if (!fs::is_regular_file(file)) return nullptr;
-  json attributes = json::parse(ReadTextFile(file, kMaxAttributeBytes), nullptr,
-                                /*allow_exceptions=*/false);
+  json attributes = TryParseJson(ReadTextFile(file, kMaxAttributeBytes));
   if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
   return attributes;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
@@ -93,8 +94,7 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
 std::int64_t ZarrArrayWriter::RowsOnDisk(const fs::path& folder) {
   const fs::path file = folder / ".zarray";
   if (!fs::exists(file)) return 0;
-  const json metadata = json::parse(ReadTextFile(file, kMaxMetadataBytes), nullptr,
-                                    /*allow_exceptions=*/false);
+  const json metadata = TryParseJson(ReadTextFile(file, kMaxMetadataBytes));
   const json* shape =
       metadata.is_object() && metadata.contains("shape") ? &metadata["shape"] : nullptr;
   if (shape == nullptr || !shape->is_array() || shape->empty() ||

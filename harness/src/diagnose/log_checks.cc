@@ -5,18 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 
-#include "dp_bench/error.h"
+#include "core/json.h"
+#include "core/regular_file.h"
 
 namespace dp_bench {
 namespace {
 
 constexpr std::size_t kMinSteps = 100;
+constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -50,11 +52,10 @@ std::string TooShort(const LossCurve& curve) {
 }  // namespace
 
 LossCurve ReadLossCurve(const std::filesystem::path& log) {
-  std::ifstream file(log);
-  if (!file) throw Error(ErrorCode::kIo, fmt::format("cannot read '{}'", log.string()));
+  LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
   LossCurve curve;
-  for (std::string text; std::getline(file, text);) {
-    const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  for (std::string text; lines.Next(&text);) {
+    const nlohmann::json line = TryParseJson(text);
     if (!line.is_object()) continue;
     Append(line, "train_loss", &curve.train_loss);
     Append(line, "val_loss", &curve.val_loss);

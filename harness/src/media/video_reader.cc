@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "core/regular_file.h"
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
 
@@ -24,14 +25,38 @@ struct VideoReader::Stream {
   bool is_flushed = false;
 };
 
+namespace {
+
+// Those that films, pictures and data sets come in. Playlists, which name other files to open, are
+// not among them.
+constexpr const char* kContainers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif,image2,png_pipe";
+
+// libav would wait for a FIFO.
+void RequireVideoFile(const std::filesystem::path& path) {
+  try {
+    const RegularFile file(path);
+  } catch (const Error& fault) {
+    throw Error(ErrorCode::kMedia, fault.what());
+  }
+}
+
+}  // namespace
+
 VideoReader::VideoReader(const std::filesystem::path& path)
     : path_(path), stream_(std::make_unique<Stream>()) {
   QuietLibav();
 
   // container
+  RequireVideoFile(path);
   AVFormatContext* input = nullptr;
-  AvCheck(avformat_open_input(&input, path.c_str(), nullptr, nullptr),
-          fmt::format("avformat_open_input({})", path.string()));
+  AVDictionary* options = nullptr;
+  av_dict_set(&options, "protocol_whitelist", "file", 0);
+  av_dict_set(&options, "format_whitelist", kContainers, 0);
+  // "file:" keeps a path with a colon from being read as the name of a protocol
+  const int opened =
+      avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
+  av_dict_free(&options);
+  AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
   stream_->input.reset(input);
   AvCheck(avformat_find_stream_info(input, nullptr),
           fmt::format("avformat_find_stream_info({})", path.string()));

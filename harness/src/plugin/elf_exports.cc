@@ -5,12 +5,15 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <system_error>
+#include <functional>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "core/regular_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -18,12 +21,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t kMaxTableBytes = std::uint64_t{256} << 20;  // of symbols, of names
+
+/// Copies the bytes from this offset on, which the file has.
+using ReadAt = std::function<void(std::uint64_t, std::span<std::byte>)>;
+
 class ElfFile {
  public:
-  explicit ElfFile(const fs::path& file) : file_(file), stream_(file, std::ios::binary) {
-    std::error_code fault;
-    size_ = fs::is_regular_file(file, fault) ? fs::file_size(file, fault) : 0;
-    if (!stream_ || fault) Refuse("it cannot be read");
+  ElfFile(fs::path file, std::uint64_t size, ReadAt read)
+      : file_(std::move(file)), size_(size), read_(std::move(read)) {
     if (size_ < sizeof(header_)) Refuse("it is not a shared library");
 
     header_ = ReadArray<Elf64_Ehdr>(0, 1).front();
@@ -36,17 +42,19 @@ class ElfFile {
     sections_ = ReadArray<Elf64_Shdr>(header_.e_shoff, header_.e_shnum);
   }
 
-  bool Exports(std::string_view symbol) {
+  bool Exports(std::string_view symbol) const {
     for (const Elf64_Shdr& section : sections_) {
       if (section.sh_type != SHT_DYNSYM) continue;
+      // the first one counts: there may be only one, and each takes memory
       if (section.sh_link >= sections_.size()) Refuse("its symbol table has no names");
       const Elf64_Shdr& names_section = sections_[section.sh_link];
       const auto symbols =
           ReadArray<Elf64_Sym>(section.sh_offset, section.sh_size / sizeof(Elf64_Sym));
       const auto names = ReadArray<char>(names_section.sh_offset, names_section.sh_size);
       for (const Elf64_Sym& candidate : symbols) {
-        if (IsExport(candidate) && NameAt(names, candidate.st_name) == symbol) return true;
+        if (IsExport(candidate) && IsNameAt(names, candidate.st_name, symbol)) return true;
       }
+      return false;
     }
     return false;
   }
@@ -67,13 +75,13 @@ class ElfFile {
 
   // Sizes are held against the file's own before memory is taken.
   template <class T>
-  std::vector<T> ReadArray(std::uint64_t offset, std::uint64_t count) {
+  std::vector<T> ReadArray(std::uint64_t offset, std::uint64_t count) const {
     if (offset > size_ || count > (size_ - offset) / sizeof(T)) Refuse("it is cut off or damaged");
+    if (count > kMaxTableBytes / sizeof(T)) {
+      Refuse(fmt::format("one of its tables has more than {} bytes", kMaxTableBytes));
+    }
     std::vector<T> values(count);
-    stream_.seekg(static_cast<std::streamoff>(offset));
-    stream_.read(reinterpret_cast<char*>(values.data()),
-                 static_cast<std::streamsize>(count * sizeof(T)));
-    if (!stream_) Refuse("it cannot be read");
+    read_(offset, std::as_writable_bytes(std::span(values)));
     return values;
   }
 
@@ -83,15 +91,17 @@ class ElfFile {
            ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
   }
 
-  static std::string_view NameAt(const std::vector<char>& names, std::uint32_t offset) {
-    if (offset >= names.size()) return {};
-    const std::string_view rest(names.data() + offset, names.size() - offset);
-    return rest.substr(0, rest.find('\0'));
+  // Compared as a whole: a search for the end of each name would read the table once per symbol.
+  static bool IsNameAt(const std::vector<char>& names, std::uint32_t offset,
+                       std::string_view name) {
+    return offset < names.size() && names.size() - offset > name.size() &&
+           std::string_view(names.data() + offset, name.size()) == name &&
+           names[offset + name.size()] == '\0';
   }
 
   fs::path file_;
-  std::ifstream stream_;
-  std::uint64_t size_ = 0;
+  std::uint64_t size_;
+  ReadAt read_;
   Elf64_Ehdr header_ = {};
   std::vector<Elf64_Shdr> sections_;
 };
@@ -99,7 +109,26 @@ class ElfFile {
 }  // namespace
 
 bool ExportsSymbol(const fs::path& file, std::string_view symbol) {
-  return ElfFile(file).Exports(symbol);
+  try {
+    RegularFile bytes(file);
+    const auto read = [&bytes](std::uint64_t offset, std::span<std::byte> out) {
+      bytes.Seek(offset);
+      bytes.ReadExactly(out);
+    };
+    return ElfFile(file, bytes.size(), read).Exports(symbol);
+  } catch (const Error& fault) {
+    if (fault.code() != ErrorCode::kIo) throw;
+    throw Error(ErrorCode::kPlugin,
+                fmt::format("{} is not a dp_bench plugin: {}", file.string(), fault.what()));
+  }
+}
+
+bool ExportsSymbol(std::span<const std::byte> bytes, const fs::path& file,
+                   std::string_view symbol) {
+  const auto read = [bytes](std::uint64_t offset, std::span<std::byte> out) {
+    std::ranges::copy(bytes.subspan(offset, out.size()), out.begin());
+  };
+  return ElfFile(file, bytes.size(), read).Exports(symbol);
 }
 
 }  // namespace dp_bench

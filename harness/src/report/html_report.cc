@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 #include "report/denoising_strip.h"
 #include "report/failure_report.h"
@@ -171,21 +172,21 @@ data NumbersData(const RunFolder& folder) {
 }
 
 // "-0.120 (-0.250 to +0.010)"; an interval that one episode leaves open is null.
-std::string EffectText(const Json& effect) {
+std::string EffectText(const JsonView& effect) {
   const auto text = [&](const char* key) {
-    const Json& value = effect.at(key);
-    return value.is_null() ? std::string("open") : fmt::format("{:+.3f}", value.get<double>());
+    const auto value = effect.GetOptional<double>(key);
+    return value ? fmt::format("{:+.3f}", *value) : std::string("open");
   };
   return fmt::format("{} ({} to {})", text("difference"), text("low"), text("high"));
 }
 
-data ArmData(const std::string& name, const Json& run) {
+data ArmData(const std::string& name, const JsonView& run) {
   data row;
   row.set("name", name);
   row.set("href", false);
-  row.set("rate", fmt::format("{} % ({} of {})", Percent(run.at("success_rate").get<double>()),
-                              run.at("n_success").get<int>(), run.at("n_episodes").get<int>()));
-  row.set("score", fmt::format("{:.3f}", run.at("mean_score").get<double>()));
+  row.set("rate", fmt::format("{} % ({} of {})", Percent(run.Get<double>("success_rate")),
+                              run.Get<int>("n_success"), run.Get<int>("n_episodes")));
+  row.set("score", fmt::format("{:.3f}", run.Get<double>("mean_score")));
   for (const char* effect : {"rate_effect", "score_effect", "changed"}) row.set(effect, "");
   return row;
 }
@@ -209,22 +210,20 @@ void SetArms(const fs::path& file, data* page) {
   data rows = List();
   data notes = List();
   if (fs::exists(file)) {
-    try {
-      const Json effects = Json::parse(ReadTextFile(file, kMaxEffectBytes));
-      rows.push_back(ArmData("none", effects.at("control")));
-      for (const Json& arm : effects.at("arms")) {
-        data row = ArmData(arm.at("name").get<std::string>(), arm);
-        row.set("href", LinkTo(arm.at("folder").get<std::string>() + "/report.html"));
-        row.set("rate_effect", EffectText(arm.at("success_rate_effect")));
-        row.set("score_effect", EffectText(arm.at("score_effect")));
-        row.set("changed", std::to_string(arm.at("n_changed").get<int>()));
-        rows.push_back(row);
-        data note;
-        note.set("text", arm.at("note").get<std::string>());
-        if (arm.at("note") != "") notes.push_back(note);
-      }
-    } catch (const Json::exception& fault) {
-      throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
+    const std::string what = file.string();
+    const Json json = ReadJsonFile(file, kMaxEffectBytes);
+    const JsonView effects(json, what);
+    rows.push_back(ArmData("none", effects.At("control")));
+    for (const JsonView& arm : effects.Elements("arms")) {
+      data row = ArmData(arm.Get<std::string>("name"), arm);
+      row.set("href", LinkTo(arm.Get<std::string>("folder") + "/report.html"));
+      row.set("rate_effect", EffectText(arm.At("success_rate_effect")));
+      row.set("score_effect", EffectText(arm.At("score_effect")));
+      row.set("changed", std::to_string(arm.Get<int>("n_changed")));
+      rows.push_back(row);
+      data note;
+      note.set("text", arm.Get<std::string>("note"));
+      if (!arm.Get<std::string>("note").empty()) notes.push_back(note);
     }
   }
   SetList("arms", rows, page);

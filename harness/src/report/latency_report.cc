@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "core/atomic_file.h"
-#include "dp_bench/error.h"
+#include "core/json.h"
 
 namespace dp_bench {
 namespace {
 
-using Json = nlohmann::json;
 using kainjow::mustache::data;
 
 constexpr std::size_t kMaxLatencyBytes = std::size_t{1} << 20;
@@ -30,49 +26,45 @@ std::string Rows(const PlanningLatency& planning, double deadline_s) {
                             100.0 * ShareLate(planning.chunk_s, deadline_s), 1e3 * deadline_s);
 }
 
-std::string Milliseconds(const Json& summary, const char* key) {
-  return fmt::format("{:.2f}", summary.at(key).get<double>());
-}
-
-data RowData(const std::string& name, const Json& summary) {
+data RowData(const std::string& name, const JsonView& summary) {
   data row;
   row.set("name", name);
   for (const char* key : {"p50_ms", "p95_ms", "p99_ms", "max_ms"}) {
-    row.set(key, Milliseconds(summary, key));
+    row.set(key, fmt::format("{:.2f}", summary.Get<double>(key)));
   }
-  row.set("n", std::to_string(summary.at("n").get<int>()));
+  row.set("n", std::to_string(summary.Get<int>("n")));
   return row;
 }
 
-data TableData(const std::string& title, const Json& planning) {
+data TableData(const std::string& title, const JsonView& planning) {
   data rows(data::type::list);
-  rows.push_back(RowData("whole chunk", planning.at("chunk")));
-  for (const auto& [name, summary] : planning.at("stages").items()) {
+  rows.push_back(RowData("whole chunk", planning.At("chunk")));
+  for (const auto& [name, summary] : planning.At("stages").Members()) {
     rows.push_back(RowData(name, summary));
   }
   data table;
   table.set("title", title);
   table.set("rows", rows);
-  table.set("late", fmt::format("{:.1f}", 100.0 * planning.at("share_late").get<double>()));
+  table.set("late", fmt::format("{:.1f}", 100.0 * planning.Get<double>("share_late")));
   return table;
 }
 
-data PageData(const Json& json) {
+data PageData(const JsonView& json) {
   data tables(data::type::list);
-  const Json& alone = json.at("batch_1");
+  const JsonView alone = json.At("batch_1");
   tables.push_back(TableData("batch 1, as on a robot, measured on observations that are " +
-                                 alone.at("observations").get<std::string>(),
+                                 alone.Get<std::string>("observations"),
                              alone));
-  const Json& rollouts = json.at("rollouts");
-  if (!rollouts.is_null()) {
+  if (json.Has("rollouts")) {
+    const JsonView rollouts = json.At("rollouts");
     tables.push_back(TableData(
-        fmt::format("in the rollouts, padded to batch {}", rollouts.at("batch_size").get<int>()),
+        fmt::format("in the rollouts, padded to batch {}", rollouts.Get<int>("batch_size")),
         rollouts));
   }
   data page;
   page.set("tables", tables);
-  page.set("deadline", fmt::format("{:g}", json.at("deadline_ms").get<double>()));
-  page.set("control_hz", fmt::format("{:g}", json.at("control_hz").get<double>()));
+  page.set("deadline", fmt::format("{:g}", json.Get<double>("deadline_ms")));
+  page.set("control_hz", fmt::format("{:g}", json.Get<double>("control_hz")));
   return page;
 }
 
@@ -95,11 +87,9 @@ std::string LatencyTable(const PolicyLatency& latency) {
 void SetLatency(const std::filesystem::path& file, data* page) {
   page->set("latency", false);
   if (!std::filesystem::exists(file)) return;
-  try {
-    page->set("latency", PageData(Json::parse(ReadTextFile(file, kMaxLatencyBytes))));
-  } catch (const Json::exception& fault) {
-    throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
-  }
+  const nlohmann::json json = ReadJsonFile(file, kMaxLatencyBytes);
+  const std::string what = file.string();
+  page->set("latency", PageData(JsonView(json, what)));
 }
 
 }  // namespace dp_bench

@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <functional>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/regular_file.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "rollout/episode_log.h"
@@ -24,30 +28,28 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr const char* kEpisodesFile = "episodes.jsonl";
+constexpr const char* kEvalLogFile = "eval_log.json";
+constexpr const char* kLogFile = "logs.json.txt";
 constexpr std::size_t kMaxRunFileBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together
 
 std::string ReadIfPresent(const fs::path& file) {
   return fs::exists(file) ? ReadTextFile(file, kMaxRunFileBytes) : "";
 }
 
-Json ParseFile(const fs::path& file, const std::string& text) {
-  try {
-    return text.empty() ? Json() : Json::parse(text);
-  } catch (const Json::exception& fault) {
-    throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
-  }
-}
-
 // The last value of a key within an epoch counts: for train_loss that is the epoch's mean, and
 // after a resume the newer of two rows.
-void ReadLog(const fs::path& file, RunFolder* folder) {
-  if (!fs::exists(file)) return;
-  std::ifstream stream(file, std::ios::binary);
+// `next` fills in the next line; false when there is none.
+void ReadLog(const fs::path& file, const std::function<bool(std::string*)>& next,
+             RunFolder* folder) {
   std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
   int n_unreadable = 0;
-  for (std::string line; std::getline(stream, line);) {
-    const Json row = line.size() > kMaxLineBytes ? Json() : Json::parse(line, nullptr, false);
+  std::size_t n_points = 0;
+  for (std::string line; next(&line);) {
+    const Json row = TryParseJson(line);
     const auto epoch = row.is_object() ? row.find("epoch") : row.end();
     if (!row.is_object() || epoch == row.end() || !epoch->is_number()) {
       n_unreadable += line.empty() ? 0 : 1;
@@ -55,7 +57,13 @@ void ReadLog(const fs::path& file, RunFolder* folder) {
     }
     for (const auto& [key, value] : row.items()) {
       if (!value.is_number() || key == "epoch") continue;
-      values[key][epoch->get<double>()] = value.get<double>();
+      std::map<double, double>& curve = values[key];
+      n_points += curve.insert_or_assign(epoch->get<double>(), value.get<double>()).second ? 1 : 0;
+    }
+    if (n_points > kMaxCurvePoints) {
+      throw Error(ErrorCode::kData, fmt::format("{} holds more than {} values of keys and epochs: "
+                                                "this is not the log of a training",
+                                                file.string(), kMaxCurvePoints));
     }
   }
   for (const auto& [key, points] : values) {
@@ -161,9 +169,28 @@ void NoteSeedsNotRun(RunFolder* folder) {
                   n_run, seeds->report.n));
 }
 
+// Everything but the log.
+RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
+  RunFolder folder{.path = path};
+  folder.episodes = ParseEpisodes(texts.episodes, (path / kEpisodesFile).string());
+  if (!texts.eval_log.empty()) {
+    folder.eval_log = ParseJson(texts.eval_log, (path / kEvalLogFile).string());
+  }
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (record.video_error.empty()) continue;
+    folder.notes.push_back(
+        fmt::format("{} seed {} has no video: {}", record.split, record.seed, record.video_error));
+  }
+  folder.config = std::move(texts.config);
+  folder.manifest = std::move(texts.manifest);
+  CheckBelonging(&folder, texts.episodes);
+  NoteSeedsNotRun(&folder);
+  return folder;
+}
+
 // The text at a place of config.json; empty when there is none.
 std::string ConfigText(const RunFolder& folder, const char* place) {
-  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
+  const Json config = TryParseJson(folder.config);
   const Json::json_pointer pointer(place);
   const bool is_text =
       config.is_object() && config.contains(pointer) && config[pointer].is_string();
@@ -173,21 +200,24 @@ std::string ConfigText(const RunFolder& folder, const char* place) {
 }  // namespace
 
 RunFolder ReadRunFolder(const fs::path& path) {
-  RunFolder folder{.path = path};
-  const fs::path episodes = path / "episodes.jsonl";
-  const std::string rows = ReadIfPresent(episodes);
-  folder.episodes = ParseEpisodes(rows, episodes.string());
-  folder.eval_log = ParseFile(path / "eval_log.json", ReadIfPresent(path / "eval_log.json"));
-  for (const EpisodeRecord& record : folder.episodes) {
-    if (record.video_error.empty()) continue;
-    folder.notes.push_back(
-        fmt::format("{} seed {} has no video: {}", record.split, record.seed, record.video_error));
-  }
-  ReadLog(path / "logs.json.txt", &folder);
-  folder.config = ReadIfPresent(path / "config.json");
-  folder.manifest = ReadIfPresent(path / "manifest.json");
-  CheckBelonging(&folder, rows);
-  NoteSeedsNotRun(&folder);
+  RunFolder folder = ParseFiles(path, {.episodes = ReadIfPresent(path / kEpisodesFile),
+                                       .eval_log = ReadIfPresent(path / kEvalLogFile),
+                                       .config = ReadIfPresent(path / "config.json"),
+                                       .manifest = ReadIfPresent(path / "manifest.json")});
+  const fs::path log = path / kLogFile;
+  if (!fs::exists(log)) return folder;
+  LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
+  ReadLog(
+      log, [&lines](std::string* line) { return lines.Next(line); }, &folder);
+  return folder;
+}
+
+RunFolder ParseRunFolder(const fs::path& path, RunFolderTexts texts) {
+  std::istringstream log(std::move(texts.log));
+  RunFolder folder = ParseFiles(path, std::move(texts));
+  ReadLog(
+      path / kLogFile,
+      [&log](std::string* line) { return static_cast<bool>(std::getline(log, *line)); }, &folder);
   return folder;
 }
 

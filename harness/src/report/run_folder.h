@@ -37,6 +37,18 @@ RunFolder ReadRunFolder(const std::filesystem::path& path);
 /// Throws Error{kData} with the command that continues a run whose evaluation has no result yet.
 void RequireFinished(const RunFolder& folder);
 
+/// The texts of a run folder's files; what is absent stays empty.
+struct RunFolderTexts {
+  std::string episodes;
+  std::string eval_log;
+  std::string log;
+  std::string config;
+  std::string manifest;
+};
+
+/// ReadRunFolder for a folder whose files have these texts.
+RunFolder ParseRunFolder(const std::filesystem::path& path, RunFolderTexts texts);
+
 /// Of its episodes, test first: it is the headline.
 std::vector<std::string> SplitsOf(const RunFolder& folder);
 

@@ -8,6 +8,7 @@
 
 #include "core/atomic_file.h"
 #include "core/base64.h"
+#include "core/json.h"
 #include "report/film_plots.h"
 #include "report/link.h"
 #include "report/page_data.h"
@@ -35,7 +36,7 @@ std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
 // Height over width of the films, as config.json has it; films are square by default.
 double PictureAspect(const RunFolder& folder) {
   constexpr double kLongest = 4.0;
-  const Json config = Json::parse(folder.config, nullptr, /*allow_exceptions=*/false);
+  const Json config = TryParseJson(folder.config);
   const Json::json_pointer place("/env_runner/video_size");
   if (!config.is_object() || !config.contains(place)) return 1.0;
   const Json& size = config[place];

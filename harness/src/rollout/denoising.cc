@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -25,12 +26,18 @@ Json ToJson(const DenoisingStep& step) {
   return {{"timestep", step.timestep ? Json(*step.timestep) : Json()}, {"sample", rows}};
 }
 
-DenoisingStep ToStep(const Json& json) {
-  DenoisingStep step = {.timestep = std::nullopt,
-                        .sample = json.at("sample").get<std::vector<std::vector<float>>>()};
-  const Json& timestep = json.at("timestep");
-  if (!timestep.is_null()) step.timestep = timestep.get<int>();
-  return step;
+DenoisingStep ToStep(const JsonView& json) {
+  return {.timestep = json.GetOptional<int>("timestep"),
+          .sample = json.Get<std::vector<std::vector<float>>>("sample")};
+}
+
+int CountIn(const JsonView& view, const char* key) {
+  constexpr int kMaxCount = 1'000'000;
+  const int count = view.Get<int>(key);
+  if (count < 0 || count > kMaxCount) {
+    view.At(key).Fail(fmt::format("wanted a number from 0 to {}, found {}", kMaxCount, count));
+  }
+  return count;
 }
 
 // Every sample is [T, D] with T and D of the first one.
@@ -59,21 +66,17 @@ Json ToJson(const Denoising& denoising) {
 }
 
 Denoising ParseDenoising(std::string_view text, const std::string& origin) {
-  try {
-    const Json json = Json::parse(text);
-    Denoising denoising;
-    json.at("seed").get_to(denoising.seed);
-    json.at("env_step").get_to(denoising.env_step);
-    json.at("n_steps").get_to(denoising.n_steps);
-    json.at("first_executed").get_to(denoising.first_executed);
-    json.at("n_executed").get_to(denoising.n_executed);
-    json.at("action_dim").get_to(denoising.action_dim);
-    for (const Json& step : json.at("steps")) denoising.steps.push_back(ToStep(step));
-    if (AreAlike(denoising.steps)) return denoising;
-  } catch (const Json::exception& fault) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: not the denoising of a plan: {}", origin, fault.what()));
-  }
+  const std::string what = origin + ": not the denoising of a plan";
+  const Json json = ParseJson(text, what);
+  const JsonView view(json, what);
+  Denoising denoising = {.seed = view.Get<std::uint64_t>("seed"),
+                         .env_step = view.Get<std::uint64_t>("env_step"),
+                         .n_steps = CountIn(view, "n_steps"),
+                         .first_executed = CountIn(view, "first_executed"),
+                         .n_executed = CountIn(view, "n_executed"),
+                         .action_dim = CountIn(view, "action_dim")};
+  for (const JsonView& step : view.Elements("steps")) denoising.steps.push_back(ToStep(step));
+  if (AreAlike(denoising.steps)) return denoising;
   throw Error(ErrorCode::kData,
               fmt::format("{}: not the denoising of a plan: wanted at least one sample, all of the "
                           "same shape [T, D]",

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "rollout/run_id.h"
@@ -53,9 +54,8 @@ void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
   }
 }
 
-std::string TextOrEmpty(const Json& row, const char* key) {
-  const auto member = row.find(key);
-  return member == row.end() || member->is_null() ? "" : member->get<std::string>();
+std::string TextOrEmpty(const JsonView& row, const char* key) {
+  return row.GetOptional<std::string>(key).value_or("");
 }
 
 Json CourseToJson(const EpisodeCourse& course) {
@@ -70,40 +70,37 @@ Json CourseToJson(const EpisodeCourse& course) {
   return row;
 }
 
-std::optional<int> StepOrNone(const Json& row, const char* key) {
-  return row.contains(key) ? std::optional(row[key].get<int>()) : std::nullopt;
-}
-
-EpisodeCourse ToCourse(const Json& row) {
-  return {.first_reward = row.at("first_reward").get<double>(),
-          .last_reward = row.at("last_reward").get<double>(),
-          .best_step = row.at("best_step").get<int>(),
-          .lost_step = StepOrNone(row, "lost_step"),
-          .is_terminated = row.at("is_terminated").get<bool>(),
-          .unseen_step = StepOrNone(row, "unseen_step"),
+EpisodeCourse ToCourse(const JsonView& row) {
+  return {.first_reward = row.Get<double>("first_reward"),
+          .last_reward = row.Get<double>("last_reward"),
+          .best_step = row.Get<int>("best_step"),
+          .lost_step = row.GetOptional<int>("lost_step"),
+          .is_terminated = row.Get<bool>("is_terminated"),
+          .unseen_step = row.GetOptional<int>("unseen_step"),
           .unseen_key = TextOrEmpty(row, "unseen_key")};
 }
 
-EpisodeRecord ToRecord(const Json& row, std::span<const std::string> metric_names) {
+EpisodeRecord ToRecord(const JsonView& row, std::span<const std::string> metric_names) {
   EpisodeRecord record;
-  row.at("episode").get_to(record.episode);
-  row.at("split").get_to(record.split);
-  row.at("seed").get_to(record.seed);
-  row.at("score").get_to(record.score);
-  row.at("success").get_to(record.success);
-  row.at("n_steps").get_to(record.n_steps);
-  record.n_stale_steps = row.value("n_stale_steps", 0);
+  record.episode = row.Get<int>("episode");
+  record.split = row.Get<std::string>("split");
+  record.seed = row.Get<std::uint64_t>("seed");
+  record.score = row.Get<double>("score");
+  record.success = row.Get<bool>("success");
+  record.n_steps = row.Get<int>("n_steps");
+  record.n_stale_steps = row.GetOptional<int>("n_stale_steps").value_or(0);
   record.trace_hash = TextOrEmpty(row, "trace_hash");
   record.video = TextOrEmpty(row, "video");
   record.video_error = TextOrEmpty(row, "video_error");
   const std::string reason = TextOrEmpty(row, "failure_reason");
   if (!reason.empty()) record.failure_reason = reason;
-  if (row.contains("course")) record.course = ToCourse(row["course"]);
+  if (row.Has("course")) record.course = ToCourse(row.At("course"));
 
-  const Json metrics = row.value("metrics", Json::object());
-  if (metrics.empty()) return record;  // an episode without a step
+  if (metric_names.empty() || !row.Has("metrics")) return record;
+  const JsonView metrics = row.At("metrics");
+  if (metrics.json().empty()) return record;  // an episode without a step
   for (const std::string& name : metric_names) {
-    record.metrics.push_back(metrics.at(name).get<double>());
+    record.metrics.push_back(metrics.Get<double>(name));
   }
   return record;
 }
@@ -149,12 +146,9 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     ++line_number;
     if (line.empty()) continue;
-    try {
-      records.push_back(ToRecord(Json::parse(line), metric_names));
-    } catch (const Json::exception& fault) {
-      throw Error(ErrorCode::kData, fmt::format("{}:{}: not the row of an episode: {}", origin,
-                                                line_number, fault.what()));
-    }
+    const std::string what = fmt::format("{}:{}: not the row of an episode", origin, line_number);
+    const Json row = ParseJson(line, what);
+    records.push_back(ToRecord(JsonView(row, what), metric_names));
   }
   return records;
 }

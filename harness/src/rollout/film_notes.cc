@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "checkpoint/safetensors.h"
 #include "dp_bench/array.h"
@@ -15,6 +16,9 @@ namespace dp_bench {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxNotesBytes = std::uint64_t{256} << 20;
+constexpr std::int64_t kMaxDims = 1'000'000;  // of an array without elements, which costs nothing
 
 template <class T>
 void Add(const char* name, Shape shape, const std::vector<T>& values, ArrayMap* arrays) {
@@ -27,7 +31,7 @@ void Add(const char* name, Shape shape, const std::vector<T>& values, ArrayMap* 
 // The arrays of one file, each checked when it is taken.
 class NotesReader {
  public:
-  explicit NotesReader(const fs::path& path) : path_(path), file_(Open(path)) {}
+  NotesReader(fs::path path, Safetensors file) : path_(std::move(path)), file_(std::move(file)) {}
 
   bool Has(std::string_view name) const { return file_.tensors.contains(name); }
 
@@ -36,6 +40,10 @@ class NotesReader {
     const Shape& shape = Find(name).shape();
     if (shape.size() != rank) {
       Fail(name, fmt::format("has shape {}; wanted {} dimensions", ToString(shape), rank));
+    }
+    if (std::ranges::any_of(shape, [](std::int64_t size) { return size > kMaxDims; })) {
+      Fail(name, fmt::format("has shape {}; wanted at most {} in each dimension", ToString(shape),
+                             kMaxDims));
     }
     return shape;
   }
@@ -57,15 +65,6 @@ class NotesReader {
   }
 
  private:
-  static Safetensors Open(const fs::path& path) {
-    try {
-      return ReadSafetensors(path);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::kIo) throw;
-      throw Error(ErrorCode::kData, error.what());
-    }
-  }
-
   const Array& Find(const char* name) const {
     const auto found = file_.tensors.find(name);
     if (found == file_.tensors.end()) Fail(name, "is missing");
@@ -101,29 +100,7 @@ void RequireFinite(const NotesReader& reader, const char* name, const std::vecto
   if (bad != values.end()) reader.Fail(name, fmt::format("has {}; wanted finite numbers", *bad));
 }
 
-}  // namespace
-
-fs::path FilmNotesFile(const std::string& split, std::uint64_t seed) {
-  return fs::path("media") / fmt::format("{}_{}.safetensors", split, seed);
-}
-
-void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {
-  const auto n_plans = static_cast<std::int64_t>(notes.plan_step.size());
-  const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
-  ArrayMap arrays;
-  Add("plan_step", {n_plans}, notes.plan_step, &arrays);
-  Add("plan", {n_plans, notes.n_action_steps, notes.action_dim}, notes.plan, &arrays);
-  Add("reward", {n_steps}, notes.reward, &arrays);
-  Add("success", {n_steps}, notes.success, &arrays);
-  if (notes.n_marks > 0) {
-    Add("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2}, notes.plan_marks, &arrays);
-    Add("state_marks", {n_steps + 1, notes.n_marks, 2}, notes.state_marks, &arrays);
-  }
-  WriteSafetensors(path, arrays);
-}
-
-FilmNotes ReadFilmNotes(const fs::path& path) {
-  const NotesReader reader(path);
+FilmNotes NotesFrom(const NotesReader& reader) {
   const std::int64_t n_steps = reader.ShapeOf("reward", 1)[0];
   const Shape& plan_shape = reader.ShapeOf("plan", 3);
   const std::int64_t n_plans = plan_shape[0];
@@ -148,6 +125,46 @@ FilmNotes ReadFilmNotes(const fs::path& path) {
   RequireMarks(reader, "plan_marks", notes.plan_marks);
   RequireMarks(reader, "state_marks", notes.state_marks);
   return notes;
+}
+
+// A file that is no safetensors file is no checkpoint here.
+template <class Read>
+FilmNotes WithDataErrors(const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCheckpoint) throw;
+    throw Error(ErrorCode::kData, error.what());
+  }
+}
+
+}  // namespace
+
+fs::path FilmNotesFile(const std::string& split, std::uint64_t seed) {
+  return fs::path("media") / fmt::format("{}_{}.safetensors", split, seed);
+}
+
+void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {
+  const auto n_plans = static_cast<std::int64_t>(notes.plan_step.size());
+  const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
+  ArrayMap arrays;
+  Add("plan_step", {n_plans}, notes.plan_step, &arrays);
+  Add("plan", {n_plans, notes.n_action_steps, notes.action_dim}, notes.plan, &arrays);
+  Add("reward", {n_steps}, notes.reward, &arrays);
+  Add("success", {n_steps}, notes.success, &arrays);
+  if (notes.n_marks > 0) {
+    Add("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2}, notes.plan_marks, &arrays);
+    Add("state_marks", {n_steps + 1, notes.n_marks, 2}, notes.state_marks, &arrays);
+  }
+  WriteSafetensors(path, arrays);
+}
+
+FilmNotes ReadFilmNotes(const fs::path& path) {
+  return WithDataErrors([&] { return NotesFrom({path, ReadSafetensors(path, kMaxNotesBytes)}); });
+}
+
+FilmNotes ParseFilmNotes(std::span<const std::byte> bytes, const fs::path& path) {
+  return WithDataErrors([&] { return NotesFrom({path, ParseSafetensors(bytes, path)}); });
 }
 
 }  // namespace dp_bench

@@ -2,8 +2,10 @@
 // and what it earned.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,5 +41,8 @@ void WriteFilmNotes(const std::filesystem::path& path, const FilmNotes& notes);
 /// Throws Error{kIo} when the file cannot be read, Error{kData} naming it and the array whose
 /// presence, dtype, shape or values are not as above.
 FilmNotes ReadFilmNotes(const std::filesystem::path& path);
+
+/// The same for the bytes of a file that messages call `path`.
+FilmNotes ParseFilmNotes(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 }  // namespace dp_bench

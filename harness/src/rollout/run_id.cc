@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "core/json.h"
 #include "core/sha256.h"
 
 namespace dp_bench {
@@ -26,15 +27,15 @@ std::string WithRunId(const std::string& manifest, const std::string& config) {
 }
 
 std::string WithoutRunId(const std::string& manifest) {
-  auto json = nlohmann::json::parse(manifest);
+  auto json = ParseJson(manifest, "manifest.json");
   json.erase(kRunIdKey);
   json.erase(kConfigHashKey);
   return json.dump(2) + "\n";
 }
 
 std::string RunIdOf(const std::string& json_text) {
-  const auto json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
-  const bool is_named = json.is_object() && json.contains(kRunIdKey) && json[kRunIdKey].is_string();
+  const auto json = TryParseJson(json_text);
+  const bool is_named = json.contains(kRunIdKey) && json[kRunIdKey].is_string();
   return is_named ? json[kRunIdKey].get<std::string>() : std::string();
 }
 

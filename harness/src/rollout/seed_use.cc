@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "rollout/env_runner.h"
 
 namespace dp_bench {
@@ -16,8 +17,7 @@ using Json = nlohmann::json;
 template <class T>
 T ValueAt(const Json& config, const char* place, T otherwise) {
   const Json::json_pointer pointer(place);
-  return config.contains(pointer) && config[pointer].is_number() ? config[pointer].get<T>()
-                                                                 : otherwise;
+  return config.contains(pointer) ? JsonView(config[pointer], place).As<T>() : otherwise;
 }
 
 std::string Listed(const SeedRange& range) {
@@ -28,8 +28,10 @@ std::string Listed(const SeedRange& range) {
 
 Json RangeJson(const SeedRange& range) { return {{"first", range.first}, {"n", range.n}}; }
 
-SeedRange RangeFrom(const Json& json) {
-  return {.first = json.at("first").get<std::uint64_t>(), .n = json.at("n").get<int>()};
+SeedRange RangeFrom(const JsonView& json) {
+  const SeedRange range = {.first = json.Get<std::uint64_t>("first"), .n = json.Get<int>("n")};
+  if (range.n < 0) json.Fail("wanted a number of seeds, found a negative one");
+  return range;
 }
 
 }  // namespace
@@ -61,13 +63,14 @@ Json ToJson(const SeedUse& use) {
 }
 
 std::optional<SeedUse> SeedUseOf(const std::string& manifest) {
-  const Json json = Json::parse(manifest, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("seeds")) return std::nullopt;
+  const Json json = TryParseJson(manifest);
+  const JsonView view(json, "manifest.json");
+  if (!view.Has("seeds")) return std::nullopt;
   try {
-    const Json& seeds = json["seeds"];
-    return SeedUse{.report = RangeFrom(seeds.at("report")),
-                   .selection = RangeFrom(seeds.at("selection"))};
-  } catch (const Json::exception&) {
+    const JsonView seeds = view.At("seeds");
+    return SeedUse{.report = RangeFrom(seeds.At("report")),
+                   .selection = RangeFrom(seeds.At("selection"))};
+  } catch (const Error&) {
     return std::nullopt;
   }
 }

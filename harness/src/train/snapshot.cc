@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -12,6 +11,7 @@
 
 #include "checkpoint/store.h"
 #include "core/atomic_file.h"
+#include "core/regular_file.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
@@ -27,13 +27,15 @@ constexpr std::size_t kBlockBytes = 1U << 20;
 constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
 
 void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
-  std::ifstream file(from, std::ios::binary);
+  RegularFile file(from);
   AtomicFile copy(to);
-  std::vector<char> block(kBlockBytes);
-  while (file && n_bytes > 0) {
-    file.read(block.data(), std::min<std::int64_t>(n_bytes, kBlockBytes));
-    copy.Write(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
-    n_bytes -= file.gcount();
+  std::vector<std::byte> block(kBlockBytes);
+  while (n_bytes > 0) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(n_bytes, kBlockBytes));
+    const std::size_t n = file.Read(std::span(block).first(wanted));
+    if (n == 0) break;
+    copy.Write(std::span(block).first(n));
+    n_bytes -= static_cast<std::int64_t>(n);
   }
   if (!file.is_open() || file.bad()) ThrowErrno("read", from);
   copy.Commit();

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -17,12 +18,10 @@ nlohmann::ordered_json ToJson(const EarlyStopState& state) {
   return json;
 }
 
-EarlyStopState EarlyStopFromJson(const nlohmann::json& json) {
-  EarlyStopState state;
-  json.at("best_epoch").get_to(state.best_epoch);
-  json.at("epochs_without_improvement").get_to(state.epochs_without_improvement);
-  if (json.contains("best")) state.best = json.at("best").get<double>();
-  return state;
+EarlyStopState EarlyStopFrom(const JsonView& json) {
+  return {.best = json.GetOptional<double>("best"),
+          .best_epoch = json.Get<int>("best_epoch"),
+          .epochs_without_improvement = json.Get<int>("epochs_without_improvement")};
 }
 
 nlohmann::ordered_json ToJson(const GradScalerState& state) {
@@ -31,12 +30,10 @@ nlohmann::ordered_json ToJson(const GradScalerState& state) {
           {"skips_in_a_row", state.skips_in_a_row}};
 }
 
-GradScalerState GradScalerFromJson(const nlohmann::json& json) {
-  GradScalerState state;
-  json.at("scale").get_to(state.scale);
-  json.at("growth_tracker").get_to(state.growth_tracker);
-  json.at("skips_in_a_row").get_to(state.skips_in_a_row);
-  return state;
+GradScalerState GradScalerFrom(const JsonView& json) {
+  return {.scale = json.Get<float>("scale"),
+          .growth_tracker = json.Get<std::int64_t>("growth_tracker"),
+          .skips_in_a_row = json.Get<int>("skips_in_a_row")};
 }
 
 nlohmann::ordered_json ToJson(const TrainStepResult& step) {
@@ -46,14 +43,20 @@ nlohmann::ordered_json ToJson(const TrainStepResult& step) {
   return json;
 }
 
-TrainStepResult LastStepFromJson(const nlohmann::json& json) {
-  TrainStepResult step;
-  json.at("loss").get_to(step.loss);
-  json.at("parts").get_to(step.parts);
-  json.at("lr").get_to(step.lr);
-  json.at("n_rows").get_to(step.n_rows);
-  if (json.contains("grad_norm")) step.grad_norm = json.at("grad_norm").get<double>();
-  return step;
+TrainStepResult LastStepFrom(const JsonView& json) {
+  return {.loss = json.Get<double>("loss"),
+          .parts = json.Get<std::map<std::string, double>>("parts"),
+          .grad_norm = json.GetOptional<double>("grad_norm"),
+          .lr = json.Get<double>("lr"),
+          .n_rows = json.Get<std::int64_t>("n_rows")};
+}
+
+/// A number that counts.
+template <class Integer>
+Integer CountIn(const JsonView& json, const char* key) {
+  const auto count = json.Get<Integer>(key);
+  if (count < 0) json.At(key).Fail(fmt::format("wanted 0 or more, found {}", count));
+  return count;
 }
 
 /// Throws unless it is the name of a checkpoint beside `latest`: files may be hostile, and what has
@@ -85,32 +88,26 @@ std::string TrainState::ToJson() const {
 }
 
 TrainState TrainState::FromJson(const std::string& text, const std::string& origin) {
-  TrainState state;
-  try {
-    const nlohmann::json json = nlohmann::json::parse(text);
-    json.at("global_step").get_to(state.global_step);
-    json.at("optimizer_step").get_to(state.optimizer_step);
-    json.at("epoch").get_to(state.epoch);
-    json.at("batch_in_epoch").get_to(state.batch_in_epoch);
-    json.at("train_loss_sum").get_to(state.train_loss_sum);
-    json.at("ema_step").get_to(state.ema_step);
-    json.at("log_position").get_to(state.log_position);
-    json.at("topk").get_to(state.topk);
-    if (json.contains("saved_as")) json.at("saved_as").get_to(state.saved_as);
-    if (json.contains("replaced")) state.replaced = json.at("replaced").get<std::string>();
-    // a checkpoint from before early stopping has none
-    if (json.contains("early_stop")) state.early_stop = EarlyStopFromJson(json.at("early_stop"));
-    if (json.contains("grad_scaler")) {
-      state.grad_scaler = GradScalerFromJson(json.at("grad_scaler"));
-    }
-    if (json.contains("last_step")) state.last_step = LastStepFromJson(json.at("last_step"));
-    for (const auto& [name, metric] : state.topk) RequireCheckpointName(name, origin);
-    for (const std::string& name : state.saved_as) RequireCheckpointName(name, origin);
-    if (state.replaced) RequireCheckpointName(*state.replaced, origin);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("the training state of '{}' is damaged: {}", origin, error.what()));
-  }
+  const std::string what = fmt::format("the training state of '{}' is damaged", origin);
+  const nlohmann::json parsed = ParseJson(text, what, ErrorCode::kCheckpoint);
+  const JsonView json(parsed, what, ErrorCode::kCheckpoint);
+  TrainState state = {.global_step = CountIn<std::int64_t>(json, "global_step"),
+                      .optimizer_step = CountIn<std::int64_t>(json, "optimizer_step"),
+                      .epoch = CountIn<int>(json, "epoch"),
+                      .batch_in_epoch = CountIn<std::int64_t>(json, "batch_in_epoch"),
+                      .train_loss_sum = json.Get<double>("train_loss_sum"),
+                      .ema_step = CountIn<std::int64_t>(json, "ema_step"),
+                      .log_position = CountIn<std::int64_t>(json, "log_position"),
+                      .topk = json.Get<std::map<std::string, double>>("topk")};
+  if (json.Has("saved_as")) state.saved_as = json.Get<std::vector<std::string>>("saved_as");
+  state.replaced = json.GetOptional<std::string>("replaced");
+  // a checkpoint from before early stopping has none
+  if (json.Has("early_stop")) state.early_stop = EarlyStopFrom(json.At("early_stop"));
+  if (json.Has("grad_scaler")) state.grad_scaler = GradScalerFrom(json.At("grad_scaler"));
+  if (json.Has("last_step")) state.last_step = LastStepFrom(json.At("last_step"));
+  for (const auto& [name, metric] : state.topk) RequireCheckpointName(name, origin);
+  for (const std::string& name : state.saved_as) RequireCheckpointName(name, origin);
+  if (state.replaced) RequireCheckpointName(*state.replaced, origin);
   return state;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/policy_weights.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "dp_bench/error.h"
 #include "train/fit_normalizer.h"
@@ -19,7 +20,9 @@ using Json = nlohmann::json;
 
 /// The config without what differs between a run and its continuation.
 Json RunConfig(const std::string& text) {
-  Json json = Json::parse(text);
+  Json json = ParseJson(text, "config.json", ErrorCode::kCheckpoint);
+  const JsonView view(json, "config.json", ErrorCode::kCheckpoint);
+  if (view.Has("training")) view.At("training").Members();  // throws unless it is an object
   json["training"]["resume"] = false;
   return json;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 
@@ -17,19 +18,14 @@ std::vector<KeySpec> RecordedKeys(const EnvSpec& env) {
 }
 
 std::vector<std::uint64_t> SeedsIn(const json& attributes, const std::filesystem::path& folder) {
-  try {
-    return attributes.at("episodes").at("seed").get<std::vector<std::uint64_t>>();
-  } catch (const json::exception& error) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}/.zattrs is damaged: {}", folder.string(), error.what()));
-  }
+  const std::string what = (folder / ".zattrs").string();
+  return JsonView(attributes, what).At("episodes").Get<std::vector<std::uint64_t>>("seed");
 }
 
 // Actions that were executed with noise are recorded without it.
-bool HasNoise(const json& origin) {
-  if (origin.value("action_noise", 0.0) != 0.0) return true;
-  const json std = origin.value("action_noise_std", json());
-  return !std.is_null();
+bool HasNoise(const JsonView& origin) {
+  return origin.GetOptional<double>("action_noise").value_or(0.0) != 0.0 ||
+         origin.Has("action_noise_std");
 }
 
 }  // namespace
@@ -42,8 +38,10 @@ std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
                                            const std::string& env) {
   const json attributes = ReadReplayAttributes(folder);
   if (attributes.is_null()) return {};
-  const json& origin = attributes.at("origin");
-  const std::string recorded_in = origin.value("/env/plugin"_json_pointer, env);
+  const std::string what = (folder / ".zattrs").string();
+  const JsonView origin = JsonView(attributes, what).At("origin");
+  const std::string recorded_in =
+      origin.Has("env") ? origin.At("env").GetOptional<std::string>("plugin").value_or(env) : env;
   if (recorded_in != env) {
     throw Error(ErrorCode::kUsage, fmt::format("{} was recorded in the env '{}', not in '{}'",
                                                folder.string(), recorded_in, env));

@@ -97,7 +97,8 @@ TEST_F(Comparability, RefusesFilesThatAreNotJson) {
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { FindMismatches(a_, b_); }),
               HasSubstr("b/config.json"));
   b_.config = "[]";
-  EXPECT_FALSE(FindMismatches(a_, b_).empty());
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { FindMismatches(a_, b_); }),
+              HasSubstr("b/config.json: wanted a JSON object"));
 }
 
 }  // namespace

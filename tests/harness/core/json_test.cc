@@ -5,8 +5,8 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
-#include "error_of.h"
-#include "scratch_folder.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {

@@ -1,5 +1,6 @@
 // What the video encoder writes, read back through the decoder.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -196,6 +197,19 @@ TEST_F(VideoTest, ReaderNamesAFileThatIsNoVideo) {
   for (const char* name : {"text.mp4", "empty.mp4", "absent.mp4"}) {
     EXPECT_NE(MediaError([&] { VideoReader reader(folder_ / name); }).find(name),
               std::string::npos);
+  }
+}
+
+TEST_F(VideoTest, ReaderRefusesAFifoAndAPlaylistOfOtherFiles) {
+  ASSERT_EQ(::mkfifo((folder_ / "fifo.mp4").c_str(), 0600), 0);
+  EXPECT_NE(MediaError([&] { VideoReader reader(folder_ / "fifo.mp4"); }).find("FIFO"),
+            std::string::npos);
+  Encode(folder_ / "a.mp4", 64, 64, 12);
+  std::ofstream(folder_ / "list.mp4") << "ffconcat version 1.0\nfile a.mp4\n";
+  std::ofstream(folder_ / "list.m3u8")
+      << "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\na.mp4\n#EXT-X-ENDLIST\n";
+  for (const char* name : {"list.mp4", "list.m3u8"}) {
+    EXPECT_NE(MediaError([&] { VideoReader reader(folder_ / name); }), "no error") << name;
   }
 }
 

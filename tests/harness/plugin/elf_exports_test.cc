@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "support/scratch_folder.h"
 
 namespace dp_bench {
 namespace {
@@ -50,9 +52,16 @@ TEST(ElfExports, FindsDefinedFunctionsOnly) {
 TEST(ElfExports, OtherFilesAreRefused) {
   EXPECT_THAT(RefusalOf(WriteFile("")), HasSubstr("it is not a shared library"));
   EXPECT_THAT(RefusalOf(WriteFile(std::string(5000, '#'))), HasSubstr("not a shared library"));
-  EXPECT_THAT(RefusalOf("/no/such/file.so"), HasSubstr("cannot be read"));
-  EXPECT_THAT(RefusalOf(testing::TempDir()), HasSubstr("not a shared library"));
-  EXPECT_THAT(RefusalOf("/dev/zero"), HasSubstr("not a shared library"));
+  EXPECT_THAT(RefusalOf("/no/such/file.so"), HasSubstr("No such file"));
+  EXPECT_THAT(RefusalOf(testing::TempDir()), HasSubstr("found a folder"));
+  EXPECT_THAT(RefusalOf("/dev/zero"), HasSubstr("found a device"));
+}
+
+TEST(ElfExports, AFifoIsRefusedWithoutWaiting) {
+  const ScratchFolder scratch;
+  const fs::path fifo = scratch.path() / "libdpb_env_x.so";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(RefusalOf(fifo), HasSubstr("found a named pipe (FIFO)"));
 }
 
 TEST(ElfExports, ALibraryOfAnotherMachineIsRefused) {

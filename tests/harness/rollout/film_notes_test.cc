@@ -138,6 +138,11 @@ TEST_F(FilmNotesTest, ImpossibleNumbersAreNamed) {
               HasSubstr("'state_marks' has -inf"));
 }
 
+TEST_F(FilmNotesTest, SizesOfAnArrayWithoutElementsAreLimited) {
+  EXPECT_THAT(ErrorWith("plan", Filled<float>({0, 1, std::int64_t{1} << 40}, 0.0F)),
+              HasSubstr("wanted at most 1000000 in each dimension"));
+}
+
 TEST_F(FilmNotesTest, WhatIsNoSuchFileIsRefused) {
   EXPECT_EQ(CodeOf([this] { ReadFilmNotes(file_); }), ErrorCode::kIo);
   std::ofstream(file_) << "\x10\0\0\0\0\0\0\0 no header";

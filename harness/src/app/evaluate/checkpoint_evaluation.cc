@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "app/evaluate/realtime.h"
@@ -29,15 +28,15 @@ constexpr const char* kJournalFile = "episodes.partial.jsonl";
 // An evaluation that goes on is its folder: checkpoint and config come from there.
 void TakeFromFolder(CheckpointEvaluationOptions* options) {
   const fs::path manifest = options->resume / "manifest.json";
-  const auto json = nlohmann::json::parse(ReadTextFile(manifest, 1U << 24), nullptr, false);
-  if (!json.is_object() || !json.contains("checkpoint")) {
+  const auto evaluated = EvaluatedCheckpoint(ReadTextFile(manifest, 1U << 24));
+  if (!evaluated) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("'{}' is not the folder of an evaluation: its manifest.json names no "
                             "checkpoint",
                             options->resume.string()));
   }
-  options->checkpoint = json["checkpoint"].at("folder").get<std::string>();
-  options->weights = json["checkpoint"].at("weights").get<std::string>();
+  options->checkpoint = evaluated->folder;
+  options->weights = evaluated->weights;
   options->experiment.config = options->resume / "config.json";
   const RunFolder run = ReadRunFolder(options->resume);  // throws when they are not of one run
   if (run.config.empty()) RequireFinished(run);

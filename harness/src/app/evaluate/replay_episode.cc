@@ -10,6 +10,7 @@
 #include "app/evaluate/evaluation.h"
 #include "app/manifest.h"
 #include "checkpoint/store.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "distributed/communicator.h"
 #include "dp_bench/error.h"
@@ -33,12 +34,14 @@ CheckpointChoice CheckpointOf(const RunFolder& run) {
 }
 
 void WarnOfOtherCheckpoint(const RunFolder& run, const std::string& manifest_now) {
-  const auto before = nlohmann::json::parse(run.manifest, nullptr, false);
-  const auto now = nlohmann::json::parse(manifest_now);
-  if (!before.is_object() || !before.contains("checkpoint")) return;
-  if (before["checkpoint"].at("sha256") == now["checkpoint"].at("sha256")) return;
-  LogWarning(fmt::format("the checkpoint {} has changed since the run",
-                         now["checkpoint"].at("folder").get<std::string>()));
+  const nlohmann::json json_before = TryParseJson(run.manifest);
+  const nlohmann::json json_now = ParseJson(manifest_now, "the manifest");
+  const JsonView before(json_before, "manifest.json");
+  if (!before.Has("checkpoint")) return;
+  const JsonView now = JsonView(json_now, "the manifest").At("checkpoint");
+  if (before.At("checkpoint").Get<std::string>("sha256") == now.Get<std::string>("sha256")) return;
+  LogWarning(
+      fmt::format("the checkpoint {} has changed since the run", now.Get<std::string>("folder")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "app/inspect/module_table.h"
 #include "checkpoint/create_from_checkpoint.h"
 #include "core/console.h"
+#include "core/json.h"
 #include "normalize/normalize_mode.h"
 
 namespace dp_bench {
@@ -104,7 +105,8 @@ CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
       .folder = folder,
       .policy = config.Sub("policy").Get<std::string>("plugin"),
       .task = Printable(config.Get<std::string>("name", "")),
-      .state = nlohmann::json::parse(checkpoint.state()),
+      .state =
+          ParseJson(checkpoint.state(), (folder / "state.json").string(), ErrorCode::kCheckpoint),
       .normalizer = Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile))),
       .modules = ModuleSizes(policy->module(), n_levels),
       .n_parameters = NumParameters(policy->module())};

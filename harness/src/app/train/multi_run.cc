@@ -8,6 +8,7 @@
 #include "app/verbs/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 #include "report/multi_run.h"
 
@@ -80,13 +81,9 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
 std::vector<std::uint64_t> SeedsOf(const fs::path& folder) {
   const fs::path file = folder / kSummaryFile;
   if (!fs::exists(file)) return {};
-  try {
-    return nlohmann::json::parse(ReadTextFile(file, kMaxSummaryBytes))
-        .at("seeds")
-        .get<std::vector<std::uint64_t>>();
-  } catch (const nlohmann::json::exception& fault) {
-    throw Error(ErrorCode::kData, fmt::format("{}: {}", file.string(), fault.what()));
-  }
+  const nlohmann::json json = ReadJsonFile(file, kMaxSummaryBytes);
+  const std::string what = file.string();
+  return JsonView(json, what).Get<std::vector<std::uint64_t>>("seeds");
 }
 
 }  // namespace dp_bench

@@ -9,6 +9,7 @@
 #include "core/console.h"
 #include "dp_bench/error.h"
 #include "media/film_grid.h"
+#include "report/link.h"
 #include "report/run_folder.h"
 
 namespace dp_bench {
@@ -35,7 +36,7 @@ struct FilmVerbOptions {
 };
 
 bool IsWanted(const EpisodeRecord& record, const std::string& only) {
-  if (record.video.empty()) return false;
+  if (!StaysBelow(record.video)) return false;  // none, or a path that leaves the run folder
   return only == "all" || record.success == (only == "successes");
 }
 
