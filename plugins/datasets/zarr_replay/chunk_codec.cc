@@ -149,6 +149,14 @@ void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
   if (compressor == Compressor::kZstd) CheckZstdHeader(header, chunk_bytes, file);
 }
 
+std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header) {
+  constexpr std::size_t kDecoderState = 256U << 10;  // of zlib 48 kB, of zstd 160 kB
+  if (compressor == Compressor::kNone) return 0;
+  if (compressor != Compressor::kBlosc) return kDecoderState;
+  const BloscHeader blosc(header);
+  return kDecoderState + std::size_t{3} * (std::size_t{blosc.blocksize} + 4U * blosc.typesize);
+}
+
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
                  std::span<std::byte> out, const std::string& file) {
   // the file may have changed since its header was checked

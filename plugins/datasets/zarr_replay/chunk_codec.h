@@ -23,6 +23,10 @@ std::uint64_t MaxFileBytes(std::int64_t chunk_bytes);
 void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
                       std::uint64_t file_bytes, std::int64_t chunk_bytes, const std::string& file);
 
+/// Memory that a decoder takes while it works on a chunk of such a header, besides input and
+/// output.
+std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header);
+
 /// Decodes a whole file to exactly `out.size()` bytes; throws Error{kData} naming `file`.
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
                  std::span<std::byte> out, const std::string& file);

@@ -49,6 +49,10 @@ std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path,
                                        bool may_use_openat2 = true);
 std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path);
 
+/// A zip archive in memory, which must outlive the store; messages call it `path`.
+std::unique_ptr<Store> OpenZipStore(std::span<const std::byte> archive,
+                                    const std::filesystem::path& path);
+
 /// Throws unless `name` is a relative path of ordinary parts: no "..", no empty part, no NUL.
 void RequireSafeName(std::string_view name);
 

@@ -59,7 +59,7 @@ std::string ZarrArray::ChunkName(std::int64_t chunk) const {
 }
 
 // Stops at the first chunk that does not exist, so a promise of 2^60 chunks costs nothing.
-void ZarrArray::CheckChunks() const {
+void ZarrArray::CheckChunks() {
   std::array<std::byte, kChunkHeaderBytes> header = {};
   for (std::int64_t chunk = 0; chunk < metadata_.num_chunks; ++chunk) {
     const std::string file = ChunkName(chunk);
@@ -75,6 +75,8 @@ void ZarrArray::CheckChunks() const {
     const std::size_t n = std::min<std::uint64_t>(*size, header.size());
     CheckChunkHeader(metadata_.compressor, std::span(header).first(n), *size, metadata_.chunk_bytes,
                      store_.Describe(file));
+    scratch_bytes_ = std::max(scratch_bytes_,
+                              chunk_bytes() + *size + DecoderBytes(metadata_.compressor, header));
   }
 }
 

@@ -33,6 +33,9 @@ class ZarrArray {
   /// Decoded size of every chunk, those at the edge included.
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(metadata_.chunk_bytes); }
 
+  /// Most that a thread takes while it decodes a chunk: the chunk, its file and the decoder.
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
   /// How messages call the array.
   std::string Describe() const { return store_.Describe(name_); }
 
@@ -40,7 +43,7 @@ class ZarrArray {
   void RequireConvertible(Target target) const;
 
   /// Decodes everything to `out`, num_elements() of TargetSize(target) bytes in C order. Each
-  /// thread needs memory for one chunk. Throws Error{kData}; of several faults, that of the first
+  /// thread takes scratch_bytes(). Throws Error{kData}; of several faults, that of the first
   /// chunk.
   void Load(Target target, int n_threads, std::span<std::byte> out) const;
 
@@ -59,7 +62,7 @@ class ZarrArray {
 
   std::string ChunkName(std::int64_t chunk) const;
   Shape ChunkIndices(std::int64_t chunk) const;
-  void CheckChunks() const;
+  void CheckChunks();
   void DecodeTo(std::int64_t chunk, std::vector<std::byte>* compressed,
                 std::span<std::byte> decoded) const;
   void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
@@ -70,6 +73,7 @@ class ZarrArray {
   const Store& store_;
   std::string name_;
   ZarrMetadata metadata_;
+  std::size_t scratch_bytes_ = 0;
 };
 
 }  // namespace dp_bench::zarr_replay

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/error.h"
@@ -14,50 +14,108 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFile = ".zattrs";
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;  // it may list a million episodes
-constexpr int kMaxAttributeDepth = 64;
+constexpr std::size_t kMaxAttributeDepth = 64;
 
-[[noreturn]] void Fail(const Store& store, const std::string& what) {
-  throw Error(ErrorCode::kData, fmt::format("{}: {}", store.Describe(kFile), what));
+[[noreturn]] void RefuseAttributes(const std::string& file, const std::string& what) {
+  throw Error(ErrorCode::kData, fmt::format("{}: {}", file, what));
 }
 
-Json Parse(const Store& store) {
-  std::vector<std::byte> bytes;
-  store.Read(kFile, kMaxBytes, &bytes);
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const auto limit_depth = [&store](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxAttributeDepth)
-      Fail(store, fmt::format("nested deeper than {} levels", kMaxAttributeDepth));
-    return true;
-  };
-  try {
-    return Json::parse(text, text + bytes.size(), limit_depth);
-  } catch (const Json::exception& error) {
-    Fail(store, fmt::format("is not JSON: {}", error.what()));
+// Keeps two members of the object and drops the others as they are read: lists of a million
+// episodes would take ten times the memory of their text. The names are those that nlohmann/json
+// demands of a SAX handler.
+class AttributePicker {
+ public:
+  explicit AttributePicker(std::string file) : file_(std::move(file)) {}
+
+  bool null() { return Take(nullptr); }
+  bool boolean(bool value) { return Take(value); }
+  bool number_integer(Json::number_integer_t value) { return Take(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return Take(value); }
+  bool number_float(Json::number_float_t value, const std::string&) { return Take(value); }
+  bool string(std::string& value) { return Take(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // JSON text has none
+  bool start_object(std::size_t) {
+    if (depth_ == 0) is_object_ = true;
+    return Open(Json::object());
   }
-}
+  bool start_array(std::size_t) { return Open(Json::array()); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool key(std::string& key) {
+    if (depth_ == 1) key_ = std::move(key);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& fault) {
+    constexpr std::size_t kMaxReason = 300;  // it quotes the text, which may be huge
+    RefuseAttributes(file_, fmt::format("is not JSON: {}",
+                                        std::string_view(fault.what()).substr(0, kMaxReason)));
+  }
+
+  bool is_object() const { return is_object_; }
+  const std::optional<Json>& fps() const { return fps_; }
+  const std::optional<Json>& complete() const { return complete_; }
+
+ private:
+  // The value of a member of the object, in a list or object only that there is one.
+  bool Take(Json value) {
+    if (depth_ != 1 || !is_object_) return true;
+    if (key_ == "fps") fps_ = std::move(value);
+    if (key_ == "complete") complete_ = std::move(value);
+    return true;
+  }
+
+  bool Open(Json empty) {
+    Take(std::move(empty));
+    if (++depth_ > kMaxAttributeDepth) {
+      RefuseAttributes(file_, fmt::format("nested deeper than {} levels", kMaxAttributeDepth));
+    }
+    return true;
+  }
+
+  bool Close() {
+    --depth_;
+    return true;
+  }
+
+  std::string file_;
+  std::size_t depth_ = 0;
+  bool is_object_ = false;
+  std::string key_;
+  std::optional<Json> fps_;
+  std::optional<Json> complete_;
+};
 
 }  // namespace
 
-ZarrAttributes ReadZarrAttributes(const Store& store) {
-  ZarrAttributes attributes;
-  if (!store.Peek(kFile, {})) return attributes;
-  const Json json = Parse(store);
-  if (!json.is_object()) Fail(store, "is not a JSON object");
+ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file) {
+  AttributePicker picker(file);
+  Json::sax_parse(text, &picker);
+  if (!picker.is_object()) RefuseAttributes(file, "is not a JSON object");
 
-  if (const auto fps = json.find("fps"); fps != json.end()) {
+  ZarrAttributes attributes;
+  if (const auto& fps = picker.fps()) {
     const double value = fps->is_number() ? fps->get<double>() : 0.0;
     if (!(value >= kMinFps && value <= kMaxFps)) {
-      Fail(store,
-           fmt::format("fps is {}; wanted a number from {} to {}", fps->dump(), kMinFps, kMaxFps));
+      RefuseAttributes(
+          file, fmt::format("fps is {}; wanted a number from {} to {}",
+                            fps->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
+                            kMinFps, kMaxFps));
     }
     attributes.fps = value;
   }
-  if (const auto complete = json.find("complete"); complete != json.end()) {
-    if (!complete->is_boolean()) Fail(store, "complete is neither true nor false");
+  if (const auto& complete = picker.complete()) {
+    if (!complete->is_boolean()) RefuseAttributes(file, "complete is neither true nor false");
     attributes.is_growing = !complete->get<bool>();
   }
   return attributes;
+}
+
+ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes) {
+  if (!store.Peek(kFile, {})) return {};
+  std::vector<std::byte> bytes;
+  store.Read(kFile, max_bytes, &bytes);
+  return ParseZarrAttributes({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                             store.Describe(kFile));
 }
 
 }  // namespace dp_bench::zarr_replay

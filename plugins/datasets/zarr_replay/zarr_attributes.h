@@ -1,7 +1,10 @@
 // The .zattrs file at the root of a replay buffer, as `dp_bench collect` writes it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "store.h"
 
@@ -16,7 +19,11 @@ struct ZarrAttributes {
 };
 
 /// What the file says of these two; nothing without a file. Other keys are the business of others.
-/// Throws Error{kData} when it is no JSON object or holds other types.
-ZarrAttributes ReadZarrAttributes(const Store& store);
+/// Only the text is in memory, which has at most `max_bytes`. Throws Error{kData} when it is no
+/// JSON object or holds other types.
+ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes);
+
+/// The same for a text; `file` is its name in messages.
+ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file);
 
 }  // namespace dp_bench::zarr_replay

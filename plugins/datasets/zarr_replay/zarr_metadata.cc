@@ -17,18 +17,32 @@ constexpr int kMaxMetadataDepth = 32;
 constexpr std::size_t kMaxAxes = 8;
 constexpr std::int64_t kMaxChunkBytes = std::numeric_limits<std::int32_t>::max();
 
+// Found before the parser builds a value; a callback of the parser would take quadratic time.
+bool IsTooDeep(std::string_view json) {
+  int depth = 0;
+  bool is_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') is_string = !is_string;
+    if (is_string && c == '\\') ++i;
+    if (is_string) continue;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > kMaxMetadataDepth) return true;
+  }
+  return false;
+}
+
 // One .zarray file while it is read: every fault names the file and the field.
 class Fields {
  public:
   Fields(std::span<const std::byte> text, const std::string& file) : file_(file) {
-    const auto* begin = reinterpret_cast<const char*>(text.data());
-    const auto limit_depth = [this](int depth, Json::parse_event_t, Json&) {
-      if (depth > kMaxMetadataDepth)
-        Fail("", fmt::format("is nested deeper than {} levels", kMaxMetadataDepth));
-      return true;
-    };
+    const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+    if (IsTooDeep(json)) {
+      Fail("", fmt::format("is nested deeper than {} levels", kMaxMetadataDepth));
+    }
     try {
-      json_ = Json::parse(begin, begin + text.size(), limit_depth);
+      json_ = Json::parse(json);
     } catch (const Json::exception& error) {
       Fail("", fmt::format("is not JSON: {}", error.what()));
     }
@@ -147,12 +161,14 @@ ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::strin
   std::int64_t total_bytes = item;
   metadata.chunk_bytes = item;
   metadata.num_chunks = 1;
+  std::int64_t step_bytes = item;  // not covered by the total where there is no step
   bool fits = true;
   for (std::size_t i = 0; i < metadata.shape.size(); ++i) {
     const std::int64_t size = metadata.shape[i];
     const std::int64_t chunk = metadata.chunks[i];
     const std::int64_t n = size / chunk + (size % chunk != 0 ? 1 : 0);
     fits = fits && !__builtin_mul_overflow(total_bytes, size, &total_bytes) &&
+           (i == 0 || !__builtin_mul_overflow(step_bytes, size, &step_bytes)) &&
            !__builtin_mul_overflow(metadata.num_chunks, n, &metadata.num_chunks) &&
            !__builtin_mul_overflow(metadata.chunk_bytes, chunk, &metadata.chunk_bytes);
   }

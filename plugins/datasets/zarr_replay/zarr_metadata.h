@@ -27,7 +27,7 @@ struct ZarrMetadata {
   std::int64_t num_elements = 0;
 };
 
-inline constexpr std::uint64_t kMaxMetadataBytes = 16U << 20;
+inline constexpr std::uint64_t kMaxMetadataBytes = 256U << 10;
 
 /// `file` names the text in messages. Throws Error{kData}.
 ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file);

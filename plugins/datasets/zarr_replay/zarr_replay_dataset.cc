@@ -19,21 +19,22 @@ constexpr double kDefaultFps = 10.0;
 constexpr double kBytesPerMb = 1 << 20;
 constexpr double kMinMemoryLimitMb = 0.01;
 constexpr double kMaxMemoryLimitMb = 1e7;
+constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1} << 30;  // of a million episodes
+constexpr std::size_t kMaxArrays = 1000;
+
+// The limit is there for pictures and for what is hostile: this much of anything else does not
+// count, so that a small limit speaks of pictures alone.
+constexpr double kUncountedBytes = 16 << 20;
+
+double Counted(double bytes) { return std::max(0.0, bytes - kUncountedBytes); }
 
 std::uint64_t MachineMemory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// The sizes were checked against the chunk files; what remains is whether this machine can hold
-// them.
-std::size_t LoadedBytes(const ZarrArray& array, Target target) {
-  const std::uint64_t bytes = static_cast<std::uint64_t>(array.num_elements()) * TargetSize(target);
-  if (bytes > MachineMemory()) {
-    throw Error(ErrorCode::kData, fmt::format("{} needs {} bytes; this machine has {} of memory",
-                                              array.Describe(), bytes, MachineMemory()));
-  }
-  return bytes;
+double LoadedBytes(const ZarrArray& array, Target target) {
+  return static_cast<double>(array.num_elements()) * static_cast<double>(TargetSize(target));
 }
 
 KeyType ParseType(std::string_view name) {
@@ -48,10 +49,15 @@ Target TargetOf(KeyType type) {
 
 bool IsPicture(Target target) { return target == Target::kImage || target == Target::kDepth; }
 
-// What an array is when nobody says it.
+// What an array is when the config does not say it. diffusion_policy keeps pictures as float32 of 0
+// to 255; as numbers they would take four times the memory, and each pixel would be a dimension.
 KeyType GuessType(const ZarrArray& array) {
-  const std::size_t n_axes = array.shape().size();
-  if (array.dtype() == DType::kUInt8 && n_axes == 4) return KeyType::kRgb;
+  constexpr std::int64_t kLeastPixels = 16;  // in each direction
+  const Shape& shape = array.shape();
+  if (array.dtype() == DType::kUInt8 && shape.size() == 4) return KeyType::kRgb;
+  const bool is_picture =
+      shape.size() == 4 && shape[3] == 3 && std::min(shape[1], shape[2]) >= kLeastPixels;
+  if (array.dtype() == DType::kFloat32 && is_picture) return KeyType::kRgb;
   return array.dtype() == DType::kUInt16 ? KeyType::kDepth : KeyType::kLowDim;
 }
 
@@ -98,16 +104,20 @@ std::unique_ptr<Dataset> ZarrReplayDataset::Create(const Config& params) {
 }
 
 ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config)
-    : store_(OpenStore(config.path)) {
-  const int n_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const ZarrAttributes attributes = ReadZarrAttributes(*store_);
+    : ZarrReplayDataset(config, OpenStore(config.path)) {}
+
+ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<Store> store)
+    : memory_limit_(config.memory_limit_mb * kBytesPerMb), store_(std::move(store)) {
+  const ZarrAttributes attributes = ReadZarrAttributes(
+      *store_,
+      std::min(kMaxAttributeBytes, static_cast<std::uint64_t>(memory_limit_ + kUncountedBytes)));
   is_growing_ = attributes.is_growing;
   spec_.fps = config.fps.value_or(attributes.fps.value_or(kDefaultFps));
-  LoadEpisodeEnds(config.episode_ends, n_threads);
+  LoadEpisodeEnds(config.episode_ends);
   for (const auto& [name, key] : config.keys.empty() ? FindKeys() : config.keys) {
     AddKey(name, key);
   }
-  LoadArrays(config.memory_limit_mb, n_threads);
+  LoadArrays();
 }
 
 const ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
@@ -116,7 +126,15 @@ const ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
 
 std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
   std::map<std::string, KeyConfig> keys;
-  for (const std::string& name : store_->ListArrays("data")) {
+  const std::vector<std::string> names = store_->ListArrays("data");
+  if (names.size() > kMaxArrays) {
+    throw Error(
+        ErrorCode::kData,
+        fmt::format("{} holds {} arrays; at most {} are read. Name those that are wanted in "
+                    "dataset.params.keys.",
+                    store_->Describe("data"), names.size(), kMaxArrays));
+  }
+  for (const std::string& name : names) {
     const std::string array = "data/" + name;
     keys[name] = {.array = array, .type = GuessType(Open(array))};
   }
@@ -129,14 +147,41 @@ std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
   return keys;
 }
 
-void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name, int n_threads) {
+// Everything is counted before it takes memory; as many threads decode as fit.
+void ZarrReplayDataset::Load(const ZarrArray& array, Target target, PageBuffer* buffer) {
+  const double bytes = LoadedBytes(array, target);
+  const auto scratch = static_cast<double>(array.scratch_bytes());
+  const double needed = Counted(held_bytes_ + bytes + scratch);
+  if (needed > memory_limit_) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("dataset.params.memory_limit_mb is {}, but {} takes {:.0f} bytes in memory and "
+                    "{:.0f} while a chunk is decoded; wanted {:.0f} or more",
+                    memory_limit_ / kBytesPerMb, array.Describe(), bytes, scratch,
+                    std::ceil(needed / kBytesPerMb)));
+  }
+  if (bytes > static_cast<double>(MachineMemory())) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} needs {:.0f} bytes; this machine has {} of memory",
+                            array.Describe(), bytes, MachineMemory()));
+  }
+  *buffer = PageBuffer(static_cast<std::size_t>(bytes));
+  held_bytes_ += bytes;
+  const double room = memory_limit_ + kUncountedBytes - held_bytes_;
+  const double n_threads = std::max(1U, std::thread::hardware_concurrency());
+  array.Load(target, static_cast<int>(std::clamp(room / std::max(1.0, scratch), 1.0, n_threads)),
+             buffer->bytes());
+}
+
+void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
   const ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
     throw Error(ErrorCode::kData, fmt::format("{} has shape {}; wanted the end of each episode",
                                               array.Describe(), ToString(array.shape())));
   }
-  episode_ends_.resize(LoadedBytes(array, Target::kInt64) / sizeof(std::int64_t));
-  array.Load(Target::kInt64, n_threads, std::as_writable_bytes(std::span(episode_ends_)));
+  Load(array, Target::kInt64, &episode_end_bytes_);
+  episode_ends_ = {reinterpret_cast<const std::int64_t*>(episode_end_bytes_.bytes().data()),
+                   static_cast<std::size_t>(array.num_elements())};
 
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < episode_ends_.size(); ++i) {
@@ -199,34 +244,36 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   sources_.push_back(source);
 }
 
-// Numbers, and pictures where all of them fit the limit.
-void ZarrReplayDataset::LoadArrays(double memory_limit_mb, int n_threads) {
-  const auto bytes = [](const KeySource& source) {
-    return static_cast<std::size_t>(source.array->num_steps()) * source.step_bytes;
-  };
+// Numbers, and pictures where all of them fit what is left of the limit.
+void ZarrReplayDataset::LoadArrays() {
+  for (KeySource& source : sources_) {
+    if (!IsPicture(source.target)) LoadSource(&source);
+  }
   double picture_bytes = 0.0;
+  double scratch_bytes = 0.0;
   std::set<std::pair<const ZarrArray*, Target>> pictures;  // keys may share an array
   for (const KeySource& source : sources_) {
-    if (IsPicture(source.target) && pictures.emplace(source.array, source.target).second) {
-      picture_bytes += static_cast<double>(bytes(source));
-    }
+    if (!IsPicture(source.target) || !pictures.emplace(source.array, source.target).second)
+      continue;
+    picture_bytes += LoadedBytes(*source.array, source.target);
+    scratch_bytes = std::max(scratch_bytes, static_cast<double>(source.array->scratch_bytes()));
   }
-  if (picture_bytes > memory_limit_mb * kBytesPerMb) PrepareCache(memory_limit_mb);
-
+  if (picture_bytes + Counted(held_bytes_ + scratch_bytes) > memory_limit_) return PrepareCache();
   for (KeySource& source : sources_) {
-    if (cache_ != nullptr && IsPicture(source.target)) continue;
-    const auto [entry, is_new] = buffers_.try_emplace({source.array, source.target});
-    if (is_new) {
-      entry->second = PageBuffer(bytes(source));
-      source.array->Load(source.target, n_threads, entry->second.bytes());
-    }
-    source.buffer = &entry->second;
+    if (IsPicture(source.target)) LoadSource(&source);
   }
 }
 
+void ZarrReplayDataset::LoadSource(KeySource* source) {
+  const auto [entry, is_new] = buffers_.try_emplace({source->array, source->target});
+  if (is_new) Load(*source->array, source->target, &entry->second);
+  source->buffer = &entry->second;
+}
+
 // What would fail at the first picture fails here.
-void ZarrReplayDataset::PrepareCache(double memory_limit_mb) {
-  const auto limit = static_cast<std::size_t>(memory_limit_mb * kBytesPerMb);
+void ZarrReplayDataset::PrepareCache() {
+  const double memory_limit_mb = memory_limit_ / kBytesPerMb;
+  const auto limit = static_cast<std::size_t>(memory_limit_ - Counted(held_bytes_));
   for (const KeySource& source : sources_) {
     if (!IsPicture(source.target)) continue;
     source.array->RequireConvertible(source.target);

@@ -34,17 +34,18 @@ struct KeyConfig {
 
 /// {"path": "pusht.zarr", "fps": 10, "keys": {"agent_pos": {"array": "data/state", "begin": 0,
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
-/// Without "keys", every array below data/ is a key of its own name: [N, H, W, 3] of uint8 is rgb,
-/// [N, H, W] or [N, H, W, 1] of uint16 depth, anything else low_dim.
-/// "memory_limit_mb" (4096; 0.01 to 10 million, of 2^20 bytes) is what rgb and depth may take
-/// together. When they need more, their chunks are decoded on demand: opening costs no decoding,
-/// every epoch does.
+/// Without "keys", every array below data/ is a key of its own name: [N, H, W, 3] of uint8, or of
+/// float32 with 16 pixels or more, is rgb, [N, H, W] or [N, H, W, 1] of uint16 depth, anything else
+/// low_dim. "memory_limit_mb" (4096; 0.01 to 10 million, of 2^20 bytes) is what all of it may take:
+/// pictures, numbers, episode ends, and the chunks while they are decoded; of what are no pictures,
+/// 16 MB do not count. When pictures need more than is left, their chunks are decoded on demand:
+/// opening costs no decoding, every epoch does. When the rest needs more, that is an error.
 struct ZarrReplayConfig {
   std::filesystem::path path;  // folder or .zarr.zip; relative to the current directory
   std::optional<double> fps;   // else what .zattrs says, else 10
   std::string episode_ends = "meta/episode_ends";
   std::map<std::string, KeyConfig> keys;  // none: every array below data/
-  double memory_limit_mb = 4096.0;        // for the pictures of all keys together [2^20 bytes]
+  double memory_limit_mb = 4096.0;        // for everything [2^20 bytes]
 
   static ZarrReplayConfig FromConfig(const Config& params);
 };
@@ -57,6 +58,9 @@ class ZarrReplayDataset final : public Dataset {
   /// wrong with the files, Error{kConfig} for keys that do not fit the arrays and a limit below one
   /// chunk.
   explicit ZarrReplayDataset(const ZarrReplayConfig& config);
+
+  /// The same from this store; the config's path is not read.
+  ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<Store> store);
 
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
@@ -76,16 +80,21 @@ class ZarrReplayDataset final : public Dataset {
 
   const ZarrArray& Open(const std::string& name);
   std::map<std::string, KeyConfig> FindKeys();
-  void LoadEpisodeEnds(const std::string& name, int n_threads);
+  void LoadEpisodeEnds(const std::string& name);
   void AddKey(const std::string& name, const KeyConfig& config);
-  void LoadArrays(double memory_limit_mb, int n_threads);
-  void PrepareCache(double memory_limit_mb);
+  void Load(const ZarrArray& array, Target target, PageBuffer* buffer);
+  void LoadArrays();
+  void LoadSource(KeySource* source);
+  void PrepareCache();
 
+  double memory_limit_;      // [bytes]
+  double held_bytes_ = 0.0;  // of what is loaded
   std::unique_ptr<Store> store_;
   DatasetSpec spec_;
   bool is_growing_ = false;  // arrays may be longer than the episodes
-  std::vector<std::int64_t> episode_ends_;
-  std::map<std::string, ZarrArray> arrays_;  // opened once, shared by keys
+  PageBuffer episode_end_bytes_;
+  std::span<const std::int64_t> episode_ends_;  // in them
+  std::map<std::string, ZarrArray> arrays_;     // opened once, shared by keys
   std::map<std::pair<const ZarrArray*, Target>, PageBuffer> buffers_;
   std::unique_ptr<ChunkCache> cache_;  // of pictures that are not loaded
   std::vector<KeySource> sources_;     // as spec_.keys

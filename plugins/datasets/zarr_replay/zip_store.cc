@@ -21,19 +21,30 @@ struct CloseEntry {
   void operator()(zip_file_t* entry) const { zip_fclose(entry); }
 };
 
+// What a call of libzip failed with.
+class ZipError {
+ public:
+  ZipError() { zip_error_init(&error_); }
+  ZipError(const ZipError&) = delete;
+  ZipError& operator=(const ZipError&) = delete;
+  ~ZipError() { zip_error_fini(&error_); }
+  zip_error_t* get() { return &error_; }
+
+ private:
+  zip_error_t error_;
+};
+
 class ZipStore final : public Store {
  public:
-  explicit ZipStore(std::filesystem::path path) : path_(std::move(path)) {
-    int code = 0;
-    archive_.reset(zip_open(path_.c_str(), ZIP_RDONLY, &code));
-    if (archive_ == nullptr) {
-      zip_error_t error;
-      zip_error_init_with_code(&error, code);
-      const std::string reason = zip_error_strerror(&error);
-      zip_error_fini(&error);
-      throw Error(ErrorCode::kData,
-                  fmt::format("cannot read {} as a zip archive: {}", path_.string(), reason));
-    }
+  // Takes the source over.
+  ZipStore(std::filesystem::path path, zip_source_t* source, zip_error_t* error)
+      : path_(std::move(path)) {
+    if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, error));
+    if (archive_ != nullptr) return;
+    const std::string reason = zip_error_strerror(error);
+    if (source != nullptr) zip_source_free(source);
+    throw Error(ErrorCode::kData,
+                fmt::format("cannot read {} as a zip archive: {}", path_.string(), reason));
   }
 
   std::optional<std::uint64_t> Peek(const std::string& name,
@@ -132,7 +143,17 @@ class ZipStore final : public Store {
 }  // namespace
 
 std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path) {
-  return std::make_unique<ZipStore>(path);
+  ZipError error;
+  zip_source_t* const source = zip_source_file_create(path.c_str(), 0, -1, error.get());
+  return std::make_unique<ZipStore>(path, source, error.get());
+}
+
+std::unique_ptr<Store> OpenZipStore(std::span<const std::byte> archive,
+                                    const std::filesystem::path& path) {
+  ZipError error;
+  zip_source_t* const source =
+      zip_source_buffer_create(archive.data(), archive.size(), 0, error.get());
+  return std::make_unique<ZipStore>(path, source, error.get());
 }
 
 }  // namespace dp_bench::zarr_replay
