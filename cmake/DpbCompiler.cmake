@@ -36,11 +36,15 @@ endif()
 # Contraction would let the bits of a simulation depend on whether the compiler finds an FMA.
 add_library(dpb_compile_options INTERFACE)
 target_compile_options(dpb_compile_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -Werror -ffp-contract=off)
+  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  # of its own, clang also warns about what files that are compiled together name twice
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-shadow;-Wno-sign-conversion;-Wno-implicit-int-float-conversion> -Werror -ffp-contract=off)
 
 if(DPB_SANITIZE)
   add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer -g)
-  add_compile_options(-Wno-maybe-uninitialized)  # false alarms in instrumented code, says GCC's manual
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-maybe-uninitialized)  # false alarms in instrumented code, says GCC's manual
+  endif()
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()
 

@@ -4,6 +4,7 @@
 # is missing. Works as root or with sudo.
 #
 #   DPB_TORCH_DIR     a LibTorch to use instead of the wheel (passed on through CMAKE_PREFIX_PATH)
+#   DPB_WITH_CLANG    installs clang too, for scripts/fuzz.sh
 #   DPB_PIP_ARGS      extra arguments for pip, for example an index with CPU-only wheels
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +21,9 @@ packages=(
 
 # A browser, with which a test opens the pages; Ubuntu has it as a snap alone, and the test is skipped.
 if grep -qs '^ID=debian' /etc/os-release; then packages+=(chromium chromium-driver); fi
+
+# for scripts/fuzz.sh alone; it recommends the runtime of its sanitizers
+if [ -n "${DPB_WITH_CLANG:-}" ]; then packages+=(clang); fi
 
 missing=()
 for package in "${packages[@]}"; do

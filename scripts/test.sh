@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests; DPB_SANITIZE=1 adds the sanitizer presets.
+# Sets up, builds and runs all tests; DPB_SANITIZE=1 adds the sanitizer presets. Each fuzz target runs for
+# DPB_FUZZ_SECONDS (60; 0 leaves fuzzing out).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/build.sh release
 ctest --preset release -j "$(nproc)"
+if [ "${DPB_FUZZ_SECONDS:-60}" != 0 ]; then
+  scripts/fuzz.sh "${DPB_FUZZ_SECONDS:-60}"
+fi
 if [ -n "${DPB_SANITIZE:-}" ]; then
   for preset in asan-ubsan tsan; do
     scripts/build.sh "$preset"

@@ -41,13 +41,17 @@ std::vector<std::string> SplitDotted(std::string_view path, const std::string& o
   return keys;
 }
 
-Json ParseValue(const std::string& text, const Json* existing, const std::string& origin) {
-  Json value = text;
+// Neither its key nor its value could be written into a resolved config.
+void RequireUtf8(const std::string& override_text) {
   try {
-    value.dump();
+    Json(override_text).dump();
   } catch (const Json::exception&) {
     throw Error(ErrorCode::kUsage, "an override is not valid UTF-8");
   }
+}
+
+Json ParseValue(const std::string& text, const Json* existing, const std::string& origin) {
+  Json value = text;
   // the value goes through the same reader as files, for its limits and duplicate keys
   if (Json::accept(text)) {
     Json parsed = ParseJsonSource(fmt::format("{{\"value\": {}}}", text), origin).value["value"];
@@ -68,6 +72,7 @@ bool SameType(const Json& a, const Json& b) {
 }  // namespace
 
 void ApplyOverride(const std::string& override_text, JsonSource* source) {
+  RequireUtf8(override_text);
   const std::size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
     throw Error(ErrorCode::kUsage,

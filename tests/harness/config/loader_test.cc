@@ -276,6 +276,8 @@ TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
               HasSubstr("a second time"));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"new=\xff"}); }),
               HasSubstr("UTF-8"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"n\xff=1"}); }),
+              HasSubstr("UTF-8"));
 }
 
 TEST_F(LoaderTest, AnOverrideThatNobodyReadsIsNamedWithTheNearestKey) {

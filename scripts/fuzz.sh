@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets and runs them, two at a time, each from its seeds in tests/fuzz/corpus.
+#   scripts/fuzz.sh [SECONDS | --runs N] [TARGET...]     a minute of every target by default
+# Ends with 1 when a target finds something; the input stays in build/fuzz/findings/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+limit=(-max_total_time=60)
+if [ "${1:-}" = "--runs" ]; then
+  limit=(-runs="${2:?--runs needs a number}")
+  shift 2
+elif [[ "${1:-}" =~ ^[0-9]+$ ]]; then
+  limit=(-max_total_time="$1")
+  shift
+fi
+command -v clang++ >/dev/null || DPB_WITH_CLANG=1 scripts/setup.sh
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+  for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
+fi
+
+if [ ! -f build/fuzz/build.ninja ]; then cmake --preset fuzz >/dev/null; fi
+cmake --build --preset fuzz -j "$(nproc)" >build/fuzz/build.log 2>&1 || { tail -40 build/fuzz/build.log; exit 1; }
+
+mkdir -p build/fuzz/findings build/fuzz/logs
+run_one() {
+  local name=$1 log=build/fuzz/logs/$1.txt grown=build/fuzz/corpus/$1
+  shift
+  mkdir -p "$grown"
+  local status=0
+  UBSAN_OPTIONS=print_stacktrace=1 \
+    "build/fuzz/bin/${name}_fuzz" "$grown" "tests/fuzz/corpus/$name" -rss_limit_mb=1024 -timeout=10 \
+    -max_len=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$name-" "$@" >"$log" 2>&1 || status=$?
+  local runs rate peak
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
+  peak=$(sed -n 's/^stat::peak_rss_mb: *//p' "$log")
+  printf '%-18s %12s inputs %8s/s  %5s MB  %s\n' "$name" "${runs:-?}" "${rate:-?}" "${peak:-?}" \
+    "$([ "$status" -eq 0 ] && echo ok || echo "FAILED, see $log")"
+  return "$status"
+}
+export -f run_one
+printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'run_one "$@" || exit 1' _ {} "${limit[@]}" || {
+  echo "fuzz.sh: a target found something; its input lies in build/fuzz/findings" >&2
+  exit 1
+}

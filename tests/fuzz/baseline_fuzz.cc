@@ -1,0 +1,15 @@
+// A baseline of the gate, held against itself.
+#include "compare/baseline.h"
+#include "compare/comparability.h"
+#include "compare/gate.h"
+#include "fuzz.h"
+
+using namespace dp_bench;
+
+DPB_FUZZ(input) {
+  fuzz::Accepts([&] {
+    const RunFolder baseline = ParseBaseline(input.text(), "baseline.json");
+    FindMismatches(baseline, baseline);
+    RunGate(baseline, baseline, SequentialTestConfig{});
+  });
+}

@@ -1,0 +1,35 @@
+// A config file, and behind a NUL an override of the command line.
+#include "config/document.h"
+#include "config/json_source.h"
+#include "config/overrides.h"
+#include "dp_bench/config.h"
+#include "fuzz.h"
+
+using namespace dp_bench;
+
+namespace {
+
+void ReadAll(const Config& config, int depth) {
+  for (const std::string& key : config.Keys()) {
+    fuzz::Accepts([&] { config.GetOptional<double>(key); });
+    fuzz::Accepts([&] { config.Get<int>(key); });
+    fuzz::Accepts([&] { config.Get<std::vector<std::string>>(key); });
+    if (depth < 3) fuzz::Accepts([&] { ReadAll(config.Sub(key), depth + 1); });
+  }
+}
+
+}  // namespace
+
+DPB_FUZZ(input) {
+  fuzz::Accepts([&] {
+    const std::string_view text = input.TakeText();
+    JsonSource source = ParseJsonSource(text, "config.json");
+    MergeJsonSource(ParseJsonSource(text, "twice.json"), &source);
+    if (!input.text().empty()) ApplyOverride(std::string(input.text()), &source);
+    const Config config(std::make_shared<ConfigDocument>(std::move(source)));
+    fuzz::Accepts([&] { config.RejectUnread(); });
+    ReadAll(config, 0);
+    // what was accepted can be written down and read back
+    DPB_ASSERT(Config::FromJson(config.ToJson()).ToJson() == config.ToJson());
+  });
+}

@@ -1,0 +1,268 @@
+// Writes the seeds of the fuzz targets into the folder that is its argument, with the writers of
+// the formats: make_corpus tests/fuzz/corpus
+#include <blosc.h>
+#include <elf.h>
+#include <fmt/format.h>
+#include <zip.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "compare/baseline.h"
+#include "compare/gate_report.h"
+#include "core/atomic_file.h"
+#include "core/temporary_folder.h"
+#include "data/replay_writer.h"
+#include "dp_bench/error.h"
+#include "rollout/denoising.h"
+#include "rollout/episode_log.h"
+#include "rollout/film_notes.h"
+#include "train/train_state.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using namespace std::string_literals;
+
+constexpr std::size_t kMaxBytes = 1 << 20;
+
+std::string TextOf(const fs::path& file) { return ReadTextFile(file, kMaxBytes); }
+
+const std::string kConfig =
+    R"({"env": {"plugin": "pusht", "params": {"task": "t"}}, "policy": {"plugin": "unet_hybrid"},
+ "env_runner": {"n_test": 2, "test_start_seed": 100000, "max_steps": 300, "video_size": [96, 96]},
+ "training": {"lr": 1e-4, "use_ema": true, "betas": [0.9, 0.999]}}  // with a comment
+)";
+const std::string kManifest =
+    R"({"plugins": [{"kind": "env", "name": "pusht", "version": "1", "sha256": "0"}],
+ "checkpoint": {"folder": "c", "weights": "ema", "sha256": "0"},
+ "seeds": {"report": {"first": 1, "n": 2}, "selection": {"first": 5, "n": 2}}})";
+
+// Where the files of one target go.
+class Corpus {
+ public:
+  explicit Corpus(fs::path folder) : folder_(std::move(folder)) { fs::create_directories(folder_); }
+  void Add(const std::string& name, std::string_view bytes) const {
+    WriteFileAtomically(folder_ / name, bytes);
+  }
+
+ private:
+  fs::path folder_;
+};
+
+std::vector<EpisodeRecord> Episodes() {
+  std::vector<EpisodeRecord> records;
+  for (int i = 0; i < 10; ++i) {
+    EpisodeRecord record = {.episode = i, .split = "test"};
+    record.seed = 100000 + static_cast<std::uint64_t>(i);
+    record.score = 0.1 * i;
+    record.success = i % 2 == 0;
+    record.n_steps = 300;
+    record.trace_hash = "a1b2";
+    record.metrics = {0.5};
+    record.course = EpisodeCourse{.first_reward = 0.1, .last_reward = 0.9, .best_step = 7};
+    if (i == 3) record.failure_reason = "the simulation diverged";
+    if (i == 4) record.video = "media/test_100004.mp4";
+    records.push_back(record);
+  }
+  return records;
+}
+
+void AddRuns(const fs::path& root) {
+  const RunResult result = {.records = Episodes(), .metric_names = {"coverage"}};
+  const std::string rows = EpisodesJsonl(result);
+  Corpus(root / "episode_journal").Add("whole", rows);
+  Corpus(root / "episode_journal").Add("killed", rows.substr(0, rows.size() / 2));
+
+  const std::string log =
+      "{\"epoch\": 0, \"train_loss\": 0.5}\n{\"epoch\": 1, \"train_loss\": 0.25}\n{\"epoch\"";
+  const Denoising denoising = {.seed = 1,
+                               .n_steps = 10,
+                               .first_executed = 1,
+                               .n_executed = 1,
+                               .action_dim = 2,
+                               .steps = {{.timestep = 9, .sample = {{1, 2}, {3, 4}}}}};
+  std::string run;
+  for (const std::string& text : {rows, EvalLogJson(result), log, kConfig, kManifest}) {
+    run += text + '\0';
+  }
+  Corpus(root / "run_folder").Add("run", run + ToJson(denoising).dump());
+
+  RunFolder folder = {.path = "run", .episodes = result.records};
+  folder.config = Json::parse(kConfig, nullptr, true, /*ignore_comments=*/true).dump();
+  folder.manifest = kManifest;
+  Corpus(root / "baseline").Add("baseline", BaselineJson(folder));
+  const SequentialTestConfig config = {.block_size = 2};
+  const GateReport report = JudgeTasks(config, {RunGate(folder, folder, config)});
+  Corpus(root / "gate_state").Add("state", ToJson(report).dump());
+}
+
+void AddTensors(const fs::path& root, const fs::path& scratch) {
+  ArrayMap tensors;
+  tensors.emplace("weight", Array(DType::kFloat32, {2, 2}));
+  tensors.emplace("step", Array(DType::kInt64, {}));
+  WriteSafetensors(scratch / "t", tensors, {{"format", "pt"}});
+  Corpus(root / "safetensors").Add("two", TextOf(scratch / "t"));
+
+  WriteFilmNotes(scratch / "f", {.n_action_steps = 2,
+                                 .action_dim = 1,
+                                 .n_marks = 1,
+                                 .plan_step = {0},
+                                 .plan = {1, 2},
+                                 .plan_marks = {0.1F, 0.2F, 0.3F, 0.4F},
+                                 .state_marks = {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F},
+                                 .reward = {0.5, 1.0},
+                                 .success = {0, 1}});
+  Corpus(root / "film_notes").Add("marks", TextOf(scratch / "f"));
+
+  const fs::path folder = scratch / "c";
+  fs::create_directories(folder);
+  TrainState state = {.global_step = 7, .topk = {{"epoch=0001-x=0.5", 0.5}}};
+  state.saved_as = {"epoch=0001-x=0.5"};
+  state.last_step = TrainStepResult{.loss = 0.5, .parts = {{"a", 0.5}}, .n_rows = 8};
+  CheckpointContents contents = {.config = kConfig, .state = state.ToJson()};
+  contents.tensors[std::string(kModelFile)] = std::move(tensors);
+  WriteCheckpointFiles(folder, contents);
+  const std::string manifest = TextOf(folder / "manifest.json");
+  const std::string rest = '\0' + contents.state + '\0' + contents.config;
+  Corpus(root / "checkpoint").Add("sealed", manifest + rest);
+  Json first = Json::parse(manifest);  // the first format had no seal that mutations break
+  first["format_version"] = 1;
+  Corpus(root / "checkpoint").Add("unsealed", first.dump() + rest);
+}
+
+// A data set as `collect` writes it.
+void WriteReplay(const fs::path& folder) {
+  const std::vector<KeySpec> keys = {
+      {.name = "action", .shape = {2}, .dtype = DType::kFloat32},
+      {.name = "image", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8}};
+  ReplayEpisode episode(keys);
+  const std::vector<std::byte> action(8);
+  const std::vector<std::byte> image(12);
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<std::span<const std::byte>> values = {action, image};
+    episode.Append(values);
+  }
+  ReplayWriter writer(folder, keys, {{"env", "pusht"}});
+  writer.Append(episode);
+  writer.Commit({{"fps", 10.0}}, true);
+}
+
+std::string Zipped(const fs::path& folder, const fs::path& file, zip_int32_t method) {
+  int code = 0;
+  zip_t* const archive = zip_open(file.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
+  DPB_ASSERT(archive != nullptr);
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().lexically_relative(folder).string();
+    zip_source_t* const source = zip_source_file(archive, entry.path().c_str(), 0, -1);
+    const zip_int64_t index = zip_file_add(archive, name.c_str(), source, 0);
+    DPB_ASSERT(index >= 0);
+    zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), method, 0);
+  }
+  DPB_ASSERT(zip_close(archive) == 0);
+  return TextOf(file);
+}
+
+void AddReplay(const fs::path& root, const fs::path& scratch) {
+  const fs::path folder = scratch / "replay";
+  WriteReplay(folder);
+  const Corpus zips(root / "zip_store");
+  zips.Add("stored", Zipped(folder, scratch / "stored.zip", ZIP_CM_STORE));
+  zips.Add("deflated", Zipped(folder, scratch / "deflated.zip", ZIP_CM_DEFLATE));
+  const Corpus metadata(root / "zarr_metadata");
+  metadata.Add("array", '\0' + TextOf(folder / "data/image/.zarray"));
+  metadata.Add("attributes", '\1' + TextOf(folder / ".zattrs"));
+}
+
+// A byte for the compressor, three for the size, the file: see zarr_chunks_fuzz.cc.
+void AddChunks(const fs::path& root) {
+  const Corpus corpus(root / "zarr_chunks");
+  std::string chunk(1000, '\0');
+  for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<char>(i / 7);
+  const std::string size = {'\0', static_cast<char>(999 / 256), static_cast<char>(999 % 256)};
+  corpus.Add("raw", '\0' + size + chunk);
+
+  std::string out(4096, '\0');
+  uLongf n_zlib = out.size();
+  compress(reinterpret_cast<Bytef*>(out.data()), &n_zlib,
+           reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
+  corpus.Add("zlib", '\1' + size + out.substr(0, n_zlib));
+  const std::size_t n_zstd = ZSTD_compress(out.data(), out.size(), chunk.data(), chunk.size(), 3);
+  corpus.Add("zstd", '\2' + size + out.substr(0, n_zstd));
+  for (const char* codec : {"blosclz", "lz4", "zlib", "zstd"}) {
+    for (const int shuffle : {BLOSC_NOSHUFFLE, BLOSC_SHUFFLE, BLOSC_BITSHUFFLE}) {
+      const int n = blosc_compress_ctx(5, shuffle, 4, chunk.size(), chunk.data(), out.data(),
+                                       out.size(), codec, 0, 1);
+      corpus.Add(fmt::format("blosc_{}_{}", codec, shuffle),
+                 '\3' + size + out.substr(0, static_cast<std::size_t>(n)));
+    }
+  }
+}
+
+// The least that a shared library with one export is made of: header, symbols, names, sections.
+void AddLibrary(const fs::path& root) {
+  constexpr std::string_view kNames("\0dp_bench_plugin\0", 17);
+  Elf64_Sym symbols[2] = {};
+  symbols[1].st_name = 1;
+  symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  symbols[1].st_shndx = 1;
+  Elf64_Shdr sections[3] = {};
+  sections[1].sh_type = SHT_DYNSYM;
+  sections[1].sh_offset = sizeof(Elf64_Ehdr);
+  sections[1].sh_size = sizeof(symbols);
+  sections[1].sh_link = 2;
+  sections[2].sh_type = SHT_STRTAB;
+  sections[2].sh_offset = sections[1].sh_offset + sizeof(symbols);
+  sections[2].sh_size = kNames.size();
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_type = ET_DYN;
+#if defined(__x86_64__)
+  header.e_machine = EM_X86_64;
+#else
+  header.e_machine = EM_AARCH64;
+#endif
+  header.e_shoff = sections[2].sh_offset + kNames.size();
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = std::size(sections);
+  const auto bytes = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  Corpus(root / "elf_exports")
+      .Add("plugin", bytes(header) + bytes(symbols) + std::string(kNames) + bytes(sections));
+}
+
+void MakeCorpus(const fs::path& root) {
+  const TemporaryFolder scratch;
+  Corpus(root / "config").Add("experiment", kConfig + "\0training.lr=2e-4"s);
+  AddRuns(root);
+  AddTensors(root, scratch.path());
+  AddReplay(root, scratch.path());
+  AddChunks(root);
+  AddLibrary(root);
+}
+
+}  // namespace
+}  // namespace dp_bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: make_corpus FOLDER\n");
+    return 2;
+  }
+  dp_bench::MakeCorpus(argv[1]);
+  return 0;
+}

@@ -1,0 +1,26 @@
+// A compressed chunk: a byte for the compressor, three for the size that the metadata promise, then
+// the file.
+#include <algorithm>
+#include <vector>
+
+#include "chunk_codec.h"
+#include "fuzz.h"
+
+using namespace dp_bench;
+using zarr_replay::Compressor;
+
+DPB_FUZZ(input) {
+  constexpr std::int64_t kMaxChunkBytes = 1 << 18;
+  const auto compressor = static_cast<Compressor>(input.TakeByte() % 4);
+  std::int64_t chunk_bytes = 0;
+  for (int i = 0; i < 3; ++i) chunk_bytes = chunk_bytes * 256 + input.TakeByte();
+  chunk_bytes = chunk_bytes % kMaxChunkBytes + 1;
+  const auto file = input.bytes();
+  const auto header = file.first(std::min(file.size(), zarr_replay::kChunkHeaderBytes));
+  fuzz::Accepts([&] {
+    zarr_replay::CheckChunkHeader(compressor, header, file.size(), chunk_bytes, "0.0");
+    zarr_replay::DecoderBytes(compressor, header);
+    std::vector<std::byte> chunk(static_cast<std::size_t>(chunk_bytes));
+    zarr_replay::DecodeChunk(compressor, file, chunk, "0.0");
+  });
+}
