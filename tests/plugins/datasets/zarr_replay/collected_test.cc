@@ -108,5 +108,20 @@ TEST(Collected, BadAttributesAndMissingActionsAreNamed) {
   EXPECT_THAT(load("{}", false), HasSubstr("holds no data/action"));
 }
 
+// As diffusion_policy stores them; as numbers, each pixel would be a dimension.
+TEST(KeysWithoutAConfig, Float32PicturesAreRgb) {
+  const TempFolder folder;
+  const auto type_of = [&folder](std::int64_t width) {
+    ZarrFiles files = SmallReplay();
+    files.AddArray<float>("data/img", {{10, 16, width, 3}, {4, 16, width, 3}},
+                          std::vector<float>(static_cast<std::size_t>(10 * 16 * width * 3), 7.0F));
+    files.WriteFolder(folder.path() / std::to_string(width));
+    const ZarrReplayDataset dataset({.path = folder.path() / std::to_string(width)});
+    return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex("img"))].type;
+  };
+  EXPECT_EQ(type_of(16), KeyType::kRgb);
+  EXPECT_EQ(type_of(4), KeyType::kLowDim);
+}
+
 }  // namespace
 }  // namespace dp_bench::zarr_replay::testing
