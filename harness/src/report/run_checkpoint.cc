@@ -12,6 +12,7 @@
 
 #include "checkpoint/store.h"
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -26,8 +27,7 @@ constexpr std::string_view kEpochBegin = "epoch=";
 // null when it is not there, or is no JSON.
 nlohmann::json ReadJsonHead(const fs::path& file) {
   if (!fs::is_regular_file(file)) return nullptr;
-  return nlohmann::json::parse(ReadTextFile(file, kMaxHeadBytes), nullptr,
-                               /*allow_exceptions=*/false);
+  return TryParseJson(ReadTextFile(file, kMaxHeadBytes));
 }
 
 std::string TextIn(const nlohmann::json& json, const char* pointer, const std::string& otherwise) {

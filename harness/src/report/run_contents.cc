@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
@@ -80,9 +81,8 @@ std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
 }
 
 bool IsManifestOfEvaluation(const fs::path& manifest) {
-  const auto json = nlohmann::json::parse(ReadTextFile(manifest, kMaxManifestFileBytes), nullptr,
-                                          /*allow_exceptions=*/false);
-  return json.is_object() && json.contains("checkpoint");
+  const auto json = TryParseJson(ReadTextFile(manifest, kMaxManifestFileBytes));
+  return json.contains("checkpoint");
 }
 
 // config.json and manifest.json belong to whatever run there is; without a manifest that names what

@@ -93,8 +93,7 @@ std::string TextAt(const Json& json, const char* key) {
 }
 
 void CheckConfig(const RunFolder& folder, const std::string& run_id) {
-  const std::string wanted =
-      TextAt(Json::parse(folder.manifest, nullptr, /*allow_exceptions=*/false), kConfigHashKey);
+  const std::string wanted = TextAt(TryParseJson(folder.manifest), kConfigHashKey);
   const std::string found = HashOf(folder.config);
   if (wanted.empty() || wanted == found) return;
   ThrowMixed(folder.path,
@@ -132,7 +131,7 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   } else if (!run_id.empty() && folder.eval_log.is_null()) {
     missing = "eval_log.json";
   }
-  const Json manifest = Json::parse(folder.manifest, nullptr, /*allow_exceptions=*/false);
+  const Json manifest = TryParseJson(folder.manifest);
   const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
   if (missing.empty() || !is_of_run) return "";  // a checkpoint has a manifest of another kind
   const bool is_evaluation = manifest.contains("checkpoint");

@@ -1,6 +1,8 @@
 // See step_memory.h.
 #include "train/step_memory.h"
 
+#include <algorithm>
+
 #include "dp_bench/error.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
@@ -9,6 +11,8 @@
 
 namespace dp_bench {
 namespace {
+
+constexpr std::int64_t kMeasuredBytes = 512 << 20;  // of the larger step, roughly
 
 std::int64_t ByteSize(const HostBatch& batch) {
   std::size_t n = batch.action.byte_size() + batch.is_pad.byte_size();
@@ -72,6 +76,25 @@ StepMemory EstimateStepMemory(const StepMemory& a, const StepMemory& b, std::int
           .batch = line(a.batch, b.batch),
           .activations = line(a.activations, b.activations),
           .is_estimated = true};
+}
+
+StepMemoryModel::StepMemoryModel(Policy& policy, MixedPrecision precision)
+    : policy_(policy), precision_(precision) {
+  const auto measure = [&](std::int64_t n) { return MeasureStepMemory(policy, n, precision); };
+  const StepMemory one_row = measure(1);
+  const std::int64_t per_row = measure(2).total() - one_row.total();
+  std::int64_t batch_size = 32;
+  while (batch_size > 2 && 2 * batch_size * per_row > kMeasuredBytes) batch_size /= 2;
+  measured_ = {measure(batch_size), measure(2 * batch_size)};
+}
+
+StepMemory StepMemoryModel::At(std::int64_t batch_size) const {
+  const auto known = std::ranges::find(measured_, batch_size, &StepMemory::batch_size);
+  if (known != measured_.end()) return *known;
+  if (batch_size < measured_[1].batch_size) {
+    return MeasureStepMemory(policy_, batch_size, precision_);
+  }
+  return EstimateStepMemory(measured_[0], measured_[1], batch_size);
 }
 
 }  // namespace dp_bench

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "dp_bench/policy.h"
 #include "train/train_config.h"
@@ -45,6 +46,25 @@ StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size,
 /// The straight line through two measurements at different batch sizes. Trust it for larger sizes
 /// than theirs: for smaller ones the parameters decide when the peak is, and there is more.
 StepMemory EstimateStepMemory(const StepMemory& a, const StepMemory& b, std::int64_t batch_size);
+
+/// The memory of a step at any batch size: small ones are measured, larger ones estimated, so that
+/// asking takes no more memory than a few hundred megabytes. The policy must outlive it.
+class StepMemoryModel {
+ public:
+  /// Measures two steps, at batch sizes as large as memory and a few seconds allow: at small ones
+  /// the parameters decide when the peak is, not the batch.
+  explicit StepMemoryModel(Policy& policy, MixedPrecision precision = MixedPrecision::kNo);
+
+  /// The two that estimates stand on, the smaller one first.
+  const std::vector<StepMemory>& measured() const { return measured_; }
+
+  StepMemory At(std::int64_t batch_size) const;
+
+ private:
+  Policy& policy_;
+  MixedPrecision precision_;
+  std::vector<StepMemory> measured_;
+};
 
 inline double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 

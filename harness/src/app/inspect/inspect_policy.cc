@@ -1,10 +1,13 @@
 // See inspect_policy.h.
 #include "app/inspect/inspect_policy.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <cmath>
 #include <memory>
 
+#include "core/available_memory.h"
+#include "dp_bench/error.h"
 #include "train/device_batch.h"
 #include "train/fit_normalizer.h"
 #include "train/synthetic_batch.h"
@@ -12,8 +15,6 @@
 
 namespace dp_bench {
 namespace {
-
-constexpr std::int64_t kMeasuredBytes = 512 << 20;  // of the larger step, roughly
 
 std::vector<Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
   HostBatch host = SyntheticBatch(policy.spec(), batch_size);
@@ -25,36 +26,28 @@ std::vector<Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
   return recorder.stages();
 }
 
-// Two steps for a straight line, at batch sizes as large as memory and a few seconds allow: at
-// small ones the parameters decide when the peak is, not the batch.
-std::vector<StepMemory> MeasureTwoSteps(Policy& policy) {
-  const StepMemory one_row = MeasureStepMemory(policy, 1);
-  const std::int64_t per_row = MeasureStepMemory(policy, 2).total() - one_row.total();
-  std::int64_t batch_size = 32;
-  while (batch_size > 2 && 2 * batch_size * per_row > kMeasuredBytes) batch_size /= 2;
-  return {MeasureStepMemory(policy, batch_size), MeasureStepMemory(policy, 2 * batch_size)};
+// A step of a batch size that the user asks for is only run where it fits.
+void RequireRoom(const StepMemory& step, const char* option) {
+  const std::int64_t free = AvailableMemory();
+  if (free == 0 || step.total() <= free) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} {}: a step of this size needs {:.0f} MiB, {:.0f} are free. Give a "
+                          "smaller one; the memory of a larger one is estimated without it.",
+                          option, step.batch_size, Mebibytes(step.total()), Mebibytes(free)));
 }
 
-// Measured where that is cheap.
-StepMemory StepOf(Policy& policy, const std::vector<StepMemory>& measured,
-                  std::int64_t batch_size) {
-  const auto known = std::ranges::find(measured, batch_size, &StepMemory::batch_size);
-  if (known != measured.end()) return *known;
-  if (batch_size < measured[1].batch_size) return MeasureStepMemory(policy, batch_size);
-  return EstimateStepMemory(measured[0], measured[1], batch_size);
-}
-
-void InspectMemory(Policy& policy, const PolicyInspectionOptions& options,
-                   PolicyInspection* inspection) {
-  const std::vector<StepMemory> measured = MeasureTwoSteps(policy);
-  inspection->measured = measured;
+void InspectMemory(Policy& policy, const StepMemoryModel& memory,
+                   const PolicyInspectionOptions& options, PolicyInspection* inspection) {
+  inspection->measured = memory.measured();
   for (const std::int64_t batch_size : options.batch_sizes) {
-    inspection->steps.push_back(StepOf(policy, measured, batch_size));
+    inspection->steps.push_back(memory.At(batch_size));
   }
   if (!options.checked_batch_size) return;
-  inspection->check = {
-      .estimated = EstimateStepMemory(measured[0], measured[1], *options.checked_batch_size),
-      .measured = MeasureStepMemory(policy, *options.checked_batch_size)};
+  const StepMemory estimated =
+      EstimateStepMemory(memory.measured()[0], memory.measured()[1], *options.checked_batch_size);
+  RequireRoom(estimated, "--check");
+  inspection->check = {.estimated = estimated,
+                       .measured = MeasureStepMemory(policy, *options.checked_batch_size)};
 }
 
 }  // namespace
@@ -73,6 +66,8 @@ PolicyInspection InspectPolicy(const Experiment& experiment,
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
   policy->SetNormalizer(NeutralNormalizer(experiment.spec().shape_meta, normalizer));
 
+  const StepMemoryModel memory(*policy);
+  RequireRoom(memory.At(options.batch_size), "--batch-size");
   PolicyInspection inspection = {.policy = config.Sub("policy").Get<std::string>("plugin"),
                                  .task = experiment.name(),
                                  .batch_size = options.batch_size,
@@ -81,7 +76,7 @@ PolicyInspection InspectPolicy(const Experiment& experiment,
                                  .n_parameters = NumParameters(policy->module())};
   const bool copies_checkpoints = CheckpointConfig::FromConfig(config.Sub("checkpoint")).background;
   inspection.held = MeasureHeldMemory(policy->module(), training.use_ema, copies_checkpoints);
-  InspectMemory(*policy, options, &inspection);
+  InspectMemory(*policy, memory, options, &inspection);
   return inspection;
 }
 

@@ -63,8 +63,6 @@ std::uintmax_t BytesBelow(const fs::path& folder) {
   return bytes;
 }
 
-double Mebibytes(double bytes) { return bytes / (1 << 20); }
-
 // The k best, those kept for good, the latest, and one that is being written.
 void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
   const auto config = CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
@@ -78,9 +76,9 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
   const std::uintmax_t needed = one * static_cast<std::uintmax_t>(n_checkpoints);
   const std::uintmax_t free = fs::space(parent).available;
   PrintResult("disk    {:>9.1f} MiB for {} checkpoints of {:.1f} MiB; '{}' has {:.0f} MiB\n",
-              Mebibytes(static_cast<double>(needed)), n_checkpoints,
-              Mebibytes(static_cast<double>(one)), parent.string(),
-              Mebibytes(static_cast<double>(free)));
+              Mebibytes(static_cast<std::int64_t>(needed)), n_checkpoints,
+              Mebibytes(static_cast<std::int64_t>(one)), parent.string(),
+              Mebibytes(static_cast<std::int64_t>(free)));
   if (needed <= free) return;
   throw Error(ErrorCode::kIo,
               fmt::format("'{}' has {} bytes free, the checkpoints of this run need {}. Free some, "
@@ -89,7 +87,16 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
                           parent.string(), free, needed));
 }
 
-void ReportMemory(const Experiment& asked) {
+struct MemoryNeed {
+  std::int64_t batch_size = 0;
+  std::int64_t small_batch_size = 0;  // of a step that was measured
+  std::int64_t bytes = 0;             // on the CPU, without the data set
+
+  bool fits() const { return AvailableMemory() == 0 || bytes <= AvailableMemory(); }
+};
+
+// Of the batch size that is asked for, estimated from smaller ones.
+MemoryNeed EstimateMemory(const Experiment& asked) {
   const Config& config = asked.config();
   const auto training = TrainingConfig::FromConfig(config.Sub("training"));
   const auto loader = DataLoaderConfig::FromConfig(config.Sub("dataloader"), true);
@@ -99,12 +106,31 @@ void ReportMemory(const Experiment& asked) {
   const HeldMemory held =
       MeasureHeldMemory(policy->module(), training.use_ema,
                         CheckpointConfig::FromConfig(config.Sub("checkpoint")).background);
-  const StepMemory step = MeasureStepMemory(*policy, loader.batch_size, training.mixed_precision);
-  const auto needed = static_cast<double>(held.total() + step.total());
+  const StepMemoryModel memory(*policy, training.mixed_precision);
+  return {.batch_size = loader.batch_size,
+          .small_batch_size = memory.measured()[0].batch_size,
+          .bytes = held.total() + memory.At(loader.batch_size).total()};
+}
+
+void ReportMemory(const MemoryNeed& need) {
   PrintResult(
       "memory  {:>9.1f} MiB for networks, optimizer and a step of batch size {} on the CPU, "
       "without the data set; {:.0f} MiB are free\n",
-      Mebibytes(needed), loader.batch_size, Mebibytes(static_cast<double>(AvailableMemory())));
+      Mebibytes(need.bytes), need.batch_size, Mebibytes(AvailableMemory()));
+  if (need.fits()) return;
+  PrintResult(
+      "WARNING: that is more than there is, so the parts were tried with a batch size of {}. Lower "
+      "dataloader.batch_size; training.gradient_accumulate_every makes up for it.\n",
+      need.small_batch_size);
+}
+
+// The batches of a dry run take no more memory than there is.
+void ShrinkBatches(const Experiment& asked, const MemoryNeed& need, ExperimentOptions* options) {
+  if (need.fits()) return;
+  for (const char* section : {"dataloader", "val_dataloader"}) {
+    if (!asked.config().Has(section)) continue;
+    options->overrides.push_back(fmt::format("{}.batch_size={}", section, need.small_batch_size));
+  }
 }
 
 }  // namespace
@@ -113,13 +139,15 @@ int DryRun(const ExperimentOptions& options, const fs::path& parent, const Train
   const TemporaryFolder folder;
   const Experiment asked(options);
   ExperimentOptions shortened = Shortened(options, asked);
+  const MemoryNeed need = EstimateMemory(asked);
+  ShrinkBatches(asked, need, &shortened);
   if (!CollectSome(asked, folder.path(), &shortened)) return kExitInterrupted;
   const fs::path run = folder.path() / "run";
   if (const int result = train_once(shortened, run); result != 0) return result;
 
   PrintResult("\ndry run: every part works. The whole run needs\n");
   ReportDisk(asked, run, fs::exists(parent) ? parent : fs::current_path());
-  ReportMemory(asked);
+  ReportMemory(need);
   return 0;
 }
 
