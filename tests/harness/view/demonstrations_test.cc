@@ -101,7 +101,7 @@ TEST_F(DemonstrationsTest, DamagedAttributesAreNamed) {
   ReplayWriter writer(folder_, env_.spec().shape_meta.obs, origin_);
   writer.Commit({{"episodes", "none"}}, true);
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { RepeatableSeeds(folder_, "stage"); }),
-              HasSubstr(".zattrs is damaged"));
+              HasSubstr(".zattrs: episodes: wanted an object"));
 }
 
 }  // namespace
