@@ -37,7 +37,6 @@ void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
     copy.Write(std::span(block).first(n));
     n_bytes -= static_cast<std::int64_t>(n);
   }
-  if (!file.is_open() || file.bad()) ThrowErrno("read", from);
   copy.Commit();
 }
 
