@@ -52,9 +52,9 @@ expect_exit 1 "10 of 10 episodes differ" "$dp_bench" diff a theirs
 echo "what fails before the first episode leaves the folder as it was, and no folder where there was none"
 expect_unchanged 2 "n_action_steps" "${evaluate[@]}" --output b/c n_action_step=4
 expect_unchanged 2 "nothing reads this key" "${evaluate[@]}" --output a --overwrite foo=1
-expect_unchanged 2 "no such plugin\|is no\|plugin" "${evaluate[@]}" policy.plugin=unet_hybird --output b
+expect_unchanged 2 "unet_hybird" "${evaluate[@]}" policy.plugin=unet_hybird --output b
 mkdir empty
-expect_unchanged 2 "already holds\|neither a checkpoint" "$dp_bench" eval --checkpoint empty --output b
+expect_unchanged 6 "neither a checkpoint" "$dp_bench" eval --checkpoint empty --output b
 expect_unchanged 2 "num_epochs" "$dp_bench" run "${small[@]}" training.num_epoch=3 --output b --seeds 1,2
 cp -r trained/checkpoints/latest damaged
 printf x | dd of=damaged/ema.safetensors bs=1 seek=5000 conv=notrunc status=none
@@ -121,6 +121,7 @@ cmp a/eval_log.json unfinished/eval_log.json || fail "continued, it has another 
 expect_exit 0 "PASS: no change" "${gate[@]}" --candidate unfinished
 
 echo "killed while it overwrites, it is the old evaluation, the new one, or unfinished"
+hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
 RANDOM=3
 for _ in 1 2 3 4 5 6; do
   rm -rf killed
@@ -133,7 +134,7 @@ for _ in 1 2 3 4 5 6; do
   "${gate[@]}" --candidate killed >out.txt 2>&1 || status=$?
   case $status in
     0 | 1 | 3) old=a; grep -q '"weights": "model"' killed/manifest.json && old=theirs
-               cmp killed/episodes.jsonl $old/episodes.jsonl || fail "a verdict on episodes of another run" ;;
+               [ "$(hashes killed)" = "$(hashes $old)" ] || fail "a verdict on episodes of another run" ;;
     6) grep -q "not finished" out.txt || fail "$(cat out.txt)" ;;
     *) fail "the gate ended with $status: $(cat out.txt)" ;;
   esac

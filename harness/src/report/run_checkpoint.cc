@@ -114,7 +114,7 @@ std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
                                                path.string(), fmt::join(seeds, ", ")));
   }
   throw Error(
-      ErrorCode::kUsage,
+      ErrorCode::kCheckpoint,
       fmt::format("'{}' is neither a checkpoint (manifest.json and *.safetensors) nor a run "
                   "folder with checkpoints; wanted a folder such as RUN, "
                   "RUN/checkpoints/latest or models/pusht_unet_hybrid",

@@ -18,7 +18,8 @@ struct ChosenCheckpoint {
 
 /// The checkpoint that `path` stands for: itself; of a training, or of its folder checkpoints, the
 /// best by checkpoint.topk, or else the latest; of an evaluation the one that it evaluated. Throws
-/// Error{kUsage} with what the folder is and what to give instead.
+/// Error{kUsage} naming the seeds of a folder that holds several trainings, Error{kCheckpoint} with
+/// what to give for one that is neither.
 ChosenCheckpoint FindCheckpoint(const std::filesystem::path& path,
                                 CheckpointOrder order = CheckpointOrder::kBestFirst);
 

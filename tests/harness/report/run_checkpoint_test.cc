@@ -80,7 +80,7 @@ TEST_F(RunCheckpointTest, WhatHasNoneSaysWhatToGive) {
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FindCheckpoint(run_); }),
               AllOf(HasSubstr("several seeds"), HasSubstr("seed_42")));
   fs::remove_all(run_ / "seed_42");
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FindCheckpoint(run_); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint, [&] { FindCheckpoint(run_); }),
               HasSubstr("neither a checkpoint"));
 }
 
