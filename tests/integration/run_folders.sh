@@ -174,7 +174,7 @@ echo "what does not fit says what was wanted, what was found and what to do"
 expect_unchanged 2 "the action is low_dim float32 \[3\], the env's low_dim float32 \[2\]. Correct shape_meta" \
   "${evaluate[@]}" --output b "shape_meta.action.shape=[3]"
 expect_unchanged 2 "the action is low_dim float32 \[3\]" "$dp_bench" train "${small[@]}" "${fresh[@]}" "shape_meta.action.shape=[3]"
-expect_unchanged 2 "horizon is 5000, longer than any training episode" "$dp_bench" train "${small[@]}" horizon=5000 --output b
+expect_unchanged 2 "horizon is 2000, longer than any training episode" "$dp_bench" train "${small[@]}" horizon=2000 --output b
 
 echo "a path to a run or its checkpoint is enough"
 mkdir -p trained/checkpoints/epoch=0000-test_mean_score=0.500

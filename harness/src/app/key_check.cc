@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -62,15 +63,23 @@ bool IsBelow(std::string_view pointer, std::string_view place) {
          (pointer.starts_with(place) && pointer.substr(place.size()).starts_with('/'));
 }
 
-// Of a checkpoint's config other versions may have written what this one refuses: only sections
-// that the command line changes are read.
+// The sections of a checkpoint's config that decide about its rollouts.
+constexpr std::string_view kRolloutSections[] = {"/env", "/policy", "/env_runner"};
+
+bool IsOfRollouts(std::string_view pointer) {
+  return std::ranges::any_of(
+      kRolloutSections, [pointer](std::string_view section) { return IsBelow(pointer, section); });
+}
+
+// Of a checkpoint's config other versions may have written what this one refuses: of its other
+// sections those that the command line changes are read.
 void ReadSections(const Task& task, const KeyCheck& check) {
   const Config& config = task.config();
   Horizons::FromConfig(config);
   for (const Section& section : kSections) {
     const std::string pointer = fmt::format("/{}", section.name);
     if (!config.Has(section.name)) continue;
-    if (!check.is_of_checkpoint || task.document().HasOverride(pointer)) {
+    if (!check.is_of_checkpoint || IsOfRollouts(pointer) || task.document().HasOverride(pointer)) {
       section.read(config.Sub(section.name));
     }
   }
@@ -78,10 +87,7 @@ void ReadSections(const Task& task, const KeyCheck& check) {
 
 bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
   if (is_override) return true;
-  if (check.is_of_checkpoint) {
-    return IsBelow(pointer, "/env") || IsBelow(pointer, "/policy") ||
-           IsBelow(pointer, "/env_runner");
-  }
+  if (check.is_of_checkpoint) return IsOfRollouts(pointer);
   if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
   if (IsBelow(pointer, kDatasetParams)) return check.makes_dataset;
   return true;
