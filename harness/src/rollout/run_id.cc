@@ -19,9 +19,11 @@ std::string HashOfText(const std::string& text) {
 
 std::string WithRunId(const std::string& manifest, const std::string& config) {
   auto json = nlohmann::json::parse(WithoutRunId(manifest));
+  auto of_results = json;
+  if (of_results.contains("machine")) of_results["machine"].erase("ranks");
   auto settings = nlohmann::json::parse(config);
   if (settings.contains("training")) settings["training"].erase("resume");
-  json[kRunIdKey] = HashOfText(settings.dump() + json.dump()).substr(0, kIdDigits);
+  json[kRunIdKey] = HashOfText(settings.dump() + of_results.dump()).substr(0, kIdDigits);
   json[kConfigHashKey] = HashOfText(config);
   return json.dump(2) + "\n";
 }

@@ -13,7 +13,8 @@ inline constexpr const char* kConfigHashKey = "config_sha256";      // of manife
 inline constexpr const char* kEpisodesHashKey = "episodes_sha256";  // of eval_log.json
 
 /// `manifest`, a JSON object, with the id of its run and the SHA-256 of `config`, the text of
-/// config.json. A training that is continued keeps its id: training.resume is no part of it.
+/// config.json. No part of the id is what changes no result: training.resume, so that a training
+/// that is continued keeps it, and the number of ranks.
 std::string WithRunId(const std::string& manifest, const std::string& config);
 
 /// The manifest as it was before WithRunId.

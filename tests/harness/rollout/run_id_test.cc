@@ -43,6 +43,14 @@ TEST(RunId, ATrainingThatIsContinuedKeepsIt) {
   EXPECT_EQ(IdOf(kManifest, resumed), IdOf(kManifest, kConfig));
 }
 
+TEST(RunId, TheNumberOfRanksIsNoPartOfIt) {
+  const auto id = [](const char* machine) {
+    return IdOf(std::string(R"({"plugins": [], "machine": )") + machine + "}", kConfig);
+  };
+  EXPECT_EQ(id(R"({"cpu": "x", "ranks": 1})"), id(R"({"cpu": "x", "ranks": 2})"));
+  EXPECT_NE(id(R"({"cpu": "x", "ranks": 1})"), id(R"({"cpu": "y", "ranks": 1})"));
+}
+
 TEST(RunId, OfAnOldVersionOrNoJsonIsEmpty) {
   EXPECT_EQ(RunIdOf(kManifest), "");
   EXPECT_EQ(RunIdOf("{"), "");
