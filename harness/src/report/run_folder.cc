@@ -150,6 +150,9 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
 
 // What tells which files belong together. Where there is no manifest.json, nothing does.
 void CheckBelonging(RunFolder* folder, const std::string& episodes) {
+  if (!folder->manifest.empty()) {
+    ParseJson(folder->manifest, (folder->path / "manifest.json").string());  // throws when damaged
+  }
   const std::string run_id = RunIdOf(folder->manifest);
   folder->unfinished = WhyUnfinished(*folder, run_id);
   if (folder->manifest.empty()) return;
