@@ -85,7 +85,7 @@ for output in file/below "$long"; do
 done
 (cd /proc && expect_exit_elsewhere() {
   status=0; "$@" >"$work/out.txt" 2>&1 || status=$?
-  [ "$status" -eq 6 ] && grep -q "runs/" "$work/out.txt" && ! grep -q "This is a bug" "$work/out.txt"
+  [ "$status" -eq 6 ] && grep -q "'runs" "$work/out.txt" && ! grep -q "This is a bug" "$work/out.txt"
 } && expect_exit_elsewhere "${evaluate[@]}") || fail "a folder that cannot be written: $(cat out.txt)"
 TMPDIR=/nowhere expect_exit 6 "Set TMPDIR" "$dp_bench" train "${small[@]}" --dry-run
 expect_exit 2 "is not UTF-8" "$dp_bench" eval --checkpoint $'caf\xe9'
@@ -132,13 +132,13 @@ bench=("$dp_bench" bench policy "${small[@]}" --repetitions 1000 collect.n_episo
 
 echo "an evaluation that is interrupted while it loads is one that can be resumed"
 for seconds in 0.6 1.2; do
-  status=$(signalled INT $seconds "${evaluate[@]}" env_runner.n_test=40 env_runner.n_videos=0 --output "early_$seconds")
+  status=$(signalled INT $seconds "${evaluate[@]}" env_runner.n_test=400 env_runner.n_videos=0 --output "early_$seconds")
   if [ "$status" -eq 130 ]; then  # the program was not loaded yet
     [ ! -e "early_$seconds/config.json" ] || fail "a part of an evaluation"
   else
     [ "$status" -eq 75 ] || fail "it ended with $status: $(cat signalled.txt)"
     "$dp_bench" eval --resume "early_$seconds" >out.txt 2>&1 || fail "$(cat out.txt)"
-    [ "$(wc -l <"early_$seconds/episodes.jsonl")" -eq 40 ] || fail "it did not run the rest: $(cat out.txt)"
+    [ "$(wc -l <"early_$seconds/episodes.jsonl")" -eq 400 ] || fail "it did not run the rest: $(cat out.txt)"
   fi
 done
 
