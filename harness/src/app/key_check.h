@@ -19,8 +19,8 @@ struct KeyCheck {
 };
 
 /// Reads the sections of the config, those that the verb does not use too, and makes env and policy
-/// where only they know what their params may hold. To be called when the dataset that
-/// `makes_dataset` tells of has been made. Throws Error{kConfig} for keys that nothing reads, each
+/// where only they know what their params may hold. With `makes_dataset`, call it after the dataset
+/// was made. Throws Error{kConfig} for keys that nothing reads, each
 /// with its place and the nearest key that exists.
 void RejectUnknownKeys(const Task& task, const KeyCheck& check);
 

@@ -12,7 +12,7 @@
 
 namespace dp_bench {
 
-/// A tensor with values that no computation goes on from.
+/// A tensor with NaN or Inf values.
 struct NonFiniteTensor {
   std::string name;
   std::int64_t n_nan = 0;
