@@ -34,7 +34,7 @@ OutputFolder::OutputFolder(fs::path path, OldRun old_run, Communicator& ranks)
 OutputFolder::OutputFolder(const Experiment& experiment, Communicator& ranks)
     : ranks_(ranks), old_run_(OldRun::kRefuse) {
   if (ranks_.is_root()) {
-    // two runs may start in the same second: only one can make a folder, the other tries the next name
+    // of two runs that start in the same second, one makes the folder; the other tries the next
     for (int n = 1; made_.empty() || made_.back() != path_; ++n) {
       path_ = RunFolderName(experiment, n);
       Make();
