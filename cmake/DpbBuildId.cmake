@@ -1,6 +1,6 @@
 # The fingerprint that host and plugin must share to the letter: compiler, C++ ABI, sanitizer, the SDK
 # headers themselves and, for policies, LibTorch. C++ types cross the plugin boundary only when it matches.
-file(GLOB DPB_SDK_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/harness/include/dp_bench/*.h")
+file(GLOB_RECURSE DPB_SDK_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/harness/include/dp_bench/*.h")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${DPB_SDK_HEADERS})
 set(sdk_digest "")
 foreach(header IN LISTS DPB_SDK_HEADERS)

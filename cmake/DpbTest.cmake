@@ -8,7 +8,7 @@ function(dpb_add_test)
   add_executable(${target} ${TEST_SOURCES})
   target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
                                           dpb_compile_options)
-  if(dp_bench_torch IN_LIST TEST_LINK)
+  if(dp_bench_train IN_LIST TEST_LINK)
     dpb_reuse_torch_headers(${target})
   endif()
   add_test(NAME ${TEST_NAME} COMMAND ${target})
@@ -60,9 +60,9 @@ function(dpb_add_ranks_test)
   endif()
   string(REPLACE "." "_" target "test_${TEST_NAME}")
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/support/ranks_main.cc" ${TEST_SOURCES})
-  target_link_libraries(${target} PRIVATE dpb_test_support dp_bench_distributed ${TEST_LINK} GTest::gmock
+  target_link_libraries(${target} PRIVATE dpb_test_support dp_bench_ranks ${TEST_LINK} GTest::gmock
                                           GTest::gtest dpb_compile_options)
-  if(dp_bench_torch IN_LIST TEST_LINK)
+  if(dp_bench_train IN_LIST TEST_LINK)
     dpb_reuse_torch_headers(${target})
   endif()
   add_test(NAME ${TEST_NAME}

@@ -1,14 +1,14 @@
 // How long the training loop stands still for a checkpoint of 50 M parameters, with their EMA and
 // the two moments of AdamW (800 MB): the copy alone in the background, all of it without.
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <chrono>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
-#include "checkpoint/policy_weights.h"
+#include "run/policy_weights.h"
 #include "train/checkpoint_writer.h"
 
 namespace dp_bench {
@@ -32,12 +32,12 @@ TensorMap MakeState() {
 void CheckpointPause(benchmark::State& state) {
   const fs::path folder = fs::current_path() / "checkpoint_bench.tmp";
   const TensorMap tensors = MakeState();
-  CheckpointStore store(folder);
-  CheckpointWriter writer(store, /*is_background=*/state.range(0) != 0, [] {});
+  run::CheckpointStore store(folder);
+  train::CheckpointWriter writer(store, /*is_background=*/state.range(0) != 0, [] {});
   const auto save = [&] {
-    writer.Save({}, [&](CheckpointContents* contents) {
+    writer.Save({}, [&](run::CheckpointContents* contents) {
       for (const char* file : {"model", "ema", "exp_avg", "exp_avg_sq"}) {
-        CopyToArrays(tensors, &contents->tensors[std::string(file) + ".safetensors"]);
+        run::CopyToArrays(tensors, &contents->tensors[std::string(file) + ".safetensors"]);
       }
       contents->config = contents->state = "{}";
     });

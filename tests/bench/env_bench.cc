@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
 #include "coverage.h"
 #include "pusht_env.h"
+#include "run/safetensors.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -19,7 +19,8 @@ namespace {
 constexpr std::array<std::uint64_t, 4> kSeeds = {0, 2, 3, 14};
 
 void StateStep(benchmark::State& bench) {
-  const Safetensors golden = ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/pusht.safetensors");
+  const run::Safetensors golden =
+      run::ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/pusht.safetensors");
   PushtEnv env(Config::FromJson(R"({"obs": ["state"]})"));
   std::vector<std::byte> state(env.spec().shape_meta.obs[0].ByteSize());
   const std::span<std::byte> buffer = state;

@@ -25,7 +25,7 @@ struct Scene {
 };
 
 // Args: camera (head, left wrist, scene), side of the shadow map, multisamples, slices.
-void Camera(benchmark::State& bench) {
+void policy::Camera(benchmark::State& bench) {
   constexpr int kWidth = 640;
   constexpr int kHeight = 480;
   const Scene scene;
@@ -44,7 +44,7 @@ void Camera(benchmark::State& bench) {
     benchmark::DoNotOptimize(rgb.data());
   }
 }
-BENCHMARK(Camera)
+BENCHMARK(policy::Camera)
     ->ArgNames({"camera", "shadow", "samples", "slices"})
     ->ArgsProduct({{0, 1, 2}, {0, 1024}, {0}, {16}})
     ->Args({2, 1024, 0, 32})

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <functional>
@@ -60,12 +61,12 @@ inline NoiseSource MakeNoise(std::int64_t batch, std::uint64_t major) {
 
 /// Forward, backward, AdamW and EMA on a batch of state.range(0).
 inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
-                         MixedPrecision precision = MixedPrecision::kNo) {
+                         train::MixedPrecision precision = train::MixedPrecision::kNo) {
   const std::int64_t batch_size = state.range(0);
   const auto policy = MakePolicy(create);
   const auto ema_policy = MakePolicy(create);
-  AdamW optimizer({}, MakeParameterGroups(policy->module(), /*weight_decay=*/1e-6));
-  Ema ema({}, policy->module(), ema_policy->module());
+  train::AdamW optimizer({}, train::MakeParameterGroups(policy->module(), /*weight_decay=*/1e-6));
+  train::Ema ema({}, policy->module(), ema_policy->module());
   const Batch batch = {.obs = MakeObs(batch_size),
                        .action = torch::rand({batch_size, 16, 2}) * 512.0,
                        .is_pad = torch::zeros({batch_size, 16}, torch::kBool)};
@@ -75,7 +76,7 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
     optimizer.ZeroGrad();
     torch::Tensor loss;
     {
-      const Autocast autocast(torch::kCPU, precision);
+      const train::Autocast autocast(torch::kCPU, precision);
       loss = policy->ComputeLoss(batch, noise).loss;
     }
     loss.backward();

@@ -18,10 +18,11 @@ constexpr int kEpisodes = 50;
 constexpr int kSteps = 300;
 const char kParams[] = R"({"max_steps": 300})";
 
-class ZeroPlanner : public ChunkPlanner {
+class ZeroPlanner : public rollout::ChunkPlanner {
  public:
   int batch_size() const override { return 16; }
-  void Plan(const ObsBatch&, std::span<const PlanRow>, std::span<float> actions) override {
+  void Plan(const rollout::ObsBatch&, std::span<const rollout::PlanRow>,
+            std::span<float> actions) override {
     std::ranges::fill(actions, 0.0F);
   }
 };
@@ -48,12 +49,12 @@ void BareEnvSteps(benchmark::State& bench) {
 BENCHMARK(BareEnvSteps)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void RunnerSteps(benchmark::State& bench) {
-  EnvRunnerConfig config;
+  run::EnvRunnerConfig config;
   config.n_train = 0;
   config.n_test = kEpisodes;
   config.n_videos = 0;
   config.n_workers = static_cast<int>(bench.range(0));
-  EnvRunner runner(config, CreateEnv, CreateEnv()->spec().shape_meta, Horizons{}, "");
+  rollout::EnvRunner runner(config, CreateEnv, CreateEnv()->spec().shape_meta, Horizons{}, "");
   ZeroPlanner planner;
   std::int64_t n_steps = 0;
   for (auto _ : bench) n_steps += runner.Run(planner).n_env_steps;
@@ -66,7 +67,7 @@ void EncodeEpisode(benchmark::State& bench) {
   const auto path = std::filesystem::temp_directory_path() / "dp_bench_rollout_bench.mp4";
   RgbImage frame(size, size);
   for (auto _ : bench) {
-    VideoEncoder encoder(path, {.width = size, .height = size, .fps = 10.0});
+    media::VideoEncoder encoder(path, {.width = size, .height = size, .fps = 10.0});
     for (int i = 0; i <= kSteps; ++i) {
       // a square that slides over a plain background
       std::ranges::fill(frame.pixels, std::uint8_t{200});

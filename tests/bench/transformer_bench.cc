@@ -32,7 +32,7 @@ BENCHMARK_CAPTURE(TrainStep, dropout, kDropout)
 BENCHMARK_CAPTURE(TrainStep, large, kLarge)->Arg(256)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void TrainStepBf16(benchmark::State& state) {
-  RunTrainStep(state, With(kLarge), MixedPrecision::kBf16);
+  RunTrainStep(state, With(kLarge), train::MixedPrecision::kBf16);
 }
 BENCHMARK(TrainStepBf16)
     ->Name("TrainStep/large_bf16")

@@ -38,7 +38,7 @@ void EncodeVideo(benchmark::State& state) {
       std::filesystem::temp_directory_path() /
       ("dp_bench_video_" + std::to_string(state.thread_index()) + ".mp4");
   for (auto _ : state) {
-    VideoEncoder encoder(path, {.width = kSize, .height = kSize, .fps = 10.0});
+    media::VideoEncoder encoder(path, {.width = kSize, .height = kSize, .fps = 10.0});
     for (const RgbImage& picture : pictures) encoder.Write(picture);
     encoder.Finish();
   }

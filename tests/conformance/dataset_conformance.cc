@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "conformance_main.h"
-#include "data/convert.h"
+#include "data/loader.h"
 #include "data/stats.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/error.h"
@@ -30,7 +30,7 @@ constexpr std::size_t kMaxWindows = 6;
 constexpr double kStatsTolerance = 1e-9;
 
 std::unique_ptr<Dataset> Open() {
-  static PluginCatalogue catalogue({});
+  static plugin::PluginCatalogue catalogue({});
   static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
   return catalogue.Create<Dataset>(name, Config::FromJson(subject().params, "--params"));
 }
@@ -212,7 +212,7 @@ TEST(DatasetConformance, NumbersAreFinite) {
     for (const Window& window : Windows(*dataset)) {
       const std::vector<std::byte> bytes = Read(*dataset, key, window.begin, window.end);
       std::vector<double> values(bytes.size() / SizeOf(spec.dtype));
-      ConvertElements(spec.dtype, bytes, std::span(values));
+      data::ConvertElements(spec.dtype, bytes, std::span(values));
       EXPECT_TRUE(std::ranges::all_of(values, [](double v) { return std::isfinite(v); }))
           << spec.name << " within steps " << window.begin << " to " << window.end;
     }
@@ -228,8 +228,8 @@ TEST(DatasetConformance, StatisticsEqualBruteForce) {
     const auto n_elements = static_cast<std::size_t>(spec.NumElements());
     const std::vector<std::byte> bytes = Read(*dataset, key, 0, n);
     std::vector<double> values(static_cast<std::size_t>(n) * n_elements);
-    ConvertElements(spec.dtype, bytes, std::span(values));
-    const KeyStats stats = ComputeStats(*dataset, key);
+    data::ConvertElements(spec.dtype, bytes, std::span(values));
+    const KeyStats stats = data::ComputeStats(*dataset, key);
     ASSERT_EQ(stats.mean.size(), n_elements);
     for (std::size_t i = 0; i < n_elements; ++i) {
       double sum = 0.0;

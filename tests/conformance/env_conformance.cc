@@ -8,8 +8,8 @@
 #include <new>
 
 #include "conformance_main.h"
-#include "isolate/isolated_env.h"
 #include "plugin/catalogue.h"
+#include "plugin/isolated_env.h"
 
 namespace {
 
@@ -35,11 +35,12 @@ namespace dp_bench::conformance {
 const std::string& ParamsJson() { return subject().params; }
 
 std::unique_ptr<Env> MakeEnv(const std::string& params_json) {
-  static PluginCatalogue catalogue({});
-  static const PluginInfo plugin = catalogue.LoadFile(subject().plugin_file);
+  static plugin::PluginCatalogue catalogue({});
+  static const plugin::PluginInfo plugin = catalogue.LoadFile(subject().plugin_file);
   const Config params = Config::FromJson(params_json, "--params");
   if (!subject().is_isolated) return catalogue.Create<Env>(plugin.name, params);
-  return CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, {.is_enabled = true});
+  return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params,
+                                   {.is_enabled = true});
 }
 
 long NumAllocations() { return n_allocations.load(); }

@@ -4,6 +4,7 @@
 //                      --obs=rgb
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
 
 #include <algorithm>
 #include <cmath>
@@ -62,7 +63,7 @@ PolicySpec MakeSpec() {
 }
 
 std::unique_ptr<Policy> MakePolicy() {
-  static PluginCatalogue catalogue({});
+  static plugin::PluginCatalogue catalogue({});
   static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
   torch::manual_seed(7);
   return catalogue.Create<Policy>(name, Config::FromJson(subject().params, "--params"), MakeSpec());

@@ -8,8 +8,8 @@ using namespace dp_bench;
 
 DPB_FUZZ(input) {
   fuzz::Accepts([&] {
-    const RunFolder baseline = ParseBaseline(input.text(), "baseline.json");
-    FindMismatches(baseline, baseline);
-    RunGate(baseline, baseline, SequentialTestConfig{});
+    const run::RunFolder baseline = compare::ParseBaseline(input.text(), "baseline.json");
+    compare::FindMismatches(baseline, baseline);
+    compare::RunGate(baseline, baseline, compare::SequentialTestConfig{});
   });
 }

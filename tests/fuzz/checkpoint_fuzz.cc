@@ -1,7 +1,7 @@
 // The texts of a checkpoint: manifest.json, state.json and config.json, with a NUL in between.
-#include "checkpoint/checkpoint.h"
 #include "dp_bench/config.h"
 #include "fuzz.h"
+#include "run/checkpoint.h"
 #include "train/train_state.h"
 
 using namespace dp_bench;
@@ -9,10 +9,10 @@ using namespace dp_bench;
 DPB_FUZZ(input) {
   const std::string_view manifest = input.TakeText();
   const std::string state(input.TakeText());
-  fuzz::Accepts([&] { ParseCheckpointManifest(manifest, "manifest.json"); });
+  fuzz::Accepts([&] { run::ParseCheckpointManifest(manifest, "manifest.json"); });
   fuzz::Accepts([&] {
-    const TrainState read = TrainState::FromJson(state, "latest");
-    DPB_ASSERT(TrainState::FromJson(read.ToJson(), "latest") == read);
+    const train::TrainState read = train::TrainState::FromJson(state, "latest");
+    DPB_ASSERT(train::TrainState::FromJson(read.ToJson(), "latest") == read);
   });
   fuzz::Accepts([&] { Config::FromJson(input.text(), "config.json").RejectUnread(); });
 }

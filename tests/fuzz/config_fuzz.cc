@@ -1,7 +1,7 @@
 // A config file, and behind a NUL an override of the command line.
 #include "config/document.h"
 #include "config/json_source.h"
-#include "config/overrides.h"
+#include "config/loader.h"
 #include "dp_bench/config.h"
 #include "fuzz.h"
 
@@ -23,10 +23,10 @@ void ReadAll(const Config& config, int depth) {
 DPB_FUZZ(input) {
   fuzz::Accepts([&] {
     const std::string_view text = input.TakeText();
-    JsonSource source = ParseJsonSource(text, "config.json");
-    MergeJsonSource(ParseJsonSource(text, "twice.json"), &source);
-    if (!input.text().empty()) ApplyOverride(std::string(input.text()), &source);
-    const Config config(std::make_shared<ConfigDocument>(std::move(source)));
+    config::JsonSource source = config::ParseJsonSource(text, "config.json");
+    config::MergeJsonSource(config::ParseJsonSource(text, "twice.json"), &source);
+    if (!input.text().empty()) config::ApplyOverride(std::string(input.text()), &source);
+    const Config config(std::make_shared<config::ConfigDocument>(std::move(source)));
     fuzz::Accepts([&] { config.RejectUnread(); });
     ReadAll(config, 0);
     // what was accepted can be written down and read back

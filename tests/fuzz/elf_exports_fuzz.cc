@@ -5,5 +5,6 @@
 using namespace dp_bench;
 
 DPB_FUZZ(input) {
-  fuzz::Accepts([&] { ExportsSymbol(input.bytes(), "libdpb_env_x.so", "dp_bench_plugin"); });
+  fuzz::Accepts(
+      [&] { plugin::ExportsSymbol(input.bytes(), "libdpb_env_x.so", "dp_bench_plugin"); });
 }

@@ -1,9 +1,10 @@
 // What a gate that stopped without a verdict left.
 #include "compare/gate_report.h"
 #include "fuzz.h"
+#include "report/gate_output.h"
 
 using namespace dp_bench;
 
 DPB_FUZZ(input) {
-  fuzz::Accepts([&] { ParseStoppedGate(input.text(), "gate.json"); });
+  fuzz::Accepts([&] { compare::ParseStoppedGate(input.text(), "gate.json"); });
 }

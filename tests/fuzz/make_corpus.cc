@@ -15,16 +15,17 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
 #include "compare/baseline.h"
 #include "compare/gate_report.h"
 #include "core/atomic_file.h"
 #include "core/temporary_folder.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
-#include "rollout/denoising.h"
-#include "rollout/episode_log.h"
-#include "rollout/film_notes.h"
+#include "report/gate_output.h"
+#include "run/checkpoint.h"
+#include "run/denoising.h"
+#include "run/episode_log.h"
+#include "run/film_notes.h"
 #include "train/train_state.h"
 
 namespace dp_bench {
@@ -36,7 +37,7 @@ using namespace std::string_literals;
 
 constexpr std::size_t kMaxBytes = 1 << 20;
 
-std::string TextOf(const fs::path& file) { return ReadTextFile(file, kMaxBytes); }
+std::string TextOf(const fs::path& file) { return core::ReadTextFile(file, kMaxBytes); }
 
 const std::string kConfig =
     R"({"env": {"plugin": "pusht", "params": {"task": "t"}}, "policy": {"plugin": "unet_hybrid"},
@@ -53,24 +54,24 @@ class Corpus {
  public:
   explicit Corpus(fs::path folder) : folder_(std::move(folder)) { fs::create_directories(folder_); }
   void Add(const std::string& name, std::string_view bytes) const {
-    WriteFileAtomically(folder_ / name, bytes);
+    core::WriteFileAtomically(folder_ / name, bytes);
   }
 
  private:
   fs::path folder_;
 };
 
-std::vector<EpisodeRecord> Episodes() {
-  std::vector<EpisodeRecord> records;
+std::vector<run::EpisodeRecord> Episodes() {
+  std::vector<run::EpisodeRecord> records;
   for (int i = 0; i < 10; ++i) {
-    EpisodeRecord record = {.episode = i, .split = "test"};
+    run::EpisodeRecord record = {.episode = i, .split = "test"};
     record.seed = 100000 + static_cast<std::uint64_t>(i);
     record.score = 0.1 * i;
     record.success = i % 2 == 0;
     record.n_steps = 300;
     record.trace_hash = "a1b2";
     record.metrics = {0.5};
-    record.course = EpisodeCourse{.first_reward = 0.1, .last_reward = 0.9, .best_step = 7};
+    record.course = run::EpisodeCourse{.first_reward = 0.1, .last_reward = 0.9, .best_step = 7};
     if (i == 3) record.failure_reason = "the simulation diverged";
     if (i == 4) record.video = "media/test_100004.mp4";
     records.push_back(record);
@@ -79,31 +80,32 @@ std::vector<EpisodeRecord> Episodes() {
 }
 
 void AddRuns(const fs::path& root) {
-  const RunResult result = {.records = Episodes(), .metric_names = {"coverage"}};
-  const std::string rows = EpisodesJsonl(result);
+  const run::RunResult result = {.records = Episodes(), .metric_names = {"coverage"}};
+  const std::string rows = run::EpisodesJsonl(result);
   Corpus(root / "episode_journal").Add("whole", rows);
   Corpus(root / "episode_journal").Add("killed", rows.substr(0, rows.size() / 2));
 
   const std::string log =
       "{\"epoch\": 0, \"train_loss\": 0.5}\n{\"epoch\": 1, \"train_loss\": 0.25}\n{\"epoch\"";
-  const Denoising denoising = {.seed = 1,
-                               .n_steps = 10,
-                               .first_executed = 1,
-                               .n_executed = 1,
-                               .action_dim = 2,
-                               .steps = {{.timestep = 9, .sample = {{1, 2}, {3, 4}}}}};
+  const run::Denoising denoising = {.seed = 1,
+                                    .n_steps = 10,
+                                    .first_executed = 1,
+                                    .n_executed = 1,
+                                    .action_dim = 2,
+                                    .steps = {{.timestep = 9, .sample = {{1, 2}, {3, 4}}}}};
   std::string run;
-  for (const std::string& text : {rows, EvalLogJson(result), log, kConfig, kManifest}) {
+  for (const std::string& text : {rows, run::EvalLogJson(result), log, kConfig, kManifest}) {
     run += text + '\0';
   }
   Corpus(root / "run_folder").Add("run", run + ToJson(denoising).dump());
 
-  RunFolder folder = {.path = "run", .episodes = result.records};
+  run::RunFolder folder = {.path = "run", .episodes = result.records};
   folder.config = Json::parse(kConfig, nullptr, true, /*ignore_comments=*/true).dump();
   folder.manifest = kManifest;
-  Corpus(root / "baseline").Add("baseline", BaselineJson(folder));
-  const SequentialTestConfig config = {.block_size = 2};
-  const GateReport report = JudgeTasks(config, {RunGate(folder, folder, config)});
+  Corpus(root / "baseline").Add("baseline", compare::BaselineJson(folder));
+  const compare::SequentialTestConfig config = {.block_size = 2};
+  const compare::GateReport report =
+      compare::JudgeTasks(config, {compare::RunGate(folder, folder, config)});
   Corpus(root / "gate_state").Add("state", ToJson(report).dump());
 }
 
@@ -111,28 +113,28 @@ void AddTensors(const fs::path& root, const fs::path& scratch) {
   ArrayMap tensors;
   tensors.emplace("weight", Array(DType::kFloat32, {2, 2}));
   tensors.emplace("step", Array(DType::kInt64, {}));
-  WriteSafetensors(scratch / "t", tensors, {{"format", "pt"}});
+  run::WriteSafetensors(scratch / "t", tensors, {{"format", "pt"}});
   Corpus(root / "safetensors").Add("two", TextOf(scratch / "t"));
 
-  WriteFilmNotes(scratch / "f", {.n_action_steps = 2,
-                                 .action_dim = 1,
-                                 .n_marks = 1,
-                                 .plan_step = {0},
-                                 .plan = {1, 2},
-                                 .plan_marks = {0.1F, 0.2F, 0.3F, 0.4F},
-                                 .state_marks = {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F},
-                                 .reward = {0.5, 1.0},
-                                 .success = {0, 1}});
+  run::WriteFilmNotes(scratch / "f", {.n_action_steps = 2,
+                                      .action_dim = 1,
+                                      .n_marks = 1,
+                                      .plan_step = {0},
+                                      .plan = {1, 2},
+                                      .plan_marks = {0.1F, 0.2F, 0.3F, 0.4F},
+                                      .state_marks = {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F},
+                                      .reward = {0.5, 1.0},
+                                      .success = {0, 1}});
   Corpus(root / "film_notes").Add("marks", TextOf(scratch / "f"));
 
   const fs::path folder = scratch / "c";
   fs::create_directories(folder);
-  TrainState state = {.global_step = 7, .topk = {{"epoch=0001-x=0.5", 0.5}}};
+  train::TrainState state = {.global_step = 7, .topk = {{"epoch=0001-x=0.5", 0.5}}};
   state.saved_as = {"epoch=0001-x=0.5"};
-  state.last_step = TrainStepResult{.loss = 0.5, .parts = {{"a", 0.5}}, .n_rows = 8};
-  CheckpointContents contents = {.config = kConfig, .state = state.ToJson()};
-  contents.tensors[std::string(kModelFile)] = std::move(tensors);
-  WriteCheckpointFiles(folder, contents);
+  state.last_step = train::TrainStepResult{.loss = 0.5, .parts = {{"a", 0.5}}, .n_rows = 8};
+  run::CheckpointContents contents = {.config = kConfig, .state = state.ToJson()};
+  contents.tensors[std::string(run::kModelFile)] = std::move(tensors);
+  run::WriteCheckpointFiles(folder, contents);
   const std::string manifest = TextOf(folder / "manifest.json");
   const std::string rest = '\0' + contents.state + '\0' + contents.config;
   Corpus(root / "checkpoint").Add("sealed", manifest + rest);
@@ -146,14 +148,14 @@ void WriteReplay(const fs::path& folder) {
   const std::vector<KeySpec> keys = {
       {.name = "action", .shape = {2}, .dtype = DType::kFloat32},
       {.name = "image", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8}};
-  ReplayEpisode episode(keys);
+  data::ReplayEpisode episode(keys);
   const std::vector<std::byte> action(8);
   const std::vector<std::byte> image(12);
   for (int i = 0; i < 3; ++i) {
     const std::vector<std::span<const std::byte>> values = {action, image};
     episode.Append(values);
   }
-  ReplayWriter writer(folder, keys, {{"env", "pusht"}});
+  data::ReplayWriter writer(folder, keys, {{"env", "pusht"}});
   writer.Append(episode);
   writer.Commit({{"fps", 10.0}}, true);
 }
@@ -246,7 +248,7 @@ void AddLibrary(const fs::path& root) {
 }
 
 void MakeCorpus(const fs::path& root) {
-  const TemporaryFolder scratch;
+  const core::TemporaryFolder scratch;
   Corpus(root / "config").Add("experiment", kConfig + "\0training.lr=2e-4"s);
   AddRuns(root);
   AddTensors(root, scratch.path());

@@ -1,9 +1,9 @@
 // A file of tensors.
-#include "checkpoint/safetensors.h"
 #include "fuzz.h"
+#include "run/safetensors.h"
 
 using namespace dp_bench;
 
 DPB_FUZZ(input) {
-  fuzz::Accepts([&] { ParseSafetensors(input.bytes(), "model.safetensors"); });
+  fuzz::Accepts([&] { run::ParseSafetensors(input.bytes(), "model.safetensors"); });
 }

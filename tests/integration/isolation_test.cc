@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dp_bench/random.h"
-#include "isolate/isolated_env.h"
 #include "plugin/catalogue.h"
+#include "plugin/isolated_env.h"
 #include "rollout/env_runner.h"
 #include "support/scratch_folder.h"
 
@@ -19,17 +19,18 @@ constexpr int kBatchSize = 4;
 
 /// Actions that follow from what is seen, by a hash, and from the noise of the row: any bit that
 /// differs in an observation sends the episode elsewhere.
-class HashPlanner final : public ChunkPlanner {
+class HashPlanner final : public rollout::ChunkPlanner {
  public:
   explicit HashPlanner(const EnvSpec& spec) : spec_(spec) {}
 
   int batch_size() const override { return kBatchSize; }
 
-  void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override {
+  void Plan(const rollout::ObsBatch& obs, std::span<const rollout::PlanRow> rows,
+            std::span<float> actions) override {
     const std::size_t action_dim = spec_.action_low.size();
     const std::size_t chunk_size = actions.size() / kBatchSize;
     for (std::size_t row = 0; row < kBatchSize; ++row) {
-      const PlanRow& name = rows[row < rows.size() ? row : 0];
+      const rollout::PlanRow& name = rows[row < rows.size() ? row : 0];
       RandomStream random(HashOf(obs, row), StreamId::kPolicyNoise, name.env_step);
       for (std::size_t i = 0; i < chunk_size; ++i) {
         const float low = spec_.action_low[i % action_dim];
@@ -40,7 +41,7 @@ class HashPlanner final : public ChunkPlanner {
   }
 
  private:
-  static std::uint64_t HashOf(const ObsBatch& obs, std::size_t row) {
+  static std::uint64_t HashOf(const rollout::ObsBatch& obs, std::size_t row) {
     std::uint64_t hash = 0;
     for (const auto& [key, array] : obs) {
       const std::size_t size = array.byte_size() / kBatchSize;
@@ -67,31 +68,32 @@ class Isolation : public testing::TestWithParam<Subject> {
   std::unique_ptr<Env> MakeEnv(bool is_isolated) {
     const Config params = Config::FromJson(GetParam().params, "params");
     if (!is_isolated) return catalogue_.Create<Env>(GetParam().name, params);
-    const PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, GetParam().name);
-    return CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, {.is_enabled = true});
+    const plugin::PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, GetParam().name);
+    return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params,
+                                     {.is_enabled = true});
   }
 
   std::string Hash(bool is_isolated, int n_workers) {
-    EnvRunnerConfig config;
+    run::EnvRunnerConfig config;
     config.n_train = 0;
     config.n_test = GetParam().n_episodes;
     config.n_workers = n_workers;
     config.n_videos = GetParam().n_videos;
     config.max_steps = GetParam().max_steps;
-    EnvRunner runner(
+    rollout::EnvRunner runner(
         config, [&] { return MakeEnv(is_isolated); }, MakeEnv(false)->spec().shape_meta, Horizons{},
         scratch_.path());
     HashPlanner planner(runner.env_spec());
-    const RunResult result = runner.Run(planner);
-    for (const EpisodeRecord& record : result.records) {
+    const run::RunResult result = runner.Run(planner);
+    for (const run::EpisodeRecord& record : result.records) {
       EXPECT_FALSE(record.failure_reason.has_value()) << *record.failure_reason;
       EXPECT_EQ(record.video_error, "");
     }
-    return HashRecords(result.records);
+    return run::HashRecords(result.records);
   }
 
   const ScratchFolder scratch_;
-  PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
+  plugin::PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
 };
 
 TEST_P(Isolation, OutcomesAreThoseOfThreadsForAnyNumberOfWorkers) {

@@ -31,17 +31,17 @@ void DieAtZero(int* countdown) {
 }
 
 void Train(const fs::path& output, const std::string& training, Death death) {
-  const FakeDataset dataset;
-  WorkspaceParts parts = FakeParts(FakeConfig(training), dataset, output);
+  const train::FakeDataset dataset;
+  train::WorkspaceParts parts = train::FakeParts(train::FakeConfig(training), dataset, output);
   parts.create_policy = [&death] {
-    auto policy = MakeFakePolicy();
+    auto policy = train::MakeFakePolicy();
     policy->on_loss = [&death] { DieAtZero(&death.at_loss); };
     return policy;
   };
   parts.after_store_step = [&death](int) { DieAtZero(&death.at_store_step); };
-  Workspace(std::move(parts)).Run([&death](Policy& policy, int epoch) {
+  train::Workspace(std::move(parts)).Run([&death](Policy& policy, int epoch) {
     DieAtZero(&death.at_evaluation);
-    return FakeEvaluate(policy, epoch);
+    return train::FakeEvaluate(policy, epoch);
   });
 }
 
@@ -91,7 +91,8 @@ TEST(KillAndResume, ALoadableCheckpointIsLeftWhereverABackgroundSaveIsKilled) {
     const fs::path broken = scratch.path() / ("killed_at_" + std::to_string(step));
     ASSERT_TRUE(WasKilled(broken, "", {.at_store_step = step}));
     // the best one is complete from its third step on
-    EXPECT_EQ(CheckpointStore(broken / "checkpoints").OpenLatest().has_value(), step >= 3) << step;
+    EXPECT_EQ(run::CheckpointStore(broken / "checkpoints").OpenLatest().has_value(), step >= 3)
+        << step;
     ASSERT_FALSE(WasKilled(broken, R"("resume": true)"));
     EXPECT_EQ(DifferingFiles(whole, broken), "") << "killed at step " << step;
   }

@@ -15,9 +15,9 @@
 
 #include "dp_bench/policy.h"
 #include "dp_bench/random.h"
-#include "isolate/isolated_env.h"
 #include "plugin/catalogue.h"
 #include "plugin/guarded_policy.h"
+#include "plugin/isolated_env.h"
 #include "rollout/env_runner.h"
 #include "rollout/policy_planner.h"
 #include "support/scratch_folder.h"
@@ -68,24 +68,25 @@ class OneHash : public testing::TestWithParam<Subject> {
   std::unique_ptr<Env> MakeEnv(bool is_isolated) {
     const Config params = Config::FromJson(GetParam().env_params, "env");
     if (!is_isolated) return catalogue_.Create<Env>(GetParam().env, params);
-    const PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, GetParam().env);
-    return CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, {.is_enabled = true});
+    const plugin::PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, GetParam().env);
+    return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params,
+                                     {.is_enabled = true});
   }
 
   std::vector<std::string> Hashes(bool is_isolated, int n_workers, std::span<const int> order) {
-    EnvRunnerConfig config;
+    run::EnvRunnerConfig config;
     config.n_train = 0;
     config.n_test = static_cast<int>(order.size());
     config.n_workers = n_workers;
     config.n_videos = 0;
     config.micro_batch = kMicroBatch;
     config.max_steps = GetParam().max_steps;
-    EnvRunner runner(
+    rollout::EnvRunner runner(
         config, [&] { return MakeEnv(is_isolated); }, env_spec_.shape_meta, Horizons{},
         scratch_.path());
-    PolicyPlanner planner(*policy_, torch::kCPU, kMicroBatch);
+    rollout::PolicyPlanner planner(*policy_, torch::kCPU, kMicroBatch);
     std::vector<std::string> hashes;
-    for (const EpisodeRecord& record : runner.Run(planner, order).records) {
+    for (const run::EpisodeRecord& record : runner.Run(planner, order).records) {
       EXPECT_FALSE(record.failure_reason.has_value()) << *record.failure_reason;
       hashes.push_back(record.trace_hash);
     }
@@ -112,7 +113,7 @@ class OneHash : public testing::TestWithParam<Subject> {
   }
 
   const ScratchFolder scratch_;
-  PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
+  plugin::PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
   EnvSpec env_spec_;
   std::unique_ptr<Policy> policy_;
 };

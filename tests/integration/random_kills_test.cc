@@ -37,8 +37,9 @@ Config OftenSaved(const std::string& training) {
 }
 
 void Train(const fs::path& output, const std::string& training = "") {
-  const FakeDataset dataset;
-  Workspace(FakeParts(OftenSaved(training), dataset, output)).Run(FakeEvaluate);
+  const train::FakeDataset dataset;
+  train::Workspace(train::FakeParts(OftenSaved(training), dataset, output))
+      .Run(train::FakeEvaluate);
 }
 
 constexpr const char* kResume = R"(, "resume": true)";
@@ -47,7 +48,7 @@ bool IsInTheMiddleOfASave(const fs::path& output) {
   if (!fs::exists(output / "checkpoints")) return false;
   for (const auto& entry : fs::directory_iterator(output / "checkpoints")) {
     const std::string name = entry.path().filename().string();
-    if (IsTemporaryName(name) || name.ends_with(".old")) return true;
+    if (core::IsTemporaryName(name) || name.ends_with(".old")) return true;
   }
   return false;
 }
@@ -99,7 +100,7 @@ TEST(FullDisk, EndsTheTrainingWithAClearErrorAndItGoesOnWithMoreSpace) {
     const fs::path broken = disk / "run";
     EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { Train(broken); }),
                 testing::HasSubstr("No space left on device"));
-    EXPECT_TRUE(CheckpointStore(broken / "checkpoints").OpenLatest().has_value());
+    EXPECT_TRUE(run::CheckpointStore(broken / "checkpoints").OpenLatest().has_value());
     ResizeSmallDisk(disk, 100 * kBytes);
     Train(broken, kResume);
     EXPECT_EQ(DifferingFiles(whole, broken), "");

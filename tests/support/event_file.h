@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "tensorboard/event_proto.h"
-#include "tensorboard/tfrecord.h"
+#include "train/event_proto.h"
+#include "train/tfrecord.h"
 
 namespace dp_bench {
 
 /// The file cut into events; each record must be framed as AppendTfRecord does.
 inline std::vector<std::string> ReadRecords(const std::filesystem::path& path) {
-  const std::string file = ReadTextFile(path, 1U << 24);
+  const std::string file = core::ReadTextFile(path, 1U << 24);
   std::vector<std::string> records;
   for (std::size_t begin = 0; begin < file.size();) {
     std::uint64_t length = 0;
@@ -29,7 +29,7 @@ inline std::vector<std::string> ReadRecords(const std::filesystem::path& path) {
     }
     records.push_back(file.substr(begin + 12, length));
     std::string framed;
-    AppendTfRecord(records.back(), &framed);
+    train::AppendTfRecord(records.back(), &framed);
     EXPECT_EQ(file.substr(begin, framed.size()), framed);
     begin += framed.size();
   }
@@ -44,6 +44,6 @@ inline std::vector<std::string> ReadEvents(const std::filesystem::path& path) {
   return events;
 }
 
-inline EventTime Step(std::int64_t step) { return {.wall_time = 0.0, .step = step}; }
+inline train::EventTime Step(std::int64_t step) { return {.wall_time = 0.0, .step = step}; }
 
 }  // namespace dp_bench

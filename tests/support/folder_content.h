@@ -29,7 +29,7 @@ inline FolderContent FilesBelow(const std::filesystem::path& folder) {
     if (!entry.is_regular_file()) continue;
     if (entry.path().filename().string().starts_with("events.out.tfevents.")) continue;
     files[std::filesystem::relative(entry.path(), folder).string()] =
-        ReadTextFile(entry.path(), 1U << 24);
+        core::ReadTextFile(entry.path(), 1U << 24);
   }
   return files;
 }

@@ -4,16 +4,17 @@
 #include <map>
 #include <string>
 
-#include "checkpoint/safetensors.h"
+#include "run/safetensors.h"
 
 namespace dp_bench {
 
 /// tests/golden/<name>.safetensors. For the single thread of a test program.
-inline const Safetensors& Golden(const std::string& name) {
-  static std::map<std::string, Safetensors> files;
+inline const run::Safetensors& Golden(const std::string& name) {
+  static std::map<std::string, run::Safetensors> files;
   const auto found = files.find(name);
   if (found != files.end()) return found->second;
-  return files[name] = ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/" + name + ".safetensors");
+  return files[name] =
+             run::ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/" + name + ".safetensors");
 }
 
 }  // namespace dp_bench

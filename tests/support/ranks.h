@@ -1,11 +1,11 @@
 // The ranks that a test program of dpb_add_ranks_test is started with.
 #pragma once
 
-#include "distributed/communicator.h"
+#include "core/communicator.h"
 
 namespace dp_bench {
 
 /// Connected before the first test; all ranks run the same tests in the same order.
-Communicator& TestRanks();
+core::Communicator& TestRanks();
 
 }  // namespace dp_bench

@@ -14,14 +14,16 @@
 
 namespace dp_bench {
 
+namespace config {
 class ConfigDocument;
+}
 
 /// A view of one JSON object of a config document. Copies are cheap and share the document. Every
 /// error is an Error{kConfig} that names file, line, dotted key, what was wanted and what was
 /// found.
 class DPB_API Config {
  public:
-  explicit Config(std::shared_ptr<ConfigDocument> document, std::string pointer = "");
+  explicit Config(std::shared_ptr<config::ConfigDocument> document, std::string pointer = "");
 
   /// A config from JSON text, for tests and defaults. `origin` stands in for the file name.
   static Config FromJson(std::string_view text, std::string_view origin = "<text>");
@@ -66,7 +68,7 @@ class DPB_API Config {
   std::string Where(std::string_view key = "") const;
 
  private:
-  std::shared_ptr<ConfigDocument> document_;
+  std::shared_ptr<config::ConfigDocument> document_;
   std::string pointer_;
 };
 

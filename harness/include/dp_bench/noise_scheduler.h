@@ -2,7 +2,7 @@
 // (Song et al. 2021).
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>

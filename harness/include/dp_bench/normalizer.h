@@ -2,7 +2,7 @@
 // numbers travel with the checkpoint; a missing key is an error, never the identity.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <map>
 #include <string>

@@ -2,7 +2,8 @@
 // noise_scheduler.h and stage_trace.h include LibTorch.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <map>
 #include <string>

@@ -2,7 +2,7 @@
 // prints, and for `dp_bench diagnose` their values. Includes LibTorch.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 // Bridges between host arrays and LibTorch, and the per-row source of all randomness of a policy.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <map>

@@ -7,15 +7,15 @@
 #include <optional>
 #include <string_view>
 
-#include "config/nearest.h"
+#include "config/name.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::app {
 namespace {
 
 std::string Suggestion(std::string_view name, std::string_view prefix,
                        const std::vector<std::string>& candidates) {
-  const std::optional<std::string> nearest = NearestName(name, candidates);
+  const std::optional<std::string> nearest = config::NearestName(name, candidates);
   return nearest ? fmt::format("; did you mean {}{}?", prefix, *nearest) : std::string(".");
 }
 
@@ -55,4 +55,4 @@ void RequireKnownOptions(const CLI::App& verb) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

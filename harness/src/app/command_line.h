@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::app {
 
 /// Throws Error{kUsage} when the first argument looks like a verb and is none of `verbs`.
 void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& verbs);
@@ -14,4 +14,4 @@ void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& ver
 /// it does not have. An unknown option is also why a required one is missing.
 void RequireKnownOptions(const CLI::App& verb);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

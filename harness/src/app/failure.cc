@@ -9,9 +9,10 @@
 #include <system_error>
 
 #include "core/device.h"
+#include "core/exit_code.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,7 +48,7 @@ Failure OfMemory(std::string_view what) {
           "E` shows\n"
           "  what a training step takes.",
           what),
-      kExitOutOfMemory};
+      core::kExitOutOfMemory};
 }
 
 Failure OfBug(std::string_view what) {
@@ -70,7 +71,8 @@ Failure DescribeFailure(const std::exception& exception) {
     return OfMemory(error->what());
   }
   if (const auto* error = dynamic_cast<const c10::Error*>(&exception)) {
-    return IsOutOfMemory(*error) ? OfMemory(error->what_without_backtrace()) : OfBug(error->what());
+    return core::IsOutOfMemory(*error) ? OfMemory(error->what_without_backtrace())
+                                       : OfBug(error->what());
   }
   const auto* json = dynamic_cast<const nlohmann::json::exception*>(&exception);
   if (json != nullptr && json->id == kNotUtf8) {
@@ -82,4 +84,4 @@ Failure DescribeFailure(const std::exception& exception) {
   return OfBug(exception.what());
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

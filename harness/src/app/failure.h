@@ -4,9 +4,7 @@
 #include <exception>
 #include <string>
 
-namespace dp_bench {
-
-inline constexpr int kExitOutOfMemory = 71;  // EX_OSERR
+namespace dp_bench::app {
 
 struct Failure {
   std::string message;  // without "dp_bench: " in front
@@ -17,4 +15,4 @@ struct Failure {
 /// called a bug.
 Failure DescribeFailure(const std::exception& exception);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

@@ -14,10 +14,10 @@
 #include "app/failure.h"
 #include "app/process.h"
 #include "app/ranks.h"
-#include "app/stop_signal.h"
-#include "app/verbs/verbs.h"
+#include "app/verbs.h"
+#include "core/communicator.h"
 #include "core/console.h"
-#include "distributed/launch.h"
+#include "core/stop_signal.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 
@@ -49,82 +49,85 @@ bool LimitSpinning() {
 // fails it is merely slower.
 void SettleThreads(char** argv) {
   const bool is_limited = LimitSpinning();
-  const bool is_shared = dp_bench::ShareCores(dp_bench::ReadLaunch());
+  const bool is_shared = dp_bench::core::ShareCores(dp_bench::core::ReadLaunch());
   if (is_limited || is_shared) execv("/proc/self/exe", argv);
 }
 
-using Verbs = std::map<CLI::App*, dp_bench::Verb>;
+using Verbs = std::map<CLI::App*, dp_bench::app::Verb>;
 
 // Help and version are results like any other.
 int Exit(const CLI::App& app, const CLI::ParseError& reason) {
   std::ostringstream result;
   std::ostringstream status;
   const int exit_code = app.exit(reason, result, status);
-  dp_bench::WriteResult(result.str());
-  dp_bench::WriteStatus(status.str());
+  dp_bench::core::WriteResult(result.str());
+  dp_bench::core::WriteStatus(status.str());
   return exit_code == 0 ? 0 : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kUsage);
 }
 
 void Parse(int argc, char** argv, CLI::App* app, const Verbs& verbs) {
   std::vector<std::string> names;
   for (const auto& [verb, run] : verbs) names.push_back(verb->get_name());
-  dp_bench::RequireKnownVerb(argc, argv, names);
+  dp_bench::app::RequireKnownVerb(argc, argv, names);
   try {
     app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) throw;  // --help
-    dp_bench::RequireKnownOptions(*app);
+    dp_bench::app::RequireKnownOptions(*app);
     for (const auto& [verb, run] : verbs) {
-      if (verb->parsed()) dp_bench::RequireKnownOptions(*verb);
+      if (verb->parsed()) dp_bench::app::RequireKnownOptions(*verb);
     }
     throw;
   }
 }
 
 int Main(int argc, char** argv) {
-  dp_bench::RequireUtf8(argc, argv);
+  dp_bench::app::RequireUtf8(argc, argv);
   CLI::App app(kDescription, "dp_bench");
   app.set_version_flag("--version", std::string("dp_bench ") + dp_bench::kVersion + " (" +
                                         dp_bench::kTorchBuildId +
-                                        ")\nMPI: " + dp_bench::MpiVersion());
+                                        ")\nMPI: " + dp_bench::core::MpiVersion());
   app.require_subcommand(0, 1);
 
   // without a verb, the options are those of `run`
-  const dp_bench::Verb default_verb = dp_bench::AddRun(&app);
+  const dp_bench::app::Verb default_verb = dp_bench::app::AddRun(&app);
   app.footer(kExamples);
   struct Entry {
     const char* name;
     const char* description;
-    dp_bench::Verb (*add)(CLI::App*);
+    dp_bench::app::Verb (*add)(CLI::App*);
     bool is_for_ranks = false;  // of mpirun
   };
   Verbs verbs;
   for (const Entry& entry :
-       {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::AddRun, true},
-        Entry{"train", "Train a policy", &dp_bench::AddTrain, true},
-        Entry{"eval", "Evaluate a checkpoint", &dp_bench::AddEval, true},
+       {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::app::AddRun, true},
+        Entry{"train", "Train a policy", &dp_bench::app::AddTrain, true},
+        Entry{"eval", "Evaluate a checkpoint", &dp_bench::app::AddEval, true},
         Entry{"compare", "Compare finished runs on the seeds that they share",
-              &dp_bench::AddCompare},
-        Entry{"gate", "Hold a run's success rate against a baseline, for CI", &dp_bench::AddGate},
+              &dp_bench::app::AddCompare},
+        Entry{"gate", "Hold a run's success rate against a baseline, for CI",
+              &dp_bench::app::AddGate},
         Entry{"replay", "Run one episode of a finished run again, and film it",
-              &dp_bench::AddReplay},
-        Entry{"film", "Put the filmed episodes of a run into one video or GIF", &dp_bench::AddFilm},
-        Entry{"diff", "Name the first step in which two runs differ", &dp_bench::AddDiff},
-        Entry{"collect", "Make a data set with the expert of an env", &dp_bench::AddCollect},
-        Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::AddExport},
+              &dp_bench::app::AddReplay},
+        Entry{"film", "Put the filmed episodes of a run into one video or GIF",
+              &dp_bench::app::AddFilm},
+        Entry{"diff", "Name the first step in which two runs differ", &dp_bench::app::AddDiff},
+        Entry{"collect", "Make a data set with the expert of an env", &dp_bench::app::AddCollect},
+        Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::app::AddExport},
         Entry{"diagnose", "Find out why a training or a sampling does not work",
-              &dp_bench::AddDiagnose},
-        Entry{"inspect", "Show a policy's shapes, parameters and memory", &dp_bench::AddInspect},
+              &dp_bench::app::AddDiagnose},
+        Entry{"inspect", "Show a policy's shapes, parameters and memory",
+              &dp_bench::app::AddInspect},
         Entry{"view", "Show an env in a window: policy, expert, recording or person",
-              &dp_bench::AddView},
-        Entry{"plugins", "List the plugins that are found", &dp_bench::AddPlugins},
+              &dp_bench::app::AddView},
+        Entry{"plugins", "List the plugins that are found", &dp_bench::app::AddPlugins},
         Entry{"profile", "Show where the time of training and inference goes",
-              &dp_bench::AddProfile},
-        Entry{"bench", "Measure the speed of the parts", &dp_bench::AddBench}}) {
+              &dp_bench::app::AddProfile},
+        Entry{"bench", "Measure the speed of the parts", &dp_bench::app::AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
     verbs[verb] = entry.add(verb);
     if (!entry.is_for_ranks) {
-      verb->parse_complete_callback([verb] { dp_bench::RequireOneProcess(verb->get_name()); });
+      verb->parse_complete_callback([verb] { dp_bench::app::RequireOneProcess(verb->get_name()); });
     }
   }
 
@@ -143,17 +146,17 @@ int MainOrFailure(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const std::exception& exception) {
-    const dp_bench::Failure failure = dp_bench::DescribeFailure(exception);
-    dp_bench::PrintStatus("dp_bench: {}\n", failure.message);
+    const dp_bench::app::Failure failure = dp_bench::app::DescribeFailure(exception);
+    dp_bench::core::PrintStatus("dp_bench: {}\n", failure.message);
     return failure.exit_code;
   }
 }
 
 // A result that did not arrive is a failure, whatever it was.
 int RequireOutput(int exit_code) {
-  const std::optional<std::string> reason = dp_bench::LostOutput();
+  const std::optional<std::string> reason = dp_bench::core::LostOutput();
   if (!reason) return exit_code;
-  dp_bench::PrintStatus(
+  dp_bench::core::PrintStatus(
       "dp_bench: standard output could not be written: {}. What is missing there is lost; files "
       "are not affected.\n",
       *reason);
@@ -163,9 +166,9 @@ int RequireOutput(int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  dp_bench::SettleStandardStreams();
+  dp_bench::app::SettleStandardStreams();
   SettleThreads(argv);
-  dp_bench::KeepFreedMemory();
-  dp_bench::WatchStopSignals();
+  dp_bench::app::KeepFreedMemory();
+  dp_bench::core::WatchStopSignals();
   return RequireOutput(MainOrFailure(argc, argv));
 }

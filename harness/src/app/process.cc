@@ -11,7 +11,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::app {
 namespace {
 
 bool IsUtf8(const std::string& text) {
@@ -55,4 +55,4 @@ void RequireUtf8(int argc, char** argv) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

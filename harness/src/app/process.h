@@ -2,7 +2,7 @@
 // how it allocates.
 #pragma once
 
-namespace dp_bench {
+namespace dp_bench::app {
 
 /// Opens /dev/null where standard input, output or error is closed, so that no data file gets their
 /// numbers; standard output such that writes fail. A pipe whose reader has gone, and a file that
@@ -18,4 +18,4 @@ void KeepFreedMemory();
 /// manifest.
 void RequireUtf8(int argc, char** argv);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

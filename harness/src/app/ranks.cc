@@ -10,25 +10,25 @@
 #include <thread>
 
 #include "app/failure.h"
+#include "core/communicator.h"
 #include "core/console.h"
-#include "distributed/launch.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::app {
 namespace {
 
-[[noreturn]] void End(Communicator& ranks, const std::string& message, int exit_code) {
+[[noreturn]] void End(core::Communicator& ranks, const std::string& message, int exit_code) {
   // a fault of the config or the data hits all ranks: then rank 0 ends them with its message first
   if (!ranks.is_root()) std::this_thread::sleep_for(std::chrono::seconds(2));
-  PrintStatus("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message);
+  core::PrintStatus("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message);
   std::fflush(nullptr);
   ranks.Abort(exit_code);
 }
 
 }  // namespace
 
-int RunOnRanks(const std::function<int(Communicator& ranks)>& verb) {
-  const std::unique_ptr<Communicator> ranks = ConnectRanks();
+int RunOnRanks(const std::function<int(core::Communicator& ranks)>& verb) {
+  const std::unique_ptr<core::Communicator> ranks = core::ConnectRanks();
   if (ranks->size() == 1) return verb(*ranks);
   if (!ranks->is_root() && std::freopen("/dev/null", "w", stdout) == nullptr) {
     End(*ranks, "cannot open /dev/null", ExitCodeFor(ErrorCode::kIo));
@@ -44,7 +44,7 @@ int RunOnRanks(const std::function<int(Communicator& ranks)>& verb) {
 }
 
 void RequireOneProcess(std::string_view verb) {
-  const int n_ranks = ReadLaunch().n_ranks;
+  const int n_ranks = core::ReadLaunch().n_ranks;
   if (n_ranks == 1) return;
   throw Error(
       ErrorCode::kUsage,
@@ -53,4 +53,4 @@ void RequireOneProcess(std::string_view verb) {
                   n_ranks, verb));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::app

@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using Json = nlohmann::json;
@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 constexpr const char* kFormat = "dp_bench.baseline.v1";
 constexpr std::size_t kMaxBaselineBytes = std::size_t{16} << 20;
 
-Json EpisodeJson(const EpisodeRecord& record) {
+Json EpisodeJson(const run::EpisodeRecord& record) {
   return {{"seed", record.seed},
           {"success", record.success},
           {"score", record.score},
@@ -24,8 +24,8 @@ Json EpisodeJson(const EpisodeRecord& record) {
           {"trace_hash", record.trace_hash}};
 }
 
-EpisodeRecord RecordFrom(const JsonView& row, int episode) {
-  EpisodeRecord record = {.episode = episode, .split = "test"};
+run::EpisodeRecord RecordFrom(const core::JsonView& row, int episode) {
+  run::EpisodeRecord record = {.episode = episode, .split = "test"};
   record.seed = row.Get<std::uint64_t>("seed");
   record.success = row.Get<bool>("success");
   record.score = row.Get<double>("score");
@@ -34,16 +34,16 @@ EpisodeRecord RecordFrom(const JsonView& row, int episode) {
   return record;
 }
 
-Json EnvPluginOf(const JsonView& manifest) {
-  for (const JsonView& plugin : manifest.Elements("plugins")) {
+Json EnvPluginOf(const core::JsonView& manifest) {
+  for (const core::JsonView& plugin : manifest.Elements("plugins")) {
     if (plugin.Get<std::string>("kind") == "env") return plugin.json();
   }
   return {};
 }
 
 // What of env_runner decides about outcomes, as far as the config has it.
-Json RunnerOf(const JsonView& config) {
-  const JsonView section = config.At("env_runner");
+Json RunnerOf(const core::JsonView& config) {
+  const core::JsonView section = config.At("env_runner");
   Json runner = {{"max_steps", section.At("max_steps").json()}};
   for (const char* key : {"realtime", "realtime_latency_ms"}) {
     if (section.json().contains(key)) runner[key] = section.At(key).json();
@@ -52,9 +52,9 @@ Json RunnerOf(const JsonView& config) {
 }
 
 // A baseline without an outcome would let every candidate through, or none.
-void RequireOutcomes(const RunFolder& run) {
-  RequireFinished(run);
-  const SplitSummary summary = Summarize(run.episodes, "test");
+void RequireOutcomes(const run::RunFolder& run) {
+  run::RequireFinished(run);
+  const run::SplitSummary summary = run::Summarize(run.episodes, "test");
   if (summary.n_episodes == 0) {
     throw Error(ErrorCode::kData,
                 fmt::format("{} cannot become a baseline: it has no test episodes. Wanted is the "
@@ -62,8 +62,9 @@ void RequireOutcomes(const RunFolder& run) {
                             run.path.string()));
   }
   if (summary.n_failed < summary.n_episodes) return;
-  const auto broken = std::ranges::find_if(
-      run.episodes, [](const EpisodeRecord& record) { return record.failure_reason.has_value(); });
+  const auto broken = std::ranges::find_if(run.episodes, [](const run::EpisodeRecord& record) {
+    return record.failure_reason.has_value();
+  });
   throw Error(ErrorCode::kData,
               fmt::format("{} cannot become a baseline: all of its {} test episodes broke, the "
                           "first with: {}. Evaluate again when that is repaired.",
@@ -72,22 +73,22 @@ void RequireOutcomes(const RunFolder& run) {
 
 }  // namespace
 
-std::string BaselineJson(const RunFolder& run) {
+std::string BaselineJson(const run::RunFolder& run) {
   RequireOutcomes(run);
   try {
-    const Json config_json = ParseJson(run.config, "config.json");
-    const Json manifest_json = ParseJson(run.manifest, "manifest.json");
-    const JsonView config(config_json, "config.json");
+    const Json config_json = core::ParseJson(run.config, "config.json");
+    const Json manifest_json = core::ParseJson(run.manifest, "manifest.json");
+    const core::JsonView config(config_json, "config.json");
     Json head = {{"format", kFormat},
-                 {"title", RunTitle(run)},
+                 {"title", run::RunTitle(run)},
                  {"config",
                   {{"policy", {{"plugin", config.At("policy").At("plugin").json()}}},
                    {"env", config.At("env").json()},
                    {"env_runner", RunnerOf(config)}}},
-                 {"env_plugin", EnvPluginOf(JsonView(manifest_json, "manifest.json"))}};
+                 {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, "manifest.json"))}};
     // a line per episode, so that a change of the baseline can be read as a diff
     std::string rows;
-    for (const EpisodeRecord& record : run.episodes) {
+    for (const run::EpisodeRecord& record : run.episodes) {
       if (record.split != "test") continue;
       rows += (rows.empty() ? "\n    " : ",\n    ") + EpisodeJson(record).dump();
     }
@@ -102,21 +103,21 @@ std::string BaselineJson(const RunFolder& run) {
   }
 }
 
-RunFolder ReadBaseline(const std::filesystem::path& file) {
-  return ParseBaseline(ReadTextFile(file, kMaxBaselineBytes), file);
+run::RunFolder ReadBaseline(const std::filesystem::path& file) {
+  return ParseBaseline(core::ReadTextFile(file, kMaxBaselineBytes), file);
 }
 
-RunFolder ParseBaseline(std::string_view text, const std::filesystem::path& file) {
-  RunFolder run = {.path = file};
+run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path& file) {
+  run::RunFolder run = {.path = file};
   const std::string what = file.string() + " is not a baseline of dp_bench gate";
-  const Json json = ParseJson(text, what);
-  const JsonView view(json, what);
+  const Json json = core::ParseJson(text, what);
+  const core::JsonView view(json, what);
   if (view.Get<std::string>("format") != kFormat) {
     view.At("format").Fail(fmt::format("not of the format {}", kFormat));
   }
   run.config = view.At("config").json().dump();
   run.manifest = Json{{"plugins", Json::array({view.At("env_plugin").json()})}}.dump();
-  for (const JsonView& row : view.Elements("episodes")) {
+  for (const core::JsonView& row : view.Elements("episodes")) {
     run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
   }
   if (run.episodes.empty()) {
@@ -125,4 +126,4 @@ RunFolder ParseBaseline(std::string_view text, const std::filesystem::path& file
   return run;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

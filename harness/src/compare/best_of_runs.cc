@@ -6,7 +6,7 @@
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 constexpr int kResamples = 4000;
@@ -94,4 +94,4 @@ BestOfRuns JudgeBestOf(std::span<const std::vector<std::uint8_t>> outcomes) {
   return result;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 struct BestOfRuns {
   std::size_t best = 0;   // the first with the highest rate
@@ -23,4 +23,4 @@ struct BestOfRuns {
 /// the same order of seeds. Equal outcomes give equal results.
 BestOfRuns JudgeBestOf(std::span<const std::vector<std::uint8_t>> outcomes);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -7,17 +7,17 @@
 
 #include "core/json.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using Json = nlohmann::json;
 
 // null for a file that is not there
-Json Parsed(const RunFolder& folder, const char* file, const std::string& text) {
-  return text.empty() ? Json() : ParseJson(text, (folder.path / file).string());
+Json Parsed(const run::RunFolder& folder, const char* file, const std::string& text) {
+  return text.empty() ? Json() : core::ParseJson(text, (folder.path / file).string());
 }
 
-Json ConfigOf(const RunFolder& folder) { return Parsed(folder, "config.json", folder.config); }
+Json ConfigOf(const run::RunFolder& folder) { return Parsed(folder, "config.json", folder.config); }
 
 Json At(const Json& document, const char* pointer) {
   const Json::json_pointer place(pointer);
@@ -25,7 +25,7 @@ Json At(const Json& document, const char* pointer) {
 }
 
 // The manifest's entry of the env plugin; null when there is none.
-Json EnvPlugin(const RunFolder& folder) {
+Json EnvPlugin(const run::RunFolder& folder) {
   const Json plugins = At(Parsed(folder, "manifest.json", folder.manifest), "/plugins");
   if (!plugins.is_array()) return {};
   for (const Json& plugin : plugins) {
@@ -66,9 +66,9 @@ double SimulatedLatency(const Json& config) {
   return realtime.is_number() ? realtime.get<double>() * latency.get<double>() : 0.0;
 }
 
-std::set<std::uint64_t> TestSeeds(const RunFolder& folder) {
+std::set<std::uint64_t> TestSeeds(const run::RunFolder& folder) {
   std::set<std::uint64_t> seeds;
-  for (const EpisodeRecord& record : folder.episodes) {
+  for (const run::EpisodeRecord& record : folder.episodes) {
     if (record.split == "test") seeds.insert(record.seed);
   }
   return seeds;
@@ -81,7 +81,7 @@ std::string Describe(const std::set<std::uint64_t>& seeds) {
 
 }  // namespace
 
-std::vector<Mismatch> FindTaskMismatches(const RunFolder& a, const RunFolder& b) {
+std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::RunFolder& b) {
   std::vector<Mismatch> mismatches;
   const Json config_a = ConfigOf(a);
   const Json config_b = ConfigOf(b);
@@ -105,7 +105,7 @@ std::vector<Mismatch> FindTaskMismatches(const RunFolder& a, const RunFolder& b)
   return mismatches;
 }
 
-std::vector<Mismatch> FindMismatches(const RunFolder& a, const RunFolder& b) {
+std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b) {
   std::vector<Mismatch> mismatches = FindTaskMismatches(a, b);
   const auto seeds_a = TestSeeds(a);
   const auto seeds_b = TestSeeds(b);
@@ -115,9 +115,9 @@ std::vector<Mismatch> FindMismatches(const RunFolder& a, const RunFolder& b) {
   return mismatches;
 }
 
-std::vector<std::string> ComparabilityNotes(const RunFolder& a, const RunFolder& b) {
+std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::RunFolder& b) {
   std::vector<std::string> notes;
-  for (const RunFolder* folder : {&a, &b}) {
+  for (const run::RunFolder* folder : {&a, &b}) {
     if (ConfigOf(*folder).is_null()) {
       notes.push_back(fmt::format("{} has no config.json: whether env and task agree is not known",
                                   folder->path.string()));
@@ -134,4 +134,4 @@ std::vector<std::string> ComparabilityNotes(const RunFolder& a, const RunFolder&
   return notes;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

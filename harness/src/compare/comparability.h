@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "report/run_folder.h"
+#include "run/run_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// A field that must agree and does not.
 struct Mismatch {
@@ -19,13 +19,13 @@ struct Mismatch {
 /// The fields of config.json's section env, env_runner.max_steps and the version of the env plugin
 /// (its success criterion is in there). A file that either folder lacks is not compared. Throws
 /// Error{kData} when config.json or manifest.json is not JSON.
-std::vector<Mismatch> FindTaskMismatches(const RunFolder& a, const RunFolder& b);
+std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
 /// The same with the seeds of the split "test".
-std::vector<Mismatch> FindMismatches(const RunFolder& a, const RunFolder& b);
+std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
 /// What does not forbid a comparison and yet is worth knowing: files that are missing, an env
 /// plugin of the same version from another build.
-std::vector<std::string> ComparabilityNotes(const RunFolder& a, const RunFolder& b);
+std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::RunFolder& b);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

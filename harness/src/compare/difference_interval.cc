@@ -6,10 +6,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "compare/success_rate.h"
 #include "dp_bench/error.h"
-#include "report/success_rate.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using Binomial = boost::math::binomial;
@@ -159,4 +159,4 @@ double EstimateDiscordantRate(const PairCounts& counts) {
   return (counts.n_discordant() + 1.0) / (counts.n() + 2.0);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -8,7 +8,7 @@
 
 #include "compare/paired_outcomes.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// Success rate of B minus that of A, in [-1, 1].
 struct DifferenceInterval {
@@ -52,4 +52,4 @@ std::optional<int> PairsToDetect(const PowerQuestion& question);
 /// succession, so that no discordant seeds among few are not taken for a law.
 double EstimateDiscordantRate(const PairCounts& counts);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -13,15 +13,15 @@
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 constexpr int kMinSignature = 8;         // episodes
 constexpr double kMaxBrokenRate = 0.01;  // of a run's episodes
 
-std::vector<EpisodeRecord> TestEpisodes(const RunFolder& run) {
-  std::vector<EpisodeRecord> episodes;
-  for (const EpisodeRecord& record : run.episodes) {
+std::vector<run::EpisodeRecord> TestEpisodes(const run::RunFolder& run) {
+  std::vector<run::EpisodeRecord> episodes;
+  for (const run::EpisodeRecord& record : run.episodes) {
     if (record.split == "test") episodes.push_back(record);
   }
   return episodes;
@@ -29,8 +29,8 @@ std::vector<EpisodeRecord> TestEpisodes(const RunFolder& run) {
 
 // One list must begin with the other: what is counted is then a complete beginning of both, and
 // which seeds are there cannot depend on how their episodes went.
-std::vector<Mismatch> FindSeedMismatch(const std::vector<EpisodeRecord>& a,
-                                       const std::vector<EpisodeRecord>& b) {
+std::vector<Mismatch> FindSeedMismatch(const std::vector<run::EpisodeRecord>& a,
+                                       const std::vector<run::EpisodeRecord>& b) {
   const std::size_t n = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < n; ++i) {
     if (a[i].seed == b[i].seed) continue;
@@ -41,8 +41,9 @@ std::vector<Mismatch> FindSeedMismatch(const std::vector<EpisodeRecord>& a,
 }
 
 // Empty when few enough broke.
-std::string FindTooManyBroken(const RunFolder& run, const std::vector<EpisodeRecord>& episodes) {
-  const SplitSummary summary = Summarize(episodes, "test");
+std::string FindTooManyBroken(const run::RunFolder& run,
+                              const std::vector<run::EpisodeRecord>& episodes) {
+  const run::SplitSummary summary = run::Summarize(episodes, "test");
   if (summary.n_failed <= kMaxBrokenRate * summary.n_episodes) return "";
   return fmt::format(
       "{} of {} episodes of {} broke, more than 1 %: this is no verdict on the policy; each "
@@ -70,11 +71,11 @@ std::string HashOutcomes(std::span<const EpisodePair> pairs) {
   for (const EpisodePair& pair : pairs) {
     text += fmt::format("{} {:d} {:d}\n", pair.seed(), pair.a.success, pair.b.success);
   }
-  return Sha256Hex(std::as_bytes(std::span(text)));
+  return core::Sha256Hex(std::as_bytes(std::span(text)));
 }
 
-std::string CheckpointHash(const RunFolder& run) {
-  const auto manifest = TryParseJson(run.manifest);
+std::string CheckpointHash(const run::RunFolder& run) {
+  const auto manifest = core::TryParseJson(run.manifest);
   const nlohmann::json::json_pointer place("/checkpoint/sha256");
   const bool is_named =
       manifest.is_object() && manifest.contains(place) && manifest[place].is_string();
@@ -144,18 +145,19 @@ void Decide(GateResult* result) {
 }
 
 // `earlier` may be null.
-GateResult RunFrom(const RunFolder& baseline, const RunFolder& candidate, SequentialTest test,
-                   const GateProgress* earlier) {
-  const std::vector<EpisodeRecord> old_episodes = TestEpisodes(baseline);
-  const std::vector<EpisodeRecord> new_episodes = TestEpisodes(candidate);
+GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candidate,
+                   SequentialTest test, const GateProgress* earlier) {
+  const std::vector<run::EpisodeRecord> old_episodes = TestEpisodes(baseline);
+  const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
   if (new_episodes.empty()) {
     throw Error(ErrorCode::kData,
                 fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
                             "evaluation, with episodes.jsonl",
                             candidate.path.string()));
   }
-  GateResult result = {
-      .title = RunTitle(candidate), .task = TaskTitle(candidate), .test = std::move(test)};
+  GateResult result = {.title = run::RunTitle(candidate),
+                       .task = run::TaskTitle(candidate),
+                       .test = std::move(test)};
   result.checkpoint_hash = CheckpointHash(candidate);
   result.mismatches = FindTaskMismatches(baseline, candidate);
   for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
@@ -225,14 +227,14 @@ double GateResult::log_fail_evidence() const {
   return test.looks().empty() ? 0.0 : test.looks().back().log_fail_evidence;
 }
 
-GateResult RunGate(const RunFolder& baseline, const RunFolder& candidate,
+GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                    const SequentialTestConfig& config) {
   return RunFrom(baseline, candidate, SequentialTest(config), /*earlier=*/nullptr);
 }
 
-GateResult ContinueGate(const RunFolder& baseline, const RunFolder& candidate,
+GateResult ContinueGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                         const GateProgress& earlier) {
   return RunFrom(baseline, candidate, earlier.test, &earlier);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

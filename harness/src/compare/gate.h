@@ -8,10 +8,10 @@
 
 #include "compare/comparability.h"
 #include "compare/sequential_test.h"
-#include "report/run_folder.h"
-#include "report/success_rate.h"
+#include "compare/success_rate.h"
+#include "run/run_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 enum class GateStatus {
   kPass,           // 0: no drop of the margin or more
@@ -56,13 +56,13 @@ struct GateProgress {
 /// One seed list must begin with the other. Equal trace hashes of 8 episodes or more, all that both
 /// have, are a PASS by themselves. No verdict where more than 1 % of a run's episodes broke. Throws
 /// Error{kData} when the candidate has no test episodes, Error{kConfig} for a bad `config`.
-GateResult RunGate(const RunFolder& baseline, const RunFolder& candidate,
+GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                    const SequentialTestConfig& config);
 
 /// Goes on where a test stopped, and ends as RunGate on all of these episodes would.
 /// kNotComparable, naming the field, when the candidate or the outcomes counted are not those of
 /// `earlier`.
-GateResult ContinueGate(const RunFolder& baseline, const RunFolder& candidate,
+GateResult ContinueGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                         const GateProgress& earlier);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -5,18 +5,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "compare/joint_evidence.h"
+#include "compare/drop_evidence.h"
+#include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
-std::vector<std::string> TitlesOf(const std::vector<RunFolder>& runs) {
+std::vector<std::string> TitlesOf(const std::vector<run::RunFolder>& runs) {
   std::vector<std::string> titles;
-  for (const RunFolder& run : runs) titles.push_back(TaskTitle(run));
+  for (const run::RunFolder& run : runs) titles.push_back(run::TaskTitle(run));
   return titles;
 }
 
@@ -26,10 +29,10 @@ bool AreDistinct(const std::vector<std::string>& titles) {
   return set.size() == titles.size() && !set.contains("");
 }
 
-std::string Listed(const std::vector<RunFolder>& runs) {
+std::string Listed(const std::vector<run::RunFolder>& runs) {
   std::vector<std::string> rows;
-  for (const RunFolder& run : runs) {
-    const std::string task = TaskTitle(run);
+  for (const run::RunFolder& run : runs) {
+    const std::string task = run::TaskTitle(run);
     rows.push_back(
         fmt::format("{} ({})", run.path.string(), task.empty() ? "names no task" : task));
   }
@@ -101,10 +104,91 @@ void Decide(GateReport* report) {
                                 : "nothing is shown yet in " + open;
 }
 
+constexpr std::size_t kMaxGateBytes = std::size_t{64} << 20;
+
+[[noreturn]] void Refuse(const std::string& file, const std::string& fault) {
+  throw Error(ErrorCode::kData,
+              fmt::format("{} is not what dp_bench gate --json wrote: {}", file, fault));
+}
+
+GateStatus StatusFrom(const std::string& name) {
+  for (const GateStatus status : {GateStatus::kPass, GateStatus::kFail, GateStatus::kInconclusive,
+                                  GateStatus::kNotComparable, GateStatus::kInfra}) {
+    if (name == StatusName(status)) return status;
+  }
+  throw Error(ErrorCode::kData, fmt::format("its status is '{}'", name));
+}
+
+StoppedGate StoppedGateFrom(const core::JsonView& json) {
+  if (json.Get<std::string>("format") != "dp_bench.gate.v1") {
+    throw Error(ErrorCode::kData, "its format is not dp_bench.gate.v1");
+  }
+  const core::JsonView settings = json.At("config");
+  StoppedGate stopped = {.status = StatusFrom(json.Get<std::string>("status")),
+                         .config = {.margin = settings.Get<double>("margin"),
+                                    .alpha = settings.Get<double>("alpha"),
+                                    .beta = settings.Get<double>("beta"),
+                                    .max_pairs = settings.Get<int>("max_pairs"),
+                                    .block_size = settings.Get<int>("block_size")}};
+  const std::vector<core::JsonView> tasks = json.Elements("tasks");
+  const SequentialTestConfig of_task = ConfigOfTask(stopped.config, tasks.size());
+  for (const core::JsonView& row : tasks) {
+    stopped.tasks.push_back(
+        {.task = row.Get<std::string>("task"),
+         .progress = {.test = SequentialTest::FromJson(row.At("test").json()),
+                      .outcomes_hash = row.Get<std::string>("outcomes_hash"),
+                      .checkpoint_hash = row.Get<std::string>("checkpoint_hash")}});
+    if (stopped.tasks.back().progress.test.config() != of_task) {
+      throw Error(ErrorCode::kData, fmt::format("the test of '{}' has other settings than the gate",
+                                                stopped.tasks.back().task));
+    }
+  }
+  if (stopped.tasks.empty()) throw Error(ErrorCode::kData, "it has no tasks");
+  return stopped;
+}
+
+std::string Joined(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  return fmt::format("{}", fmt::join(names, "; "));
+}
+
+using Json = nlohmann::json;
+
+Json RateJson(const RateInterval& rate) {
+  return {{"rate", rate.rate},
+          {"low", rate.low},
+          {"high", rate.high},
+          {"n_success", rate.n_success},
+          {"n", rate.n}};
+}
+
+Json TaskJson(const GateResult& result) {
+  Json mismatches = Json::array();
+  for (const Mismatch& mismatch : result.mismatches) {
+    mismatches.push_back({{"field", mismatch.field}, {"a", mismatch.a}, {"b", mismatch.b}});
+  }
+  return {
+      {"task", result.task},
+      {"status", StatusName(result.status)},
+      {"reason", result.reason},
+      {"candidate_title", result.title},
+      {"mismatches", mismatches},
+      {"signature", result.has_signature},
+      {"n_shared", result.n_shared},
+      {"baseline", RateJson(result.baseline)},
+      {"candidate", RateJson(result.candidate)},
+      {"drop", {{"drop", result.drop.drop}, {"low", result.drop.low}, {"high", result.drop.high}}},
+      {"rho", result.rho},
+      {"log_fail_evidence", result.log_fail_evidence()},
+      {"outcomes_hash", result.outcomes_hash},
+      {"checkpoint_hash", result.checkpoint_hash},
+      {"test", result.test.ToJson()}};
+}
+
 }  // namespace
 
-std::vector<TaskPair> MatchTasks(std::vector<RunFolder> baselines,
-                                 std::vector<RunFolder> candidates) {
+std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
+                                 std::vector<run::RunFolder> candidates) {
   const std::vector<std::string> titles = TitlesOf(baselines);
   if (baselines.size() == 1 && candidates.size() == 1) {
     return {{titles[0], std::move(baselines[0]), std::move(candidates[0])}};
@@ -155,4 +239,72 @@ GateReport JudgeTasks(const SequentialTestConfig& config, std::vector<GateResult
   return report;
 }
 
-}  // namespace dp_bench
+StoppedGate ReadStoppedGate(const std::filesystem::path& file) {
+  return ParseStoppedGate(core::ReadTextFile(file, kMaxGateBytes), file.string());
+}
+
+StoppedGate ParseStoppedGate(std::string_view text, const std::string& what) {
+  try {
+    const nlohmann::json json = core::ParseJson(text, "the file");
+    return StoppedGateFrom(core::JsonView(json, "the file"));
+  } catch (const Error& fault) {
+    Refuse(what, fault.what());
+  }
+}
+
+std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const AskedSettings& asked,
+                                          const std::vector<TaskPair>& pairs) {
+  std::vector<Mismatch> changes;
+  if (stopped.status != GateStatus::kInconclusive) {
+    changes.push_back({"status", std::string(StatusName(stopped.status)), "INCONCLUSIVE wanted"});
+  }
+  const auto compare = [&changes](const char* field, double before,
+                                  const std::optional<double>& now) {
+    if (!now || *now == before) return;
+    changes.push_back({field, fmt::format("{}", before), fmt::format("{}", *now)});
+  };
+  compare("margin", stopped.config.margin, asked.margin);
+  compare("alpha", stopped.config.alpha, asked.alpha);
+  compare("beta", stopped.config.beta, asked.beta);
+  if (asked.max_pairs && *asked.max_pairs < stopped.config.max_pairs) {
+    changes.push_back({"max_pairs", std::to_string(stopped.config.max_pairs),
+                       fmt::format("{}, which is fewer", *asked.max_pairs)});
+  }
+  std::vector<std::string> before;
+  std::vector<std::string> now;
+  for (const StoppedGate::Task& task : stopped.tasks) before.push_back(task.task);
+  for (const TaskPair& pair : pairs) now.push_back(pair.task);
+  if (Joined(before) != Joined(now)) changes.push_back({"tasks", Joined(before), Joined(now)});
+  return changes;
+}
+
+std::vector<GateProgress> ProgressOf(const StoppedGate& stopped, const std::vector<TaskPair>& pairs,
+                                     int max_pairs) {
+  std::vector<GateProgress> progress;
+  for (const TaskPair& pair : pairs) {
+    const auto found = std::ranges::find(stopped.tasks, pair.task, &StoppedGate::Task::task);
+    DPB_ASSERT(found != stopped.tasks.end());
+    progress.push_back(found->progress);
+    progress.back().test.ContinueTo(max_pairs);
+  }
+  return progress;
+}
+
+Json ToJson(const GateReport& report) {
+  Json tasks = Json::array();
+  for (const GateResult& task : report.tasks) tasks.push_back(TaskJson(task));
+  return {{"format", "dp_bench.gate.v1"},
+          {"status", StatusName(report.status)},
+          {"exit_code", ExitCodeOf(report.status)},
+          {"reason", report.reason},
+          {"config",
+           {{"margin", report.config.margin},
+            {"alpha", report.config.alpha},
+            {"beta", report.config.beta},
+            {"max_pairs", report.config.max_pairs},
+            {"block_size", report.config.block_size}}},
+          {"log_fail_evidence", report.log_fail_evidence},
+          {"tasks", tasks}};
+}
+
+}  // namespace dp_bench::compare

@@ -9,19 +9,19 @@
 
 #include "compare/gate.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// A candidate and what it is held to.
 struct TaskPair {
   std::string task;  // unique among the pairs; empty when the only pair names none
-  RunFolder baseline;
-  RunFolder candidate;
+  run::RunFolder baseline;
+  run::RunFolder candidate;
 };
 
 /// Matches by the task that the files name, where each names another one, else in the order given.
 /// Throws Error{kUsage} telling both lists when that leaves a doubt. One of each is always a pair.
-std::vector<TaskPair> MatchTasks(std::vector<RunFolder> baselines,
-                                 std::vector<RunFolder> candidates);
+std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
+                                 std::vector<run::RunFolder> candidates);
 
 struct GateReport {
   GateStatus status = GateStatus::kInconclusive;
@@ -74,12 +74,7 @@ std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const Aske
 std::vector<GateProgress> ProgressOf(const StoppedGate& stopped, const std::vector<TaskPair>& pairs,
                                      int max_pairs);
 
-/// For the terminal; ends with a line break.
-std::string GateText(const GateReport& report);
+/// What --json writes; ReadStoppedGate reads it.
 nlohmann::json ToJson(const GateReport& report);
-/// One test case per task, which fails, errs or is skipped; of several tasks also one for all.
-std::string GateJUnit(const GateReport& report);
-/// A comment for a pull request.
-std::string GateMarkdown(const GateReport& report);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using Column = std::vector<bool>;  // which runs have this letter
@@ -70,4 +70,4 @@ std::vector<std::string> LetterDisplay(
   return letters;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

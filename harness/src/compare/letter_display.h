@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// Insert-and-absorb (Piepho 2004, "An algorithm for a letter-based representation of all-pairwise
 /// comparisons"). `different` names the pairs of runs 0 to n - 1 that are shown to differ. Two runs
@@ -15,4 +15,4 @@ namespace dp_bench {
 std::vector<std::string> LetterDisplay(
     std::size_t n, std::span<const std::pair<std::size_t, std::size_t>> different);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -6,15 +6,15 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
-using RecordBySeed = std::map<std::uint64_t, const EpisodeRecord*>;
+using RecordBySeed = std::map<std::uint64_t, const run::EpisodeRecord*>;
 
-RecordBySeed IndexSplit(std::span<const EpisodeRecord> records, std::string_view split,
+RecordBySeed IndexSplit(std::span<const run::EpisodeRecord> records, std::string_view split,
                         std::string_view run) {
   RecordBySeed by_seed;
-  for (const EpisodeRecord& record : records) {
+  for (const run::EpisodeRecord& record : records) {
     if (record.split != split) continue;
     if (by_seed.emplace(record.seed, &record).second) continue;
     throw Error(ErrorCode::kData,
@@ -36,12 +36,12 @@ void PairCounts::Add(bool a_succeeded, bool b_succeeded) {
   }
 }
 
-PairedOutcomes PairBySeed(std::span<const EpisodeRecord> a, std::span<const EpisodeRecord> b,
-                          std::string_view split) {
+PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
+                          std::span<const run::EpisodeRecord> b, std::string_view split) {
   const RecordBySeed in_a = IndexSplit(a, split, "first");
   const RecordBySeed in_b = IndexSplit(b, split, "second");
   PairedOutcomes outcomes;
-  for (const EpisodeRecord& record : a) {
+  for (const run::EpisodeRecord& record : a) {
     if (record.split != split) continue;
     const auto other = in_b.find(record.seed);
     if (other == in_b.end()) {
@@ -51,7 +51,7 @@ PairedOutcomes PairBySeed(std::span<const EpisodeRecord> a, std::span<const Epis
     outcomes.pairs.push_back({.a = record, .b = *other->second});
     outcomes.counts.Add(record.success, other->second->success);
   }
-  for (const EpisodeRecord& record : b) {
+  for (const run::EpisodeRecord& record : b) {
     if (record.split == split && !in_a.contains(record.seed)) {
       outcomes.only_in_b.push_back(record.seed);
     }
@@ -67,4 +67,4 @@ std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes) {
   return differences;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

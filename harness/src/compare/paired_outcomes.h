@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "rollout/episode_record.h"
+#include "run/episode_record.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// The episodes of one seed. A is the run that is compared with, B the candidate.
 struct EpisodePair {
-  EpisodeRecord a;
-  EpisodeRecord b;
+  run::EpisodeRecord a;
+  run::EpisodeRecord b;
 
   std::uint64_t seed() const { return a.seed; }
   bool is_discordant() const { return a.success != b.success; }
@@ -44,10 +44,10 @@ struct PairedOutcomes {
 
 /// Pairs the episodes of one split by their seed. A failed episode counts as not successful; none
 /// is left out. Throws Error{kData} when a run has two episodes of one seed.
-PairedOutcomes PairBySeed(std::span<const EpisodeRecord> a, std::span<const EpisodeRecord> b,
-                          std::string_view split = "test");
+PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
+                          std::span<const run::EpisodeRecord> b, std::string_view split = "test");
 
 /// Score of B minus score of A, one per pair.
 std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -10,23 +10,23 @@
 
 #include "compare/letter_display.h"
 #include "dp_bench/error.h"
-#include "rollout/seed_use.h"
+#include "run/seed_use.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 constexpr double kLetterLevel = 0.05;  // of the letters
 
-ComparedRun Describe(std::size_t index, RunFolder files, RateMethod method) {
+ComparedRun Describe(std::size_t index, run::RunFolder files, RateMethod method) {
   ComparedRun run = {.label = std::string(1, static_cast<char>('A' + index)),
                      .files = std::move(files)};
-  run.test = Summarize(run.files.episodes, "test");
+  run.test = run::Summarize(run.files.episodes, "test");
   const auto interval = method == RateMethod::kWilson ? WilsonInterval : ClopperPearsonInterval;
   run.success_rate = interval(run.test.n_success, run.test.n_episodes, 0.95);
   return run;
 }
 
-CandidateComparison Compare(const RunFolder& a, const RunFolder& b, double difference) {
+CandidateComparison Compare(const run::RunFolder& a, const run::RunFolder& b, double difference) {
   CandidateComparison result;
   result.outcomes = PairBySeed(a.episodes, b.episodes);
   const PairCounts& counts = result.outcomes.counts;
@@ -58,7 +58,7 @@ void AddNotes(RunComparison* comparison) {
                                 run.test.n_failed, run.label));
   }
   for (const ComparedRun& run : comparison->runs) {
-    const std::optional<SeedUse> seeds = SeedUseOf(run.files.manifest);
+    const std::optional<run::SeedUse> seeds = run::SeedUseOf(run.files.manifest);
     if (!seeds || seeds->n_shared() == 0) continue;
     notes.push_back(
         fmt::format("{}'s training was evaluated on {} of its test seeds: if it was "
@@ -87,7 +87,7 @@ void AddNotes(RunComparison* comparison) {
 std::vector<std::vector<std::uint8_t>> SharedOutcomes(const std::vector<ComparedRun>& runs) {
   std::map<std::uint64_t, std::vector<std::uint8_t>> by_seed;
   for (const ComparedRun& run : runs) {
-    for (const EpisodeRecord& record : run.files.episodes) {
+    for (const run::EpisodeRecord& record : run.files.episodes) {
       if (record.split == "test") by_seed[record.seed].push_back(record.success ? 1 : 0);
     }
   }
@@ -135,13 +135,13 @@ void SetLetters(RunComparison* comparison) {
 
 }  // namespace
 
-std::vector<RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders) {
-  std::vector<RunFolder> runs;
+std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders) {
+  std::vector<run::RunFolder> runs;
   for (const std::filesystem::path& path : folders) {
-    runs.push_back(ReadRunFolder(path));
-    RequireFinished(runs.back());
-    const std::vector<EpisodeRecord>& episodes = runs.back().episodes;
-    if (Summarize(episodes, "test").n_episodes == 0) {
+    runs.push_back(run::ReadRunFolder(path));
+    run::RequireFinished(runs.back());
+    const std::vector<run::EpisodeRecord>& episodes = runs.back().episodes;
+    if (run::Summarize(episodes, "test").n_episodes == 0) {
       throw Error(ErrorCode::kData,
                   fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
                               "evaluation, with episodes.jsonl",
@@ -161,7 +161,7 @@ std::string_view MethodName(RateMethod method) {
   return method == RateMethod::kWilson ? "Wilson" : "Clopper-Pearson";
 }
 
-RunComparison CompareRuns(std::vector<RunFolder> folders, const CompareOptions& options) {
+RunComparison CompareRuns(std::vector<run::RunFolder> folders, const CompareOptions& options) {
   DPB_ASSERT(folders.size() >= 2 && folders.size() <= kMaxComparedRuns);
   RunComparison comparison = {.options = options};
   for (std::size_t i = 0; i < folders.size(); ++i) {
@@ -185,4 +185,4 @@ RunComparison CompareRuns(std::vector<RunFolder> folders, const CompareOptions& 
   return comparison;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -12,12 +12,12 @@
 #include "compare/best_of_runs.h"
 #include "compare/comparability.h"
 #include "compare/difference_interval.h"
+#include "compare/mean_interval.h"
 #include "compare/paired_outcomes.h"
-#include "report/mean_interval.h"
-#include "report/run_folder.h"
-#include "report/success_rate.h"
+#include "compare/success_rate.h"
+#include "run/run_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// Of a single run's success rate, 95 %.
 enum class RateMethod {
@@ -36,8 +36,8 @@ struct CompareOptions {
 /// One run, over its split "test".
 struct ComparedRun {
   std::string label;  // "A", "B", ...
-  RunFolder files;
-  SplitSummary test;
+  run::RunFolder files;
+  run::SplitSummary test;
   RateInterval success_rate;  // as CompareOptions::rate_method says
   std::string letters;        // of three runs or more: those that share one may be equal
 };
@@ -75,22 +75,10 @@ struct RunComparison {
 constexpr std::size_t kMaxComparedRuns = 26;
 
 /// Throws Error{kData} when a folder has no test episodes, or two of one seed.
-std::vector<RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders);
+std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders);
 
 /// 2 to kMaxComparedRuns runs of ReadRunsToCompare. Throws Error{kData} when a candidate shares no
 /// seed with the first run.
-RunComparison CompareRuns(std::vector<RunFolder> folders, const CompareOptions& options);
+RunComparison CompareRuns(std::vector<run::RunFolder> folders, const CompareOptions& options);
 
-/// For the terminal; ends with a line break.
-std::string ComparisonText(const RunComparison& comparison);
-
-/// "a difference of 5 points takes about 340 shared seeds to be seen, 290 more (...)".
-std::string PowerText(const CandidateComparison& candidate, double difference);
-
-nlohmann::json ToJson(const RunComparison& comparison);
-
-/// One self-contained page: no network, no script. Links the videos of discordant seeds that are
-/// there, relative to `file`. Throws Error{kIo}.
-void WriteComparisonReport(const RunComparison& comparison, const std::filesystem::path& file);
-
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

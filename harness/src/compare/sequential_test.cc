@@ -8,7 +8,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using Json = nlohmann::json;
@@ -37,7 +37,7 @@ Json CountsToJson(const OutcomeCounts& counts) {
   return {{"n_lost", counts.n_lost}, {"n_gained", counts.n_gained}, {"n_same", counts.n_same}};
 }
 
-SequentialTestConfig ConfigFrom(const JsonView& json) {
+SequentialTestConfig ConfigFrom(const core::JsonView& json) {
   return {.margin = json.Get<double>("margin"),
           .alpha = json.Get<double>("alpha"),
           .beta = json.Get<double>("beta"),
@@ -51,7 +51,7 @@ SequentialTestConfig ConfigFrom(const JsonView& json) {
                   ". Start the test again; the seeds that were run need not be run again.");
 }
 
-OutcomeCounts CountsFrom(const JsonView& json) {
+OutcomeCounts CountsFrom(const core::JsonView& json) {
   const auto count = [&json](const char* key) {
     const auto value = json.Get<std::int64_t>(key);
     if (value < 0 || value > kMaxPairs) Refuse(fmt::format("{} is {}", key, value));
@@ -148,13 +148,13 @@ Json SequentialTest::ToJson() const {
 
 // The evidence is a function of the counts; it is computed again rather than believed.
 SequentialTest SequentialTest::FromJson(const Json& json) {
-  const JsonView state(json, "the state of a sequential test cannot be continued");
+  const core::JsonView state(json, "the state of a sequential test cannot be continued");
   if (state.Get<std::string>("format") != kStateFormat) {
     Refuse("its format is not " + std::string(kStateFormat));
   }
   try {
     SequentialTest test(ConfigFrom(state.At("config")));
-    for (const JsonView& row : state.Elements("looks")) {
+    for (const core::JsonView& row : state.Elements("looks")) {
       const OutcomeCounts counts = CountsFrom(row);
       const int n_pairs = test.counts_.n_pairs() + test.config_.block_size;
       if (test.is_finished() || !GrewTo(counts, test.counts_, n_pairs)) {
@@ -183,4 +183,4 @@ SequentialTest SequentialTest::FromJson(const Json& json) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -8,7 +8,7 @@
 
 #include "compare/drop_evidence.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 enum class Verdict {
   kPass,          // shown: the drop is smaller than the margin
@@ -95,4 +95,4 @@ class SequentialTest {
   Verdict verdict_ = Verdict::kInconclusive;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -10,7 +10,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 constexpr const char* kObsStep = "obs_step";
@@ -160,4 +160,4 @@ std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const Arra
   return Comparison(a, b).Find();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -7,7 +7,7 @@
 
 #include "dp_bench/array.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 /// The first value that is not the same, bit for bit.
 struct TraceDifference {
@@ -22,4 +22,4 @@ struct TraceDifference {
 /// the other goes on. Throws Error{kData} when they do not hold the same fields.
 std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const ArrayMap& b);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -11,7 +11,7 @@
 
 #include "config/document.h"
 #include "config/json_source.h"
-#include "config/nearest.h"
+#include "config/name.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -26,15 +26,16 @@ struct VectorElement<std::vector<E>> : std::true_type {
   using Type = E;
 };
 
-[[noreturn]] void ThrowType(const ConfigDocument& document, const std::string& pointer,
+[[noreturn]] void ThrowType(const config::ConfigDocument& document, const std::string& pointer,
                             std::string_view wanted, const Json& found) {
   throw Error(ErrorCode::kConfig, fmt::format("{}: wanted {}, found {}", document.Where(pointer),
-                                              wanted, Describe(found)));
+                                              wanted, config::Describe(found)));
 }
 
 // Nothing is converted silently: 1.0 is no integer, 1 is no bool, and an integer has to fit.
 template <class Integer>
-Integer ToInteger(const ConfigDocument& document, const std::string& pointer, const Json& value) {
+Integer ToInteger(const config::ConfigDocument& document, const std::string& pointer,
+                  const Json& value) {
   using Limits = std::numeric_limits<Integer>;
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
@@ -57,7 +58,7 @@ Integer ToInteger(const ConfigDocument& document, const std::string& pointer, co
 }
 
 template <class T>
-T Convert(const ConfigDocument& document, const std::string& pointer, const Json& value) {
+T Convert(const config::ConfigDocument& document, const std::string& pointer, const Json& value) {
   if constexpr (VectorElement<T>::value) {
     if (!value.is_array()) ThrowType(document, pointer, "an array", value);
     T result;
@@ -91,30 +92,32 @@ T CheckRange(const Config& config, std::string_view key, T value, T low, T high)
 
 }  // namespace
 
-Config::Config(std::shared_ptr<ConfigDocument> document, std::string pointer)
+Config::Config(std::shared_ptr<config::ConfigDocument> document, std::string pointer)
     : document_(std::move(document)), pointer_(std::move(pointer)) {}
 
 Config Config::FromJson(std::string_view text, std::string_view origin) {
-  return Config(std::make_shared<ConfigDocument>(ParseJsonSource(text, origin)));
+  return Config(std::make_shared<config::ConfigDocument>(config::ParseJsonSource(text, origin)));
 }
 
-bool Config::Has(std::string_view key) const { return document_->Has(ChildPointer(pointer_, key)); }
+bool Config::Has(std::string_view key) const {
+  return document_->Has(config::ChildPointer(pointer_, key));
+}
 
 template <class T>
 T Config::Get(std::string_view key) const {
-  const std::string pointer = ChildPointer(pointer_, key);
+  const std::string pointer = config::ChildPointer(pointer_, key);
   const std::optional<Json> value = document_->Read(pointer);
   if (!value) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: this key is missing; give it in a config file or as {}=...",
-                            document_->Where(pointer), DottedKey(pointer)));
+                            document_->Where(pointer), config::DottedKey(pointer)));
   }
   return Convert<T>(*document_, pointer, *value);
 }
 
 template <class T>
 T Config::Get(std::string_view key, const T& default_value) const {
-  const std::string pointer = ChildPointer(pointer_, key);
+  const std::string pointer = config::ChildPointer(pointer_, key);
   const std::optional<Json> value = document_->Read(pointer);
   if (value) return Convert<T>(*document_, pointer, *value);
   document_->RecordDefault(pointer, default_value);
@@ -123,7 +126,7 @@ T Config::Get(std::string_view key, const T& default_value) const {
 
 template <class T>
 std::optional<T> Config::GetOptional(std::string_view key) const {
-  const std::string pointer = ChildPointer(pointer_, key);
+  const std::string pointer = config::ChildPointer(pointer_, key);
   const std::optional<Json> value = document_->Read(pointer);
   if (value && !value->is_null()) return Convert<T>(*document_, pointer, *value);
   if (!value) document_->RecordDefault(pointer, nullptr);
@@ -161,7 +164,7 @@ std::string Config::GetChoice(std::string_view key, const std::vector<std::strin
   DPB_ASSERT(!choices.empty());
   std::string value = Get(key, choices.front());
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  const auto nearest = NearestName(value, choices);
+  const auto nearest = config::NearestName(value, choices);
   throw Error(
       ErrorCode::kConfig,
       fmt::format("{}: wanted one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "), value,
@@ -169,7 +172,7 @@ std::string Config::GetChoice(std::string_view key, const std::vector<std::strin
 }
 
 Config Config::Sub(std::string_view key) const {
-  std::string pointer = ChildPointer(pointer_, key);
+  std::string pointer = config::ChildPointer(pointer_, key);
   document_->OpenObject(pointer);
   return Config(document_, std::move(pointer));
 }
@@ -186,10 +189,12 @@ std::string Config::ToJson() const {
   return object.is_null() ? "{}" : object.dump(2);
 }
 
-void Config::RejectUnread() const { dp_bench::RejectUnread(document_->DescribeUnread(pointer_)); }
+void Config::RejectUnread() const {
+  dp_bench::config::RejectUnread(document_->DescribeUnread(pointer_));
+}
 
 std::string Config::Where(std::string_view key) const {
-  return document_->Where(key.empty() ? pointer_ : ChildPointer(pointer_, key));
+  return document_->Where(key.empty() ? pointer_ : config::ChildPointer(pointer_, key));
 }
 
 }  // namespace dp_bench

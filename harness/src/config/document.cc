@@ -7,11 +7,11 @@
 #include <charconv>
 #include <utility>
 
-#include "config/nearest.h"
-#include "config/overrides.h"
+#include "config/loader.h"
+#include "config/name.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::config {
 
 using Json = nlohmann::json;
 
@@ -191,4 +191,4 @@ void RejectUnread(const std::vector<std::string>& unread) {
                           unread.size() == 1 ? "it" : "them", fmt::join(unread, "\n  ")));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::config

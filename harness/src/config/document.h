@@ -11,7 +11,7 @@
 
 #include "config/json_source.h"
 
-namespace dp_bench {
+namespace dp_bench::config {
 
 /// A config document. Every method may be called from several threads at once. Places are JSON
 /// pointers. A null value counts as absent wherever absence is allowed.
@@ -69,4 +69,4 @@ class ConfigDocument {
 /// Throws Error{kConfig} with these lines, unless there are none.
 void RejectUnread(const std::vector<std::string>& unread);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::config

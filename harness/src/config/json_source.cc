@@ -11,7 +11,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::config {
 namespace {
 
 using Json = nlohmann::json;
@@ -254,7 +254,7 @@ JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {
 JsonSource ReadJsonSource(const std::filesystem::path& file) {
   std::string text;
   try {
-    text = ReadTextFile(file, kMaxConfigBytes);
+    text = core::ReadTextFile(file, kMaxConfigBytes);
   } catch (const Error& fault) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("the config file cannot be read: {}", fault.what()));
@@ -295,4 +295,4 @@ std::string Describe(const nlohmann::json& value) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::config

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::config {
 
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxConfigDepth = 64;
@@ -49,4 +49,4 @@ nlohmann::json TakeMember(const std::string& key, JsonSource* source);
 /// What a value is, for messages: "the number 0.5", "the string \"cpu\"", "an array".
 std::string Describe(const nlohmann::json& value);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::config

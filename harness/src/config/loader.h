@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "config/json_source.h"
 #include "dp_bench/config.h"
 
-namespace dp_bench {
+namespace dp_bench::config {
 
 /// What the command line says about the config. Later ones win: config, env, policy, dataset, task,
 /// overrides.
@@ -39,4 +41,14 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
 /// Throws Error{kIo}.
 void WriteResolvedConfig(const Config& config, const std::filesystem::path& path);
 
-}  // namespace dp_bench
+// Dotted overrides of the command line, "training.lr=1e-4".
+
+/// Sets one key. The value is JSON, or else a string; a key that holds a string takes the text as
+/// it is. Throws Error{kUsage} without "=" and Error{kConfig} when the type differs from the
+/// existing value's (a number stays a number, an object an object; null goes either way).
+void ApplyOverride(const std::string& override_text, JsonSource* source);
+
+/// Whether a key with this origin was set by an override.
+bool IsOverrideOrigin(std::string_view origin);
+
+}  // namespace dp_bench::config

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <random>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,7 +18,8 @@
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
+
 namespace fs = std::filesystem;
 namespace {
 
@@ -195,4 +198,40 @@ std::string ReadTextFile(const fs::path& path, std::size_t max_bytes) {
   return text;
 }
 
-}  // namespace dp_bench
+namespace {
+
+struct UnfinishedPaths {
+  std::mutex mutex;
+  std::multiset<std::filesystem::path> paths;
+};
+
+// Never destroyed: a signal may come while the program ends.
+UnfinishedPaths& AllUnfinished() {
+  static auto* const all = new UnfinishedPaths;
+  return *all;
+}
+
+}  // namespace
+
+Unfinished::Unfinished(std::filesystem::path path) : path_(std::move(path)) {
+  UnfinishedPaths& all = AllUnfinished();
+  const std::lock_guard lock(all.mutex);
+  all.paths.insert(path_);
+}
+
+Unfinished::~Unfinished() {
+  UnfinishedPaths& all = AllUnfinished();
+  const std::lock_guard lock(all.mutex);
+  all.paths.erase(all.paths.find(path_));
+}
+
+void RemoveUnfinishedAndHold() {
+  UnfinishedPaths& all = AllUnfinished();
+  all.mutex.lock();
+  for (const std::filesystem::path& path : all.paths) {
+    std::error_code ignored;  // the program ends with the signal that it got
+    std::filesystem::remove_all(path, ignored);
+  }
+}
+
+}  // namespace dp_bench::core

@@ -10,9 +10,26 @@
 #include <string_view>
 #include <vector>
 
-#include "core/unfinished.h"
+namespace dp_bench::core {
 
-namespace dp_bench {
+// Files and folders that are being written, so that a signal that ends the program can remove them.
+
+/// While it lives, `path` counts as unfinished: declare it before what creates the path.
+class Unfinished {
+ public:
+  explicit Unfinished(std::filesystem::path path);
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  ~Unfinished();
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Removes what is unfinished. For a program about to end: from here on every thread that begins or
+/// ends such a path waits for ever, so that none is created behind it and no fault of the removal
+/// is reported.
+void RemoveUnfinishedAndHold();
 
 /// A file being written under `<name>.tmp.<random>` in the folder of `path`. Every fault throws
 /// Error{kIo} with the path and the system's reason.
@@ -98,4 +115,4 @@ std::vector<std::byte> ReadFile(const std::filesystem::path& path, std::size_t m
 /// ReadFile as text.
 std::string ReadTextFile(const std::filesystem::path& path, std::size_t max_bytes);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

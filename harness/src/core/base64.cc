@@ -2,7 +2,7 @@
 
 #include <openssl/evp.h>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 std::string Base64(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -13,4 +13,4 @@ std::string Base64(std::string_view bytes) {
   return text;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

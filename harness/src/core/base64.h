@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 std::string Base64(std::string_view bytes);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

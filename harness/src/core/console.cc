@@ -1,12 +1,18 @@
 // C streams behind core/console.h: their error flag outlives a buffer that could not be written.
 #include "core/console.h"
 
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <string>
 #include <system_error>
 
-namespace dp_bench {
+namespace dp_bench::core {
+
 namespace {
 
 constexpr char kFirstOfC1 = '\xc2';  // U+0080 to U+009F are C2 80 to C2 9F in UTF-8
@@ -63,4 +69,24 @@ std::optional<std::string> LostOutput() {
   return std::generic_category().message(lost_errno);
 }
 
-}  // namespace dp_bench
+namespace {
+
+// The default logger of spdlog writes to standard output, between results, and reports a write that
+// failed with another one.
+spdlog::logger& StandardErrorLogger() {
+  static const std::shared_ptr<spdlog::logger> logger = [] {
+    auto made = std::make_shared<spdlog::logger>(
+        "", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    made->set_error_handler([](const std::string&) {});
+    return made;
+  }();
+  return *logger;
+}
+
+}  // namespace
+
+void LogInfo(std::string_view message) { StandardErrorLogger().info("{}", Printable(message)); }
+
+void LogWarning(std::string_view message) { StandardErrorLogger().warn("{}", Printable(message)); }
+
+}  // namespace dp_bench::core

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// The text with control characters made visible (ESC becomes \x1b), but for line ends and tabs:
 /// names and reasons from files must not steer the user's terminal.
@@ -36,4 +36,10 @@ void PrintStatus(fmt::format_string<Args...> format, Args&&... args) {
   WriteStatus(fmt::format(format, std::forward<Args>(args)...));
 }
 
-}  // namespace dp_bench
+// Messages to the user on standard error. Code that includes LibTorch logs through this: LibTorch's
+// own fmt headers are not those that spdlog was made for.
+
+void LogInfo(std::string_view message);
+void LogWarning(std::string_view message);
+
+}  // namespace dp_bench::core

@@ -11,7 +11,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 int CountDevices(c10::DeviceType type) {
@@ -93,4 +93,4 @@ void Synchronize(torch::Device device) {
                                                     : device_type->getDevice().index());
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

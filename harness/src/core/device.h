@@ -1,7 +1,7 @@
 // Where tensors live, and how host arrays get there.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <string>
 
@@ -9,7 +9,7 @@
 #include "dp_bench/spec.h"
 #include "dp_bench/tensor.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// "cpu", "cuda", "cuda:1" or another type of device that LibTorch has. For one that is not the
 /// CPU, LibTorch takes from now on algorithms that give equal bits each time, and warns of an
@@ -36,4 +36,4 @@ bool IsOutOfMemory(const c10::Error& error);
 /// because a GPU is asked long before it works. Nothing to wait for on the CPU.
 void Synchronize(torch::Device device);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

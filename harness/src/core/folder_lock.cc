@@ -12,7 +12,7 @@
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 FolderLock::FolderLock(const std::filesystem::path& folder)
     : folder_(folder), descriptor_(Uninterrupted([&] {
@@ -35,4 +35,4 @@ void FolderLock::SyncFileSystem() const {
   ThrowErrno("write to disk the file system of", folder_);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

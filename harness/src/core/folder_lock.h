@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// An exclusive lock on an existing folder, flock(2). It leaves no file behind; the system lets go
 /// of it when the process ends, however it ends. The same process cannot take it twice.
@@ -24,4 +24,4 @@ class FolderLock {
   int descriptor_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

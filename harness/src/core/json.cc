@@ -10,7 +10,7 @@
 
 #include "core/atomic_file.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 using Json = nlohmann::json;
@@ -249,4 +249,4 @@ DPB_INSTANTIATE_JSON_READS(std::map<std::string, double>)
 
 #undef DPB_INSTANTIATE_JSON_READS
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -15,7 +15,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// Configs have at most 64 levels; files that hold one have a few more.
 inline constexpr int kMaxJsonDepth = 96;
@@ -82,4 +82,4 @@ class JsonView {
   std::string place_;  // "tasks.0.test"
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

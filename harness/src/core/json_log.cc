@@ -14,7 +14,7 @@
 
 #include "core/system_error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
   descriptor_ = Uninterrupted(
@@ -61,4 +61,4 @@ void JsonLog::Sync() const {
   if (Uninterrupted([this] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 class JsonLog {
  public:
@@ -37,4 +37,4 @@ class JsonLog {
   bool has_rest_ = false;  // of an append that failed, behind position_
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

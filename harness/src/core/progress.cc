@@ -11,7 +11,7 @@
 
 #include "core/console.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 constexpr double kTerminalInterval = 0.1;  // [s]
@@ -99,4 +99,4 @@ std::string Progress::Line(const ProgressState& state, std::string_view prefix,
                      suffix, Rate(state), state.unit, FormatDuration(remaining));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// What a job of known size has reached.
 struct ProgressState {
@@ -64,4 +64,4 @@ class Progress {
 /// "1:02:03" from seconds; "?" when unknown.
 std::string FormatDuration(double seconds);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

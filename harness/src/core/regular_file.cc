@@ -13,7 +13,7 @@
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace fs = std::filesystem;
 namespace {
 
@@ -116,4 +116,4 @@ bool LineReader::Next(std::string* line) {
   return has_begun;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// A regular file that is open for reading. Every fault throws Error{kIo} with the path and what to
 /// do about it. Used by one thread at a time.
@@ -64,4 +64,4 @@ class LineReader {
   std::size_t position_ = 0;  // in the block
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
@@ -54,4 +54,4 @@ std::string Sha256Hex(std::span<const std::byte> bytes) {
   return hash.HexDigest();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

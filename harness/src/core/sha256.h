@@ -10,7 +10,7 @@
 
 struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// A running hash. Feeding it in pieces gives the same digest as feeding it at once.
 class Sha256 {
@@ -39,4 +39,4 @@ class Sha256 {
 
 std::string Sha256Hex(std::span<const std::byte> bytes);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -6,7 +6,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 void ThrowSystemError(std::string_view what, const std::filesystem::path& path,
                       const std::error_code& error) {
@@ -18,4 +18,4 @@ void ThrowErrno(std::string_view what, const std::filesystem::path& path) {
   ThrowSystemError(what, path, std::error_code(errno, std::generic_category()));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// Throws Error{kIo}: "cannot <what> '<path>': <the system's reason>".
 [[noreturn]] void ThrowSystemError(std::string_view what, const std::filesystem::path& path,
@@ -23,4 +23,4 @@ auto Uninterrupted(const Call& call) {
   return result;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -9,7 +9,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 TemporaryFolder::TemporaryFolder() {
   std::error_code error;
@@ -36,4 +36,4 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

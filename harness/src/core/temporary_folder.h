@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/unfinished.h"
+#include "core/atomic_file.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 /// Made in the system's folder for temporary files, and removed with all that is in it.
 class TemporaryFolder {
@@ -24,4 +24,4 @@ class TemporaryFolder {
   std::optional<Unfinished> unfinished_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

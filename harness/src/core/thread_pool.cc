@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 int ResolveThreadCount(int n_threads) {
   if (n_threads >= 1) return n_threads;
@@ -47,4 +47,4 @@ void ThreadPool::Work() {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::core {
 
 class ThreadPool {
  public:
@@ -39,4 +39,4 @@ class ThreadPool {
 /// `n_threads` itself, or one per hardware thread when it is below 1.
 int ResolveThreadCount(int n_threads);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -10,7 +10,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 std::string Describe(std::span<const KeySpec> keys) {
@@ -49,4 +49,4 @@ void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta) {
                           fmt::join(problems, ", "), Describe(wanted), Describe(dataset.keys)));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

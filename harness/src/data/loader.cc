@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
 
-#include "data/convert.h"
-#include "data/epoch_order.h"
 #include "dp_bench/error.h"
+#include "dp_bench/random.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
+
 namespace {
 
 void Check(const SequenceSampler& sampler, const BatchLoaderOptions& options) {
@@ -297,4 +298,57 @@ void BatchLoader::GatherObs(const Source& source, const Sequence& sequence, std:
   }
 }
 
-}  // namespace dp_bench
+std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n) {
+  if (n < 0 || n > std::numeric_limits<std::uint32_t>::max()) {
+    throw Error(ErrorCode::kData, fmt::format("cannot shuffle {} sequences", n));
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+
+  // Fisher-Yates over the epoch's own stream
+  RandomStream stream(seed, StreamId::kShuffle, epoch);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[stream.UniformInt(static_cast<std::uint32_t>(i))]);
+  }
+  return order;
+}
+
+namespace {
+
+template <class In, class Out>
+void ConvertFrom(std::span<const std::byte> in, std::span<Out> out) {
+  DPB_ASSERT(in.size() == out.size() * sizeof(In));
+  const In* values = reinterpret_cast<const In*>(in.data());
+  std::transform(values, values + out.size(), out.begin(),
+                 [](In value) { return static_cast<Out>(value); });
+}
+
+template <class Out>
+void Convert(DType from, std::span<const std::byte> in, std::span<Out> out) {
+  switch (from) {
+    case DType::kUInt8:
+      return ConvertFrom<std::uint8_t>(in, out);
+    case DType::kUInt16:
+      return ConvertFrom<std::uint16_t>(in, out);
+    case DType::kInt32:
+      return ConvertFrom<std::int32_t>(in, out);
+    case DType::kInt64:
+      return ConvertFrom<std::int64_t>(in, out);
+    case DType::kFloat32:
+      return ConvertFrom<float>(in, out);
+    case DType::kFloat64:
+      return ConvertFrom<double>(in, out);
+  }
+}
+
+}  // namespace
+
+void ConvertElements(DType from, std::span<const std::byte> in, std::span<float> out) {
+  Convert(from, in, out);
+}
+
+void ConvertElements(DType from, std::span<const std::byte> in, std::span<double> out) {
+  Convert(from, in, out);
+}
+
+}  // namespace dp_bench::data

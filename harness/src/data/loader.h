@@ -4,19 +4,20 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "data/sequence_sampler.h"
-#include "data/shard.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 struct BatchLoaderOptions {
   std::int64_t batch_size = 64;
@@ -110,4 +111,17 @@ class BatchLoader {
   std::vector<std::thread> workers_;
 };
 
-}  // namespace dp_bench
+// The order in which an epoch visits the samples.
+
+/// A permutation of {0, ..., n - 1} that is a function of (seed, epoch, n) alone.
+/// Throws Error{kData} for n of 2^32 or more.
+std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n);
+
+// Numbers of any dtype as float32 or float64, at the edge between datasets and the harness.
+
+/// Converts `in` (elements of `from`, in any alignment that suits them) to `out`, one to one.
+/// Integers beyond 2^24 are rounded to the nearest float32. The sizes must agree.
+void ConvertElements(DType from, std::span<const std::byte> in, std::span<float> out);
+void ConvertElements(DType from, std::span<const std::byte> in, std::span<double> out);
+
+}  // namespace dp_bench::data

@@ -14,7 +14,7 @@
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,8 +50,8 @@ ZarrLayout EpisodeEndsLayout() {
 
 // Text from plugins may hold bytes that are not UTF-8: those are replaced.
 void WriteAttributes(const fs::path& folder, const json& attributes) {
-  WriteFileAtomically(folder / ".zattrs",
-                      attributes.dump(2, ' ', false, json::error_handler_t::replace));
+  core::WriteFileAtomically(folder / ".zattrs",
+                            attributes.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
 // Says which value of the origin differs.
@@ -91,9 +91,9 @@ ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const jso
     : folder_(std::move(folder)), keys_(std::move(keys)), origin_(origin) {
   try {
     fs::create_directories(folder_);
-    lock_ = std::make_unique<FolderLock>(folder_);
+    lock_ = std::make_unique<core::FolderLock>(folder_);
     Identify();
-    RemoveTemporaryFiles(folder_);
+    core::RemoveTemporaryFiles(folder_);
     CreateGroups();
     OpenArrays();
   } catch (const fs::filesystem_error& error) {
@@ -114,7 +114,7 @@ void ReplayWriter::Identify() {
     return;
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    if (IsTemporaryName(entry.path().filename().string())) continue;
+    if (core::IsTemporaryName(entry.path().filename().string())) continue;
     throw Error(ErrorCode::kUsage,
                 fmt::format("{} exists and is no data set that dp_bench collected; give another "
                             "output folder",
@@ -130,7 +130,7 @@ void ReplayWriter::CreateGroups() {
   const std::string group = json{{"zarr_format", 2}}.dump(4);
   for (const fs::path& path : {folder_, folder_ / "data", folder_ / "meta"}) {
     fs::create_directory(path);
-    if (!fs::exists(path / ".zgroup")) WriteFileAtomically(path / ".zgroup", group);
+    if (!fs::exists(path / ".zgroup")) core::WriteFileAtomically(path / ".zgroup", group);
   }
 }
 
@@ -176,9 +176,9 @@ void ReplayWriter::Commit(json attributes, bool is_complete) {
 json ReadReplayAttributes(const fs::path& folder) {
   const fs::path file = folder / ".zattrs";
   if (!fs::is_regular_file(file)) return nullptr;
-  json attributes = TryParseJson(ReadTextFile(file, kMaxAttributeBytes));
+  json attributes = core::TryParseJson(core::ReadTextFile(file, kMaxAttributeBytes));
   if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
   return attributes;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

@@ -16,7 +16,7 @@
 #include "data/zarr_array_writer.h"
 #include "dp_bench/spec.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 /// The steps of one episode in the form in which they will be stored. Pictures that fill a chunk
 /// each are compressed when they come: on the thread that made them, and before they pile up.
@@ -78,7 +78,7 @@ class ReplayWriter {
   std::vector<KeySpec> keys_;
   nlohmann::json attributes_;
   nlohmann::json origin_;
-  std::unique_ptr<FolderLock> lock_;
+  std::unique_ptr<core::FolderLock> lock_;
   std::vector<ZarrArrayWriter> arrays_;  // as keys_
   std::unique_ptr<ZarrArrayWriter> episode_ends_;
   std::int64_t n_steps_ = 0;
@@ -88,4 +88,4 @@ class ReplayWriter {
 /// The .zattrs of a folder that a ReplayWriter made; null when it is something else or absent.
 nlohmann::json ReadReplayAttributes(const std::filesystem::path& folder);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

@@ -9,7 +9,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
     : horizon_(options.horizon),
@@ -97,4 +97,4 @@ SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& hori
                           .episode_mask = std::move(episode_mask)});
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

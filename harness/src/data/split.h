@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 /// True where an episode belongs to the validation set. `val_ratio` 0 gives none; any other ratio
 /// gives round(n * val_ratio) (halves to even), but leaves at least one episode on each side. A
@@ -29,4 +29,13 @@ struct Split {
 Split SplitEpisodes(std::int64_t n_episodes, double val_ratio,
                     std::optional<std::int64_t> max_train_episodes, std::uint64_t seed);
 
-}  // namespace dp_bench
+// numpy's Generator.choice without replacement, to the bit: SeedSequence (O'Neill's seed_seq
+// design) seeds a PCG64 XSL-RR generator (O'Neill 2014); bounded integers after Lemire 2019 ("Fast
+// random integer generation in an interval"). Only splits use it, so that they equal
+// diffusion_policy's.
+
+/// `numpy.random.default_rng(seed).choice(n, size, replace=False)`, in numpy's order.
+/// Throws Error{kInternal} unless 0 <= size <= n.
+std::vector<std::int64_t> NumpyChoice(std::uint64_t seed, std::int64_t n, std::int64_t size);
+
+}  // namespace dp_bench::data

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "core/thread_pool.h"
-#include "data/convert.h"
+#include "data/loader.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
@@ -72,12 +72,12 @@ void CountValues(const Dataset& dataset, int key, std::int64_t begin, std::int64
 // Counts all steps on all cores.
 Histogram CountValues(const Dataset& dataset, int key, std::int64_t n_channels) {
   const std::int64_t n_steps = dataset.episode_ends().back();
-  const auto n_threads = std::min<std::int64_t>(ResolveThreadCount(0), n_steps);
+  const auto n_threads = std::min<std::int64_t>(core::ResolveThreadCount(0), n_steps);
   std::vector<Histogram> parts(static_cast<std::size_t>(n_threads),
                                Histogram(static_cast<std::size_t>(n_channels)));
   std::vector<std::exception_ptr> errors(parts.size());
   {
-    ThreadPool pool(static_cast<int>(n_threads));
+    core::ThreadPool pool(static_cast<int>(n_threads));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto part = static_cast<std::int64_t>(i);
       pool.Submit([&, part, i] {
@@ -190,4 +190,4 @@ KeyStats ComputeStats(const Dataset& dataset, int key) {
   return stats;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

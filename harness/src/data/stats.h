@@ -4,7 +4,7 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/stats.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 /// Reads `dataset.spec().keys[key]` block by block, twice (mean before deviation), accumulating in
 /// float64. Throws Error{kNumeric} naming key, step and element of the first NaN or Inf,
@@ -15,4 +15,4 @@ KeyStats ComputeStats(const Dataset& dataset, int key);
 /// cores count values, so nothing is rounded before the end. Throws Error{kData} for other keys.
 KeyStats ComputeChannelStats(const Dataset& dataset, int key);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

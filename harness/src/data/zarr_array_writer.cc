@@ -15,7 +15,7 @@
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,8 +75,8 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
       layout_(std::move(layout)),
       row_bytes_(layout_.RowBytes()),
       n_rows_(n_rows) {
-  if (n_rows == 0) RemoveAll(folder_);
-  CreateFolders(folder_);
+  if (n_rows == 0) core::RemoveAll(folder_);
+  core::CreateFolders(folder_);
 
   const std::int64_t n_full = n_rows / layout_.chunk_rows;
   const std::int64_t n_left = n_rows % layout_.chunk_rows;
@@ -94,7 +94,7 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
 std::int64_t ZarrArrayWriter::RowsOnDisk(const fs::path& folder) {
   const fs::path file = folder / ".zarray";
   if (!fs::exists(file)) return 0;
-  const json metadata = TryParseJson(ReadTextFile(file, kMaxMetadataBytes));
+  const json metadata = core::TryParseJson(core::ReadTextFile(file, kMaxMetadataBytes));
   const json* shape =
       metadata.is_object() && metadata.contains("shape") ? &metadata["shape"] : nullptr;
   if (shape == nullptr || !shape->is_array() || shape->empty() ||
@@ -137,7 +137,8 @@ std::string ZarrArrayWriter::Metadata(std::int64_t n_rows) const {
 void ZarrArrayWriter::RequireSameLayout() const {
   const fs::path file = folder_ / ".zarray";
   const std::int64_t n_found = RowsOnDisk(folder_);
-  if (n_found >= n_rows_ && ReadTextFile(file, kMaxMetadataBytes) == Metadata(n_found)) return;
+  if (n_found >= n_rows_ && core::ReadTextFile(file, kMaxMetadataBytes) == Metadata(n_found))
+    return;
   throw Error(ErrorCode::kData,
               fmt::format("cannot continue at row {} of {}: its .zarray was written by another "
                           "version or program; wanted\n{}",
@@ -151,14 +152,14 @@ void ZarrArrayWriter::RemoveChunksFrom(std::int64_t first) const {
     std::int64_t chunk = -1;  // the name begins with its number
     std::from_chars(name.data(), name.data() + name.size(), chunk);
     if (chunk >= first) fs::remove(entry.path(), error);
-    if (error) ThrowSystemError("remove", entry.path(), error);
+    if (error) core::ThrowSystemError("remove", entry.path(), error);
   }
 }
 
 std::vector<std::byte> ZarrArrayWriter::ReadChunk(std::int64_t chunk) const {
   const fs::path file = ChunkPath(chunk);
   std::vector<std::byte> rows(static_cast<std::size_t>(layout_.chunk_rows) * row_bytes_);
-  const std::vector<std::byte> encoded = ReadFile(file, rows.size() + BLOSC_MAX_OVERHEAD);
+  const std::vector<std::byte> encoded = core::ReadFile(file, rows.size() + BLOSC_MAX_OVERHEAD);
   std::size_t size = 0;
   if (blosc_cbuffer_validate(encoded.data(), encoded.size(), &size) != 0 || size != rows.size() ||
       blosc_decompress_ctx(encoded.data(), rows.data(), rows.size(), 1) !=
@@ -179,22 +180,23 @@ void ZarrArrayWriter::Append(std::span<const std::byte> rows) {
     n_rows_ += static_cast<std::int64_t>(size / row_bytes_);
     if (used + size < tail_.size()) return;
     // atomically, because an earlier form of this chunk may be in use
-    WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows - 1), EncodeChunk(layout_, tail_));
+    core::WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows - 1),
+                              EncodeChunk(layout_, tail_));
     std::ranges::fill(tail_, std::byte{0});
   }
 }
 
 void ZarrArrayWriter::AppendEncoded(std::span<const std::byte> chunk) {
   DPB_ASSERT(layout_.chunk_rows == 1);
-  WriteNewFile(ChunkPath(n_rows_), chunk);
+  core::WriteNewFile(ChunkPath(n_rows_), chunk);
   ++n_rows_;
 }
 
 void ZarrArrayWriter::Flush() {
   if (n_rows_ % layout_.chunk_rows != 0) {
-    WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows), EncodeChunk(layout_, tail_));
+    core::WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows), EncodeChunk(layout_, tail_));
   }
-  WriteFileAtomically(folder_ / ".zarray", Metadata(n_rows_));
+  core::WriteFileAtomically(folder_ / ".zarray", Metadata(n_rows_));
 }
 
 std::vector<std::byte> ZarrArrayWriter::ReadRow(std::int64_t row) const {
@@ -205,4 +207,4 @@ std::vector<std::byte> ZarrArrayWriter::ReadRow(std::int64_t row) const {
   return {begin, begin + static_cast<std::ptrdiff_t>(row_bytes_)};
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

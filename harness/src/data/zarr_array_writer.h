@@ -12,7 +12,7 @@
 
 #include "dp_bench/array.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 struct ZarrLayout {
   DType dtype = DType::kFloat32;
@@ -68,4 +68,4 @@ class ZarrArrayWriter {
   std::vector<std::byte> tail_;  // the chunk that is not full yet, zeros behind its rows
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 void QuietLibav() {
   static std::once_flag once;
@@ -21,4 +21,4 @@ int AvCheck(int result, std::string_view call) {
   throw Error(ErrorCode::kMedia, fmt::format("libav: {} failed: {}", call, reason.data()));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

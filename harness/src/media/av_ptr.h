@@ -12,7 +12,7 @@ extern "C" {
 #include <memory>
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 /// Stops libav and x264 from printing to the terminal: what goes wrong is thrown. Called first by
 /// everything that uses them.
@@ -53,4 +53,4 @@ using AvScalerPtr = std::unique_ptr<SwsContext, AvDeleter>;
 using AvOutputPtr = std::unique_ptr<AVFormatContext, OutputDeleter>;
 using AvInputPtr = std::unique_ptr<AVFormatContext, InputDeleter>;
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

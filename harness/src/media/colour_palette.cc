@@ -9,7 +9,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 constexpr int kBits = 6;  // of a channel that tell bins apart
@@ -135,4 +135,4 @@ ColourPalette ColourHistogram::ChoosePalette() const {
   return ColourPalette(std::move(colours));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -7,7 +7,7 @@
 #include "dp_bench/env.h"
 #include "media/drawing.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 /// At most 255 colours, and which of them is nearest to any other.
 class ColourPalette {
@@ -49,4 +49,4 @@ class ColourHistogram {
   std::vector<Bin> bins_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

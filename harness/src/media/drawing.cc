@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 using Glyph = std::array<std::uint8_t, kGlyphHeight>;  // rows of three bits, from the top
@@ -203,4 +203,4 @@ void DrawCaption(std::string_view text, int left, int top, int scale, const Colo
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -9,7 +9,7 @@
 
 #include "dp_bench/env.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 using Colour = std::array<std::uint8_t, 3>;  // RGB
 
@@ -46,4 +46,4 @@ constexpr int CaptionHeight(int scale) { return (kGlyphHeight + 2) * scale; }
 void DrawCaption(std::string_view text, int left, int top, int scale, const Colour& bar,
                  RgbImage* image);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -13,11 +13,12 @@
 #include "media/video_encoder.h"
 #include "media/video_reader.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
+
 namespace {
 
 constexpr int kLine = 3;  // [px], around each tile
-constexpr Colour kCaptionBar = {24, 24, 24};
+constexpr Colour kGridCaptionBar = {24, 24, 24};
 
 // One film and the picture that it shows now.
 class Tile {
@@ -44,7 +45,7 @@ class Tile {
       std::copy_n(frame_.pixels.begin() + 3 * y * frame_.width, 3 * frame_.width,
                   grid->pixels.begin() + 3 * ((top + kLine + y) * grid->width + left + kLine));
     }
-    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(1, height / 96), kCaptionBar,
+    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(1, height / 96), kGridCaptionBar,
                 grid);
   }
 
@@ -130,4 +131,46 @@ void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::pa
   encoder.Finish();
 }
 
-}  // namespace dp_bench
+namespace {
+
+int CountFrames(const std::filesystem::path& video) {
+  VideoReader reader(video);
+  RgbImage frame(reader.width(), reader.height());
+  int n = 0;
+  while (reader.Read(&frame)) ++n;
+  return n;
+}
+
+/// Copies `frame` into the strip as its picture number `place`.
+void Paste(const RgbImage& frame, int place, RgbImage* strip) {
+  const auto row_bytes = static_cast<std::ptrdiff_t>(frame.width) * 3;
+  for (int y = 0; y < frame.height; ++y) {
+    const auto from = frame.pixels.begin() + y * row_bytes;
+    const auto to = strip->pixels.begin() + static_cast<std::ptrdiff_t>(y) * strip->width * 3 +
+                    place * row_bytes;
+    std::copy(from, from + row_bytes, to);
+  }
+}
+
+}  // namespace
+
+RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
+  DPB_ASSERT(n_frames >= 2);
+  const int n_in_video = CountFrames(video);
+  if (n_in_video == 0) {
+    throw Error(ErrorCode::kMedia, fmt::format("'{}' holds no frame", video.string()));
+  }
+  n_frames = std::min(n_frames, n_in_video);
+
+  VideoReader reader(video);
+  RgbImage frame(reader.width(), reader.height());
+  RgbImage strip(reader.width() * n_frames, reader.height());
+  int place = 0;
+  for (int i = 0; i < n_in_video && reader.Read(&frame); ++i) {
+    if (i != place * (n_in_video - 1) / std::max(n_frames - 1, 1)) continue;
+    Paste(frame, place++, &strip);
+  }
+  return strip;
+}
+
+}  // namespace dp_bench::media

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/env.h"
 #include "media/drawing.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 /// One tile of the grid.
 struct GridFilm {
@@ -28,4 +29,11 @@ struct FilmGridOptions {
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options = {});
 
-}  // namespace dp_bench
+// Some frames of a video side by side: a film at one glance.
+
+/// `n_frames` (at least 2) frames of the video from left to right, the first and the last among
+/// them and the others evenly between; each once when the video has fewer. Throws Error{kMedia}
+/// when the file is not a readable video or holds no frame.
+RgbImage FilmStrip(const std::filesystem::path& video, int n_frames);
+
+}  // namespace dp_bench::media

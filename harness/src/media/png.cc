@@ -11,7 +11,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 constexpr int kCompression = 6;  // zlib's own default
@@ -69,7 +69,7 @@ std::string EncodePng(const RgbImage& picture) {
 }
 
 void WritePng(const std::filesystem::path& path, const RgbImage& picture) {
-  WriteFileAtomically(path, std::string_view(EncodePng(picture)));
+  core::WriteFileAtomically(path, std::string_view(EncodePng(picture)));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -6,7 +6,7 @@
 
 #include "dp_bench/env.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 /// The bytes of an RGB8 file.
 std::string EncodePng(const RgbImage& picture);
@@ -14,4 +14,4 @@ std::string EncodePng(const RgbImage& picture);
 /// Writes an RGB8 file, whole or not at all. Throws Error{kIo}.
 void WritePng(const std::filesystem::path& path, const RgbImage& picture);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

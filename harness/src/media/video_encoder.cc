@@ -12,7 +12,7 @@
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 constexpr int kMaxSize = 16384;  // [px]; H.264 level 6.2 ends there
@@ -138,7 +138,7 @@ struct VideoEncoder::Stream {
 };
 
 VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions& options)
-    : path_(path), unfinished_(TemporaryFor(path)), options_(options), padded_(0, 0) {
+    : path_(path), unfinished_(core::TemporaryFor(path)), options_(options), padded_(0, 0) {
   QuietLibav();
   CheckOptions(options);
   DPB_ASSERT(!IsGif(path) || options.palette != nullptr);
@@ -251,8 +251,8 @@ void VideoEncoder::Finish() {
   stream_.reset();
 
   // a row of the results names this film: a power cut must not leave it empty
-  FsyncFile(unfinished_.path);
-  RenameDurably(unfinished_.path, path_);
+  core::FsyncFile(unfinished_.path);
+  core::RenameDurably(unfinished_.path, path_);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
-#include "core/unfinished.h"
+#include "core/atomic_file.h"
 #include "dp_bench/env.h"
 #include "media/colour_palette.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 struct VideoOptions {
   int width = 0;   // of the frames that are written [px]
@@ -53,7 +53,7 @@ class VideoEncoder {
     explicit UnfinishedFilm(std::filesystem::path file) : path(std::move(file)), mark(path) {}
     ~UnfinishedFilm();
     std::filesystem::path path;
-    Unfinished mark;
+    core::Unfinished mark;
   };
 
   void Encode(bool is_flush);
@@ -66,4 +66,4 @@ class VideoEncoder {
   std::unique_ptr<Stream> stream_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

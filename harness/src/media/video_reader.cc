@@ -8,7 +8,7 @@
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;  // refuses a frame that is a memory bomb
@@ -34,7 +34,7 @@ constexpr const char* kContainers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,g
 // libav would wait for a FIFO.
 void RequireVideoFile(const std::filesystem::path& path) {
   try {
-    const RegularFile file(path);
+    const core::RegularFile file(path);
   } catch (const Error& fault) {
     throw Error(ErrorCode::kMedia, fault.what());
   }
@@ -130,4 +130,4 @@ bool VideoReader::Read(RgbImage* frame) {
   return true;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -6,7 +6,7 @@
 
 #include "dp_bench/env.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 /// Reads one video stream from its start. Used by one thread.
 class VideoReader {
@@ -29,4 +29,4 @@ class VideoReader {
   std::unique_ptr<Stream> stream_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

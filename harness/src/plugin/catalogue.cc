@@ -11,10 +11,10 @@
 #include <tuple>
 #include <utility>
 
-#include "config/nearest.h"
+#include "config/name.h"
 #include "plugin/library.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -160,7 +160,7 @@ void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) con
   }
   std::vector<std::string> searched;
   for (const fs::path& dir : search_dirs_) searched.push_back(dir.string());
-  const auto nearest = NearestName(name, names);
+  const auto nearest = config::NearestName(name, names);
   throw Error(ErrorCode::kPlugin,
               fmt::format("there is no {} plugin '{}'{}. Found: {}. Searched for {}*.so in: {}{}",
                           KindName(kind), name,
@@ -168,4 +168,4 @@ void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) con
                           Joined(names), FilePrefix(kind), Joined(searched), refused));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

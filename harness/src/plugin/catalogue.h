@@ -15,7 +15,7 @@
 #include "dp_bench/plugin.h"
 #include "plugin/guard.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 
 struct PluginInfo {
   PluginKind kind = PluginKind::kEnv;
@@ -87,4 +87,4 @@ std::unique_ptr<Interface> PluginCatalogue::Create(const std::string& name, cons
   return GuardPlugin(std::move(object), place);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -16,7 +16,7 @@
 #include "core/regular_file.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,7 +110,7 @@ class ElfFile {
 
 bool ExportsSymbol(const fs::path& file, std::string_view symbol) {
   try {
-    RegularFile bytes(file);
+    core::RegularFile bytes(file);
     const auto read = [&bytes](std::uint64_t offset, std::span<std::byte> out) {
       bytes.Seek(offset);
       bytes.ReadExactly(out);
@@ -131,4 +131,4 @@ bool ExportsSymbol(std::span<const std::byte> bytes, const fs::path& file,
   return ElfFile(file, bytes.size(), read).Exports(symbol);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 
 /// Whether the dynamic symbol table of a 64-bit ELF shared library defines `symbol` for others.
 /// Throws Error{kPlugin} when the file is something else or is damaged.
@@ -16,4 +16,4 @@ bool ExportsSymbol(const std::filesystem::path& file, std::string_view symbol);
 bool ExportsSymbol(std::span<const std::byte> bytes, const std::filesystem::path& file,
                    std::string_view symbol);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -5,7 +5,7 @@
 
 #include "dp_bench/env_abilities.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 class GuardedStateAccess final : public StateAccess {
@@ -204,4 +204,4 @@ std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPla
   return std::make_unique<GuardedDataset>(std::move(dataset), std::move(place));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

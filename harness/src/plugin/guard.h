@@ -14,7 +14,7 @@
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 
 /// "env", "dataset" or "policy".
 std::string KindName(PluginKind kind);
@@ -54,4 +54,4 @@ decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& ca
 std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place);
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

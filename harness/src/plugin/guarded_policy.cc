@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/device.h"
-#include "core/out_of_memory.h"
+#include "core/memory.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 template <class Call>
@@ -19,7 +19,7 @@ decltype(auto) GuardTorchCall(const PluginPlace& place, const char* during, Call
     try {
       return call();
     } catch (const c10::Error& error) {
-      if (IsOutOfMemory(error)) throw OutOfMemory(error.what_without_backtrace());
+      if (core::IsOutOfMemory(error)) throw core::OutOfMemory(error.what_without_backtrace());
       throw std::runtime_error(error.what_without_backtrace());
     }
   });
@@ -63,4 +63,4 @@ std::unique_ptr<Policy> GuardPlugin(std::unique_ptr<Policy> policy, PluginPlace 
   return std::make_unique<GuardedPolicy>(std::move(policy), std::move(place));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

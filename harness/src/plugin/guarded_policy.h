@@ -8,10 +8,10 @@
 #include "plugin/catalogue.h"
 #include "plugin/guard.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 
 /// The same policy with every call guarded; of LibTorch's errors only the message without the
 /// backtrace is kept.
 std::unique_ptr<Policy> GuardPlugin(std::unique_ptr<Policy> policy, PluginPlace place);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -18,7 +18,7 @@
 #include "plugin/elf_exports.h"
 #include "plugin/guard.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -113,4 +113,4 @@ const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> w
   return header;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -7,11 +7,11 @@
 
 #include "dp_bench/plugin.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 
 /// Loads the file and returns its header, which stays valid until the process ends. `wanted` is the
 /// kind it has to be; without it any kind of ours will do. Throws Error{kPlugin} with the file and
 /// everything that is wrong with it.
 const PluginHeader* OpenPlugin(const std::filesystem::path& file, std::optional<PluginKind> wanted);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -4,10 +4,10 @@
 
 #include <string_view>
 
-#include "report/success_rate.h"
-#include "rollout/episode_record.h"
+#include "compare/success_rate.h"
+#include "run/episode_record.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 // A reason may have several lines, one per layer that added its context.
@@ -22,26 +22,27 @@ std::string Indented(const std::string& text) {
 
 }  // namespace
 
-std::string ResultTable(const RunResult& result) {
+std::string ResultTable(const run::RunResult& result) {
   std::string table =
       fmt::format("{:<7} {:>12}  {:<17} {:>9} {:>11} {:>8}\n", "split", "success rate",
                   "95 % interval", "episodes", "mean score", "failed");
   for (const std::string_view split : {"train", "test"}) {
-    const SplitSummary summary = Summarize(result.records, split);
+    const run::SplitSummary summary = run::Summarize(result.records, split);
     if (summary.n_episodes == 0) continue;
-    const RateInterval rate = WilsonInterval(summary.n_success, summary.n_episodes);
+    const compare::RateInterval rate =
+        compare::WilsonInterval(summary.n_success, summary.n_episodes);
     table += fmt::format(
         "{:<7} {:>10.1f} %  {:<17} {:>9} {:>11.3f} {:>8}\n", split, 100.0 * rate.rate,
         fmt::format("{:.1f} to {:.1f} %", 100.0 * rate.low, 100.0 * rate.high),
         fmt::format("{}/{}", rate.n_success, rate.n), summary.mean_score, summary.n_failed);
   }
   for (const std::string_view split : {"train", "test"}) {
-    const SplitSummary summary = Summarize(result.records, split);
+    const run::SplitSummary summary = run::Summarize(result.records, split);
     if (summary.n_stale_steps == 0) continue;
     table += fmt::format("{}: {} of {} steps were executed while the policy thought\n", split,
                          summary.n_stale_steps, summary.n_steps);
   }
-  for (const EpisodeRecord& record : result.records) {
+  for (const run::EpisodeRecord& record : result.records) {
     if (!record.failure_reason) continue;
     table += fmt::format("failed: {} seed {} after {} steps: {}\n", record.split, record.seed,
                          record.n_steps, Indented(*record.failure_reason));
@@ -49,4 +50,4 @@ std::string ResultTable(const RunResult& result) {
   return table;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "core/atomic_file.h"
-#include "rollout/denoising.h"
+#include "run/denoising.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 using kainjow::mustache::data;
@@ -26,9 +26,9 @@ struct Range {
 };
 
 // Of all panels, so that they can be compared.
-Range RangeOf(const Denoising& denoising) {
+Range RangeOf(const run::Denoising& denoising) {
   Range range;
-  for (const DenoisingStep& step : denoising.steps) {
+  for (const run::DenoisingStep& step : denoising.steps) {
     for (const std::vector<float>& row : step.sample) {
       range.low = std::min<double>(range.low, std::ranges::min(row));
       range.high = std::max<double>(range.high, std::ranges::max(row));
@@ -55,7 +55,8 @@ class Panel {
   Range range_;
 };
 
-std::string PanelSvg(const Denoising& denoising, const DenoisingStep& step, const Range& range) {
+std::string PanelSvg(const run::Denoising& denoising, const run::DenoisingStep& step,
+                     const Range& range) {
   const Panel panel(step.sample.size(), range);
   std::string svg = fmt::format(
       R"(<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="sample">)", kWidth, kHeight);
@@ -77,10 +78,10 @@ std::string PanelSvg(const Denoising& denoising, const DenoisingStep& step, cons
   return svg + "</svg>";
 }
 
-data PageData(const Denoising& denoising) {
+data PageData(const run::Denoising& denoising) {
   const Range range = RangeOf(denoising);
   data panels(data::type::list);
-  for (const DenoisingStep& step : denoising.steps) {
+  for (const run::DenoisingStep& step : denoising.steps) {
     const bool is_plan = &step == &denoising.steps.back();
     data panel;
     panel.set("svg", PanelSvg(denoising, step, range));
@@ -110,8 +111,8 @@ data PageData(const Denoising& denoising) {
 void SetDenoising(const std::filesystem::path& file, data* page) {
   page->set("denoising", false);
   if (!std::filesystem::exists(file)) return;
-  page->set("denoising",
-            PageData(ParseDenoising(ReadTextFile(file, kMaxDenoisingBytes), file.string())));
+  page->set("denoising", PageData(run::ParseDenoising(core::ReadTextFile(file, kMaxDenoisingBytes),
+                                                      file.string())));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

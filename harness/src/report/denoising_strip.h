@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <kainjow/mustache.hpp>
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 inline constexpr const char* kDenoisingFile = "denoising.json";
 
@@ -13,4 +13,4 @@ inline constexpr const char* kDenoisingFile = "denoising.json";
 /// Throws Error{kData} when it is not what it should be.
 void SetDenoising(const std::filesystem::path& file, kainjow::mustache::data* page);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -4,20 +4,20 @@
 
 #include <algorithm>
 
-#include "report/failure_clusters.h"
+#include "compare/failure_clusters.h"
 #include "report/link.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 using kainjow::mustache::data;
 
 const char* When(std::size_t sign) { return sign == 0 ? "earliest sign" : "then"; }
 
-std::string ClusterText(const FailureCluster& cluster) {
-  std::string text =
-      fmt::format("  {} {}: {}; median best score {:.3f}\n", cluster.episodes.size(),
-                  NameOf(cluster.kind), MeaningOf(cluster.kind), cluster.median_score);
+std::string ClusterText(const compare::FailureCluster& cluster) {
+  std::string text = fmt::format("  {} {}: {}; median best score {:.3f}\n", cluster.episodes.size(),
+                                 compare::NameOf(cluster.kind), compare::MeaningOf(cluster.kind),
+                                 cluster.median_score);
   for (std::size_t i = 0; i < cluster.signs.size(); ++i) {
     text += fmt::format("    {}: {}\n", When(i), cluster.signs[i].text);
   }
@@ -37,7 +37,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "'";
 }
 
-data SignsData(const FailureCluster& cluster) {
+data SignsData(const compare::FailureCluster& cluster) {
   data signs(data::type::list);
   for (std::size_t i = 0; i < cluster.signs.size(); ++i) {
     data sign;
@@ -48,10 +48,11 @@ data SignsData(const FailureCluster& cluster) {
   return signs;
 }
 
-void SetFilms(const FailureCluster& cluster, const std::filesystem::path& run_dir, data* page) {
+void SetFilms(const compare::FailureCluster& cluster, const std::filesystem::path& run_dir,
+              data* page) {
   data seeds(data::type::list);
   std::string commands;
-  for (const EpisodeRecord* record : cluster.episodes) {
+  for (const run::EpisodeRecord* record : cluster.episodes) {
     const std::string link = LinkBelow(record->video);
     data seed;
     seed.set("seed", std::to_string(record->seed));
@@ -67,26 +68,26 @@ void SetFilms(const FailureCluster& cluster, const std::filesystem::path& run_di
 
 }  // namespace
 
-std::string FailureText(std::span<const EpisodeRecord> records) {
+std::string FailureText(std::span<const run::EpisodeRecord> records) {
   std::string text;
   for (const std::string_view split : {"train", "test"}) {
-    const std::vector<FailureCluster> clusters = FailureClusters(records, split);
+    const std::vector<compare::FailureCluster> clusters = compare::FailureClusters(records, split);
     if (clusters.empty()) continue;
-    const SplitSummary summary = Summarize(records, split);
+    const run::SplitSummary summary = run::Summarize(records, split);
     text += fmt::format("not successful: {} of {} {} episodes\n",
                         summary.n_episodes - summary.n_success, summary.n_episodes, split);
-    for (const FailureCluster& cluster : clusters) text += ClusterText(cluster);
+    for (const compare::FailureCluster& cluster : clusters) text += ClusterText(cluster);
   }
   return text;
 }
 
-data FailuresData(std::span<const EpisodeRecord> records, std::string_view split,
+data FailuresData(std::span<const run::EpisodeRecord> records, std::string_view split,
                   const std::filesystem::path& run_dir) {
   data clusters(data::type::list);
-  for (const FailureCluster& cluster : FailureClusters(records, split)) {
+  for (const compare::FailureCluster& cluster : compare::FailureClusters(records, split)) {
     data row;
-    row.set("name", std::string(NameOf(cluster.kind)));
-    row.set("meaning", std::string(MeaningOf(cluster.kind)));
+    row.set("name", std::string(compare::NameOf(cluster.kind)));
+    row.set("meaning", std::string(compare::MeaningOf(cluster.kind)));
     row.set("n", std::to_string(cluster.episodes.size()));
     row.set("score", fmt::format("{:.3f}", cluster.median_score));
     row.set("signs", SignsData(cluster));
@@ -97,4 +98,4 @@ data FailuresData(std::span<const EpisodeRecord> records, std::string_view split
   return clusters;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

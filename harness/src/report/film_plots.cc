@@ -8,7 +8,7 @@
 #include <functional>
 #include <numeric>
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 constexpr double kPlaneWidth = 1000.0;        // of the plane
@@ -29,7 +29,8 @@ struct Point {
 
 class Plane {
  public:
-  Plane(const FilmNotes& notes, double aspect) : notes_(notes), height_(kPlaneWidth * aspect) {}
+  Plane(const run::FilmNotes& notes, double aspect)
+      : notes_(notes), height_(kPlaneWidth * aspect) {}
 
   double height() const { return height_; }
 
@@ -49,7 +50,7 @@ class Plane {
             std::round(height_ * static_cast<double>(marks[2 * index + 1]))};
   }
 
-  const FilmNotes& notes_;
+  const run::FilmNotes& notes_;
   double height_;
 };
 
@@ -77,7 +78,7 @@ class PathBuilder {
 };
 
 // The plans of one parity.
-std::string PlanPath(const FilmNotes& notes, const Plane& plane, std::size_t parity) {
+std::string PlanPath(const run::FilmNotes& notes, const Plane& plane, std::size_t parity) {
   const std::size_t stride = StrideFor(notes.plan_step.size() * plane.n_rows() * plane.n_marks());
   PathBuilder path;
   for (std::size_t plan = parity; plan < notes.plan_step.size(); plan += 2) {
@@ -93,7 +94,7 @@ std::string PlanPath(const FilmNotes& notes, const Plane& plane, std::size_t par
   return path.text();
 }
 
-std::string ExecutedPath(const FilmNotes& notes, const Plane& plane) {
+std::string ExecutedPath(const run::FilmNotes& notes, const Plane& plane) {
   const std::size_t n = notes.reward.size() + 1;
   const std::size_t stride = StrideFor(n * plane.n_marks());
   PathBuilder path;
@@ -112,18 +113,19 @@ std::string Dot(const char* style, const Point& point) {
                      point.y);
 }
 
-std::vector<double> PlanSteps(const FilmNotes& notes) {
+std::vector<double> PlanSteps(const run::FilmNotes& notes) {
   return {notes.plan_step.begin(), notes.plan_step.end()};
 }
 
-float PlannedValue(const FilmNotes& notes, std::size_t plan, std::int64_t row, std::size_t dim) {
+float PlannedValue(const run::FilmNotes& notes, std::size_t plan, std::int64_t row,
+                   std::size_t dim) {
   const auto n_dims = static_cast<std::size_t>(notes.action_dim);
   const auto n_rows = static_cast<std::size_t>(notes.n_action_steps);
   return notes.plan[(plan * n_rows + static_cast<std::size_t>(row)) * n_dims + dim];
 }
 
 // Of each dimension of the action, over all plans.
-std::vector<float> RangesOfPlans(const FilmNotes& notes) {
+std::vector<float> RangesOfPlans(const run::FilmNotes& notes) {
   const auto n_dims = static_cast<std::size_t>(notes.action_dim);
   std::vector<float> ranges(n_dims);
   for (std::size_t dim = 0; dim < n_dims && !notes.plan.empty(); ++dim) {
@@ -138,8 +140,8 @@ std::vector<float> RangesOfPlans(const FilmNotes& notes) {
   return ranges;
 }
 
-std::vector<CurvePoint> LatestPlan(const FilmNotes& notes, std::size_t dim) {
-  std::vector<CurvePoint> points;
+std::vector<run::CurvePoint> LatestPlan(const run::FilmNotes& notes, std::size_t dim) {
+  std::vector<run::CurvePoint> points;
   for (std::size_t plan = 0; plan < notes.plan_step.size(); ++plan) {
     const std::int64_t begin = notes.plan_step[plan];
     std::int64_t n_rows = notes.n_action_steps;
@@ -155,7 +157,7 @@ std::vector<CurvePoint> LatestPlan(const FilmNotes& notes, std::size_t dim) {
 
 }  // namespace
 
-std::string PlannedPathsSvg(const FilmNotes& notes, double aspect) {
+std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect) {
   if (notes.n_marks == 0) return "";
   const Plane plane(notes, aspect);
   const std::string executed = ExecutedPath(notes, plane);
@@ -174,7 +176,7 @@ std::string PlannedPathsSvg(const FilmNotes& notes, double aspect) {
   return svg + "</svg>";
 }
 
-LinePlot RewardPlot(const FilmNotes& notes) {
+LinePlot RewardPlot(const run::FilmNotes& notes) {
   LinePlot plot = {.title = "Reward",
                    .series = {{"reward", {}}},
                    .unit_range = true,
@@ -187,7 +189,7 @@ LinePlot RewardPlot(const FilmNotes& notes) {
   return plot;
 }
 
-LinePlot ActionPlot(const FilmNotes& notes) {
+LinePlot ActionPlot(const run::FilmNotes& notes) {
   LinePlot plot = {.title = "Planned action",
                    .series = {},
                    .x_label = "env step",
@@ -205,4 +207,4 @@ LinePlot ActionPlot(const FilmNotes& notes) {
   return plot;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

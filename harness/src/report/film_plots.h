@@ -6,20 +6,20 @@
 #include <vector>
 
 #include "report/line_plot.h"
-#include "rollout/film_notes.h"
+#include "run/film_notes.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 /// The picture's plane with the planned chunks as thin lines in two colours by turns, each from
 /// where the hand was, and the executed path as a strong one, its start and end marked. `aspect`:
 /// height of the picture over its width. Empty without marks that a picture shows.
-std::string PlannedPathsSvg(const FilmNotes& notes, double aspect);
+std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect);
 
 /// The reward of each step, with a stroke where each chunk begins.
-LinePlot RewardPlot(const FilmNotes& notes);
+LinePlot RewardPlot(const run::FilmNotes& notes);
 
 /// What was planned for each step by the chunk that was the latest then: the dimensions of the
 /// action that move most, at most four.
-LinePlot ActionPlot(const FilmNotes& notes);
+LinePlot ActionPlot(const run::FilmNotes& notes);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compare/success_rate.h"
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
@@ -20,14 +21,13 @@
 #include "report/line_plot.h"
 #include "report/link.h"
 #include "report/page_data.h"
-#include "report/report_template.h"
-#include "report/run_folder.h"
-#include "report/success_rate.h"
+#include "report/page_templates.h"
 #include "report/video_section.h"
-#include "rollout/run_id.h"
-#include "rollout/seed_use.h"
+#include "run/run_folder.h"
+#include "run/run_id.h"
+#include "run/seed_use.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,12 +36,12 @@ using kainjow::mustache::data;
 
 constexpr std::size_t kMaxEffectBytes = std::size_t{1} << 20;
 
-data SplitData(const RunFolder& folder, const std::string& split) {
-  const SplitSummary summary = Summarize(folder.episodes, split);
-  const RateInterval rate = WilsonInterval(summary.n_success, summary.n_episodes);
+data SplitData(const run::RunFolder& folder, const std::string& split) {
+  const run::SplitSummary summary = run::Summarize(folder.episodes, split);
+  const compare::RateInterval rate = compare::WilsonInterval(summary.n_success, summary.n_episodes);
   std::vector<double> scores;
   double steps = 0.0;
-  for (const EpisodeRecord& record : folder.episodes) {
+  for (const run::EpisodeRecord& record : folder.episodes) {
     if (record.split != split) continue;
     scores.push_back(record.score);
     steps += record.n_steps;
@@ -71,7 +71,7 @@ data SplitData(const RunFolder& folder, const std::string& split) {
   return result;
 }
 
-data CellData(const EpisodeRecord& record, double max_score) {
+data CellData(const run::EpisodeRecord& record, double max_score) {
   // squared, because good policies differ in the upper part of the range
   const double depth = std::pow(std::clamp(record.score / max_score, 0.0, 1.0), 2.0);
   data cell;
@@ -99,11 +99,12 @@ data CellData(const EpisodeRecord& record, double max_score) {
   return cell;
 }
 
-data GridData(const RunFolder& folder, const std::string& split) {
+data GridData(const run::RunFolder& folder, const std::string& split) {
   double max_score = 1.0;  // scores of other tasks may be larger
-  for (const EpisodeRecord& record : folder.episodes) max_score = std::max(max_score, record.score);
+  for (const run::EpisodeRecord& record : folder.episodes)
+    max_score = std::max(max_score, record.score);
   data cells = List();
-  for (const EpisodeRecord& record : folder.episodes) {
+  for (const run::EpisodeRecord& record : folder.episodes) {
     if (record.split == split) cells.push_back(CellData(record, max_score));
   }
   data grid;
@@ -114,7 +115,7 @@ data GridData(const RunFolder& folder, const std::string& split) {
   return grid;
 }
 
-data PlotsData(const RunFolder& folder) {
+data PlotsData(const run::RunFolder& folder) {
   struct Choice {
     const char* title;
     std::vector<std::string> keys;
@@ -138,9 +139,9 @@ data PlotsData(const RunFolder& folder) {
   return plots;
 }
 
-data EpisodesData(const RunFolder& folder, bool failed_only) {
+data EpisodesData(const run::RunFolder& folder, bool failed_only) {
   data episodes = List();
-  for (const EpisodeRecord& record : folder.episodes) {
+  for (const run::EpisodeRecord& record : folder.episodes) {
     if (failed_only && !record.failure_reason) continue;
     data row;
     row.set("split", record.split);
@@ -156,11 +157,12 @@ data EpisodesData(const RunFolder& folder, bool failed_only) {
 }
 
 // The evaluation's keys but for those per seed, which the grid shows, and the names of files.
-data NumbersData(const RunFolder& folder) {
+data NumbersData(const run::RunFolder& folder) {
   data numbers = List();
   if (!folder.eval_log.is_object()) return numbers;
   for (const auto& [key, value] : folder.eval_log.items()) {
-    if (key.find("/sim_") != std::string::npos || key == kRunIdKey || key == kEpisodesHashKey) {
+    if (key.find("/sim_") != std::string::npos || key == run::kRunIdKey ||
+        key == run::kEpisodesHashKey) {
       continue;
     }
     data row;
@@ -172,7 +174,7 @@ data NumbersData(const RunFolder& folder) {
 }
 
 // "-0.120 (-0.250 to +0.010)"; an interval that one episode leaves open is null.
-std::string EffectText(const JsonView& effect) {
+std::string EffectText(const core::JsonView& effect) {
   const auto text = [&](const char* key) {
     const auto value = effect.GetOptional<double>(key);
     return value ? fmt::format("{:+.3f}", *value) : std::string("open");
@@ -180,7 +182,7 @@ std::string EffectText(const JsonView& effect) {
   return fmt::format("{} ({} to {})", text("difference"), text("low"), text("high"));
 }
 
-data ArmData(const std::string& name, const JsonView& run) {
+data ArmData(const std::string& name, const core::JsonView& run) {
   data row;
   row.set("name", name);
   row.set("href", false);
@@ -211,10 +213,10 @@ void SetArms(const fs::path& file, data* page) {
   data notes = List();
   if (fs::exists(file)) {
     const std::string what = file.string();
-    const Json json = ReadJsonFile(file, kMaxEffectBytes);
-    const JsonView effects(json, what);
+    const Json json = core::ReadJsonFile(file, kMaxEffectBytes);
+    const core::JsonView effects(json, what);
     rows.push_back(ArmData("none", effects.At("control")));
-    for (const JsonView& arm : effects.Elements("arms")) {
+    for (const core::JsonView& arm : effects.Elements("arms")) {
       data row = ArmData(arm.Get<std::string>("name"), arm);
       row.set("href", LinkTo(arm.Get<std::string>("folder") + "/report.html"));
       row.set("rate_effect", EffectText(arm.At("success_rate_effect")));
@@ -233,10 +235,10 @@ void SetArms(const fs::path& file, data* page) {
 }  // namespace
 
 void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) {
-  const RunFolder folder = ReadRunFolder(run_dir);
+  const run::RunFolder folder = run::ReadRunFolder(run_dir);
   data page;
   page.set("style", kReportStyle);
-  page.set("title", RunTitle(folder));
+  page.set("title", run::RunTitle(folder));
   page.set("subtitle", "dp_bench, run folder " +
                            fs::weakly_canonical(fs::absolute(run_dir)).filename().string());
 
@@ -244,7 +246,7 @@ void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) 
   data grids = List();
   data others = List();
   page.set("headline", false);
-  for (const std::string& split : SplitsOf(folder)) {
+  for (const std::string& split : run::SplitsOf(folder)) {
     if (grids.is_empty_list()) {
       page.set("headline", SplitData(folder, split));
     } else {
@@ -264,8 +266,8 @@ void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) 
   SetVideos(folder, options, &page);
   SetList("failed", EpisodesData(folder, /*failed_only=*/true), &page);
   SetList("numbers", NumbersData(folder), &page);
-  const std::optional<SeedUse> seeds = SeedUseOf(folder.manifest);
-  SetText("seeds", seeds && !folder.episodes.empty() ? SeedText(*seeds) : "", &page);
+  const std::optional<run::SeedUse> seeds = run::SeedUseOf(folder.manifest);
+  SetText("seeds", seeds && !folder.episodes.empty() ? run::SeedText(*seeds) : "", &page);
   page.set("has_shared_seeds", seeds && seeds->n_shared() > 0);
   SetText("config", folder.config, &page);
   SetText("manifest", folder.manifest, &page);
@@ -279,7 +281,7 @@ void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) 
 
   kainjow::mustache::mustache page_template(kReportTemplate);
   DPB_ASSERT(page_template.is_valid());
-  WriteFileAtomically(run_dir / "report.html", std::string_view(page_template.render(page)));
+  core::WriteFileAtomically(run_dir / "report.html", std::string_view(page_template.render(page)));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 struct HtmlReportOptions {
   bool embed_videos = false;                              // inside the page instead of linked
@@ -17,4 +17,4 @@ struct HtmlReportOptions {
 /// Throws Error{kData} when a file is not what it should be, Error{kIo}.
 void WriteHtmlReport(const std::filesystem::path& run_dir, const HtmlReportOptions& options = {});
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

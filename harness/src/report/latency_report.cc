@@ -4,29 +4,29 @@
 
 #include "core/json.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 using kainjow::mustache::data;
 
 constexpr std::size_t kMaxLatencyBytes = std::size_t{1} << 20;
 
-std::string Row(const std::string& name, const LatencySummary& latency) {
+std::string LatencyRow(const std::string& name, const run::LatencySummary& latency) {
   return fmt::format("  {:<24} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} ms of {}\n", name,
                      1e3 * latency.p50_s, 1e3 * latency.p95_s, 1e3 * latency.p99_s,
                      1e3 * latency.max_s, latency.n);
 }
 
-std::string Rows(const PlanningLatency& planning, double deadline_s) {
-  std::string rows = Row("whole chunk", SummarizeLatency(planning.chunk_s));
+std::string Rows(const run::PlanningLatency& planning, double deadline_s) {
+  std::string rows = LatencyRow("whole chunk", run::SummarizeLatency(planning.chunk_s));
   for (const auto& [name, seconds] : planning.stage_s) {
-    rows += Row("  " + name, SummarizeLatency(seconds));
+    rows += LatencyRow("  " + name, run::SummarizeLatency(seconds));
   }
   return rows + fmt::format("  {:.1f} % of the chunks took longer than {:g} ms\n",
-                            100.0 * ShareLate(planning.chunk_s, deadline_s), 1e3 * deadline_s);
+                            100.0 * run::ShareLate(planning.chunk_s, deadline_s), 1e3 * deadline_s);
 }
 
-data RowData(const std::string& name, const JsonView& summary) {
+data RowData(const std::string& name, const core::JsonView& summary) {
   data row;
   row.set("name", name);
   for (const char* key : {"p50_ms", "p95_ms", "p99_ms", "max_ms"}) {
@@ -36,7 +36,7 @@ data RowData(const std::string& name, const JsonView& summary) {
   return row;
 }
 
-data TableData(const std::string& title, const JsonView& planning) {
+data TableData(const std::string& title, const core::JsonView& planning) {
   data rows(data::type::list);
   rows.push_back(RowData("whole chunk", planning.At("chunk")));
   for (const auto& [name, summary] : planning.At("stages").Members()) {
@@ -49,14 +49,14 @@ data TableData(const std::string& title, const JsonView& planning) {
   return table;
 }
 
-data PageData(const JsonView& json) {
+data PageData(const core::JsonView& json) {
   data tables(data::type::list);
-  const JsonView alone = json.At("batch_1");
+  const core::JsonView alone = json.At("batch_1");
   tables.push_back(TableData("batch 1, as on a robot, measured on observations that are " +
                                  alone.Get<std::string>("observations"),
                              alone));
   if (json.Has("rollouts")) {
-    const JsonView rollouts = json.At("rollouts");
+    const core::JsonView rollouts = json.At("rollouts");
     tables.push_back(TableData(
         fmt::format("in the rollouts, padded to batch {}", rollouts.Get<int>("batch_size")),
         rollouts));
@@ -70,7 +70,7 @@ data PageData(const JsonView& json) {
 
 }  // namespace
 
-std::string LatencyTable(const PolicyLatency& latency) {
+std::string LatencyTable(const run::PolicyLatency& latency) {
   const std::string header =
       fmt::format("  {:<24} {:>8} {:>8} {:>8} {:>8}\n", "", "p50", "p95", "p99", "max");
   std::string text =
@@ -87,9 +87,9 @@ std::string LatencyTable(const PolicyLatency& latency) {
 void SetLatency(const std::filesystem::path& file, data* page) {
   page->set("latency", false);
   if (!std::filesystem::exists(file)) return;
-  const nlohmann::json json = ReadJsonFile(file, kMaxLatencyBytes);
+  const nlohmann::json json = core::ReadJsonFile(file, kMaxLatencyBytes);
   const std::string what = file.string();
-  page->set("latency", PageData(JsonView(json, what)));
+  page->set("latency", PageData(core::JsonView(json, what)));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

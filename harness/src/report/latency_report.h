@@ -5,18 +5,18 @@
 #include <kainjow/mustache.hpp>
 #include <string>
 
-#include "rollout/latency.h"
+#include "run/latency.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 inline constexpr const char* kLatencyFile = "latency.json";
 
 /// Percentiles of chunks and stages, and how many chunks would have been late. Ends with a line
 /// break.
-std::string LatencyTable(const PolicyLatency& latency);
+std::string LatencyTable(const run::PolicyLatency& latency);
 
 /// Sets `latency` of report.html's page from a latency.json; false where there is none. Throws
 /// Error{kData} when it is not what it should be.
 void SetLatency(const std::filesystem::path& file, kainjow::mustache::data* page);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -8,7 +8,7 @@
 #include <kainjow/mustache.hpp>
 #include <limits>
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 constexpr double kLeft = 52.0;
@@ -67,18 +67,18 @@ std::vector<double> LogTicks(double low, double high) {
   return ticks;
 }
 
-bool IsDrawable(const CurvePoint& point, bool log_y) {
+bool IsDrawable(const run::CurvePoint& point, bool log_y) {
   return std::isfinite(point.epoch) && std::isfinite(point.value) && (!log_y || point.value > 0.0);
 }
 
 // Drops what cannot be drawn and thins out what would not be seen; the last point always stays.
-std::vector<CurvePoint> DrawablePoints(const PlotSeries& series, bool log_y) {
-  std::vector<CurvePoint> points;
-  for (const CurvePoint& point : series.points) {
+std::vector<run::CurvePoint> DrawablePoints(const PlotSeries& series, bool log_y) {
+  std::vector<run::CurvePoint> points;
+  for (const run::CurvePoint& point : series.points) {
     if (IsDrawable(point, log_y)) points.push_back(point);
   }
   if (points.size() <= kMaxPoints) return points;
-  std::vector<CurvePoint> thinned;
+  std::vector<run::CurvePoint> thinned;
   const std::size_t stride = (points.size() + kMaxPoints - 1) / kMaxPoints;
   for (std::size_t i = (points.size() - 1) % stride; i < points.size(); i += stride) {
     thinned.push_back(points[i]);
@@ -142,16 +142,16 @@ std::string MarksSvg(const std::vector<double>& marks, const Axis& x, const Axis
   return strokes.empty() ? "" : fmt::format(R"(<path class="mark" d="{}"/>)", strokes);
 }
 
-std::string SeriesSvg(const std::vector<CurvePoint>& points, std::size_t index, const Axis& x,
+std::string SeriesSvg(const std::vector<run::CurvePoint>& points, std::size_t index, const Axis& x,
                       const Axis& y, const std::string& x_label) {
   std::string coordinates;
-  for (const CurvePoint& point : points) {
+  for (const run::CurvePoint& point : points) {
     coordinates += fmt::format("{:.1f},{:.1f} ", x.At(point.epoch), y.At(point.value));
   }
   std::string svg = fmt::format(R"(<polyline class="series-{}" points="{}"/>)", index, coordinates);
   // few points are dots, so that a single one is seen
   constexpr std::size_t kMaxDots = 40;
-  for (const CurvePoint& point : points) {
+  for (const run::CurvePoint& point : points) {
     if (points.size() > kMaxDots) break;
     svg += fmt::format(
         R"(<circle class="series-{}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>{} {:.6g}: {:.4g}</title></circle>)",
@@ -170,10 +170,10 @@ std::string LinePlotSvg(const LinePlot& plot) {
          .is_log = plot.log_y,
          .begin = plot.height - kBottom,
          .end = kTop};
-  std::vector<std::vector<CurvePoint>> drawn;
+  std::vector<std::vector<run::CurvePoint>> drawn;
   for (const PlotSeries& series : plot.series) {
     drawn.push_back(DrawablePoints(series, plot.log_y));
-    for (const CurvePoint& point : drawn.back()) {
+    for (const run::CurvePoint& point : drawn.back()) {
       Cover(point.epoch, &x);
       Cover(y.ToPlot(point.value), &y);
     }
@@ -198,4 +198,4 @@ std::string LinePlotSvg(const LinePlot& plot) {
 
 std::string EscapeHtml(const std::string& text) { return kainjow::mustache::html_escape(text); }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

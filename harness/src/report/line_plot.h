@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "report/run_folder.h"
+#include "run/run_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 struct PlotSeries {
   std::string label;
-  std::vector<CurvePoint> points;  // by epoch, ascending
+  std::vector<run::CurvePoint> points;  // by epoch, ascending
 };
 
 struct LinePlot {
@@ -31,4 +31,4 @@ std::string LinePlotSvg(const LinePlot& plot);
 /// Text as HTML and XML content or attribute.
 std::string EscapeHtml(const std::string& text);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 std::string LinkTo(const std::filesystem::path& relative_path) {
   std::string link = "./";
@@ -27,4 +27,4 @@ std::string LinkBelow(const std::string& relative_path) {
   return LinkTo(std::filesystem::path(relative_path).lexically_normal());
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

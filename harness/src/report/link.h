@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 /// A relative path as the value of href or src: percent-encoded, and with "./" in front so that no
 /// path can be taken for a URL with a scheme.
@@ -16,4 +16,4 @@ bool StaysBelow(const std::string& relative_path);
 /// A link to a file below the folder; empty for a path that would leave it.
 std::string LinkBelow(const std::string& relative_path);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -3,12 +3,12 @@
 
 #include "core/console.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 std::string EscapeMarkdown(std::string_view text) {
   constexpr std::string_view kSpecial = "\\`*_{}[]#|~";
   std::string escaped;
-  for (const char c : Printable(text)) {
+  for (const char c : core::Printable(text)) {
     if (c == '<') {
       escaped += "&lt;";
     } else if (c == '>') {
@@ -25,4 +25,4 @@ std::string EscapeMarkdown(std::string_view text) {
   return escaped;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -1,26 +1,28 @@
-// The page of a MultiRun; see multi_run.html.mustache.
+// For the page see multi_run.html.mustache.
+#include "report/multi_run_report.h"
+
 #include <fmt/format.h>
 
 #include <kainjow/mustache.hpp>
 #include <string_view>
 
+#include "compare/success_rate.h"
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "report/line_plot.h"
-#include "report/multi_run.h"
 #include "report/page_data.h"
-#include "report/report_template.h"
-#include "report/success_rate.h"
+#include "report/page_templates.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 using kainjow::mustache::data;
 
-data SeedRows(const MultiRun& multi_run) {
+data SeedRows(const compare::MultiRun& multi_run) {
   data rows = List();
-  for (const SeedRun& run : multi_run.runs) {
-    const RateInterval rate = WilsonInterval(run.test.n_success, run.test.n_episodes);
+  for (const compare::SeedRun& run : multi_run.runs) {
+    const compare::RateInterval rate =
+        compare::WilsonInterval(run.test.n_success, run.test.n_episodes);
     data row;
     row.set("seed", std::to_string(run.seed));
     row.set("folder", run.folder);
@@ -36,7 +38,7 @@ data SeedRows(const MultiRun& multi_run) {
   return rows;
 }
 
-data Plots(const MultiRun& multi_run) {
+data Plots(const compare::MultiRun& multi_run) {
   struct Choice {
     const char* title;
     const char* key;
@@ -47,7 +49,7 @@ data Plots(const MultiRun& multi_run) {
        {Choice{"Success rate", "test/success_rate", false},
         Choice{"Mean score", "test/mean_score", false}, Choice{"Loss", "train_loss", true}}) {
     LinePlot plot = {.title = choice.title, .log_y = choice.log_y, .unit_range = !choice.log_y};
-    for (const SeedRun& run : multi_run.runs) {
+    for (const compare::SeedRun& run : multi_run.runs) {
       const auto curve = run.files.curves.find(choice.key);
       if (curve == run.files.curves.end()) continue;
       plot.series.push_back({fmt::format("seed {}", run.seed), curve->second});
@@ -57,7 +59,7 @@ data Plots(const MultiRun& multi_run) {
   return plots;
 }
 
-data Headline(const MeanInterval& rate) {
+data Headline(const compare::MeanInterval& rate) {
   data headline;
   headline.set("rate", Percent(rate.mean));
   headline.set("n", std::to_string(rate.n));
@@ -72,11 +74,11 @@ data Headline(const MeanInterval& rate) {
 
 }  // namespace
 
-void WriteMultiRunReport(const std::filesystem::path& folder, const MultiRun& multi_run) {
+void WriteMultiRunReport(const std::filesystem::path& folder, const compare::MultiRun& multi_run) {
   DPB_ASSERT(!multi_run.runs.empty());
   data page;
   page.set("style", kReportStyle);
-  page.set("title", RunTitle(multi_run.runs.front().files));
+  page.set("title", run::RunTitle(multi_run.runs.front().files));
   page.set("headline", Headline(multi_run.success_rate));
   page.set("mean_score", fmt::format("{:.3f}", multi_run.mean_score.mean));
   page.set("score_std", fmt::format("{:.3f}", multi_run.mean_score.std_dev));
@@ -85,7 +87,7 @@ void WriteMultiRunReport(const std::filesystem::path& folder, const MultiRun& mu
 
   kainjow::mustache::mustache page_template(kMultiRunTemplate);
   DPB_ASSERT(page_template.is_valid());
-  WriteFileAtomically(folder / "report.html", std::string_view(page_template.render(page)));
+  core::WriteFileAtomically(folder / "report.html", std::string_view(page_template.render(page)));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

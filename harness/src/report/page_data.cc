@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 using kainjow::mustache::data;
 
@@ -28,4 +28,4 @@ void AppendPlot(const LinePlot& plot, data* plots) {
   plots->push_back(item);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -6,7 +6,7 @@
 
 #include "report/line_plot.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 
 /// An empty list.
 kainjow::mustache::data List();
@@ -18,4 +18,4 @@ std::string Percent(double fraction);
 /// empty plot.
 void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

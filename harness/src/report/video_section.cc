@@ -12,16 +12,16 @@
 #include "report/film_plots.h"
 #include "report/link.h"
 #include "report/page_data.h"
-#include "rollout/film_notes.h"
+#include "run/film_notes.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using kainjow::mustache::data;
 
-std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
+std::string VideoSource(const run::RunFolder& folder, const run::EpisodeRecord& record,
                         const HtmlReportOptions& options) {
   std::string link = LinkBelow(record.video);
   const fs::path file = folder.path / record.video;
@@ -30,13 +30,14 @@ std::string VideoSource(const RunFolder& folder, const EpisodeRecord& record,
   if (!options.embed_videos || link.empty() || fault || size > options.max_embedded_bytes) {
     return link;
   }
-  return "data:video/mp4;base64," + Base64(ReadTextFile(file, options.max_embedded_bytes));
+  return "data:video/mp4;base64," +
+         core::Base64(core::ReadTextFile(file, options.max_embedded_bytes));
 }
 
 // Height over width of the films, as config.json has it; films are square by default.
-double PictureAspect(const RunFolder& folder) {
+double PictureAspect(const run::RunFolder& folder) {
   constexpr double kLongest = 4.0;
-  const Json config = TryParseJson(folder.config);
+  const Json config = core::TryParseJson(folder.config);
   const Json::json_pointer place("/env_runner/video_size");
   if (!config.is_object() || !config.contains(place)) return 1.0;
   const Json& size = config[place];
@@ -47,7 +48,7 @@ double PictureAspect(const RunFolder& folder) {
   return aspect > 0.0 ? std::clamp(aspect, 1.0 / kLongest, kLongest) : 1.0;
 }
 
-data VideoData(const EpisodeRecord& record, const std::string& source) {
+data VideoData(const run::EpisodeRecord& record, const std::string& source) {
   data video;
   video.set("split", record.split);
   video.set("seed", std::to_string(record.seed));
@@ -58,7 +59,7 @@ data VideoData(const EpisodeRecord& record, const std::string& source) {
 }
 
 // Whether the picture's plane is among them.
-bool SetPlots(const FilmNotes& notes, double aspect, data* film) {
+bool SetPlots(const run::FilmNotes& notes, double aspect, data* film) {
   const std::string plane = PlannedPathsSvg(notes, aspect);
   film->set("plane", plane.empty() ? data(false) : data(plane));
   data plots(data::type::list);
@@ -74,13 +75,13 @@ bool SetPlots(const FilmNotes& notes, double aspect, data* film) {
 
 }  // namespace
 
-void SetVideos(const RunFolder& folder, const HtmlReportOptions& options, data* page) {
+void SetVideos(const run::RunFolder& folder, const HtmlReportOptions& options, data* page) {
   const double aspect = PictureAspect(folder);
   bool has_planes = false;
   data films(data::type::list);
   data videos(data::type::list);
-  for (const std::string& split : SplitsOf(folder)) {
-    for (const EpisodeRecord& record : folder.episodes) {
+  for (const std::string& split : run::SplitsOf(folder)) {
+    for (const run::EpisodeRecord& record : folder.episodes) {
       if (record.split != split) continue;
       const std::string source = VideoSource(folder, record, options);
       if (source.empty()) continue;
@@ -88,7 +89,7 @@ void SetVideos(const RunFolder& folder, const HtmlReportOptions& options, data* 
       const fs::path notes =
           (folder.path / record.video).lexically_normal().replace_extension(".safetensors");
       if (fs::is_regular_file(notes)) {
-        has_planes = SetPlots(ReadFilmNotes(notes), aspect, &video) || has_planes;
+        has_planes = SetPlots(run::ReadFilmNotes(notes), aspect, &video) || has_planes;
         films.push_back(video);
       } else {
         videos.push_back(video);
@@ -102,4 +103,4 @@ void SetVideos(const RunFolder& folder, const HtmlReportOptions& options, data* 
   page->set("videos", videos);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::report

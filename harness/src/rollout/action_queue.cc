@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 ActionQueue::ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale)
     : n_action_steps_(n_action_steps), action_dim_(action_dim), n_stale_(n_stale) {
@@ -37,4 +37,4 @@ std::span<const float> ActionQueue::action(int i) const {
   return std::span(steps_).subspan(static_cast<std::size_t>(i) * action_dim_, action_dim_);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Without latency: the Ta actions of the chunk, then the next plan.
 ///
@@ -50,4 +50,4 @@ class ActionQueue {
   std::vector<float> steps_;  // [steps since Begin, Da]
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

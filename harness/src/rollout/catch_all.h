@@ -3,7 +3,7 @@
 
 #include <exception>
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Runs `body`; what it throws goes to `on_error` as text.
 template <class Body, class OnError>
@@ -17,4 +17,4 @@ void CatchAll(const Body& body, const OnError& on_error) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -7,7 +7,7 @@
 
 #include "dp_bench/array.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Key of shape_meta.obs -> [M, To, storage shape], oldest step first: low_dim float32, rgb uint8
 /// [H, W, C].
@@ -46,4 +46,4 @@ class ChunkPlanner {
   ChunkPlanner() = default;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

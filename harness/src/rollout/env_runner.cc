@@ -1,12 +1,9 @@
 #include "rollout/env_runner.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
@@ -14,30 +11,10 @@
 #include "rollout/rollout_loop.h"
 #include "rollout/shape_match.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
-constexpr int kMaxEpisodes = 1'000'000;
-constexpr int kMaxParallel = 4096;
-constexpr int kMaxVideoSize = 4096;  // [px]
-constexpr double kMaxSpeed = 1000.0;
-constexpr double kMaxLatency = 1.0e6;  // [ms]
-
-int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
-  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
-}
-
-// false, true or a factor.
-double ReadRealtime(const Config& config) {
-  const auto section = nlohmann::json::parse(config.ToJson());
-  const auto value = section.find("realtime");
-  if (value == section.end() || value->is_boolean()) {
-    return config.Get<bool>("realtime", false) ? 1.0 : 0.0;
-  }
-  return config.GetInRange("realtime", 0.0, 0.0, kMaxSpeed);
-}
-
-int StaleSteps(const EnvRunnerConfig& config, double control_hz) {
+int StaleSteps(const run::EnvRunnerConfig& config, double control_hz) {
   if (config.realtime == 0.0) return 0;
   if (config.realtime_latency_ms == 0.0) {
     throw Error(ErrorCode::kConfig,
@@ -69,7 +46,7 @@ EnvFactory StartingWith(std::unique_ptr<Env> env, EnvFactory factory) {
 }
 
 void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int n_videos,
-                 std::vector<EpisodeJob>* jobs) {
+                 std::vector<run::EpisodeJob>* jobs) {
   for (int i = 0; i < n; ++i) {
     jobs->push_back({.episode = static_cast<int>(jobs->size()),
                      .split = split,
@@ -80,43 +57,7 @@ void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int 
 
 }  // namespace
 
-EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
-  const EnvRunnerConfig defaults;
-  EnvRunnerConfig c;
-  c.n_train = ReadInt(config, "n_train", defaults.n_train, 0, kMaxEpisodes);
-  c.n_test = ReadInt(config, "n_test", defaults.n_test, 0, kMaxEpisodes);
-  c.train_start_seed = config.Get<std::uint64_t>("train_start_seed", defaults.train_start_seed);
-  c.test_start_seed = config.Get<std::uint64_t>("test_start_seed", defaults.test_start_seed);
-  c.selection_start_seed =
-      config.Get<std::uint64_t>("selection_start_seed", defaults.selection_start_seed);
-  c.n_envs = ReadInt(config, "n_envs", defaults.n_envs, 0, kMaxParallel);
-  c.n_workers = ReadInt(config, "n_workers", defaults.n_workers, 0, kMaxParallel);
-  c.n_videos = ReadInt(config, "n_videos", defaults.n_videos, 0, kMaxEpisodes);
-  c.max_steps =
-      ReadInt(config, "max_steps", defaults.max_steps, 0, std::numeric_limits<int>::max());
-  c.micro_batch = ReadInt(config, "micro_batch", defaults.micro_batch, 1, kMaxParallel);
-  c.check_batch_invariance =
-      config.Get<bool>("check_batch_invariance", defaults.check_batch_invariance);
-  c.record_traces = config.Get<bool>("record_traces", defaults.record_traces);
-  c.realtime = ReadRealtime(config);
-  c.realtime_latency_ms =
-      config.GetInRange("realtime_latency_ms", defaults.realtime_latency_ms, 0.0, kMaxLatency);
-  c.crf = ReadInt(config, "crf", defaults.crf, 0, 51);
-
-  const auto size = config.Get<std::vector<std::int64_t>>(
-      "video_size", {defaults.video_width, defaults.video_height});
-  if (size.size() != 2 || std::ranges::min(size) < 1 || std::ranges::max(size) > kMaxVideoSize) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} is [{}]; wanted [width, height], each 1 to {}",
-                            config.Where("video_size"), fmt::join(size, ", "), kMaxVideoSize));
-  }
-  c.video_width = static_cast<int>(size[0]);
-  c.video_height = static_cast<int>(size[1]);
-  c.video_overlay = config.Get<bool>("video_overlay", defaults.video_overlay);
-  return c;
-}
-
-EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
+EnvRunner::EnvRunner(const run::EnvRunnerConfig& config, EnvFactory env_factory,
                      const ShapeMeta& shape_meta, const Horizons& horizons,
                      std::filesystem::path output_dir)
     : config_(config) {
@@ -150,7 +91,7 @@ EnvRunner::EnvRunner(const EnvRunnerConfig& config, EnvFactory env_factory,
 
 EnvRunner::~EnvRunner() = default;
 
-void EnvRunner::SetObsRanges(ObsRanges ranges) {
+void EnvRunner::SetObsRanges(run::ObsRanges ranges) {
   slots_.clear();  // they know the old ones
   plan_->obs_ranges = std::move(ranges);
 }
@@ -161,7 +102,7 @@ std::vector<std::string> EnvRunner::metric_names() const {
   return names;
 }
 
-const EpisodeJob& EnvRunner::JobAt(int episode) const {
+const run::EpisodeJob& EnvRunner::JobAt(int episode) const {
   if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no episode {}; the seed list has 0 to {}",
                                                episode, static_cast<int>(jobs_.size()) - 1));
@@ -170,7 +111,7 @@ const EpisodeJob& EnvRunner::JobAt(int episode) const {
 }
 
 std::optional<RecordedObs> EnvRunner::FirstObservation(int episode) const {
-  EpisodeJob job = JobAt(episode);
+  run::EpisodeJob job = JobAt(episode);
   job.is_filmed = false;
   EpisodeSlot slot(*plan_);
   slot.Start(job);
@@ -181,15 +122,15 @@ std::optional<RecordedObs> EnvRunner::FirstObservation(int episode) const {
   return first;
 }
 
-RunResult EnvRunner::Run(ChunkPlanner& planner, const RunHooks& hooks) {
+run::RunResult EnvRunner::Run(ChunkPlanner& planner, const run::RunHooks& hooks) {
   std::vector<int> all(jobs_.size());
   std::iota(all.begin(), all.end(), 0);
   return Run(planner, all, hooks);
 }
 
-RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
-                         const RunHooks& hooks) {
-  std::vector<EpisodeJob> jobs;
+run::RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
+                              const run::RunHooks& hooks) {
+  std::vector<run::EpisodeJob> jobs;
   for (const int episode : episodes) jobs.push_back(JobAt(episode));
 
   // after an exception or an interruption the slots are in the middle of episodes: only those of a
@@ -199,11 +140,11 @@ RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
   const int wanted = config_.n_envs > 0 ? config_.n_envs : 2 * planner.batch_size();
   const std::size_t n_slots = std::min(static_cast<std::size_t>(wanted), jobs.size());
   while (slots.size() < n_slots) slots.push_back(std::make_unique<EpisodeSlot>(*plan_));
-  RunResult result = RolloutLoop(*plan_, std::span(slots).first(n_slots), jobs, planner,
-                                 config_.n_workers, config_.check_batch_invariance)
-                         .Run(hooks);
+  run::RunResult result = RolloutLoop(*plan_, std::span(slots).first(n_slots), jobs, planner,
+                                      config_.n_workers, config_.check_batch_invariance)
+                              .Run(hooks);
   if (!result.is_interrupted) slots_ = std::move(slots);
   return result;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

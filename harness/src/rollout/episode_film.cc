@@ -11,7 +11,7 @@
 #include "dp_bench/env_abilities.h"
 #include "rollout/catch_all.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 constexpr std::size_t kPathSteps = 60;  // of the executed path, in the picture
@@ -27,9 +27,9 @@ void HideOutside(std::span<float> marks) {
 
 }  // namespace
 
-EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const EpisodeJob& job, Env* env)
+EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, Env* env)
     : plan_(plan),
-      notes_file_(plan.output_dir / FilmNotesFile(job.split, job.seed)),
+      notes_file_(plan.output_dir / run::FilmNotesFile(job.split, job.seed)),
       video_(fmt::format("media/{}_{}.mp4", job.split, job.seed)),
       notes_{.n_action_steps = plan.horizons.n_action_steps,
              .action_dim = plan.shape_meta.action_dim()},
@@ -45,10 +45,11 @@ EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const EpisodeJob& job, Env* en
 void EpisodeFilm::Open() {
   const std::filesystem::path path = plan_.output_dir / video_;
   std::filesystem::create_directories(path.parent_path());
-  encoder_ = std::make_unique<VideoEncoder>(path, VideoOptions{.width = plan_.video_width,
-                                                               .height = plan_.video_height,
-                                                               .fps = plan_.env.control_hz,
-                                                               .crf = plan_.crf});
+  encoder_ =
+      std::make_unique<media::VideoEncoder>(path, media::VideoOptions{.width = plan_.video_width,
+                                                                      .height = plan_.video_height,
+                                                                      .fps = plan_.env.control_hz,
+                                                                      .crf = plan_.crf});
   frame_ = RgbImage(plan_.video_width, plan_.video_height);
 }
 
@@ -63,7 +64,7 @@ void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> a
   });
 }
 
-void EpisodeFilm::AddStep(const StepResult& result, const EpisodeRecord& record, Env* env) {
+void EpisodeFilm::AddStep(const StepResult& result, const run::EpisodeRecord& record, Env* env) {
   if (encoder_ == nullptr) return;
   Guard([&] {
     notes_.reward.push_back(result.reward);
@@ -76,13 +77,13 @@ void EpisodeFilm::Finish() {
   if (encoder_ == nullptr) return;
   Guard([&] {
     WriteFrame();
-    WriteFilmNotes(notes_file_, notes_);
+    run::WriteFilmNotes(notes_file_, notes_);
     encoder_->Finish();
   });
   encoder_.reset();
 }
 
-void EpisodeFilm::AddFrame(const EpisodeRecord& record, Env* env) {
+void EpisodeFilm::AddFrame(const run::EpisodeRecord& record, Env* env) {
   WriteFrame();
   AppendStateMarks(env);
   env->Render(&frame_);
@@ -103,7 +104,7 @@ void EpisodeFilm::DrawMoment() {
   moment_.path = states.last(std::min(states.size(), 2 * moment_.n_marks * (kPathSteps + 1)));
   moment_.plan = planned_marks_;
   moment_.n_executed = static_cast<std::size_t>(moment_.step - plan_step);
-  DrawOverlay(moment_, &frame_);
+  media::DrawOverlay(moment_, &frame_);
 }
 
 void EpisodeFilm::AppendStateMarks(Env* env) {
@@ -138,4 +139,4 @@ void EpisodeFilm::Guard(const Body& body) {
   });
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "dp_bench/env.h"
+#include "media/film_overlay.h"
 #include "media/video_encoder.h"
-#include "rollout/episode_record.h"
-#include "rollout/film_notes.h"
-#include "rollout/film_overlay.h"
 #include "rollout/rollout_plan.h"
+#include "run/episode_record.h"
+#include "run/film_notes.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Films from the state after Reset on: an episode of n steps has n + 1 frames. Used by the thread
 /// that uses the env. No function throws: whatever goes wrong, in the env's drawing, the overlay or
@@ -22,14 +22,14 @@ namespace dp_bench {
 class EpisodeFilm {
  public:
   /// Begins with a frame of `env`, which was just Reset. `plan` must outlive the film.
-  EpisodeFilm(const RolloutPlan& plan, const EpisodeJob& job, Env* env);
+  EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, Env* env);
 
   /// A plan was made: `chunk` [Ta, Da], and the actions until the next one, [any number, Da], which
   /// are others where time passes while the policy thinks.
   void AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env);
 
   /// A step was executed; `record`, of the episode so far, counts it.
-  void AddStep(const StepResult& result, const EpisodeRecord& record, Env* env);
+  void AddStep(const StepResult& result, const run::EpisodeRecord& record, Env* env);
 
   /// Completes the files.
   void Finish();
@@ -41,7 +41,7 @@ class EpisodeFilm {
 
  private:
   void Open();
-  void AddFrame(const EpisodeRecord& record, Env* env);
+  void AddFrame(const run::EpisodeRecord& record, Env* env);
   void WriteFrame();
   void DrawMoment();
   void AppendStateMarks(Env* env);
@@ -55,12 +55,12 @@ class EpisodeFilm {
   const std::filesystem::path notes_file_;
   std::string video_;
   std::string error_;
-  FilmNotes notes_;
+  run::FilmNotes notes_;
   std::vector<float> planned_marks_;  // of the actions until the next plan, [any number, M, 2]
   RgbImage frame_;                    // the latest; written when the plan made at it is known
-  FilmMoment moment_;                 // of that frame, without its marks
+  media::FilmMoment moment_;          // of that frame, without its marks
   bool is_frame_due_ = false;
-  std::unique_ptr<VideoEncoder> encoder_;  // null when there is no film, or no longer
+  std::unique_ptr<media::VideoEncoder> encoder_;  // null when there is no film, or no longer
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -8,11 +8,11 @@
 #include <system_error>
 #include <utility>
 
-#include "checkpoint/safetensors.h"
 #include "dp_bench/error.h"
 #include "rollout/catch_all.h"
+#include "run/safetensors.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 void RequireFinite(double value, std::string_view name) {
@@ -44,7 +44,7 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
   }
 }
 
-void EpisodeSlot::Start(const EpisodeJob& job) {
+void EpisodeSlot::Start(const run::EpisodeJob& job) {
   DPB_ASSERT(state_ == State::kIdle);
   start_time_ = std::chrono::steady_clock::now();
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
@@ -170,16 +170,16 @@ void EpisodeSlot::End() {
   record_.trace_hash = trace_hash_.HexDigest();
   record_.course = course_.course();
   if (plan_.record_traces) {
-    const auto file = plan_.output_dir / TraceFile(record_.split, record_.seed);
+    const auto file = plan_.output_dir / run::TraceFile(record_.split, record_.seed);
     std::filesystem::create_directories(file.parent_path());
-    WriteSafetensors(file, trace_.ToArrays());
+    run::WriteSafetensors(file, trace_.ToArrays());
   }
   record_.wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time_).count();
   state_ = State::kEnded;
 }
 
-EpisodeRecord EpisodeSlot::TakeRecord() {
+run::EpisodeRecord EpisodeSlot::TakeRecord() {
   DPB_ASSERT(has_record());
   state_ = State::kIdle;
   return std::move(record_);
@@ -189,4 +189,4 @@ PlanRow EpisodeSlot::plan_row() const {
   return {.seed = record_.seed, .env_step = static_cast<std::uint64_t>(record_.n_steps)};
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

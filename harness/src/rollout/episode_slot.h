@@ -14,14 +14,13 @@
 #include "dp_bench/spec.h"
 #include "rollout/action_queue.h"
 #include "rollout/chunk_planner.h"
-#include "rollout/episode_course.h"
 #include "rollout/episode_film.h"
-#include "rollout/episode_record.h"
-#include "rollout/episode_trace.h"
 #include "rollout/obs_history.h"
 #include "rollout/rollout_plan.h"
+#include "run/episode_record.h"
+#include "run/episode_trace.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Used by one thread at a time. No function throws for what the env, the planner or the encoder
 /// do: the first two fail the episode, the encoder costs the film.
@@ -31,7 +30,7 @@ class EpisodeSlot {
   explicit EpisodeSlot(const RolloutPlan& plan);
 
   /// Resets the env (created when there is none) and takes the first observation.
-  void Start(const EpisodeJob& job);
+  void Start(const run::EpisodeJob& job);
 
   /// Executes the chunk in `actions()` until the next plan is due or the episode ends.
   void ExecuteChunk();
@@ -43,7 +42,7 @@ class EpisodeSlot {
   bool has_record() const { return state_ == State::kEnded; }
 
   /// The record of the ended episode; the slot is idle afterwards.
-  EpisodeRecord TakeRecord();
+  run::EpisodeRecord TakeRecord();
 
   /// What the next plan is made from.
   PlanRow plan_row() const;
@@ -68,13 +67,13 @@ class EpisodeSlot {
   std::vector<std::byte> unused_obs_;              // where keys go that the policy does not ask for
   std::vector<std::span<std::byte>> obs_buffers_;  // [env obs keys]
   ActionQueue actions_;
-  EpisodeRecord record_;
+  run::EpisodeRecord record_;
   bool is_terminated_ = false;
-  EpisodeCourseKeeper course_;
-  Sha256 trace_hash_;
-  EpisodeTrace trace_;  // empty unless traces are recorded
+  run::EpisodeCourseKeeper course_;
+  core::Sha256 trace_hash_;
+  run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;
   std::unique_ptr<EpisodeFilm> film_;  // null unless a filmed episode runs
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

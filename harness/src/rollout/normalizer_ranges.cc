@@ -1,10 +1,10 @@
 // See normalizer_ranges.h.
 #include "rollout/normalizer_ranges.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
-ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta) {
-  ObsRanges ranges;
+run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta) {
+  run::ObsRanges ranges;
   for (const KeySpec& key : shape_meta.obs) {
     const auto field = normalizer.fields().find(key.name);
     if (key.type != KeyType::kLowDim || field == normalizer.fields().end()) continue;
@@ -16,4 +16,4 @@ ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta)
   return ranges;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -3,11 +3,11 @@
 
 #include "dp_bench/normalizer.h"
 #include "dp_bench/spec.h"
-#include "rollout/obs_ranges.h"
+#include "run/obs_ranges.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Of the low-dimensional keys of `shape_meta` whose minimum and maximum the normalizer keeps.
-ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta);
+run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

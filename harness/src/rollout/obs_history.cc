@@ -6,7 +6,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps) {
   ObsBatch obs;
@@ -64,4 +64,4 @@ void ObsHistory::CopyWindows(std::size_t row, ObsBatch* obs) const {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -9,7 +9,7 @@
 #include "dp_bench/spec.h"
 #include "rollout/chunk_planner.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// [n_rows, n_obs_steps, storage shape] of each key.
 ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps);
@@ -47,4 +47,4 @@ class ObsHistory {
   std::vector<Ring> rings_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -8,7 +8,7 @@
 
 #include "dp_bench/random.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 constexpr std::int64_t kMaxDelay = 1000;  // [control steps]
@@ -106,4 +106,4 @@ std::unique_ptr<Env> PerturbActions(std::unique_ptr<Env> env,
   return std::make_unique<PerturbedEnv>(std::move(env), perturbation);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -7,7 +7,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/env.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// The section "env.perturb" of a config.
 struct ActionPerturbation {
@@ -26,4 +26,4 @@ struct ActionPerturbation {
 std::unique_ptr<Env> PerturbActions(std::unique_ptr<Env> env,
                                     const ActionPerturbation& perturbation);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

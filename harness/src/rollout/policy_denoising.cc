@@ -10,7 +10,7 @@
 #include "dp_bench/stage_trace.h"
 #include "rollout/policy_planner.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using torch::Tensor;
@@ -39,21 +39,21 @@ class SampleCollector {
     if (name == "timestep" && !steps_.empty()) steps_.back().timestep = tensor.item<int>();
   }
 
-  std::vector<DenoisingStep> TakeSteps() { return std::move(steps_); }
+  std::vector<run::DenoisingStep> TakeSteps() { return std::move(steps_); }
 
  private:
-  std::vector<DenoisingStep> steps_;
+  std::vector<run::DenoisingStep> steps_;
 };
 
-bool IsFinite(const DenoisingStep& step) {
+bool IsFinite(const run::DenoisingStep& step) {
   return std::ranges::all_of(step.sample, [](const std::vector<float>& row) {
     return std::ranges::all_of(row, [](float value) { return std::isfinite(value); });
   });
 }
 
-std::vector<DenoisingStep> EvenlyChosen(std::vector<DenoisingStep> steps) {
+std::vector<run::DenoisingStep> EvenlyChosen(std::vector<run::DenoisingStep> steps) {
   if (steps.size() <= kMaxSteps) return steps;
-  std::vector<DenoisingStep> chosen;
+  std::vector<run::DenoisingStep> chosen;
   for (std::size_t i = 0; i < kMaxSteps; ++i) {
     chosen.push_back(std::move(steps[i * (steps.size() - 1) / (kMaxSteps - 1)]));
   }
@@ -62,8 +62,8 @@ std::vector<DenoisingStep> EvenlyChosen(std::vector<DenoisingStep> steps) {
 
 }  // namespace
 
-std::optional<Denoising> RecordDenoising(Policy& policy, torch::Device device,
-                                         const RecordedObs& recorded) {
+std::optional<run::Denoising> RecordDenoising(Policy& policy, torch::Device device,
+                                              const RecordedObs& recorded) {
   const Horizons& horizons = policy.spec().horizons;
   const auto action_dim = static_cast<int>(policy.spec().shape_meta.action_dim());
   std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps * action_dim));
@@ -73,15 +73,15 @@ std::optional<Denoising> RecordDenoising(Policy& policy, torch::Device device,
     PolicyPlanner(policy, device, /*micro_batch=*/1)
         .Plan(recorded.obs, {&recorded.row, 1}, actions);
   }
-  std::vector<DenoisingStep> steps = collector.TakeSteps();
+  std::vector<run::DenoisingStep> steps = collector.TakeSteps();
   if (steps.size() < 2 || !std::ranges::all_of(steps, IsFinite)) return std::nullopt;
-  return Denoising{.seed = recorded.row.seed,
-                   .env_step = recorded.row.env_step,
-                   .n_steps = static_cast<int>(steps.size()) - 1,
-                   .first_executed = horizons.n_obs_steps - 1,
-                   .n_executed = horizons.n_action_steps,
-                   .action_dim = action_dim,
-                   .steps = EvenlyChosen(std::move(steps))};
+  return run::Denoising{.seed = recorded.row.seed,
+                        .env_step = recorded.row.env_step,
+                        .n_steps = static_cast<int>(steps.size()) - 1,
+                        .first_executed = horizons.n_obs_steps - 1,
+                        .n_executed = horizons.n_action_steps,
+                        .action_dim = action_dim,
+                        .steps = EvenlyChosen(std::move(steps))};
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

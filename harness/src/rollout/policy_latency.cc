@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "dp_bench/error.h"
-#include "profile/scope_timer.h"
 #include "rollout/policy_planner.h"
+#include "rollout/scope_timer.h"
 #include "train/synthetic_batch.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -54,8 +54,8 @@ void TimedPlanner::Keep(const ObsBatch& obs, const PlanRow& row) {
   recorded_.push_back(std::move(kept));
 }
 
-PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
-                                     std::span<const RecordedObs> rows) {
+run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
+                                          std::span<const RecordedObs> rows) {
   DPB_ASSERT(!rows.empty());
   const Horizons& horizons = policy.spec().horizons;
   std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps) *
@@ -72,7 +72,7 @@ PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
 }
 
 RecordedObs SyntheticObs(const PolicySpec& spec) {
-  return {.obs = SyntheticBatch(spec, /*n_rows=*/1).obs, .row = {}};
+  return {.obs = train::SyntheticBatch(spec, /*n_rows=*/1).obs, .row = {}};
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

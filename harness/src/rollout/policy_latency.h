@@ -6,9 +6,9 @@
 
 #include "dp_bench/policy.h"
 #include "rollout/chunk_planner.h"
-#include "rollout/latency.h"
+#include "run/latency.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Passes everything on to another planner and takes the time: of its stages until `device` has
 /// done them.
@@ -21,7 +21,7 @@ class TimedPlanner final : public ChunkPlanner {
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
 
   /// Of the plans that did not throw.
-  const PlanningLatency& latency() const { return latency_; }
+  const run::PlanningLatency& latency() const { return latency_; }
 
   /// The first rows of the first plans, some dozens or as many as fit into 64 MiB, at least one.
   const std::vector<RecordedObs>& recorded() const { return recorded_; }
@@ -31,17 +31,17 @@ class TimedPlanner final : public ChunkPlanner {
 
   ChunkPlanner& planner_;
   torch::Device device_;
-  PlanningLatency latency_;
+  run::PlanningLatency latency_;
   std::vector<RecordedObs> recorded_;
   std::size_t recorded_bytes_ = 0;
 };
 
 /// Plans single rows, as a robot does: these in turn, some dozens of times or for some seconds, at
 /// least five times, after a warm-up that does not count.
-PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
-                                     std::span<const RecordedObs> rows);
+run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
+                                          std::span<const RecordedObs> rows);
 
 /// Random numbers in the shapes of the policy's observations, where nothing was recorded.
 RecordedObs SyntheticObs(const PolicySpec& spec);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -8,7 +8,7 @@
 #include "core/device.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 PolicyPlanner::PolicyPlanner(Policy& policy, torch::Device device, int micro_batch)
     : policy_(policy), device_(device), micro_batch_(micro_batch) {
@@ -27,7 +27,7 @@ void PolicyPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
 
   const torch::NoGradGuard no_grad;
   const torch::Tensor chunk =
-      policy_.PredictAction(ObsToDevice(obs, policy_.spec().shape_meta, device_), noise)
+      policy_.PredictAction(core::ObsToDevice(obs, policy_.spec().shape_meta, device_), noise)
           .to(torch::kCPU, torch::kFloat32)
           .contiguous();
 
@@ -42,4 +42,4 @@ void PolicyPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
   std::copy_n(chunk.const_data_ptr<float>(), actions.size(), actions.begin());
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -1,12 +1,12 @@
 // Asks a policy for action chunks: host buffers to tensors and back, one noise stream per row.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "dp_bench/policy.h"
 #include "rollout/chunk_planner.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// Always runs exactly `micro_batch` rows. The noise of a row is NoiseKey{seed of the episode, env
 /// step}: it depends on neither its place in the batch nor the number of plans before.
@@ -27,4 +27,4 @@ class PolicyPlanner : public ChunkPlanner {
   int micro_batch_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "dp_bench/error.h"
-#include "rollout/batch_invariance.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
+
 namespace {
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
@@ -21,8 +24,8 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 
 RolloutLoop::RolloutLoop(const RolloutPlan& plan,
                          std::span<const std::unique_ptr<EpisodeSlot>> slots,
-                         std::span<const EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
-                         bool check_batch_invariance)
+                         std::span<const run::EpisodeJob> jobs, ChunkPlanner& planner,
+                         int n_workers, bool check_batch_invariance)
     : plan_(plan),
       slots_(slots),
       jobs_(jobs),
@@ -32,7 +35,7 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
       chunk_size_(static_cast<std::size_t>(plan.horizons.n_action_steps) *
                   static_cast<std::size_t>(plan.shape_meta.action_dim())),
       obs_(MakeObsBatch(plan.shape_meta.obs, planner.batch_size(), plan.horizons.n_obs_steps)),
-      workers_(std::min(ResolveThreadCount(n_workers), static_cast<int>(slots.size()))) {
+      workers_(std::min(core::ResolveThreadCount(n_workers), static_cast<int>(slots.size()))) {
   actions_.resize(batch_size_ * chunk_size_);
   batch_.reserve(batch_size_);
   rows_.reserve(batch_size_);
@@ -42,7 +45,7 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
   progress_.n_episodes = static_cast<int>(jobs.size());
 }
 
-RunResult RolloutLoop::Run(const RunHooks& hooks) {
+run::RunResult RolloutLoop::Run(const run::RunHooks& hooks) {
   const auto start = std::chrono::steady_clock::now();
   hooks_ = hooks;
   for (const std::unique_ptr<EpisodeSlot>& slot : slots_) Launch(slot.get());
@@ -55,7 +58,7 @@ RunResult RolloutLoop::Run(const RunHooks& hooks) {
     result_.plan_s += SecondsSince(plan_start);
     for (EpisodeSlot* slot : batch_) Launch(slot);
 
-    RunProgress now;
+    run::RunProgress now;
     {
       const std::lock_guard lock(mutex_);
       now = progress_;
@@ -67,7 +70,7 @@ RunResult RolloutLoop::Run(const RunHooks& hooks) {
   result_.is_interrupted = progress_.n_done < progress_.n_episodes;
   if (hooks.progress && progress_.n_done > n_reported) hooks.progress(progress_);
 
-  std::ranges::sort(result_.records, {}, &EpisodeRecord::episode);
+  std::ranges::sort(result_.records, {}, &run::EpisodeRecord::episode);
   result_.wall_s = SecondsSince(start);
   return std::move(result_);
 }
@@ -99,18 +102,18 @@ void RolloutLoop::RunUntilPlanIsNeeded(EpisodeSlot* slot) {
   if (slot->awaits_plan()) slot->ExecuteChunk();
   while (!slot->awaits_plan()) {
     if (slot->has_record()) Deliver(slot->TakeRecord());
-    const EpisodeJob* job = NextJob();
+    const run::EpisodeJob* job = NextJob();
     if (job == nullptr) return;
     slot->Start(*job);
   }
 }
 
-const EpisodeJob* RolloutLoop::NextJob() {
+const run::EpisodeJob* RolloutLoop::NextJob() {
   const std::lock_guard lock(mutex_);
   return next_job_ < jobs_.size() && !IsStopped() ? &jobs_[next_job_++] : nullptr;
 }
 
-void RolloutLoop::Deliver(EpisodeRecord record) {
+void RolloutLoop::Deliver(run::EpisodeRecord record) {
   if (hooks_.on_episode) hooks_.on_episode(record);
   const std::lock_guard lock(mutex_);
   score_sum_ += record.score;
@@ -203,4 +206,72 @@ void RolloutLoop::HandOut(EpisodeSlot* slot, std::span<const float> chunk) {
                          slot->plan_row().env_step, index % action_dim, index / action_dim, *bad));
 }
 
-}  // namespace dp_bench
+namespace {
+
+// Row i of the new batch is row from[i] of the old one, planned with `rows[i]`.
+std::vector<float> PlanRearranged(ChunkPlanner& planner, const ObsBatch& obs,
+                                  std::span<const std::size_t> from, std::span<const PlanRow> rows,
+                                  std::size_t n_actions) {
+  ObsBatch rearranged = obs;
+  for (auto& [key, array] : rearranged) {
+    const std::span<const std::byte> source = obs.find(key)->second.bytes();
+    const std::size_t row_bytes = source.size() / from.size();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      std::ranges::copy(source.subspan(from[i] * row_bytes, row_bytes),
+                        array.bytes().subspan(i * row_bytes, row_bytes).begin());
+    }
+  }
+  std::vector<float> actions(n_actions);
+  planner.Plan(rearranged, rows, actions);
+  return actions;
+}
+
+void RequireSameBits(std::span<const float> wanted, std::span<const float> found, std::size_t row,
+                     std::string_view change) {
+  if (std::memcmp(wanted.data(), found.data(), wanted.size_bytes()) == 0) return;
+  throw Error(
+      ErrorCode::kNumeric,
+      fmt::format("the policy is not batch-invariant: the actions of row {} changed when {}, "
+                  "so the outcome of an episode would depend on the episodes beside it. Set "
+                  "env_runner.micro_batch=1, or accept it with "
+                  "env_runner.check_batch_invariance=false",
+                  row, change));
+}
+
+}  // namespace
+
+void CheckBatchInvariance(ChunkPlanner& planner, const ObsBatch& obs, std::span<const PlanRow> rows,
+                          std::span<const float> actions) {
+  const auto batch_size = static_cast<std::size_t>(planner.batch_size());
+  const std::size_t chunk_size = actions.size() / batch_size;
+
+  // reverse order: every row gets another place (padding rows are copies of the first)
+  std::vector<std::size_t> from(batch_size);
+  std::vector<PlanRow> new_rows(batch_size);
+  for (std::size_t i = 0; i < batch_size; ++i) {
+    from[i] = batch_size - 1 - i;
+    new_rows[i] = rows[from[i] < rows.size() ? from[i] : 0];
+  }
+  const std::vector<float> reversed = PlanRearranged(planner, obs, from, new_rows, actions.size());
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    RequireSameBits(actions.subspan(row * chunk_size, chunk_size),
+                    std::span(reversed).subspan(from[row] * chunk_size, chunk_size), row,
+                    "the batch was planned in another order");
+  }
+
+  // every second row becomes another episode: those between keep place and content
+  for (std::size_t i = 0; i < batch_size; ++i) {
+    const bool is_kept = i % 2 == 0;
+    from[i] = is_kept ? i : 0;
+    new_rows[i] = rows[is_kept && i < rows.size() ? i : 0];
+    if (!is_kept) new_rows[i].seed = ~(new_rows[i].seed + i);
+  }
+  const std::vector<float> mixed = PlanRearranged(planner, obs, from, new_rows, actions.size());
+  for (std::size_t row = 0; row < rows.size(); row += 2) {
+    RequireSameBits(actions.subspan(row * chunk_size, chunk_size),
+                    std::span(mixed).subspan(row * chunk_size, chunk_size), row,
+                    "its companions changed");
+  }
+}
+
+}  // namespace dp_bench::rollout

@@ -13,9 +13,9 @@
 #include "core/thread_pool.h"
 #include "rollout/chunk_planner.h"
 #include "rollout/episode_slot.h"
-#include "rollout/run_result.h"
+#include "run/run_result.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// A slot is in one place at a time: with a worker (in flight), in the ready queue, or in the batch
 /// being planned. The mutex guards the hand-over; whoever holds a slot uses it without a lock.
@@ -23,20 +23,20 @@ class RolloutLoop {
  public:
   /// Runs `jobs` in this order in `slots`, which are idle. All arguments must outlive the loop.
   RolloutLoop(const RolloutPlan& plan, std::span<const std::unique_ptr<EpisodeSlot>> slots,
-              std::span<const EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
+              std::span<const run::EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
               bool check_batch_invariance);
 
   /// Returns when every job has its record, or soon after `hooks.stop` is set, with slots in the
   /// middle of episodes. Called once.
-  RunResult Run(const RunHooks& hooks);
+  run::RunResult Run(const run::RunHooks& hooks);
 
  private:
   // on the workers
   void Launch(EpisodeSlot* slot);
   void Advance(EpisodeSlot* slot);
   void RunUntilPlanIsNeeded(EpisodeSlot* slot);
-  const EpisodeJob* NextJob();
-  void Deliver(EpisodeRecord record);
+  const run::EpisodeJob* NextJob();
+  void Deliver(run::EpisodeRecord record);
 
   // on the calling thread
   bool TakeBatch();
@@ -49,7 +49,7 @@ class RolloutLoop {
 
   const RolloutPlan& plan_;
   std::span<const std::unique_ptr<EpisodeSlot>> slots_;
-  std::span<const EpisodeJob> jobs_;
+  std::span<const run::EpisodeJob> jobs_;
   ChunkPlanner& planner_;
   bool check_batch_invariance_;
   std::size_t batch_size_;  // M
@@ -65,12 +65,22 @@ class RolloutLoop {
   int n_in_flight_ = 0;
   std::size_t next_job_ = 0;
   std::exception_ptr worker_failure_;
-  RunHooks hooks_;
-  RunResult result_;
-  RunProgress progress_;
+  run::RunHooks hooks_;
+  run::RunResult result_;
+  run::RunProgress progress_;
   double score_sum_ = 0.0;
 
-  ThreadPool workers_;  // last: joined before what it uses goes
+  core::ThreadPool workers_;  // last: joined before what it uses goes
 };
 
-}  // namespace dp_bench
+// Does a row of the policy's batch depend on its companions? The outcome of an episode may not, and
+// the low bits of a matrix product often do: shown here on real observations, before anything
+// counts.
+
+/// Plans `obs` again with its rows in reverse order, and again with every second row replaced.
+/// Throws Error{kNumeric} when a row's actions are not the same bits as in `actions`, the result of
+/// planner.Plan(obs, rows, ...).
+void CheckBatchInvariance(ChunkPlanner& planner, const ObsBatch& obs, std::span<const PlanRow> rows,
+                          std::span<const float> actions);
+
+}  // namespace dp_bench::rollout

@@ -8,9 +8,9 @@
 
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "rollout/obs_ranges.h"
+#include "run/obs_ranges.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 using EnvFactory = std::function<std::unique_ptr<Env>()>;
 
@@ -21,7 +21,7 @@ struct RolloutPlan {
   ShapeMeta shape_meta;               // what the policy asks for: some of the env's keys
   std::vector<int> obs_index_of_env;  // per env obs key: index into shape_meta.obs, or -1
   Horizons horizons;
-  ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
+  run::ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
   int max_steps = 0;
   int n_stale_steps = 0;  // that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
@@ -32,4 +32,4 @@ struct RolloutPlan {
   bool video_overlay = false;  // whether films show plan, path, step and score
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -8,7 +8,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 std::string DescribeValue(const KeySpec& key) {
@@ -56,4 +56,4 @@ std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
   return index_of_env;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -5,11 +5,11 @@
 
 #include "dp_bench/spec.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 /// For every observation key of the env its index in `wanted.obs`, or -1. Throws Error{kShape},
 /// listing both sides, when the env lacks a key, or a key or the action differs in type, dtype or
 /// shape.
 std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "rollout/episode_log.h"
+#include "run/episode_log.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using Json = nlohmann::json;
 
-void Add(RunResult of_rank, RunResult* sum) {
+void Add(run::RunResult of_rank, run::RunResult* sum) {
   std::ranges::move(of_rank.records, std::back_inserter(sum->records));
   sum->metric_names = std::move(of_rank.metric_names);
   sum->n_env_steps += of_rank.n_env_steps;
@@ -24,25 +24,25 @@ void Add(RunResult of_rank, RunResult* sum) {
 
 }  // namespace
 
-RunResult RunShared(EnvRunner& runner, ChunkPlanner& planner, Communicator& ranks,
-                    std::span<const int> episodes, const RunHooks& hooks) {
+run::RunResult RunShared(EnvRunner& runner, ChunkPlanner& planner, core::Communicator& ranks,
+                         std::span<const int> episodes, const run::RunHooks& hooks) {
   if (ranks.size() == 1) return runner.Run(planner, episodes, hooks);
   std::vector<int> share;
   for (auto i = static_cast<std::size_t>(ranks.rank()); i < episodes.size();
        i += static_cast<std::size_t>(ranks.size())) {
     share.push_back(episodes[i]);
   }
-  const RunResult own = runner.Run(planner, share, hooks);
-  RunResult all;
+  const run::RunResult own = runner.Run(planner, share, hooks);
+  run::RunResult all;
   for (const std::string& bytes : ranks.AllGather(EncodeResult(own))) {
     Add(DecodeResult(bytes), &all);
   }
-  std::ranges::sort(all.records, {}, &EpisodeRecord::episode);
+  std::ranges::sort(all.records, {}, &run::EpisodeRecord::episode);
   return all;
 }
 
-std::string EncodeResult(const RunResult& result) {
-  const Json json = {{"rows", EpisodesJsonl(result)},
+std::string EncodeResult(const run::RunResult& result) {
+  const Json json = {{"rows", run::EpisodesJsonl(result)},
                      {"metric_names", result.metric_names},
                      {"n_env_steps", result.n_env_steps},
                      {"n_plans", result.n_plans},
@@ -54,12 +54,12 @@ std::string EncodeResult(const RunResult& result) {
   return bytes;
 }
 
-RunResult DecodeResult(const std::string& bytes) {
+run::RunResult DecodeResult(const std::string& bytes) {
   const Json json = Json::from_cbor(bytes);
-  RunResult result;
+  run::RunResult result;
   json.at("metric_names").get_to(result.metric_names);
-  result.records = ParseEpisodes(json.at("rows").get<std::string>(), "the episodes of a rank",
-                                 result.metric_names);
+  result.records = run::ParseEpisodes(json.at("rows").get<std::string>(), "the episodes of a rank",
+                                      result.metric_names);
   json.at("n_env_steps").get_to(result.n_env_steps);
   json.at("n_plans").get_to(result.n_plans);
   json.at("plan_s").get_to(result.plan_s);
@@ -68,4 +68,4 @@ RunResult DecodeResult(const std::string& bytes) {
   return result;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

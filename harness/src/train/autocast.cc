@@ -3,7 +3,7 @@
 
 #include <ATen/autocast_mode.h>
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 std::optional<torch::ScalarType> ProductType(MixedPrecision precision) {
   switch (precision) {
@@ -36,4 +36,4 @@ Autocast::~Autocast() {
   at::autocast::set_autocast_dtype(device_, type_before_);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -3,13 +3,13 @@
 // run in bfloat16 or float16.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 
 #include "train/train_config.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// The type of the products; none for kNo.
 std::optional<torch::ScalarType> ProductType(MixedPrecision precision);
@@ -30,4 +30,4 @@ class Autocast {
   torch::ScalarType type_before_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

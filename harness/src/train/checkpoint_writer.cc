@@ -8,12 +8,12 @@
 #include <exception>
 #include <utility>
 
-#include "core/log.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
-CheckpointWriter::CheckpointWriter(CheckpointStore& store, bool is_background,
+CheckpointWriter::CheckpointWriter(run::CheckpointStore& store, bool is_background,
                                    std::function<void()> sync_log)
     : store_(store), is_background_(is_background), sync_log_(std::move(sync_log)) {}
 
@@ -21,12 +21,12 @@ CheckpointWriter::~CheckpointWriter() {
   try {
     Finish();
   } catch (const std::exception& error) {
-    LogWarning(error.what());
+    core::LogWarning(error.what());
   }
 }
 
 void CheckpointWriter::Save(CheckpointSave save,
-                            const std::function<void(CheckpointContents*)>& copy) {
+                            const std::function<void(run::CheckpointContents*)>& copy) {
   Finish();
   copy(&contents_);
   if (is_background_) {
@@ -53,7 +53,7 @@ void CheckpointWriter::Write(const CheckpointSave& save) {
     // whatever a crash leaves, each checkpoint that the newest table names exists
     if (save.best) store_.Save(*save.best, contents_);
     if (save.kept) store_.Save(*save.kept, contents_);
-    if (save.is_latest) store_.Save(kLatest, contents_);
+    if (save.is_latest) store_.Save(run::kLatest, contents_);
     if (save.remove) store_.Remove(*save.remove);
   } catch (Error& error) {
     // the training may have come far since it handed this over
@@ -65,4 +65,4 @@ void CheckpointWriter::Write(const CheckpointSave& save) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/store.h"
+#include "run/store.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// What one save does in the `checkpoints` folder, in this order.
 struct CheckpointSave {
@@ -30,7 +30,7 @@ class CheckpointWriter {
   /// `sync_log` makes durable what the saved state says of the log. It is called on the thread that
   /// writes, before any file of the checkpoint. Without `is_background`, Save returns when all is
   /// written, and keeps no memory.
-  CheckpointWriter(CheckpointStore& store, bool is_background, std::function<void()> sync_log);
+  CheckpointWriter(run::CheckpointStore& store, bool is_background, std::function<void()> sync_log);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Waits for the save in flight. A fault that was not thrown yet becomes a warning; call Finish
@@ -40,7 +40,7 @@ class CheckpointWriter {
   /// Waits for the save in flight, calls `copy` and returns; the rest is done meanwhile. `copy`
   /// gets the contents of the save before, or empty ones, and replaces all of them with copies that
   /// share no memory with what the training changes.
-  void Save(CheckpointSave save, const std::function<void(CheckpointContents*)>& copy);
+  void Save(CheckpointSave save, const std::function<void(run::CheckpointContents*)>& copy);
 
   /// Throws the fault of a save that has ended; does not wait.
   void ThrowIfFailed();
@@ -51,11 +51,11 @@ class CheckpointWriter {
  private:
   void Write(const CheckpointSave& save);
 
-  CheckpointStore& store_;
+  run::CheckpointStore& store_;
   bool is_background_;
   std::function<void()> sync_log_;
-  CheckpointContents contents_;  // the writing thread's while a save is in flight
+  run::CheckpointContents contents_;  // the writing thread's while a save is in flight
   std::future<void> in_flight_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -10,7 +10,7 @@
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using Json = nlohmann::json;
@@ -146,7 +146,7 @@ void DataParallel::RequireSame(const std::map<std::string, std::string>& state) 
 }
 
 std::string HashOfParameters(const torch::nn::Module& module) {
-  Sha256 hash;
+  core::Sha256 hash;
   for (const auto& parameter : module.named_parameters()) {
     hash.Update(std::as_bytes(std::span(parameter.key())));
     const torch::Tensor values = parameter.value().detach().to(torch::kCPU).contiguous();
@@ -155,4 +155,4 @@ std::string HashOfParameters(const torch::nn::Module& module) {
   return hash.HexDigest();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -2,7 +2,8 @@
 // the same step with the sum (Li et al. 2020, "PyTorch Distributed").
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <map>
@@ -10,22 +11,22 @@
 #include <string>
 #include <vector>
 
-#include "data/shard.h"
-#include "distributed/communicator.h"
+#include "core/communicator.h"
+#include "data/sequence_sampler.h"
 #include "train/optimizer.h"
 #include "train/train_state.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// With one rank every function leaves things as they are, bit for bit. With several, all ranks
 /// call the same functions in the same order and get the same results.
 class DataParallel {
  public:
   /// `ranks` must outlive this object.
-  explicit DataParallel(Communicator& ranks) : ranks_(ranks) {}
+  explicit DataParallel(core::Communicator& ranks) : ranks_(ranks) {}
 
   /// The rows of a batch that are this rank's.
-  Shard shard() const { return {.index = ranks_.rank(), .count = ranks_.size()}; }
+  data::Shard shard() const { return {.index = ranks_.rank(), .count = ranks_.size()}; }
 
   bool is_root() const { return ranks_.is_root(); }
 
@@ -64,7 +65,7 @@ class DataParallel {
   void RequireSame(const std::map<std::string, std::string>& state) const;
 
  private:
-  Communicator& ranks_;
+  core::Communicator& ranks_;
   torch::Tensor
       message_;  // float32: all gradients, then for each parameter how many ranks have one
 };
@@ -72,4 +73,4 @@ class DataParallel {
 /// SHA-256 over names and values of all parameters.
 std::string HashOfParameters(const torch::nn::Module& module);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

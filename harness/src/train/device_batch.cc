@@ -5,17 +5,17 @@
 
 #include "core/device.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr int kPurposeShift = 56;  // a run has fewer than 2^56 steps
 
 }  // namespace
 
-Batch ToBatch(const HostBatch& host, const ShapeMeta& shape_meta, torch::Device device) {
-  return {.obs = ObsToDevice(host.obs, shape_meta, device),
-          .action = ToDevice(host.action, device),
-          .is_pad = ToDevice(host.is_pad, device).to(torch::kBool)};
+Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device) {
+  return {.obs = core::ObsToDevice(host.obs, shape_meta, device),
+          .action = core::ToDevice(host.action, device),
+          .is_pad = core::ToDevice(host.is_pad, device).to(torch::kBool)};
 }
 
 Batch FirstRows(const Batch& batch, std::int64_t n_rows) {
@@ -38,4 +38,4 @@ NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t n
   return NoiseSource(std::move(rows));
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -9,10 +9,10 @@
 #include "dp_bench/spec.h"
 #include "dp_bench/tensor.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// As ObsToDevice and ToDevice, is_pad as bool: `host` must outlive a batch on the CPU.
-Batch ToBatch(const HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
+Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
 
 /// The first `n_rows` rows, sharing memory; all of them when there are fewer.
 Batch FirstRows(const Batch& batch, std::int64_t n_rows);
@@ -25,4 +25,4 @@ enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampl
 NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t number,
                        std::int64_t n_rows, std::int64_t first_row = 0);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

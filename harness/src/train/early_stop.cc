@@ -10,9 +10,9 @@
 #include <limits>
 #include <vector>
 
-#include "core/log.h"
+#include "core/console.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 // as for checkpoint.topk.monitor_key, so that both take the same names
@@ -51,7 +51,7 @@ void EarlyStop::Observe(int epoch, const std::map<std::string, double>& metrics,
   has_warned_ = true;
   std::vector<std::string> names;
   for (const auto& [name, value] : metrics) names.push_back(name);
-  LogWarning(
+  core::LogWarning(
       fmt::format("training.early_stop.monitor is '{}', which is not among the metrics of "
                   "epoch {}: {}. The training will not stop early.",
                   config_.monitor, epoch, fmt::join(names, ", ")));
@@ -73,4 +73,4 @@ std::string EarlyStop::Reason(const EarlyStopState& state) const {
                      n == 1 ? "epoch" : "epochs");
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

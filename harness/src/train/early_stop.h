@@ -8,7 +8,7 @@
 #include "dp_bench/config.h"
 #include "train/train_state.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
 struct EarlyStopConfig {
@@ -46,4 +46,4 @@ class EarlyStop {
   bool has_warned_ = false;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

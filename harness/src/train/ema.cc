@@ -3,13 +3,14 @@
 #include "train/ema.h"
 
 #include <fmt/format.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 bool IsBatchNorm(const torch::nn::Module& module) {
@@ -92,4 +93,4 @@ void Ema::Update() {
   ++step_;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

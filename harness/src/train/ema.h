@@ -2,14 +2,15 @@
 // the form that diffusion_policy uses. The averaged model is the one that is evaluated.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>
 
 #include "dp_bench/config.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// Field names and defaults are those of diffusion_policy's configs.
 struct EmaConfig {
@@ -58,4 +59,4 @@ class Ema {
   double decay_ = 0.0;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "core/log.h"
+#include "core/console.h"
 #include "data/stats.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 std::string DefaultModeOf(const KeySpec& key, const NormalizerConfig& config) {
@@ -54,11 +54,11 @@ KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key
     case NormalizeMode::kImage:
       return {};  // scaled by their range alone
     case NormalizeMode::kImageGaussian:
-      return ComputeChannelStats(dataset, dataset.KeyIndex(key.name));
+      return data::ComputeChannelStats(dataset, dataset.KeyIndex(key.name));
     case NormalizeMode::kDepth:
       return {.min = {config.depth_range[0]}, .max = {config.depth_range[1]}};
     default:
-      return ComputeStats(dataset, dataset.KeyIndex(key.name));
+      return data::ComputeStats(dataset, dataset.KeyIndex(key.name));
   }
 }
 
@@ -90,8 +90,9 @@ Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
     normalizer.Fit(key.name, StatsFor(mode, dataset, key, config), mode);
     const std::vector<int>& flat = normalizer.fields().find(key.name)->second.zero_range_dims;
     if (!flat.empty()) {
-      LogWarning(fmt::format("'{}' never changes in dimensions [{}]: they are centred, not scaled",
-                             key.name, fmt::join(flat, ", ")));
+      core::LogWarning(
+          fmt::format("'{}' never changes in dimensions [{}]: they are centred, not scaled",
+                      key.name, fmt::join(flat, ", ")));
     }
   }
   return normalizer;
@@ -118,4 +119,4 @@ Normalizer NeutralNormalizer(const ShapeMeta& shape_meta, const NormalizerConfig
   return normalizer;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

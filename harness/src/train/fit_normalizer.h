@@ -6,7 +6,7 @@
 #include "dp_bench/spec.h"
 #include "train/train_config.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// Fits every key of `shape_meta` over all episodes, those of the validation set included, as
 /// upstream does. Dimensions without range are named in a warning. Throws Error{kConfig} for a mode
@@ -18,4 +18,4 @@ Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
 /// range [-1, 1], colours mean and std 0.5.
 Normalizer NeutralNormalizer(const ShapeMeta& shape_meta, const NormalizerConfig& config);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -1,11 +1,12 @@
 // See grad_scaler.h.
 #include "train/grad_scaler.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr std::int64_t kGrowthInterval = 2000;  // updates
@@ -44,4 +45,4 @@ void UpdateScale(bool is_finite, GradScalerState* state) {
   if (std::isfinite(grown)) state->scale = grown;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -8,7 +8,7 @@
 #include "train/optimizer.h"
 #include "train/train_state.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// Updates that may be left out one after the other: from its start the scale is 2^-16 by then.
 constexpr int kMaxSkipsInARow = 32;
@@ -21,4 +21,4 @@ bool UnscaleGradients(const std::vector<ParameterGroup>& groups, double scale);
 /// 2,000 updates in a row that were done, unless that overflows.
 void UpdateScale(bool is_finite, GradScalerState* state);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

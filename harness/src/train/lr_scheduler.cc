@@ -16,7 +16,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr std::array<std::pair<const char*, LrSchedule>, 7> kSchedules = {{
@@ -145,4 +145,4 @@ double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t 
   throw Error(ErrorCode::kInternal, "unknown lr_scheduler");
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -6,7 +6,7 @@
 
 #include "dp_bench/config.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 enum class LrSchedule {
   kConstant,
@@ -45,4 +45,4 @@ void CheckBaseLr(const LrScheduleConfig& config, double base_lr);
 double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t num_training_steps,
                 double base_lr);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

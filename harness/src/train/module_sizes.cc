@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 void Append(const torch::nn::Module& parent, int depth, int n_levels,
@@ -46,4 +46,4 @@ std::int64_t NumParameters(const torch::nn::Module& module) {
   return n;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -1,13 +1,14 @@
 // Where the parameters of a network are.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// One module, or one parameter that a module with children holds itself.
 struct ModuleSize {
@@ -23,4 +24,4 @@ std::vector<ModuleSize> ModuleSizes(const torch::nn::Module& root, int n_levels)
 /// Numbers in all parameters.
 std::int64_t NumParameters(const torch::nn::Module& module);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

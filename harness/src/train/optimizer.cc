@@ -12,7 +12,7 @@
 #include "dp_bench/array.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 // Names of the weights of all torch::nn::Embedding below `module`.
@@ -295,4 +295,4 @@ std::vector<torch::Tensor> AdamW::Gradients() const {
   return gradients;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -3,7 +3,9 @@
 // group.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/types.h>
 
 #include <optional>
 #include <string>
@@ -12,7 +14,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/tensor.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// What the parameters of one pattern get in place of the optimiser's defaults.
 struct ParameterRule {
@@ -106,4 +108,4 @@ class AdamW {
   torch::Tensor step_;            // float32 scalar, as the fused kernel wants it
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -9,13 +9,13 @@
 #include <system_error>
 #include <vector>
 
-#include "checkpoint/store.h"
 #include "core/atomic_file.h"
 #include "core/regular_file.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
+#include "run/store.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,8 +27,8 @@ constexpr std::size_t kBlockBytes = 1U << 20;
 constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
 
 void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
-  RegularFile file(from);
-  AtomicFile copy(to);
+  core::RegularFile file(from);
+  core::AtomicFile copy(to);
   std::vector<std::byte> block(kBlockBytes);
   while (n_bytes > 0) {
     const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(n_bytes, kBlockBytes));
@@ -47,24 +47,24 @@ std::vector<fs::path> FilesIn(const fs::path& folder) {
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     if (it->is_regular_file(error)) files.push_back(it->path());
   }
-  if (error) ThrowSystemError("list", folder, error);
+  if (error) core::ThrowSystemError("list", folder, error);
   return files;
 }
 
 }  // namespace
 
 fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
-                       const CheckpointContents& contents, std::int64_t log_bytes) {
+                       const run::CheckpointContents& contents, std::int64_t log_bytes) {
   if (tag.empty() || tag.front() == '.' || tag.find('/') != std::string::npos) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("the tag '{}' of a snapshot is no folder name", tag));
   }
   const fs::path folder = run_folder / kSnapshotFolder;
-  CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
-    const fs::path checkpoint = snapshot / kCheckpointFolder / kLatest;
-    CreateFolders(checkpoint);
-    WriteCheckpointFiles(checkpoint, contents);
-    WriteFileAtomically(snapshot / kRunConfigFile, contents.config);
+  run::CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
+    const fs::path checkpoint = snapshot / kCheckpointFolder / run::kLatest;
+    core::CreateFolders(checkpoint);
+    run::WriteCheckpointFiles(checkpoint, contents);
+    core::WriteFileAtomically(snapshot / kRunConfigFile, contents.config);
     CopyStart(run_folder / kLogFile, snapshot / kLogFile, log_bytes);
   });
   return folder / tag;
@@ -76,20 +76,20 @@ void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
                                                "folder of its own",
                                                run_folder.string()));
   }
-  const std::optional<Checkpoint> latest =
-      CheckpointStore(snapshot / kCheckpointFolder).OpenLatest();
+  const std::optional<run::Checkpoint> latest =
+      run::CheckpointStore(snapshot / kCheckpointFolder).OpenLatest();
   if (!latest) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("'{}' holds no checkpoint to continue from", snapshot.string()));
   }
-  AtomicFolder run(run_folder);
-  const fs::path checkpoint = run.temporary() / kCheckpointFolder / kLatest;
-  CreateFolders(checkpoint);
+  core::AtomicFolder run(run_folder);
+  const fs::path checkpoint = run.temporary() / kCheckpointFolder / run::kLatest;
+  core::CreateFolders(checkpoint);
   for (const fs::path& file : FilesIn(latest->folder())) {
     CopyStart(file, checkpoint / file.filename(), kWhole);
   }
-  Checkpoint::Open(checkpoint);  // the other run may have replaced its files meanwhile
-  WriteFileAtomically(run.temporary() / kRunConfigFile, latest->config());
+  run::Checkpoint::Open(checkpoint);  // the other run may have replaced its files meanwhile
+  core::WriteFileAtomically(run.temporary() / kRunConfigFile, latest->config());
   // the checkpoint says how much of it counts
   if (fs::exists(snapshot / kLogFile)) {
     CopyStart(snapshot / kLogFile, run.temporary() / kLogFile, kWhole);
@@ -97,4 +97,4 @@ void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
   run.Commit();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "run/checkpoint.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 inline constexpr std::string_view kSnapshotFolder = "snapshots";  // of a run folder
 
@@ -19,7 +19,8 @@ inline constexpr std::string_view kSnapshotFolder = "snapshots";  // of a run fo
 /// `log_bytes` of the run's log go into it. Throws Error{kIo}, and Error{kUsage} for a tag that
 /// cannot be a folder's name.
 std::filesystem::path WriteSnapshot(const std::filesystem::path& run_folder, const std::string& tag,
-                                    const CheckpointContents& contents, std::int64_t log_bytes);
+                                    const run::CheckpointContents& contents,
+                                    std::int64_t log_bytes);
 
 /// Makes `run_folder`, which must not exist, from a snapshot or from another run's latest
 /// checkpoint; that one stays as it is. Training there with training.resume continues. Throws
@@ -28,4 +29,4 @@ std::filesystem::path WriteSnapshot(const std::filesystem::path& run_folder, con
 void CreateFromSnapshot(const std::filesystem::path& snapshot,
                         const std::filesystem::path& run_folder);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

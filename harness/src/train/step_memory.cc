@@ -1,20 +1,23 @@
 // See step_memory.h.
 #include "train/step_memory.h"
 
+#include <c10/core/Allocator.h>
+
 #include <algorithm>
+#include <cstddef>
 
 #include "dp_bench/error.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
-#include "train/memory_peak.h"
 #include "train/synthetic_batch.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
+
 namespace {
 
 constexpr std::int64_t kMeasuredBytes = 512 << 20;  // of the larger step, roughly
 
-std::int64_t ByteSize(const HostBatch& batch) {
+std::int64_t ByteSize(const data::HostBatch& batch) {
   std::size_t n = batch.action.byte_size() + batch.is_pad.byte_size();
   for (const auto& [name, array] : batch.obs) n += array.byte_size();
   return static_cast<std::int64_t>(n);
@@ -49,7 +52,7 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
 }
 
 StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPrecision precision) {
-  HostBatch host = SyntheticBatch(policy.spec(), batch_size);
+  data::HostBatch host = SyntheticBatch(policy.spec(), batch_size);
   const Batch batch = ToBatch(host, policy.spec().shape_meta, torch::kCPU);
   NoiseSource noise = BatchNoise(/*seed=*/0, NoisePurpose::kTraining, /*number=*/0, batch_size);
   policy.module().train();
@@ -97,4 +100,30 @@ StepMemory StepMemoryModel::At(std::int64_t batch_size) const {
   return EstimateStepMemory(measured_[0], measured_[1], batch_size);
 }
 
-}  // namespace dp_bench
+class MemoryPeak::Counter : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, std::size_t /*total_allocated*/,
+                         std::size_t /*total_reserved*/, c10::Device /*device*/) override {
+    current_ += alloc_size;  // negative when memory is freed
+    peak_ = std::max(peak_, current_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  std::int64_t current() const { return current_; }
+  std::int64_t peak() const { return peak_; }
+
+ private:
+  std::int64_t current_ = 0;
+  std::int64_t peak_ = 0;
+};
+
+MemoryPeak::MemoryPeak()
+    : counter_(std::make_shared<Counter>()), guard_(c10::DebugInfoKind::PROFILER_STATE, counter_) {}
+
+MemoryPeak::~MemoryPeak() = default;
+
+std::int64_t MemoryPeak::current() const { return counter_->current(); }
+
+std::int64_t MemoryPeak::peak() const { return counter_->peak(); }
+
+}  // namespace dp_bench::train

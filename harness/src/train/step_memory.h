@@ -2,15 +2,43 @@
 // alone, and what a step needs on top.
 #pragma once
 
-#include <torch/torch.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "dp_bench/policy.h"
 #include "train/train_config.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
+
+// How much memory tensors take at most while something runs, as LibTorch's CPU allocator reports
+// it.
+
+/// Follows the CPU tensors that its thread takes and frees while it lives; backward passes of CPU
+/// tensors run on the calling thread. Not counted: tensors from before, memory that is not a
+/// tensor's (host arrays, the insides of matrix libraries), and other threads. A profiler of
+/// LibTorch and this exclude each other.
+class MemoryPeak {
+ public:
+  MemoryPeak();
+  MemoryPeak(const MemoryPeak&) = delete;
+  MemoryPeak& operator=(const MemoryPeak&) = delete;
+  ~MemoryPeak();
+
+  /// [bytes] that live now, and at most so far.
+  std::int64_t current() const;
+  std::int64_t peak() const;
+
+ private:
+  class Counter;
+
+  std::shared_ptr<Counter> counter_;
+  c10::DebugInfoGuard guard_;
+};
 
 /// What stays from step to step [bytes].
 struct HeldMemory {
@@ -68,4 +96,4 @@ class StepMemoryModel {
 
 inline double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// The phases of a step, in their order. On a GPU a phase is what the host waits for in it: the
 /// backward pass is waited for where the gradient norm is read, in kOptimizer.
@@ -47,4 +47,4 @@ class StepTimer {
   std::array<double, static_cast<std::size_t>(StepPhase::kEma) + 1> seconds_{};
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

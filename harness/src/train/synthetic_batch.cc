@@ -9,7 +9,7 @@
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr std::uint64_t kSeed = 0;
@@ -58,9 +58,9 @@ Array Draw(const KeySpec& spec, std::size_t key, std::int64_t n_rows, std::int64
 
 }  // namespace
 
-HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows) {
+data::HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows) {
   DPB_ASSERT(n_rows > 0);
-  HostBatch batch;
+  data::HostBatch batch;
   std::size_t key = 0;
   for (const KeySpec& obs : spec.shape_meta.obs) {
     batch.obs[obs.name] = Draw(obs, key++, n_rows, spec.horizons.n_obs_steps);
@@ -70,4 +70,4 @@ HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows) {
   return batch;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

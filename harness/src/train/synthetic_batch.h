@@ -6,10 +6,10 @@
 #include "data/loader.h"
 #include "dp_bench/policy.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// Low-dimensional keys and the action are N(0, 1), rgb 0 to 255, depth 0 to 2 m (uint16 in mm), no
 /// step is padding. Row i depends on i alone. See ToBatch for its tensors.
-HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows);
+data::HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

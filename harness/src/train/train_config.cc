@@ -10,7 +10,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr std::int64_t kMaxCount = std::numeric_limits<int>::max();
@@ -152,7 +152,7 @@ std::string CheckpointParts::MissingForResume(bool use_ema) const {
 
 CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
-  c.topk = TopKConfig::FromConfig(config.Sub("topk"));
+  c.topk = run::TopKConfig::FromConfig(config.Sub("topk"));
   c.save_last_ckpt = config.Get<bool>("save_last_ckpt", c.save_last_ckpt);
   c.keep_every = GetCount(config, "keep_every", c.keep_every, 0);
   c.parts = CheckpointParts::FromConfig(config);
@@ -187,4 +187,4 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   return c;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -9,21 +9,21 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/policy_weights.h"
-#include "checkpoint/top_k.h"
 #include "dp_bench/config.h"
+#include "run/policy_weights.h"
+#include "run/top_k.h"
 #include "train/early_stop.h"
 #include "train/lr_scheduler.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// "training.init_checkpoint": a new training that begins with weights of another one, and with
 /// nothing else of it. Its EMA begins with the same.
 struct InitCheckpointConfig {
-  std::filesystem::path path;   // checkpoint folder
-  std::string weights = "ema";  // or "model"
-  bool normalizer = false;      // take its normalizer as well, instead of fitting one to the data
-  TensorSelection tensors;      // "include_keys", "exclude_keys"; what is left out begins anew
+  std::filesystem::path path;    // checkpoint folder
+  std::string weights = "ema";   // or "model"
+  bool normalizer = false;       // take its normalizer as well, instead of fitting one to the data
+  run::TensorSelection tensors;  // "include_keys", "exclude_keys"; what is left out begins anew
 
   static InitCheckpointConfig FromConfig(const Config& config);
 };
@@ -92,7 +92,7 @@ struct CheckpointParts {
 
 /// "checkpoint".
 struct CheckpointConfig {
-  TopKConfig topk;
+  run::TopKConfig topk;
   bool save_last_ckpt = true;
   int keep_every = 0;  // epochs of which one is kept for good; a period
   CheckpointParts parts;
@@ -122,4 +122,4 @@ struct NormalizerConfig {
   static NormalizerConfig FromConfig(const Config& config);
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

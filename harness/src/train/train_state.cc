@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 nlohmann::ordered_json ToJson(const EarlyStopState& state) {
@@ -18,7 +18,7 @@ nlohmann::ordered_json ToJson(const EarlyStopState& state) {
   return json;
 }
 
-EarlyStopState EarlyStopFrom(const JsonView& json) {
+EarlyStopState EarlyStopFrom(const core::JsonView& json) {
   return {.best = json.GetOptional<double>("best"),
           .best_epoch = json.Get<int>("best_epoch"),
           .epochs_without_improvement = json.Get<int>("epochs_without_improvement")};
@@ -30,7 +30,7 @@ nlohmann::ordered_json ToJson(const GradScalerState& state) {
           {"skips_in_a_row", state.skips_in_a_row}};
 }
 
-GradScalerState GradScalerFrom(const JsonView& json) {
+GradScalerState GradScalerFrom(const core::JsonView& json) {
   return {.scale = json.Get<float>("scale"),
           .growth_tracker = json.Get<std::int64_t>("growth_tracker"),
           .skips_in_a_row = json.Get<int>("skips_in_a_row")};
@@ -43,7 +43,7 @@ nlohmann::ordered_json ToJson(const TrainStepResult& step) {
   return json;
 }
 
-TrainStepResult LastStepFrom(const JsonView& json) {
+TrainStepResult LastStepFrom(const core::JsonView& json) {
   return {.loss = json.Get<double>("loss"),
           .parts = json.Get<std::map<std::string, double>>("parts"),
           .grad_norm = json.GetOptional<double>("grad_norm"),
@@ -53,7 +53,7 @@ TrainStepResult LastStepFrom(const JsonView& json) {
 
 /// A number that counts.
 template <class Integer>
-Integer CountIn(const JsonView& json, const char* key) {
+Integer CountIn(const core::JsonView& json, const char* key) {
   const auto count = json.Get<Integer>(key);
   if (count < 0) json.At(key).Fail(fmt::format("wanted 0 or more, found {}", count));
   return count;
@@ -81,16 +81,16 @@ std::string TrainState::ToJson() const {
                                  {"topk", topk}};
   if (!saved_as.empty()) json["saved_as"] = saved_as;
   if (replaced) json["replaced"] = *replaced;
-  if (early_stop != EarlyStopState{}) json["early_stop"] = dp_bench::ToJson(early_stop);
-  if (grad_scaler) json["grad_scaler"] = dp_bench::ToJson(*grad_scaler);
-  if (last_step) json["last_step"] = dp_bench::ToJson(*last_step);
+  if (early_stop != EarlyStopState{}) json["early_stop"] = train::ToJson(early_stop);
+  if (grad_scaler) json["grad_scaler"] = train::ToJson(*grad_scaler);
+  if (last_step) json["last_step"] = train::ToJson(*last_step);
   return json.dump(1) + "\n";
 }
 
 TrainState TrainState::FromJson(const std::string& text, const std::string& origin) {
   const std::string what = fmt::format("the training state of '{}' is damaged", origin);
-  const nlohmann::json parsed = ParseJson(text, what, ErrorCode::kCheckpoint);
-  const JsonView json(parsed, what, ErrorCode::kCheckpoint);
+  const nlohmann::json parsed = core::ParseJson(text, what, ErrorCode::kCheckpoint);
+  const core::JsonView json(parsed, what, ErrorCode::kCheckpoint);
   TrainState state = {.global_step = CountIn<std::int64_t>(json, "global_step"),
                       .optimizer_step = CountIn<std::int64_t>(json, "optimizer_step"),
                       .epoch = CountIn<int>(json, "epoch"),
@@ -111,4 +111,4 @@ TrainState TrainState::FromJson(const std::string& text, const std::string& orig
   return state;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

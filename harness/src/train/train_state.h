@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// How the metric of training.early_stop went so far.
 struct EarlyStopState {
@@ -67,4 +67,4 @@ struct TrainState {
   static TrainState FromJson(const std::string& text, const std::string& origin);
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

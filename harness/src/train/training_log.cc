@@ -12,7 +12,7 @@
 #include <span>
 #include <utility>
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -187,4 +187,4 @@ void TrainingLog::Sync() const {
   if (json_) json_->Sync();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -3,7 +3,7 @@
 // machine.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "core/json_log.h"
-#include "tensorboard/event_writer.h"
+#include "train/event_writer.h"
 #include "train/optimizer.h"
 #include "train/step_timer.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 struct TrainingLogParts {
   std::filesystem::path run_folder;  // exists
@@ -75,7 +75,7 @@ class TrainingLog {
 
   LoggingConfig config_;
   std::vector<ParameterGroup> groups_;
-  std::optional<JsonLog> json_;  // none where nothing is written
+  std::optional<core::JsonLog> json_;  // none where nothing is written
   std::optional<EventWriter> events_;
   StepTimer timer_;
 
@@ -85,4 +85,4 @@ class TrainingLog {
   bool is_point_due_ = false;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

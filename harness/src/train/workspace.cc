@@ -10,8 +10,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/console.h"
 #include "core/device.h"
-#include "core/log.h"
 #include "data/key_check.h"
 #include "data/split.h"
 #include "dp_bench/error.h"
@@ -19,14 +19,14 @@
 #include "train/device_batch.h"
 #include "train/grad_scaler.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
 
-BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config,
-                                 std::uint64_t seed, Shard shard) {
-  BatchLoaderOptions options;
+data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config,
+                                       std::uint64_t seed, data::Shard shard) {
+  data::BatchLoaderOptions options;
   options.shard = shard;
   options.batch_size = config.batch_size;
   options.shuffle = config.shuffle;
@@ -38,7 +38,7 @@ BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig&
 }
 
 /// What the first row of a batch sees last: "batch/<key>" of each colour image.
-std::map<std::string, RgbImage> FirstPictures(const HostBatch& host) {
+std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
   std::map<std::string, RgbImage> pictures;
   for (const auto& [key, images] : host.obs) {  // [B, To, H, W, C]
     const Shape& shape = images.shape();
@@ -57,7 +57,7 @@ std::map<std::string, RgbImage> FirstPictures(const HostBatch& host) {
 
 /// Throws unless every number is finite; says which samples the batch held.
 void RequireFinite(double value, std::string_view what, const TrainState& state,
-                   const HostBatch& host, const DataParallel& parallel) {
+                   const data::HostBatch& host, const DataParallel& parallel) {
   if (std::isfinite(value)) return;
   throw Error(ErrorCode::kNumeric,
               fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
@@ -77,7 +77,7 @@ Workspace::Workspace(WorkspaceParts parts)
       loader_config_(DataLoaderConfig::FromConfig(parts_.config.Sub("dataloader"), true)),
       normalizer_config_(NormalizerConfig::FromConfig(parts_.config.Sub("normalizer"))),
       logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
-      device_(OpenDevice(config_.device)),
+      device_(core::OpenDevice(config_.device)),
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
       topk_(checkpoint_config_.topk),
       early_stop_(config_.early_stop) {
@@ -112,11 +112,11 @@ void Workspace::CreateLoaders() {
   const auto split_config = SplitConfig::FromConfig(parts_.config.Sub("dataset"));
   const auto val_config = DataLoaderConfig::FromConfig(parts_.config.Sub("val_dataloader"), false);
   const auto n_episodes = static_cast<std::int64_t>(parts_.dataset.episode_ends().size());
-  RequireKeys(parts_.dataset.spec(), spec.shape_meta);
-  const Split split = SplitEpisodes(n_episodes, split_config.val_ratio,
-                                    split_config.max_train_episodes, split_config.seed);
+  data::RequireKeys(parts_.dataset.spec(), spec.shape_meta);
+  const data::Split split = data::SplitEpisodes(n_episodes, split_config.val_ratio,
+                                                split_config.max_train_episodes, split_config.seed);
 
-  const Shard shard = parallel_.shard();
+  const data::Shard shard = parallel_.shard();
   if (loader_config_.batch_size < shard.count) {
     throw Error(
         ErrorCode::kConfig,
@@ -125,10 +125,11 @@ void Workspace::CreateLoaders() {
                     parts_.config.Sub("dataloader").Where("batch_size"), loader_config_.batch_size,
                     shard.count));
   }
-  RequireSequences(parts_.dataset, spec.horizons, split.train);
-  const SequenceSampler sampler = MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
-  BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed, shard);
-  train_loader_ = std::make_unique<BatchLoader>(parts_.dataset, sampler, options);
+  data::RequireSequences(parts_.dataset, spec.horizons, split.train);
+  const data::SequenceSampler sampler =
+      data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
+  data::BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed, shard);
+  train_loader_ = std::make_unique<data::BatchLoader>(parts_.dataset, sampler, options);
   batches_per_epoch_ =
       std::min(train_loader_->num_batches(),
                config_.max_train_steps.value_or(std::numeric_limits<std::int64_t>::max()));
@@ -139,8 +140,8 @@ void Workspace::CreateLoaders() {
                             train_loader_->num_batches()));
   }
   if (std::ranges::count(split.val, true) > 0) {
-    val_loader_ = std::make_unique<BatchLoader>(
-        parts_.dataset, MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
+    val_loader_ = std::make_unique<data::BatchLoader>(
+        parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
         LoaderOptions(spec, val_config, config_.seed, shard));
   }
 
@@ -148,7 +149,7 @@ void Workspace::CreateLoaders() {
   if (config_.sample_every == 0) return;
   options.batch_size = std::min(options.batch_size, kMaxSampleRows);
   options.n_threads = 0;
-  BatchLoader first(parts_.dataset, sampler, options);
+  data::BatchLoader first(parts_.dataset, sampler, options);
   first.StartEpoch(0);
   first.Next(&sampling_host_);
 }
@@ -164,8 +165,8 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
     throw;
   }
   if (report_.end == TrainEnd::kEarlyStop) {
-    LogInfo(fmt::format("stopped early after {} of {} epochs: {}", state_.epoch, config_.num_epochs,
-                        early_stop_->Reason(state_.early_stop)));
+    core::LogInfo(fmt::format("stopped early after {} of {} epochs: {}", state_.epoch,
+                              config_.num_epochs, early_stop_->Reason(state_.early_stop)));
   }
   eval_policy().module().eval();
   eval_policy().WeightsChanged();
@@ -196,7 +197,7 @@ bool Workspace::TrainEpoch() {
   }
   policy_->module().train();
   train_loader_->StartEpoch(static_cast<std::uint64_t>(state_.epoch), state_.batch_in_epoch);
-  HostBatch host;
+  data::HostBatch host;
   while (true) {
     writer_->ThrowIfFailed();
     log_->timer().Start();
@@ -217,7 +218,7 @@ bool Workspace::TrainEpoch() {
   }
 }
 
-TrainStepResult Workspace::TrainStep(HostBatch& host) {
+TrainStepResult Workspace::TrainStep(data::HostBatch& host) {
   TrainStepResult own;
   const torch::Tensor loss = OwnLoss(host, &own);
   TrainStepResult result = parallel_.MeanOverRows(own);
@@ -241,7 +242,7 @@ TrainStepResult Workspace::TrainStep(HostBatch& host) {
   return result;
 }
 
-torch::Tensor Workspace::OwnLoss(HostBatch& host, TrainStepResult* result) {
+torch::Tensor Workspace::OwnLoss(data::HostBatch& host, TrainStepResult* result) {
   result->n_rows = static_cast<std::int64_t>(host.indices.size());
   if (result->n_rows == 0) return {};  // fewer rows than ranks
   const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
@@ -255,7 +256,7 @@ torch::Tensor Workspace::OwnLoss(HostBatch& host, TrainStepResult* result) {
   return output.loss;
 }
 
-void Workspace::UpdateWeights(TrainStepResult* result, const HostBatch& host) {
+void Workspace::UpdateWeights(TrainStepResult* result, const data::HostBatch& host) {
   const double max_norm =
       config_.max_grad_norm > 0.0 ? config_.max_grad_norm : std::numeric_limits<double>::infinity();
   parallel_.SumGradients(optimizer_->groups());
@@ -285,7 +286,7 @@ void Workspace::UpdateWeights(TrainStepResult* result, const HostBatch& host) {
 void Workspace::StartGradScaler() {
   const bool is_scaling = config_.mixed_precision == MixedPrecision::kFp16;
   if (is_scaling && device_.is_cpu()) {
-    LogWarning(
+    core::LogWarning(
         "training.mixed_precision=fp16 on a CPU: most have no float16 products and take far "
         "longer than in float32; bf16 is made for them");
   }
@@ -308,8 +309,8 @@ void Workspace::SkipUpdate() {
                                         state_.epoch, state_.global_step);
   if (scaler.skips_in_a_row < kMaxSkipsInARow) {
     if (parallel_.is_root()) {
-      LogWarning(fmt::format("{}: the update is left out, the loss scale is now {:g}", found,
-                             scaler.scale));
+      core::LogWarning(fmt::format("{}: the update is left out, the loss scale is now {:g}", found,
+                                   scaler.scale));
     }
     return;
   }
@@ -352,7 +353,7 @@ std::optional<TrainEnd> Workspace::ReasonToStop() const {
 
 double Workspace::Elapsed() const { return parts_.progress.now() - start_; }
 
-ProgressState Workspace::ProgressNow() const {
+core::ProgressState Workspace::ProgressNow() const {
   return {.done = state_.global_step,
           .total = batches_per_epoch_ * config_.num_epochs,
           .items = n_samples_,
@@ -360,7 +361,7 @@ ProgressState Workspace::ProgressNow() const {
 }
 
 void Workspace::ShowProgress() {
-  ProgressState now = ProgressNow();
+  core::ProgressState now = ProgressNow();
   ++now.done;  // this step is not counted yet
   std::string suffix = fmt::format("loss {:.4f}  lr {:.2e}", last_step_.loss, last_step_.lr);
   const auto success_rate = report_.metrics.find("test/success_rate");
@@ -370,4 +371,4 @@ void Workspace::ShowProgress() {
   progress_->Update(now, fmt::format("epoch {}", state_.epoch), suffix);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/store.h"
-#include "checkpoint/top_k.h"
+#include "core/communicator.h"
 #include "core/progress.h"
 #include "data/loader.h"
-#include "distributed/communicator.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
 #include "dp_bench/policy.h"
+#include "run/store.h"
+#include "run/top_k.h"
 #include "train/checkpoint_writer.h"
 #include "train/data_parallel.h"
 #include "train/ema.h"
@@ -29,7 +29,7 @@
 #include "train/train_state.h"
 #include "train/training_log.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// What an evaluation between two epochs found.
 struct Scores {
@@ -49,9 +49,9 @@ struct WorkspaceParts {
   const std::atomic<bool>* stop =
       nullptr;  // set by a signal handler: save and return at the next step
   std::atomic<bool>* snapshot = nullptr;  // set by one: SaveSnapshot at the next step, then cleared
-  Progress::Output progress = Progress::StandardError();
+  core::Progress::Output progress = core::Progress::StandardError();
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
-  Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
+  core::Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
 };
 
 enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
@@ -107,12 +107,12 @@ class Workspace {
   void StartOrResume();
   void Train(const EvalFn& evaluate);
   void StartAnew();
-  void LoadInitialWeights(const Checkpoint& checkpoint);
-  void Restore(const Checkpoint& checkpoint);
+  void LoadInitialWeights(const run::Checkpoint& checkpoint);
+  void Restore(const run::Checkpoint& checkpoint);
   bool TrainEpoch();  // false: stopped before its end
-  TrainStepResult TrainStep(HostBatch& host);
-  torch::Tensor OwnLoss(HostBatch& host, TrainStepResult* result);  // of this rank's rows
-  void UpdateWeights(TrainStepResult* result, const HostBatch& host);
+  TrainStepResult TrainStep(data::HostBatch& host);
+  torch::Tensor OwnLoss(data::HostBatch& host, TrainStepResult* result);  // of this rank's rows
+  void UpdateWeights(TrainStepResult* result, const data::HostBatch& host);
   void SkipUpdate();
   void StartGradScaler();
   std::int64_t WindowRows() const;  // samples of the running accumulation window
@@ -121,12 +121,12 @@ class Workspace {
   double ActionMse();
   double OwnActionMse();  // over this rank's rows
   void ShowProgress();
-  ProgressState ProgressNow() const;
-  void CompleteSave(const Checkpoint& checkpoint);
+  core::ProgressState ProgressNow() const;
+  void CompleteSave(const run::Checkpoint& checkpoint);
   CheckpointSave SaveOfEpoch(const std::map<std::string, double>& metrics, bool is_evaluated);
   void Save(CheckpointSave save);
   void SaveSnapshotIfAsked();
-  void CopyTo(CheckpointContents* contents, const CheckpointParts& parts);
+  void CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts);
   bool IsInWindow() const;  // of accumulated gradients, with some of its batches done
   bool IsDue(int every) const;
   bool AreAllMetricsDue() const;
@@ -138,7 +138,7 @@ class Workspace {
   void RequireSameStart() const;
 
   WorkspaceParts parts_;
-  SingleProcess alone_;
+  core::SingleProcess alone_;
   DataParallel parallel_;
   TrainingConfig config_;
   CheckpointConfig checkpoint_config_;
@@ -150,18 +150,18 @@ class Workspace {
   std::unique_ptr<Policy> ema_policy_;  // null without EMA
   std::unique_ptr<AdamW> optimizer_;
   std::unique_ptr<Ema> ema_;  // null without EMA
-  std::unique_ptr<BatchLoader> train_loader_;
-  std::unique_ptr<BatchLoader> val_loader_;  // null without validation episodes
+  std::unique_ptr<data::BatchLoader> train_loader_;
+  std::unique_ptr<data::BatchLoader> val_loader_;  // null without validation episodes
   std::int64_t batches_per_epoch_ = 0;
-  HostBatch sampling_host_;  // the rows of ActionMse
+  data::HostBatch sampling_host_;  // the rows of ActionMse
   Normalizer normalizer_;
 
-  CheckpointStore store_;
-  TopK topk_;
+  run::CheckpointStore store_;
+  run::TopK topk_;
   std::optional<EarlyStop> early_stop_;
   std::unique_ptr<TrainingLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;  // behind store and log, which it uses
-  std::unique_ptr<Progress> progress_;
+  std::unique_ptr<core::Progress> progress_;
   TrainState state_;
   TrainStepResult last_step_;
   double start_ = 0.0;          // [s] on the progress clock
@@ -169,4 +169,4 @@ class Workspace {
   TrainReport report_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -5,23 +5,23 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "checkpoint/policy_weights.h"
+#include "core/console.h"
 #include "core/json.h"
-#include "core/log.h"
 #include "dp_bench/error.h"
+#include "run/policy_weights.h"
 #include "train/fit_normalizer.h"
 #include "train/snapshot.h"
 #include "train/workspace.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using Json = nlohmann::json;
 
 /// The config without what differs between a run and its continuation.
 Json RunConfig(const std::string& text) {
-  Json json = ParseJson(text, "config.json", ErrorCode::kCheckpoint);
-  const JsonView view(json, "config.json", ErrorCode::kCheckpoint);
+  Json json = core::ParseJson(text, "config.json", ErrorCode::kCheckpoint);
+  const core::JsonView view(json, "config.json", ErrorCode::kCheckpoint);
   if (view.Has("training")) view.At("training").Members();  // throws unless it is an object
   json["training"]["resume"] = false;
   return json;
@@ -33,15 +33,15 @@ void WarnOfChanges(const std::string& before, const std::string& now) {
     keys.push_back(change.at("path").get<std::string>());
   }
   if (!keys.empty()) {
-    LogWarning(fmt::format("the config differs from that of the checkpoint in: {}",
-                           fmt::join(keys, ", ")));
+    core::LogWarning(fmt::format("the config differs from that of the checkpoint in: {}",
+                                 fmt::join(keys, ", ")));
   }
 }
 
-void RequireEveryPart(const Checkpoint& checkpoint, bool use_ema) {
-  const CheckpointParts parts = {.model = checkpoint.Has(kModelFile),
-                                 .ema = checkpoint.Has(kEmaFile),
-                                 .optimizer = checkpoint.Has(kOptimizerFile)};
+void RequireEveryPart(const run::Checkpoint& checkpoint, bool use_ema) {
+  const CheckpointParts parts = {.model = checkpoint.Has(run::kModelFile),
+                                 .ema = checkpoint.Has(run::kEmaFile),
+                                 .optimizer = checkpoint.Has(run::kOptimizerFile)};
   const std::string missing = parts.MissingForResume(use_ema);
   if (missing.empty()) return;
   throw Error(ErrorCode::kCheckpoint,
@@ -85,7 +85,7 @@ void SetGradients(const TensorMap& gradients, const std::vector<ParameterGroup>&
 
 void Workspace::StartOrResume() {
   std::filesystem::create_directories(parts_.output_dir);
-  std::optional<Checkpoint> checkpoint;
+  std::optional<run::Checkpoint> checkpoint;
   if (config_.resume) {
     if (parallel_.is_root()) store_.Repair();
     parallel_.Barrier();
@@ -116,7 +116,7 @@ void Workspace::StartOrResume() {
       state_);
   writer_ = std::make_unique<CheckpointWriter>(store_, checkpoint_config_.background,
                                                [this] { log_->Sync(); });
-  progress_ = std::make_unique<Progress>(parts_.progress, state_.global_step);
+  progress_ = std::make_unique<core::Progress>(parts_.progress, state_.global_step);
   start_ = parts_.progress.now();
   RequireSameStart();
 }
@@ -141,38 +141,39 @@ void Workspace::RequireSameWeights() const {
 void Workspace::StartAnew() {
   const std::string missing = checkpoint_config_.parts.MissingForResume(ema_ != nullptr);
   if (!missing.empty()) {
-    LogWarning(fmt::format("the checkpoints of this training leave out {}: it cannot be resumed",
-                           missing));
+    core::LogWarning(fmt::format(
+        "the checkpoints of this training leave out {}: it cannot be resumed", missing));
   }
   const auto& init = config_.init_checkpoint;
-  std::optional<Checkpoint> origin;
+  std::optional<run::Checkpoint> origin;
   if (init) {
-    origin = Checkpoint::Open(init->path);
+    origin = run::Checkpoint::Open(init->path);
     LoadInitialWeights(*origin);
   }
   normalizer_ = init && init->normalizer
-                    ? NormalizerOf(*origin)
+                    ? run::NormalizerOf(*origin)
                     : FitNormalizer(parts_.dataset, policy_->spec().shape_meta, normalizer_config_);
 }
 
-void Workspace::LoadInitialWeights(const Checkpoint& checkpoint) {
+void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
   const InitCheckpointConfig& init = *config_.init_checkpoint;
-  const std::string_view file =
-      WeightsFile(checkpoint, init.weights == "ema" ? Weights::kEma : Weights::kModel);
+  const std::string_view file = run::WeightsFile(
+      checkpoint, init.weights == "ema" ? run::Weights::kEma : run::Weights::kModel);
   const std::string origin = (checkpoint.folder() / file).string();
   const ArrayMap tensors = checkpoint.ReadTensors(file);
-  const std::size_t n_loaded = LoadSelectedState(policy_->module(), tensors, init.tensors, origin);
+  const std::size_t n_loaded =
+      run::LoadSelectedState(policy_->module(), tensors, init.tensors, origin);
   policy_->WeightsChanged();
   if (ema_policy_) {
-    LoadSelectedState(ema_policy_->module(), tensors, init.tensors, origin);
+    run::LoadSelectedState(ema_policy_->module(), tensors, init.tensors, origin);
     ema_policy_->WeightsChanged();
   }
-  LogInfo(fmt::format("the training begins with {} of the policy's {} tensors from '{}'", n_loaded,
-                      policy_->module().parameters().size() + policy_->module().buffers().size(),
-                      origin));
+  core::LogInfo(fmt::format(
+      "the training begins with {} of the policy's {} tensors from '{}'", n_loaded,
+      policy_->module().parameters().size() + policy_->module().buffers().size(), origin));
 }
 
-void Workspace::Restore(const Checkpoint& checkpoint) {
+void Workspace::Restore(const run::Checkpoint& checkpoint) {
   const std::string origin = checkpoint.folder().string();
   RequireEveryPart(checkpoint, ema_ != nullptr);
   WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
@@ -184,32 +185,33 @@ void Workspace::Restore(const Checkpoint& checkpoint) {
                     "data or dataloader.batch_size changed",
                     origin, state_.batch_in_epoch, batches_per_epoch_));
   }
-  if (IsInWindow() != checkpoint.Has(kGradientsFile)) {
+  if (IsInWindow() != checkpoint.Has(run::kGradientsFile)) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("'{}' stands after batch {} of its epoch, at another place in its "
                             "accumulation window than training.gradient_accumulate_every {} says",
                             origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
   }
-  LoadModuleState(policy_->module(), checkpoint.ReadTensors(kModelFile), origin);
+  run::LoadModuleState(policy_->module(), checkpoint.ReadTensors(run::kModelFile), origin);
   if (ema_) {
-    LoadModuleState(ema_policy_->module(), checkpoint.ReadTensors(kEmaFile), origin);
+    run::LoadModuleState(ema_policy_->module(), checkpoint.ReadTensors(run::kEmaFile), origin);
     ema_->set_step(state_.ema_step);
   }
-  optimizer_->LoadStateDict(ToTensors(checkpoint.ReadTensors(kOptimizerFile)));
+  optimizer_->LoadStateDict(run::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
   if (IsInWindow() && parallel_.is_root()) {  // it holds those of all ranks
-    SetGradients(ToTensors(checkpoint.ReadTensors(kGradientsFile)), optimizer_->groups(), origin);
+    SetGradients(run::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)), optimizer_->groups(),
+                 origin);
   }
-  normalizer_ = NormalizerOf(checkpoint);
+  normalizer_ = run::NormalizerOf(checkpoint);
   policy_->WeightsChanged();
   if (ema_policy_) ema_policy_->WeightsChanged();
   topk_.set_table(state_.topk);
   if (parallel_.is_root()) CompleteSave(checkpoint);
   report_.latest = checkpoint.folder();
-  LogInfo(fmt::format("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
-                      state_.global_step));
+  core::LogInfo(fmt::format("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
+                            state_.global_step));
 }
 
-void Workspace::CompleteSave(const Checkpoint& checkpoint) {
+void Workspace::CompleteSave(const run::Checkpoint& checkpoint) {
   for (const std::string& name : state_.saved_as) {
     if (std::filesystem::exists(store_.folder() / name)) continue;
     store_.Replace(name, [&](const std::filesystem::path& folder) {
@@ -222,7 +224,7 @@ void Workspace::CompleteSave(const Checkpoint& checkpoint) {
 CheckpointSave Workspace::SaveOfEpoch(const std::map<std::string, double>& metrics,
                                       bool is_evaluated) {
   CheckpointSave save = {.is_latest = checkpoint_config_.save_last_ckpt};
-  if (IsDue(checkpoint_config_.keep_every)) save.kept = EpochName(state_.epoch);
+  if (IsDue(checkpoint_config_.keep_every)) save.kept = run::EpochName(state_.epoch);
   // with all metrics at hand, a missing one is a wrong name
   const bool must_be_ranked = is_evaluated && AreAllMetricsDue();
   if (must_be_ranked || topk_.IsMonitored(metrics)) {
@@ -231,7 +233,7 @@ CheckpointSave Workspace::SaveOfEpoch(const std::map<std::string, double>& metri
       save.remove = best->remove;
     }
   } else if (checkpoint_config_.topk.k > 0 && state_.epoch == 0 && AreAllMetricsDue()) {
-    LogWarning(
+    core::LogWarning(
         fmt::format("checkpoint.topk.monitor_key '{}' is not measured in this training: no "
                     "best checkpoints are kept",
                     checkpoint_config_.topk.monitor_key));
@@ -240,7 +242,7 @@ CheckpointSave Workspace::SaveOfEpoch(const std::map<std::string, double>& metri
 }
 
 void Workspace::Save(CheckpointSave save) {
-  if (save.is_latest) report_.latest = store_.folder() / kLatest;
+  if (save.is_latest) report_.latest = store_.folder() / run::kLatest;
   state_.saved_as.clear();
   if (save.best) state_.saved_as.push_back(*save.best);
   if (save.kept) state_.saved_as.push_back(*save.kept);
@@ -248,7 +250,7 @@ void Workspace::Save(CheckpointSave save) {
   RequireSameWeights();
   if (IsInWindow()) parallel_.MoveGradientsToRoot(optimizer_->groups());
   if (!parallel_.is_root()) return;
-  writer_->Save(std::move(save), [this](CheckpointContents* contents) {
+  writer_->Save(std::move(save), [this](run::CheckpointContents* contents) {
     CopyTo(contents, checkpoint_config_.parts);
   });
 }
@@ -260,7 +262,7 @@ std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
   if (IsInWindow()) parallel_.MoveGradientsToRoot(optimizer_->groups());
   std::filesystem::path folder;
   if (parallel_.is_root()) {
-    CheckpointContents contents;
+    run::CheckpointContents contents;
     CopyTo(&contents, CheckpointParts{});
     folder = WriteSnapshot(parts_.output_dir, tag, contents, state_.log_position);
   }
@@ -271,21 +273,21 @@ void Workspace::SaveSnapshotIfAsked() {
   const bool is_asked = parts_.snapshot != nullptr && parts_.snapshot->exchange(false);
   if (parallel_.Max(is_asked ? 1 : 0) == 0) return;
   const auto folder = SaveSnapshot(fmt::format("step={:07}", state_.global_step));
-  LogInfo(fmt::format("snapshot of the training in '{}'", folder.string()));
+  core::LogInfo(fmt::format("snapshot of the training in '{}'", folder.string()));
 }
 
-void Workspace::CopyTo(CheckpointContents* contents, const CheckpointParts& parts) {
+void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts) {
   state_.ema_step = ema_ ? ema_->step() : 0;
   state_.topk = topk_.table();
   state_.log_position = log_->Flush();
   const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
-  if (parts.model) CopyModuleState(policy_->module(), file(kModelFile));
-  if (parts.ema && ema_) CopyModuleState(ema_policy_->module(), file(kEmaFile));
-  CopyToArrays(normalizer_.StateDict(), file(kNormalizerFile));
-  if (parts.optimizer) CopyToArrays(optimizer_->StateDict(), file(kOptimizerFile));
-  contents->tensors.erase(std::string(kGradientsFile));
+  if (parts.model) run::CopyModuleState(policy_->module(), file(run::kModelFile));
+  if (parts.ema && ema_) run::CopyModuleState(ema_policy_->module(), file(run::kEmaFile));
+  run::CopyToArrays(normalizer_.StateDict(), file(run::kNormalizerFile));
+  if (parts.optimizer) run::CopyToArrays(optimizer_->StateDict(), file(run::kOptimizerFile));
+  contents->tensors.erase(std::string(run::kGradientsFile));
   if (parts.optimizer && IsInWindow()) {
-    CopyToArrays(Gradients(optimizer_->groups()), file(kGradientsFile));
+    run::CopyToArrays(Gradients(optimizer_->groups()), file(run::kGradientsFile));
   }
   contents->config = RunConfig(parts_.config.ToJson()).dump(2) + "\n";
   contents->state = state_.ToJson();
@@ -296,4 +298,4 @@ bool Workspace::IsInWindow() const {
   return !state_.last_step && state_.batch_in_epoch % config_.gradient_accumulate_every != 0;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -9,7 +9,7 @@
 #include "train/device_batch.h"
 #include "train/workspace.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 void Workspace::FinishEpoch(const EvalFn& evaluate) {
   const int epoch = state_.epoch;
@@ -55,7 +55,7 @@ double Workspace::ValidationLoss() {
   policy_->module().eval();
   policy_->WeightsChanged();  // without gradient, a network may use what it derived from weights
   val_loader_->StartEpoch(0);
-  HostBatch host;
+  data::HostBatch host;
   double sum = 0.0;
   std::int64_t n_samples = 0;
   for (std::int64_t i = 0; i < config_.max_val_steps.value_or(val_loader_->num_batches()); ++i) {
@@ -106,4 +106,4 @@ bool Workspace::IsEarlyStop() const {
   return early_stop_ && state_.epoch < config_.num_epochs && early_stop_->IsOver(state_.early_stop);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

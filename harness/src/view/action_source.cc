@@ -2,7 +2,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 ExpertSource::ExpertSource(Env& env) : expert_(env.expert()) {
   if (expert_ != nullptr) return;
@@ -28,4 +28,4 @@ Supply PointerSource::Next(std::span<float> action) {
   return Supply::kAction;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -10,7 +10,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// A pointer over the picture of the env: x and y as in PointerControl.
 struct Pointer {
@@ -86,4 +86,4 @@ class PointerSource final : public ActionSource {
   Pointer pointer_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -6,7 +6,7 @@
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 using nlohmann::json;
@@ -19,11 +19,11 @@ std::vector<KeySpec> RecordedKeys(const EnvSpec& env) {
 
 std::vector<std::uint64_t> SeedsIn(const json& attributes, const std::filesystem::path& folder) {
   const std::string what = (folder / ".zattrs").string();
-  return JsonView(attributes, what).At("episodes").Get<std::vector<std::uint64_t>>("seed");
+  return core::JsonView(attributes, what).At("episodes").Get<std::vector<std::uint64_t>>("seed");
 }
 
 // Actions that were executed with noise are recorded without it.
-bool HasNoise(const JsonView& origin) {
+bool HasNoise(const core::JsonView& origin) {
   return origin.GetOptional<double>("action_noise").value_or(0.0) != 0.0 ||
          origin.Has("action_noise_std");
 }
@@ -36,10 +36,10 @@ json DemonstrationOrigin(const std::string& env_section, const std::string& env_
 
 std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
                                            const std::string& env) {
-  const json attributes = ReadReplayAttributes(folder);
+  const json attributes = data::ReadReplayAttributes(folder);
   if (attributes.is_null()) return {};
   const std::string what = (folder / ".zattrs").string();
-  const JsonView origin = JsonView(attributes, what).At("origin");
+  const core::JsonView origin = core::JsonView(attributes, what).At("origin");
   const std::string recorded_in =
       origin.Has("env") ? origin.At("env").GetOptional<std::string>("plugin").value_or(env) : env;
   if (recorded_in != env) {
@@ -60,7 +60,7 @@ Demonstrations::Demonstrations(Env& env, const std::filesystem::path& folder, co
 
 void Demonstrations::Begin(std::uint64_t seed) {
   seed_ = seed;
-  episode_ = ReplayEpisode(keys_);
+  episode_ = data::ReplayEpisode(keys_);
 }
 
 void Demonstrations::Add(std::span<const float> action) {
@@ -83,4 +83,4 @@ std::int64_t Demonstrations::Keep() {
   return writer_.n_episodes();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

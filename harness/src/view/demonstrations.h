@@ -12,7 +12,7 @@
 #include "data/replay_writer.h"
 #include "dp_bench/env.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// Names the dataset that a person records in an env. `env_section`: {"plugin", "params"} with all
 /// defaults, as JSON text.
@@ -45,12 +45,12 @@ class Demonstrations {
  private:
   Env& env_;
   std::vector<KeySpec> keys_;  // the env's obs, then its action
-  ReplayWriter writer_;
+  data::ReplayWriter writer_;
   std::vector<std::uint64_t> seeds_;  // of the episodes in the dataset
   std::uint64_t seed_ = 0;
-  ReplayEpisode episode_;
+  data::ReplayEpisode episode_;
   std::vector<std::vector<std::byte>> obs_;
   std::vector<std::span<std::byte>> obs_buffers_;  // views of `obs_`
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -5,7 +5,7 @@
 
 #include "view/action_source.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 struct Placement {
   double left = 0.0;
@@ -33,4 +33,4 @@ inline Pointer PointerOn(const Placement& picture, double window_x, double windo
           .is_down = is_down};
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -8,16 +8,16 @@
 #include "dp_bench/error.h"
 #include "rollout/shape_match.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
-PlannerSource::PlannerSource(Env& env, ChunkPlanner& planner, const ShapeMeta& shape_meta,
+PlannerSource::PlannerSource(Env& env, rollout::ChunkPlanner& planner, const ShapeMeta& shape_meta,
                              const Horizons& horizons)
     : env_(env),
       planner_(planner),
       horizons_(horizons),
-      obs_index_of_env_(MatchObsKeys(env.spec().shape_meta, shape_meta)),
+      obs_index_of_env_(rollout::MatchObsKeys(env.spec().shape_meta, shape_meta)),
       history_(shape_meta.obs, horizons.n_obs_steps),
-      obs_(MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
+      obs_(rollout::MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
   for (const KeySpec& key : env.spec().shape_meta.obs) seen_.emplace_back(key.ByteSize());
   for (std::vector<std::byte>& buffer : seen_) obs_buffers_.emplace_back(buffer);
 
@@ -69,4 +69,4 @@ void PlannerSource::Plan() {
   next_ = 0;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -13,7 +13,7 @@
 #include "rollout/obs_history.h"
 #include "view/action_source.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// Gives the planner a whole micro-batch of the one episode, so that the actions have the same bits
 /// as in an evaluation: (checkpoint, env, seed) is shown as it was scored.
@@ -21,7 +21,7 @@ class PlannerSource final : public ActionSource {
  public:
   /// All arguments must outlive the source. Throws Error{kShape} when `shape_meta` asks for what
   /// the env does not offer.
-  PlannerSource(Env& env, ChunkPlanner& planner, const ShapeMeta& shape_meta,
+  PlannerSource(Env& env, rollout::ChunkPlanner& planner, const ShapeMeta& shape_meta,
                 const Horizons& horizons);
 
   std::string_view name() const override { return "policy"; }
@@ -35,16 +35,16 @@ class PlannerSource final : public ActionSource {
   void Plan();
 
   Env& env_;
-  ChunkPlanner& planner_;
+  rollout::ChunkPlanner& planner_;
   Horizons horizons_;
   std::vector<int> obs_index_of_env_;              // index into shape_meta.obs, or -1
   std::vector<std::vector<std::byte>> seen_;       // per env obs key: the latest observation
   std::vector<std::span<std::byte>> obs_buffers_;  // views of `seen_`
-  ObsHistory history_;
-  ObsBatch obs_;
+  rollout::ObsHistory history_;
+  rollout::ObsBatch obs_;
   std::vector<float> chunks_;  // [M, Ta, Da]; row 0 is executed
-  PlanRow row_;
+  rollout::PlanRow row_;
   int next_ = 0;  // step of the chunk to execute
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

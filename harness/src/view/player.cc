@@ -10,7 +10,7 @@
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 // "2", "1/4"
@@ -216,4 +216,4 @@ void Player::Draw(RgbImage* frame) {
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

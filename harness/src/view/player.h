@@ -11,7 +11,7 @@
 #include "view/action_source.h"
 #include "view/demonstrations.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// What a person asks for with a key.
 enum class Command {
@@ -114,4 +114,4 @@ class Player {
   double next_step_s_ = 0.0;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

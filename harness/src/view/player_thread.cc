@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 PlayerThread::PlayerThread(PlayerThreadOptions options)
     : options_(std::move(options)),
@@ -110,4 +110,4 @@ void PlayerThread::WaitForWork(const Player& player, std::unique_lock<std::mutex
   }
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

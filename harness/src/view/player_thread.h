@@ -17,7 +17,7 @@
 #include "view/demonstrations.h"
 #include "view/player.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// What is played.
 struct PlayedStage {
@@ -73,4 +73,4 @@ class PlayerThread {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 int Height(const KeySpec& rgb) { return static_cast<int>(rgb.shape[1]); }
@@ -156,4 +156,4 @@ void RecordedEnv::Render(RgbImage* frame) {
   Stretch(mosaic_, frame);
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -12,7 +12,7 @@
 #include "dp_bench/env.h"
 #include "view/action_source.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// First and one past the last step of an episode of `dataset`. Throws Error{kUsage} when there is
 /// no such episode, with the number of those there are.
@@ -73,4 +73,4 @@ class RecordedEnv final : public Env {
   std::int64_t step_ = 0;  // within the dataset
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

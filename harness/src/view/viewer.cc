@@ -7,7 +7,7 @@
 #include "media/png.h"
 #include "view/window.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 constexpr double kLongestSleepS = 0.25;  // a new picture wakes the window sooner
@@ -16,20 +16,20 @@ constexpr const char* kKeys =
     "space pause, . step, + faster, - slower, c camera, r restart, n next episode, q quit";
 
 void PrintEnded(const PlayerStatus& status) {
-  PrintResult("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
-              status.step);
-  if (!status.is_recording) PrintResult(", score {:.3f}", status.score);
-  if (status.success) PrintResult(", success");
-  if (!status.note.empty()) PrintResult(", {}", status.note);
-  if (!status.failure.empty()) PrintResult(", failed: {}", status.failure);
-  PrintResult("\n");
+  core::PrintResult("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
+                    status.step);
+  if (!status.is_recording) core::PrintResult(", score {:.3f}", status.score);
+  if (status.success) core::PrintResult(", success");
+  if (!status.note.empty()) core::PrintResult(", {}", status.note);
+  if (!status.failure.empty()) core::PrintResult(", failed: {}", status.failure);
+  core::PrintResult("\n");
 }
 
 }  // namespace
 
 void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage) {
   Window window(options.width, options.height, "dp_bench view");
-  PrintResult("{}\n", kKeys);
+  core::PrintResult("{}\n", kKeys);
   PlayerThread player({.player = options.player,
                        .width = options.width,
                        .height = options.height,
@@ -54,7 +54,7 @@ void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_s
     window.SetTitle(Title(status));
     if (status.is_over && !was_over) PrintEnded(status);
   }
-  if (!options.screenshot.empty()) WritePng(options.screenshot, window.Capture());
+  if (!options.screenshot.empty()) media::WritePng(options.screenshot, window.Capture());
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

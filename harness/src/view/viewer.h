@@ -7,7 +7,7 @@
 #include "view/player.h"
 #include "view/player_thread.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 struct ViewerOptions {
   PlayerOptions player;
@@ -21,4 +21,4 @@ struct ViewerOptions {
 /// without a display, and what ends the player.
 void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage);
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -15,7 +15,7 @@
 #define GLFW_INCLUDE_GLCOREARB
 #include <GLFW/glfw3.h>
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 [[noreturn]] void ThrowNoWindow(const std::string& why) {
@@ -228,4 +228,4 @@ RgbImage Window::Capture() {
   return capture;
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

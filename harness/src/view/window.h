@@ -7,7 +7,7 @@
 #include "dp_bench/env.h"
 #include "view/action_source.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// Used by the main thread; there is one at a time.
 class Window {
@@ -49,4 +49,4 @@ class Window {
   std::unique_ptr<Screen> screen_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

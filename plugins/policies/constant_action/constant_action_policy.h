@@ -2,7 +2,8 @@
 // every observation. It is the template for new policies and the policy of many tests.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <optional>

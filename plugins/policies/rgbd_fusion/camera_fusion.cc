@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/kernels/token_ops.h"
 #include "dp_bench/stage_trace.h"
-#include "row_product.h"
-#include "token_ops.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -17,11 +17,11 @@ Tensor Attend(torch::nn::MultiheadAttention& attention, const Tensor& query, con
   const std::int64_t d = query.size(2);
   const Tensor& weight = attention->in_proj_weight;
   const Tensor heads =
-      common::Attention({.q = common::RowProduct(query, weight.narrow(0, 0, d)),
-                         .kv = common::RowProduct(memory, weight.narrow(0, d, 2 * d)),
+      policy::Attention({.q = policy::RowProduct(query, weight.narrow(0, 0, d)),
+                         .kv = policy::RowProduct(memory, weight.narrow(0, d, 2 * d)),
                          .bias = attention->in_proj_bias},
                         attention->options.num_heads());
-  return common::RowProduct(heads, attention->out_proj->weight) + attention->out_proj->bias;
+  return policy::RowProduct(heads, attention->out_proj->weight) + attention->out_proj->bias;
 }
 
 }  // namespace

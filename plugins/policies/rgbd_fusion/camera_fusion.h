@@ -2,7 +2,11 @@
 // cameras of each modality, then from each modality to the other.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>

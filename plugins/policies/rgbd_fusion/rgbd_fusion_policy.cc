@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "dp_bench/error.h"
+#include "dp_bench/policy/networks/transformer_denoiser.h"
+#include "dp_bench/policy/networks/unet_denoiser.h"
 #include "rgbd_obs_encoder.h"
-#include "transformer_denoiser.h"
-#include "unet_denoiser.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -27,24 +27,24 @@ void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
                           horizons.n_action_steps, horizons.n_obs_steps, wanted));
 }
 
-std::unique_ptr<common::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
+std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
                                                std::int64_t obs_feature_dim,
                                                torch::nn::Module& parent) {
   const Config settings = params.Sub("denoiser");
   if (settings.GetChoice("type", {"transformer", "unet"}) == "unet") {
-    return std::make_unique<common::UnetDenoiser>(settings, spec, obs_feature_dim, parent);
+    return std::make_unique<policy::UnetDenoiser>(settings, spec, obs_feature_dim, parent);
   }
-  return std::make_unique<common::TransformerDenoiser>(settings, spec, obs_feature_dim, parent);
+  return std::make_unique<policy::TransformerDenoiser>(settings, spec, obs_feature_dim, parent);
 }
 
 }  // namespace
 
-std::unique_ptr<common::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
+std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
   CheckDropNLastFrames(params, spec.horizons);
-  common::DiffusionPolicy::Model model;
+  policy::DiffusionPolicy::Model model;
   model.obs_encoder = std::make_unique<RgbdObsEncoder>(params, spec, *model.module);
   model.denoiser = MakeDenoiser(params, spec, model.obs_encoder->feature_dim(), *model.module);
-  return std::make_unique<common::DiffusionPolicy>("rgbd_fusion", params, spec, std::move(model));
+  return std::make_unique<policy::DiffusionPolicy>("rgbd_fusion", params, spec, std::move(model));
 }
 
 }  // namespace dp_bench::rgbd_fusion

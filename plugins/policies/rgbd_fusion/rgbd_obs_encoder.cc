@@ -6,21 +6,21 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/stage_trace.h"
-#include "row_product.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
 
-using common::Camera;
-using common::ImageEncoder;
-using common::ImageEncoderConfig;
+using policy::Camera;
+using policy::ImageEncoder;
+using policy::ImageEncoderConfig;
 using torch::Tensor;
 
 // Whether the cameras have depth: all or none.
-bool HasDepth(const std::vector<Camera>& cameras) {
+bool HasDepth(const std::vector<policy::Camera>& cameras) {
   const bool has_depth = cameras[0].depth.has_value();
-  for (const Camera& camera : cameras) {
+  for (const policy::Camera& camera : cameras) {
     if (camera.depth.has_value() == has_depth) continue;
     throw Error(ErrorCode::kConfig,
                 fmt::format("wanted depth for all cameras or for none; of '{}' and '{}' only one "
@@ -50,7 +50,7 @@ FusionConfig ReadFusion(const Config& settings, std::int64_t n_cameras, std::int
 
 RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
                                torch::nn::Module& parent)
-    : cameras_(common::FindCameras(params, spec)), pipeline_(params, cameras_) {
+    : cameras_(policy::FindCameras(params, spec)), pipeline_(params, cameras_) {
   if (cameras_.empty()) {
     throw Error(ErrorCode::kConfig,
                 "this policy needs a camera: wanted an rgb key in shape_meta.obs, found none; "
@@ -61,7 +61,7 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
   }
   const bool has_depth = HasDepth(cameras_);
   const Config settings = params.Sub("obs_encoder");
-  ImageEncoderConfig config = ImageEncoderConfig::FromConfig(settings);
+  policy::ImageEncoderConfig config = policy::ImageEncoderConfig::FromConfig(settings);
   config.height = pipeline_.height();
   config.width = pipeline_.width();
   config.backbone.in_channels = cameras_[0].rgb.shape[0];
@@ -99,8 +99,8 @@ Tensor RgbdObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer
                               NoiseSource* augment) {
   std::vector<Tensor> rgb;
   std::vector<Tensor> depth;
-  for (const Camera& camera : cameras_) {
-    const common::CameraView view = pipeline_.Prepare(camera, obs, normalizer, augment);
+  for (const policy::Camera& camera : cameras_) {
+    const policy::CameraView view = pipeline_.Prepare(camera, obs, normalizer, augment);
     rgb.push_back(view.rgb);
     if (view.depth.defined()) depth.push_back(view.depth);
   }
@@ -136,9 +136,9 @@ Tensor RgbdObsEncoder::EncodeState(const TensorMap& obs, const Normalizer& norma
     TraceStage(key.name, value);
     values.push_back(normalizer.Normalize(key.name, value).flatten(2));
   }
-  const Tensor features = common::ApplyLinear(
+  const Tensor features = policy::ApplyLinear(
       state_linear2_,
-      torch::relu(common::ApplyLinear(state_linear1_, torch::cat(values, /*dim=*/-1))));
+      torch::relu(policy::ApplyLinear(state_linear1_, torch::cat(values, /*dim=*/-1))));
   TraceStage("state features", features);
   return features;
 }

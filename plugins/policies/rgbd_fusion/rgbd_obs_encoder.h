@@ -2,20 +2,22 @@
 // modality, fused by attention, beside the encoded state.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>
 
 #include "camera_fusion.h"
 #include "dp_bench/policy.h"
-#include "image_encoder.h"
-#include "obs_encoder.h"
-#include "vision_pipeline.h"
+#include "dp_bench/policy/vision/image_encoder.h"
+#include "dp_bench/policy/vision/obs_encoder.h"
+#include "dp_bench/policy/vision/vision_pipeline.h"
 
 namespace dp_bench::rgbd_fusion {
 
-class RgbdObsEncoder final : public common::ObsEncoder {
+class RgbdObsEncoder final : public policy::ObsEncoder {
  public:
   /// Reads obs_encoder and what VisionPipeline reads from `params`; registers `rgb_encoder`,
   /// `depth_encoder`, `fusion` and `state_encoder` with `parent`. Throws Error{kConfig} for a
@@ -37,10 +39,10 @@ class RgbdObsEncoder final : public common::ObsEncoder {
   torch::Tensor EncodeState(const TensorMap& obs, const Normalizer& normalizer);
 
   std::vector<KeySpec> low_dim_;
-  std::vector<common::Camera> cameras_;
-  common::VisionPipeline pipeline_;
-  common::ImageEncoder rgb_encoder_{nullptr};    // one for all cameras
-  common::ImageEncoder depth_encoder_{nullptr};  // likewise; null without depth
+  std::vector<policy::Camera> cameras_;
+  policy::VisionPipeline pipeline_;
+  policy::ImageEncoder rgb_encoder_{nullptr};    // one for all cameras
+  policy::ImageEncoder depth_encoder_{nullptr};  // likewise; null without depth
   CameraFusion fusion_{nullptr};
   torch::nn::Linear state_linear1_{nullptr};  // null without low_dim keys
   torch::nn::Linear state_linear2_{nullptr};

@@ -3,17 +3,17 @@
 
 #include <utility>
 
-#include "hybrid_obs_encoder.h"
-#include "transformer_denoiser.h"
+#include "dp_bench/policy/networks/transformer_denoiser.h"
+#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
 
 namespace dp_bench::transformer {
 
-std::unique_ptr<common::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
-  common::DiffusionPolicy::Model model;
-  model.obs_encoder = std::make_unique<common::HybridObsEncoder>(params, spec, *model.module);
-  model.denoiser = std::make_unique<common::TransformerDenoiser>(
+std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
+  policy::DiffusionPolicy::Model model;
+  model.obs_encoder = std::make_unique<policy::HybridObsEncoder>(params, spec, *model.module);
+  model.denoiser = std::make_unique<policy::TransformerDenoiser>(
       params, spec, model.obs_encoder->feature_dim(), *model.module);
-  return std::make_unique<common::DiffusionPolicy>("transformer", params, spec, std::move(model));
+  return std::make_unique<policy::DiffusionPolicy>("transformer", params, spec, std::move(model));
 }
 
 }  // namespace dp_bench::transformer

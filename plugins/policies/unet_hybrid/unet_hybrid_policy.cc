@@ -3,17 +3,17 @@
 
 #include <utility>
 
-#include "hybrid_obs_encoder.h"
-#include "unet_denoiser.h"
+#include "dp_bench/policy/networks/unet_denoiser.h"
+#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
 
 namespace dp_bench::unet_hybrid {
 
-std::unique_ptr<common::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
-  common::DiffusionPolicy::Model model;
-  model.obs_encoder = std::make_unique<common::HybridObsEncoder>(params, spec, *model.module);
-  model.denoiser = std::make_unique<common::UnetDenoiser>(
+std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
+  policy::DiffusionPolicy::Model model;
+  model.obs_encoder = std::make_unique<policy::HybridObsEncoder>(params, spec, *model.module);
+  model.denoiser = std::make_unique<policy::UnetDenoiser>(
       params, spec, model.obs_encoder->feature_dim(), *model.module);
-  return std::make_unique<common::DiffusionPolicy>("unet_hybrid", params, spec, std::move(model));
+  return std::make_unique<policy::DiffusionPolicy>("unet_hybrid", params, spec, std::move(model));
 }
 
 }  // namespace dp_bench::unet_hybrid

@@ -5,11 +5,11 @@
 
 #include <memory>
 
-#include "diffusion_policy.h"
+#include "dp_bench/policy/networks/diffusion_policy.h"
 
 namespace dp_bench::unet_hybrid {
 
 /// Throws Error{kConfig} for settings that do not fit together or the spec.
-std::unique_ptr<common::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec);
+std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec);
 
 }  // namespace dp_bench::unet_hybrid

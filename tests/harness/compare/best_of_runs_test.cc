@@ -10,7 +10,7 @@
 #include "dp_bench/random.h"
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using Rows = std::vector<std::vector<std::uint8_t>>;
@@ -75,4 +75,4 @@ TEST(BestOfRuns, IsTheSameEachTime) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

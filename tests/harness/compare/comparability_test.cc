@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "run_folders.h"
+#include "harness/compare/run_folders.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::ElementsAre;
@@ -19,8 +19,8 @@ class Comparability : public testing::Test {
   Comparability() {
     WriteSmallRun(scratch_.path() / "a", "ssf");
     WriteSmallRun(scratch_.path() / "b", "fsf");
-    a_ = ReadRunFolder(scratch_.path() / "a");
-    b_ = ReadRunFolder(scratch_.path() / "b");
+    a_ = run::ReadRunFolder(scratch_.path() / "a");
+    b_ = run::ReadRunFolder(scratch_.path() / "b");
   }
 
   // What is found when a value of B's config differs.
@@ -32,7 +32,7 @@ class Comparability : public testing::Test {
   }
 
   ScratchFolder scratch_;
-  RunFolder a_, b_;
+  run::RunFolder a_, b_;
 };
 
 TEST_F(Comparability, TwoPoliciesOnOneTaskAreComparable) {
@@ -102,4 +102,4 @@ TEST_F(Comparability, RefusesFilesThatAreNotJson) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -8,7 +8,7 @@
 
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 constexpr double kTolerance = 1e-10;  // two libraries' quantiles and binomial sums
@@ -120,4 +120,4 @@ TEST(EstimateDiscordantRate, IsNeverZero) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -7,7 +7,7 @@
 
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 constexpr double kRelativeTolerance = 1e-11;  // relative; lgamma and expm1 of two libraries
@@ -79,4 +79,4 @@ TEST(AnytimeDropInterval, KnowsNothingWithoutPairs) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -8,11 +8,12 @@
 
 #include "compare/baseline.h"
 #include "compare/gate_report.h"
-#include "run_folders.h"
+#include "harness/compare/run_folders.h"
+#include "report/gate_output.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::HasSubstr;
@@ -20,16 +21,19 @@ using testing::HasSubstr;
 class Gate : public testing::Test {
  protected:
   // Outcomes as in WriteSmallRun; "episode <i> of <hashes>" is the trace hash.
-  RunFolder Run(const std::string& name, const std::string& outcomes, const std::string& hashes) {
+  run::RunFolder Run(const std::string& name, const std::string& outcomes,
+                     const std::string& hashes) {
     WriteSmallRun(scratch_.path() / name, outcomes, 1);
-    RunFolder run = ReadRunFolder(scratch_.path() / name);
-    for (EpisodeRecord& record : run.episodes) {
+    run::RunFolder run = run::ReadRunFolder(scratch_.path() / name);
+    for (run::EpisodeRecord& record : run.episodes) {
       record.trace_hash = "episode " + std::to_string(record.episode) + " of " + hashes;
     }
     return run;
   }
-  RunFolder Baseline(const std::string& outcomes) { return Run("baseline", outcomes, "baseline"); }
-  RunFolder Candidate(const std::string& outcomes) {
+  run::RunFolder Baseline(const std::string& outcomes) {
+    return Run("baseline", outcomes, "baseline");
+  }
+  run::RunFolder Candidate(const std::string& outcomes) {
     return Run("candidate", outcomes, "candidate");
   }
 
@@ -47,7 +51,7 @@ TEST_F(Gate, PassesAtOnceWhenEveryEpisodeIsTheSame) {
 TEST_F(Gate, NeedsEightEpisodesAndAllOfThemForTheSignature) {
   EXPECT_EQ(RunGate(Baseline("ssffssf"), Run("candidate", "ssffssf", "baseline"), {}).status,
             GateStatus::kInconclusive);
-  RunFolder late = Run("candidate", "ssffssffs", "baseline");
+  run::RunFolder late = Run("candidate", "ssffssffs", "baseline");
   late.episodes[8].trace_hash = "other";
   EXPECT_FALSE(RunGate(Baseline("ssffssffs"), late, {}).has_signature);
 }
@@ -84,7 +88,7 @@ TEST_F(Gate, IsInconclusiveOnFewSeedsAndGoesOnWithMore) {
 }
 
 TEST_F(Gate, RefusesAnotherTaskOrOtherSeedsNamingThem) {
-  RunFolder other = Candidate("ssss");
+  run::RunFolder other = Candidate("ssss");
   nlohmann::json config = SmallConfig();
   config["env"]["params"]["task"] = "lift";
   other.config = config.dump();
@@ -93,11 +97,12 @@ TEST_F(Gate, RefusesAnotherTaskOrOtherSeedsNamingThem) {
   EXPECT_EQ(ExitCodeOf(task.status), 4);
   EXPECT_THAT(task.reason, HasSubstr("env.params.task"));
 
-  RunFolder gap = Candidate("ssss");
+  run::RunFolder gap = Candidate("ssss");
   gap.episodes.erase(gap.episodes.begin() + 1);
   const GateResult seeds = RunGate(Baseline("ssss"), gap, {});
   EXPECT_EQ(seeds.status, GateStatus::kNotComparable);
-  EXPECT_THAT(GateText(JudgeTasks({}, {seeds})), HasSubstr("test seed 2: 2, in the candidate 3"));
+  EXPECT_THAT(report::GateText(JudgeTasks({}, {seeds})),
+              HasSubstr("test seed 2: 2, in the candidate 3"));
 }
 
 TEST_F(Gate, GivesNoVerdictWhenEpisodesBroke) {
@@ -120,25 +125,27 @@ TEST_F(Gate, WritesJsonJUnitAndMarkdown) {
   EXPECT_EQ(json["status"], "FAIL");
   EXPECT_EQ(json["exit_code"], 1);
   EXPECT_EQ(SequentialTest::FromJson(json["tasks"][0]["test"]).verdict(), Verdict::kFail);
-  EXPECT_THAT(GateJUnit(fail), HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\" skipped=\"0\""));
-  EXPECT_THAT(GateJUnit(fail), HasSubstr("<failure message=\"FAIL: after 10 seeds"));
-  EXPECT_THAT(GateMarkdown(fail), HasSubstr("### Success rate: FAIL"));
-  EXPECT_THAT(GateMarkdown(fail), HasSubstr("| seeds | 10: 10 lost, 0 gained, 0 same |"));
-  EXPECT_THAT(GateText(fail), HasSubstr("evidence of a drop  186 of 100"));
+  EXPECT_THAT(report::GateJUnit(fail),
+              HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\" skipped=\"0\""));
+  EXPECT_THAT(report::GateJUnit(fail), HasSubstr("<failure message=\"FAIL: after 10 seeds"));
+  EXPECT_THAT(report::GateMarkdown(fail), HasSubstr("### Success rate: FAIL"));
+  EXPECT_THAT(report::GateMarkdown(fail), HasSubstr("| seeds | 10: 10 lost, 0 gained, 0 same |"));
+  EXPECT_THAT(report::GateText(fail), HasSubstr("evidence of a drop  186 of 100"));
 
   const GateReport few = ReportOf(RunGate(Baseline("s"), Candidate("s"), {}));
-  EXPECT_THAT(GateJUnit(few), HasSubstr("<skipped message"));
-  RunFolder other = Candidate("s");
+  EXPECT_THAT(report::GateJUnit(few), HasSubstr("<skipped message"));
+  run::RunFolder other = Candidate("s");
   other.config = R"({"env": {"plugin": "<&>"}})";
-  EXPECT_THAT(GateJUnit(ReportOf(RunGate(Baseline("s"), other, {}))), HasSubstr("&lt;&amp;&gt;"));
+  EXPECT_THAT(report::GateJUnit(ReportOf(RunGate(Baseline("s"), other, {}))),
+              HasSubstr("&lt;&amp;&gt;"));
 }
 
 TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {
-  const RunFolder run = Baseline("sxf");
+  const run::RunFolder run = Baseline("sxf");
   const std::filesystem::path file = scratch_.path() / "baseline.json";
   std::ofstream(file) << BaselineJson(run);
-  const RunFolder back = ReadBaseline(file);
-  EXPECT_EQ(RunTitle(back), RunTitle(run));
+  const run::RunFolder back = ReadBaseline(file);
+  EXPECT_EQ(run::RunTitle(back), run::RunTitle(run));
   EXPECT_TRUE(FindMismatches(run, back).empty());
   ASSERT_EQ(back.episodes.size(), 3U);
   EXPECT_EQ(back.episodes[1].failure_reason, "the env threw");
@@ -147,13 +154,13 @@ TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {
 }
 
 TEST_F(Gate, RefusesABaselineWithoutOutcomes) {
-  const auto fault = [](const RunFolder& run) {
+  const auto fault = [](const run::RunFolder& run) {
     return MessageOf(ErrorCode::kData, [&] { BaselineJson(run); });
   };
   EXPECT_THAT(fault(Baseline("")), HasSubstr("has no test episodes"));
   EXPECT_THAT(fault(Baseline("xxx")), HasSubstr("all of its 3 test episodes broke, the first with: "
                                                 "the env threw"));
-  RunFolder unfinished = Baseline("sss");
+  run::RunFolder unfinished = Baseline("sss");
   unfinished.unfinished = "continue with dp_bench eval --resume x";
   EXPECT_EQ(fault(unfinished), "continue with dp_bench eval --resume x");
   EXPECT_NE(BaselineJson(Baseline("xxf")), "");
@@ -170,11 +177,11 @@ TEST_F(Gate, RefusesWhatIsNoBaseline) {
   EXPECT_THAT(fault(R"({"format": "dp_bench.baseline.v1", "config": {}, "env_plugin": null,
                         "episodes": []})"),
               HasSubstr("without episodes"));
-  RunFolder bare = Baseline("s");
+  run::RunFolder bare = Baseline("s");
   bare.config.clear();
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { BaselineJson(bare); }),
               HasSubstr("cannot become a baseline"));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -1,14 +1,13 @@
-#include "compare/joint_evidence.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "compare/drop_evidence.h"
 #include "dp_bench/random.h"
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::ElementsAre;
@@ -55,4 +54,4 @@ TEST(NameDrops, NamesNoneWithoutAMeanOfOneOverAlpha) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -7,7 +7,7 @@
 
 #include "dp_bench/random.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::ElementsAre;
@@ -74,4 +74,4 @@ TEST(LetterDisplay, SaysExactlyWhichPairsDifferAndWastesNoLetter) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -12,11 +12,11 @@
 #include <string>
 
 #include "compare/sequential_test.h"
+#include "compare/success_rate.h"
 #include "dp_bench/random.h"
-#include "report/success_rate.h"
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 bool IsFull() { return std::getenv("DPB_FULL_SIMULATION") != nullptr; }
@@ -239,4 +239,4 @@ TEST(OperatingCharacteristics, AreThoseOfTheExactDistribution) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -8,24 +8,24 @@
 
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-EpisodeRecord Episode(std::uint64_t seed, bool success, double score,
-                      const std::string& split = "test") {
+run::EpisodeRecord Episode(std::uint64_t seed, bool success, double score,
+                           const std::string& split = "test") {
   return {.split = split, .seed = seed, .score = score, .success = success};
 }
 
 TEST(PairBySeed, CountsWhatBecameOfEachSeed) {
-  const std::vector<EpisodeRecord> a = {Episode(1, true, 1.0), Episode(2, true, 1.0),
-                                        Episode(3, false, 0.5), Episode(4, false, 0.25),
-                                        Episode(5, true, 1.0)};
-  const std::vector<EpisodeRecord> b = {Episode(5, false, 0.5), Episode(4, false, 0.5),
-                                        Episode(3, true, 1.0), Episode(2, true, 1.0),
-                                        Episode(1, false, 0.75)};
+  const std::vector<run::EpisodeRecord> a = {Episode(1, true, 1.0), Episode(2, true, 1.0),
+                                             Episode(3, false, 0.5), Episode(4, false, 0.25),
+                                             Episode(5, true, 1.0)};
+  const std::vector<run::EpisodeRecord> b = {Episode(5, false, 0.5), Episode(4, false, 0.5),
+                                             Episode(3, true, 1.0), Episode(2, true, 1.0),
+                                             Episode(1, false, 0.75)};
   const PairedOutcomes outcomes = PairBySeed(a, b);
   EXPECT_EQ(outcomes.counts.both_succeed, 1);
   EXPECT_EQ(outcomes.counts.only_a, 2);
@@ -50,13 +50,14 @@ TEST(PairBySeed, ListsTheSeedsThatOneRunLacks) {
 }
 
 TEST(PairBySeed, TakesOneSplit) {
-  const std::vector<EpisodeRecord> run = {Episode(1, true, 1.0, "train"), Episode(1, false, 0.0)};
+  const std::vector<run::EpisodeRecord> run = {Episode(1, true, 1.0, "train"),
+                                               Episode(1, false, 0.0)};
   EXPECT_EQ(PairBySeed(run, run).counts.neither, 1);
   EXPECT_EQ(PairBySeed(run, run, "train").counts.both_succeed, 1);
 }
 
 TEST(PairBySeed, KeepsFailedEpisodesAsNotSuccessful) {
-  EpisodeRecord crashed = Episode(1, false, 0.0);
+  run::EpisodeRecord crashed = Episode(1, false, 0.0);
   crashed.failure_reason = "env threw";
   const PairedOutcomes outcomes =
       PairBySeed(std::vector{Episode(1, true, 1.0)}, std::vector{crashed});
@@ -64,8 +65,8 @@ TEST(PairBySeed, KeepsFailedEpisodesAsNotSuccessful) {
 }
 
 TEST(PairBySeed, RefusesASeedThatOccursTwice) {
-  const std::vector<EpisodeRecord> once = {Episode(7, true, 1.0)};
-  const std::vector<EpisodeRecord> twice = {Episode(7, true, 1.0), Episode(7, false, 0.0)};
+  const std::vector<run::EpisodeRecord> once = {Episode(7, true, 1.0)};
+  const std::vector<run::EpisodeRecord> twice = {Episode(7, true, 1.0), Episode(7, false, 0.0)};
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { PairBySeed(once, twice); }),
               HasSubstr("the second run has two test episodes of seed 7"));
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { PairBySeed(twice, once); }),
@@ -73,4 +74,4 @@ TEST(PairBySeed, RefusesASeedThatOccursTwice) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

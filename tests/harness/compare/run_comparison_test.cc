@@ -6,11 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "run_folders.h"
+#include "harness/compare/run_folders.h"
+#include "report/comparison_report.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::ElementsAre;
@@ -47,7 +48,7 @@ TEST_F(CompareRunsTest, PutsTwoRunsSideBySide) {
   EXPECT_DOUBLE_EQ(b.discordant_rate, 0.5);
   EXPECT_TRUE(comparison.notes.empty());
 
-  const std::string text = ComparisonText(comparison);
+  const std::string text = report::ComparisonText(comparison);
   EXPECT_THAT(text, HasSubstr("B against A, 10 shared seeds"));
   EXPECT_THAT(text, HasSubstr("both succeed 3, only A 1, only B 4, neither 2"));
   EXPECT_THAT(text, HasSubstr("success rate  +0.300"));
@@ -65,14 +66,14 @@ TEST_F(CompareRunsTest, CorrectsForSeveralCandidates) {
   EXPECT_DOUBLE_EQ(comparison.candidates[0].p_exact, 2.0 / 1024.0);
   EXPECT_DOUBLE_EQ(comparison.candidates[0].p_holm, 4.0 / 1024.0);
   EXPECT_DOUBLE_EQ(comparison.candidates[1].p_holm, 2.0 / 64.0);
-  EXPECT_THAT(ComparisonText(comparison), HasSubstr("0.0312 with Holm's correction for 2"));
+  EXPECT_THAT(report::ComparisonText(comparison), HasSubstr("0.0312 with Holm's correction for 2"));
   EXPECT_THAT(comparison.notes, ElementsAre(HasSubstr("B, the best of 3 runs on 10 shared seeds")));
-  EXPECT_EQ(ToJson(comparison)["correction"], "holm");
+  EXPECT_EQ(report::ToJson(comparison)["correction"], "holm");
 }
 
 TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {
-  std::vector<RunFolder> folders(2);
-  for (RunFolder& folder : folders) folder.episodes = SmallEpisodes("sf");
+  std::vector<run::RunFolder> folders(2);
+  for (run::RunFolder& folder : folders) folder.episodes = SmallEpisodes("sf");
   folders[1].manifest = R"({"seeds": {"report": {"first": 100000, "n": 2},
                                       "selection": {"first": 100001, "n": 2}}})";
   EXPECT_THAT(CompareRuns(folders, {}).notes,
@@ -88,16 +89,16 @@ TEST_F(CompareRunsTest, GivesLettersToThreeRunsOnAllTheirPairs) {
   EXPECT_DOUBLE_EQ(comparison.pairs[2].p_holm, 2.0 / 64.0);
   EXPECT_EQ(comparison.runs[0].letters, "c");
   EXPECT_EQ(comparison.runs[2].letters, "a");  // the best
-  const nlohmann::json json = ToJson(comparison);
+  const nlohmann::json json = report::ToJson(comparison);
   EXPECT_EQ(json["runs"][1]["letters"], "b");
   EXPECT_EQ(json["all_pairs"][2]["b"], "C");
   EXPECT_EQ(json["best_of"]["best"], "C");
   EXPECT_EQ(json["best_of"]["n_seeds"], 20);
-  EXPECT_THAT(ComparisonText(comparison), HasSubstr("  letters\n"));
+  EXPECT_THAT(report::ComparisonText(comparison), HasSubstr("  letters\n"));
 }
 
 TEST_F(CompareRunsTest, OfTwoRunsThereAreNoLettersAndNoBest) {
-  const nlohmann::json json = ToJson(Compare({{"ssf", 1}, {"sfs", 1}}));
+  const nlohmann::json json = report::ToJson(Compare({{"ssf", 1}, {"sfs", 1}}));
   EXPECT_TRUE(json["runs"][0]["letters"].is_null());
   EXPECT_TRUE(json["best_of"].is_null());
   EXPECT_TRUE(json["all_pairs"].empty());
@@ -113,8 +114,8 @@ TEST_F(CompareRunsTest, GivesTheExactIntervalOnRequest) {
   const RunComparison comparison =
       Compare({{"ssss", 1}, {"ssff", 1}}, {.rate_method = RateMethod::kClopperPearson});
   EXPECT_NEAR(comparison.runs[0].success_rate.low, std::pow(0.025, 0.25), 1e-12);
-  EXPECT_EQ(ToJson(comparison)["runs"][0]["success_rate"]["method"], "clopper_pearson");
-  EXPECT_THAT(ComparisonText(comparison), HasSubstr("intervals: Clopper-Pearson"));
+  EXPECT_EQ(report::ToJson(comparison)["runs"][0]["success_rate"]["method"], "clopper_pearson");
+  EXPECT_THAT(report::ComparisonText(comparison), HasSubstr("intervals: Clopper-Pearson"));
 }
 
 TEST_F(CompareRunsTest, ListsWhatOneRunLacks) {
@@ -122,7 +123,7 @@ TEST_F(CompareRunsTest, ListsWhatOneRunLacks) {
   const CandidateComparison& b = comparison.candidates[0];
   EXPECT_EQ(b.outcomes.counts.n(), 2);
   EXPECT_EQ(b.mismatches.at(0).field, "test seeds");
-  const std::string text = ComparisonText(comparison);
+  const std::string text = report::ComparisonText(comparison);
   EXPECT_THAT(text, HasSubstr("NOT COMPARABLE: test seeds is 4 from 1 to 4 in A, 4 from 3 to 6"));
   EXPECT_THAT(text, HasSubstr("B did not run: 1, 2\n"));
   EXPECT_THAT(text, HasSubstr("A did not run: 5, 6\n"));
@@ -130,7 +131,7 @@ TEST_F(CompareRunsTest, ListsWhatOneRunLacks) {
 }
 
 TEST_F(CompareRunsTest, WritesTheSameAsJson) {
-  const nlohmann::json json = ToJson(Compare({{"ssf", 1}, {"sfs", 1}}));
+  const nlohmann::json json = report::ToJson(Compare({{"ssf", 1}, {"sfs", 1}}));
   EXPECT_EQ(json["runs"][0]["label"], "A");
   EXPECT_EQ(json["runs"][0]["n_success"], 2);
   EXPECT_EQ(json["runs"][0]["title"], "unet_hybrid on pusht, push");
@@ -146,9 +147,10 @@ TEST_F(CompareRunsTest, WritesTheSameAsJson) {
 
 TEST_F(CompareRunsTest, ASinglePairHasNoSpread) {
   const RunComparison comparison = Compare({{"s", 1}, {"f", 1}});
-  EXPECT_THAT(ComparisonText(comparison), HasSubstr("-inf to +inf"));
+  EXPECT_THAT(report::ComparisonText(comparison), HasSubstr("-inf to +inf"));
   EXPECT_TRUE(
-      nlohmann::json::parse(ToJson(comparison).dump())["comparisons"][0]["score"]["low"].is_null());
+      nlohmann::json::parse(report::ToJson(comparison).dump())["comparisons"][0]["score"]["low"]
+          .is_null());
 }
 
 TEST_F(CompareRunsTest, RefusesRunsThatShareNoSeed) {
@@ -178,4 +180,4 @@ TEST_F(CompareRunsTest, RefusesASeedThatOccursTwiceAndNamesTheFile) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "rollout/episode_log.h"
+#include "run/episode_log.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 
 inline nlohmann::json SmallConfig() {
   return {{"policy", {{"plugin", "unet_hybrid"}}},
@@ -32,11 +32,11 @@ inline std::string Times(int n, const std::string& text) {
 
 /// One test episode per letter of `outcomes`, from `first_seed` on: s success, f not, x broken. The
 /// score of a success is 1, else 0.5, broken 0.
-inline std::vector<EpisodeRecord> SmallEpisodes(const std::string& outcomes,
-                                                std::uint64_t first_seed = 100000) {
-  std::vector<EpisodeRecord> records;
+inline std::vector<run::EpisodeRecord> SmallEpisodes(const std::string& outcomes,
+                                                     std::uint64_t first_seed = 100000) {
+  std::vector<run::EpisodeRecord> records;
   for (const char outcome : outcomes) {
-    EpisodeRecord record = {.episode = static_cast<int>(records.size()), .split = "test"};
+    run::EpisodeRecord record = {.episode = static_cast<int>(records.size()), .split = "test"};
     record.seed = first_seed + records.size();
     record.success = outcome == 's';
     record.score = outcome == 's' ? 1.0 : outcome == 'f' ? 0.5 : 0.0;
@@ -50,9 +50,9 @@ inline std::vector<EpisodeRecord> SmallEpisodes(const std::string& outcomes,
 /// The folder of such a run, with SmallConfig and SmallManifest.
 inline void WriteSmallRun(const std::filesystem::path& folder, const std::string& outcomes,
                           std::uint64_t first_seed = 100000) {
-  WriteEpisodeLog(folder, {.records = SmallEpisodes(outcomes, first_seed)});
+  run::WriteEpisodeLog(folder, {.records = SmallEpisodes(outcomes, first_seed)});
   std::ofstream(folder / "config.json") << SmallConfig();
   std::ofstream(folder / "manifest.json") << SmallManifest();
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -10,7 +10,7 @@
 #include "dp_bench/random.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST(SequentialTest, RefusesAStateThatDoesNotFollow) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "rollout/episode_trace.h"
+#include "run/episode_trace.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::compare {
 namespace {
 
 using testing::AllOf;
@@ -33,7 +33,7 @@ ArrayMap Record(const Episode& episode) {
   meta.obs = {{.name = "image", .type = KeyType::kRgb, .shape = {3, 1, 1}, .dtype = DType::kUInt8},
               {.name = "pos", .shape = {1}}};
   meta.action = {.name = "action", .shape = {2}};
-  EpisodeTrace trace;
+  run::EpisodeTrace trace;
   trace.Start(meta, 1);
   for (int step = 0; step < episode.n_steps; ++step) {
     if (step % 2 == 0) {
@@ -99,4 +99,4 @@ TEST(TraceDifference, OtherFieldsAreAnError) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::compare

@@ -14,7 +14,7 @@
 #include "dp_bench/error.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::config {
 namespace {
 
 using testing::AllOf;
@@ -221,4 +221,4 @@ TEST(Config, SeveralThreadsMayReadOneDocument) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::config

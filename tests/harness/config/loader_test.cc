@@ -19,7 +19,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::config {
 namespace {
 
 namespace fs = std::filesystem;
@@ -343,4 +343,4 @@ TEST_F(LoaderTest, TheResolvedConfigLoadsToItself) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::config

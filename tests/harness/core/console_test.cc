@@ -7,10 +7,9 @@
 
 #include <cstdio>
 
-#include "core/log.h"
 #include "core/progress.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 TEST(Console, ShowsControlCharactersInsteadOfSendingThem) {
@@ -51,4 +50,4 @@ TEST(Console, StatusAndProgressMayBeLost) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -13,7 +13,7 @@
 #include "support/distant_device/distant_device.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 using testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(DistantDeviceDeathTest, APointerToItsMemoryLeadsNowhere) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

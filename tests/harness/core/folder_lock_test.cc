@@ -12,7 +12,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 using testing::HasSubstr;
@@ -54,4 +54,4 @@ TEST(FolderLock, WhatIsNoFolderIsNamed) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -8,7 +8,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST_F(JsonViewTest, NamesThePlaceOfAFault) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 using Block = std::array<std::uint32_t, 4>;
@@ -138,4 +138,4 @@ TEST(RandomStream, NormalsHaveTheMomentsAndTailsOfTheNormalDistribution) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -14,7 +14,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 using testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(LineReader, CutsLongLinesAlsoAcrossItsBlocks) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 std::string HexOf(std::string_view text) { return Sha256Hex(std::as_bytes(std::span(text))); }
@@ -29,4 +29,4 @@ TEST(Sha256, DigestStartsOver) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -7,7 +7,7 @@
 #include <latch>
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 TEST(ThreadPool, FinishesEveryJobBeforeItGoes) {
@@ -54,4 +54,4 @@ TEST(ThreadPool, CountBelowOneMeansOnePerHardwareThread) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

@@ -1,6 +1,4 @@
 // What a signal that ends the program leaves behind.
-#include "core/unfinished.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +9,7 @@
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::core {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,4 +35,4 @@ TEST(Unfinished, WhatIsBeingWrittenIsRemovedAndWhatWasCommittedStays) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::core

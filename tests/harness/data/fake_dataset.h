@@ -14,7 +14,7 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 
 /// Keys: action [2] float32 = step + 0.25 d; image [3, 2, 2] uint8 = 7 step + element; state [3]
 /// float64 = 10 step + d.
@@ -71,4 +71,4 @@ class FakeDataset final : public Dataset {
   DatasetSpec spec_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::data

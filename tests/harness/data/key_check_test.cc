@@ -5,7 +5,7 @@
 
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 using testing::AllOf;
@@ -40,4 +40,4 @@ TEST(KeyCheck, TheActionIsAKeyToo) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

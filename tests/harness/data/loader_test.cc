@@ -5,11 +5,10 @@
 
 #include <algorithm>
 
-#include "data/epoch_order.h"
 #include "dp_bench/error.h"
-#include "fake_dataset.h"
+#include "harness/data/fake_dataset.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 SequenceSampler Sampler(const Dataset& dataset, int horizon = 4, int pad_before = 1,
@@ -250,4 +249,4 @@ TEST(BatchLoader, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

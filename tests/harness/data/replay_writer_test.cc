@@ -16,7 +16,7 @@
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,7 +115,7 @@ TEST(ReplayWriter, AKillWithinACommitKeepsTheEpisodesOfTheLastOne) {
       }
     }
     for (std::size_t i = 0; i < n_done; ++i) {
-      WriteFileAtomically(folder / commit_order[i], whole.at(commit_order[i]));
+      core::WriteFileAtomically(folder / commit_order[i], whole.at(commit_order[i]));
     }
     {
       ReplayWriter writer(folder, Keys(), kOrigin);
@@ -178,7 +178,7 @@ TEST(ReplayWriter, PythonsZarrReadsWhatItWrites) {
   const fs::path python = fs::path(DPB_SOURCE_DIR) / ".venv/bin/python";
   const ScratchFolder scratch;
   WriteAtOnce(scratch.path() / "ours.zarr", 3);  // 3 + 4 + 5 steps
-  WriteFileAtomically(
+  core::WriteFileAtomically(
       scratch.path() / "read.py",
       "import sys, json, zarr, numpy as np\n"
       "root = zarr.open_group(sys.argv[1], mode='r')\n"
@@ -202,4 +202,4 @@ TEST(ReplayWriter, PythonsZarrReadsWhatItWrites) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
-#include "fake_dataset.h"
+#include "harness/data/fake_dataset.h"
 #include "support/error_of.h"
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 using testing::ElementsAre;
@@ -75,4 +75,4 @@ TEST(SequenceSampler, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

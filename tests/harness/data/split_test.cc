@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/numpy_choice.h"
 #include "dp_bench/error.h"
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 // As in the generator: depends on every value and on the order.
@@ -71,4 +70,4 @@ TEST(Split, RefusesSharesAndLimitsWithoutMeaning) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "dp_bench/error.h"
-#include "fake_dataset.h"
+#include "harness/data/fake_dataset.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 // float64 sums of 40000 numbers below 4e5, in an order of their own
@@ -90,4 +90,4 @@ TEST(ComputeStats, NamesTheStepThatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

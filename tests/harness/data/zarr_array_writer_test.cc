@@ -14,7 +14,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,7 +39,7 @@ void Append(ZarrArrayWriter& writer, std::int64_t n) {
 std::map<std::string, std::string> Files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    files[entry.path().filename().string()] = ReadTextFile(entry.path(), 1 << 20);
+    files[entry.path().filename().string()] = core::ReadTextFile(entry.path(), 1 << 20);
   }
   return files;
 }
@@ -120,14 +120,14 @@ TEST(ZarrArrayWriter, DamagedOrForeignArraysAreNamed) {
   };
   const auto reopen = [&folder] { ZarrArrayWriter(folder, PairsInChunksOf(4), 6); };
   write();
-  WriteFileAtomically(folder / "1.0", "no blosc");
+  core::WriteFileAtomically(folder / "1.0", "no blosc");
   EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr("1.0 is damaged"));
   write();
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ZarrArrayWriter(folder, PairsInChunksOf(8), 6); }),
               HasSubstr("another version"));
-  WriteFileAtomically(folder / ".zarray", "[]");
+  core::WriteFileAtomically(folder / ".zarray", "[]");
   EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr("does not tell a number of rows"));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::data

@@ -9,7 +9,7 @@
 
 #include "dp_bench/random.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 RgbImage Picture(const std::vector<Colour>& pixels) {
@@ -69,4 +69,4 @@ TEST(ColourPalette, HasAtMost255ColoursEachNearToThoseItStandsFor) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::media

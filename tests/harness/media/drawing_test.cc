@@ -7,7 +7,7 @@
 #include <array>
 #include <limits>
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 constexpr Colour kWhite = {255, 255, 255};
@@ -117,4 +117,4 @@ TEST(Drawing, NoTwoGlyphsAreAlike) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::media

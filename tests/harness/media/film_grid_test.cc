@@ -14,7 +14,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 namespace fs = std::filesystem;
@@ -88,7 +88,7 @@ TEST_F(FilmGrid, TheLineAndTheCaptionAreDrawn) {
 
 TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
   WriteFilmGrid({{.path = path("grey")}, {.path = path("bright")}}, folder() / "grid.gif");
-  EXPECT_EQ(ReadTextFile(folder() / "grid.gif", 1U << 20).substr(0, 6), "GIF89a");
+  EXPECT_EQ(core::ReadTextFile(folder() / "grid.gif", 1U << 20).substr(0, 6), "GIF89a");
   const std::vector<RgbImage> frames = Frames(folder() / "grid.gif");
   ASSERT_GE(frames.size(), 1U);
   EXPECT_EQ(frames[0].width, 2 * kTile);
@@ -100,7 +100,8 @@ TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
 TEST_F(FilmGrid, EqualFilmsGiveEqualGifs) {
   for (const char* name : {"a.gif", "b.gif"})
     WriteFilmGrid({{.path = path("grey")}}, folder() / name);
-  EXPECT_EQ(ReadTextFile(folder() / "a.gif", 1U << 20), ReadTextFile(folder() / "b.gif", 1U << 20));
+  EXPECT_EQ(core::ReadTextFile(folder() / "a.gif", 1U << 20),
+            core::ReadTextFile(folder() / "b.gif", 1U << 20));
 }
 
 TEST_F(FilmGrid, RefusesNoFilmsAndNamesWhatIsNoFilm) {
@@ -117,4 +118,4 @@ TEST_F(FilmGrid, RefusesNoFilmsAndNamesWhatIsNoFilm) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::media

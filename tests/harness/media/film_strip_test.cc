@@ -1,6 +1,4 @@
 // Frames of a video side by side.
-#include "media/film_strip.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,11 +7,12 @@
 #include <filesystem>
 #include <vector>
 
+#include "media/film_grid.h"
 #include "media/video_encoder.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,4 +66,4 @@ TEST(FilmStrip, NamesAFileThatIsNoVideo) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::media

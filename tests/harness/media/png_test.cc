@@ -8,7 +8,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 TEST(Png, HoldsThePictureWithoutLoss) {
@@ -33,4 +33,4 @@ TEST(Png, AMissingFolderIsAnError) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::media

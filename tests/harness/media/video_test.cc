@@ -16,7 +16,7 @@
 #include "support/file_size_limit.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::media {
 namespace {
 
 namespace fs = std::filesystem;
@@ -232,4 +232,4 @@ TEST_F(VideoTest, TruncatedFileGivesFewerFramesOrAnError) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::media

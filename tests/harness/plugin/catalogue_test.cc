@@ -16,7 +16,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -205,4 +205,4 @@ TEST(PluginCatalogue, TheSearchPathIsCommandLineThenVariableThenExecutable) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -14,7 +14,7 @@
 #include "dp_bench/error.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -95,4 +95,4 @@ TEST(ElfExports, HostileHeadersAreRefusedOrHarmless) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

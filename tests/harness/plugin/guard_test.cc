@@ -12,7 +12,7 @@
 #include "dp_bench/env_abilities.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 using testing::ElementsAre;
@@ -166,4 +166,4 @@ TEST(Guard, AbilitiesAreGuardedToo) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

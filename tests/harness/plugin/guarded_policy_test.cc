@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/out_of_memory.h"
+#include "core/memory.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::plugin {
 namespace {
 
 using testing::HasSubstr;
@@ -81,11 +81,11 @@ TEST(GuardedPolicy, MemoryThatRunsOutIsNoFaultOfThePlugin) {
   try {
     Guarded()->PredictAction({{"large", torch::Tensor()}}, noise);
     ADD_FAILURE() << "nothing was thrown";
-  } catch (const OutOfMemory& error) {
+  } catch (const core::OutOfMemory& error) {
     EXPECT_THAT(error.what(), HasSubstr("you tried to allocate"));
     EXPECT_THAT(error.what(), Not(HasSubstr("frame #")));
   }
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::plugin

@@ -6,15 +6,16 @@
 
 #include <string>
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
-EpisodeRecord Episode(const std::string& split, std::uint64_t seed, double score, bool success) {
+run::EpisodeRecord Episode(const std::string& split, std::uint64_t seed, double score,
+                           bool success) {
   return {.split = split, .seed = seed, .score = score, .success = success, .n_steps = 300};
 }
 
 TEST(ResultTable, ShowsRateIntervalCountsScoreAndFailures) {
-  RunResult result;
+  run::RunResult result;
   result.records = {Episode("train", 0, 1.0, true), Episode("test", 100000, 0.5, false),
                     Episode("test", 100001, 1.0, true), Episode("test", 100002, 0.0, false)};
   result.records.back().failure_reason = "joint 7 broke\n  in env plugin 'pusht', during Step";
@@ -28,10 +29,10 @@ TEST(ResultTable, ShowsRateIntervalCountsScoreAndFailures) {
 }
 
 TEST(ResultTable, ASplitThatDidNotRunHasNoRow) {
-  RunResult result;
+  run::RunResult result;
   result.records = {Episode("test", 100000, 1.0, true)};
   EXPECT_THAT(ResultTable(result), testing::Not(testing::HasSubstr("train")));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::report

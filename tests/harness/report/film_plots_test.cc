@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 using testing::AllOf;
@@ -18,7 +18,7 @@ using testing::Not;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Two plans of two steps each; one mark that goes to the right, four steps of reward.
-FilmNotes Notes() {
+run::FilmNotes Notes() {
   return {.n_action_steps = 2,
           .action_dim = 2,
           .n_marks = 1,
@@ -49,7 +49,7 @@ TEST(PlannedPaths, KeepTheProportionsOfThePicture) {
 }
 
 TEST(PlannedPaths, WhatThePictureDoesNotShowIsLeftOut) {
-  FilmNotes notes = Notes();
+  run::FilmNotes notes = Notes();
   notes.state_marks[4] = kNan;  // after two steps
   notes.plan_marks[0] = kNan;
   const std::string svg = PlannedPathsSvg(notes, 1.0);
@@ -62,7 +62,7 @@ TEST(PlannedPaths, WhatThePictureDoesNotShowIsLeftOut) {
 }
 
 TEST(PlannedPaths, AnEpisodeWithoutAStepIsAPoint) {
-  const FilmNotes notes = {
+  const run::FilmNotes notes = {
       .n_action_steps = 2, .action_dim = 1, .n_marks = 1, .state_marks = {0.5F, 0.5F}};
   EXPECT_THAT(PlannedPathsSvg(notes, 1.0), HasSubstr("d=\"M500 500L500 500 \""));
   EXPECT_EQ(LinePlotSvg(RewardPlot(notes)), "");
@@ -70,7 +70,7 @@ TEST(PlannedPaths, AnEpisodeWithoutAStepIsAPoint) {
 }
 
 TEST(PlannedPaths, LongEpisodesAreThinnedOutButTheirEndsStay) {
-  FilmNotes notes = {.n_action_steps = 8, .action_dim = 1, .n_marks = 1};
+  run::FilmNotes notes = {.n_action_steps = 8, .action_dim = 1, .n_marks = 1};
   for (int step = 0; step < 20000; ++step) {
     notes.state_marks.insert(notes.state_marks.end(), {0.5F, static_cast<float>(step) / 20000.0F});
     notes.reward.push_back(0.0);
@@ -94,7 +94,7 @@ TEST(RewardPlot, ShowsTheRewardAfterEachStepAndWhereChunksBegin) {
 }
 
 TEST(ActionPlot, ShowsTheDimensionsThatMoveMost) {
-  FilmNotes notes = {.n_action_steps = 2, .action_dim = 6, .plan_step = {0}};
+  run::FilmNotes notes = {.n_action_steps = 2, .action_dim = 6, .plan_step = {0}};
   notes.plan = {0, 0, 0, 0, 0, 0, /**/ 1, 6, 5, 2, 4, 3};
   std::vector<std::string> labels;
   for (const PlotSeries& series : ActionPlot(notes).series) labels.push_back(series.label);
@@ -102,12 +102,12 @@ TEST(ActionPlot, ShowsTheDimensionsThatMoveMost) {
 }
 
 TEST(ActionPlot, ShowsOfOverlappingChunksTheLatestOne) {
-  FilmNotes notes = Notes();
+  run::FilmNotes notes = Notes();
   notes.plan_step = {0, 1};
   const LinePlot plot = ActionPlot(notes);
   std::vector<double> steps;
   std::vector<double> values;
-  for (const CurvePoint& point : plot.series[1].points) {
+  for (const run::CurvePoint& point : plot.series[1].points) {
     steps.push_back(point.epoch);
     values.push_back(point.value);
   }
@@ -116,4 +116,4 @@ TEST(ActionPlot, ShowsOfOverlappingChunksTheLatestOne) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -11,11 +11,11 @@
 #include <string>
 
 #include "dp_bench/error.h"
-#include "rollout/film_notes.h"
+#include "run/film_notes.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -217,23 +217,23 @@ TEST_F(HtmlReportTest, ShowsBesideAFilmWhatWasPlannedInIt) {
   const std::string without = Report();
   EXPECT_THAT(without,
               AllOf(Not(HasSubstr("class=\"plane\"")), Not(HasSubstr("Strokes on the axis"))));
-  FilmNotes notes = {.n_action_steps = 1,
-                     .action_dim = 1,
-                     .n_marks = 1,
-                     .plan_step = {0},
-                     .plan = {0.5F},
-                     .plan_marks = {0.5F, 0.5F},
-                     .state_marks = {0.0F, 0.0F, 0.25F, 0.25F},
-                     .reward = {1.0},
-                     .success = {1}};
+  run::FilmNotes notes = {.n_action_steps = 1,
+                          .action_dim = 1,
+                          .n_marks = 1,
+                          .plan_step = {0},
+                          .plan = {0.5F},
+                          .plan_marks = {0.5F, 0.5F},
+                          .state_marks = {0.0F, 0.0F, 0.25F, 0.25F},
+                          .reward = {1.0},
+                          .success = {1}};
   const fs::path file = dir_ / "media" / "test_100000.safetensors";
-  WriteFilmNotes(file, notes);
+  run::WriteFilmNotes(file, notes);
   Write("config.json", R"({"env_runner": {"video_size": [320, 240]}})");
   EXPECT_THAT(Report(), AllOf(HasSubstr("class=\"plane\" viewBox=\"0 0 1000 750\""),
                               HasSubstr("aria-label=\"Reward\""), HasSubstr("success at step 1"),
                               Not(HasSubstr("Planned action"))));
   notes.n_marks = 0;
-  WriteFilmNotes(file, notes);
+  run::WriteFilmNotes(file, notes);
   EXPECT_THAT(Report(),
               AllOf(Not(HasSubstr("class=\"plane\"")), HasSubstr("aria-label=\"Planned action\"")));
   Write("media/test_100000.safetensors", "no tensors");
@@ -261,4 +261,4 @@ TEST_F(HtmlReportTest, ABrokenRowNamesFileAndLine) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::report

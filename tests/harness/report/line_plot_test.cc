@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 using testing::AllOf;
@@ -88,4 +88,4 @@ TEST(LinePlot, TitlesAreEscaped) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::report

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dp_bench {
+namespace dp_bench::report {
 namespace {
 
 TEST(LinkTo, EncodesWhatAUrlWouldTakeForSomethingElse) {
@@ -21,4 +21,4 @@ TEST(StaysBelow, RefusesWhatLeavesTheFolder) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::report

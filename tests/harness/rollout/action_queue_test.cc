@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 constexpr int kActionSteps = 8;
@@ -60,4 +60,4 @@ TEST(ActionQueue, AnEpisodeBeginsWithItsFirstChunk) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -10,7 +10,7 @@
 
 #include "harness/rollout/fixture.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::AllOf;
@@ -44,7 +44,7 @@ TEST_F(RolloutTest, OutcomeDependsOnNeitherWorkersNorEnvsNorOrder) {
       config_.n_envs = n_envs;
       EnvRunner runner = MakeRunner();
       FakePlanner planner(4);
-      hashes.push_back(HashRecords(runner.Run(planner, order).records));
+      hashes.push_back(run::HashRecords(runner.Run(planner, order).records));
 
       // the next order: a keyed shuffle
       RandomStream random(static_cast<std::uint64_t>(n_workers * 100 + n_envs), StreamId::kShuffle);
@@ -55,27 +55,28 @@ TEST_F(RolloutTest, OutcomeDependsOnNeitherWorkersNorEnvsNorOrder) {
 }
 
 TEST_F(RolloutTest, OutcomeDependsOnTheSeedAndOnTheActions) {
-  const std::string hash = HashRecords(Run().records);
-  EXPECT_NE(hash, HashRecords(Run([](const ObsBatch&, std::size_t, const PlanRow& name,
-                                     std::span<float> chunk) {
-                                if (name.seed == 100003 && name.env_step == 16) chunk[5] += 1e-6F;
-                              }).records));
+  const std::string hash = run::HashRecords(Run().records);
+  EXPECT_NE(hash, run::HashRecords(Run([](const ObsBatch&, std::size_t, const PlanRow& name,
+                                          std::span<float> chunk) {
+                                     if (name.seed == 100003 && name.env_step == 16)
+                                       chunk[5] += 1e-6F;
+                                   }).records));
   config_.test_start_seed += 1;
-  EXPECT_NE(hash, HashRecords(Run().records));
+  EXPECT_NE(hash, run::HashRecords(Run().records));
 }
 
 TEST_F(RolloutTest, RunnerGivesTheSameAgainInItsUsedEnvs) {
   EnvRunner runner = MakeRunner();
   FakePlanner planner(4);
-  const std::string hash = HashRecords(runner.Run(planner).records);
+  const std::string hash = run::HashRecords(runner.Run(planner).records);
   const int n_created = world_.n_created;
-  EXPECT_EQ(HashRecords(runner.Run(planner).records), hash);
+  EXPECT_EQ(run::HashRecords(runner.Run(planner).records), hash);
   EXPECT_EQ(world_.n_created, n_created);
 }
 
 TEST_F(RolloutTest, RecordsFollowTheSeedListTrainFirst) {
   std::vector<std::pair<std::string, std::uint64_t>> found;
-  for (const EpisodeRecord& record : Run().records) {
+  for (const run::EpisodeRecord& record : Run().records) {
     EXPECT_EQ(record.episode, static_cast<int>(found.size()));
     found.emplace_back(record.split, record.seed);
   }
@@ -86,13 +87,13 @@ TEST_F(RolloutTest, RecordsFollowTheSeedListTrainFirst) {
 }
 
 TEST_F(RolloutTest, ChosenEpisodesRunAloneWithTheSameOutcome) {
-  const RunResult all = Run();
+  const run::RunResult all = Run();
   EnvRunner runner = MakeRunner();
   FakePlanner planner(4);
   const std::vector<int> chosen = {6, 3};
-  const RunResult some = runner.Run(planner, chosen);
-  const std::vector<EpisodeRecord> wanted = {all.records[3], all.records[6]};
-  EXPECT_EQ(HashRecords(some.records), HashRecords(wanted));
+  const run::RunResult some = runner.Run(planner, chosen);
+  const std::vector<run::EpisodeRecord> wanted = {all.records[3], all.records[6]};
+  EXPECT_EQ(run::HashRecords(some.records), run::HashRecords(wanted));
 
   const std::vector<int> absent = {8};
   EXPECT_EQ(ErrorText(ErrorCode::kUsage, [&] { runner.Run(planner, absent); }),
@@ -168,7 +169,7 @@ TEST_F(RolloutTest, ChunkIsExecutedFromItsFirstStep) {
   config_.n_test = 1;
   world_.max_steps = 3;
   world_.reward_sign = 0.0;
-  const RunResult result =
+  const run::RunResult result =
       Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
         for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<float>(i);
       });
@@ -180,7 +181,7 @@ TEST_F(RolloutTest, ChunkIsExecutedFromItsFirstStep) {
 
 TEST_F(RolloutTest, EpisodesAreTruncatedInTheMiddleOfAChunk) {
   config_.max_steps = 11;
-  for (const EpisodeRecord& record : Run().records) {
+  for (const run::EpisodeRecord& record : Run().records) {
     EXPECT_EQ(record.n_steps, 11);
     EXPECT_FALSE(record.success);
     EXPECT_FALSE(record.failure_reason.has_value());
@@ -189,25 +190,25 @@ TEST_F(RolloutTest, EpisodesAreTruncatedInTheMiddleOfAChunk) {
 
 TEST_F(RolloutTest, TerminationEndsTheEpisodeInTheMiddleOfAChunk) {
   world_.end_of = [](std::uint64_t seed) { return seed == 100002 ? 13 : 1 << 30; };
-  const RunResult result = Run();
+  const run::RunResult result = Run();
   EXPECT_EQ(result.records[4].n_steps, 13);
   EXPECT_TRUE(result.records[4].success);
   EXPECT_EQ(result.records[5].n_steps, 30);
   EXPECT_EQ(result.n_env_steps, 7 * 30 + 13);
-  EXPECT_EQ(Summarize(result.records, "test").n_success, 1);
-  EXPECT_DOUBLE_EQ(Summarize(result.records, "test").success_rate, 1.0 / 6.0);
+  EXPECT_EQ(run::Summarize(result.records, "test").n_success, 1);
+  EXPECT_DOUBLE_EQ(run::Summarize(result.records, "test").success_rate, 1.0 / 6.0);
 }
 
 TEST_F(RolloutTest, ScoreIsTheHighestRewardEvenWhenAllAreNegative) {
   world_.reward_sign = -1.0;
-  for (const EpisodeRecord& record : Run().records) EXPECT_LT(record.score, 0.0);
+  for (const run::EpisodeRecord& record : Run().records) EXPECT_LT(record.score, 0.0);
 }
 
 TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
   config_.n_train = 0;
   config_.n_test = 1;
   config_.max_steps = 3;
-  const EpisodeRecord record =
+  const run::EpisodeRecord record =
       Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
         std::ranges::fill(chunk, -10.0F);
       }).records[0];
@@ -220,10 +221,10 @@ TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
 TEST_F(RolloutTest, KeysThatNobodyAsksForDisturbNothing) {
   std::erase_if(meta_.obs, [](const KeySpec& key) { return key.name != "pos"; });
   std::size_t n_keys = 0;
-  const RunResult result = Run([&](const ObsBatch& obs, std::size_t, const PlanRow&,
-                                   std::span<float>) { n_keys = obs.size(); });
+  const run::RunResult result = Run([&](const ObsBatch& obs, std::size_t, const PlanRow&,
+                                        std::span<float>) { n_keys = obs.size(); });
   EXPECT_EQ(n_keys, 1U);
-  EXPECT_EQ(Summarize(result.records, "test").n_failed, 0);
+  EXPECT_EQ(run::Summarize(result.records, "test").n_failed, 0);
 }
 
 TEST_F(RolloutTest, ShapeMetaThatDoesNotFitListsBothSides) {
@@ -243,13 +244,14 @@ TEST_F(RolloutTest, ShapeMetaThatDoesNotFitListsBothSides) {
 TEST_F(RolloutTest, ProgressReachesTheLastEpisode) {
   EnvRunner runner = MakeRunner();
   FakePlanner planner(4);
-  RunProgress last;
+  run::RunProgress last;
   int n_calls = 0;
-  const RunResult result = runner.Run(planner, {.progress = [&](const RunProgress& progress) {
-                                        EXPECT_GT(progress.n_done, last.n_done);
-                                        last = progress;
-                                        ++n_calls;
-                                      }});
+  const run::RunResult result =
+      runner.Run(planner, {.progress = [&](const run::RunProgress& progress) {
+                   EXPECT_GT(progress.n_done, last.n_done);
+                   last = progress;
+                   ++n_calls;
+                 }});
   EXPECT_GE(n_calls, 1);
   EXPECT_EQ(last.n_done, 8);
   EXPECT_EQ(last.n_episodes, 8);
@@ -258,7 +260,7 @@ TEST_F(RolloutTest, ProgressReachesTheLastEpisode) {
 
 TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
   config_.check_batch_invariance = false;  // it plans too
-  const std::string whole = HashRecords(Run().records);
+  const std::string whole = run::HashRecords(Run().records);
   EnvRunner runner = MakeRunner();
   for (const int n_plans : {1, 2, 3}) {
     std::atomic<bool> stop = false;
@@ -266,15 +268,15 @@ TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
     FakePlanner planner(4, [&](const ObsBatch&, std::size_t row, const PlanRow&, std::span<float>) {
       if (row == 0 && ++n == n_plans) stop = true;
     });
-    const RunResult result = runner.Run(planner, {.stop = &stop});
+    const run::RunResult result = runner.Run(planner, {.stop = &stop});
     EXPECT_TRUE(result.is_interrupted);
     EXPECT_LT(result.records.size(), 8U);
     EXPECT_EQ(result.n_plans, n_plans);
   }
   FakePlanner planner(4);
-  const RunResult result = runner.Run(planner);
+  const run::RunResult result = runner.Run(planner);
   EXPECT_FALSE(result.is_interrupted);
-  EXPECT_EQ(HashRecords(result.records), whole);
+  EXPECT_EQ(run::HashRecords(result.records), whole);
 }
 
 TEST_F(RolloutTest, NoEpisodesIsAnEmptyResult) {
@@ -287,7 +289,7 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
   const Config config = Config::FromJson(
       R"({"n_test": 3, "test_start_seed": 18446744073709551615, "video_size": [320, 200],
           "video_overlay": false})");
-  const EnvRunnerConfig c = EnvRunnerConfig::FromConfig(config);
+  const run::EnvRunnerConfig c = run::EnvRunnerConfig::FromConfig(config);
   config.RejectUnread();
   EXPECT_EQ(c.n_test, 3);
   EXPECT_EQ(c.n_train, 6);
@@ -303,9 +305,9 @@ TEST(EnvRunnerConfig, RefusesWhatItCannotRun) {
   for (const char* text : {R"({"n_test": -1})", R"({"micro_batch": 0})", R"({"crf": 52})",
                            R"({"selection_start_seed": -1})", R"({"video_size": [256]})",
                            R"({"video_size": [0, 256]})"}) {
-    EXPECT_THROW(EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
+    EXPECT_THROW(run::EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
   }
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

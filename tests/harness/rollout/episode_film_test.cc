@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "checkpoint/safetensors.h"
 #include "core/atomic_file.h"
 #include "dp_bench/env_abilities.h"
 #include "harness/rollout/fixture.h"
+#include "media/film_overlay.h"
 #include "media/video_reader.h"
-#include "rollout/film_overlay.h"
+#include "run/safetensors.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::ElementsAre;
@@ -65,7 +65,7 @@ class EpisodeFilmTest : public RolloutTest {
     config_.record_traces = true;
   }
 
-  RunResult Film(Marks marks = Marks::kRight) {
+  run::RunResult Film(Marks marks = Marks::kRight) {
     const auto make = [&] { return std::make_unique<MarkedEnv>(world_, marks); };
     EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
     FakePlanner planner(4);
@@ -75,11 +75,11 @@ class EpisodeFilmTest : public RolloutTest {
   std::filesystem::path NotesFile() const {
     return scratch_.path() / "media/test_100000.safetensors";
   }
-  FilmNotes Notes() const { return ReadFilmNotes(NotesFile()); }
-  std::string NotesBytes() const { return ReadTextFile(NotesFile(), 1U << 20); }
+  run::FilmNotes Notes() const { return run::ReadFilmNotes(NotesFile()); }
+  std::string NotesBytes() const { return core::ReadTextFile(NotesFile(), 1U << 20); }
 
   std::vector<RgbImage> Frames() const {
-    VideoReader reader(scratch_.path() / "media/test_100000.mp4");
+    media::VideoReader reader(scratch_.path() / "media/test_100000.mp4");
     std::vector<RgbImage> frames;
     RgbImage frame(1, 1);
     while (reader.Read(&frame)) frames.push_back(frame);
@@ -87,20 +87,21 @@ class EpisodeFilmTest : public RolloutTest {
   }
 
   std::vector<float> ExecutedActions() const {
-    const Safetensors trace = ReadSafetensors(scratch_.path() / "traces/test_100000.safetensors");
+    const run::Safetensors trace =
+        run::ReadSafetensors(scratch_.path() / "traces/test_100000.safetensors");
     const std::span<const float> actions = trace.tensors.find("action")->second.as<float>();
     return {actions.begin(), actions.end()};
   }
 };
 
 TEST_F(EpisodeFilmTest, TheOverlayChangesPicturesAndNothingElse) {
-  const RunResult with = Film();
+  const run::RunResult with = Film();
   const std::vector<RgbImage> drawn = Frames();
   const std::string notes = NotesBytes();
   config_.video_overlay = false;
-  const RunResult without = Film();
+  const run::RunResult without = Film();
   const std::vector<RgbImage> plain = Frames();
-  EXPECT_EQ(HashRecords(without.records), HashRecords(with.records));
+  EXPECT_EQ(run::HashRecords(without.records), run::HashRecords(with.records));
   EXPECT_EQ(NotesBytes(), notes);
   ASSERT_EQ(plain.size(), drawn.size());
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NE(plain[i].pixels, drawn[i].pixels) << i;
@@ -109,7 +110,7 @@ TEST_F(EpisodeFilmTest, TheOverlayChangesPicturesAndNothingElse) {
 TEST_F(EpisodeFilmTest, NotesTellPlansPathRewardsAndSuccess) {
   world_.end_of = [](std::uint64_t) { return 21; };
   Film();
-  const FilmNotes notes = Notes();
+  const run::FilmNotes notes = Notes();
   EXPECT_THAT(notes.plan_step, ElementsAre(0, 8, 16));
   EXPECT_EQ(notes.n_action_steps, 8);
   EXPECT_EQ(notes.action_dim, 2);
@@ -133,7 +134,7 @@ TEST_F(EpisodeFilmTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
   config_.realtime = 1.0;
   config_.realtime_latency_ms = 300.0;  // 3 steps
   Film();
-  const FilmNotes notes = Notes();
+  const run::FilmNotes notes = Notes();
   EXPECT_THAT(notes.plan_step, ElementsAre(0, 5, 10, 15, 20, 25));
   // the second chunk takes over with its fourth action, 3 steps after it was asked for
   const std::vector<float> executed = ExecutedActions();
@@ -148,22 +149,22 @@ TEST_F(EpisodeFilmTest, AnEnvWithoutMarksGetsTheCaption) {
   config_.video_overlay = false;
   Run();
   const std::vector<RgbImage> plain = Frames();
-  EXPECT_EQ(HashRecords(Film().records), HashRecords(Run().records));
+  EXPECT_EQ(run::HashRecords(Film().records), run::HashRecords(Run().records));
   ASSERT_EQ(drawn.size(), plain.size());
   EXPECT_NE(drawn.back().pixels, plain.back().pixels);
 }
 
 TEST_F(EpisodeFilmTest, MarksThatFailCostTheFilmOnly) {
-  const std::string hash = HashRecords(Film().records);
-  const RunResult result = Film(Marks::kThrow);
-  EXPECT_EQ(HashRecords(result.records), hash);
+  const std::string hash = run::HashRecords(Film().records);
+  const run::RunResult result = Film(Marks::kThrow);
+  EXPECT_EQ(run::HashRecords(result.records), hash);
   EXPECT_EQ(result.records[0].video, "");
   EXPECT_EQ(result.records[0].video_error, "lost the hands");
 }
 
 TEST_F(EpisodeFilmTest, MarksOutsideOfThePictureAreHidden) {
   Film(Marks::kOutside);
-  const FilmNotes notes = Notes();  // whose reader takes no others
+  const run::FilmNotes notes = Notes();  // whose reader takes no others
   EXPECT_TRUE(std::ranges::all_of(notes.state_marks, [](float x) { return std::isnan(x); }));
 }
 
@@ -184,7 +185,7 @@ TEST_F(EpisodeFilmTest, AnEpisodeThatCannotStartLeavesTheFilmOfAnotherAlone) {
   world_.fault_of = [](std::uint64_t seed) {
     return seed == 100001 ? Fault::kThrowInReset : Fault::kNone;
   };
-  const RunResult result = Film();
+  const run::RunResult result = Film();
   EXPECT_EQ(result.records[0].video, "media/test_100000.mp4");
   EXPECT_EQ(result.records[1].video, "");
   EXPECT_THAT(*result.records[1].failure_reason, HasSubstr("cannot reset"));
@@ -204,7 +205,8 @@ TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
     RgbImage frame = plain;
     const std::vector<float> path = {0.2F, 0.25F, 0.25F, 0.25F, 0.3F, 0.25F};
     const std::vector<float> plan = {0.3F, 0.25F, 0.4F, 0.25F, 0.5F, 0.25F};
-    DrawOverlay({.n_marks = 1, .path = path, .plan = plan, .n_executed = 1, .step = 120}, &frame);
+    media::DrawOverlay({.n_marks = 1, .path = path, .plan = plan, .n_executed = 1, .step = 120},
+                       &frame);
     EXPECT_EQ(CountChanged(frame, plain, 0, size / 5), 0) << "above the marks";
     EXPECT_GT(CountChanged(frame, plain, size / 5, size / 3), 0) << "at the marks";
     EXPECT_EQ(CountChanged(frame, plain, size / 3, size * 4 / 5), 0) << "above the caption";
@@ -214,9 +216,9 @@ TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
 
 TEST(FilmOverlay, SuccessIsAGreenFrame) {
   RgbImage frame(96, 96);
-  DrawOverlay({.step = 7, .score = 1.0}, &frame);
+  media::DrawOverlay({.step = 7, .score = 1.0}, &frame);
   EXPECT_EQ(frame.pixels[1], 0);
-  DrawOverlay({.step = 7, .score = 1.0, .success = true}, &frame);
+  media::DrawOverlay({.step = 7, .score = 1.0, .success = true}, &frame);
   EXPECT_GT(frame.pixels[1], 2 * frame.pixels[0]);
   EXPECT_GT(frame.pixels[3 * 50 * 96 + 1], 100);
 }
@@ -226,11 +228,11 @@ TEST(FilmOverlay, HiddenMarksAndTinyPicturesDoNoHarm) {
   const std::vector<float> marks = {kNan, kNan, 0.5F, 0.5F, 1.0F, 1.0F, kNan, kNan};
   for (const int size : {1, 3, 40}) {
     RgbImage frame(size, size);
-    DrawOverlay({.n_marks = 2, .path = marks, .plan = marks, .n_executed = 9, .success = true},
-                &frame);
+    media::DrawOverlay(
+        {.n_marks = 2, .path = marks, .plan = marks, .n_executed = 9, .success = true}, &frame);
     EXPECT_EQ(std::ssize(frame.pixels), 3 * size * size);
   }
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

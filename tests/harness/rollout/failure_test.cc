@@ -9,7 +9,7 @@
 #include "harness/rollout/fixture.h"
 #include "media/video_reader.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::HasSubstr;
@@ -23,26 +23,26 @@ class FailureTest : public RolloutTest {
   // Runs with the fault in one episode, and checks that it alone differs from a run without.
   std::string ReasonFor(Fault fault) {
     world_.fault_of = [](std::uint64_t) { return Fault::kNone; };
-    const RunResult good = Run();
+    const run::RunResult good = Run();
     world_.fault_of = [fault](std::uint64_t seed) {
       return seed == kBadSeed ? fault : Fault::kNone;
     };
     return OnlyFailure(good, Run());
   }
 
-  static std::string OnlyFailure(const RunResult& good, const RunResult& bad) {
+  static std::string OnlyFailure(const run::RunResult& good, const run::RunResult& bad) {
     EXPECT_EQ(bad.records.size(), good.records.size());
     for (std::size_t i = 0; i < good.records.size(); ++i) {
       if (i == kBadEpisode) continue;
-      EXPECT_EQ(HashRecords(std::span(&bad.records[i], 1)),
-                HashRecords(std::span(&good.records[i], 1)))
+      EXPECT_EQ(run::HashRecords(std::span(&bad.records[i], 1)),
+                run::HashRecords(std::span(&good.records[i], 1)))
           << "episode " << i;
     }
-    const EpisodeRecord& failed = bad.records[kBadEpisode];
+    const run::EpisodeRecord& failed = bad.records[kBadEpisode];
     EXPECT_EQ(failed.score, 0.0);
     EXPECT_FALSE(failed.success);
-    EXPECT_EQ(Summarize(bad.records, "test").n_failed, 1);
-    EXPECT_EQ(Summarize(bad.records, "test").n_episodes, 6);
+    EXPECT_EQ(run::Summarize(bad.records, "test").n_failed, 1);
+    EXPECT_EQ(run::Summarize(bad.records, "test").n_episodes, 6);
     return failed.failure_reason.value_or("none");
   }
 };
@@ -86,7 +86,7 @@ TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
       },
       meta_, horizons_, scratch_.path());
   FakePlanner planner(4);
-  const RunResult result = runner.Run(planner);
+  const run::RunResult result = runner.Run(planner);
   EXPECT_FALSE(result.records[0].failure_reason.has_value());
   EXPECT_EQ(result.records[1].failure_reason, "reset: no memory left");
   EXPECT_FALSE(result.records[2].failure_reason.has_value());
@@ -94,8 +94,8 @@ TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
 }
 
 TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
-  const RunResult good = Run();
-  const RunResult bad =
+  const run::RunResult good = Run();
+  const run::RunResult bad =
       Run([](const ObsBatch&, std::size_t, const PlanRow& name, std::span<float> chunk) {
         if (name.seed == kBadSeed && name.env_step == 16) chunk[5] = std::nanf("");
       });
@@ -105,8 +105,8 @@ TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
 }
 
 TEST_F(FailureTest, ThrowingPlannerFailsTheEpisodeThatMadeItThrow) {
-  const RunResult good = Run();
-  const RunResult bad =
+  const run::RunResult good = Run();
+  const run::RunResult bad =
       Run([](const ObsBatch&, std::size_t, const PlanRow& name, std::span<float>) {
         if (name.seed == kBadSeed && name.env_step == 8) throw std::runtime_error("no plan");
       });
@@ -114,10 +114,10 @@ TEST_F(FailureTest, ThrowingPlannerFailsTheEpisodeThatMadeItThrow) {
 }
 
 TEST_F(FailureTest, PlannerThatAlwaysThrowsFailsEveryEpisode) {
-  const RunResult result =
+  const run::RunResult result =
       Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float>) { throw 1; });
-  EXPECT_EQ(Summarize(result.records, "test").n_failed, 6);
-  EXPECT_EQ(Summarize(result.records, "train").n_failed, 2);
+  EXPECT_EQ(run::Summarize(result.records, "test").n_failed, 6);
+  EXPECT_EQ(run::Summarize(result.records, "train").n_failed, 2);
 }
 
 TEST_F(FailureTest, PlannerWhoseRowsDependOnCompanionsIsCaught) {
@@ -129,7 +129,7 @@ TEST_F(FailureTest, PlannerWhoseRowsDependOnCompanionsIsCaught) {
   EXPECT_THAT(ErrorText(ErrorCode::kNumeric, [&] { Run(mix); }),
               StartsWith("the policy is not batch-invariant: the actions of row "));
   config_.check_batch_invariance = false;
-  EXPECT_EQ(Summarize(Run(mix).records, "test").n_failed, 0);
+  EXPECT_EQ(run::Summarize(Run(mix).records, "test").n_failed, 0);
 }
 
 TEST_F(FailureTest, PlannerWhoseRowsDependOnTheirPlaceIsCaught) {
@@ -156,14 +156,14 @@ TEST_F(FailureTest, PlannerThatCountsItsCallsIsCaughtWithABatchOfOne) {
 }
 
 TEST_F(FailureTest, RunnerIsUsableAfterARunThatThrew) {
-  const std::string hash = HashRecords(Run().records);
+  const std::string hash = run::HashRecords(Run().records);
   EnvRunner runner = MakeRunner();
   FakePlanner planner(4);
   EXPECT_THROW(
       runner.Run(planner,
-                 {.progress = [](const RunProgress&) { throw std::runtime_error("stop"); }}),
+                 {.progress = [](const run::RunProgress&) { throw std::runtime_error("stop"); }}),
       std::runtime_error);
-  EXPECT_EQ(HashRecords(runner.Run(planner).records), hash);
+  EXPECT_EQ(run::HashRecords(runner.Run(planner).records), hash);
 }
 
 class VideoOfRolloutTest : public FailureTest {
@@ -175,7 +175,7 @@ class VideoOfRolloutTest : public FailureTest {
   }
 
   int CountFrames(const std::string& video) const {
-    VideoReader reader(scratch_.path() / video);
+    media::VideoReader reader(scratch_.path() / video);
     RgbImage frame(1, 1);
     int n_frames = 0;
     while (reader.Read(&frame)) ++n_frames;
@@ -185,7 +185,7 @@ class VideoOfRolloutTest : public FailureTest {
 
 TEST_F(VideoOfRolloutTest, FirstEpisodesOfEachSplitAreFilmedWithOneFrameMoreThanSteps) {
   world_.end_of = [](std::uint64_t seed) { return seed == 100000 ? 13 : 1 << 30; };
-  const RunResult result = Run();
+  const run::RunResult result = Run();
   EXPECT_EQ(result.records[0].video, "media/train_0.mp4");
   EXPECT_EQ(result.records[1].video, "");
   EXPECT_EQ(result.records[2].video, "media/test_100000.mp4");
@@ -195,38 +195,38 @@ TEST_F(VideoOfRolloutTest, FirstEpisodesOfEachSplitAreFilmedWithOneFrameMoreThan
 }
 
 TEST_F(VideoOfRolloutTest, FilmingChangesNoOutcome) {
-  const std::string filmed = HashRecords(Run().records);
+  const std::string filmed = run::HashRecords(Run().records);
   config_.n_videos = 0;
-  EXPECT_EQ(HashRecords(Run().records), filmed);
+  EXPECT_EQ(run::HashRecords(Run().records), filmed);
 }
 
 TEST_F(VideoOfRolloutTest, FailedEpisodeKeepsTheVideoUpToTheFailure) {
   world_.fault_of = [](std::uint64_t) { return Fault::kThrowInStep; };
-  const RunResult result = Run();
+  const run::RunResult result = Run();
   EXPECT_EQ(CountFrames(result.records[0].video), 5 + 1);
 }
 
 TEST_F(VideoOfRolloutTest, EnvThatCannotDrawCostsTheVideoOnly) {
-  const std::string hash = HashRecords(Run().records);
+  const std::string hash = run::HashRecords(Run().records);
   world_.fault_of = [](std::uint64_t) { return Fault::kThrowInRender; };
-  const RunResult result = Run();
-  EXPECT_EQ(HashRecords(result.records), hash);
+  const run::RunResult result = Run();
+  EXPECT_EQ(run::HashRecords(result.records), hash);
   EXPECT_EQ(result.records[0].video, "");
   EXPECT_EQ(result.records[0].video_error, "cannot draw");
 }
 
 TEST_F(VideoOfRolloutTest, FolderThatCannotBeWrittenCostsTheVideoOnly) {
-  const std::string hash = HashRecords(Run().records);
+  const std::string hash = run::HashRecords(Run().records);
   const std::filesystem::path file = scratch_.path() / "a_file";
   std::ofstream(file) << "in the way";
   EnvRunner runner(
       config_, [this] { return std::make_unique<FakeEnv>(world_); }, meta_, horizons_, file);
   FakePlanner planner(4);
-  const RunResult result = runner.Run(planner);
-  EXPECT_EQ(HashRecords(result.records), hash);
+  const run::RunResult result = runner.Run(planner);
+  EXPECT_EQ(run::HashRecords(result.records), hash);
   EXPECT_EQ(result.records[0].video, "");
   EXPECT_THAT(result.records[0].video_error, HasSubstr("a_file"));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

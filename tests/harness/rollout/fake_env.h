@@ -19,7 +19,7 @@
 #include "dp_bench/random.h"
 #include "rollout/chunk_planner.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 enum class Fault {
   kNone,
@@ -159,4 +159,4 @@ class FakePlanner : public ChunkPlanner {
   Hook hook_;
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

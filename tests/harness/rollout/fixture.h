@@ -11,7 +11,7 @@
 #include "rollout/env_runner.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 
 class RolloutTest : public testing::Test {
  protected:
@@ -30,7 +30,7 @@ class RolloutTest : public testing::Test {
         scratch_.path());
   }
 
-  RunResult Run(FakePlanner::Hook hook = {}, int batch_size = 4) {
+  run::RunResult Run(FakePlanner::Hook hook = {}, int batch_size = 4) {
     FakePlanner planner(batch_size, std::move(hook));
     EnvRunner runner = MakeRunner();
     return runner.Run(planner);
@@ -50,9 +50,9 @@ class RolloutTest : public testing::Test {
 
   const ScratchFolder scratch_;
   FakeWorld world_;
-  EnvRunnerConfig config_;
+  run::EnvRunnerConfig config_;
   ShapeMeta meta_;
   Horizons horizons_;  // T = 16, To = 2, Ta = 8
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

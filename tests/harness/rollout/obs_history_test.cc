@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::ElementsAre;
@@ -56,4 +56,4 @@ TEST(ObsHistory, NextEpisodeForgetsTheLast) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

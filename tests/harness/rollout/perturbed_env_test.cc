@@ -5,7 +5,7 @@
 
 #include "harness/rollout/fixture.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::ElementsAre;
@@ -40,7 +40,7 @@ class PerturbedEnvTest : public RolloutTest {
     return executed;
   }
 
-  std::vector<EpisodeRecord> Records(const std::optional<ActionPerturbation>& perturbation) {
+  std::vector<run::EpisodeRecord> Records(const std::optional<ActionPerturbation>& perturbation) {
     const auto make = [&]() -> std::unique_ptr<Env> {
       auto env = std::make_unique<FakeEnv>(world_);
       if (!perturbation) return env;
@@ -93,7 +93,8 @@ TEST_F(PerturbedEnvTest, NoiseStaysWithinTheActionRange) {
 }
 
 TEST_F(PerturbedEnvTest, NullChangesNoBit) {
-  EXPECT_EQ(HashRecords(Records(ActionPerturbation{})), HashRecords(Records(std::nullopt)));
+  EXPECT_EQ(run::HashRecords(Records(ActionPerturbation{})),
+            run::HashRecords(Records(std::nullopt)));
 }
 
 TEST_F(PerturbedEnvTest, OutcomeDependsOnNeitherWorkersNorEnvs) {
@@ -101,13 +102,13 @@ TEST_F(PerturbedEnvTest, OutcomeDependsOnNeitherWorkersNorEnvs) {
   const ActionPerturbation both = {.delay = 2, .noise = 0.05};
   config_.n_workers = 1;
   config_.n_envs = 1;
-  const std::string hash = HashRecords(Records(both));
-  EXPECT_NE(HashRecords(Records(ActionPerturbation{.delay = 2})), hash);
-  EXPECT_NE(HashRecords(Records(ActionPerturbation{.noise = 0.05})), hash);
+  const std::string hash = run::HashRecords(Records(both));
+  EXPECT_NE(run::HashRecords(Records(ActionPerturbation{.delay = 2})), hash);
+  EXPECT_NE(run::HashRecords(Records(ActionPerturbation{.noise = 0.05})), hash);
   for (const int n : {2, 5, 16}) {
     config_.n_workers = n;
     config_.n_envs = 2 * n;
-    EXPECT_EQ(HashRecords(Records(both)), hash) << n << " workers";
+    EXPECT_EQ(run::HashRecords(Records(both)), hash) << n << " workers";
   }
 }
 
@@ -139,4 +140,4 @@ TEST_F(PerturbedEnvTest, ConfigWithoutTheSectionGetsNoKeys) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

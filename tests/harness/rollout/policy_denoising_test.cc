@@ -10,7 +10,7 @@
 #include "rollout/policy_planner.h"
 #include "support/small_policy.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 // Scales its noise `n_steps` times; with 0 steps it says nothing of how it came to its actions.
@@ -103,11 +103,11 @@ TEST(ObsRanges, AreThoseOfTheNormalizersLowDimensionalKeys) {
   normalizer.Fit("pos", {.min = {-1.0, 2.0}, .max = {1.0, 4.0}}, NormalizeMode::kLimits);
   normalizer.Fit("without_limits", {.mean = {0.0}, .std = {1.0}}, NormalizeMode::kGaussian);
   normalizer.Fit("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits);
-  const ObsRanges ranges = ObsRangesOf(normalizer, meta);
+  const run::ObsRanges ranges = ObsRangesOf(normalizer, meta);
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges.at("pos").low, (std::vector<double>{-1.0, 2.0}));
   EXPECT_EQ(ranges.at("pos").high, (std::vector<double>{1.0, 4.0}));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

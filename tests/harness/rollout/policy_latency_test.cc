@@ -10,7 +10,7 @@
 #include "support/small_policy.h"
 #include "train/synthetic_batch.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 // Actions are noise plus the position; it names two stages.
@@ -46,7 +46,7 @@ TEST(TimedPlanner, PlansTheSameAndTakesTheTimeOfEachStage) {
   constexpr int kRows = 4;
   StagedPolicy policy;
   PolicyPlanner planner(policy, torch::kCPU, kRows);
-  const ObsBatch obs = SyntheticBatch(policy.spec(), kRows).obs;
+  const ObsBatch obs = train::SyntheticBatch(policy.spec(), kRows).obs;
   const std::vector<PlanRow> rows = {{.seed = 7, .env_step = 8}, {.seed = 9, .env_step = 16}};
   std::vector<float> plain(kRows * 4 * 2);
   std::vector<float> timed_actions(plain.size());
@@ -73,11 +73,11 @@ TEST(TimedPlanner, PlansTheSameAndTakesTheTimeOfEachStage) {
 TEST(PlanningAlone, IsTimedRowByRowAfterAWarmUp) {
   StagedPolicy policy;
   const std::vector<RecordedObs> rows = {SyntheticObs(policy.spec())};
-  const PlanningLatency latency = MeasurePlanningAlone(policy, torch::kCPU, rows);
+  const run::PlanningLatency latency = MeasurePlanningAlone(policy, torch::kCPU, rows);
   EXPECT_EQ(latency.batch_size, 1);
   EXPECT_EQ(latency.chunk_s.size(), 48U);
   EXPECT_EQ(policy.batch_sizes, std::vector<std::int64_t>(50, 1));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -11,7 +11,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(PolicyPlanner, WrongChunkShapeNamesBoth) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -1,14 +1,14 @@
 // Rollouts in which simulated time passes while the policy thinks.
 #include "harness/rollout/fixture.h"
 
-namespace dp_bench {
+namespace dp_bench::rollout {
 namespace {
 
 using testing::HasSubstr;
 
 class RealtimeTest : public RolloutTest {
  protected:
-  RunResult RunAt(double latency_ms, double factor = 1.0) {
+  run::RunResult RunAt(double latency_ms, double factor = 1.0) {
     config_.realtime = factor;
     config_.realtime_latency_ms = latency_ms;
     return Run();
@@ -17,36 +17,36 @@ class RealtimeTest : public RolloutTest {
 
 TEST_F(RealtimeTest, ALatencyBelowAnythingThatTakesAStepIsAStep) {
   world_.max_steps = 30;  // at 10 Hz: 6 fresh + 1 stale per plan after the first 7
-  for (const EpisodeRecord& record : RunAt(0.001).records) EXPECT_EQ(record.n_stale_steps, 4);
+  for (const run::EpisodeRecord& record : RunAt(0.001).records) EXPECT_EQ(record.n_stale_steps, 4);
 }
 
 TEST_F(RealtimeTest, WithoutItNothingChanges) {
-  const RunResult plain = Run();
+  const run::RunResult plain = Run();
   config_.realtime_latency_ms = 500.0;  // without realtime nobody looks at it
-  const RunResult result = Run();
-  EXPECT_EQ(HashRecords(result.records), HashRecords(plain.records));
-  for (const EpisodeRecord& record : plain.records) EXPECT_EQ(record.n_stale_steps, 0);
+  const run::RunResult result = Run();
+  EXPECT_EQ(run::HashRecords(result.records), run::HashRecords(plain.records));
+  for (const run::EpisodeRecord& record : plain.records) EXPECT_EQ(record.n_stale_steps, 0);
 }
 
 // 300 ms at 10 Hz are 3 steps: 5, then 3 stale + 2 fresh for each plan, 30 in all.
 TEST_F(RealtimeTest, CountsTheStaleStepsOfAKnownLatency) {
-  const RunResult result = RunAt(300.0);
-  for (const EpisodeRecord& record : result.records) {
+  const run::RunResult result = RunAt(300.0);
+  for (const run::EpisodeRecord& record : result.records) {
     EXPECT_EQ(record.n_steps, 30);
     EXPECT_EQ(record.n_stale_steps, 15);
   }
-  EXPECT_EQ(Summarize(result.records, "test").n_stale_steps, 6 * 15);
-  EXPECT_EQ(HashRecords(RunAt(100.0, 3.0).records), HashRecords(result.records));
-  EXPECT_NE(HashRecords(RunAt(200.0).records), HashRecords(result.records));
+  EXPECT_EQ(run::Summarize(result.records, "test").n_stale_steps, 6 * 15);
+  EXPECT_EQ(run::HashRecords(RunAt(100.0, 3.0).records), run::HashRecords(result.records));
+  EXPECT_NE(run::HashRecords(RunAt(200.0).records), run::HashRecords(result.records));
 }
 
 TEST_F(RealtimeTest, WhatIsExecutedDependsOnNeitherWorkersNorCompanions) {
   config_.n_workers = 1;
   config_.n_envs = 1;
-  const RunResult alone = RunAt(400.0);
+  const run::RunResult alone = RunAt(400.0);
   config_.n_workers = 3;
   config_.n_envs = 8;
-  EXPECT_EQ(HashRecords(RunAt(400.0).records), HashRecords(alone.records));
+  EXPECT_EQ(run::HashRecords(RunAt(400.0).records), run::HashRecords(alone.records));
 }
 
 TEST_F(RealtimeTest, PlansFromWhatWasSeenWhenTheyWereAskedFor) {
@@ -72,7 +72,7 @@ TEST_F(RealtimeTest, WantsALatency) {
 
 TEST(RealtimeConfig, IsASwitchOrAFactor) {
   const auto read = [](const std::string& text) {
-    return EnvRunnerConfig::FromConfig(Config::FromJson(text)).realtime;
+    return run::EnvRunnerConfig::FromConfig(Config::FromJson(text)).realtime;
   };
   EXPECT_EQ(read("{}"), 0.0);
   EXPECT_EQ(read(R"({"realtime": true})"), 1.0);
@@ -81,4 +81,4 @@ TEST(RealtimeConfig, IsASwitchOrAFactor) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::rollout

@@ -19,7 +19,7 @@
 #include "support/file_size_limit.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,11 +40,11 @@ class CheckpointWriterTest : public testing::Test {
 
   void Save(CheckpointWriter* writer, int value, CheckpointSave save = {}) {
     value_ = value;
-    writer->Save(std::move(save), [this](CheckpointContents* contents) { Copy(contents); });
+    writer->Save(std::move(save), [this](run::CheckpointContents* contents) { Copy(contents); });
   }
 
-  void Copy(CheckpointContents* contents) const {
-    for (const std::string_view file : {kModelFile, kNormalizerFile}) {
+  void Copy(run::CheckpointContents* contents) const {
+    for (const std::string_view file : {run::kModelFile, run::kNormalizerFile}) {
       Array array(DType::kInt32, {size_});
       array.as<std::int32_t>()[0] = value_;
       contents->tensors[std::string(file)]["value"] = std::move(array);
@@ -54,8 +54,8 @@ class CheckpointWriterTest : public testing::Test {
   }
 
   int Saved(const std::string& name) const {
-    const Checkpoint checkpoint = Checkpoint::Open(scratch_.path() / name);
-    const int value = checkpoint.ReadTensors(kModelFile).at("value").as<std::int32_t>()[0];
+    const run::Checkpoint checkpoint = run::Checkpoint::Open(scratch_.path() / name);
+    const int value = checkpoint.ReadTensors(run::kModelFile).at("value").as<std::int32_t>()[0];
     EXPECT_EQ(checkpoint.state(), std::to_string(value));
     return value;
   }
@@ -71,9 +71,9 @@ class CheckpointWriterTest : public testing::Test {
   ScratchFolder scratch_;
   std::function<void(int)> on_step_;
   std::function<void()> on_sync_;
-  CheckpointStore store_{scratch_.path(), [this](int step) {
-                           if (on_step_) on_step_(step);
-                         }};
+  run::CheckpointStore store_{scratch_.path(), [this](int step) {
+                                if (on_step_) on_step_(step);
+                              }};
   int value_ = 0;
   std::int64_t size_ = 1;
 };
@@ -86,7 +86,7 @@ TEST_F(CheckpointWriterTest, CallerGoesOnAndChangesItsStateWhileASaveIsHeldUp) {
   };
   const auto writer = Open();
   Save(writer.get(), 7);
-  EXPECT_FALSE(fs::exists(scratch_.path() / kLatest));
+  EXPECT_FALSE(fs::exists(scratch_.path() / run::kLatest));
   writer->ThrowIfFailed();  // does not wait
   value_ = 8;
   has_gone_on.release();
@@ -99,7 +99,7 @@ TEST_F(CheckpointWriterTest, SecondCopyIsTakenWhenTheFirstSaveIsDone) {
   on_step_ = [&](int) { ++n_steps; };
   const auto writer = Open();
   for (int i = 0; i < 5; ++i) {
-    writer->Save({}, [&](CheckpointContents* contents) {
+    writer->Save({}, [&](run::CheckpointContents* contents) {
       EXPECT_EQ(n_steps, i * kNumSteps);
       value_ = i;
       Copy(contents);
@@ -113,7 +113,7 @@ TEST_F(CheckpointWriterTest, CopyIsGivenTheMemoryOfTheSaveBeforeOnlyInTheBackgro
   for (const bool is_background : {true, false}) {
     const auto writer = Open(is_background);
     Save(writer.get(), 1);
-    writer->Save({}, [&](CheckpointContents* contents) {
+    writer->Save({}, [&](run::CheckpointContents* contents) {
       EXPECT_EQ(contents->tensors.size(), is_background ? 2U : 0U);
       Copy(contents);
     });
@@ -213,4 +213,4 @@ TEST_F(CheckpointWriterTest, WithoutBackgroundEverythingIsDoneOnTheCallingThread
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

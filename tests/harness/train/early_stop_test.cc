@@ -10,7 +10,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(EarlyStop, PatienceBelowOneIsAnError) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -2,11 +2,12 @@
 #include "train/ema.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include "dp_bench/error.h"
 #include "support/golden.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 constexpr double kCurveTolerance = 1e-12;  // equal formulas in float64
@@ -32,7 +33,7 @@ void Fill(BlockImpl& block, double value) {
 double First(const torch::Tensor& tensor) { return tensor.flatten()[0].item<double>(); }
 
 TEST(Ema, DecayCurveEqualsThatOfDiffusers) {
-  const Safetensors& golden = Golden("training");
+  const run::Safetensors& golden = Golden("training");
   const auto steps = golden.tensors.at("ema.steps").as<std::int64_t>();
   int n_cases = 0;
   for (const auto& [name, text] : golden.metadata) {
@@ -118,4 +119,4 @@ TEST(Ema, RefusesAModelOfAnotherStructure) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

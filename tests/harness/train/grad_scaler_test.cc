@@ -10,7 +10,7 @@
 
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 std::vector<ParameterGroup> GroupsWithGradients(const std::vector<torch::Tensor>& gradients) {
@@ -78,4 +78,4 @@ TEST(GradScaler, ParametersWithoutGradientAreLeftAlone) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

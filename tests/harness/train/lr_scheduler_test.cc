@@ -12,7 +12,7 @@
 #include "support/golden.h"
 #include "support/json_golden.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using testing::HasSubstr;
@@ -22,7 +22,7 @@ constexpr std::int64_t kNumTrainingSteps = 50;
 constexpr double kBaseLr = 1e-3;
 
 TEST(LrScheduler, CurvesEqualThoseOfDiffusers) {
-  const Safetensors& golden = Golden("training");
+  const run::Safetensors& golden = Golden("training");
   int n_cases = 0;
   for (const auto& [name, text] : golden.metadata) {
     if (!name.starts_with("lr.")) continue;
@@ -91,4 +91,4 @@ TEST(LrScheduler, CosineIsTheDefaultAndFallsToZero) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

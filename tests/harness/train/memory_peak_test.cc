@@ -1,12 +1,12 @@
 // What MemoryPeak counts, and what not.
-#include "train/memory_peak.h"
-
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <thread>
 
-namespace dp_bench {
+#include "train/step_memory.h"
+
+namespace dp_bench::train {
 namespace {
 
 constexpr std::int64_t kMebibyte = 1 << 20;
@@ -65,4 +65,4 @@ TEST(MemoryPeak, StopsWhenItIsGone) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include <memory>
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using testing::ElementsAre;
@@ -47,4 +49,4 @@ TEST(ModuleSizes, ListTheParametersOfANetworkWithoutModules) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

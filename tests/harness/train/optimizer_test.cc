@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/normalization.h>
 
 #include "dp_bench/error.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using testing::AllOf;
@@ -241,4 +243,4 @@ TEST(AdamW, GroupScaleMultipliesTheRateOfEachStep) {
 TEST(ParameterGroups, NothingToTrainIsAnError) { EXPECT_THROW(AdamW({}, {}), Error); }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -5,7 +5,7 @@
 
 #include <tuple>
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 TEST(HeldMemory, IsFiveTimesTheParametersWithEma) {
@@ -46,4 +46,4 @@ TEST(StepMemory, IsEstimatedOnAStraightLine) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

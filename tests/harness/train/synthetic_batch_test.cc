@@ -9,7 +9,7 @@
 #include "support/error_of.h"
 #include "support/small_policy.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using testing::ElementsAre;
@@ -23,7 +23,7 @@ PolicySpec SpecWithDepth(DType dtype) {
 }
 
 TEST(SyntheticBatch, HasTheShapesAndTypesOfTheRun) {
-  const HostBatch batch = SyntheticBatch(SpecWithDepth(DType::kUInt16), 3);
+  const data::HostBatch batch = SyntheticBatch(SpecWithDepth(DType::kUInt16), 3);
   EXPECT_THAT(batch.obs.at("agent_pos").shape(), ElementsAre(3, 2, 2));
   EXPECT_THAT(batch.obs.at("image").shape(), ElementsAre(3, 2, 8, 8, 3));
   EXPECT_EQ(batch.obs.at("image").dtype(), DType::kUInt8);
@@ -33,19 +33,19 @@ TEST(SyntheticBatch, HasTheShapesAndTypesOfTheRun) {
 }
 
 TEST(SyntheticBatch, HasDepthInItsUnits) {
-  const HostBatch millimetres = SyntheticBatch(SpecWithDepth(DType::kUInt16), 3);
+  const data::HostBatch millimetres = SyntheticBatch(SpecWithDepth(DType::kUInt16), 3);
   const auto far = std::ranges::max(millimetres.obs.at("near").as<std::uint16_t>());
   EXPECT_GT(far, 1900);
   EXPECT_LE(far, 2000);
-  const HostBatch metres = SyntheticBatch(SpecWithDepth(DType::kFloat32), 3);
+  const data::HostBatch metres = SyntheticBatch(SpecWithDepth(DType::kFloat32), 3);
   const auto far_metres = std::ranges::max(metres.obs.at("near").as<float>());
   EXPECT_GT(far_metres, 1.9F);
   EXPECT_LE(far_metres, 2.0F);
 }
 
 TEST(SyntheticBatch, HasRowsThatDoNotDependOnEachOther) {
-  const HostBatch one = SyntheticBatch(SmallSpec(), 1);
-  const HostBatch three = SyntheticBatch(SmallSpec(), 3);
+  const data::HostBatch one = SyntheticBatch(SmallSpec(), 1);
+  const data::HostBatch three = SyntheticBatch(SmallSpec(), 3);
   const auto first = one.action.as<float>();
   const auto all = three.action.as<float>();
   EXPECT_TRUE(std::ranges::equal(first, all.first(first.size())));
@@ -59,4 +59,4 @@ TEST(SyntheticBatch, RefusesTypesThatNoPolicyReads) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -20,7 +20,7 @@
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -61,7 +61,7 @@ std::set<int> StepsWith(const std::string& tag, const fs::path& run_folder) {
 }
 
 std::string JsonOf(const fs::path& run_folder) {
-  return ReadTextFile(run_folder / "logs.json.txt", 1U << 20);
+  return core::ReadTextFile(run_folder / "logs.json.txt", 1U << 20);
 }
 
 /// A log of two parameters: 3 and 4 with a gradient, and 12 without.
@@ -295,4 +295,4 @@ TEST(TrainingLog, AFullDiskStopsTheTrainingAndItGoesOnFromTheLastCheckpoint) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -11,7 +11,7 @@
 #include "support/scratch_folder.h"
 #include "view/player.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 using nlohmann::json;
@@ -44,7 +44,7 @@ class DemonstrationsTest : public testing::Test {
   const ScratchFolder scratch_;
   const std::filesystem::path folder_ = scratch_.path() / "human.zarr";
   const json origin_ = DemonstrationOrigin(R"({"plugin": "stage"})", "1.0.0");
-  FakeWorld world_;
+  rollout::FakeWorld world_;
   StageEnv env_{world_};
 };
 
@@ -52,13 +52,13 @@ TEST_F(DemonstrationsTest, SuccessfulEpisodesAreKeptWithTheirSeeds) {
   EXPECT_THAT(Record(4, 3), ElementsAre("recorded, 1 in the dataset", "not recorded: no success",
                                         "recorded, 2 in the dataset"));
   EXPECT_THAT(RepeatableSeeds(folder_, "stage"), ElementsAre(4U, 6U));
-  const json attributes = ReadReplayAttributes(folder_);
+  const json attributes = data::ReadReplayAttributes(folder_);
   EXPECT_EQ(attributes.at("n_steps"), 8);
   EXPECT_EQ(attributes.at("complete"), true);
   EXPECT_EQ(attributes.at("fps"), 10.0);
-  EXPECT_EQ(ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 8);
-  EXPECT_EQ(ZarrArrayWriter::RowsOnDisk(folder_ / "data/pixels"), 8);
-  EXPECT_EQ(ZarrArrayWriter::RowsOnDisk(folder_ / "meta/episode_ends"), 2);
+  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 8);
+  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "data/pixels"), 8);
+  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "meta/episode_ends"), 2);
 }
 
 TEST_F(DemonstrationsTest, ALaterSessionContinues) {
@@ -75,7 +75,7 @@ TEST_F(DemonstrationsTest, ARestartForgetsWhatWasDragged) {
   player.Advance(1.0);
   player.Apply(Command::kRestart);
   for (double now = 2.0; !player.status().is_over; now += 1.0) player.Advance(now);
-  EXPECT_EQ(ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 4);
+  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 4);
 }
 
 TEST_F(DemonstrationsTest, AnotherEnvsFolderIsRefused) {
@@ -88,7 +88,7 @@ TEST_F(DemonstrationsTest, AnotherEnvsFolderIsRefused) {
 }
 
 TEST_F(DemonstrationsTest, ActionsRecordedWithoutTheirNoiseDoNotRepeatTheEpisode) {
-  ReplayWriter writer(folder_, env_.spec().shape_meta.obs, {{"action_noise", 0.02}});
+  data::ReplayWriter writer(folder_, env_.spec().shape_meta.obs, {{"action_noise", 0.02}});
   writer.Commit({{"episodes", {{"seed", {1, 2}}}}}, true);
   EXPECT_THAT(RepeatableSeeds(folder_, "stage"), IsEmpty());
 }
@@ -98,11 +98,11 @@ TEST_F(DemonstrationsTest, AForeignDatasetHasNoSeeds) {
 }
 
 TEST_F(DemonstrationsTest, DamagedAttributesAreNamed) {
-  ReplayWriter writer(folder_, env_.spec().shape_meta.obs, origin_);
+  data::ReplayWriter writer(folder_, env_.spec().shape_meta.obs, origin_);
   writer.Commit({{"episodes", "none"}}, true);
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { RepeatableSeeds(folder_, "stage"); }),
               HasSubstr(".zattrs: episodes: wanted an object"));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::view

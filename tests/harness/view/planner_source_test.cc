@@ -10,20 +10,20 @@
 #include "support/error_of.h"
 #include "view/player.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
-using PlannerSourceTest = RolloutTest;
+using PlannerSourceTest = rollout::RolloutTest;
 
 TEST_F(PlannerSourceTest, ShowsTheEpisodeThatWasEvaluated) {
   world_.end_of = [](std::uint64_t seed) { return seed % 2 == 0 ? 21 : 1 << 30; };
-  const RunResult result = Run();
+  const run::RunResult result = Run();
   ASSERT_GT(result.records.size(), 3U);
 
-  FakeEnv env(world_);
-  FakePlanner planner(/*batch_size=*/4);
+  rollout::FakeEnv env(world_);
+  rollout::FakePlanner planner(/*batch_size=*/4);
   PlannerSource source(env, planner, meta_, horizons_);
-  for (const EpisodeRecord& record : result.records) {
+  for (const run::EpisodeRecord& record : result.records) {
     Player player(env, source, nullptr, {.first_episode = record.seed});
     for (double now = 0.0; !player.status().is_over; now += 1.0) player.Advance(now);
     EXPECT_EQ(player.status().score, record.score);
@@ -33,8 +33,8 @@ TEST_F(PlannerSourceTest, ShowsTheEpisodeThatWasEvaluated) {
 }
 
 TEST_F(PlannerSourceTest, RefusesAnEnvThatLacksWhatThePolicyWants) {
-  FakeEnv env(world_);
-  FakePlanner planner(1);
+  rollout::FakeEnv env(world_);
+  rollout::FakePlanner planner(1);
   meta_.obs.front().name = "depth";
   EXPECT_THAT(
       MessageOf(ErrorCode::kShape, [&] { PlannerSource source(env, planner, meta_, horizons_); }),
@@ -42,14 +42,14 @@ TEST_F(PlannerSourceTest, RefusesAnEnvThatLacksWhatThePolicyWants) {
 }
 
 TEST_F(PlannerSourceTest, RefusesAnActionThatIsNotFinite) {
-  FakeEnv env(world_);
-  FakePlanner planner(1, [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
-    chunk[3] = std::numeric_limits<float>::infinity();
-  });
+  rollout::FakeEnv env(world_);
+  rollout::FakePlanner planner(
+      1, [](const rollout::ObsBatch&, std::size_t, const rollout::PlanRow&,
+            std::span<float> chunk) { chunk[3] = std::numeric_limits<float>::infinity(); });
   PlannerSource source(env, planner, meta_, horizons_);
   Player player(env, source, nullptr, {});
   EXPECT_EQ(CodeOf([&] { player.Advance(0.0); }), ErrorCode::kNumeric);
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -10,7 +10,7 @@
 #include "harness/view/stage_env.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,7 +29,7 @@ class PlayerTest : public testing::Test {
     return player->status().step - before;
   }
 
-  struct ShortWorld : FakeWorld {
+  struct ShortWorld : rollout::FakeWorld {
     ShortWorld() { max_steps = 5; }
   };
   ShortWorld world_;
@@ -139,7 +139,7 @@ TEST_F(PlayerTest, CamerasFollowEachOtherInACircle) {
 }
 
 TEST_F(PlayerTest, AnEnvWithoutCamerasHasOnePicture) {
-  FakeEnv env(world_);
+  rollout::FakeEnv env(world_);
   class Still final : public ActionSource {
    public:
     std::string_view name() const override { return "still"; }
@@ -164,7 +164,7 @@ TEST_F(PlayerTest, TimeStandsStillWhileAPersonDoesNotDrag) {
 
 TEST_F(PlayerTest, AnEpisodeThatBreaksIsShownAsFailedAndTheNextOnePlays) {
   world_.fault_of = [](std::uint64_t seed) {
-    return seed == 12 ? Fault::kThrowInStep : Fault::kNone;
+    return seed == 12 ? rollout::Fault::kThrowInStep : rollout::Fault::kNone;
   };
   world_.fault_step = 2;
   Player player = Make(expert_, {.first_episode = 12});
@@ -209,8 +209,8 @@ TEST_F(PlayerTest, SpeedHasLimits) {
 }
 
 TEST(ActionSources, NameWhatAnEnvCannotDo) {
-  FakeWorld world;
-  FakeEnv env(world);
+  rollout::FakeWorld world;
+  rollout::FakeEnv env(world);
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { ExpertSource source(env); }),
               HasSubstr("has no expert"));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { PointerSource source(env); }),
@@ -247,4 +247,4 @@ TEST(Titles, SayWhatIsPlayedAndHowItGoes) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -11,7 +11,7 @@
 #include "harness/view/stage_env.h"
 #include "support/error_of.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 class PlayerThreadTest : public testing::Test {
@@ -46,7 +46,7 @@ class PlayerThreadTest : public testing::Test {
     }
   }
 
-  FakeWorld world_;
+  rollout::FakeWorld world_;
   RgbImage picture_{4, 2};
   std::thread::id stage_thread_;
 
@@ -92,4 +92,4 @@ TEST_F(PlayerThreadTest, StopsWhenNobodyLooksAnyMore) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::view

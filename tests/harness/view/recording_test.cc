@@ -11,7 +11,7 @@
 #include "support/error_of.h"
 #include "view/player.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 using testing::ElementsAre;
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class RecordingTest : public testing::Test {
  protected:
-  const FakeDataset dataset_{{3, 7}};  // episodes of 3 and 4 steps
+  const data::FakeDataset dataset_{{3, 7}};  // episodes of 3 and 4 steps
 };
 
 void PlayToTheEnd(Player* player) {
@@ -32,13 +32,14 @@ TEST_F(RecordingTest, GivesTheActionsOfTheEpisodeAndThenEnds) {
   std::vector<float> action(2);
   for (int step = 3; step < 7; ++step) {
     ASSERT_EQ(source.Next(action), Supply::kAction);
-    EXPECT_THAT(action, ElementsAre(FakeDataset::Action(step, 0), FakeDataset::Action(step, 1)));
+    EXPECT_THAT(action, ElementsAre(data::FakeDataset::Action(step, 0),
+                                    data::FakeDataset::Action(step, 1)));
   }
   EXPECT_EQ(source.Next(action), Supply::kEnd);
 }
 
 TEST_F(RecordingTest, IsPlayedInTheEnvFromItsSeedBeyondTheTimeLimit) {
-  FakeWorld world;
+  rollout::FakeWorld world;
   world.max_steps = 2;
   StageEnv env(world);
   RecordedSource source(dataset_, {50, 60}, 2);
@@ -78,13 +79,13 @@ TEST_F(RecordingTest, WithoutSeedsItsPicturesAreShown) {
   Player player(env, source, nullptr, {.first_episode = 1});
   RgbImage frame(env.width(), env.height());
   player.Draw(&frame);
-  EXPECT_EQ(frame.pixels[5], FakeDataset::Image(3, 5));
+  EXPECT_EQ(frame.pixels[5], data::FakeDataset::Image(3, 5));
   player.Advance(0.0);
   player.Draw(&frame);
-  EXPECT_EQ(frame.pixels[5], FakeDataset::Image(4, 5));
+  EXPECT_EQ(frame.pixels[5], data::FakeDataset::Image(4, 5));
   PlayToTheEnd(&player);
   player.Draw(&frame);
-  EXPECT_EQ(frame.pixels[5], FakeDataset::Image(6, 5));
+  EXPECT_EQ(frame.pixels[5], data::FakeDataset::Image(6, 5));
   EXPECT_TRUE(std::isnan(player.status().reward));
 }
 
@@ -94,9 +95,9 @@ TEST_F(RecordingTest, PicturesStretchToTheFrame) {
   RgbImage frame(2 * env.width(), 2 * env.height());
   env.Render(&frame);
   // element 3 is the red of the second pixel of the first row
-  EXPECT_EQ(frame.pixels[3], FakeDataset::Image(0, 0));
-  EXPECT_EQ(frame.pixels[6], FakeDataset::Image(0, 3));
+  EXPECT_EQ(frame.pixels[3], data::FakeDataset::Image(0, 0));
+  EXPECT_EQ(frame.pixels[6], data::FakeDataset::Image(0, 3));
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -10,13 +10,16 @@
 #include "dp_bench/error.h"
 #include "harness/rollout/fake_env.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 
 /// The expert's action is {0.5, seed}, that of the pointer {x, y}. Pictures of camera i are filled
 /// with 100 + i, those of the env itself with 8 per step.
-class StageEnv final : public FakeEnv, public Expert, public PointerControl, public CameraAccess {
+class StageEnv final : public rollout::FakeEnv,
+                       public Expert,
+                       public PointerControl,
+                       public CameraAccess {
  public:
-  using FakeEnv::FakeEnv;
+  using rollout::FakeEnv::FakeEnv;
 
   Expert* expert() override { return this; }
   PointerControl* pointer_control() override { return this; }
@@ -45,4 +48,4 @@ class StageEnv final : public FakeEnv, public Expert, public PointerControl, pub
   std::array<std::string, 2> camera_names_ = {"head", "wrist"};
 };
 
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -10,7 +10,7 @@
 #include "support/virtual_display.h"
 #include "view/placement.h"
 
-namespace dp_bench {
+namespace dp_bench::view {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST(Placement, ThePointerIsOnThePictureOrOnItsEdge) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::view

@@ -6,7 +6,7 @@
 #include "media/colour_palette.h"
 #include "media/png.h"
 #include "media/video_encoder.h"
-#include "rollout/film_notes.h"
+#include "run/film_notes.h"
 
 namespace dp_bench {
 namespace {
@@ -27,23 +27,25 @@ RgbImage Picture(std::uint8_t shade) {
 }
 
 void WriteFilm(const fs::path& file, std::uint8_t shade) {
-  ColourHistogram colours;
+  media::ColourHistogram colours;
   colours.Add(Picture(shade));
-  const ColourPalette palette = colours.ChoosePalette();
-  VideoEncoder encoder(file,
-                       {.width = kWidth, .height = kHeight, .fps = 10.0, .palette = &palette});
+  const media::ColourPalette palette = colours.ChoosePalette();
+  media::VideoEncoder encoder(
+      file, {.width = kWidth, .height = kHeight, .fps = 10.0, .palette = &palette});
   for (int i = 0; i < 3; ++i) encoder.Write(Picture(shade));
   encoder.Finish();
 }
 
-FilmNotes Notes(double reward) {
+run::FilmNotes Notes(double reward) {
   return {.n_action_steps = 1, .action_dim = 1, .reward = {reward}, .success = {0}};
 }
 
 // A writer of one file that takes the shade of a grey as what it writes.
 Writer OfFile(const char* name, const char* file,
               const std::function<void(const fs::path&, std::uint8_t)>& write) {
-  const auto bytes = [=](const fs::path& folder) { return ReadFile(folder / file, kMaxBytes); };
+  const auto bytes = [=](const fs::path& folder) {
+    return core::ReadFile(folder / file, kMaxBytes);
+  };
   return {.name = name,
           .calls = {kOpen, kWrite, kFsync, kRename},
           .prepare =
@@ -71,14 +73,14 @@ TEST(FilmFaults, AGifIsTheOldOneOrTheNewOne) {
 }
 
 TEST(FilmFaults, NotesAreTheOldOnesOrTheNewOnes) {
-  FailEachCallOnce(
-      OfFile("film notes", "film.safetensors",
-             [](const fs::path& file, std::uint8_t shade) { WriteFilmNotes(file, Notes(shade)); }));
+  FailEachCallOnce(OfFile(
+      "film notes", "film.safetensors",
+      [](const fs::path& file, std::uint8_t shade) { run::WriteFilmNotes(file, Notes(shade)); }));
 }
 
 TEST(FilmFaults, APictureIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(OfFile("png", "picture.png", [](const fs::path& file, std::uint8_t shade) {
-    WritePng(file, Picture(shade));
+    media::WritePng(file, Picture(shade));
   }));
 }
 

@@ -6,8 +6,9 @@
 #include "core/atomic_file.h"
 #include "harness/compare/run_folders.h"
 #include "harness/writers/single_fault.h"
+#include "report/comparison_report.h"
 #include "report/html_report.h"
-#include "rollout/episode_journal.h"
+#include "run/episode_journal.h"
 
 namespace dp_bench {
 namespace {
@@ -24,49 +25,51 @@ Writer OfRun(const char* name, const char* file,
           .calls = {kOpen, kWrite, kFsync, kRename},
           .prepare =
               [=](const fs::path& folder) {
-                WriteSmallRun(folder, "sff");
+                compare::WriteSmallRun(folder, "sff");
                 write(folder, folder / file);
                 fs::rename(folder / file, folder / kNew);
-                WriteFileAtomically(folder / file, kOld);
+                core::WriteFileAtomically(folder / file, kOld);
               },
           .write = [=](const fs::path& folder) { write(folder, folder / file); },
           .find = [=](const fs::path& folder) -> std::string {
-            const std::string text = ReadTextFile(folder / file, kMaxPageBytes);
-            return text == ReadTextFile(folder / kNew, kMaxPageBytes) ? kNew : text;
+            const std::string text = core::ReadTextFile(folder / file, kMaxPageBytes);
+            return text == core::ReadTextFile(folder / kNew, kMaxPageBytes) ? kNew : text;
           }};
 }
 
 TEST(ReportFaults, ABaselineIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(
       OfRun("baseline", "baseline.json", [](const fs::path& run, const fs::path& file) {
-        WriteFileAtomically(file, std::string_view(BaselineJson(ReadRunFolder(run))));
+        core::WriteFileAtomically(file,
+                                  std::string_view(compare::BaselineJson(run::ReadRunFolder(run))));
       }));
 }
 
 TEST(ReportFaults, AReportIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(
       OfRun("report", "report.html",
-            [](const fs::path& run, const fs::path& /*file*/) { WriteHtmlReport(run); }));
+            [](const fs::path& run, const fs::path& /*file*/) { report::WriteHtmlReport(run); }));
 }
 
 TEST(ReportFaults, AComparisonIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(
       OfRun("comparison", "comparison.html", [](const fs::path& run, const fs::path& file) {
         const std::vector<fs::path> runs = {run, run};
-        WriteComparisonReport(CompareRuns(ReadRunsToCompare(runs), {}), file);
+        report::WriteComparisonReport(compare::CompareRuns(compare::ReadRunsToCompare(runs), {}),
+                                      file);
       }));
 }
 
 TEST(ReportFaults, EachFileOfTheResultsIsTheOldOneOrTheNewOne) {
   const auto write = [](const fs::path& folder, const char* outcomes) {
-    WriteEpisodeLog(folder, {.records = SmallEpisodes(outcomes)});
+    run::WriteEpisodeLog(folder, {.records = compare::SmallEpisodes(outcomes)});
   };
   FailEachCallOnce({.name = "results",
                     .calls = {kOpen, kWrite, kFsync, kRename},
                     .prepare = [=](const fs::path& folder) { write(folder, "sff"); },
                     .write = [=](const fs::path& folder) { write(folder, "sfs"); },
                     .find = [](const fs::path& folder) -> std::string {
-                      const RunFolder run = ReadRunFolder(folder);
+                      const run::RunFolder run = run::ReadRunFolder(folder);
                       if (run.episodes.size() != 3) return "lost episodes";
                       const bool is_new =
                           run.eval_log.at("test/n_success") == 2 && run.episodes[2].success;
@@ -75,9 +78,9 @@ TEST(ReportFaults, EachFileOfTheResultsIsTheOldOneOrTheNewOne) {
 }
 
 TEST(ReportFaults, AJournalKeepsItsEpisodesAndGoesOn) {
-  const std::vector<EpisodeRecord> records = SmallEpisodes("sfx");
+  const std::vector<run::EpisodeRecord> records = compare::SmallEpisodes("sfx");
   const auto write = [records](const fs::path& folder, std::size_t n) {
-    EpisodeJournal journal(folder / "journal.jsonl", {});
+    run::EpisodeJournal journal(folder / "journal.jsonl", {});
     for (std::size_t i = journal.found().size(); i < n; ++i) journal.Append(records[i]);
   };
   FailEachCallOnce({.name = "journal",
@@ -85,7 +88,7 @@ TEST(ReportFaults, AJournalKeepsItsEpisodesAndGoesOn) {
                     .prepare = [=](const fs::path& folder) { write(folder, 2); },
                     .write = [=](const fs::path& folder) { write(folder, 3); },
                     .find = [](const fs::path& folder) -> std::string {
-                      const EpisodeJournal journal(folder / "journal.jsonl", {});
+                      const run::EpisodeJournal journal(folder / "journal.jsonl", {});
                       const std::size_t n = journal.found().size();
                       return n == 2 ? kOld : n == 3 ? kNew : "another number of rows";
                     }});

@@ -58,7 +58,7 @@ std::string TemporaryFilesIn(const fs::path& folder) {
   std::string names;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (IsTemporaryName(name)) names += name + " ";
+    if (core::IsTemporaryName(name)) names += name + " ";
   }
   return names;
 }

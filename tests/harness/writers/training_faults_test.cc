@@ -3,17 +3,17 @@
 
 #include <cerrno>
 
-#include "checkpoint/store.h"
 #include "core/atomic_file.h"
 #include "core/json_log.h"
 #include "data/replay_writer.h"
 #include "harness/writers/single_fault.h"
+#include "run/store.h"
 #include "support/error_of.h"
 #include "support/event_file.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
-#include "tensorboard/event_writer.h"
 #include "train/checkpoint_writer.h"
+#include "train/event_writer.h"
 #include "train/snapshot.h"
 
 namespace dp_bench {
@@ -27,9 +27,9 @@ constexpr std::int64_t kRowBytes = 13;
 constexpr const char* kFirstBest = "epoch=0001-train_loss=0.900";
 constexpr const char* kSecondBest = "epoch=0002-train_loss=0.100";
 
-CheckpointContents Contents(const std::string& state) {
-  CheckpointContents contents = {.config = "{}\n", .state = state};
-  for (const std::string_view file : {kModelFile, kNormalizerFile}) {
+run::CheckpointContents Contents(const std::string& state) {
+  run::CheckpointContents contents = {.config = "{}\n", .state = state};
+  for (const std::string_view file : {run::kModelFile, run::kNormalizerFile}) {
     contents.tensors[std::string(file)].emplace("weight", Array(DType::kFloat32, {4}));
   }
   return contents;
@@ -37,28 +37,31 @@ CheckpointContents Contents(const std::string& state) {
 
 // What a training that resumes there begins with.
 std::string LatestState(const fs::path& folder) {
-  CheckpointStore store(folder);
+  run::CheckpointStore store(folder);
   store.Repair();
-  const std::optional<Checkpoint> latest = store.OpenLatest();
+  const std::optional<run::Checkpoint> latest = store.OpenLatest();
   return latest ? latest->state() : "no checkpoint";
 }
 
 TEST(TrainingFaults, LatestIsTheOldCheckpointOrTheNewOne) {
-  FailEachCallOnce(
-      {.name = "checkpoint",
-       .calls = {kOpen, kWrite, kFsync, kRename, kMkdir, kRemove},
-       .prepare =
-           [](const fs::path& folder) { CheckpointStore(folder).Save(kLatest, Contents(kOld)); },
-       .write =
-           [](const fs::path& folder) { CheckpointStore(folder).Save(kLatest, Contents(kNew)); },
-       .find = LatestState});
+  FailEachCallOnce({.name = "checkpoint",
+                    .calls = {kOpen, kWrite, kFsync, kRename, kMkdir, kRemove},
+                    .prepare =
+                        [](const fs::path& folder) {
+                          run::CheckpointStore(folder).Save(run::kLatest, Contents(kOld));
+                        },
+                    .write =
+                        [](const fs::path& folder) {
+                          run::CheckpointStore(folder).Save(run::kLatest, Contents(kNew));
+                        },
+                    .find = LatestState});
 }
 
 TEST(TrainingFaults, OfTheBestCheckpointsNoneIsHalfAndOneIsThere) {
-  const auto save = [](const fs::path& folder, const char* state, CheckpointSave names) {
-    CheckpointStore store(folder);
-    CheckpointWriter writer(store, /*is_background=*/true, [] {});
-    writer.Save(std::move(names), [&](CheckpointContents* to) { *to = Contents(state); });
+  const auto save = [](const fs::path& folder, const char* state, train::CheckpointSave names) {
+    run::CheckpointStore store(folder);
+    train::CheckpointWriter writer(store, /*is_background=*/true, [] {});
+    writer.Save(std::move(names), [&](run::CheckpointContents* to) { *to = Contents(state); });
     writer.Finish();
   };
   FailEachCallOnce(
@@ -73,8 +76,8 @@ TEST(TrainingFaults, OfTheBestCheckpointsNoneIsHalfAndOneIsThere) {
          const std::string latest = LatestState(folder);
          const bool has_first = fs::exists(folder / kFirstBest);
          const bool has_second = fs::exists(folder / kSecondBest);
-         if (has_second) Checkpoint::Open(folder / kSecondBest);
-         if (!has_second && has_first) Checkpoint::Open(folder / kFirstBest);
+         if (has_second) run::Checkpoint::Open(folder / kSecondBest);
+         if (!has_second && has_first) run::Checkpoint::Open(folder / kFirstBest);
          if (!has_first && !has_second) return "no best checkpoint";
          return latest == kNew && has_second && !has_first ? kNew : latest == kNew ? kOld : latest;
        }});
@@ -82,41 +85,41 @@ TEST(TrainingFaults, OfTheBestCheckpointsNoneIsHalfAndOneIsThere) {
 
 TEST(TrainingFaults, ASnapshotIsTheOldOneOrTheNewOne) {
   const auto write = [](const fs::path& folder, const char* state) {
-    WriteSnapshot(folder, "mine", Contents(state), 2 * kRowBytes);
+    train::WriteSnapshot(folder, "mine", Contents(state), 2 * kRowBytes);
   };
   FailEachCallOnce({.name = "snapshot",
                     .calls = {kOpen, kWrite, kFsync, kRename, kMkdir, kRemove},
                     .prepare =
                         [=](const fs::path& folder) {
-                          JsonLog log(folder / "logs.json.txt", 0);
+                          core::JsonLog log(folder / "logs.json.txt", 0);
                           for (int i = 0; i < 3; ++i) log.Append(kRow);
                           write(folder, kOld);
                         },
                     .write = [=](const fs::path& folder) { write(folder, kNew); },
                     .find = [](const fs::path& folder) -> std::string {
-                      CheckpointStore(folder / kSnapshotFolder).Repair();
-                      const fs::path snapshot = folder / kSnapshotFolder / "mine";
+                      run::CheckpointStore(folder / train::kSnapshotFolder).Repair();
+                      const fs::path snapshot = folder / train::kSnapshotFolder / "mine";
                       if (fs::file_size(snapshot / "logs.json.txt") != 2 * kRowBytes) return "log";
                       return LatestState(snapshot / "checkpoints");
                     }});
 }
 
 TEST(TrainingFaults, ATrainingThatContinuesElsewhereIsThereOrNot) {
-  FailEachCallOnce({.name = "training in a copy",
-                    .calls = {kOpen, kWrite, kFsync, kRename, kMkdir},
-                    .prepare =
-                        [](const fs::path& folder) {
-                          CheckpointStore(folder / "a/checkpoints").Save(kLatest, Contents(kNew));
-                        },
-                    .write =
-                        [](const fs::path& folder) {
-                          if (!fs::exists(folder / "b"))
-                            CreateFromSnapshot(folder / "a", folder / "b");
-                        },
-                    .find = [](const fs::path& folder) -> std::string {
-                      if (!fs::exists(folder / "b")) return kOld;
-                      return LatestState(folder / "b/checkpoints");
-                    }});
+  FailEachCallOnce(
+      {.name = "training in a copy",
+       .calls = {kOpen, kWrite, kFsync, kRename, kMkdir},
+       .prepare =
+           [](const fs::path& folder) {
+             run::CheckpointStore(folder / "a/checkpoints").Save(run::kLatest, Contents(kNew));
+           },
+       .write =
+           [](const fs::path& folder) {
+             if (!fs::exists(folder / "b")) train::CreateFromSnapshot(folder / "a", folder / "b");
+           },
+       .find = [](const fs::path& folder) -> std::string {
+         if (!fs::exists(folder / "b")) return kOld;
+         return LatestState(folder / "b/checkpoints");
+       }});
 }
 
 TEST(TrainingFaults, ALogHoldsWholeRows) {
@@ -124,12 +127,13 @@ TEST(TrainingFaults, ALogHoldsWholeRows) {
                     .calls = {kOpen, kWrite, kFsync, kTruncate},
                     .prepare =
                         [](const fs::path& folder) {
-                          JsonLog log(folder / "log", 0);
+                          core::JsonLog log(folder / "log", 0);
                           for (int i = 0; i < 3; ++i) log.Append(kRow);
                         },
                     .write =
                         [](const fs::path& folder) {
-                          JsonLog log(folder / "log", 2 * kRowBytes);  // where the checkpoint stood
+                          core::JsonLog log(folder / "log",
+                                            2 * kRowBytes);  // where the checkpoint stood
                           log.Append(kRow);
                           log.Append(kRow);
                           log.Sync();
@@ -143,7 +147,7 @@ TEST(TrainingFaults, ALogHoldsWholeRows) {
 
 TEST(TrainingFaults, ALogGoesOnBehindARowThatDidNotFit) {
   const ScratchFolder scratch;
-  JsonLog log(scratch.path() / "log", 0);
+  core::JsonLog log(scratch.path() / "log", 0);
   {
     const InjectedFault full(scratch.path(), kWrite, kShortWriteThenFull, 1);
     EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { log.Append(kRow); }),
@@ -151,17 +155,18 @@ TEST(TrainingFaults, ALogGoesOnBehindARowThatDidNotFit) {
   }
   log.Append(kRow);
   EXPECT_EQ(log.position(), kRowBytes);
-  EXPECT_EQ(ReadTextFile(scratch.path() / "log", 1000), std::string(kRow) + "\n");
+  EXPECT_EQ(core::ReadTextFile(scratch.path() / "log", 1000), std::string(kRow) + "\n");
 }
 
 TEST(TrainingFaults, EarlierEventsStayAndLaterOnesAreWhole) {
   FailEachCallOnce(
       {.name = "tensorboard events",
        .calls = {kOpen, kWrite, kFsync},
-       .prepare = [](const fs::path& folder) { EventWriter(folder).AddScalar("loss", 1.0, 0); },
+       .prepare =
+           [](const fs::path& folder) { train::EventWriter(folder).AddScalar("loss", 1.0, 0); },
        .write =
            [](const fs::path& folder) {
-             EventWriter events(folder, 1);
+             train::EventWriter events(folder, 1);
              events.AddScalar("loss", 0.5, 1);
              events.Flush();
              events.Sync();
@@ -172,8 +177,8 @@ TEST(TrainingFaults, EarlierEventsStayAndLaterOnesAreWhole) {
          for (const auto& entry : fs::directory_iterator(folder)) {
            const std::vector<std::string> events = ReadEvents(entry.path());
            if (events.size() != 3) continue;
-           is_old_there = is_old_there || events[2] == ScalarEvent(Step(0), "loss", 1.0F);
-           is_new_there = is_new_there || events[2] == ScalarEvent(Step(1), "loss", 0.5F);
+           is_old_there = is_old_there || events[2] == train::ScalarEvent(Step(0), "loss", 1.0F);
+           is_new_there = is_new_there || events[2] == train::ScalarEvent(Step(1), "loss", 0.5F);
          }
          if (!is_old_there) return "the earlier events are lost";
          return is_new_there ? kNew : kOld;
@@ -186,9 +191,9 @@ std::vector<KeySpec> Keys() {
           {.name = "action", .shape = {2}}};
 }
 
-ReplayEpisode Episode(std::byte content) {
+data::ReplayEpisode Episode(std::byte content) {
   const std::vector<KeySpec> keys = Keys();
-  ReplayEpisode episode(keys);
+  data::ReplayEpisode episode(keys);
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::span<const std::byte>> values;
   for (const KeySpec& key : keys) memory.emplace_back(key.ByteSize(), content);
@@ -199,7 +204,7 @@ ReplayEpisode Episode(std::byte content) {
 
 TEST(TrainingFaults, ADataSetKeepsItsEpisodesAndGoesOn) {
   const auto collect = [](const fs::path& folder, int n, bool is_complete) {
-    ReplayWriter writer(folder, Keys(), {{"env", "toy"}});
+    data::ReplayWriter writer(folder, Keys(), {{"env", "toy"}});
     while (writer.n_episodes() < n) {
       writer.Append(Episode(static_cast<std::byte>(writer.n_episodes() + 1)));
     }
@@ -216,10 +221,11 @@ TEST(TrainingFaults, ADataSetKeepsItsEpisodesAndGoesOn) {
                       const fs::path data = folder / "data";
                       const std::string differing = DifferingFiles(FilesBelow(data), whole);
                       if (differing.empty()) return kNew;
-                      const auto n = ZarrArrayWriter::RowsOnDisk(data / "meta" / "episode_ends");
+                      const auto n =
+                          data::ZarrArrayWriter::RowsOnDisk(data / "meta" / "episode_ends");
                       if (n == 3) return differing == ".zattrs " ? kOld : differing;
                       const bool has_first =
-                          ReadFile(data / "data/large/0.0.0.0", 1U << 20).size() ==
+                          core::ReadFile(data / "data/large/0.0.0.0", 1U << 20).size() ==
                           whole.at("data/large/0.0.0.0").size();
                       return n == 1 && has_first ? kOld : "lost the first episode";
                     }});
@@ -231,12 +237,12 @@ TEST(TrainingFaults, ANewDataSetIsBegunAgain) {
                     .prepare = [](const fs::path&) {},
                     .write =
                         [](const fs::path& folder) {
-                          ReplayWriter writer(folder / "data", Keys(), {{"env", "toy"}});
+                          data::ReplayWriter writer(folder / "data", Keys(), {{"env", "toy"}});
                           if (writer.n_episodes() == 0) writer.Append(Episode(std::byte{1}));
                           writer.Commit({{"fps", 10}}, true);
                         },
                     .find = [](const fs::path& folder) -> std::string {
-                      const nlohmann::json found = ReadReplayAttributes(folder / "data");
+                      const nlohmann::json found = data::ReadReplayAttributes(folder / "data");
                       return !found.is_null() && found.at("complete") == true ? kNew : kOld;
                     }});
 }

@@ -8,7 +8,7 @@
 #include "harness/train/workspace/fake_training.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,4 +82,4 @@ TEST(Accumulation, FourBatchesOf16GiveTheGradientsOfOneOf64) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

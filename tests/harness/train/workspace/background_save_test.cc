@@ -15,7 +15,7 @@
 #include "support/scratch_folder.h"
 #include "train/workspace.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,7 +81,7 @@ struct HeldSave {
 
 /// The state of the checkpoint `latest` of a run.
 TrainState LatestState(const fs::path& run) {
-  const auto latest = CheckpointStore(run / "checkpoints").OpenLatest();
+  const auto latest = run::CheckpointStore(run / "checkpoints").OpenLatest();
   return TrainState::FromJson(latest.value().state(), "latest");
 }
 
@@ -187,4 +187,4 @@ TEST(BackgroundSave, InterruptionMeanwhileLeavesTheLatestThatTheReportNames) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -13,14 +13,14 @@
 #include <set>
 #include <string>
 
-#include "checkpoint/policy_weights.h"
 #include "harness/train/workspace/fake_training.h"
+#include "run/policy_weights.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 #include "train/snapshot.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,7 +89,7 @@ TEST(CheckpointParts, CheckpointWithoutTheOptimizerIsEvaluatedButNotResumed) {
               ElementsAre("config.json", "ema.safetensors", "manifest.json", "model.safetensors",
                           "normalizer.safetensors", "state.json"));
   auto policy = MakeFakePolicy();
-  LoadPolicyWeights(Checkpoint::Open(latest), *policy, Weights::kEma);
+  run::LoadPolicyWeights(run::Checkpoint::Open(latest), *policy, run::Weights::kEma);
 
   const auto before = FilesBelow(scratch.path());
   EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
@@ -122,19 +122,19 @@ TEST(CheckpointParts, UnknownPartsAndCheckpointsWithoutAPolicyAreErrors) {
 TEST(CheckpointParts, PythonOpensTheTensorsAndFindsTheSameNumbers) {
   const ScratchFolder scratch;
   const TrainReport report = Train(scratch.path() / "run", ConfigOf(""));
-  const Checkpoint checkpoint = Checkpoint::Open(*report.latest);
-  WriteFileAtomically(scratch.path() / "rewrite.py",
-                      "import sys\n"
-                      "from safetensors.torch import load_file, save_file\n"
-                      "save_file(load_file(sys.argv[1]), sys.argv[2])\n");
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
+  core::WriteFileAtomically(scratch.path() / "rewrite.py",
+                            "import sys\n"
+                            "from safetensors.torch import load_file, save_file\n"
+                            "save_file(load_file(sys.argv[1]), sys.argv[2])\n");
   const std::string python = std::string(DPB_SOURCE_DIR) + "/.venv/bin/python";
-  for (const std::string_view file : {kModelFile, kOptimizerFile}) {
+  for (const std::string_view file : {run::kModelFile, run::kOptimizerFile}) {
     const fs::path copy = scratch.path() / file;
     const std::string command = python + " " + (scratch.path() / "rewrite.py").string() + " " +
                                 (checkpoint.folder() / file).string() + " " + copy.string();
     ASSERT_EQ(std::system(command.c_str()), 0);
     const ArrayMap wanted = checkpoint.ReadTensors(file);
-    const ArrayMap found = ReadSafetensors(copy).tensors;
+    const ArrayMap found = run::ReadSafetensors(copy).tensors;
     ASSERT_EQ(found.size(), wanted.size());
     for (const auto& [name, array] : wanted) {
       EXPECT_EQ(found.at(name).dtype(), array.dtype()) << name;
@@ -150,7 +150,7 @@ TEST(Retention, EveryNthEpochAndTheLastAreKeptBesideTheBestAndTheLatest) {
   EXPECT_THAT(CheckpointsOf(scratch.path()),
               ElementsAre("epoch=0000", "epoch=0000-test_mean_score=1.000", "epoch=0002",
                           "epoch=0003", "latest"));
-  const Checkpoint kept = Checkpoint::Open(scratch.path() / "checkpoints" / "epoch=0002");
+  const run::Checkpoint kept = run::Checkpoint::Open(scratch.path() / "checkpoints" / "epoch=0002");
   EXPECT_EQ(TrainState::FromJson(kept.state(), "x").epoch, 3);  // the next one
 }
 
@@ -208,9 +208,10 @@ TEST(TopK, WrongNameIsAnErrorAfterTheFirstEpochOrAWarningWithoutEvaluations) {
               HasSubstr("'test_mean_reward' is not measured in this training"));
 }
 
-std::map<std::string, ArrayMap, std::less<>> TensorsOf(const Checkpoint& checkpoint) {
+std::map<std::string, ArrayMap, std::less<>> TensorsOf(const run::Checkpoint& checkpoint) {
   std::map<std::string, ArrayMap, std::less<>> tensors;
-  for (const std::string_view file : {kModelFile, kEmaFile, kNormalizerFile, kOptimizerFile}) {
+  for (const std::string_view file :
+       {run::kModelFile, run::kEmaFile, run::kNormalizerFile, run::kOptimizerFile}) {
     tensors[std::string(file)] = checkpoint.ReadTensors(file);
   }
   return tensors;
@@ -224,13 +225,14 @@ TEST(TopK, ResumeRemovesWhatACrashLeftOfTheReplacedOne) {
   const fs::path broken = scratch.path() / "broken";
   std::atomic<bool> stop = false;
   Train(broken, ConfigOf(keys), {.on_loss = [&](int n) { stop = stop || n == 30; }, .stop = &stop});
-  const Checkpoint latest = Checkpoint::Open(broken / "checkpoints" / "latest");
+  const run::Checkpoint latest = run::Checkpoint::Open(broken / "checkpoints" / "latest");
   std::string state = latest.state();
   state.insert(state.find("\"topk\""), "\"replaced\": \"epoch=0000-val_loss=0.123\", ");
   const fs::path left = broken / "checkpoints" / "epoch=0000-val_loss=0.123";
   fs::copy(latest.folder(), left);
-  CheckpointStore(broken / "checkpoints")
-      .Save(kLatest, {.tensors = TensorsOf(latest), .config = latest.config(), .state = state});
+  run::CheckpointStore(broken / "checkpoints")
+      .Save(run::kLatest,
+            {.tensors = TensorsOf(latest), .config = latest.config(), .state = state});
   Train(broken, ConfigOf(keys, R"("resume": true)"));
   EXPECT_EQ(DifferingFiles(scratch.path() / "whole", broken), "");
 }
@@ -247,11 +249,11 @@ class InitCheckpointTest : public testing::Test {
     const std::string training = fmt::format(R"("init_checkpoint": {{"path": "{}"{}}})",
                                              (first_ / "checkpoints" / "latest").string(), init);
     Train(output, ConfigOf("", training), {.stop = &stop});
-    checkpoint_ = Checkpoint::Open(output / "checkpoints" / "latest");
-    return checkpoint_->ReadTensors(kModelFile);
+    checkpoint_ = run::Checkpoint::Open(output / "checkpoints" / "latest");
+    return checkpoint_->ReadTensors(run::kModelFile);
   }
 
-  Checkpoint First() { return Checkpoint::Open(first_ / "checkpoints" / "latest"); }
+  run::Checkpoint First() { return run::Checkpoint::Open(first_ / "checkpoints" / "latest"); }
 
   static bool AreEqual(const Array& a, const Array& b) {
     return std::ranges::equal(a.bytes(), b.bytes());
@@ -259,7 +261,7 @@ class InitCheckpointTest : public testing::Test {
 
   ScratchFolder scratch_;
   fs::path first_ = scratch_.path() / "first";
-  std::optional<Checkpoint> checkpoint_;
+  std::optional<run::Checkpoint> checkpoint_;
   int n_runs_ = 0;
 };
 
@@ -269,13 +271,13 @@ TEST_F(InitCheckpointTest, TrainingBeginsWithTheWeightsAskedForAndSoDoesItsEma) 
     const ArrayMap wanted = First().ReadTensors(std::string(weights) + ".safetensors");
     EXPECT_TRUE(AreEqual(began.at("linear.weight"), wanted.at("linear.weight")));
     EXPECT_TRUE(AreEqual(began.at("linear.bias"), wanted.at("linear.bias")));
-    const ArrayMap ema = checkpoint_->ReadTensors(kEmaFile);
+    const ArrayMap ema = checkpoint_->ReadTensors(run::kEmaFile);
     EXPECT_TRUE(AreEqual(ema.at("linear.weight"), wanted.at("linear.weight")));
   }
 }
 
 TEST_F(InitCheckpointTest, KeysChooseAmongTheTensorsAndTheOthersBeginAnew) {
-  const ArrayMap wanted = First().ReadTensors(kEmaFile);
+  const ArrayMap wanted = First().ReadTensors(run::kEmaFile);
   for (const char* keys :
        {R"(, "include_keys": ["weight$"])", R"(, "exclude_keys": ["bias", "n_losses"])"}) {
     const ArrayMap began = WeightsOf(keys);
@@ -294,13 +296,13 @@ TEST_F(InitCheckpointTest, KeyThatIsFoundInNoNameIsAnError) {
 
 TEST(LoadSelectedState, NamesWhatDoesNotFitAndCopiesNothing) {
   auto policy = MakeFakePolicy();
-  ArrayMap tensors = ModuleState(policy->module());
+  ArrayMap tensors = run::ModuleState(policy->module());
   const torch::Tensor before = policy->module().parameters()[0].clone();
   tensors["linear.bias"] = Array(DType::kFloat32, {9});
   tensors["linear.weight"].as<float>()[0] = 77.0F;
   tensors["head.weight"] = Array(DType::kFloat32, {1});
-  const auto load = [&](const TensorSelection& selection) {
-    return LoadSelectedState(policy->module(), tensors, selection, "there");
+  const auto load = [&](const run::TensorSelection& selection) {
+    return run::LoadSelectedState(policy->module(), tensors, selection, "there");
   };
   EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint, [&] { load({}); }),
               AllOf(HasSubstr("'there'"), HasSubstr("linear.bias: wanted float32 [8], found"),
@@ -332,7 +334,7 @@ TEST(Snapshot, OfAnyMomentContinuesElsewhereToTheSameFiles) {
   for (const char* tag : {"evaluation", "step=0000015"}) {
     const fs::path elsewhere = scratch.path() / tag;
     const fs::path folder = whole / kSnapshotFolder / tag;
-    EXPECT_EQ(fs::exists(folder / "checkpoints/latest" / kGradientsFile),
+    EXPECT_EQ(fs::exists(folder / "checkpoints/latest" / run::kGradientsFile),
               std::string(tag) != "evaluation");
     const FolderContent before = FilesBelow(folder);
     CreateFromSnapshot(folder, elsewhere);
@@ -351,7 +353,8 @@ TEST(Snapshot, HoldsEveryPartWhateverTheCheckpointsLeaveOut) {
     workspace.SaveSnapshot("latest");
   }};
   Train(scratch.path(), ConfigOf(R"("exclude_keys": ["optimizer"])"), hooks);
-  EXPECT_TRUE(fs::exists(scratch.path() / "snapshots/latest/checkpoints/latest" / kOptimizerFile));
+  EXPECT_TRUE(
+      fs::exists(scratch.path() / "snapshots/latest/checkpoints/latest" / run::kOptimizerFile));
 }
 
 TEST(Snapshot, BadTagsAndFoldersAreErrors) {
@@ -366,4 +369,4 @@ TEST(Snapshot, BadTagsAndFoldersAreErrors) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

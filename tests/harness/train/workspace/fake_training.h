@@ -2,7 +2,9 @@
 // config that trains one on the other.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <array>
 #include <cstring>
@@ -20,7 +22,7 @@
 #include "dp_bench/policy.h"
 #include "train/workspace.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 
 /// Episodes in which the action follows from agent_pos linearly.
 class FakeDataset : public Dataset {
@@ -152,4 +154,4 @@ inline Scores FakeEvaluate(Policy& policy, int /*epoch*/) {
   return {.metrics = {{"test/mean_score", sum}}};
 }
 
-}  // namespace dp_bench
+}  // namespace dp_bench::train

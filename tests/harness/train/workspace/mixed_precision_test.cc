@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/policy_weights.h"
 #include "core/atomic_file.h"
 #include "harness/train/workspace/fake_training.h"
+#include "run/policy_weights.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,7 +69,8 @@ TrainReport Train(const fs::path& output, const std::string& training, NotingPol
 }
 
 TrainState StateIn(const fs::path& output) {
-  return TrainState::FromJson(Checkpoint::Open(output / "checkpoints" / kLatest).state(), "latest");
+  return TrainState::FromJson(run::Checkpoint::Open(output / "checkpoints" / run::kLatest).state(),
+                              "latest");
 }
 
 TEST(MixedPrecision, IsForTrainingLossesAlone) {
@@ -94,10 +95,10 @@ TEST(MixedPrecision, TrainsAsFloat32DoesAndKeepsFloat32Weights) {
         Train(output, R"("mixed_precision": ")" + std::string(name) + '"', &notes);
     // the losses of 40 steps of AdamW from equal weights; bfloat16 rounds to 3 digits
     EXPECT_NEAR(report.train_loss, loss, 0.02 * loss) << name;
-    const ArrayMap weights = Checkpoint::Open(*report.latest).ReadTensors(kModelFile);
+    const ArrayMap weights = run::Checkpoint::Open(*report.latest).ReadTensors(run::kModelFile);
     EXPECT_EQ(weights.at("linear.weight").dtype(), DType::kFloat32);
   }
-  std::istringstream log(ReadTextFile(scratch.path() / "fp16" / "logs.json.txt", 1U << 20));
+  std::istringstream log(core::ReadTextFile(scratch.path() / "fp16" / "logs.json.txt", 1U << 20));
   std::string first;
   std::getline(log, first);
   EXPECT_LT(loss, 0.5 * nlohmann::json::parse(first)["train_loss"].get<double>());
@@ -119,7 +120,7 @@ TEST(MixedPrecision, UpdatesThatOverflowAreLeftOutAndCountNowhere) {
   EXPECT_EQ(state.grad_scaler,
             (GradScalerState{.scale = 16384.0F, .growth_tracker = 22, .skips_in_a_row = 0}));
 
-  std::istringstream log(ReadTextFile(scratch.path() / "logs.json.txt", 1U << 20));
+  std::istringstream log(core::ReadTextFile(scratch.path() / "logs.json.txt", 1U << 20));
   std::int64_t step = 0;
   for (std::string line; std::getline(log, line); ++step) {
     const nlohmann::json json = nlohmann::json::parse(line);
@@ -203,4 +204,4 @@ TEST(MixedPrecision, UnknownNamesAreExplained) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -16,7 +16,7 @@
 #include "train/train_config.h"
 #include "train/train_state.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 using testing::HasSubstr;
@@ -26,21 +26,21 @@ TEST(JsonLog, CutsBackToThePositionOfTheCheckpoint) {
   const auto path = scratch.path() / "logs.json.txt";
   std::int64_t position = 0;
   {
-    JsonLog log(path, 0);
+    core::JsonLog log(path, 0);
     log.Append(R"({"a":1})");
     position = log.position();
     log.Append(R"({"a":2})");
   }
-  EXPECT_EQ(ReadTextFile(path, 100), "{\"a\":1}\n{\"a\":2}\n");
-  JsonLog log(path, position);
+  EXPECT_EQ(core::ReadTextFile(path, 100), "{\"a\":1}\n{\"a\":2}\n");
+  core::JsonLog log(path, position);
   log.Append(R"({"a":3})");
-  EXPECT_EQ(ReadTextFile(path, 100), "{\"a\":1}\n{\"a\":3}\n");
+  EXPECT_EQ(core::ReadTextFile(path, 100), "{\"a\":1}\n{\"a\":3}\n");
 }
 
 TEST(JsonLog, StartsAnewAtPositionZero) {
   const ScratchFolder scratch;
-  WriteFileAtomically(scratch.path() / "log", "old\n");
-  JsonLog log(scratch.path() / "log", 0);
+  core::WriteFileAtomically(scratch.path() / "log", "old\n");
+  core::JsonLog log(scratch.path() / "log", 0);
   EXPECT_EQ(log.position(), 0);
 }
 
@@ -49,7 +49,7 @@ class ProgressTest : public testing::Test {
   ProgressTest() : file_(std::tmpfile()) {}
   ~ProgressTest() override { std::fclose(file_); }
 
-  Progress::Output Output(bool is_terminal) {
+  core::Progress::Output Output(bool is_terminal) {
     return {.file = file_, .is_terminal = is_terminal, .now = [this] { return now_; }};
   }
   std::string Shown() {
@@ -64,7 +64,7 @@ class ProgressTest : public testing::Test {
 };
 
 TEST_F(ProgressTest, PlainLinesComeEveryTenSecondsAndAtTheEnd) {
-  Progress progress(Output(false), 0);
+  core::Progress progress(Output(false), 0);
   for (int step = 1; step <= 40; ++step) {
     now_ += 1.0;
     progress.Update({.done = step, .total = 40, .items = 8 * step, .unit = "samples"}, "epoch 0",
@@ -77,7 +77,7 @@ TEST_F(ProgressTest, PlainLinesComeEveryTenSecondsAndAtTheEnd) {
 }
 
 TEST_F(ProgressTest, TerminalLineIsDrawnAgainAndLeftByPause) {
-  Progress progress(Output(true), 0);
+  core::Progress progress(Output(true), 0);
   now_ = 1.0;
   progress.Update({.done = 20, .total = 40}, "epoch 0", "loss 0.5");
   progress.Pause();
@@ -86,17 +86,17 @@ TEST_F(ProgressTest, TerminalLineIsDrawnAgainAndLeftByPause) {
 }
 
 TEST_F(ProgressTest, RateCountsItemsAndTheRemainingTimeCountsSteps) {
-  Progress progress(Output(false), 0);
+  core::Progress progress(Output(false), 0);
   now_ = 2.0;
   // one of two steps, of a batch that holds 6 rows whatever its size was to be
-  const ProgressState state = {.done = 1, .total = 2, .items = 6, .unit = "samples"};
+  const core::ProgressState state = {.done = 1, .total = 2, .items = 6, .unit = "samples"};
   EXPECT_EQ(progress.Rate(state), 3.0);
   progress.Update(state, "epoch 0", "loss 0.5");
   EXPECT_THAT(Shown(), HasSubstr("3 samples/s  ETA 0:00:02\n"));
 }
 
 TEST_F(ProgressTest, RateCountsThisProcessAlone) {
-  Progress progress(Output(false), 1000);
+  core::Progress progress(Output(false), 1000);
   now_ = 2.0;
   EXPECT_EQ(progress.Rate({.done = 1010, .total = 2000}), 5.0);
 }
@@ -150,7 +150,7 @@ TEST(TrainState, RefusesNamesOfCheckpointsThatLeaveTheFolder) {
 }
 
 TEST(ToBatch, ImagesBecomeChannelFirstViewsOfTheHostMemory) {
-  HostBatch host;
+  data::HostBatch host;
   host.obs["image"] = Array(DType::kUInt8, {1, 2, 3, 4, 3});  // [B, To, H, W, C]
   host.obs["image"].as<std::uint8_t>()[5] = 200;              // y 0, x 1, blue
   host.action = Array(DType::kFloat32, {1, 4, 2});
@@ -208,4 +208,4 @@ TEST(TrainingConfig, DebugMakesEverythingShortAndDue) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/policy_weights.h"
 #include "harness/train/workspace/fake_training.h"
+#include "run/policy_weights.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,7 +75,7 @@ TEST(EarlyStop, SavesTheEpochItEndsWithThoughNoCheckpointIsDue) {
   EXPECT_EQ(report.end, TrainEnd::kEarlyStop);
   EXPECT_EQ(report.epoch, 7);
   ASSERT_TRUE(report.latest.has_value());
-  const Checkpoint checkpoint = Checkpoint::Open(*report.latest);
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
   EXPECT_EQ(TrainState::FromJson(checkpoint.state(), "latest").epoch, 7);
 }
 
@@ -119,7 +119,7 @@ struct Trained {
   std::map<std::string, torch::Tensor> before;
   std::map<std::string, torch::Tensor> after;
   std::map<std::string, torch::Tensor> ema;
-  Checkpoint checkpoint;
+  run::Checkpoint checkpoint;
 };
 
 std::map<std::string, torch::Tensor> CopyOf(const TensorMap& tensors) {
@@ -143,10 +143,10 @@ Trained TrainWithRules(const fs::path& output, const std::string& rules) {
     return policy;
   };
   const TrainReport report = Workspace(std::move(parts)).Run({});
-  Checkpoint checkpoint = Checkpoint::Open(*report.latest);
+  run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
   return {.before = before,
-          .after = CopyOf(ToTensors(checkpoint.ReadTensors(kModelFile))),
-          .ema = CopyOf(ToTensors(checkpoint.ReadTensors(kEmaFile))),
+          .after = CopyOf(run::ToTensors(checkpoint.ReadTensors(run::kModelFile))),
+          .ema = CopyOf(run::ToTensors(checkpoint.ReadTensors(run::kEmaFile))),
           .checkpoint = std::move(checkpoint)};
 }
 
@@ -157,7 +157,7 @@ TEST(ParameterRules, FrozenParametersStayBitEqualAndHaveNoOptimizerState) {
   EXPECT_TRUE(torch::equal(run.ema.at("linear.weight"), run.before.at("linear.weight")));
   EXPECT_FALSE(torch::equal(run.after.at("linear.bias"), run.before.at("linear.bias")));
   EXPECT_FALSE(torch::equal(run.ema.at("linear.bias"), run.after.at("linear.bias")));
-  const ArrayMap optimizer = run.checkpoint.ReadTensors(kOptimizerFile);
+  const ArrayMap optimizer = run.checkpoint.ReadTensors(run::kOptimizerFile);
   EXPECT_FALSE(optimizer.contains("linear.weight.exp_avg"));
   EXPECT_TRUE(optimizer.contains("linear.bias.exp_avg"));
 }
@@ -167,7 +167,8 @@ TEST(ParameterRules, ScaleZeroHoldsParametersWhileTheLoggedRateIsTheBaseRate) {
   const Trained run = TrainWithRules(scratch.path(), R"([{"pattern": "bias", "lr_scale": 0.0}])");
   EXPECT_TRUE(torch::equal(run.after.at("linear.bias"), run.before.at("linear.bias")));
   EXPECT_FALSE(torch::equal(run.after.at("linear.weight"), run.before.at("linear.weight")));
-  EXPECT_THAT(ReadTextFile(scratch.path() / "logs.json.txt", 1U << 20), HasSubstr("\"lr\":0.05"));
+  EXPECT_THAT(core::ReadTextFile(scratch.path() / "logs.json.txt", 1U << 20),
+              HasSubstr("\"lr\":0.05"));
 }
 
 TEST(ParameterRules, PatternWithoutParametersIsAnErrorBeforeTheTraining) {
@@ -181,4 +182,4 @@ TEST(ParameterRules, PatternWithoutParametersIsAnErrorBeforeTheTraining) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/policy_weights.h"
 #include "dp_bench/error.h"
 #include "harness/train/workspace/fake_training.h"
+#include "run/policy_weights.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench {
+namespace dp_bench::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,7 +41,7 @@ TrainReport Train(const fs::path& output, const std::string& training = "",
 
 std::vector<nlohmann::json> LogOf(const fs::path& output) {
   std::vector<nlohmann::json> lines;
-  std::istringstream text(ReadTextFile(output / "logs.json.txt", 1U << 20));
+  std::istringstream text(core::ReadTextFile(output / "logs.json.txt", 1U << 20));
   for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
   return lines;
 }
@@ -151,7 +151,7 @@ TEST(Workspace, ResumesInsideAnAccumulationWindow) {
     const fs::path broken = scratch.path() / ("stopped_at_" + std::to_string(n));
     StopAtLoss at(n);
     EXPECT_EQ(Train(broken, training, &at.stop, at.callback()).global_step, n - 3);
-    const fs::path gradients = broken / "checkpoints" / "latest" / kGradientsFile;
+    const fs::path gradients = broken / "checkpoints" / "latest" / run::kGradientsFile;
     EXPECT_EQ(fs::exists(gradients), n != 16);
     Train(broken, training + R"(, "resume": true)");
     EXPECT_EQ(DifferingFiles(whole, broken), "") << "stopped at loss " << n;
@@ -203,9 +203,9 @@ TEST(Workspace, CheckpointRestoresThePolicyThatWasEvaluated) {
   Workspace workspace(FakeParts(FakeConfig(), dataset, scratch.path()));
   const TrainReport report = workspace.Run({});
   auto policy = MakeFakePolicy();
-  const Checkpoint checkpoint = Checkpoint::Open(*report.latest);
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
   EXPECT_EQ(Config::FromJson(checkpoint.config()).Sub("training").Get<int>("num_epochs"), 4);
-  LoadPolicyWeights(checkpoint, *policy, Weights::kEma);
+  run::LoadPolicyWeights(checkpoint, *policy, run::Weights::kEma);
   const TensorMap obs = {{"agent_pos", torch::ones({3, 2, 2})}};
   const std::vector<NoiseKey> rows = {{.seed = 1}, {.seed = 2}, {.seed = 3}};
   NoiseSource noise_a(rows);
@@ -217,9 +217,9 @@ TEST(Workspace, CheckpointRestoresThePolicyThatWasEvaluated) {
 TEST(Workspace, EmaWeightsDifferFromThoseOfTheModel) {
   const ScratchFolder scratch;
   const TrainReport report = Train(scratch.path());
-  const Checkpoint checkpoint = Checkpoint::Open(*report.latest);
-  const auto model = checkpoint.ReadTensors(kModelFile).at("linear.weight");
-  const auto ema = checkpoint.ReadTensors(kEmaFile).at("linear.weight");
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
+  const auto model = checkpoint.ReadTensors(run::kModelFile).at("linear.weight");
+  const auto ema = checkpoint.ReadTensors(run::kEmaFile).at("linear.weight");
   EXPECT_FALSE(std::ranges::equal(model.bytes(), ema.bytes()));
 }
 
@@ -322,12 +322,12 @@ TEST(Workspace, UnavailableDeviceIsAnError) {
 
 TEST(PolicyWeights, ListEveryTensorThatDoesNotFit) {
   const auto policy = MakeFakePolicy();
-  ArrayMap tensors = ModuleState(policy->module());
+  ArrayMap tensors = run::ModuleState(policy->module());
   tensors.erase("linear.bias");
   tensors["linear.weight"] = Array(DType::kFloat32, {8, 5});
   tensors["foreign"] = Array(DType::kFloat32, {1});
   try {
-    LoadModuleState(policy->module(), tensors, "here");
+    run::LoadModuleState(policy->module(), tensors, "here");
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
@@ -338,4 +338,4 @@ TEST(PolicyWeights, ListEveryTensorThatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace dp_bench
+}  // namespace dp_bench::train

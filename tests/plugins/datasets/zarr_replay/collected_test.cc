@@ -19,8 +19,8 @@ const std::vector<KeySpec> kKeys = {
     {.name = "rgb", .type = KeyType::kRgb, .shape = {3, 3, 5}, .dtype = DType::kUInt8}};
 
 // Every value of a step is its number, as the key's dtype.
-ReplayEpisode Episode(std::int64_t first, std::int64_t n) {
-  ReplayEpisode episode(kKeys);
+data::ReplayEpisode Episode(std::int64_t first, std::int64_t n) {
+  data::ReplayEpisode episode(kKeys);
   for (std::int64_t step = first; step < first + n; ++step) {
     const std::vector<float> numbers(3, static_cast<float>(step));
     const std::vector<std::uint16_t> depth(15, static_cast<std::uint16_t>(1000 * step));
@@ -36,7 +36,7 @@ ReplayEpisode Episode(std::int64_t first, std::int64_t n) {
 TEST(Collected, EveryArrayIsAKeyOfItsOwnTypeAndName) {
   const TempFolder folder;
   {
-    ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
+    data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
     writer.Append(Episode(0, 4));
     writer.Append(Episode(4, 2));
     writer.Commit({{"fps", 25.0}}, true);
@@ -52,7 +52,7 @@ TEST(Collected, EveryArrayIsAKeyOfItsOwnTypeAndName) {
 
 TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
   const TempFolder folder;
-  ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
+  data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
   writer.Append(Episode(0, 4));
   writer.Commit({{"fps", 25.0}}, false);
   // the next commit got as far as the number of steps

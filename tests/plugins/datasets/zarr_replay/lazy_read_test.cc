@@ -136,7 +136,7 @@ void Collect(const std::filesystem::path& folder, std::int64_t n_steps) {
       {.name = "action", .shape = {2}},
       {.name = "depth", .type = KeyType::kDepth, .shape = {1, 96, 128}, .dtype = DType::kUInt16},
       {.name = "rgb", .type = KeyType::kRgb, .shape = {3, 480, 640}, .dtype = DType::kUInt8}};
-  ReplayEpisode episode(keys);
+  data::ReplayEpisode episode(keys);
   for (std::int64_t step = 0; step < n_steps; ++step) {
     const std::vector<float> action(2, static_cast<float>(step));
     std::vector<std::uint16_t> depth = Count<std::uint16_t>(96 * 128);
@@ -148,7 +148,7 @@ void Collect(const std::filesystem::path& folder, std::int64_t n_steps) {
                                                             std::as_bytes(std::span(pixels))};
     episode.Append(values);
   }
-  ReplayWriter writer(folder, keys, {{"env", "toy"}});
+  data::ReplayWriter writer(folder, keys, {{"env", "toy"}});
   writer.Append(episode);
   writer.Commit({{"fps", 25.0}}, true);
 }

@@ -72,7 +72,7 @@ TEST(PushtReplay, FollowsTheRecordedEpisodes) {
   if (!std::filesystem::exists(kDemonstrations)) {
     GTEST_SKIP() << "no demonstrations at " << kDemonstrations;
   }
-  PluginCatalogue catalogue({DPB_PLUGIN_DIR});
+  plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
   const auto dataset = catalogue.Create<Dataset>(
       "zarr_replay", Config::FromJson(R"({"path": ")" + kDemonstrations.string() +
                                       R"(", "keys": {"action": {"array": "data/action"},

@@ -144,9 +144,9 @@ class VisionPipelineGolden : public RgbdFusionGolden {};
 
 TEST_P(VisionPipelineGolden, ShowsTheEncodersWhatTheReferenceSees) {
   const Config params = MakeParams();
-  const std::vector<common::Camera> cameras = common::FindCameras(params, MakeSpec());
-  const common::VisionPipeline pipeline(params, cameras);
-  const common::CameraView view =
+  const std::vector<policy::Camera> cameras = policy::FindCameras(params, MakeSpec());
+  const policy::VisionPipeline pipeline(params, cameras);
+  const policy::CameraView view =
       pipeline.Prepare(cameras[1], MakeObs(), MakeNormalizer(), /*augment=*/nullptr);
   EXPECT_LE(Difference(view.rgb, Get("rgb")), 1e-5);
   EXPECT_LE(Difference(view.depth, Get("depth")), 1e-6);

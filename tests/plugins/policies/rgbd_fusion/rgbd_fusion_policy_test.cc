@@ -2,14 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
 
 #include <limits>
 #include <string>
 
 #include "dp_bench/error.h"
+#include "dp_bench/policy/vision/vision_pipeline.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
-#include "vision_pipeline.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -41,7 +42,7 @@ PolicySpec MakeSpec() {
   return spec;
 }
 
-std::unique_ptr<common::DiffusionPolicy> MakeSmall(const char* params = kSmall) {
+std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const char* params = kSmall) {
   torch::manual_seed(5);
   auto policy = MakePolicy(Config::FromJson(params), MakeSpec());
   Normalizer normalizer = SmallNormalizer();
@@ -93,8 +94,8 @@ TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
   // a picture whose depth repeats its red channel: wherever the crop lies, they stay equal
   PolicySpec spec = MakeSpec();
   const Config params = Config::FromJson(kSmall);
-  const auto cameras = common::FindCameras(params, spec);
-  const common::VisionPipeline pipeline(params, cameras);
+  const auto cameras = policy::FindCameras(params, spec);
+  const policy::VisionPipeline pipeline(params, cameras);
   TensorMap obs = MakeObs(6);
   obs["depth"] = obs["image"].narrow(2, 0, 1).to(torch::kFloat32) / 255.0;
   Normalizer normalizer;
@@ -102,10 +103,10 @@ TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
                  NormalizeMode::kImageGaussian);
   normalizer.Fit("depth", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kDepth);
   NoiseSource noise = NoiseOfRows(6);
-  const common::CameraView view = pipeline.Prepare(cameras[0], obs, normalizer, &noise);
+  const policy::CameraView view = pipeline.Prepare(cameras[0], obs, normalizer, &noise);
   EXPECT_EQ(view.rgb.sizes(), torch::IntArrayRef({6, 2, 3, 20, 28}));
   EXPECT_LE((view.rgb.narrow(2, 0, 1) - view.depth).abs().max().item<double>(), 1e-5);
-  const common::CameraView centre = pipeline.Prepare(cameras[0], obs, normalizer, nullptr);
+  const policy::CameraView centre = pipeline.Prepare(cameras[0], obs, normalizer, nullptr);
   EXPECT_FALSE(torch::allclose(view.depth, centre.depth));
 }
 

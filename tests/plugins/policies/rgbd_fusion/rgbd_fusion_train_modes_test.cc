@@ -1,5 +1,5 @@
 // The RGB-D policy under autocast and with gradient checkpointing.
-#include "plugins/policies/common/train_modes.h"
+#include "harness/policy/train_modes.h"
 #include "rgbd_fusion_policy.h"
 
 namespace dp_bench::rgbd_fusion {
@@ -61,15 +61,15 @@ Batch MakeBatch() {
 }
 
 TEST(RgbdFusionTrainModes, AutocastGivesNearlyTheSameGradients) {
-  common::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy(""), MakeBatch());
+  policy::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy(""), MakeBatch());
 }
 
 TEST(RgbdFusionTrainModes, CheckpointingChangesNoBit) {
   const auto make = [](bool is_checkpointing) {
     return MakePolicy(is_checkpointing ? R"(, "gradient_checkpointing": true)" : "");
   };
-  common::ExpectCheckpointingChangesNoBit(make, MakeBatch());
-  common::ExpectCheckpointingSavesMemory(make, 0.7);
+  policy::ExpectCheckpointingChangesNoBit(make, MakeBatch());
+  policy::ExpectCheckpointingSavesMemory(make, 0.7);
 }
 
 }  // namespace

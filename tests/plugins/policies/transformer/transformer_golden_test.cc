@@ -68,7 +68,7 @@ class TransformerGolden : public testing::TestWithParam<Case> {
   }
 
   inline static const std::string kPrefix = "diffusion.transformer.";
-  std::unique_ptr<common::DiffusionPolicy> policy_ =
+  std::unique_ptr<policy::DiffusionPolicy> policy_ =
       MakePolicy(Config::FromJson(std::string("{") + GetParam().params + R"(
         "n_layer": 2, "n_head": 2, "n_emb": 12,
         "noise_scheduler": {"type": "ddim", "num_train_timesteps": 50, "num_inference_steps": 5}})"),

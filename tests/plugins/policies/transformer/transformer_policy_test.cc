@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
+#include "dp_bench/policy/networks/transformer_denoiser.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 #include "train/optimizer.h"
-#include "transformer_denoiser.h"
 
 namespace dp_bench::transformer {
 namespace {
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kImageSize = 40;
 
-std::unique_ptr<common::DiffusionPolicy> MakePolicy(const char* params,
+std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const char* params,
                                                     const PolicySpec& spec = SmallSpec()) {
   torch::manual_seed(5);
   auto policy = transformer::MakePolicy(Config::FromJson(params), spec);
@@ -48,7 +48,7 @@ void ExpectLearnsBoth(const char* params) {
   const Batch batch = {.obs = {{"agent_pos", agent_pos.repeat({8, 1, 1})}},
                        .action = action.repeat({8, 1, 1}),
                        .is_pad = torch::zeros({16, 8}, torch::kBool)};
-  AdamW optimizer({}, MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
+  train::AdamW optimizer({}, train::MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
   for (std::uint64_t step = 0; step < 300; ++step) {
     NoiseSource noise = NoiseOfRows(16, step);
     optimizer.ZeroGrad();
@@ -107,7 +107,7 @@ TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
 // upstream's get_optim_groups: decay on the weights of linear layers and attention alone
 TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
   const auto policy = MakePolicy(R"({"n_layer": 1, "n_cond_layers": 1})");
-  for (const ParameterGroup& group : MakeParameterGroups(policy->module(), 1e-3)) {
+  for (const train::ParameterGroup& group : train::MakeParameterGroups(policy->module(), 1e-3)) {
     for (const std::string& name : group.names) {
       const bool is_weight = name.ends_with("weight") && name.find("norm") == std::string::npos &&
                              name.find("ln_f") == std::string::npos;
@@ -119,11 +119,11 @@ TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
 TEST(TransformerPolicy, AttentionCanBeLookedAt) {
   const auto policy =
       MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "causal_attn": true})");
-  auto& denoiser = dynamic_cast<common::TransformerDenoiser&>(policy->denoiser());
+  auto& denoiser = dynamic_cast<policy::TransformerDenoiser&>(policy->denoiser());
   const auto maps =
       denoiser.Attend(torch::zeros({3, 8, 2}), torch::tensor({1, 2, 3}), torch::zeros({3, 2, 2}));
   ASSERT_EQ(maps.size(), 2);
-  for (const common::AttentionMaps& map : maps) {
+  for (const policy::AttentionMaps& map : maps) {
     EXPECT_EQ(map.self.sizes(), torch::IntArrayRef({3, 2, 8, 8}));
     EXPECT_EQ(map.cross.sizes(), torch::IntArrayRef({3, 2, 8, 3}));
     EXPECT_TRUE(torch::allclose(map.cross.sum(-1), torch::ones({3, 2, 8})));

@@ -1,5 +1,5 @@
 // The transformer policy under autocast and with gradient checkpointing.
-#include "plugins/policies/common/train_modes.h"
+#include "harness/policy/train_modes.h"
 #include "transformer_policy.h"
 
 namespace dp_bench::transformer {
@@ -37,7 +37,7 @@ const std::vector<std::string> kVariants = {
 TEST(TransformerTrainModes, AutocastGivesNearlyTheSameGradients) {
   for (const std::string& variant : kVariants) {
     SCOPED_TRACE(variant);
-    common::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy(variant), MakeBatch());
+    policy::ExpectAutocastGivesNearlyTheSameGradients(*MakePolicy(variant), MakeBatch());
   }
 }
 
@@ -48,8 +48,8 @@ TEST(TransformerTrainModes, CheckpointingChangesNoBit) {
       return MakePolicy(variant + R"(, "gradient_checkpointing": )" +
                         (is_checkpointing ? "true" : "false"));
     };
-    common::ExpectCheckpointingChangesNoBit(make, MakeBatch());
-    common::ExpectCheckpointingSavesMemory(make, 0.7);
+    policy::ExpectCheckpointingChangesNoBit(make, MakeBatch());
+    policy::ExpectCheckpointingSavesMemory(make, 0.7);
   }
 }
 

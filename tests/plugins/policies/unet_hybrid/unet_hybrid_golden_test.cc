@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "checkpoint/safetensors.h"
-#include "conditional_unet1d.h"
+#include "dp_bench/policy/networks/conditional_unet1d.h"
+#include "run/safetensors.h"
 #include "unet_hybrid_policy.h"
 
 namespace dp_bench::unet_hybrid {
@@ -36,8 +36,8 @@ class Golden {
  public:
   explicit Golden(bool with_image)
       : with_image_(with_image),
-        file_(ReadSafetensors(std::string(DPB_SOURCE_DIR "/tests/golden/unet_hybrid_") +
-                              (with_image ? "image" : "lowdim") + ".safetensors")) {
+        file_(run::ReadSafetensors(std::string(DPB_SOURCE_DIR "/tests/golden/unet_hybrid_") +
+                                   (with_image ? "image" : "lowdim") + ".safetensors")) {
     spec_.shape_meta.obs = {{.name = "agent_pos", .shape = {5}}};
     if (with_image) {
       spec_.shape_meta.obs.push_back(
@@ -64,14 +64,14 @@ class Golden {
     return obs;
   }
 
-  common::DiffusionPolicy& policy() { return *policy_; }
-  common::ConditionalUnet1dImpl& unet() {
+  policy::DiffusionPolicy& policy() { return *policy_; }
+  policy::ConditionalUnet1dImpl& unet() {
     for (const auto& module : policy_->module().modules()) {
-      if (auto* unet = dynamic_cast<common::ConditionalUnet1dImpl*>(module.get())) return *unet;
+      if (auto* unet = dynamic_cast<policy::ConditionalUnet1dImpl*>(module.get())) return *unet;
     }
     throw std::logic_error("no UNet");
   }
-  const Safetensors& file() const { return file_; }
+  const run::Safetensors& file() const { return file_; }
 
  private:
   Normalizer MakeNormalizer() const {
@@ -102,9 +102,9 @@ class Golden {
   }
 
   bool with_image_;
-  Safetensors file_;
+  run::Safetensors file_;
   PolicySpec spec_;
-  std::unique_ptr<common::DiffusionPolicy> policy_;
+  std::unique_ptr<policy::DiffusionPolicy> policy_;
 };
 
 double Difference(const torch::Tensor& found, const torch::Tensor& expected) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
 
 #include "dp_bench/error.h"
 #include "support/error_of.h"
@@ -14,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kImageSize = 72;
 
-std::unique_ptr<common::DiffusionPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
+std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
   torch::manual_seed(5);
   auto policy = unet_hybrid::MakePolicy(Config::FromJson(params), spec);
   policy->SetNormalizer(SmallNormalizer());

@@ -1,0 +1,70 @@
+// The loops behind token_ops.h that work on rows of token features: plain C++ over dense float
+// arrays, compiled for several instruction sets. A row of the result depends on that row alone;
+// sums over rows are taken in blocks of fixed size, so the number of threads changes no bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace dp_bench::policy {
+
+/// sum = x + branch + bias, normed = layer_norm(sum); arrays [rows, width], vectors [width],
+/// statistics [rows].
+struct AddNormForward {
+  std::int64_t rows, width;
+  float eps;
+  const float* x;
+  const float* branch;  // null: normed = layer_norm(x), and `bias` and `sum` are not touched
+  const float* bias;
+  const float* gamma;
+  const float* beta;
+  float* sum;
+  float* normed;
+  float* mean;
+  float* rstd;
+};
+
+struct AddNormBackward {
+  std::int64_t rows, width;
+  const float* sum;
+  const float* gamma;
+  const float* mean;
+  const float* rstd;
+  const float* grad_sum;  // optional
+  const float* grad_normed;
+  float* grad_x;  // also the gradient of the branch
+  float* grad_gamma;
+  float* grad_beta;
+  float* grad_bias;
+};
+
+void RunAddNormForward(const AddNormForward& args, int n_threads);
+void RunAddNormBackward(const AddNormBackward& args, int n_threads);
+
+/// y = gelu(x + bias), the exact one; x, y [rows, width], bias [width].
+struct BiasGeluForward {
+  std::int64_t rows, width;
+  const float* x;
+  const float* bias;
+  float* y;
+};
+
+struct BiasGeluBackward {
+  std::int64_t rows, width;
+  const float* x;
+  const float* bias;
+  const float* grad_y;
+  float* grad_x;
+  float* grad_bias;
+};
+
+void RunBiasGeluForward(const BiasGeluForward& args, int n_threads);
+void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads);
+
+/// Dropout multipliers [keys, row_size]: 0 where a random halfword is below `threshold`, else
+/// `scale`. Of 128 elements in a row, number i is halfword (i / 16) % 2 of word i / 32 of the
+/// Philox4x32-10 block at counter {16 * (element / 128) + i % 16, site, 0, 0} under the row's key.
+void RunDropout(std::span<const std::uint64_t> keys, std::uint32_t site, std::int64_t row_size,
+                std::uint32_t threshold, float scale, float* out, int n_threads);
+
+}  // namespace dp_bench::policy

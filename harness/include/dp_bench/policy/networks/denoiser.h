@@ -1,0 +1,43 @@
+// The network of a diffusion policy: what predicts the noise in an action sequence, given the
+// features of the observation window.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "dp_bench/tensor.h"
+
+namespace dp_bench::policy {
+
+/// The network for one chunk: (naction [B, T, Da], index into the timesteps) -> prediction [B, T,
+/// Da]. It refers to the denoiser and lives no longer than that one or its weights.
+using ConditionedDenoiser = std::function<torch::Tensor(const torch::Tensor&, std::int64_t)>;
+
+/// Its parameters belong to the module that it was made with.
+class Denoiser {
+ public:
+  Denoiser() = default;
+  Denoiser(const Denoiser&) = delete;
+  Denoiser& operator=(const Denoiser&) = delete;
+  virtual ~Denoiser() = default;
+
+  /// Training: noisy [B, T, Da], timesteps int64 [B], cond [B, To, Do] -> [B, T, Da]. `noise` is
+  /// the source of dropout masks, null in evaluation.
+  virtual torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+                                const torch::Tensor& cond, NoiseSource* noise) = 0;
+
+  /// Inference, without gradient: computes once what the denoising steps at `timesteps` share.
+  virtual ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
+                                        const torch::Tensor& cond) = 0;
+
+  /// Forgets what was derived from the weights.
+  virtual void DropCaches() = 0;
+
+  /// See gradient_checkpoint.h; off at first.
+  virtual void set_gradient_checkpointing(bool is_on) = 0;
+};
+
+}  // namespace dp_bench::policy

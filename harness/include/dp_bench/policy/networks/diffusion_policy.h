@@ -1,0 +1,70 @@
+// Diffusion Policy (Chi et al. 2023): a denoiser, conditioned on a window of observations, trained
+// to undo noise on action sequences. What network it is, and what it sees, are handed in.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dp_bench/noise_scheduler.h"
+#include "dp_bench/policy.h"
+#include "dp_bench/policy/networks/denoiser.h"
+#include "dp_bench/policy/vision/obs_encoder.h"
+
+namespace dp_bench::policy {
+
+class DiffusionPolicy final : public Policy {
+ public:
+  /// The two halves of the network, and the module that holds the parameters of both.
+  struct Model {
+    std::shared_ptr<torch::nn::Module> module = std::make_shared<torch::nn::Module>("diffusion");
+    std::unique_ptr<ObsEncoder> obs_encoder;
+    std::unique_ptr<Denoiser> denoiser;
+  };
+
+  /// Reads noise_scheduler, do_mask_loss_for_padding, gradient_checkpointing, and loss_time_weights
+  /// or loss_time_decay from `params`. `name` is the plugin's, for messages.
+  DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
+
+  const PolicySpec& spec() const override { return spec_; }
+  void SetNormalizer(const Normalizer& normalizer) override;
+  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override;
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override;
+  torch::nn::Module& module() override { return *root_; }
+  void WeightsChanged() override { model_.denoiser->DropCaches(); }
+
+  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12.
+  /// cond [B, To, Do], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. `noise`
+  /// is drawn from by the steps that add some.
+  torch::Tensor ConditionalSample(const torch::Tensor& cond, const torch::Tensor& initial,
+                                  NoiseSource& noise);
+
+  /// The features of each observation step, [B, To, Do]. Augments when `augment` is given.
+  torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* augment);
+
+  Denoiser& denoiser() { return *model_.denoiser; }
+
+ private:
+  void RequireNormalizer() const;
+
+  // Mean square; each step counts as loss_time_weights say, one that repeats the edge of its
+  // episode as zero if do_mask_loss_for_padding.
+  torch::Tensor WeightedLoss(const torch::Tensor& prediction, const torch::Tensor& target,
+                             const torch::Tensor& is_pad) const;
+
+  torch::Device device() const { return root_->parameters().front().device(); }
+
+  std::string name_;
+  PolicySpec spec_;
+  NoiseScheduler scheduler_;
+  bool mask_loss_for_padding_;
+  torch::Tensor loss_time_weights_;  // [T, 1], mean 1; undefined: all steps weigh the same
+  std::optional<Normalizer> normalizer_;
+  std::shared_ptr<torch::nn::Module> root_;
+  Model model_;
+};
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,42 @@
+// The diffusion transformer as a denoiser: its settings, and where its dropout comes from.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <vector>
+
+#include "dp_bench/policy.h"
+#include "dp_bench/policy/networks/denoiser.h"
+#include "dp_bench/policy/networks/diffusion_transformer.h"
+
+namespace dp_bench::policy {
+
+class TransformerDenoiser final : public Denoiser {
+ public:
+  /// Reads n_layer, n_head, n_emb, n_cond_layers, p_drop_emb, p_drop_attn, causal_attn,
+  /// time_as_cond, obs_as_cond, norm, position and qkv_bias from `params`; registers `transformer`
+  /// with `parent`. Throws Error{kConfig} for settings that cannot work.
+  TransformerDenoiser(const Config& params, const PolicySpec& spec, std::int64_t obs_feature_dim,
+                      torch::nn::Module& parent);
+
+  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+                        const torch::Tensor& cond, NoiseSource* noise) override;
+  ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
+                                const torch::Tensor& cond) override;
+  void DropCaches() override { transformer_->DropCaches(); }
+  void set_gradient_checkpointing(bool is_on) override {
+    transformer_->set_gradient_checkpointing(is_on);
+  }
+
+  /// What the attentions of each layer look at, for pictures; without gradient and dropout. Inputs
+  /// as for Forward.
+  std::vector<AttentionMaps> Attend(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+                                    const torch::Tensor& cond);
+
+ private:
+  bool has_dropout_;
+  DiffusionTransformer transformer_;
+};
+
+}  // namespace dp_bench::policy

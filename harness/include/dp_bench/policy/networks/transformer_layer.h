@@ -1,0 +1,113 @@
+// One layer of a transformer (Vaswani et al. 2017): self-attention, attention to a memory, a
+// feed-forward network. Tensor names and shapes are those of torch.nn.TransformerDecoderLayer and,
+// without memory, of torch.nn.TransformerEncoderLayer.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "dp_bench/policy/kernels/token_ops.h"
+
+namespace dp_bench::policy {
+
+struct TransformerLayerConfig {
+  std::int64_t n_emb = 512;
+  std::int64_t n_head = 8;
+  bool is_pre_norm = true;   // normalises what a sublayer reads; else the sum after it
+  bool has_qkv_bias = true;  // of queries, keys and values
+  bool has_memory = true;    // a decoder layer
+  double p_drop = 0.0;       // attention weights, feed-forward units, outputs of sublayers
+};
+
+/// A linear layer as transformers start: weights N(0, 0.02), bias 0.
+torch::nn::Linear MakeLinear(std::int64_t in, std::int64_t out);
+
+/// What a layer's attentions looked at: self [B, n_head, T, T], cross [B, n_head, T, S].
+struct AttentionMaps {
+  torch::Tensor self;
+  torch::Tensor cross;  // undefined without memory
+};
+
+/// Tokens on their way through the layers. What the last sublayer computed is kept apart until the
+/// next norm, which adds it in the same pass.
+struct TokenStream {
+  torch::Tensor x;       // [B * T, d]
+  torch::Tensor branch;  // [B * T, d], still to be added; may be undefined
+  torch::Tensor bias;    // [d], likewise
+};
+
+/// What the layers of one pass have in common.
+struct LayerInputs {
+  std::int64_t batch = 0;     // B
+  torch::Tensor mask;         // of the self-attention, as in AttentionInputs
+  torch::Tensor memory_mask;  // of the attention to the memory
+  DropoutMasks* dropout = nullptr;
+  std::vector<AttentionMaps>* maps = nullptr;  // every layer appends its own, when given
+};
+
+/// Fused projections; names as in torch.nn.MultiheadAttention.
+class MultiheadAttentionImpl : public torch::nn::Module {
+ public:
+  explicit MultiheadAttentionImpl(const TransformerLayerConfig& config);
+
+  /// tokens [B * T, d], attended to by themselves.
+  AttentionInputs ProjectSelf(const torch::Tensor& tokens, std::int64_t batch) const;
+
+  /// tokens [B * T, d] attend to `kv` [B, S, 2d], see KeyValueWeight.
+  AttentionInputs ProjectQueries(const torch::Tensor& tokens, const torch::Tensor& kv) const;
+
+  /// [2d, d]: keys and values of a memory are memory @ KeyValueWeight^T; their bias is added later.
+  torch::Tensor KeyValueWeight() const;
+
+  /// [B * T, d], without the bias of the output projection.
+  torch::Tensor Attend(const AttentionInputs& inputs) const;
+
+  const torch::Tensor& output_bias() const { return out_proj_->bias; }
+  std::int64_t n_head() const { return n_head_; }
+
+ private:
+  std::int64_t n_head_;
+  torch::Tensor in_proj_weight_;  // [3d, d]
+  torch::Tensor in_proj_bias_;    // [3d], undefined when it has none
+  torch::nn::Linear out_proj_{nullptr};
+};
+TORCH_MODULE(MultiheadAttention);
+
+class TransformerLayerImpl : public torch::nn::Module {
+ public:
+  explicit TransformerLayerImpl(const TransformerLayerConfig& config);
+
+  /// `kv`: keys and values of the memory [B, S, 2d], undefined for an encoder layer.
+  void forward(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
+
+  /// The same without keeping activations for the backward pass, see gradient_checkpoint.h; without
+  /// `maps`.
+  void ForwardCheckpointed(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
+
+  /// Of the attention to the memory.
+  torch::Tensor KeyValueWeight() const { return multihead_attn_->KeyValueWeight(); }
+
+ private:
+  torch::Tensor Enter(TokenStream& stream, const torch::nn::LayerNorm& norm) const;
+  void Leave(TokenStream& stream, const torch::nn::LayerNorm& norm, const torch::Tensor& branch,
+             const torch::Tensor& bias, const LayerInputs& inputs) const;
+  Dropout DropoutOf(const LayerInputs& inputs) const { return {inputs.dropout, config_.p_drop}; }
+
+  TransformerLayerConfig config_;
+  MultiheadAttention self_attn_{nullptr};
+  MultiheadAttention multihead_attn_{nullptr};  // null without memory
+  torch::nn::Linear linear1_{nullptr};
+  torch::nn::Linear linear2_{nullptr};
+  torch::nn::LayerNorm norm_self_{nullptr};
+  torch::nn::LayerNorm norm_cross_{nullptr};  // null without memory
+  torch::nn::LayerNorm norm_feed_forward_{nullptr};
+};
+TORCH_MODULE(TransformerLayer);
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,34 @@
+// What a diffusion policy sees: a window of observations becomes one feature vector per step. The
+// denoiser behind it does not know where they come from.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+#include "dp_bench/normalizer.h"
+#include "dp_bench/tensor.h"
+
+namespace dp_bench::policy {
+
+/// Its parameters belong to the module that it was made with.
+class ObsEncoder {
+ public:
+  ObsEncoder() = default;
+  ObsEncoder(const ObsEncoder&) = delete;
+  ObsEncoder& operator=(const ObsEncoder&) = delete;
+  virtual ~ObsEncoder() = default;
+
+  /// Do: features of one observation step.
+  virtual std::int64_t feature_dim() const = 0;
+
+  /// obs as in Batch, raw -> [B, To, Do]. `augment` is the source of random crops and the like in
+  /// training, null in evaluation.
+  virtual torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
+                               NoiseSource* augment) = 0;
+
+  /// See gradient_checkpoint.h; off at first.
+  virtual void set_gradient_checkpointing(bool is_on) = 0;
+};
+
+}  // namespace dp_bench::policy

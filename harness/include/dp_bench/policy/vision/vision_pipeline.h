@@ -1,0 +1,73 @@
+// From the pictures of an observation to what an image encoder sees: crop, resize, augmentation,
+// normalization. Shared by all image policies.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dp_bench/policy.h"
+#include "dp_bench/policy/vision/image_augmentation.h"
+
+namespace dp_bench::policy {
+
+/// A camera of shape_meta: its colour key, and the depth key of the same view.
+struct Camera {
+  KeySpec rgb;
+  std::optional<KeySpec> depth;
+};
+
+/// The cameras of shape_meta in alphabetical order of their colour keys; empty without any. Depth
+/// keys belong to the colour keys in alphabetical order too, unless `depth_of` in `params` says
+/// which: {"<rgb key>": "<depth key>"}. Throws Error{kConfig} when not every depth key finds its
+/// camera, and for cameras that differ in shape.
+std::vector<Camera> FindCameras(const Config& params, const PolicySpec& spec);
+
+/// The pictures of one camera, [B, To, C, h, w] float32, normalized.
+struct CameraView {
+  torch::Tensor rgb;
+  torch::Tensor depth;  // undefined for a camera without
+};
+
+class VisionPipeline {
+ public:
+  /// Reads crop_shape, crop_is_random, resize_shape and augmentation from `params`. Throws
+  /// Error{kConfig} for a crop larger than the images.
+  VisionPipeline(const Config& params, const std::vector<Camera>& cameras);
+
+  /// Height and width of what comes out.
+  std::int64_t height() const { return out_height_; }
+  std::int64_t width() const { return out_width_; }
+
+  /// One camera of `obs`, raw as in Batch: both pictures cropped alike, at random per row when
+  /// `augment` is given, else at the centre; resized (colours bilinear, depth nearest neighbour, as
+  /// torch.nn.functional.interpolate); colours augmented when `augment` is given; normalized. The
+  /// steps of a row are treated alike. Throws Error{kNumeric} naming the key for depth that is not
+  /// finite.
+  CameraView Prepare(const Camera& camera, const TensorMap& obs, const Normalizer& normalizer,
+                     NoiseSource* augment) const;
+
+ private:
+  /// Where the crops of the rows lie; empty: at the centre.
+  struct CropPlaces {
+    torch::Tensor top;   // [B]
+    torch::Tensor left;  // [B]
+  };
+  CropPlaces DrawCrops(NoiseSource* augment) const;
+  torch::Tensor Crop(const torch::Tensor& images, const CropPlaces& places) const;
+  bool is_cropping() const { return spare_height_ > 0 || spare_width_ > 0; }
+  bool is_resizing() const { return out_height_ != crop_height_ || out_width_ != crop_width_; }
+
+  std::int64_t crop_height_ = 0;
+  std::int64_t crop_width_ = 0;
+  std::int64_t spare_height_ = 0;  // rows of pixels that a crop leaves out
+  std::int64_t spare_width_ = 0;
+  std::int64_t out_height_ = 0;
+  std::int64_t out_width_ = 0;
+  bool crop_is_random_ = true;
+  ImageAugmentation augmentation_;
+};
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,98 @@
+// dp_bench compare: finished runs side by side, on the seeds that they share.
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "app/verbs.h"
+#include "compare/run_comparison.h"
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "report/comparison_report.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCompareDetails =
+    R"(Each folder is one of a run or of an evaluation. All are compared with the first, on the test
+seeds that both ran: the difference of the success rates and of the scores with 95 % intervals,
+McNemar's test, and the seeds that only one of the two solved. With several candidates the p-values
+are also given with Holm's correction, runs that are not shown to differ share a letter, and the
+luck of the best one is estimated. Exit code 4: env, task or seeds differ.
+
+Examples:
+  dp_bench compare runs/baseline runs/candidate --html comparison.html
+  dp_bench compare runs/a runs/b runs/c --json comparison.json)";
+
+struct CompareVerbOptions {
+  std::vector<fs::path> folders;
+  fs::path json;
+  fs::path html;
+  compare::CompareOptions compare;
+  bool is_forced = false;
+};
+
+// Says on standard error what forbids the comparison; true when there is anything.
+bool ReportMismatches(const std::vector<run::RunFolder>& folders) {
+  bool found = false;
+  for (std::size_t i = 1; i < folders.size(); ++i) {
+    for (const compare::Mismatch& mismatch : compare::FindMismatches(folders[0], folders[i])) {
+      core::PrintStatus("not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
+                        folders[0].path.string(), mismatch.b, folders[i].path.string());
+      found = true;
+    }
+  }
+  if (found) {
+    core::PrintStatus("--force compares all the same, on the seeds that both ran\n");
+  }
+  return found;
+}
+
+int Compare(const CompareVerbOptions& options) {
+  std::vector<run::RunFolder> folders = compare::ReadRunsToCompare(options.folders);
+  if (!options.is_forced && ReportMismatches(folders)) return core::kExitNotComparable;
+  const compare::RunComparison comparison =
+      compare::CompareRuns(std::move(folders), options.compare);
+  core::PrintResult("{}", report::ComparisonText(comparison));
+  if (!options.json.empty()) {
+    core::WriteFileAtomically(options.json,
+                              std::string_view(report::ToJson(comparison).dump(2) + "\n"));
+  }
+  if (!options.html.empty()) {
+    report::WriteComparisonReport(comparison, options.html);
+    core::PrintResult("report: {}\n", options.html.string());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Verb AddCompare(CLI::App* app) {
+  auto options = std::make_shared<CompareVerbOptions>();
+  app->footer(kCompareDetails);
+  app->add_option("runs", options->folders, "Run folders; the first is what the others are held to")
+      ->required()
+      ->expected(2, static_cast<int>(compare::kMaxComparedRuns))
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--json", options->json, "Write the comparison to this file");
+  app->add_option("--html", options->html,
+                  "Write a page with the videos of seeds that only one run solved to this file");
+  app->add_option("--interval", options->compare.rate_method,
+                  "Of each success rate: wilson, or clopper-pearson for claims (\"at least\")")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, compare::RateMethod>{
+          {"wilson", compare::RateMethod::kWilson},
+          {"clopper-pearson", compare::RateMethod::kClopperPearson}}))
+      ->option_text("NAME");
+  app->add_option("--difference", options->compare.difference,
+                  "The difference of success rates whose number of seeds is told")
+      ->check(CLI::Range(0.001, 1.0))
+      ->capture_default_str();
+  app->add_flag("--force", options->is_forced, "Compare although env, task or seeds differ");
+  return [options] { return Compare(*options); };
+}
+
+}  // namespace dp_bench::app

@@ -1,0 +1,132 @@
+// dp_bench diagnose: why does this training, or this sampling, not work?
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/verbs.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "dp_bench/error.h"
+#include "experiment/key_check.h"
+#include "inspect/diagnosis.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDiagnoseDetails =
+    R"(Looks for what is wrong, and says with which numbers: in the demonstrations, in how they fit the env,
+in the normalizer, the diffusion process, the settings, the first updates of a training (a config),
+or in weights, sampling and a few rollouts (a checkpoint), and in the log (a run folder). Runs on the
+CPU. The exit code is 1 when a problem was found.
+
+Examples:
+  dp_bench diagnose --policy unet_hybrid --env point_mass
+  dp_bench diagnose runs/2026-11-21/10-00-00_unet_hybrid_pusht
+  dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr)";
+
+struct DiagnoseVerbOptions {
+  experiment::ExperimentOptions experiment;
+  fs::path run;
+  fs::path checkpoint;
+  int n_rollouts = 8;
+  bool as_json = false;
+};
+
+// What is no "key=value" is the run or the checkpoint: `dp_bench diagnose runs/a`.
+void TakePath(DiagnoseVerbOptions* options) {
+  std::vector<std::string>& overrides = options->experiment.overrides;
+  const auto is_path = [](const std::string& text) { return text.find('=') == std::string::npos; };
+  const auto path = std::ranges::find_if(overrides, is_path);
+  if (path == overrides.end()) return;
+  if (!options->run.empty() || !options->checkpoint.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}': there is a --run or a --checkpoint already; give one", *path));
+  }
+  if (!fs::is_directory(*path)) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' is neither the folder of a run or checkpoint "
+                                               "nor a config value (key.key=value)",
+                                               *path));
+  }
+  options->run = *path;
+  overrides.erase(path);
+}
+
+// A checkpoint of a training stands for its run, whose log is looked at too; a run for the latest
+// checkpoint, which the log ends with. The config is that of the checkpoint; the command line may
+// change values of it.
+DiagnoseVerbOptions Resolved(DiagnoseVerbOptions options) {
+  TakePath(&options);
+  if (!options.run.empty() && run::IsCheckpointFolder(options.run)) {
+    options.checkpoint = options.run;
+    options.run = run::FindRunOf(options.run);
+  } else if (!options.run.empty()) {
+    options.checkpoint = options.run;
+    ChooseCheckpoint(&options.checkpoint, run::CheckpointOrder::kLatestFirst);
+  } else {
+    ChooseCheckpoint(&options.checkpoint);
+  }
+  if (!options.checkpoint.empty()) options.experiment.config = options.checkpoint / "config.json";
+  return options;
+}
+
+std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
+  const fs::path log = options.run / "logs.json.txt";
+  return options.run.empty() || !fs::exists(log) ? std::nullopt : std::optional(log);
+}
+
+int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
+  const DiagnoseVerbOptions options = Resolved(as_given);
+  const experiment::ExperimentOptions& asked = options.experiment;
+  const experiment::Experiment experiment(asked);
+  const fs::path& folder = options.checkpoint;
+  const std::unique_ptr<Dataset> dataset = experiment::ProvideCheckedDataset(
+      experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
+  if (dataset == nullptr) return core::kExitInterrupted;
+  std::optional<run::Checkpoint> checkpoint;
+  if (!folder.empty()) checkpoint = run::Checkpoint::Open(folder);
+
+  const auto make_policy = [&](const std::vector<std::string>& overrides) {
+    if (overrides.empty()) return experiment.CreatePolicy();
+    experiment::ExperimentOptions changed = asked;
+    changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
+    return experiment::Experiment(changed).CreatePolicy();
+  };
+  const inspect::Findings findings =
+      inspect::Diagnose({.config = experiment.config(),
+                         .spec = experiment.spec(),
+                         .dataset = *dataset,
+                         .make_policy = make_policy,
+                         .make_env = [&experiment] { return experiment.CreateEnv(); },
+                         .checkpoint = checkpoint ? &*checkpoint : nullptr,
+                         .log = Log(options),
+                         .n_rollouts = options.n_rollouts});
+  core::PrintResult(
+      "{}", options.as_json ? inspect::ToJson(findings).dump(2) + "\n" : inspect::ToText(findings));
+  return inspect::HasProblems(findings) ? 1 : 0;
+}
+
+}  // namespace
+
+Verb AddDiagnose(CLI::App* app) {
+  auto options = std::make_shared<DiagnoseVerbOptions>();
+  app->footer(kDiagnoseDetails);
+  AddExperimentOptions(app, &options->experiment);
+  CLI::Option* run =
+      app->add_option("--run", options->run,
+                      "Run folder, with its latest checkpoint; the path alone does, too")
+          ->check(CLI::ExistingDirectory);
+  app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
+      ->check(CLI::ExistingDirectory)
+      ->excludes(run);
+  app->add_option("--rollouts", options->n_rollouts, "Episodes to roll a checkpoint out; 0: none")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  app->add_flag("--json", options->as_json, "Print JSON");
+  return [options] { return RunDiagnosis(*options); };
+}
+
+}  // namespace dp_bench::app

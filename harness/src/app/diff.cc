@@ -1,0 +1,128 @@
+// dp_bench diff: where two runs part.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/verbs.h"
+#include "compare/comparability.h"
+#include "compare/paired_outcomes.h"
+#include "compare/trace_difference.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "core/temporary_folder.h"
+#include "dp_bench/error.h"
+#include "experiment/replay_episode.h"
+#include "run/episode_trace.h"
+#include "run/safetensors.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDiffDetails =
+    R"(Pairs the episodes by split and seed, takes the first whose trace hashes differ, and names the
+first step and value that is not the same, bit for bit. Runs with env_runner.record_traces have their
+steps on disk; of others the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env or
+task differ.
+
+Examples:
+  dp_bench diff runs/a runs/b
+  dp_bench diff runs/a runs/b --episode 17)";
+
+struct DiffVerbOptions {
+  fs::path a;
+  fs::path b;
+  int episode = -1;  // place in A's seed list; -1: the first that differs
+};
+
+bool ReportMismatches(const run::RunFolder& a, const run::RunFolder& b) {
+  const std::vector<compare::Mismatch> mismatches = compare::FindTaskMismatches(a, b);
+  for (const compare::Mismatch& mismatch : mismatches) {
+    core::PrintStatus("not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
+                      a.path.string(), mismatch.b, b.path.string());
+  }
+  return !mismatches.empty();
+}
+
+std::vector<compare::EpisodePair> PairAll(const run::RunFolder& a, const run::RunFolder& b) {
+  std::vector<compare::EpisodePair> pairs;
+  for (const char* split : {"train", "test"}) {
+    const compare::PairedOutcomes outcomes = compare::PairBySeed(a.episodes, b.episodes, split);
+    pairs.insert(pairs.end(), outcomes.pairs.begin(), outcomes.pairs.end());
+  }
+  return pairs;
+}
+
+// The recorded steps, or those of a replay.
+ArrayMap TraceOf(const run::RunFolder& run, const run::EpisodeRecord& record,
+                 const fs::path& scratch) {
+  const fs::path file = run::TraceFile(record.split, record.seed);
+  if (fs::exists(run.path / file)) return run::ReadSafetensors(run.path / file).tensors;
+  const run::EpisodeRecord again = experiment::RunRecordedEpisode(run, record.episode, {}, scratch);
+  if (again.trace_hash != record.trace_hash) {
+    core::PrintResult(
+        "note: {} does not replay as it was recorded (another build or machine?); what "
+        "follows is of the replay\n",
+        run.path.string());
+  }
+  return run::ReadSafetensors(scratch / file).tensors;
+}
+
+int Describe(const run::RunFolder& a, const run::RunFolder& b, const compare::EpisodePair& pair) {
+  const core::TemporaryFolder scratch;
+  const auto found = compare::FindFirstDifference(TraceOf(a, pair.a, scratch.path() / "a"),
+                                                  TraceOf(b, pair.b, scratch.path() / "b"));
+  core::PrintResult("episode {} ({} seed {}): ", pair.a.episode, pair.a.split, pair.seed());
+  if (!found) {
+    core::PrintResult("no step differs\n");
+    return pair.a.trace_hash == pair.b.trace_hash ? 0 : 1;
+  }
+  core::PrintResult("first difference at step {}, {}\n  {}  {}\n  {}  {}\n", found->step,
+                    found->field, found->a, a.path.string(), found->b, b.path.string());
+  return 1;
+}
+
+int Diff(const DiffVerbOptions& options) {
+  const run::RunFolder a = run::ReadRunFolder(options.a);
+  const run::RunFolder b = run::ReadRunFolder(options.b);
+  for (const run::RunFolder* run : {&a, &b}) run::RequireFinished(*run);
+  if (ReportMismatches(a, b)) return core::kExitNotComparable;
+  const std::vector<compare::EpisodePair> pairs = PairAll(a, b);
+  if (pairs.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' and '{}' share no seed", options.a.string(), options.b.string()));
+  }
+  const compare::EpisodePair* chosen = nullptr;
+  int n_different = 0;
+  for (const compare::EpisodePair& pair : pairs) {
+    const bool is_different = pair.a.trace_hash != pair.b.trace_hash;
+    n_different += is_different ? 1 : 0;
+    const bool is_wanted =
+        options.episode < 0 ? is_different && n_different == 1 : pair.a.episode == options.episode;
+    if (is_wanted) chosen = &pair;
+  }
+  core::PrintResult("{} of {} episodes differ\n", n_different, pairs.size());
+  if (chosen != nullptr) return Describe(a, b, *chosen);
+  if (options.episode < 0) return 0;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' has no episode {} whose seed is in '{}' too", options.a.string(),
+                          options.episode, options.b.string()));
+}
+
+}  // namespace
+
+Verb AddDiff(CLI::App* app) {
+  auto options = std::make_shared<DiffVerbOptions>();
+  app->footer(kDiffDetails);
+  app->add_option("a", options->a, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("b", options->b, "Run folder")->required()->check(CLI::ExistingDirectory);
+  app->add_option("--episode", options->episode,
+                  "Place in the first run's seed list (default: the first that differs)");
+  return [options] { return Diff(*options); };
+}
+
+}  // namespace dp_bench::app

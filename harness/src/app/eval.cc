@@ -1,0 +1,100 @@
+// dp_bench eval: roll out a checkpoint.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/ranks.h"
+#include "app/verbs.h"
+#include "core/stop_signal.h"
+#include "experiment/perturbed_evaluation.h"
+#include "experiment/realtime.h"
+
+namespace dp_bench::app {
+namespace {
+
+constexpr const char* kEvalExamples =
+    R"(Examples:
+  dp_bench eval --checkpoint models/pusht_unet_hybrid
+  dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
+  dp_bench eval --resume runs/mine)";
+
+struct EvalVerbOptions {
+  experiment::CheckpointEvaluationOptions evaluation;
+  std::vector<std::string> arms;
+  std::vector<double> latencies;
+  bool is_realtime = false;
+};
+
+int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
+  core::CatchStopSignals();  // while it loads, too: an interrupted evaluation can be resumed
+  std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
+  if (ranks.is_root()) ChooseCheckpoint(&options.evaluation.checkpoint);
+  options.evaluation.checkpoint = ranks.FromRoot(options.evaluation.checkpoint.string());
+  if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
+  if (!options.arms.empty())
+    return experiment::EvaluateWithArms(options.evaluation, options.arms, ranks);
+  if (!options.latencies.empty()) {
+    return experiment::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
+  }
+  experiment::CheckpointEvaluation evaluation(options.evaluation, ranks);
+  return experiment::RunToItsEnd(evaluation);
+}
+
+}  // namespace
+
+Verb AddEval(CLI::App* app) {
+  auto arguments = std::make_shared<EvalVerbOptions>();
+  app->footer(kEvalExamples);
+  experiment::CheckpointEvaluationOptions* const options = &arguments->evaluation;
+  CLI::Option_group* source = app->add_option_group("source");
+  source
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Checkpoint folder, or a run folder: its best or else latest checkpoint")
+      ->check(CLI::ExistingDirectory);
+  CLI::Option* resume =
+      source
+          ->add_option("--resume", options->resume,
+                       "Folder of an interrupted evaluation to continue, with its own config")
+          ->check(CLI::ExistingDirectory);
+  source->require_option(1);
+  app->add_option("--weights", options->weights, "Which weights: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str()
+      ->excludes(resume);
+  app->add_option("--task", options->experiment.task, "Another task of its env (env.params.task)")
+      ->excludes(resume);
+  app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  CLI::Option* perturb =
+      app->add_option("--perturb", arguments->arms,
+                      "Also with these perturbations, each KIND or KIND=STRENGTH: light, camera, "
+                      "friction (what the env has), delay [steps], noise, null")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  app->add_flag("--realtime", arguments->is_realtime,
+                "Simulated time passes while the policy thinks (env_runner.realtime)")
+      ->excludes(resume);
+  app->add_option("--latencies", arguments->latencies,
+                  "Evaluate once for each: --realtime with plans that take so many ms, 0 for none")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0.0, 1.0e6))
+      ->excludes(resume)
+      ->excludes(perturb);
+  AddIsolateOption(app, &options->experiment);
+  app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
+      ->excludes(resume);
+  app->add_flag("--overwrite", options->overwrites,
+                "Replace an evaluation that --output holds; a training is never overwritten")
+      ->excludes(resume);
+  app->add_option("--plugin-dir", options->experiment.plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("overrides", options->experiment.overrides,
+                  "Config values: env_runner.n_test=100")
+      ->excludes(resume);
+  return [arguments] {
+    return RunOnRanks([&](core::Communicator& ranks) { return Evaluate(*arguments, ranks); });
+  };
+}
+
+}  // namespace dp_bench::app

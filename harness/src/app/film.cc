@@ -1,0 +1,98 @@
+// dp_bench film: the filmed episodes of a run in one video or GIF.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/verbs.h"
+#include "core/console.h"
+#include "dp_bench/error.h"
+#include "media/film_grid.h"
+#include "report/link.h"
+#include "run/run_folder.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFilmDetails =
+    R"(Puts the episodes that a run filmed side by side: a green line around those that succeeded, red around
+the others, seed and score in the corner. The films are those of the run; env_runner.n_videos says
+how many there are, and `dp_bench replay` makes any other.
+
+Examples:
+  dp_bench film runs/mine --output grid.mp4
+  dp_bench film runs/mine --output failures.gif --only failures --slow 3)";
+
+struct FilmVerbOptions {
+  fs::path run;
+  fs::path output;
+  std::string only = "all";
+  int n_episodes = 16;
+  int slow = 1;
+  media::FilmGridOptions grid;
+};
+
+bool IsWanted(const run::EpisodeRecord& record, const std::string& only) {
+  if (!report::StaysBelow(record.video))
+    return false;  // none, or a path that leaves the run folder
+  return only == "all" || record.success == (only == "successes");
+}
+
+std::vector<media::GridFilm> ChooseFilms(const FilmVerbOptions& options) {
+  const run::RunFolder run = run::ReadRunFolder(run::FindRunOf(options.run));
+  run::RequireFinished(run);
+  std::vector<media::GridFilm> films;
+  for (const run::EpisodeRecord& record : run.episodes) {
+    if (!IsWanted(record, options.only) || std::ssize(films) == options.n_episodes) continue;
+    media::GridFilm film = {.path = run.path / record.video,
+                            .caption = fmt::format("{} {:.2f}", record.seed, record.score)};
+    film.frame_colour = {198, 40, 40};
+    if (record.success) film.frame_colour = {21, 128, 61};
+    if (!record.success) film.n_repeats = options.slow;
+    films.push_back(film);
+  }
+  if (films.empty()) {
+    throw Error(ErrorCode::kData,
+                fmt::format("'{}' has no film of this kind ({}); evaluate with a larger "
+                            "env_runner.n_videos",
+                            options.run.string(), options.only));
+  }
+  return films;
+}
+
+int Film(const FilmVerbOptions& options) {
+  const std::vector<media::GridFilm> films = ChooseFilms(options);
+  media::WriteFilmGrid(films, options.output, options.grid);
+  core::PrintResult("{}: {} episodes\n", options.output.string(), films.size());
+  return 0;
+}
+
+}  // namespace
+
+Verb AddFilm(CLI::App* app) {
+  auto options = std::make_shared<FilmVerbOptions>();
+  app->footer(kFilmDetails);
+  app->add_option("run", options->run, "Run folder, or one of its checkpoints")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--output", options->output, "Video (.mp4) or picture (.gif) to write")
+      ->required();
+  app->add_option("--only", options->only, "all, successes or failures")
+      ->check(CLI::IsMember({"all", "successes", "failures"}))
+      ->capture_default_str();
+  app->add_option("--episodes", options->n_episodes, "At most so many")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app->add_option("--columns", options->grid.n_columns, "Films in a row")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app->add_option("--slow", options->slow, "Slow motion of failures: each picture so many times")
+      ->check(CLI::Range(1, 20))
+      ->capture_default_str();
+  return [options] { return Film(*options); };
+}
+
+}  // namespace dp_bench::app

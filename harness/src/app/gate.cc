@@ -1,0 +1,262 @@
+// dp_bench gate: may a candidate replace the baseline? For continuous integration.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/verbs.h"
+#include "compare/baseline.h"
+#include "compare/gate_report.h"
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "dp_bench/error.h"
+#include "experiment/gate_rollouts.h"
+#include "report/gate_output.h"
+#include "run/run_checkpoint.h"
+#include "run/run_contents.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kGateDetails =
+    R"(Holds the test episodes of a finished run against those of a baseline, seed by seed, and looks
+at the evidence after every 10 seeds: FAIL where a drop of the success rate is shown, PASS where a
+drop of --margin is excluded. Looking often costs nothing: both error rates hold at any stop. A
+candidate may also be a checkpoint: it is rolled out until the verdict is there.
+
+Examples:
+  dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
+  dp_bench gate --baseline baseline.json --candidate runs/branch --junit gate.xml
+  dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
+  dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 runs/lift_400
+
+Several tasks pass when each passes. With --continue an INCONCLUSIVE test goes on with more seeds,
+as if it had not stopped; its seeds so far must be the first ones.
+
+Exit codes: 0 PASS, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 NOT COMPARABLE, 5 too many episodes broke,
+6 data, 75 interrupted.)";
+
+struct GateVerbOptions {
+  std::vector<fs::path> baselines;
+  std::vector<fs::path> candidates;
+  compare::AskedSettings asked;
+  bool is_nightly = false;
+  bool updates_baseline = false;
+  fs::path continued;  // what --json wrote
+  fs::path json, junit, markdown;
+  experiment::CheckpointEvaluationOptions rollouts;
+};
+
+void WriteIfAsked(const fs::path& file, const std::string& text) {
+  if (!file.empty()) core::WriteFileAtomically(file, std::string_view(text));
+}
+
+// A report without a verdict does not take the place of the state that it was to go on from.
+void WriteJson(const GateVerbOptions& options, const compare::GateReport& report) {
+  std::error_code not_both_exist;
+  const bool is_same = fs::equivalent(options.json, options.continued, not_both_exist);
+  if (is_same && (report.status == compare::GateStatus::kNotComparable ||
+                  report.status == compare::GateStatus::kInfra)) {
+    core::PrintStatus("{} keeps the earlier gate, to be continued from there\n",
+                      options.json.string());
+    return;
+  }
+  WriteIfAsked(options.json, ToJson(report).dump(2) + "\n");
+}
+
+int UpdateBaselines(const GateVerbOptions& options) {
+  if (options.baselines.size() != options.candidates.size()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--update-baseline writes one --baseline per --candidate, in order; "
+                            "there are {} and {}",
+                            options.baselines.size(), options.candidates.size()));
+  }
+  // all of them, before the first old one goes
+  std::vector<std::string> texts;
+  for (const fs::path& candidate : options.candidates) {
+    if (run::IsCheckpointFolder(candidate)) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("--update-baseline takes finished evaluations, '{}' is a checkpoint: "
+                              "dp_bench eval --checkpoint {} --output FOLDER makes one",
+                              candidate.string(), candidate.string()));
+    }
+    texts.push_back(compare::BaselineJson(run::ReadRunFolder(candidate)));
+  }
+  for (std::size_t i = 0; i < options.baselines.size(); ++i) {
+    core::WriteFileAtomically(options.baselines[i], std::string_view(texts[i]));
+    const run::RunFolder baseline = compare::ReadBaseline(options.baselines[i]);
+    const run::SplitSummary summary = run::Summarize(baseline.episodes, "test");
+    core::PrintResult("{}: {} is the baseline now, {} episodes\n", options.baselines[i].string(),
+                      options.candidates[i].string(), summary.n_episodes);
+    if (summary.n_failed > 0) {
+      core::PrintStatus("warning: {} of them broke and count as not successful\n",
+                        summary.n_failed);
+    }
+  }
+  return 0;
+}
+
+std::vector<compare::TaskPair> ReadPairs(const GateVerbOptions& options) {
+  std::vector<run::RunFolder> baselines;
+  std::vector<run::RunFolder> candidates;
+  for (const fs::path& file : options.baselines) baselines.push_back(compare::ReadBaseline(file));
+  for (const fs::path& folder : options.candidates) {
+    candidates.push_back(run::ReadRunFolder(folder));
+    if (!run::IsCheckpointFolder(folder)) run::RequireFinished(candidates.back());
+  }
+  return compare::MatchTasks(std::move(baselines), std::move(candidates));
+}
+
+compare::SequentialTestConfig NewConfig(const GateVerbOptions& options) {
+  compare::SequentialTestConfig config = options.is_nightly
+                                             ? compare::SequentialTestConfig::Nightly()
+                                             : compare::SequentialTestConfig::PullRequest();
+  config.margin = options.asked.margin.value_or(config.margin);
+  config.alpha = options.asked.alpha.value_or(config.alpha);
+  config.beta = options.asked.beta.value_or(config.beta);
+  config.max_pairs = options.asked.max_pairs.value_or(config.max_pairs);
+  return config;
+}
+
+// One of several candidates is rolled out into a folder below --output.
+fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
+  const fs::path& output = options.rollouts.output;
+  return output.empty() || options.candidates.size() == 1
+             ? output
+             : output / fmt::format("task_{}", index + 1);
+}
+
+// Before the first of several is rolled out for nothing.
+void RequireFreeOutputs(const GateVerbOptions& options,
+                        const std::vector<compare::TaskPair>& pairs) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const fs::path output = OutputFor(options, i);
+    if (output.empty() || !run::IsCheckpointFolder(pairs[i].candidate.path)) continue;
+    run::RequireNoRun(output, /*has_overwrite=*/true, options.rollouts.overwrites);
+  }
+}
+
+// What is done for every task, with `earlier` null for a gate that begins.
+std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std::size_t index,
+                                            const compare::TaskPair& pair,
+                                            const compare::SequentialTestConfig& config,
+                                            const compare::GateProgress* earlier) {
+  const auto judge = [&](const run::RunFolder& candidate) {
+    compare::GateResult result = earlier != nullptr
+                                     ? compare::ContinueGate(pair.baseline, candidate, *earlier)
+                                     : compare::RunGate(pair.baseline, candidate, config);
+    result.task = pair.task;
+    return result;
+  };
+  if (!run::IsCheckpointFolder(pair.candidate.path)) return judge(pair.candidate);
+  experiment::CheckpointEvaluationOptions rollouts = options.rollouts;
+  rollouts.checkpoint = pair.candidate.path;
+  rollouts.output = OutputFor(options, index);
+  const int n_earlier = earlier != nullptr ? earlier->test.counts().n_pairs() : 0;
+  return experiment::GateByRollouts(rollouts, pair.baseline,
+                                    {.n_first = std::max(8, n_earlier),
+                                     .max_episodes = config.max_pairs,
+                                     .stops_at_signature = !options.is_nightly,
+                                     .judge = judge});
+}
+
+int Gate(const GateVerbOptions& options) {
+  if (options.updates_baseline) return UpdateBaselines(options);
+  if (!options.rollouts.output.empty() &&
+      std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) {
+    throw Error(ErrorCode::kUsage,
+                "--output is where a checkpoint is rolled out; no --candidate is one");
+  }
+  const std::vector<compare::TaskPair> pairs = ReadPairs(options);
+  RequireFreeOutputs(options, pairs);
+  compare::SequentialTestConfig config = NewConfig(options);
+  std::vector<compare::GateProgress> earlier;
+  if (!options.continued.empty()) {
+    const compare::StoppedGate stopped = compare::ReadStoppedGate(options.continued);
+    compare::AskedSettings asked = options.asked;
+    if (options.is_nightly && !asked.max_pairs) asked.max_pairs = config.max_pairs;
+    const std::vector<compare::Mismatch> changes =
+        compare::FindChangedSettings(stopped, asked, pairs);
+    for (const compare::Mismatch& change : changes) {
+      core::PrintStatus("NOT COMPARABLE: {} is {} in {}, now {}\n", change.field, change.a,
+                        options.continued.string(), change.b);
+    }
+    if (!changes.empty()) return core::kExitNotComparable;
+    config = stopped.config;
+    config.max_pairs = asked.max_pairs.value_or(config.max_pairs);
+    earlier = compare::ProgressOf(stopped, pairs, config.max_pairs);
+  }
+  std::vector<compare::GateResult> results;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    std::optional<compare::GateResult> result =
+        GateTask(options, i, pairs[i], compare::ConfigOfTask(config, pairs.size()),
+                 earlier.empty() ? nullptr : &earlier[i]);
+    if (!result) return core::kExitInterrupted;
+    results.push_back(std::move(*result));
+  }
+  const compare::GateReport report = compare::JudgeTasks(config, std::move(results));
+  core::PrintResult("{}", report::GateText(report));
+  WriteJson(options, report);
+  WriteIfAsked(options.junit, report::GateJUnit(report));
+  WriteIfAsked(options.markdown, report::GateMarkdown(report));
+  return compare::ExitCodeOf(report.status);
+}
+
+void AddRolloutOptions(CLI::App* app, experiment::CheckpointEvaluationOptions* rollouts) {
+  app->add_option("--output", rollouts->output,
+                  "Run folder of a candidate that is a checkpoint (default: as of dp_bench eval)");
+  app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation that --output holds");
+  app->add_option("--weights", rollouts->weights, "Which weights of it: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str();
+  app->add_option("--device", rollouts->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  AddIsolateOption(app, &rollouts->experiment);
+  app->add_option("--plugin-dir", rollouts->experiment.plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+Verb AddGate(CLI::App* app) {
+  auto options = std::make_shared<GateVerbOptions>();
+  app->footer(kGateDetails);
+  app->add_option("--baseline", options->baselines,
+                  "JSON files that --update-baseline wrote, one per task")
+      ->required();
+  app->add_option("--candidate", options->candidates,
+                  "Run folders of evaluations, or checkpoints to roll out, one per task")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  CLI::Option* update =
+      app->add_flag("--update-baseline", options->updates_baseline,
+                    "Write the candidates' outcomes to --baseline instead of testing them");
+  app->add_option("--continue", options->continued,
+                  "Go on where an INCONCLUSIVE gate stopped that wrote this file with --json")
+      ->check(CLI::ExistingFile)
+      ->excludes(update);
+  app->add_flag("--nightly", options->is_nightly,
+                "--margin 0.05 --max-pairs 1500; with --continue --max-pairs 1500 alone");
+  app->add_option("--margin", options->asked.margin, "The drop that PASS excludes (default: 0.1)");
+  app->add_option("--alpha", options->asked.alpha,
+                  "Bound of the probability of a false FAIL, over all tasks (default: 0.01)");
+  app->add_option("--beta", options->asked.beta,
+                  "Bound of the probability of a false PASS (default: 0.05)");
+  app->add_option("--max-pairs", options->asked.max_pairs,
+                  "INCONCLUSIVE after that many seeds (default: 400)");
+  AddRolloutOptions(app, &options->rollouts);
+  app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
+  app->add_option("--junit", options->junit, "Write JUnit XML to this file");
+  app->add_option("--markdown", options->markdown, "Write a pull-request comment to this file");
+  return [options] { return Gate(*options); };
+}
+
+}  // namespace dp_bench::app

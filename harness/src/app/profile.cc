@@ -1,0 +1,84 @@
+// dp_bench profile: where the time goes, and what to change.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/verbs.h"
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "experiment/key_check.h"
+#include "inspect/chrome_trace.h"
+#include "inspect/profile_experiment.h"
+#include "run/checkpoint.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProfileDetails =
+    R"(Trains for some steps on the data set of the config and plans action chunks, alone (batch 1) and
+in the micro-batch of a rollout. Prints where the time goes, how near it is to what this machine
+can do, and what config keys the figures speak for. See docs/profiling.md.
+
+Examples:
+  dp_bench profile --policy unet_hybrid --env pusht
+  dp_bench profile --policy transformer --env pusht --trace trace.json dataloader.batch_size=64
+  dp_bench profile --checkpoint models/pusht_unet_hybrid --json profile.json)";
+
+struct ProfileVerbOptions {
+  experiment::ExperimentOptions experiment;
+  inspect::ProfileOptions profile;
+  fs::path checkpoint;
+  fs::path trace;
+  fs::path json;
+};
+
+int Profile(ProfileVerbOptions options) {
+  ChooseCheckpoint(&options.checkpoint);
+  std::unique_ptr<Policy> trained;
+  const bool is_of_checkpoint = !options.checkpoint.empty() && options.experiment.config.empty() &&
+                                options.experiment.env.empty();
+  if (is_of_checkpoint) options.experiment.config = options.checkpoint / "config.json";
+  const experiment::Experiment experiment(options.experiment);
+  if (!options.checkpoint.empty()) {
+    trained = experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), "ema");
+  }
+  const auto dataset = experiment::ProvideCheckedDataset(
+      experiment, {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
+  if (dataset == nullptr) return core::kExitInterrupted;
+  const inspect::ExperimentProfile profile =
+      inspect::ProfileExperiment(experiment, *dataset, options.profile, std::move(trained));
+  core::PrintResult("{}", inspect::ToText(profile, options.profile.n_listed));
+  if (!options.json.empty())
+    core::WriteFileAtomically(options.json, ToJson(profile).dump(2) + "\n");
+  if (options.trace.empty()) return 0;
+  inspect::WriteChromeTrace(options.trace, profile.events,
+                            fmt::format("dp_bench: {} on {}", profile.policy, profile.task));
+  core::PrintResult("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());
+  return 0;
+}
+
+}  // namespace
+
+Verb AddProfile(CLI::App* app) {
+  auto options = std::make_shared<ProfileVerbOptions>();
+  app->footer(kProfileDetails);
+  AddExperimentOptions(app, &options->experiment);
+  app->add_option("--checkpoint", options->checkpoint,
+                  "Plan action chunks with its weights; alone, also with its config")
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--steps", options->profile.n_steps, "Training steps to time")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app->add_option("--operators", options->profile.n_listed, "Operators in each table")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--trace", options->trace, "Write a trace for Perfetto or chrome://tracing");
+  app->add_option("--json", options->json, "Write the figures, with all operators");
+  return [options] { return Profile(*options); };
+}
+
+}  // namespace dp_bench::app

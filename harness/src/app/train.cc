@@ -1,0 +1,298 @@
+// dp_bench train and dp_bench run: train or resume a policy; run goes on to evaluate, film and
+// report.
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "app/ranks.h"
+#include "app/verbs.h"
+#include "config/loader.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "core/stop_signal.h"
+#include "dp_bench/error.h"
+#include "experiment/collection.h"
+#include "experiment/dry_run.h"
+#include "experiment/evaluation.h"
+#include "experiment/key_check.h"
+#include "experiment/manifest.h"
+#include "experiment/multi_run.h"
+#include "experiment/output_folder.h"
+#include "train/snapshot.h"
+#include "train/train_config.h"
+#include "train/workspace.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTrainExamples =
+    R"(Examples:
+  dp_bench train --policy unet_hybrid --env point_mass --output runs/mine
+  dp_bench train --resume runs/mine
+  dp_bench train --policy transformer --env pusht --dry-run training.num_epochs=100
+  mpirun -n 2 dp_bench train --policy transformer --env kuavo_dualarm)";
+
+constexpr const char* kRunExamples =
+    R"(Examples:
+  dp_bench run --policy transformer --env kuavo_dualarm
+  dp_bench run --policy unet_hybrid --env pusht --seeds 42,43,44 training.num_epochs=100
+  dp_bench run --resume runs/mine)";
+
+struct TrainVerbOptions {
+  experiment::ExperimentOptions experiment;
+  fs::path output;
+  fs::path resume;
+  std::vector<std::uint64_t> seeds;
+  bool is_dry_run = false;
+};
+
+std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
+  auto options = std::make_shared<TrainVerbOptions>();
+  AddExperimentOptions(app, &options->experiment);
+  app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
+  app->add_option(
+         "--resume", options->resume,
+         "Run folder or snapshot to continue, with its own config; with --output, in a copy")
+      ->check(CLI::ExistingDirectory);
+  app->add_flag("--dry-run", options->is_dry_run,
+                "Try every part of the config once, in seconds, and say what the run will need");
+  return options;
+}
+
+// A resumed run is its folder: the config comes from there.
+experiment::ExperimentOptions ResumeOptions(experiment::ExperimentOptions options,
+                                            const fs::path& folder) {
+  options.config = folder / "config.json";
+  return options;
+}
+
+// Rank 0 collects; the others find what it left. False when it was interrupted.
+bool ProvideDatasetOnce(const experiment::Experiment& experiment, const std::atomic<bool>& stop,
+                        core::Communicator& ranks) {
+  const bool is_there = !ranks.is_root() || experiment::ProvideDataset(experiment, stop);
+  if (ranks.AllReduceMax(is_there ? 0 : 1) != 0) return false;
+  return ranks.is_root() || experiment::ProvideDataset(experiment, stop);
+}
+
+// How and where it is trained.
+struct TrainPlan {
+  fs::path output;  // empty: a new folder
+  bool is_resumed = false;
+  bool with_report = false;             // evaluates the result and reports it
+  std::function<void()> before_writes;  // when everything has been checked; may be empty
+};
+
+std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
+                                                     const experiment::Experiment& experiment,
+                                                     core::Communicator& ranks) {
+  if (plan.output.empty()) return std::make_unique<experiment::OutputFolder>(experiment, ranks);
+  return std::make_unique<experiment::OutputFolder>(
+      plan.output, plan.is_resumed ? experiment::OldRun::kContinue : experiment::OldRun::kRefuse,
+      ranks);
+}
+
+int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
+                   core::Communicator& ranks) {
+  if (plan.is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
+  const experiment::Experiment experiment(options);
+  const std::unique_ptr<experiment::OutputFolder> folder = OpenOutput(plan, experiment, ranks);
+  const fs::path& output = folder->path();
+  const std::atomic<bool>& stop = core::CatchStopSignals();
+  std::atomic<bool>& snapshot =
+      core::CatchSnapshotSignal();  // from here on it must not end the program
+  // a collection may take hours: what can be checked without its data is checked before
+  if (experiment.is_collected()) experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
+
+  const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
+  const auto logging = train::LoggingConfig::FromConfig(experiment.config().Sub("logging"));
+  const fs::path rollout_folder = output / "rollouts";
+  experiment::Evaluation rollouts(experiment, ranks, rollout_folder,
+                                  logging.tensorboard ? logging.n_rollouts : 0,
+                                  experiment::TestSeeds::kSelection);
+  experiment::Evaluation final_evaluation(experiment, ranks, output);
+  train::Workspace workspace({.config = experiment.config(),
+                              .dataset = *dataset,
+                              .create_policy = [&] { return experiment.CreatePolicy(); },
+                              .output_dir = output,
+                              .stop = &stop,
+                              .snapshot = &snapshot,
+                              .ranks = &ranks});
+  const torch::Device device = experiment.device();
+  experiment.config().RejectUnread();
+  if (plan.before_writes) plan.before_writes();
+  folder->Begin();
+  experiment::WriteRunHead(output, experiment::MakeManifest(experiment, ranks.size()),
+                           experiment.config(), ranks);
+
+  const train::TrainReport report =
+      workspace.Run([&](Policy& policy, int) -> std::optional<train::Scores> {
+        const run::RunResult result = rollouts.Run(policy, device, {.stop = &stop});
+        if (result.is_interrupted) return std::nullopt;
+        train::Scores scores = {experiment::MetricsOf(result)};
+        if (ranks.is_root()) scores.pictures = experiment::FilmStripsOf(result, rollout_folder);
+        return scores;
+      });
+  if (report.end == train::TrainEnd::kInterrupted) {
+    core::PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
+                      output.string());
+    return core::kExitInterrupted;
+  }
+  core::PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
+                    core::FormatDuration(report.seconds), report.samples_per_second);
+  if (!plan.with_report) return 0;
+  final_evaluation.SetNormalizer(workspace.normalizer());
+  const run::RunResult result =
+      final_evaluation.Run(workspace.eval_policy(), device, {.stop = &stop});
+  if (result.is_interrupted) {
+    core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
+                      output.string());
+    return core::kExitInterrupted;
+  }
+  if (!ranks.is_root()) return 0;
+  return experiment::ReportEvaluation(
+      result, final_evaluation.RecordPlanning(workspace.eval_policy(), device), output);
+}
+
+int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
+  const bool is_resumed = !options.resume.empty();
+  const experiment::ExperimentOptions experiment =
+      is_resumed ? ResumeOptions(options.experiment, options.resume) : options.experiment;
+  const experiment::Experiment checked(experiment);
+  const std::unique_ptr<experiment::OutputFolder> folder =
+      OpenOutput({.output = is_resumed ? options.resume : options.output, .is_resumed = is_resumed},
+                 checked, ranks);
+  bool is_begun = false;
+  const auto begin = [&](const std::function<void()>& write_summary) {
+    if (std::exchange(is_begun, true)) return;
+    folder->Begin();
+    if (!ranks.is_root()) return;
+    config::WriteResolvedConfig(checked.config(), folder->path() / "config.json");
+    write_summary();
+  };
+  return experiment::RunSeeds(
+      experiment, folder->path(), options.seeds, ranks,
+      [&](const experiment::ExperimentOptions& of_seed, const experiment::SeedTraining& run) {
+        return TrainAndReport(of_seed,
+                              {.output = run.folder,
+                               .is_resumed = run.is_resumed,
+                               .with_report = true,
+                               .before_writes = [&] { begin(run.write_summary); }},
+                              ranks);
+      });
+}
+
+// One rank is enough to try everything but the ranks.
+int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
+  if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run resumes nothing");
+  if (!ranks.is_root()) return 0;
+  core::SingleProcess alone;
+  const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
+  return experiment::DryRun(
+      options.experiment, parent,
+      [&alone](const experiment::ExperimentOptions& shortened, const fs::path& folder) {
+        return TrainAndReport(shortened, {.output = folder, .with_report = true}, alone);
+      });
+}
+
+// --resume with --output: the copy is what is resumed.
+TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, core::Communicator& ranks) {
+  if (!options.seeds.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "--resume with --output copies one training; give the folder of one seed");
+  }
+  if (ranks.is_root()) train::CreateFromSnapshot(options.resume, options.output);
+  ranks.Barrier();
+  options.resume = options.output;
+  return options;
+}
+
+int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
+  core::CatchStopSignals();  // what loads until the first step must not end half way
+  if (options.is_dry_run) return TryOnce(options, ranks);
+  if (!options.resume.empty()) {
+    if (!options.seeds.empty()) {
+      throw Error(ErrorCode::kUsage, "--resume takes its seeds from the folder; leave --seeds out");
+    }
+    options.seeds = experiment::SeedsOf(options.resume);
+    if (!options.output.empty()) options = ContinuedElsewhere(std::move(options), ranks);
+  }
+  if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
+  if (options.resume.empty()) {
+    return TrainAndReport(options.experiment,
+                          {.output = options.output, .with_report = with_report}, ranks);
+  }
+  return TrainAndReport(ResumeOptions(options.experiment, options.resume),
+                        {.output = options.resume, .is_resumed = true, .with_report = with_report},
+                        ranks);
+}
+
+}  // namespace
+
+void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options) {
+  CLI::Option* isolate = app->add_flag_callback(
+      "--isolate", [options] { options->isolate = true; },
+      "Each env in a process of its own: what breaks it costs one episode (env_runner.isolate)");
+  app->add_flag_callback(
+         "--no-isolate", [options] { options->isolate = false; }, "All envs in this process")
+      ->excludes(isolate);
+}
+
+void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
+  if (path->empty()) return;
+  const run::ChosenCheckpoint chosen = run::FindCheckpoint(*path, order);
+  if (!chosen.reason.empty()) {
+    core::PrintStatus("checkpoint: {}, {}\n", chosen.folder.string(), chosen.reason);
+  }
+  *path = chosen.folder;
+}
+
+void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options) {
+  app->add_option("--env", options->env, "Task: configs/task/<env>.json");
+  app->add_option("--obs", options->obs, "Its observations: configs/task/<env>_<obs>.json");
+  app->add_option("--task", options->task, "Which task, for envs with several (env.params.task)");
+  app->add_option("--config", options->config, "Config file, before --policy and --env");
+  app->add_option("--config-dir", options->config_dirs,
+                  "Folder with task/ and policy/; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("--plugin-dir", options->plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+  AddIsolateOption(app, options);
+  app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
+}
+
+void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options) {
+  app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
+  app->add_option("--dataset", options->dataset,
+                  "Path of a dataset, or configs/dataset/<name>.json");
+  app->add_option("--device", options->device, "cpu, cuda, cuda:1 (training.device)");
+  AddTaskOptions(app, options);
+}
+
+Verb AddTrain(CLI::App* app) {
+  const auto options = AddOptions(app);
+  app->footer(kTrainExamples);
+  return [options] {
+    return RunOnRanks(
+        [&](core::Communicator& ranks) { return Run(*options, /*with_report=*/false, ranks); });
+  };
+}
+
+Verb AddRun(CLI::App* app) {
+  const auto options = AddOptions(app);
+  app->footer(kRunExamples);
+  app->add_option("--seeds", options->seeds,
+                  "Training seeds: trains and evaluates each, and reports over all of them")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  return [options] {
+    return RunOnRanks(
+        [&](core::Communicator& ranks) { return Run(*options, /*with_report=*/true, ranks); });
+  };
+}
+
+}  // namespace dp_bench::app

@@ -1,0 +1,201 @@
+// dp_bench view: a window in which a checkpoint, an expert, a recording or a person plays an env.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/verbs.h"
+#include "dp_bench/error.h"
+#include "experiment/experiment.h"
+#include "experiment/key_check.h"
+#include "rollout/env_runner.h"
+#include "rollout/policy_planner.h"
+#include "run/checkpoint.h"
+#include "view/demonstrations.h"
+#include "view/planner_source.h"
+#include "view/recording.h"
+#include "view/viewer.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLongerSide = 640;  // of the picture, unless --size says [px]
+
+constexpr const char* kViewExamples =
+    R"(Examples:
+  dp_bench view --env pusht --human --record data/mine.zarr
+  dp_bench view --env kuavo_dualarm --expert
+  dp_bench view --checkpoint models/pusht_unet_hybrid --seed 100000)";
+
+struct ViewVerbOptions {
+  experiment::ExperimentOptions experiment;
+  fs::path checkpoint;
+  std::string weights = "ema";
+  bool expert = false;
+  bool human = false;
+  fs::path record;
+  std::optional<std::uint64_t> episode;
+  std::optional<std::uint64_t> seed;
+  std::vector<int> size;
+  double speed = 1.0;
+  int steps = 0;
+  fs::path screenshot;
+};
+
+void RequireOneSource(const ViewVerbOptions& options) {
+  const bool dataset = !options.experiment.dataset.empty() || options.episode.has_value();
+  const int n_sources = (options.checkpoint.empty() ? 0 : 1) + (options.expert ? 1 : 0) +
+                        (dataset ? 1 : 0) + (options.human ? 1 : 0);
+  if (n_sources == 1) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{}: choose one of --checkpoint, --expert, --human, and --dataset or "
+                          "--episode",
+                          n_sources == 0 ? "nothing to view" : "that is more than one source"));
+}
+
+void SetPictureSize(const ViewVerbOptions& options, double width, double height,
+                    view::ViewerOptions* viewer) {
+  if (!options.size.empty()) {
+    viewer->width = options.size[0];
+    viewer->height = options.size[1];
+    return;
+  }
+  const double scale = kLongerSide / std::max(width, height);
+  viewer->width = std::max(1, static_cast<int>(scale * width));
+  viewer->height = std::max(1, static_cast<int>(scale * height));
+}
+
+// The picture has the shape of the videos, the first seed is the first of an evaluation.
+view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
+  const auto runner = run::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
+  view::ViewerOptions viewer = {
+      .player = {.first_episode = options.seed.value_or(runner.test_start_seed),
+                 .speed = options.speed,
+                 .max_steps = runner.max_steps,
+                 .n_steps = options.steps},
+      .screenshot = options.screenshot};
+  SetPictureSize(options, runner.video_width, runner.video_height, &viewer);
+  return viewer;
+}
+
+int ViewCheckpoint(ViewVerbOptions options) {
+  ChooseCheckpoint(&options.checkpoint);
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
+  options.experiment.config = options.checkpoint / "config.json";
+  const experiment::Experiment experiment(options.experiment);
+  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
+
+  // the micro-batch of the evaluation: part of the bits of an action
+  const auto runner = run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  rollout::PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
+  const view::ViewerOptions viewer = MakeViewer(options, experiment.config());
+  experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  view::RunViewer(viewer, [&]() -> view::PlayedStage {
+    std::unique_ptr<Env> env = experiment.CreateEnv();
+    auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
+                                                        experiment.spec().horizons);
+    return {.env = std::move(env), .source = std::move(source)};
+  });
+  return 0;
+}
+
+int ViewDataset(const ViewVerbOptions& options) {
+  const experiment::Task task(options.experiment);
+  const std::unique_ptr<Dataset> dataset = task.CreateDataset();
+  const std::optional<fs::path> path = task.dataset_path();
+  const std::vector<std::uint64_t> seeds =
+      path ? view::RepeatableSeeds(*path, task.env_name()) : std::vector<std::uint64_t>{};
+
+  view::ViewerOptions viewer = MakeViewer(options, task.config());
+  viewer.player.first_episode = options.episode.value_or(0);
+  if (seeds.empty()) {
+    const view::RecordedEnv pictures(*dataset);
+    SetPictureSize(options, pictures.width(), pictures.height(), &viewer);
+  }
+  experiment::RejectUnknownKeys(task, {.makes_dataset = true});
+  view::RunViewer(viewer, [&]() -> view::PlayedStage {
+    std::unique_ptr<Env> env;
+    if (seeds.empty()) {
+      env = std::make_unique<view::RecordedEnv>(*dataset);
+    } else {
+      env = task.CreateEnv();
+    }
+    auto source = std::make_unique<view::RecordedSource>(*dataset, seeds,
+                                                         env->spec().shape_meta.action_dim());
+    return {.env = std::move(env), .source = std::move(source)};
+  });
+  return 0;
+}
+
+int ViewExpertOrHuman(const ViewVerbOptions& options) {
+  const experiment::Task task(options.experiment);
+  const view::ViewerOptions viewer = MakeViewer(options, task.config());
+  experiment::RejectUnknownKeys(task, {});
+  view::RunViewer(viewer, [&]() -> view::PlayedStage {
+    std::unique_ptr<Env> env = task.CreateEnv();
+    if (options.expert) {
+      auto source = std::make_unique<view::ExpertSource>(*env);
+      return {.env = std::move(env), .source = std::move(source)};
+    }
+    auto source = std::make_unique<view::PointerSource>(*env);
+    std::unique_ptr<view::Demonstrations> demonstrations;
+    if (!options.record.empty()) {
+      demonstrations = std::make_unique<view::Demonstrations>(
+          *env, options.record,
+          view::DemonstrationOrigin(task.config().Sub("env").ToJson(), task.EnvVersion()));
+    }
+    return {.env = std::move(env),
+            .source = std::move(source),
+            .demonstrations = std::move(demonstrations)};
+  });
+  return 0;
+}
+
+int View(const ViewVerbOptions& options) {
+  RequireOneSource(options);
+  if (!options.checkpoint.empty()) return ViewCheckpoint(options);
+  if (options.expert || options.human) return ViewExpertOrHuman(options);
+  return ViewDataset(options);
+}
+
+}  // namespace
+
+Verb AddView(CLI::App* app) {
+  auto options = std::make_shared<ViewVerbOptions>();
+  app->footer(kViewExamples);
+  AddTaskOptions(app, &options->experiment);
+  app->add_option("--dataset", options->experiment.dataset,
+                  "Watch a recording: path of a dataset, or configs/dataset/<name>.json");
+  app->add_option("--device", options->experiment.device, "Of the policy (training.device)");
+  app->add_option("--checkpoint", options->checkpoint, "Watch a policy: checkpoint or run folder")
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--weights", options->weights, "Which weights: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str();
+  app->add_flag("--expert", options->expert, "Watch the env's expert");
+  CLI::Option* human = app->add_flag("--human", options->human, "Move the env by dragging");
+  app->add_option("--record", options->record,
+                  "Data set to append the successful episodes of --human to")
+      ->needs(human);
+  CLI::Option* episode =
+      app->add_option("--episode", options->episode, "Watch this episode of the data set");
+  app->add_option("--seed", options->seed, "First seed (default: env_runner.test_start_seed)")
+      ->excludes(episode);
+  app->add_option("--size", options->size, "Width and height of the picture [px]")
+      ->expected(2)
+      ->check(CLI::Range(1, 4096));
+  app->add_option("--speed", options->speed, "Against the pace of the env")
+      ->check(CLI::Range(view::kMinSpeed, view::kMaxSpeed))
+      ->capture_default_str();
+  app->add_option("--steps", options->steps, "Leave after so many steps, or one episode")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--screenshot", options->screenshot, "PNG of the window as it was when left");
+  return [options] { return View(*options); };
+}
+
+}  // namespace dp_bench::app

@@ -1,0 +1,93 @@
+// See multi_run.h. A training seed is one draw: episodes of the same policy share its luck, so the
+// interval is that of the seeds' rates and not of all episodes together.
+#include "compare/multi_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::compare {
+namespace {
+
+MeanInterval IntervalOf(const std::vector<SeedRun>& runs, double run::SplitSummary::*metric) {
+  std::vector<double> values;
+  for (const SeedRun& run : runs) values.push_back(run.test.*metric);
+  return StudentInterval(values);
+}
+
+nlohmann::json IntervalToJson(const MeanInterval& interval) {
+  nlohmann::json json = {{"mean", interval.mean}, {"n", interval.n}};
+  if (interval.n < 2) return json;
+  json["std"] = interval.std_dev;
+  json["low"] = interval.low;
+  json["high"] = interval.high;
+  return json;
+}
+
+}  // namespace
+
+std::string SeedFolder(std::uint64_t seed) { return fmt::format("seed_{}", seed); }
+
+MultiRun ReadMultiRun(const std::filesystem::path& folder,
+                      const std::vector<std::uint64_t>& seeds) {
+  MultiRun result;
+  for (const std::uint64_t seed : seeds) {
+    SeedRun run = {.seed = seed, .folder = SeedFolder(seed)};
+    run.files = run::ReadRunFolder(folder / run.folder);
+    run.test = run::Summarize(run.files.episodes, "test");
+    if (run.test.n_episodes == 0) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("'{}' holds no test episodes; was env_runner.n_test "
+                              "0, or is its evaluation missing?",
+                              (folder / run.folder).string()));
+    }
+    result.runs.push_back(std::move(run));
+  }
+  result.success_rate = IntervalOf(result.runs, &run::SplitSummary::success_rate);
+  result.success_rate.low = std::max(0.0, result.success_rate.low);
+  result.success_rate.high = std::min(1.0, result.success_rate.high);
+  result.mean_score = IntervalOf(result.runs, &run::SplitSummary::mean_score);
+  return result;
+}
+
+std::string MultiRunTable(const MultiRun& multi_run) {
+  std::string table = fmt::format("{:<14} {:>12}  {:>9} {:>11} {:>8}\n", "training seed",
+                                  "success rate", "episodes", "mean score", "failed");
+  for (const SeedRun& run : multi_run.runs) {
+    table += fmt::format("{:<14} {:>10.1f} %  {:>9} {:>11.3f} {:>8}\n", run.seed,
+                         100.0 * run.test.success_rate,
+                         fmt::format("{}/{}", run.test.n_success, run.test.n_episodes),
+                         run.test.mean_score, run.test.n_failed);
+  }
+  const MeanInterval& rate = multi_run.success_rate;
+  table += fmt::format("{:<14} {:>10.1f} %  {:>9} {:>11.3f}\n", "mean", 100.0 * rate.mean, "",
+                       multi_run.mean_score.mean);
+  if (rate.n < 2) return table + "one seed shows no spread: give at least two\n";
+  return table + fmt::format(
+                     "{:<14} {:>10.1f} %  {:>9} {:>11.3f}\n"
+                     "95 % interval of the mean over {} seeds (Student): {:.1f} to {:.1f} %\n",
+                     "std", 100.0 * rate.std_dev, "", multi_run.mean_score.std_dev, rate.n,
+                     100.0 * rate.low, 100.0 * rate.high);
+}
+
+nlohmann::json ToJson(const MultiRun& multi_run) {
+  nlohmann::json json = {{"seeds", nlohmann::json::array()}, {"runs", nlohmann::json::array()}};
+  for (const SeedRun& run : multi_run.runs) {
+    json["seeds"].push_back(run.seed);
+    json["runs"].push_back({{"seed", run.seed},
+                            {"folder", run.folder},
+                            {"n_episodes", run.test.n_episodes},
+                            {"n_success", run.test.n_success},
+                            {"n_failed", run.test.n_failed},
+                            {"test/success_rate", run.test.success_rate},
+                            {"test/mean_score", run.test.mean_score}});
+  }
+  json["test/success_rate"] = IntervalToJson(multi_run.success_rate);
+  json["test/mean_score"] = IntervalToJson(multi_run.mean_score);
+  return json;
+}
+
+}  // namespace dp_bench::compare

@@ -1,0 +1,41 @@
+// One method trained with several seeds: what each reached, and how much the seed decides.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "compare/mean_interval.h"
+#include "run/run_folder.h"
+
+namespace dp_bench::compare {
+
+/// The run of one training seed.
+struct SeedRun {
+  std::uint64_t seed = 0;
+  std::string folder;  // below that of the whole: "seed_42"
+  run::RunFolder files;
+  run::SplitSummary test;
+};
+
+struct MultiRun {
+  std::vector<SeedRun> runs;
+  MeanInterval success_rate;  // over the training seeds, each one value; in [0, 1]
+  MeanInterval mean_score;
+};
+
+/// "seed_42"
+std::string SeedFolder(std::uint64_t seed);
+
+/// Reads `folder`/seed_<n> for each of `seeds`. Throws Error{kData} when one has no test episodes.
+MultiRun ReadMultiRun(const std::filesystem::path& folder, const std::vector<std::uint64_t>& seeds);
+
+/// One row per seed, then mean, standard deviation and interval over the seeds.
+std::string MultiRunTable(const MultiRun& multi_run);
+
+/// The same as JSON: "seeds", "runs" and the intervals by metric.
+nlohmann::json ToJson(const MultiRun& multi_run);
+
+}  // namespace dp_bench::compare

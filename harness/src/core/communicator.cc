@@ -1,0 +1,98 @@
+#include "core/communicator.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dp_bench::core {
+
+std::string Communicator::FromRoot(const std::string& bytes) {
+  return std::move(AllGather(is_root() ? bytes : std::string()).front());
+}
+
+void Communicator::Abort(int exit_code) {
+  EndOthers(exit_code);
+  std::_Exit(exit_code);
+}
+
+namespace {
+
+// The first of the variables that is a number.
+int ReadNumber(std::initializer_list<const char*> variables, int default_value) {
+  for (const char* variable : variables) {
+    const char* text = std::getenv(variable);
+    if (text == nullptr) continue;
+    const std::string_view digits(text);
+    int value = 0;
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (result.ec == std::errc() && value >= 0) return value;
+  }
+  return default_value;
+}
+
+std::vector<int> CoresOf(const cpu_set_t& set) {
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::vector<int> OwnCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
+  return CoresOf(set);
+}
+
+void BindTo(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+// Those that the system lets this process use at all: it cuts what is asked down to them.
+std::vector<int> AllowedCores() {
+  const std::vector<int> before = OwnCores();
+  std::vector<int> all(CPU_SETSIZE);
+  for (int core = 0; core < CPU_SETSIZE; ++core) all[static_cast<std::size_t>(core)] = core;
+  BindTo(all);
+  const std::vector<int> allowed = OwnCores();
+  BindTo(before);
+  return allowed;
+}
+
+}  // namespace
+
+Launch ReadLaunch() {
+  const int n_ranks = std::max(1, ReadNumber({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1));
+  return {.n_ranks = n_ranks,
+          .n_local_ranks =
+              std::max(1, ReadNumber({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, n_ranks)),
+          .local_rank = ReadNumber({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0)};
+}
+
+bool ShareCores(const Launch& launch) {
+  if (launch.n_ranks == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return false;
+  const std::vector<int> allowed = AllowedCores();
+  const auto n_local = static_cast<std::size_t>(launch.n_local_ranks);
+  const std::size_t share = std::max<std::size_t>(1, allowed.size() / n_local);
+  setenv("OMP_NUM_THREADS", std::to_string(share).c_str(), /*replace=*/1);
+
+  const std::size_t first = static_cast<std::size_t>(launch.local_rank) * share;
+  if (OwnCores().size() < share && first + share <= allowed.size()) {
+    const auto begin = allowed.begin() + static_cast<std::ptrdiff_t>(first);
+    BindTo(std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(share)));
+  }
+  return true;
+}
+
+}  // namespace dp_bench::core

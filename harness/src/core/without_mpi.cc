@@ -1,0 +1,18 @@
+// In place of mpi_communicator.cc where CMake found no MPI.
+#include <fmt/format.h>
+
+#include "core/mpi_communicator.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::core {
+
+std::unique_ptr<Communicator> MakeMpiCommunicator(int n_ranks) {
+  throw Error(ErrorCode::kUsage,
+              fmt::format("mpirun started {} ranks, but dp_bench was built without MPI. Install it "
+                          "(scripts/setup.sh) and build again, or start dp_bench without mpirun.",
+                          n_ranks));
+}
+
+std::string MpiVersion() { return "not built in"; }
+
+}  // namespace dp_bench::core

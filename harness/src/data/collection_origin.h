@@ -1,0 +1,26 @@
+// What a data set is collected from: two with equal origins hold the same episodes.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/collector.h"
+#include "dp_bench/env.h"
+#include "plugin/catalogue.h"
+
+namespace dp_bench::data {
+
+/// `env_section`: {"plugin", "params"} with all defaults, as JSON text. Numbers of episodes and
+/// workers are no part of it: the first n episodes are the same whatever they are.
+nlohmann::json CollectionOrigin(const std::string& env_section, const std::string& env_version,
+                                const CollectConfig& config);
+
+/// data/<name>-<hash>.zarr: where `run` looks for `n_episodes` of this origin, and collects them.
+std::filesystem::path CollectionPath(const std::string& name, const nlohmann::json& origin,
+                                     int n_episodes);
+
+/// Throws Error{kUsage} when `env` has no expert, with the names of the env plugins that have one.
+void RequireExpert(Env& env, const std::string& name, plugin::PluginCatalogue& catalogue);
+
+}  // namespace dp_bench::data

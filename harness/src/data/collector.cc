@@ -1,0 +1,375 @@
+#include "data/collector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "core/thread_pool.h"
+#include "data/replay_writer.h"
+#include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+
+namespace dp_bench::data {
+
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kFewFailures = 40;  // below that, nothing is said of an expert
+constexpr std::size_t kFailuresPerSuccess = 4;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The attributes of a data set: what came of every seed so far.
+struct CollectionLog {
+  std::vector<std::uint64_t> seeds;  // per episode
+  std::vector<bool> successes;       // per episode
+  std::vector<SeedFailure> failures;
+  std::int64_t n_steps = 0;
+
+  // The log of the first `n_episodes`; a kill may have left a longer one. Failures of later seeds
+  // are forgotten with them, and will come again.
+  static CollectionLog FromJson(const json& attributes, std::size_t n_episodes);
+  json ToJson(double fps) const;
+
+  std::uint64_t NextSeed(std::uint64_t start_seed) const {
+    return seeds.empty() ? start_seed : seeds.back() + 1;
+  }
+  bool IsHopeless() const {
+    return failures.size() >= kFewFailures && failures.size() > kFailuresPerSuccess * seeds.size();
+  }
+};
+
+CollectionLog CollectionLog::FromJson(const json& attributes, std::size_t n_episodes) {
+  CollectionLog log;
+  if (n_episodes == 0) return log;
+  attributes.at("episodes").at("seed").get_to(log.seeds);
+  attributes.at("episodes").at("success").get_to(log.successes);
+  attributes.at("n_steps").get_to(log.n_steps);
+  if (log.seeds.size() < n_episodes || log.successes.size() < n_episodes) {
+    throw Error(ErrorCode::kData, fmt::format(".zattrs tells of {} seeds, the data set has {} "
+                                              "episodes",
+                                              log.seeds.size(), n_episodes));
+  }
+  log.seeds.resize(n_episodes);
+  log.successes.resize(n_episodes);
+  for (const json& failure : attributes.at("failures")) {
+    const auto seed = failure.at("seed").get<std::uint64_t>();
+    if (seed < log.seeds.back()) log.failures.push_back({seed, failure.at("reason")});
+  }
+  return log;
+}
+
+json CollectionLog::ToJson(double fps) const {
+  json failed = json::array();
+  for (const SeedFailure& failure : failures) {
+    failed.push_back({{"seed", failure.seed}, {"reason", failure.reason}});
+  }
+  return {{"fps", fps},
+          {"n_steps", n_steps},
+          {"episodes", {{"seed", seeds}, {"success", successes}}},
+          {"failures", std::move(failed)},
+          {"dp_bench", kVersion}};
+}
+
+// A log that this program did not write must not look like a fault of the program.
+CollectionLog ReadLog(const std::filesystem::path& folder, const json& attributes,
+                      std::size_t n_episodes) {
+  try {
+    return CollectionLog::FromJson(attributes, n_episodes);
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}/.zattrs is damaged: {}", folder.string(), error.what()));
+  }
+}
+
+ExpertPlan MakePlan(const CollectRequest& request) {
+  const std::unique_ptr<Env> env = request.env_factory();
+  DPB_ASSERT(env != nullptr && env->expert() != nullptr);
+  ExpertPlan plan{.env_factory = request.env_factory,
+                  .env = env->spec(),
+                  .keys = env->spec().shape_meta.obs,
+                  .noise_std = request.config.NoiseStd(env->spec()),
+                  .stop = request.stop};
+  plan.keys.push_back(plan.env.shape_meta.action);
+  return plan;
+}
+
+class Collection {
+ public:
+  Collection(const CollectRequest& request, const ExpertPlan& plan)
+      : request_(request),
+        plan_(plan),
+        writer_(request.output, plan.keys, request.origin),
+        log_(ReadLog(request.output, writer_.attributes(),
+                     static_cast<std::size_t>(writer_.n_episodes()))),
+        last_commit_(Clock::now()) {
+    log_.n_steps = writer_.n_steps();
+  }
+
+  int n_episodes() const { return static_cast<int>(log_.seeds.size()); }
+  const CollectionLog& log() const { return log_; }
+
+  // False when it was interrupted.
+  bool Run(const CollectProgressFn& progress) {
+    const int n_wanted = request_.config.n_episodes;
+    ExpertPool pool(plan_, log_.NextSeed(request_.config.start_seed), request_.config.n_workers);
+    while (n_episodes() < n_wanted) {
+      const std::optional<ExpertEpisode> episode = pool.Next(n_wanted - n_episodes());
+      if (!episode) break;
+      Add(*episode);
+      if (progress) {
+        progress({.n_episodes = n_episodes(),
+                  .n_wanted = n_wanted,
+                  .n_failed = static_cast<int>(log_.failures.size()),
+                  .n_steps = log_.n_steps});
+      }
+      if (log_.IsHopeless()) GiveUp();
+      if (SecondsSince(last_commit_) >= request_.commit_seconds) Commit();
+    }
+    Commit();
+    return n_episodes() >= n_wanted;
+  }
+
+ private:
+  void Add(const ExpertEpisode& episode) {
+    const bool is_kept = episode.success || (request_.config.keep_failures && episode.is_whole);
+    if (!is_kept) {
+      log_.failures.push_back({episode.seed, episode.failure});
+      return;
+    }
+    writer_.Append(episode.steps);
+    log_.seeds.push_back(episode.seed);
+    log_.successes.push_back(episode.success);
+    log_.n_steps = writer_.n_steps();
+  }
+
+  void Commit() {
+    writer_.Commit(log_.ToJson(plan_.env.control_hz), n_episodes() >= request_.config.n_episodes);
+    last_commit_ = Clock::now();
+  }
+
+  [[noreturn]] void GiveUp() {
+    Commit();
+    throw Error(ErrorCode::kEnv,
+                fmt::format("the expert fails too often: {} of {} seeds solved. The last failure, "
+                            "seed {}: {}",
+                            n_episodes(), log_.seeds.size() + log_.failures.size(),
+                            log_.failures.back().seed, log_.failures.back().reason));
+  }
+
+  const CollectRequest& request_;
+  const ExpertPlan& plan_;
+  ReplayWriter writer_;
+  CollectionLog log_;
+  Clock::time_point last_commit_;
+};
+
+CollectReport ReportOf(const CollectionLog& log) {
+  return {.n_episodes = static_cast<int>(log.seeds.size()),
+          .n_steps = log.n_steps,
+          .failures = log.failures};
+}
+
+}  // namespace
+
+// What is complete is not even opened for writing: others may be reading it.
+std::optional<CollectReport> FindCollection(const CollectRequest& request) {
+  const json attributes = ReadReplayAttributes(request.output);
+  if (attributes.is_null() || attributes.at("origin") != request.origin ||
+      attributes.value("complete", json()) != true) {
+    return std::nullopt;
+  }
+  const json seeds = attributes.value("/episodes/seed"_json_pointer, json::array());
+  const CollectionLog log = ReadLog(request.output, attributes, seeds.size());
+  if (static_cast<int>(log.seeds.size()) < request.config.n_episodes) return std::nullopt;
+  CollectReport report = ReportOf(log);
+  report.n_before = report.n_episodes;
+  return report;
+}
+
+CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress) {
+  const auto start = Clock::now();
+  if (std::optional<CollectReport> done = FindCollection(request)) return *std::move(done);
+  const ExpertPlan plan = MakePlan(request);
+  Collection collection(request, plan);
+  const int n_before = collection.n_episodes();
+  const bool is_whole = collection.Run(progress);
+  CollectReport report = ReportOf(collection.log());
+  report.n_before = n_before;
+  report.wall_s = SecondsSince(start);
+  report.is_interrupted = !is_whole;
+  return report;
+}
+
+CollectConfig CollectConfig::FromConfig(const Config& config) {
+  CollectConfig c;
+  c.n_episodes = static_cast<int>(
+      config.GetInRange("n_episodes", std::int64_t{c.n_episodes}, std::int64_t{1}, 10'000'000));
+  c.start_seed = config.Get<std::uint64_t>("start_seed", c.start_seed);
+  c.action_noise = config.GetInRange("action_noise", c.action_noise, 0.0, 1.0);
+  c.action_noise_std = config.GetOptional<std::vector<double>>("action_noise_std");
+  c.keep_failures = config.Get<bool>("keep_failures", c.keep_failures);
+  c.n_workers = static_cast<int>(
+      config.GetInRange("n_workers", std::int64_t{c.n_workers}, std::int64_t{0}, 4096));
+  if (!c.action_noise_std) return c;
+
+  const auto is_std = [](double value) { return std::isfinite(value) && value >= 0.0; };
+  if (c.action_noise > 0.0 || !std::ranges::all_of(*c.action_noise_std, is_std)) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: wanted one standard deviation of 0 or more per dimension of the "
+                            "action, and action_noise (a fraction of its range) 0 beside it",
+                            config.Where("action_noise_std")));
+  }
+  return c;
+}
+
+std::vector<double> CollectConfig::NoiseStd(const EnvSpec& env) const {
+  const std::size_t action_dim = env.action_low.size();
+  if (action_noise_std && action_noise_std->size() != action_dim) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("collect.action_noise_std has {} numbers; the action has {} dimensions",
+                            action_noise_std->size(), action_dim));
+  }
+  if (action_noise_std) return *action_noise_std;
+  std::vector<double> std(action_dim);
+  for (std::size_t i = 0; i < action_dim; ++i) {
+    std[i] = action_noise * (static_cast<double>(env.action_high[i]) - env.action_low[i]);
+  }
+  return std;
+}
+
+ExpertPool::ExpertPool(const ExpertPlan& plan, std::uint64_t first_seed, int n_workers)
+    : plan_(plan),
+      n_workers_(core::ResolveThreadCount(n_workers)),
+      next_to_hand_out_(first_seed),
+      next_to_begin_(first_seed),
+      end_(first_seed) {
+  for (int i = 0; i < n_workers_; ++i) workers_.emplace_back([this] { Work(); });
+}
+
+ExpertPool::~ExpertPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+  }
+  may_begin_.notify_all();
+}
+
+std::optional<ExpertEpisode> ExpertPool::Next(int n_missing) {
+  std::unique_lock lock(mutex_);
+  const int ahead = std::min(n_missing, 2 * n_workers_);
+  end_ = std::max(end_, next_to_hand_out_ + static_cast<std::uint64_t>(ahead));
+  may_begin_.notify_all();
+  has_ended_.wait(lock, [this] {
+    return is_stopped_ || failure_ != nullptr || ready_.contains(next_to_hand_out_);
+  });
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  auto episode = ready_.extract(next_to_hand_out_);
+  if (episode.empty()) return std::nullopt;
+  ++next_to_hand_out_;
+  return std::move(episode.mapped());
+}
+
+// An env is made, used and destroyed by one thread: graphics contexts want that.
+void ExpertPool::Work() {
+  try {
+    ExpertRunner runner(plan_);
+    while (true) {
+      std::unique_lock lock(mutex_);
+      may_begin_.wait(lock, [this] { return is_stopped_ || next_to_begin_ < end_; });
+      if (is_stopped_) return;
+      const std::uint64_t seed = next_to_begin_++;
+      lock.unlock();
+      std::optional<ExpertEpisode> episode = runner.Run(seed);
+      lock.lock();
+      if (episode) {
+        ready_.emplace(seed, std::move(*episode));
+      } else {
+        is_stopped_ = true;
+        may_begin_.notify_all();
+      }
+      has_ended_.notify_all();
+    }
+  } catch (...) {  // thread entry point: Next throws it
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    has_ended_.notify_all();
+  }
+}
+
+ExpertRunner::ExpertRunner(const ExpertPlan& plan)
+    : plan_(plan), action_(plan.env.action_low.size()), executed_(action_.size()) {
+  for (const KeySpec& key : plan.env.shape_meta.obs) obs_.emplace_back(key.ByteSize());
+  for (std::vector<std::byte>& buffer : obs_) obs_buffers_.emplace_back(buffer);
+}
+
+std::optional<ExpertEpisode> ExpertRunner::Run(std::uint64_t seed) {
+  ExpertEpisode episode{.seed = seed, .steps = ReplayEpisode(plan_.keys)};
+  try {
+    if (!Play(&episode)) return std::nullopt;
+    episode.is_whole = true;
+  } catch (const std::exception& error) {
+    episode.success = false;
+    episode.failure = fmt::format("step {}: {}", episode.steps.n_steps(), error.what());
+    env_.reset();  // its state is unknown
+  }
+  return episode;
+}
+
+// False when it was stopped.
+bool ExpertRunner::Play(ExpertEpisode* episode) {
+  if (env_ == nullptr) env_ = plan_.env_factory();
+  Expert& expert = *env_->expert();
+  env_->Reset(episode->seed);
+  expert.Begin(episode->seed);
+  for (int step = 0; step < plan_.env.max_steps; ++step) {
+    if (plan_.stop != nullptr && *plan_.stop) return false;
+    env_->Observe(obs_buffers_);
+    expert.Act(action_);
+    Record(&episode->steps);
+    const StepResult result = env_->Step(Perturb(episode->seed, step));
+    if (result.success) {
+      episode->success = true;
+      return true;
+    }
+    if (result.terminated) {
+      episode->failure = fmt::format("the episode ended at step {} without success", step + 1);
+      return true;
+    }
+  }
+  episode->failure = fmt::format("no success within {} steps", plan_.env.max_steps);
+  return true;
+}
+
+void ExpertRunner::Record(ReplayEpisode* steps) {
+  for (std::size_t i = 0; i < action_.size(); ++i) {
+    if (std::isfinite(action_[i])) continue;
+    throw Error(ErrorCode::kNumeric,
+                fmt::format("the expert's action is {} in dimension {}", action_[i], i));
+  }
+  std::vector<std::span<const std::byte>> values(obs_buffers_.begin(), obs_buffers_.end());
+  values.push_back(std::as_bytes(std::span(action_)));
+  steps->Append(values);
+}
+
+std::span<const float> ExpertRunner::Perturb(std::uint64_t seed, std::int64_t step) {
+  RandomStream random(seed, StreamId::kAugment, static_cast<std::uint64_t>(step));
+  for (std::size_t i = 0; i < action_.size(); ++i) {
+    const float noise = random.Normal() * static_cast<float>(plan_.noise_std[i]);
+    executed_[i] = noise == 0.0F ? action_[i]
+                                 : std::clamp(action_[i] + noise, plan_.env.action_low[i],
+                                              plan_.env.action_high[i]);
+  }
+  return executed_;
+}
+
+}  // namespace dp_bench::data

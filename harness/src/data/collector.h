@@ -1,0 +1,166 @@
+// From an env's expert to a data set on disk. What it holds depends on origin and number of
+// episodes alone: not on workers, their order, or how often the collection was interrupted.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/replay_writer.h"
+#include "dp_bench/config.h"
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
+
+namespace dp_bench::data {
+
+// The config section "collect": how many demonstrations of an env's expert, and which.
+
+struct CollectConfig {
+  int n_episodes = 200;                  // to keep
+  std::uint64_t start_seed = 1'000'000;  // and the seeds that follow; never those of env_runner
+  double action_noise = 0.0;             // standard deviation, as a fraction of the action range
+  std::optional<std::vector<double>> action_noise_std;  // instead: per dimension, its own units
+  bool keep_failures = false;
+  int n_workers = 0;  // threads; 0: one per hardware thread. Part of no result
+
+  /// Throws Error{kConfig} for values out of range, or both kinds of noise.
+  static CollectConfig FromConfig(const Config& config);
+
+  /// Standard deviation of the noise on each dimension of the action, [Da]. Throws Error{kConfig}
+  /// when `action_noise_std` has another size.
+  std::vector<double> NoiseStd(const EnvSpec& env) const;
+};
+
+// One env instance whose expert plays one episode after the other.
+
+/// What came of one seed.
+struct ExpertEpisode {
+  std::uint64_t seed = 0;
+  ReplayEpisode steps;  // (observation, the action issued for it)
+  bool success = false;
+  bool is_whole = false;  // it was played to its end: nothing was thrown
+  std::string failure;    // why it was no success
+};
+
+/// What all runners of a collection share; constant while they live.
+struct ExpertPlan {
+  std::function<std::unique_ptr<Env>()> env_factory;  // envs with an expert
+  EnvSpec env;
+  std::vector<KeySpec> keys;      // what is recorded: the env's obs, then its action
+  std::vector<double> noise_std;  // [Da]
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Used by one thread at a time.
+class ExpertRunner {
+ public:
+  /// `plan` must outlive the runner.
+  explicit ExpertRunner(const ExpertPlan& plan);
+
+  /// Plays until the env terminates or reports success, or for max_steps. With noise, the env
+  /// executes a perturbed action while the expert's own is recorded, so that the data show the way
+  /// back (Laskey et al. 2017, "DART: Noise Injection for Robust Imitation Learning"). Whatever env
+  /// or expert throw becomes the reason of a failure. Nothing when `stop` ended it.
+  std::optional<ExpertEpisode> Run(std::uint64_t seed);
+
+ private:
+  bool Play(ExpertEpisode* episode);
+  void Record(ReplayEpisode* steps);
+  std::span<const float> Perturb(std::uint64_t seed, std::int64_t step);
+
+  const ExpertPlan& plan_;
+  std::unique_ptr<Env> env_;
+  std::vector<std::vector<std::byte>> obs_;
+  std::vector<std::span<std::byte>> obs_buffers_;
+  std::vector<float> action_;    // [Da], the expert's
+  std::vector<float> executed_;  // [Da]
+};
+
+// Experts on several threads, their episodes handed out in the order of the seeds.
+
+class ExpertPool {
+ public:
+  /// `plan` must outlive the pool. No seed is begun before `Next` asks for it.
+  ExpertPool(const ExpertPlan& plan, std::uint64_t first_seed, int n_workers);
+  ExpertPool(const ExpertPool&) = delete;
+  ExpertPool& operator=(const ExpertPool&) = delete;
+  /// Waits for the episodes that are being played.
+  ~ExpertPool();
+
+  /// What came of the next seed. `n_missing`: how many more the caller would take if all were
+  /// good; workers go no further ahead, and no further than two episodes each. Nothing once
+  /// `plan.stop` ended an episode.
+  std::optional<ExpertEpisode> Next(int n_missing);
+
+ private:
+  void Work();
+
+  const ExpertPlan& plan_;
+  const int n_workers_;
+
+  std::mutex mutex_;
+  std::condition_variable may_begin_;
+  std::condition_variable has_ended_;
+  std::uint64_t next_to_hand_out_;
+  std::uint64_t next_to_begin_;
+  std::uint64_t end_;  // one past the last seed that may begin
+  std::map<std::uint64_t, ExpertEpisode> ready_;
+  bool is_stopped_ = false;  // an episode was given up, or the pool is closing
+  std::exception_ptr failure_;
+  std::vector<std::jthread> workers_;  // last: joined before what they use goes
+};
+
+struct CollectRequest {
+  std::function<std::unique_ptr<Env>()> env_factory;  // called by every worker; has an expert
+  CollectConfig config;
+  nlohmann::json origin;         // of collection_origin.h
+  std::filesystem::path output;  // a new folder, or one to continue
+  const std::atomic<bool>* stop = nullptr;
+  double commit_seconds = 2.0;  // at most so much work is lost by a kill
+};
+
+struct SeedFailure {
+  std::uint64_t seed = 0;
+  std::string reason;
+};
+
+struct CollectProgress {
+  int n_episodes = 0;  // kept
+  int n_wanted = 0;
+  int n_failed = 0;
+  std::int64_t n_steps = 0;
+};
+
+using CollectProgressFn = std::function<void(const CollectProgress&)>;
+
+struct CollectReport {
+  int n_episodes = 0;  // in the data set
+  int n_before = 0;    // of which it held before
+  std::int64_t n_steps = 0;
+  std::vector<SeedFailure> failures;  // of seeds that are not in the data set
+  double wall_s = 0.0;
+  bool is_interrupted = false;
+};
+
+/// The report of a folder that holds all that is asked for already; nothing when there is more to
+/// do.
+std::optional<CollectReport> FindCollection(const CollectRequest& request);
+
+/// Collects until the folder holds `n_episodes`, or more when it did already. Seeds are tried in
+/// order; failed ones are skipped and listed. Throws Error{kEnv} when most fail; what was collected
+/// until then stays.
+CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress = {});
+
+}  // namespace dp_bench::data

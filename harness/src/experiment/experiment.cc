@@ -1,0 +1,79 @@
+#include "experiment/experiment.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "config/name.h"
+#include "core/device.h"
+#include "dp_bench/error.h"
+#include "run/create_from_checkpoint.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Unlike a task alone, an experiment needs a policy.
+const ExperimentOptions& RequirePolicy(const ExperimentOptions& options) {
+  if (options.config.empty() && (options.policy.empty() || options.env.empty())) {
+    throw Error(ErrorCode::kUsage,
+                "nothing to run: give --policy and --env, or --config (see --help)");
+  }
+  return options;
+}
+
+std::string PolicyName(const Config& config) {
+  const Config policy = config.Sub("policy");
+  return config::RequireName(policy.Get<std::string>("plugin"), policy.Where("plugin"));
+}
+
+// From the command line, where it was checked, or from the manifest of a run folder.
+run::Weights WeightsOf(const std::string& name) {
+  if (name == "ema") return run::Weights::kEma;
+  if (name == "model") return run::Weights::kModel;
+  throw Error(
+      ErrorCode::kData,
+      fmt::format("the weights '{}' of a checkpoint are wanted, by the manifest.json of the "
+                  "run folder; there are 'ema' and 'model'. Was the file edited?",
+                  name));
+}
+
+}  // namespace
+
+Experiment::Experiment(const ExperimentOptions& options)
+    : Task(RequirePolicy(options)),
+      spec_{.shape_meta = shape_meta(), .horizons = Horizons::FromConfig(config())} {
+  PolicyName(config());  // a name
+}
+
+std::unique_ptr<Policy> Experiment::CreatePolicy() const {
+  return dp_bench::run::CreatePolicy(config(), catalogue());
+}
+
+torch::Device Experiment::device() const {
+  return core::OpenDevice(config().Sub("training").Get<std::string>("device", "cpu"));
+}
+
+std::unique_ptr<Policy> Experiment::LoadPolicy(const run::Checkpoint& checkpoint,
+                                               const std::string& weights) const {
+  RequireShapesOfEnv();
+  return run::CreateFromCheckpoint(checkpoint, config(), catalogue(), WeightsOf(weights), device());
+}
+
+fs::path RunFolderName(const Experiment& experiment, int n) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char date[32];
+  char time[32];
+  std::strftime(date, sizeof(date), "%Y-%m-%d", &local);
+  std::strftime(time, sizeof(time), "%H-%M-%S", &local);
+
+  const fs::path stem =
+      fs::path("runs") / date /
+      fmt::format("{}_{}_{}", time, PolicyName(experiment.config()), experiment.name());
+  return n == 1 ? stem : fs::path(fmt::format("{}_{}", stem.string(), n));
+}
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,38 @@
+// One experiment as the command line names it: a task and a policy to train for it, or to evaluate.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "dp_bench/policy.h"
+#include "experiment/task.h"
+#include "plugin/guarded_policy.h"
+#include "run/checkpoint.h"
+
+namespace dp_bench::experiment {
+
+class Experiment : public Task {
+ public:
+  /// Throws Error{kUsage} unless the options name a config, or an env and a policy.
+  explicit Experiment(const ExperimentOptions& options);
+
+  const PolicySpec& spec() const { return spec_; }
+  std::unique_ptr<Policy> CreatePolicy() const;
+
+  /// training.device, cpu by default. Throws Error{kConfig} when this machine does not have it.
+  torch::Device device() const;
+
+  /// The policy with the weights ("ema" or "model") and the normalizer of a checkpoint, on
+  /// device().
+  std::unique_ptr<Policy> LoadPolicy(const run::Checkpoint& checkpoint,
+                                     const std::string& weights) const;
+
+ private:
+  PolicySpec spec_;
+};
+
+/// runs/<date>/<time>_<policy>_<task>; the n-th of this name, counted from 1.
+std::filesystem::path RunFolderName(const Experiment& experiment, int n);
+
+}  // namespace dp_bench::experiment

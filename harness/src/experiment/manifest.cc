@@ -1,0 +1,123 @@
+#include "experiment/manifest.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/sha256.h"
+#include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
+#include "run/run_id.h"
+#include "run/seed_use.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+
+std::string CpuModel() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string MakeManifest(const Experiment& experiment, int n_ranks,
+                         const std::optional<CheckpointChoice>& checkpoint) {
+  nlohmann::json plugins = nlohmann::json::array();
+  for (const char* section : {"policy", "env", "dataset"}) {
+    const std::string name = std::string_view(section) == "dataset"
+                                 ? experiment.dataset_plugin()
+                                 : experiment.config().Sub(section).Get<std::string>("plugin");
+    for (const plugin::PluginInfo& info : experiment.catalogue().List()) {
+      if (info.name != name || plugin::KindName(info.kind) != section) continue;
+      const std::vector<std::byte> file = core::ReadFile(info.file, std::size_t{1} << 30);
+      plugins.push_back({{"kind", section},
+                         {"name", name},
+                         {"version", info.version},
+                         {"file", info.file.filename().string()},
+                         {"sha256", core::Sha256Hex(file)}});
+    }
+  }
+  utsname system{};
+  uname(&system);
+  nlohmann::json manifest = {
+      {"dp_bench", kVersion},
+      {"core_build_id", kCoreBuildId},
+      {"torch_build_id", kTorchBuildId},
+      {"plugins", plugins},
+      {"machine",
+       {{"cpu", CpuModel()},
+        {"ranks", n_ranks},
+        {"threads", std::thread::hardware_concurrency()},
+        {"system", std::string(system.sysname) + " " + system.release}}},
+  };
+  const auto config = nlohmann::json::parse(experiment.config().ToJson());
+  run::SeedUse seeds = {.report = run::ReportSeeds(config),
+                        .selection = run::SelectionSeeds(config)};
+  if (checkpoint) {
+    seeds.selection = run::SelectionSeeds(
+        core::ReadJsonFile(checkpoint->folder / "config.json", kMaxManifestBytes));
+    const auto of_files = core::ReadFile(checkpoint->folder / "manifest.json", kMaxManifestBytes);
+    manifest["checkpoint"] = {
+        {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
+        {"weights", checkpoint->weights},
+        {"sha256", core::Sha256Hex(of_files)}};
+  }
+  manifest["seeds"] = run::ToJson(seeds);
+  return manifest.dump(2) + "\n";
+}
+
+std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest) {
+  const nlohmann::json json = core::TryParseJson(manifest);
+  const core::JsonView view(json, "manifest.json");
+  if (!view.Has("checkpoint")) return std::nullopt;
+  const core::JsonView origin = view.At("checkpoint");
+  return CheckpointChoice{origin.Get<std::string>("folder"), origin.Get<std::string>("weights")};
+}
+
+std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                         const Config& config, core::Communicator& ranks) {
+  const std::string text = config.ToJson() + "\n";
+  const std::string with_id = run::WithRunId(manifest, text);
+  if (ranks.is_root()) {
+    core::WriteFileAtomically(folder / "manifest.json", std::string_view(with_id));
+    core::WriteFileAtomically(folder / "config.json", std::string_view(text));
+  }
+  return with_id;
+}
+
+std::string RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {
+  const std::string found = core::ReadTextFile(path, kMaxManifestBytes);
+  const auto before = core::ParseJson(run::WithoutRunId(found), path.string()).flatten();
+  const auto now = nlohmann::json::parse(manifest).flatten();
+  std::vector<std::string> places;
+  for (const auto& change : nlohmann::json::diff(before, now)) {
+    // without the leading slash, which the only key of an empty manifest lacks
+    const nlohmann::json::json_pointer path_in_flat(change.at("path").get<std::string>());
+    places.push_back(path_in_flat.empty() ? ""
+                                          : path_in_flat.back().substr(std::min<std::size_t>(
+                                                1, path_in_flat.back().size())));
+  }
+  if (places.empty()) return found;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' was begun with another {}; its remaining episodes would not belong "
+                          "to the others. Start over in another --output folder.",
+                          path.parent_path().string(), fmt::join(places, ", ")));
+}
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,92 @@
+#include "experiment/multi_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compare/multi_run.h"
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "core/json.h"
+#include "dp_bench/error.h"
+#include "report/multi_run_report.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSummaryFile = "multi_run.json";
+constexpr std::size_t kMaxSummaryBytes = std::size_t{1} << 20;
+
+void WriteSummary(const fs::path& folder, const nlohmann::json& summary) {
+  core::WriteFileAtomically(folder / kSummaryFile, std::string_view(summary.dump(2) + "\n"));
+}
+
+void RequireDistinct(std::vector<std::uint64_t> seeds) {
+  std::ranges::sort(seeds);
+  const auto twice = std::ranges::adjacent_find(seeds);
+  if (twice == seeds.end()) return;
+  throw Error(ErrorCode::kUsage, fmt::format("--seeds names {} twice", *twice));
+}
+
+enum class SeedProgress { kNone, kBegun, kDone };
+
+// What rank 0 sees, while no rank is at work in the folder.
+SeedProgress ProgressOf(const fs::path& seed_folder, core::Communicator& ranks) {
+  SeedProgress progress = SeedProgress::kNone;
+  if (ranks.is_root()) {
+    for (const char* name : {"manifest.json", "checkpoints"}) {
+      if (fs::exists(seed_folder / name)) progress = SeedProgress::kBegun;
+    }
+    if (fs::exists(seed_folder / "eval_log.json")) progress = SeedProgress::kDone;
+  }
+  return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
+}
+
+// The exit code that stands for both.
+int Worse(int a, int b) { return a != 0 ? a : b; }
+
+}  // namespace
+
+int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
+             const std::vector<std::uint64_t>& seeds, core::Communicator& ranks,
+             const RunOne& run_one) {
+  RequireDistinct(seeds);
+  int exit_code = 0;
+  for (const std::uint64_t seed : seeds) {
+    const fs::path seed_folder = folder / compare::SeedFolder(seed);
+    const SeedProgress progress = ProgressOf(seed_folder, ranks);
+    if (progress == SeedProgress::kDone) continue;
+    core::PrintResult("seed {}\n", seed);
+    ExperimentOptions of_seed = options;
+    of_seed.overrides.push_back(fmt::format("training.seed={}", seed));
+    const int result = run_one(of_seed, {.folder = seed_folder,
+                                         .is_resumed = progress == SeedProgress::kBegun,
+                                         .write_summary = [&] {
+                                           WriteSummary(folder, {{"seeds", seeds}});
+                                         }});
+    if (result == core::kExitInterrupted) return result;
+    exit_code = Worse(exit_code, result);
+  }
+
+  if (!ranks.is_root()) return exit_code;
+  const compare::MultiRun multi_run = compare::ReadMultiRun(folder, seeds);
+  WriteSummary(folder, compare::ToJson(multi_run));
+  report::WriteMultiRunReport(folder, multi_run);
+  core::PrintResult("{}report: {}\n", compare::MultiRunTable(multi_run),
+                    (folder / "report.html").string());
+  return exit_code;
+}
+
+std::vector<std::uint64_t> SeedsOf(const fs::path& folder) {
+  const fs::path file = folder / kSummaryFile;
+  if (!fs::exists(file)) return {};
+  const nlohmann::json json = core::ReadJsonFile(file, kMaxSummaryBytes);
+  const std::string what = file.string();
+  return core::JsonView(json, what).Get<std::vector<std::uint64_t>>("seeds");
+}
+
+}  // namespace dp_bench::experiment

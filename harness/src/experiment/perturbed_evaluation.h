@@ -1,0 +1,23 @@
+// dp_bench eval --perturb: the control, then each arm on the same seeds, then what they did.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/exit_code.h"
+#include "experiment/checkpoint_evaluation.h"
+
+namespace dp_bench::experiment {
+
+/// Runs the whole seed list and reports. Returns the exit code, kExitInterrupted after a stop
+/// signal.
+int RunToItsEnd(CheckpointEvaluation& evaluation);
+
+/// Evaluates as `options` say, and then with each arm of `texts` (app/perturbation_arms.h) in
+/// perturbations/<arm> of the same run folder; of a folder that is resumed what is not there yet.
+/// Writes perturbations.json and the report. Returns the exit code: kExitInterrupted after a stop
+/// signal, that of failed episodes when any evaluation has one.
+int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
+                     core::Communicator& ranks);
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,133 @@
+#include "experiment/realtime.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compare/success_rate.h"
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "experiment/key_check.h"
+#include "experiment/perturbed_evaluation.h"
+#include "rollout/policy_latency.h"
+#include "run/run_folder.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCurveFile = "realtime.json";
+
+ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
+  ExperimentOptions experiment = options.experiment;
+  if (experiment.config.empty()) experiment.config = options.checkpoint / "config.json";
+  return experiment;
+}
+
+run::EnvRunnerConfig RunnerConfig(const Experiment& experiment) {
+  return run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+}
+
+// The evaluation at one latency; the factor of the config stays.
+CheckpointEvaluationOptions OptionsAt(double latency_ms, double factor, const fs::path& folder,
+                                      CheckpointEvaluationOptions options) {
+  std::vector<std::string>& overrides = options.experiment.overrides;
+  overrides.push_back(fmt::format("env_runner.realtime={:g}", latency_ms > 0.0 ? factor : 0.0));
+  overrides.push_back(fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms));
+  options.output = folder;
+  return options;
+}
+
+// The folder of the curve, when all is well with what each of its evaluations takes from outside.
+std::unique_ptr<OutputFolder> BeginCurve(const CheckpointEvaluationOptions& options,
+                                         const Experiment& experiment, core::Communicator& ranks) {
+  const OldRun old_run = options.overwrites ? OldRun::kOverwrite : OldRun::kMayOverwrite;
+  auto output = options.output.empty()
+                    ? std::make_unique<OutputFolder>(experiment, ranks)
+                    : std::make_unique<OutputFolder>(options.output, old_run, ranks);
+  experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), options.weights);
+  RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  output->Begin();
+  return output;
+}
+
+nlohmann::json RowOf(double latency_ms, const fs::path& folder) {
+  const run::RunFolder run = run::ReadRunFolder(folder);
+  const run::SplitSummary summary = run::Summarize(run.episodes, "test");
+  const compare::RateInterval rate = compare::WilsonInterval(summary.n_success, summary.n_episodes);
+  return {{"latency_ms", latency_ms},
+          {"folder", folder.filename().string()},
+          {"n_episodes", summary.n_episodes},
+          {"n_success", summary.n_success},
+          {"n_failed", summary.n_failed},
+          {"success_rate", rate.rate},
+          {"low", rate.low},
+          {"high", rate.high},
+          {"mean_score", summary.mean_score},
+          {"n_steps", summary.n_steps},
+          {"n_stale_steps", summary.n_stale_steps}};
+}
+
+std::string Table(const nlohmann::json& rows) {
+  std::string table =
+      fmt::format("\n{:>10} {:>13}  {:<17} {:>9} {:>11} {:>12}\n", "latency", "success rate",
+                  "95 % interval", "episodes", "mean score", "stale steps");
+  for (const nlohmann::json& row : rows) {
+    const auto number = [&row](const char* key) { return row.at(key).get<double>(); };
+    table += fmt::format(
+        "{:>7g} ms {:>11.1f} %  {:<17} {:>9} {:>11.3f} {:>10.1f} %\n", number("latency_ms"),
+        100.0 * number("success_rate"),
+        fmt::format("{:.1f} to {:.1f} %", 100.0 * number("low"), 100.0 * number("high")),
+        fmt::format("{}/{}", row.at("n_success").get<int>(), row.at("n_episodes").get<int>()),
+        number("mean_score"),
+        number("n_steps") > 0.0 ? 100.0 * number("n_stale_steps") / number("n_steps") : 0.0);
+  }
+  return table;
+}
+
+}  // namespace
+
+void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks) {
+  const Experiment experiment(WithConfig(*options));
+  const run::EnvRunnerConfig runner = RunnerConfig(experiment);
+  if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
+  const std::unique_ptr<Policy> policy =
+      experiment.LoadPolicy(run::Checkpoint::Open(options->checkpoint), options->weights);
+  const std::vector<rollout::RecordedObs> obs = {rollout::SyntheticObs(experiment.spec())};
+  const run::LatencySummary latency = run::SummarizeLatency(
+      rollout::MeasurePlanningAlone(*policy, experiment.device(), obs).chunk_s);
+  const std::string ms = ranks.FromRoot(fmt::format("{:.3f}", 1e3 * latency.p50_s));
+  core::PrintResult("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
+                    latency.n, ms);
+  options->experiment.overrides.push_back("env_runner.realtime_latency_ms=" + ms);
+}
+
+int EvaluateAtLatencies(CheckpointEvaluationOptions options,
+                        const std::vector<double>& latencies_ms, core::Communicator& ranks) {
+  const Experiment experiment(WithConfig(options));
+  const double given = RunnerConfig(experiment).realtime;
+  const std::unique_ptr<OutputFolder> output = BeginCurve(options, experiment, ranks);
+  const fs::path& folder = output->path();
+  nlohmann::json rows = nlohmann::json::array();
+  int exit_code = 0;
+  for (const double latency_ms : latencies_ms) {
+    const fs::path run = folder / fmt::format("latency_{:g}", latency_ms);
+    CheckpointEvaluation evaluation(OptionsAt(latency_ms, given > 0.0 ? given : 1.0, run, options),
+                                    ranks);
+    const int result = RunToItsEnd(evaluation);
+    if (result == core::kExitInterrupted) return result;
+    if (result != 0) exit_code = result;
+    if (ranks.is_root()) rows.push_back(RowOf(latency_ms, run));
+  }
+  if (!ranks.is_root()) return exit_code;
+  const fs::path summary = folder / kCurveFile;
+  core::WriteFileAtomically(summary, std::string_view(nlohmann::json(rows).dump(2) + "\n"));
+  core::PrintResult("{}{}\n", Table(rows), summary.string());
+  return exit_code;
+}
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,77 @@
+#include "experiment/replay_episode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/communicator.h"
+#include "core/console.h"
+#include "core/json.h"
+#include "dp_bench/error.h"
+#include "experiment/evaluation.h"
+#include "experiment/manifest.h"
+#include "run/store.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the run evaluated.
+CheckpointChoice CheckpointOf(const run::RunFolder& run) {
+  if (const auto evaluated = EvaluatedCheckpoint(run.manifest)) return *evaluated;
+  const fs::path latest = run.path / "checkpoints" / run::kLatest;
+  if (!fs::exists(latest)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' cannot be replayed: its manifest.json names no checkpoint, and "
+                            "there is no {}",
+                            run.path.string(), latest.string()));
+  }
+  return {latest, fs::exists(latest / run::kEmaFile) ? "ema" : "model"};
+}
+
+void WarnOfOtherCheckpoint(const run::RunFolder& run, const std::string& manifest_now) {
+  const nlohmann::json json_before = core::TryParseJson(run.manifest);
+  const nlohmann::json json_now = core::ParseJson(manifest_now, "the manifest");
+  const core::JsonView before(json_before, "manifest.json");
+  if (!before.Has("checkpoint")) return;
+  const core::JsonView now = core::JsonView(json_now, "the manifest").At("checkpoint");
+  if (before.At("checkpoint").Get<std::string>("sha256") == now.Get<std::string>("sha256")) return;
+  core::LogWarning(
+      fmt::format("the checkpoint {} has changed since the run", now.Get<std::string>("folder")));
+}
+
+}  // namespace
+
+const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place) {
+  const auto found = std::ranges::find(run.episodes, place, &run::EpisodeRecord::episode);
+  if (found != run.episodes.end()) return *found;
+  throw Error(ErrorCode::kUsage, fmt::format("'{}' has no episode {}; it has {} of them",
+                                             run.path.string(), place, run.episodes.size()));
+}
+
+run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
+                                      const std::vector<std::string>& overrides,
+                                      const fs::path& output) {
+  EpisodeAt(run, place);
+  const CheckpointChoice choice = CheckpointOf(run);
+  ExperimentOptions options;
+  options.config = run.path / "config.json";
+  options.overrides = {"env_runner.record_traces=true"};
+  options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
+  const Experiment experiment(options);
+  WarnOfOtherCheckpoint(run, MakeManifest(experiment, 1, choice));
+  const std::unique_ptr<Policy> policy =
+      experiment.LoadPolicy(run::Checkpoint::Open(choice.folder), choice.weights);
+
+  core::SingleProcess ranks;
+  Evaluation evaluation(experiment, ranks, output, /*n_videos=*/std::numeric_limits<int>::max());
+  const run::RunResult result =
+      evaluation.Run(*policy, experiment.device(), std::span<const int>(&place, 1), {});
+  return result.records.at(0);
+}
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,169 @@
+#include "experiment/task.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "config/document.h"
+#include "config/loader.h"
+#include "config/name.h"
+#include "data/collection_origin.h"
+#include "data/replay_writer.h"
+#include "dp_bench/error.h"
+#include "plugin/isolated_env.h"
+#include "rollout/shape_match.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kReplayPlugin = "zarr_replay";  // reads what `collect` writes
+
+bool IsCollected(const std::string& dataset) {
+  return !dataset.empty() && !data::ReadReplayAttributes(dataset).is_null();
+}
+
+std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
+  if (options.config.empty() && options.env.empty()) {
+    throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
+  }
+  config::ConfigRequest request = {.policy = options.policy,
+                                   .env = options.env,
+                                   .obs = options.obs,
+                                   .task = options.task,
+                                   .dataset = options.dataset,
+                                   .is_collected = IsCollected(options.dataset),
+                                   .config = options.config,
+                                   .overrides = options.overrides,
+                                   .config_dirs = options.config_dirs};
+  if (!options.device.empty()) {
+    request.overrides.insert(request.overrides.begin(), "training.device=" + options.device);
+  }
+  if (options.isolate) {
+    request.overrides.insert(request.overrides.begin(),
+                             fmt::format("env_runner.isolate={}", *options.isolate));
+  }
+  for (fs::path& dir : DefaultConfigDirs()) request.config_dirs.push_back(std::move(dir));
+  return config::LoadConfigDocument(request);
+}
+
+// Without counting as a read of env.params.task: whether there is such a key is the env's affair.
+std::string ReadName(const Config& config) {
+  const Config env = config.Sub("env");
+  const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
+  const auto name = config::RequireName(config.Get("name", plugin), config.Where("name"));
+  const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
+  const auto task = params.find("task");
+  if (task == params.end() || !task->is_string()) return name;
+  return fmt::format(
+      "{}_{}", name,
+      config::RequireName(task->get<std::string>(), env.Sub("params").Where("task")));
+}
+
+// A read with the true values as defaults.
+void EnterKey(const KeySpec& key, const Config& config) {
+  config.Get("shape", key.shape);
+  config.Get("type", std::string(Name(key.type)));
+  config.Get("dtype", std::string(Name(key.dtype)));
+}
+
+}  // namespace
+
+std::vector<fs::path> DefaultConfigDirs() {
+  std::vector<fs::path> dirs;
+  if (const char* from_environment = std::getenv("DP_BENCH_CONFIG_PATH")) {
+    std::stringstream entries(from_environment);
+    for (std::string entry; std::getline(entries, entry, ':');) dirs.emplace_back(entry);
+  }
+  dirs.emplace_back("configs");
+  const fs::path program = fs::canonical("/proc/self/exe").parent_path();
+  dirs.push_back(program / ".." / "configs");
+  dirs.push_back(program / ".." / ".." / ".." / "configs");  // build/<preset>/bin
+  return dirs;
+}
+
+Task::Task(const ExperimentOptions& options)
+    : document_(Load(options)),
+      config_(document_),
+      catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
+      name_(ReadName(config_)),
+      isolation_(plugin::IsolationConfig::FromConfig(config_.Sub("env_runner"))),
+      perturbation_(rollout::ActionPerturbation::FromConfig(config_.Sub("env"))),
+      shape_meta_(ReadShapeMeta()) {}
+
+ShapeMeta Task::ReadShapeMeta() const {
+  const Config section = config_.Sub("shape_meta");
+  const bool has_obs = section.Has("obs");
+  const bool has_action = section.Has("action");
+  if (has_obs && has_action) return ShapeMeta::FromConfig(section);
+  // what is left out is the env's
+  const ShapeMeta meta = CreateEnv()->spec().shape_meta;
+  if (!has_obs) {
+    for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
+  }
+  if (!has_action) EnterKey(meta.action, section.Sub("action"));
+  return has_obs || has_action ? ShapeMeta::FromConfig(section) : meta;
+}
+
+void Task::RequireShapesOfEnv() const {
+  if (!document_->HasOverride("/shape_meta")) return;
+  rollout::MatchObsKeys(CreateEnv()->spec().shape_meta, shape_meta_);
+}
+
+std::string Task::env_name() const { return config_.Sub("env").Get<std::string>("plugin"); }
+
+std::string Task::EnvVersion() const {
+  return catalogue_.Find(PluginKind::kEnv, env_name()).version;
+}
+
+std::unique_ptr<Env> Task::CreateEnv() const {
+  std::unique_ptr<Env> env = CreateOwnEnv();
+  return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
+}
+
+std::unique_ptr<Env> Task::CreateOwnEnv() const {
+  const Config params = config_.Sub("env").Sub("params");
+  if (!isolation_.is_enabled) return catalogue_.Create<Env>(env_name(), params);
+  const plugin::PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, env_name());
+  return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, isolation_);
+}
+
+bool Task::is_collected() const {
+  return config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
+}
+
+data::CollectRequest Task::MakeCollectRequest() const {
+  CreateEnv();  // its defaults are part of the origin
+  const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
+  const nlohmann::json origin =
+      data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);
+  return {.env_factory = [this] { return CreateEnv(); },
+          .config = collect,
+          .origin = origin,
+          .output = data::CollectionPath(name_, origin, collect.n_episodes)};
+}
+
+std::unique_ptr<Dataset> Task::CreateDataset() const {
+  const std::string plugin = dataset_plugin();
+  if (!is_collected())
+    return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));
+  const nlohmann::json params = {{"path", dataset_path()->string()}};
+  return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected data set"));
+}
+
+std::string Task::dataset_plugin() const {
+  return is_collected() ? kReplayPlugin : config_.Sub("dataset").Get<std::string>("plugin");
+}
+
+std::optional<fs::path> Task::dataset_path() const {
+  if (is_collected()) return MakeCollectRequest().output;
+  const Config params = config_.Sub("dataset").Sub("params");
+  return params.Has("path") ? std::optional<fs::path>(params.Get<std::string>("path"))
+                            : std::nullopt;
+}
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,272 @@
+// See checkpoint_checks.h.
+#include "inspect/checkpoint_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "dp_bench/stage_trace.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kExploded = 1e3;
+constexpr const char* kPredictionNames[] = {"epsilon", "sample", "v_prediction"};
+
+double Double(const Tensor& scalar) { return scalar.item<double>(); }
+
+// Mean square error over what the best constant would have, at the middle half of the timesteps,
+// where noise, x_0 and velocity differ most.
+double RelativeError(const ProcessSample& sample, const Tensor& target, int n_timesteps) {
+  const Tensor is_middle =
+      sample.timesteps.ge(n_timesteps / 4).logical_and(sample.timesteps.lt(3 * n_timesteps / 4));
+  const Tensor rows = is_middle.nonzero().flatten();
+  const Tensor chosen = target.index_select(0, rows);
+  const Tensor error = (sample.prediction.index_select(0, rows) - chosen).square().mean();
+  return Double(error) / Double(chosen.var(/*unbiased=*/false));
+}
+
+double RelativeErrorAs(const ProcessSample& sample, const NoiseScheduler& scheduler,
+                       PredictionType type) {
+  NoiseSchedulerConfig config = scheduler.config();
+  config.prediction_type = type;
+  const Tensor target = NoiseScheduler(config).Target(sample.x_0, sample.noise, sample.timesteps);
+  return RelativeError(sample, target, config.num_train_timesteps);
+}
+
+TensorMap PermutedRows(const TensorMap& obs) {
+  TensorMap permuted;
+  for (const auto& [name, values] : obs) permuted[name] = values.roll(1, 0);
+  return permuted;
+}
+
+std::vector<SamplingStep> TraceOf(const std::vector<std::pair<std::string, Tensor>>& stages) {
+  std::vector<SamplingStep> steps;
+  SamplingStep step;
+  double n_clipped = 0.0;
+  for (const auto& [name, tensor] : stages) {
+    if (name == "denoised action") step.largest_x_0 = Double(tensor.abs().max());
+    if (name == "clipped values") n_clipped = Double(tensor.to(torch::kFloat64));
+    if (name != "sample") continue;
+    step.largest = Double(tensor.abs().max());
+    step.std = Double(tensor.std());
+    step.clipped_share = n_clipped / static_cast<double>(tensor.numel());
+    steps.push_back(std::exchange(step, {}));
+    n_clipped = 0.0;
+  }
+  return steps;
+}
+
+std::string Describe(const std::vector<SamplingStep>& steps) {
+  std::string text;
+  for (const SamplingStep& step : steps) {
+    text += fmt::format("{}{:.2f}/{:.2f}/{:.0f}%", text.empty() ? "" : " ", step.std,
+                        step.largest_x_0, 100.0 * step.clipped_share);
+  }
+  return "std of x_t / largest predicted x_0 / clipped, by step: " + text;
+}
+
+double ErrorOf(const SamplingCase& sampling, const std::vector<std::string>& overrides) {
+  const auto variant = sampling.make_variant(overrides);
+  return RecordSampling(*variant, sampling.normalizer, sampling.probe).error;
+}
+
+std::string Scheduler(const char* key, const std::string& value) {
+  return fmt::format("policy.params.noise_scheduler.{}={}", key, value);
+}
+
+Finding CheckDivergence(const SamplingCase& sampling, const SamplingSample& sample) {
+  const Finding hypothesis = {.id = "sampling.out_of_range",
+                              .claim = "sampling leaves the range of the data",
+                              .advice =
+                                  "clip_sample=true: an error of the first steps is "
+                                  "multiplied by 1 / sqrt(alphas_cumprod)",
+                              .config_key = "policy.params.noise_scheduler.clip_sample"};
+  if (!sample.is_finite) return Decide(hypothesis, true, "actions are NaN or Inf");
+  if (sample.steps.empty()) return LeaveOpen(hypothesis, "the policy notes no denoising steps");
+  const double bound = 3.0 * std::max(1.0, sampling.scheduler->clip_sample_range);
+  const bool is_fault = std::ranges::any_of(
+      sample.steps, [&](const SamplingStep& step) { return !(step.largest_x_0 <= bound); });
+  return Decide(hypothesis, is_fault, Describe(sample.steps));
+}
+
+Finding CheckActionError(const SamplingSample& sample) {
+  const Finding hypothesis = {.id = "sampling.no_better_than_mean",
+                              .claim = "sampled actions are no better than always the mean one",
+                              .advice = "train longer, or see the other findings",
+                              .config_key = "training.num_epochs",
+                              .certainty = Certainty::kLikely};
+  return Decide(
+      hypothesis, !(sample.error < 0.8 * sample.error_of_mean_action),
+      fmt::format("mean square error {:.4g}, of the mean action {:.4g}; by step of the "
+                  "chunk: {:.3g}",
+                  sample.error, sample.error_of_mean_action, fmt::join(sample.error_by_step, " ")));
+}
+
+Finding CheckObsMatter(const SamplingCase& sampling, const SamplingSample& sample) {
+  const Finding hypothesis = {.id = "sampling.observations_ignored",
+                              .claim = "actions do not depend on what is observed",
+                              .advice =
+                                  "see whether the encoder is trained, and whether the "
+                                  "observations change",
+                              .config_key = "shape_meta.obs",
+                              .certainty = Certainty::kLikely};
+  const double permuted =
+      RecordSampling(sampling.policy, sampling.normalizer, sampling.probe, /*is_permuted=*/true)
+          .error;
+  return Decide(hypothesis, !(permuted > 1.1 * sample.error),
+                fmt::format("mean square error {:.4g}, with observations of other rows {:.4g}",
+                            sample.error, permuted));
+}
+
+Finding CheckStepCount(const SamplingCase& sampling, const SamplingSample& sample) {
+  const Finding hypothesis = {.id = "sampling.too_few_steps",
+                              .claim = "more denoising steps would make better actions",
+                              .advice = "raise it until the error stays",
+                              .config_key = "policy.params.noise_scheduler.num_inference_steps"};
+  if (!sampling.scheduler) return LeaveOpen(hypothesis, "the policy has no noise scheduler");
+  const int n_train = sampling.scheduler->num_train_timesteps;
+  const int n_more = std::min(n_train, std::max(20, 4 * sampling.scheduler->num_inference_steps));
+  const double more = ErrorOf(sampling, {Scheduler("num_inference_steps", std::to_string(n_more))});
+  return Decide(hypothesis, sample.error > 1.5 * more,
+                fmt::format("mean square error {:.4g} with {} steps, {:.4g} with {}", sample.error,
+                            sampling.scheduler->num_inference_steps, more, n_more));
+}
+
+Finding CompareVariants(const SamplingCase& sampling, const SamplingSample& sample) {
+  const Finding hypothesis = {.id = "sampling.variant",
+                              .claim = "another sampler makes much better actions",
+                              .advice = "take it",
+                              .config_key = "policy.params.noise_scheduler",
+                              .certainty = Certainty::kLikely,
+                              .severity = Severity::kNote};
+  if (!sampling.scheduler) return LeaveOpen(hypothesis, "the policy has no noise scheduler");
+  const bool is_ddim = sampling.scheduler->type == SchedulerType::kDdim;
+  const std::string steps = std::to_string(sampling.scheduler->num_train_timesteps);
+  const double clipped_otherwise = ErrorOf(
+      sampling, {Scheduler("clip_sample", sampling.scheduler->clip_sample ? "false" : "true")});
+  const double other_type =
+      is_ddim
+          ? ErrorOf(sampling, {Scheduler("type", "ddpm"), Scheduler("num_inference_steps", steps)})
+          : ErrorOf(sampling, {Scheduler("type", "ddim"), Scheduler("num_inference_steps", "10")});
+  const double best = std::min(clipped_otherwise, other_type);
+  return Decide(
+      hypothesis, sample.error > 1.5 * best,
+      fmt::format("mean square error {:.4g} as configured, {:.4g} {} clipping, {:.4g} with "
+                  "{}",
+                  sample.error, clipped_otherwise,
+                  sampling.scheduler->clip_sample ? "without" : "with", other_type,
+                  is_ddim ? "DDPM and all steps" : "DDIM and 10 steps"));
+}
+
+}  // namespace
+
+Finding CheckWeights(const torch::nn::Module& module) {
+  const Finding hypothesis = {.id = "weights.broken",
+                              .claim = "weights are NaN, all 0, or exploded",
+                              .advice = "take an earlier checkpoint; train with a lower rate",
+                              .config_key = "optimizer.lr"};
+  std::vector<std::string> found;
+  double largest = 0.0;
+  for (const auto& parameter : module.named_parameters()) {
+    const Tensor& values = parameter.value();
+    const double bound = Double(values.detach().abs().max());
+    largest = std::max(largest, bound);
+    if (!std::isfinite(bound)) {
+      found.push_back(parameter.key() + " is not finite");
+    } else if (bound > kExploded) {
+      found.push_back(fmt::format("{} reaches {:.3g}", parameter.key(), bound));
+    } else if (bound == 0.0 && values.dim() > 1) {
+      found.push_back(parameter.key() + " is all 0");
+    }
+  }
+  return Decide(hypothesis, !found.empty(),
+                found.empty()
+                    ? fmt::format("largest value {:.3g}", largest)
+                    : fmt::format("{} of the parameters, first: {}", found.size(), found.front()));
+}
+
+Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe) {
+  const Finding hypothesis = {.id = "weights.ema_lags",
+                              .claim = "the averaged weights do worse than the latest",
+                              .advice =
+                                  "train longer, lower ema.max_value, or evaluate with "
+                                  "--weights model",
+                              .config_key = "ema"};
+  const double averaged = RecordLosses(ema, probe).mean_loss();
+  const double latest = RecordLosses(model, probe).mean_loss();
+  return Decide(hypothesis, !(averaged <= 2.0 * latest),
+                fmt::format("loss {:.4g} averaged, {:.4g} latest", averaged, latest));
+}
+
+Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler) {
+  const Finding hypothesis = {.id = "weights.untrained",
+                              .claim = "the network predicts no better than a constant",
+                              .advice = "train; if it was trained, diagnose its config and log",
+                              .config_key = "training.num_epochs"};
+  const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
+  const double error = RelativeError(sample, target, scheduler.config().num_train_timesteps);
+  return Decide(hypothesis, !(error < 0.9),
+                fmt::format("error {:.3g} of that of the best constant", error));
+}
+
+Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler) {
+  const Finding hypothesis = {.id = "weights.prediction_type",
+                              .claim = "the weights were trained to predict something else",
+                              .advice = "set what they were trained with",
+                              .config_key = "policy.params.noise_scheduler.prediction_type"};
+  std::array<double, 3> errors = {};
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    errors[i] = RelativeErrorAs(sample, scheduler, static_cast<PredictionType>(i));
+  }
+  const auto configured = static_cast<std::size_t>(scheduler.config().prediction_type);
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin());
+  const bool is_fault = errors[configured] > 3.0 * errors[best] && errors[best] < 0.9;
+  return Decide(
+      hypothesis, is_fault,
+      fmt::format("error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} of that of "
+                  "a constant; the config says {}",
+                  errors[0], errors[1], errors[2], kPredictionNames[configured]));
+}
+
+SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, const Probe& probe,
+                              bool is_permuted) {
+  policy.WeightsChanged();
+  const Batch& batch = probe.batch(0);
+  const Horizons& horizons = policy.spec().horizons;
+  NoiseSource noise = probe.Noise(0);
+  std::vector<std::pair<std::string, Tensor>> stages;
+  Tensor action;
+  {
+    const StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
+      stages.emplace_back(name, tensor.clone());
+    });
+    action = policy.PredictAction(is_permuted ? PermutedRows(batch.obs) : batch.obs, noise);
+  }
+  const Tensor wanted = normalizer.Normalize(
+      "action", batch.action.narrow(1, horizons.n_obs_steps - 1, horizons.n_action_steps));
+  const Tensor errors = (normalizer.Normalize("action", action) - wanted).square();
+  SamplingSample sample = {.steps = TraceOf(stages)};
+  for (std::int64_t t = 0; t < horizons.n_action_steps; ++t) {
+    sample.error_by_step.push_back(Double(errors.select(1, t).mean()));
+  }
+  sample.error = Double(errors.mean());
+  sample.error_of_mean_action = Double((wanted - wanted.mean({0, 1}, true)).square().mean());
+  sample.is_finite = torch::isfinite(action).all().item<bool>();
+  return sample;
+}
+
+Findings CheckSampling(const SamplingCase& sampling) {
+  const SamplingSample sample =
+      RecordSampling(sampling.policy, sampling.normalizer, sampling.probe);
+  return {CheckDivergence(sampling, sample), CheckActionError(sample),
+          CheckObsMatter(sampling, sample), CheckStepCount(sampling, sample),
+          CompareVariants(sampling, sample)};
+}
+
+}  // namespace dp_bench::inspect

@@ -1,0 +1,361 @@
+// See data_checks.h.
+#include "inspect/data_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "core/sha256.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+constexpr double kMaxIdleShare = 0.3;
+constexpr double kMaxShortShare = 0.1;
+constexpr double kMaxRangeRatio = 20.0;  // of the range to that of 99.8 % of the values
+constexpr double kMaxJumpiness = 0.7;    // of independent values: 1
+constexpr int kMaxListed = 5;
+
+// "3, 8, 12 and 40 more"
+std::string List(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min<std::size_t>(names.size(), kMaxListed);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+std::string Place(const Demonstrations& data, std::int64_t step) {
+  const std::int64_t episode = data.EpisodeOf(step);
+  return fmt::format("episode {}, step {}", episode, step - data.EpisodeBegin(episode));
+}
+
+double Range(const Signal& signal, std::int64_t d) {
+  const std::vector<float> column = signal.Column(d);
+  if (column.empty()) return 0.0;
+  const auto [low, high] = std::ranges::minmax(column);
+  return static_cast<double>(high) - static_cast<double>(low);
+}
+
+bool RowsEqual(const Signal& signal, std::int64_t a, std::int64_t b) {
+  const float* values = signal.values.data();
+  return std::memcmp(values + a * signal.dim, values + b * signal.dim,
+                     static_cast<std::size_t>(signal.dim) * sizeof(float)) == 0;
+}
+
+std::string HashOf(const Demonstrations& data, std::int64_t episode) {
+  const std::int64_t begin = data.EpisodeBegin(episode);
+  const std::int64_t count = data.EpisodeEnd(episode) - begin;
+  core::Sha256 hash;
+  for (const Signal& signal : data.signals) {
+    hash.Update(std::as_bytes(std::span(signal.values)
+                                  .subspan(static_cast<std::size_t>(begin * signal.dim),
+                                           static_cast<std::size_t>(count * signal.dim))));
+  }
+  return hash.HexDigest();
+}
+
+// Groups of episodes that are equal.
+std::vector<std::vector<std::int64_t>> EqualEpisodes(const Demonstrations& data) {
+  std::map<std::string, std::vector<std::int64_t>> by_hash;
+  for (std::int64_t i = 0; i < data.n_episodes(); ++i) by_hash[HashOf(data, i)].push_back(i);
+  std::vector<std::vector<std::int64_t>> groups;
+  for (auto& [hash, episodes] : by_hash) {
+    if (episodes.size() > 1) groups.push_back(std::move(episodes));
+  }
+  std::ranges::sort(groups);
+  return groups;
+}
+
+// Median |a[t + 1] - a[t]| within episodes over the median between steps far apart.
+std::optional<double> Jumpiness(const Demonstrations& data, std::int64_t d) {
+  const Signal& action = data.action();
+  std::vector<float> neighbours;
+  std::vector<float> strangers;
+  const std::int64_t n = action.n_steps();
+  for (std::int64_t step = 0; step + 1 < n; ++step) {
+    if (data.EpisodeOf(step) != data.EpisodeOf(step + 1)) continue;
+    neighbours.push_back(std::abs(action.at(step + 1, d) - action.at(step, d)));
+    strangers.push_back(std::abs(action.at((step * 7919 + n / 3) % n, d) - action.at(step, d)));
+  }
+  if (strangers.empty()) return std::nullopt;
+  const double far = Quantile(strangers, 0.5);
+  if (far <= 1e-9) return std::nullopt;
+  return Quantile(neighbours, 0.5) / far;
+}
+
+// Pearson's correlation of action d at t and signal e at t + lag, within episodes.
+double Correlation(const Demonstrations& data, std::int64_t d, const Signal& signal, std::int64_t e,
+                   std::int64_t lag) {
+  double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+  for (std::int64_t episode = 0; episode < data.n_episodes(); ++episode) {
+    const std::int64_t begin = data.EpisodeBegin(episode);
+    const std::int64_t end = data.EpisodeEnd(episode);
+    for (std::int64_t t = std::max(begin, begin - lag); t < std::min(end, end - lag); ++t) {
+      const double x = data.action().at(t, d);
+      const double y = signal.at(t + lag, e);
+      n += 1;
+      sx += x;
+      sy += y;
+      sxx += x * x;
+      syy += y * y;
+      sxy += x * y;
+    }
+  }
+  const double vx = sxx - sx * sx / n;
+  const double vy = syy - sy * sy / n;
+  if (n < 10 || vx <= 1e-12 || vy <= 1e-12) return 0.0;
+  return (sxy - sx * sy / n) / std::sqrt(vx * vy);
+}
+
+struct Follower {
+  std::string name;
+  std::int64_t lag = 0;
+  double correlation = 0.0;
+};
+
+// The observed value that agrees best with action d, at the lag where it does.
+Follower BestFollower(const Demonstrations& data, std::int64_t d, std::int64_t max_lag) {
+  Follower best;
+  for (const Signal& signal : data.signals) {
+    if (signal.name == "action") continue;
+    for (std::int64_t e = 0; e < signal.dim; ++e) {
+      if (std::abs(Correlation(data, d, signal, e, 0)) < 0.5) continue;
+      for (std::int64_t lag = -max_lag; lag <= max_lag; ++lag) {
+        const double correlation = std::abs(Correlation(data, d, signal, e, lag));
+        if (correlation <= best.correlation) continue;
+        best = {fmt::format("{}[{}]", signal.name, e), lag, correlation};
+      }
+    }
+  }
+  return best;
+}
+
+// Whether all bytes of the frames are those of the first.
+bool IsStill(const Dataset& dataset, int key, int n_frames) {
+  const std::int64_t n_steps = dataset.episode_ends().back();
+  const std::vector<std::uint8_t> first = ReadImage(dataset, key, 0);
+  return std::ranges::all_of(Spread(n_steps, n_frames), [&](std::int64_t step) {
+    return ReadImage(dataset, key, step) == first;
+  });
+}
+
+}  // namespace
+
+Finding CheckFinite(const Demonstrations& data) {
+  const Finding hypothesis = {.id = "data.not_finite",
+                              .claim = "the data hold NaN or Inf",
+                              .advice = "repair or drop these steps"};
+  std::vector<std::string> places;
+  std::size_t n_values = 0;
+  for (const Signal& signal : data.signals) {
+    n_values += signal.values.size();
+    const auto bad = std::ranges::find_if(signal.values, [](float x) { return !std::isfinite(x); });
+    if (bad == signal.values.end()) continue;
+    const std::int64_t step = (bad - signal.values.begin()) / signal.dim;
+    places.push_back(fmt::format("'{}' at {}", signal.name, Place(data, step)));
+  }
+  const bool is_fault = !places.empty();
+  return Decide(hypothesis, is_fault,
+                is_fault ? "first of each key: " + List(places)
+                         : fmt::format("{} values are finite", n_values));
+}
+
+Finding CheckActionsChange(const Demonstrations& data) {
+  Finding hypothesis = {.id = "data.constant_action",
+                        .claim = "actions never change",
+                        .advice = "record the commands, or drop what is not controlled"};
+  std::vector<std::string> constant;
+  for (std::int64_t d = 0; d < data.action().dim; ++d) {
+    if (Range(data.action(), d) < 1e-6) constant.push_back(std::to_string(d));
+  }
+  const bool are_all = std::ssize(constant) == data.action().dim;
+  if (!are_all) hypothesis.severity = Severity::kNote;
+  return Decide(hypothesis, !constant.empty(),
+                constant.empty() ? fmt::format("all {} dimensions have a range", data.action().dim)
+                                 : fmt::format("dimensions without range: {} of {}: {}",
+                                               constant.size(), data.action().dim, List(constant)));
+}
+
+Finding CheckIdleSteps(const Demonstrations& data) {
+  const Finding hypothesis = {.id = "data.idle_steps",
+                              .claim = "much of the data stands still",
+                              .advice = "cut what repeats: a policy learns to wait there",
+                              .certainty = Certainty::kLikely};
+  std::int64_t n_idle = 0;
+  std::int64_t n_pairs = 0;
+  for (std::int64_t step = 0; step + 1 < data.n_steps(); ++step) {
+    if (data.EpisodeOf(step) != data.EpisodeOf(step + 1)) continue;
+    ++n_pairs;
+    n_idle += std::ranges::all_of(
+        data.signals, [&](const Signal& signal) { return RowsEqual(signal, step, step + 1); });
+  }
+  const double share = n_pairs > 0 ? static_cast<double>(n_idle) / static_cast<double>(n_pairs) : 0;
+  return Decide(hypothesis, share > kMaxIdleShare,
+                fmt::format("{:.1f} % of the steps equal the one before", 100.0 * share));
+}
+
+Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons) {
+  const Finding hypothesis = {.id = "data.short_episodes",
+                              .claim = "episodes are shorter than the horizon",
+                              .advice =
+                                  "a smaller horizon, or longer episodes: the sequences "
+                                  "of these are mostly padding",
+                              .config_key = "horizon"};
+  std::vector<std::string> too_short;
+  for (std::int64_t i = 0; i < data.n_episodes(); ++i) {
+    const std::int64_t length = data.EpisodeEnd(i) - data.EpisodeBegin(i);
+    if (length < horizons.horizon) too_short.push_back(fmt::format("{} ({} steps)", i, length));
+  }
+  const double share =
+      static_cast<double>(too_short.size()) / static_cast<double>(data.n_episodes());
+  std::string evidence = fmt::format("{} of {} episodes have fewer than {} steps", too_short.size(),
+                                     data.n_episodes(), horizons.horizon);
+  if (!too_short.empty()) evidence += ": " + List(too_short);
+  return Decide(hypothesis, share > kMaxShortShare, evidence);
+}
+
+Finding CheckDuplicates(const Demonstrations& data) {
+  const Finding hypothesis = {.id = "data.duplicate_episodes",
+                              .claim = "episodes occur more than once",
+                              .advice = "keep one of each"};
+  std::vector<std::string> groups;
+  for (const auto& group : EqualEpisodes(data)) {
+    groups.push_back(fmt::format("{}", fmt::join(group, " = ")));
+  }
+  return Decide(hypothesis, !groups.empty(),
+                groups.empty() ? fmt::format("{} different episodes", data.n_episodes())
+                               : "equal in every value: " + List(groups));
+}
+
+Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
+  const Finding hypothesis = {.id = "data.leakage",
+                              .claim = "validation episodes are trained on",
+                              .advice = "keep one of each: val_loss measures memory here",
+                              .config_key = "dataset.val_ratio"};
+  const auto n_val = std::ranges::count(split.val, true);
+  if (n_val == 0) return LeaveOpen(hypothesis, "there is no validation set");
+  std::vector<std::string> leaks;
+  for (const auto& group : EqualEpisodes(data)) {
+    const auto is_in = [&](const std::vector<bool>& mask) {
+      return std::ranges::any_of(
+          group, [&](std::int64_t i) { return bool(mask[static_cast<std::size_t>(i)]); });
+    };
+    if (is_in(split.train) && is_in(split.val)) {
+      leaks.push_back(fmt::format("{}", fmt::join(group, " = ")));
+    }
+  }
+  return Decide(hypothesis, !leaks.empty(),
+                leaks.empty()
+                    ? fmt::format("none of {} validation episodes occurs in training", n_val)
+                    : "in both: " + List(leaks));
+}
+
+Finding CheckOutliers(const Demonstrations& data) {
+  const Finding hypothesis = {.id = "data.outliers",
+                              .claim = "single values decide the range",
+                              .advice =
+                                  "repair these steps: the limits normalizer squeezes all "
+                                  "others into a corner",
+                              .config_key = "normalizer",
+                              .certainty = Certainty::kLikely};
+  std::vector<std::string> found;
+  for (const Signal& signal : data.signals) {
+    for (std::int64_t d = 0; d < signal.dim; ++d) {
+      const std::vector<float> column = signal.Column(d);
+      const double inner = static_cast<double>(Quantile(column, 0.999)) -
+                           static_cast<double>(Quantile(column, 0.001));
+      const double ratio = Range(signal, d) / inner;
+      if (inner <= 1e-6 || ratio < kMaxRangeRatio) continue;
+      const float middle = Quantile(column, 0.5);
+      const auto far = std::ranges::max_element(
+          column, {}, [&](float value) { return std::abs(value - middle); });
+      found.push_back(fmt::format("'{}'[{}] is {:.4g} at {}, {:.0f} times beyond the rest",
+                                  signal.name, d, *far, Place(data, far - column.begin()), ratio));
+    }
+  }
+  return Decide(
+      hypothesis, !found.empty(),
+      found.empty() ? "no range is much wider than that of 99.8 % of its values" : List(found));
+}
+
+Finding CheckActionOrder(const Demonstrations& data) {
+  const Finding hypothesis = {.id = "data.shuffled_actions",
+                              .claim = "actions are not in the order of time",
+                              .advice = "see how the actions were written and sorted",
+                              .certainty = Certainty::kLikely};
+  std::vector<float> ratios;
+  for (std::int64_t d = 0; d < data.action().dim; ++d) {
+    if (const auto ratio = Jumpiness(data, d)) ratios.push_back(static_cast<float>(*ratio));
+  }
+  if (ratios.empty()) return LeaveOpen(hypothesis, "no action dimension changes enough to tell");
+  const float median = Quantile(ratios, 0.5);
+  return Decide(hypothesis, median > kMaxJumpiness,
+                fmt::format("neighbouring actions differ {:.2f} times as much as any two "
+                            "(independent ones: 1)",
+                            median));
+}
+
+Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
+  const Finding hypothesis = {.id = "data.misaligned_actions",
+                              .claim = "actions belong to another step than their observations",
+                              .advice =
+                                  "shift the actions: that of step t must be the one taken "
+                                  "after what is observed at t",
+                              .certainty = Certainty::kLikely};
+  const std::int64_t max_lag = horizons.n_action_steps;
+  std::vector<float> lags;
+  std::vector<std::string> seen;
+  for (std::int64_t d = 0; d < data.action().dim; ++d) {
+    const Follower best = BestFollower(data, d, max_lag);
+    if (best.correlation < 0.9) continue;
+    lags.push_back(static_cast<float>(best.lag));
+    seen.push_back(fmt::format("action[{}] agrees best with {} {} step(s) {} (r = {:.3f})", d,
+                               best.name, std::abs(best.lag), best.lag < 0 ? "before" : "later",
+                               best.correlation));
+  }
+  if (lags.empty()) {
+    return LeaveOpen(hypothesis, "no action says where an observed value shall be");
+  }
+  const float lag = Quantile(lags, 0.5);
+  return Decide(hypothesis, lag < 0 || lag >= static_cast<float>(max_lag), List(seen));
+}
+
+Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {
+  const Finding hypothesis = {.id = "data.still_camera",
+                              .claim = "a camera always shows the same picture",
+                              .advice = "see whether it was connected, or drop the key",
+                              .config_key = "shape_meta.obs"};
+  std::vector<std::string> still;
+  std::vector<std::string> moving;
+  for (const KeySpec& key : meta.obs) {
+    if (key.type == KeyType::kLowDim) continue;
+    auto& list = IsStill(dataset, dataset.KeyIndex(key.name), n_frames) ? still : moving;
+    list.push_back(key.name);
+  }
+  if (still.empty() && moving.empty()) return LeaveOpen(hypothesis, "there are no pictures");
+  return Decide(hypothesis, !still.empty(),
+                still.empty() ? "they change: " + List(moving)
+                              : fmt::format("{} frames are equal: {}", n_frames, List(still)));
+}
+
+Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split& split) {
+  const Finding finite = CheckFinite(data);
+  if (finite.is_problem()) return {finite};  // no other number would mean anything
+  return {finite,
+          CheckActionsChange(data),
+          CheckIdleSteps(data),
+          CheckEpisodeLengths(data, horizons),
+          CheckDuplicates(data),
+          CheckLeakage(data, split),
+          CheckOutliers(data),
+          CheckActionOrder(data),
+          CheckActionLag(data, horizons)};
+}
+
+}  // namespace dp_bench::inspect

@@ -1,0 +1,71 @@
+// What a data set holds, and what is wrong with it: as text, as JSON and as a page.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "dp_bench/dataset.h"
+#include "dp_bench/env.h"
+#include "dp_bench/stats.h"
+#include "inspect/finding.h"
+
+namespace dp_bench::inspect {
+
+struct KeyInspection {
+  KeySpec spec;
+  KeyStats stats;             // per dimension; of pictures per channel, in their own units
+  std::int64_t n_frames = 0;  // that the statistics are of: all steps, or a sample of pictures
+};
+
+/// A picture of one step, and what was commanded then.
+struct SampleFrame {
+  std::string key;
+  std::int64_t episode = 0;
+  std::int64_t step = 0;                    // of the episode
+  RgbImage image{0, 0};                     // depth as grey, near is bright
+  std::vector<std::vector<float>> actions;  // of this step and those behind it, [n, Da]
+};
+
+/// One dimension over the steps of an episode.
+struct ValueCurve {
+  std::string key;
+  std::int64_t dim = 0;
+  std::int64_t episode = 0;
+  std::vector<float> values;
+};
+
+struct DataInspection {
+  std::string name;
+  double fps = 0.0;
+  std::vector<std::int64_t> lengths;  // of the episodes, in steps
+  std::vector<KeyInspection> keys;
+  Findings faults;
+  std::vector<SampleFrame> frames;
+  std::vector<ValueCurve> curves;
+
+  std::int64_t n_steps() const;
+};
+
+struct DataInspectionOptions {
+  int n_frames = 6;        // shown, of each camera
+  int n_statistics = 256;  // pictures whose statistics are taken, of each camera
+  int n_curves = 3;        // episodes whose values are shown
+  int n_actions = 16;      // shown on a frame
+  int max_width = 320;     // of a frame [px]; larger ones are thinned out
+};
+
+/// Reads all numbers and a sample of the pictures. Throws Error{kData} for a data set without steps
+/// or without an action.
+DataInspection InspectData(const Dataset& dataset, const std::string& name,
+                           const DataInspectionOptions& options = {});
+
+std::string ToText(const DataInspection& inspection);
+nlohmann::json ToJson(const DataInspection& inspection);
+
+/// One file that loads nothing: keys, statistics, lengths, values, pictures, faults.
+void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file);
+
+}  // namespace dp_bench::inspect

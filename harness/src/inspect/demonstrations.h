@@ -1,0 +1,59 @@
+// The low-dimensional keys of a data set in memory, as the checks look at them. Torch-free.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/dataset.h"
+
+namespace dp_bench::inspect {
+
+/// One low-dimensional key: n_steps rows of `dim` numbers.
+struct Signal {
+  std::string name;
+  std::int64_t dim = 0;
+  std::vector<float> values;
+
+  float at(std::int64_t step, std::int64_t d) const {
+    return values[static_cast<std::size_t>(step * dim + d)];
+  }
+  std::int64_t n_steps() const { return std::ssize(values) / dim; }
+
+  /// All steps of one dimension.
+  std::vector<float> Column(std::int64_t d) const;
+};
+
+struct Demonstrations {
+  std::vector<Signal> signals;             // alphabetical
+  std::vector<std::int64_t> episode_ends;  // as Dataset::episode_ends()
+
+  std::int64_t n_episodes() const { return std::ssize(episode_ends); }
+  std::int64_t n_steps() const { return episode_ends.empty() ? 0 : episode_ends.back(); }
+  std::int64_t EpisodeBegin(std::int64_t episode) const {
+    return episode == 0 ? 0 : episode_ends[static_cast<std::size_t>(episode - 1)];
+  }
+  std::int64_t EpisodeEnd(std::int64_t episode) const {
+    return episode_ends[static_cast<std::size_t>(episode)];
+  }
+  std::int64_t EpisodeOf(std::int64_t step) const;
+
+  /// Null when there is none.
+  const Signal* Find(std::string_view name) const;
+  const Signal& action() const;
+};
+
+/// Reads all low_dim keys that `names` lists; float64 becomes float32.
+Demonstrations ReadDemonstrations(const Dataset& dataset, const std::vector<std::string>& names);
+
+/// The bytes of one step of an image key.
+std::vector<std::uint8_t> ReadImage(const Dataset& dataset, int key, std::int64_t step);
+
+/// `count` of the numbers 0 .. n - 1, evenly spread; all when there are no more.
+std::vector<std::int64_t> Spread(std::int64_t n, std::int64_t count);
+
+/// The value below which a share `q` of `values` lies; `values` must not be empty.
+float Quantile(std::vector<float> values, double q);
+
+}  // namespace dp_bench::inspect

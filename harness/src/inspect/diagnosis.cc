@@ -1,0 +1,194 @@
+// See diagnosis.h.
+#include "inspect/diagnosis.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "data/sequence_sampler.h"
+#include "dp_bench/error.h"
+#include "inspect/coverage_checks.h"
+#include "inspect/data_checks.h"
+#include "inspect/env_checks.h"
+#include "inspect/learning_checks.h"
+#include "inspect/log_checks.h"
+#include "inspect/normalizer_checks.h"
+#include "inspect/process_checks.h"
+#include "inspect/settings_checks.h"
+#include "rollout/policy_planner.h"
+#include "run/policy_weights.h"
+#include "train/fit_normalizer.h"
+#include "train/train_config.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+constexpr std::uint64_t kProbeSeed = 7;
+constexpr int kProcessBatches = 8;
+constexpr std::int64_t kProbeRows = 64;
+
+// Of the low-dimensional observations that both the policy and the data have.
+ObsScales ScalesOf(const Normalizer& normalizer, const Demonstrations& data,
+                   const ShapeMeta& meta) {
+  ObsScales scales;
+  for (const KeySpec& key : meta.obs) {
+    const Signal* signal = data.Find(key.name);
+    if (key.type != KeyType::kLowDim || signal == nullptr) continue;
+    const torch::Tensor scale = normalizer.fields().at(key.name).scale.contiguous();
+    if (signal->dim != scale.numel()) continue;  // fitted to something else, which is told already
+    const float* values = scale.const_data_ptr<float>();
+    scales[key.name] = {values, values + scale.numel()};
+  }
+  return scales;
+}
+
+class Examination {
+ public:
+  explicit Examination(const DiagnosisCase& subject)
+      : subject_(subject),
+        data_(ReadDemonstrations(subject.dataset, KeyNames(subject.spec.shape_meta))),
+        split_(SplitOf(subject)) {
+    const Config params = subject.config.Sub("policy").Sub("params");
+    if (params.Has("noise_scheduler")) {
+      scheduler_ = NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
+    }
+  }
+
+  Findings Run() {
+    Append(CheckData(data_, subject_.spec.horizons, split_));
+    Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
+    if (subject_.make_env) {
+      Append(CheckEnv(*subject_.make_env(), subject_.dataset, data_, subject_.spec.shape_meta));
+    }
+    if (subject_.log) Append(CheckLog(ReadLossCurve(*subject_.log)));
+    if (HasFinding("data.not_finite")) return findings_;  // nothing can be normalized
+    normalizer_ = subject_.checkpoint != nullptr
+                      ? Normalizer::FromStateDict(
+                            run::ToTensors(subject_.checkpoint->ReadTensors(run::kNormalizerFile)))
+                      : train::FitNormalizer(
+                            subject_.dataset, subject_.spec.shape_meta,
+                            train::NormalizerConfig::FromConfig(subject_.config.Sub("normalizer")));
+    Append(CheckNormalizer(normalizer_, data_, scheduler_));
+    ExamineNetwork();
+    return findings_;
+  }
+
+ private:
+  static std::vector<std::string> KeyNames(const ShapeMeta& meta) {
+    std::vector<std::string> names = {"action"};
+    for (const KeySpec& key : meta.obs) names.push_back(key.name);
+    return names;
+  }
+
+  static data::Split SplitOf(const DiagnosisCase& subject) {
+    const auto config = train::SplitConfig::FromConfig(subject.config.Sub("dataset"));
+    return data::SplitEpisodes(std::ssize(subject.dataset.episode_ends()), config.val_ratio,
+                               config.max_train_episodes, config.seed);
+  }
+
+  void Append(Findings more) { std::ranges::move(more, std::back_inserter(findings_)); }
+
+  bool HasFinding(std::string_view id) const {
+    return std::ranges::any_of(findings_,
+                               [&](const Finding& f) { return f.id == id && f.is_problem(); });
+  }
+
+  std::unique_ptr<Policy> NewPolicy(const std::vector<std::string>& overrides = {}) const {
+    torch::manual_seed(kProbeSeed);  // first weights are LibTorch's
+    std::unique_ptr<Policy> policy = subject_.make_policy(overrides);
+    policy->SetNormalizer(normalizer_);
+    return policy;
+  }
+
+  std::unique_ptr<Policy> Trained(run::Weights weights,
+                                  const std::vector<std::string>& overrides = {}) const {
+    std::unique_ptr<Policy> policy = NewPolicy(overrides);
+    run::LoadPolicyWeights(*subject_.checkpoint, *policy, weights);
+    policy->WeightsChanged();
+    return policy;
+  }
+
+  run::Weights WeightsToEvaluate() const {
+    return subject_.checkpoint->Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
+  }
+
+  void ExamineNetwork() {
+    const data::SequenceSampler sampler =
+        data::MakeTrainingSampler(subject_.dataset, subject_.spec.horizons, split_.train);
+    const TrainingLength length = LengthOf(subject_.config, sampler.size());
+    const std::int64_t rows = std::min({length.batch_size, kProbeRows, sampler.size()});
+    const Probe probe(subject_.dataset, subject_.spec, split_.train, rows, kProcessBatches,
+                      kProbeSeed);
+    if (subject_.checkpoint != nullptr) {
+      ExamineCheckpoint(probe);
+      return;
+    }
+    const std::unique_ptr<Policy> policy = NewPolicy();
+    Append(CheckProcess(RecordLosses(*policy, probe), scheduler_));
+    Append(CheckSettings(subject_.config, *policy, length));
+    Append(CheckLearning([this] { return NewPolicy(); },
+                         train::OptimizerConfig::FromConfig(subject_.config.Sub("optimizer")),
+                         probe));
+  }
+
+  void ExamineCheckpoint(const Probe& probe) {
+    const std::unique_ptr<Policy> policy = Trained(WeightsToEvaluate());
+    const Finding weights = CheckWeights(policy->module());
+    Append({weights});
+    if (weights.is_problem()) return;  // all else follows from it
+    const ProcessSample sample = RecordLosses(*policy, probe);
+    Append(CheckProcess(sample, scheduler_));
+    if (scheduler_ && sample.is_diffusion()) {
+      const NoiseScheduler scheduler(*scheduler_);
+      Append({CheckIsTrained(sample, scheduler), CheckPredictionType(sample, scheduler)});
+    }
+    if (subject_.checkpoint->Has(run::kEmaFile) && subject_.checkpoint->Has(run::kModelFile)) {
+      const std::unique_ptr<Policy> model = Trained(run::Weights::kModel);
+      Append({CheckAveragedWeights(*policy, *model, probe)});
+    }
+    Append(CheckSampling({.policy = *policy,
+                          .normalizer = normalizer_,
+                          .probe = probe,
+                          .scheduler = scheduler_,
+                          .make_variant = [this](const std::vector<std::string>& overrides) {
+                            return Trained(WeightsToEvaluate(), overrides);
+                          }}));
+    if (subject_.make_env && subject_.n_rollouts > 0) Append({CheckRollouts(*policy)});
+  }
+
+  Finding CheckRollouts(Policy& policy) const {
+    const ObsScales scales = ScalesOf(normalizer_, data_, subject_.spec.shape_meta);
+    if (scales.empty()) return LeaveCoverageOpen("there are no low-dimensional observations");
+    const auto keys = std::views::keys(scales);
+    run::EnvRunnerConfig config =
+        run::EnvRunnerConfig::FromConfig(subject_.config.Sub("env_runner"));
+    config.n_train = 0;
+    config.n_test = subject_.n_rollouts;
+    config.n_videos = 0;
+    config.record_traces = false;
+    config.check_batch_invariance = false;
+    if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;  // only eval measures it
+    try {
+      rollout::EnvRunner runner(config, subject_.make_env, subject_.spec.shape_meta,
+                                subject_.spec.horizons,
+                                /*output_dir=*/{});
+      rollout::PolicyPlanner planner(policy, torch::kCPU, config.micro_batch);
+      return CheckCoverage(data_, split_.train, scales,
+                           ObserveRollouts(runner, planner, {keys.begin(), keys.end()}), findings_);
+    } catch (const Error& fault) {
+      return LeaveCoverageOpen(fault.what());
+    }
+  }
+
+  const DiagnosisCase& subject_;
+  const Demonstrations data_;
+  const data::Split split_;
+  std::optional<NoiseSchedulerConfig> scheduler_;
+  Normalizer normalizer_;
+  Findings findings_;
+};
+
+}  // namespace
+
+Findings Diagnose(const DiagnosisCase& subject) { return Examination(subject).Run(); }
+
+}  // namespace dp_bench::inspect

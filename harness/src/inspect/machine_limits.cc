@@ -1,0 +1,68 @@
+// See machine_limits.h. The triad is McCalpin's: three arrays, each far larger than a cache.
+#include "inspect/machine_limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+
+#include "core/device.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+constexpr std::int64_t kProductSize = 1024;                 // rows and columns
+constexpr std::int64_t kTriadSize = std::int64_t{1} << 24;  // numbers, 64 MiB
+constexpr int kRounds = 4;
+constexpr double kSecondsEach = 0.04;  // of a round
+
+// Least seconds of `work` after a warm-up: whatever else the machine did only takes longer.
+double LeastSeconds(torch::Device device, const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  work();
+  double least = std::numeric_limits<double>::infinity();
+  for (double spent = 0.0; spent < kSecondsEach;) {
+    const auto start = Clock::now();
+    work();
+    core::Synchronize(device);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    spent += seconds;
+    least = std::min(least, seconds);
+  }
+  return least;
+}
+
+double ProductRate(torch::Device device, torch::ScalarType type) {
+  const auto options = torch::TensorOptions(device).dtype(type);
+  const torch::Tensor a = torch::ones({kProductSize, kProductSize}, options);
+  const torch::Tensor b = torch::ones({kProductSize, kProductSize}, options);
+  torch::Tensor c = torch::empty({kProductSize, kProductSize}, options);
+  const auto n = static_cast<double>(kProductSize);
+  return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
+}
+
+double TriadRate(torch::Device device) {
+  const auto options = torch::TensorOptions(device).dtype(torch::kFloat32);
+  const torch::Tensor b = torch::ones({kTriadSize}, options);
+  const torch::Tensor c = torch::ones({kTriadSize}, options);
+  torch::Tensor a = torch::empty({kTriadSize}, options);
+  const double bytes = 3.0 * sizeof(float) * static_cast<double>(kTriadSize);
+  return bytes / LeastSeconds(device, [&] { at::add_out(a, b, c, 3.0); });
+}
+
+}  // namespace
+
+MachineLimits MeasureMachineLimits(torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  MachineLimits limits = {.n_threads = at::get_num_threads()};
+  const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
+  // in rounds, so that what else the machine does for a moment does not meet one of them alone
+  for (int round = 0; round < kRounds; ++round) {
+    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
+    raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
+    raise(&limits.bytes_per_second, TriadRate(device));
+  }
+  return limits;
+}
+
+}  // namespace dp_bench::inspect

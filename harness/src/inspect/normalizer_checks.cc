@@ -1,0 +1,113 @@
+// See normalizer_checks.h.
+#include "inspect/normalizer_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "inspect/probe.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+constexpr double kTolerance = 0.05;  // of the range of the data
+constexpr double kMaxClippedShare = 0.005;
+
+torch::Tensor Values(const Signal& signal) {
+  return torch::from_blob(const_cast<float*>(signal.values.data()), {signal.n_steps(), signal.dim});
+}
+
+// "min -1, fitted to -3" for the statistic that is farthest off; empty when all agree.
+std::string WorstDifference(const KeyStats& fitted, const Signal& signal) {
+  double worst = kTolerance;
+  std::string text;
+  for (std::int64_t d = 0; d < signal.dim; ++d) {
+    const std::vector<float> column = signal.Column(d);
+    const auto [low, high] = std::ranges::minmax(column);
+    const double range = std::max(1e-4, static_cast<double>(high) - static_cast<double>(low));
+    const auto i = static_cast<std::size_t>(d);
+    const auto compare = [&](const char* name, double found, double wanted) {
+      const double off = std::abs(found - wanted) / range;
+      if (!(off > worst)) return;
+      worst = off;
+      text = fmt::format("'{}'[{}] has {} {:.4g}, fitted to {:.4g}", signal.name, d, name, found,
+                         wanted);
+    };
+    compare("min", low, fitted.min[i]);
+    compare("max", high, fitted.max[i]);
+    compare("mean", Values(signal).select(1, d).to(torch::kFloat64).mean().item<double>(),
+            fitted.mean[i]);
+  }
+  return text;
+}
+
+torch::Tensor NormalizedAction(const Normalizer& normalizer, const Demonstrations& data) {
+  return normalizer.Normalize("action", Values(data.action()));
+}
+
+}  // namespace
+
+Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data) {
+  const Finding hypothesis = {.id = "normalizer.wrong_statistics",
+                              .claim = "the normalizer was fitted to other data",
+                              .advice =
+                                  "train and evaluate with the data that the checkpoint is "
+                                  "from, or fit anew (training.init_checkpoint.normalizer)",
+                              .config_key = "dataset"};
+  std::vector<std::string> found;
+  for (const Signal& signal : data.signals) {
+    const auto field = normalizer.fields().find(signal.name);
+    if (field == normalizer.fields().end()) continue;
+    if (std::ssize(field->second.stats.min) != signal.dim) continue;
+    const std::string difference = WorstDifference(field->second.stats, signal);
+    if (!difference.empty()) found.push_back(difference);
+  }
+  return Decide(
+      hypothesis, !found.empty(),
+      found.empty()
+          ? fmt::format("min, max and mean of {} keys agree within {:.0f} % of their range",
+                        data.signals.size(), 100.0 * kTolerance)
+          : fmt::format("{}", fmt::join(found, ", ")));
+}
+
+Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
+                       const std::optional<NoiseSchedulerConfig>& scheduler) {
+  const Finding hypothesis = {.id = "normalizer.clip_conflict",
+                              .claim = "sampling cannot reach all recorded actions",
+                              .advice = "normalizer.action=limits, or a larger clip_sample_range",
+                              .config_key = "policy.params.noise_scheduler.clip_sample"};
+  if (!scheduler || !scheduler->clip_sample) {
+    return LeaveOpen(hypothesis, "predicted actions are not clipped");
+  }
+  const torch::Tensor x_0 = NormalizedAction(normalizer, data);
+  const double share =
+      (x_0.abs() > scheduler->clip_sample_range * 1.001).to(torch::kFloat64).mean().item<double>();
+  return Decide(hypothesis, share > kMaxClippedShare,
+                fmt::format("{:.2f} % of the normalized actions lie beyond +-{:g}, where predicted "
+                            "ones are clipped",
+                            100.0 * share, scheduler->clip_sample_range));
+}
+
+Finding CheckScale(const Normalizer& normalizer, const Demonstrations& data) {
+  const Finding hypothesis = {.id = "A.input_range",
+                              .claim = "x_0 has the wrong scale for a process that ends in N(0, 1)",
+                              .advice = "normalizer.action=limits or gaussian",
+                              .config_key = "normalizer.action"};
+  const torch::Tensor x_0 = NormalizedAction(normalizer, data).to(torch::kFloat64);
+  const torch::Tensor largest = x_0.abs().amax();
+  const double std = x_0.std(/*unbiased=*/false).item<double>();
+  const double mean = x_0.mean().item<double>();
+  const bool is_fault =
+      !(largest.item<double>() <= 20.0 && std >= 0.02 && std <= 3.0 && std::abs(mean) <= 2.0);
+  return Decide(hypothesis, is_fault, Summary(x_0));
+}
+
+Findings CheckNormalizer(const Normalizer& normalizer, const Demonstrations& data,
+                         const std::optional<NoiseSchedulerConfig>& scheduler) {
+  return {CheckStatistics(normalizer, data), CheckClipRange(normalizer, data, scheduler),
+          CheckScale(normalizer, data)};
+}
+
+}  // namespace dp_bench::inspect

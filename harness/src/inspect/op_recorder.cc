@@ -1,0 +1,125 @@
+// See op_recorder.h.
+#include "inspect/op_recorder.h"
+
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+#include "core/device.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+// LibTorch's callbacks are plain functions: this is where they find the recorder.
+std::atomic<OpRecorder*> current_op_recorder = nullptr;
+
+// "torch::autograd::CppNode<dp_bench::policy::(anonymous namespace)::TapProduct>" -> "TapProduct
+// backward"; what LibTorch names itself stays: "MmBackward0".
+std::string ReadableName(std::string_view name) {
+  constexpr std::string_view kNode = "torch::autograd::CppNode<";
+  if (!name.starts_with(kNode) || !name.ends_with('>')) return std::string(name);
+  name.remove_suffix(1);
+  return std::string(name.substr(name.rfind(':') + 1)) + " backward";
+}
+
+OpKind KindOf(at::RecordScope scope) {
+  if (scope == at::RecordScope::USER_SCOPE) return OpKind::kScope;
+  if (scope == at::RecordScope::BACKWARD_FUNCTION) return OpKind::kBackward;
+  return OpKind::kOperator;
+}
+
+}  // namespace
+
+struct OpRecorder::Call : public at::ObserverContext {
+  explicit Call(int place) : index(place) {}
+  int index;  // in events_
+};
+
+OpRecorder::OpRecorder(c10::Device device) : device_(device) {
+  OpRecorder* none = nullptr;
+  DPB_ASSERT(current_op_recorder.compare_exchange_strong(none, this));
+  callback_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&Start, &End)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                   at::RecordScope::USER_SCOPE}));
+}
+
+OpRecorder::~OpRecorder() {
+  at::removeCallback(callback_);
+  current_op_recorder = nullptr;
+}
+
+std::vector<OpEvent> OpRecorder::TakeEvents() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [thread, calls] : nested_) DPB_ASSERT(calls.empty());
+  is_counted_.clear();
+  moves_within_.clear();
+  return std::exchange(events_, {});
+}
+
+std::unique_ptr<at::ObserverContext> OpRecorder::Start(const at::RecordFunction& call) {
+  OpRecorder* recorder = current_op_recorder;
+  return recorder == nullptr ? nullptr : std::make_unique<Call>(recorder->Add(call));
+}
+
+void OpRecorder::End(const at::RecordFunction& call, at::ObserverContext* context) {
+  OpRecorder* recorder = current_op_recorder;
+  if (recorder == nullptr || context == nullptr) return;
+  recorder->Close(call, static_cast<Call*>(context)->index);
+}
+
+int OpRecorder::Add(const at::RecordFunction& call) {
+  const std::lock_guard lock(mutex_);
+  OpEvent event = {
+      .name = ReadableName(call.name()), .kind = KindOf(call.scope()), .thread = call.threadId()};
+  std::vector<int>& own = nested_[event.thread];
+  const std::vector<int>& around = own.empty() ? nested_[thread_] : own;
+  bool is_counted = false;
+  if (!around.empty()) {
+    event.parent = around.back();
+    is_counted = is_counted_[static_cast<std::size_t>(event.parent)];
+  }
+  if (event.kind == OpKind::kOperator) {
+    const std::optional<double> flops = ProductFlops(event.name, call.inputs());
+    if (flops && !is_counted) event.flops = *flops;
+    is_counted = is_counted || flops.has_value();
+    event.bytes = bytes_.AtStart(call);
+  }
+  const auto index = static_cast<int>(events_.size());
+  own.push_back(index);
+  is_counted_.push_back(is_counted);
+  moves_within_.push_back(false);
+  event.begin_us = Now();
+  events_.push_back(std::move(event));
+  return index;
+}
+
+void OpRecorder::Close(const at::RecordFunction& call, int index) {
+  core::Synchronize(device_);
+  const double now = Now();
+  const std::lock_guard lock(mutex_);
+  OpEvent& event = events_[static_cast<std::size_t>(index)];
+  event.end_us = now;
+  const auto place = static_cast<std::size_t>(index);
+  if (moves_within_[place]) {
+    event.bytes = 0.0;
+  } else if (event.kind == OpKind::kOperator) {
+    event.bytes += bytes_.AtEnd(call);
+  }
+  if (event.parent >= 0 && (moves_within_[place] || event.bytes > 0.0)) {
+    moves_within_[static_cast<std::size_t>(event.parent)] = true;
+  }
+  std::vector<int>& around = nested_[event.thread];
+  DPB_ASSERT(!around.empty() && around.back() == index);
+  around.pop_back();
+}
+
+double OpRecorder::Now() const {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start_)
+      .count();
+}
+
+}  // namespace dp_bench::inspect

@@ -1,0 +1,55 @@
+// The batches that a diagnosis tries things on, and what a policy does with them. Includes
+// LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "dp_bench/policy.h"
+
+namespace dp_bench::inspect {
+
+/// Training batches that stay in memory, with noise of their own that is the same each time.
+class Probe {
+ public:
+  /// `n_batches` of `batch_size` rows from the episodes of the mask; fewer where the data end.
+  Probe(const Dataset& dataset, const PolicySpec& spec, const std::vector<bool>& episodes,
+        std::int64_t batch_size, int n_batches, std::uint64_t seed);
+
+  std::size_t size() const { return batches_.size(); }
+  const Batch& batch(std::size_t i) const { return batches_[i]; }
+  NoiseSource Noise(std::size_t i) const;
+
+ private:
+  std::vector<data::HostBatch> hosts_;  // the memory of batches_
+  std::vector<Batch> batches_;
+  std::uint64_t seed_;
+};
+
+/// What instrumented losses saw, rows of all batches behind each other; a tensor that the policy
+/// did not note is undefined. Shapes [N, T, Da], timesteps [N].
+struct ProcessSample {
+  torch::Tensor x_0;
+  torch::Tensor noise;
+  torch::Tensor timesteps;
+  torch::Tensor x_t;
+  torch::Tensor prediction;
+  std::vector<double> losses;  // one per batch
+
+  double mean_loss() const;
+  bool is_diffusion() const;  // all tensors are there
+};
+
+/// ComputeLoss on all batches, without gradient and in evaluation mode.
+ProcessSample RecordLosses(Policy& policy, const Probe& probe);
+
+/// "mean -0.01, std 0.52, within [-1.00, 1.00]"
+std::string Summary(const torch::Tensor& x);
+
+/// The part of a network that a parameter belongs to, the first two parts of its name:
+/// "diffusion.obs_encoder" of "diffusion.obs_encoder.linear.weight".
+std::string PartOf(const std::string& parameter);
+
+}  // namespace dp_bench::inspect

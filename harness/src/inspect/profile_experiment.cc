@@ -1,0 +1,226 @@
+// See profile_experiment.h. Times are taken without the recorder, which makes small operators
+// slower; what operators there are comes from a few more repetitions with it.
+#include "inspect/profile_experiment.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/memory.h"
+#include "experiment/training_rig.h"
+#include "rollout/env_runner.h"
+#include "rollout/scope_timer.h"
+#include "train/autocast.h"
+#include "train/device_batch.h"
+#include "train/fit_normalizer.h"
+#include "train/step_memory.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+constexpr int kWarmUp = 2;
+constexpr int kRecordedSteps = 5;
+constexpr int kRecordedChunks = 3;
+constexpr int kMinChunks = 5;
+constexpr int kMaxChunks = 50;
+constexpr double kSecondsOfChunks = 3.0;
+constexpr const char* kTrainStepScope = "train step";
+constexpr std::array kPhases = {train::StepPhase::kDataWait, train::StepPhase::kForward,
+                                train::StepPhase::kBackward, train::StepPhase::kOptimizer,
+                                train::StepPhase::kEma};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Runs `work` under a recorder and appends its events to `events`, behind those that are there.
+template <class Work>
+RecordedWork Record(torch::Device device, int n, const std::string& scope,
+                    std::vector<OpEvent>* events, const Work& work) {
+  std::vector<OpEvent> recorded;
+  {
+    OpRecorder recorder(device);
+    for (int i = 0; i < n; ++i) work();
+    recorded = recorder.TakeEvents();
+  }
+  RecordedWork result = {.n_repetitions = n, .ops = SummarizeOps(recorded, scope)};
+  const double start_us = events->empty() ? 0.0 : events->back().end_us + 1e3;
+  const auto first = static_cast<int>(events->size());
+  double last_us = start_us;
+  for (OpEvent& event : recorded) {
+    event.begin_us += start_us;
+    event.end_us += start_us;
+    if (event.parent >= 0) event.parent += first;
+    last_us = std::max(last_us, event.end_us);
+    events->push_back(std::move(event));
+  }
+  return result;
+}
+
+TrainingProfile ProfileTraining(experiment::TrainingRig& rig, torch::Device device, int n_steps,
+                                std::vector<OpEvent>* events) {
+  train::StepTimer timer(Now);
+  for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
+  timer.Reset();
+  for (int i = 0; i < n_steps; ++i) rig.Step(&timer);
+  TrainingProfile profile = {.batch_size = rig.loading().batch_size,
+                             .n_steps = n_steps,
+                             .step_s = timer.total() / n_steps};
+  for (const train::StepPhase phase : kPhases) {
+    profile.phases.emplace_back(experiment::NameOf(phase), timer.seconds(phase) / n_steps);
+  }
+  profile.recorded = Record(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
+                            [&] { rig.Step(&timer); });
+  return profile;
+}
+
+// Recorded observations, over again where there are not enough.
+TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
+  TensorMap rows;
+  for (const auto& [key, tensor] : obs) {
+    const torch::Tensor places =
+        torch::arange(n_rows, torch::TensorOptions(tensor.device()).dtype(torch::kInt64))
+            .remainder(tensor.size(0));
+    rows.emplace(key, tensor.index_select(0, places));
+  }
+  return rows;
+}
+
+InferenceProfile ProfileInference(Policy& policy, torch::Device device, const TensorMap& batch,
+                                  std::int64_t batch_size, std::vector<OpEvent>* events) {
+  const TensorMap obs = Rows(batch, batch_size);
+  const std::string scope = fmt::format("action chunk, batch {}", batch_size);
+  const auto plan = [&] {
+    RECORD_USER_SCOPE(scope);
+    NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, batch_size);
+    policy.PredictAction(obs, noise).to(torch::kCPU);
+  };
+  for (int i = 0; i < kWarmUp; ++i) plan();
+
+  InferenceProfile profile = {.batch_size = batch_size};
+  {
+    const rollout::ScopeTimer timer(device);
+    const double start = Now();
+    for (int i = 0; i < kMinChunks || (i < kMaxChunks && Now() - start < kSecondsOfChunks); ++i) {
+      plan();
+    }
+    for (const auto& [name, seconds] : timer.seconds()) {
+      (name == scope ? profile.chunk : profile.stages[name]) = run::SummarizeLatency(seconds);
+    }
+  }
+  const auto steps = profile.stages.find(rollout::kDenoisingStepScope);
+  if (steps != profile.stages.end()) {
+    profile.steps_per_chunk = static_cast<double>(steps->second.n) / profile.chunk.n;
+  }
+  profile.recorded = Record(device, kRecordedChunks, scope, events, plan);
+  return profile;
+}
+
+// On a line through two small batches lies the estimate, beside it the measurement.
+std::vector<MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
+                                     train::MixedPrecision precision) {
+  const std::int64_t small = std::max<std::int64_t>(1, batch_size / 8);
+  const std::int64_t larger = std::max(small + 1, batch_size / 4);
+  const train::StepMemory a = train::MeasureStepMemory(policy, small, precision);
+  const train::StepMemory b = train::MeasureStepMemory(policy, larger, precision);
+  std::vector<MemoryCheck> checks;
+  for (const std::int64_t size : {batch_size / 2, batch_size}) {
+    if (size <= larger) continue;
+    checks.push_back({.estimated = train::EstimateStepMemory(a, b, size),
+                      .measured = train::MeasureStepMemory(policy, size, precision)});
+  }
+  return checks;
+}
+
+void ProfileMemory(const experiment::Experiment& experiment, const experiment::TrainingRig& rig,
+                   ExperimentProfile* profile) {
+  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
+  policy->SetNormalizer(train::NeutralNormalizer(
+      experiment.spec().shape_meta,
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
+  profile->held = train::MeasureHeldMemory(
+      policy->module(), rig.training().use_ema,
+      train::CheckpointConfig::FromConfig(experiment.config().Sub("checkpoint")).background);
+  profile->memory = CheckMemory(*policy, rig.loading().batch_size, rig.training().mixed_precision);
+}
+
+double ShareOf(const TrainingProfile& training, train::StepPhase phase) {
+  const auto found = std::ranges::find(training.phases, experiment::NameOf(phase),
+                                       &std::pair<std::string, double>::first);
+  return found->second / training.step_s;
+}
+
+TrainingFigures FiguresOf(const experiment::Experiment& experiment,
+                          const experiment::TrainingRig& rig, const ExperimentProfile& profile) {
+  const TrainingProfile& training = profile.training;
+  const WorkTotal work = training.recorded.Mean();
+  TrainingFigures figures = {
+      .data_share = ShareOf(training, train::StepPhase::kDataWait),
+      .fixed_share = ShareOf(training, train::StepPhase::kOptimizer) +
+                     ShareOf(training, train::StepPhase::kEma),
+      .product_share = work.product_us / work.self_us,
+      .batch_size = training.batch_size,
+      .num_workers = rig.loading().num_workers,
+      .n_cores = static_cast<int>(std::thread::hardware_concurrency()),
+      .flops = work.flops / training.step_s,
+      .float32_limit = profile.limits.float32_flops,
+      .bfloat16_limit = profile.limits.bfloat16_flops,
+      .is_float32 = rig.training().mixed_precision == train::MixedPrecision::kNo,
+      .is_checkpointing = experiment.config().Sub("policy").Sub("params").Get<bool>(
+          "gradient_checkpointing", false)};
+  if (!profile.memory.empty() && experiment.device().is_cpu()) {
+    const train::StepMemory& step = profile.memory.back().measured;
+    figures.activation_bytes = static_cast<double>(step.activations);
+    figures.needed_bytes = static_cast<double>(profile.held.total() + step.total());
+    figures.available_bytes = static_cast<double>(core::AvailableMemory());
+  }
+  return figures;
+}
+
+}  // namespace
+
+WorkTotal RecordedWork::Mean() const {
+  WorkTotal mean = SumOf(ops);
+  for (double* value : {&mean.flops, &mean.product_us, &mean.bytes, &mean.bytes_us, &mean.self_us})
+    *value /= std::max(1, n_repetitions);
+  return mean;
+}
+
+ExperimentProfile ProfileExperiment(const experiment::Experiment& experiment,
+                                    const Dataset& dataset, const ProfileOptions& options,
+                                    std::unique_ptr<Policy> trained) {
+  const Config& config = experiment.config();
+  const auto runner = run::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
+  experiment::TrainingRig rig(experiment, dataset);
+  ExperimentProfile profile = {
+      .policy = config.Sub("policy").Get<std::string>("plugin"),
+      .task = experiment.name(),
+      .device = experiment.device().str(),
+      .precision = train::ProductType(rig.training().mixed_precision)
+                       ? config.Sub("training").Get<std::string>("mixed_precision", "no")
+                       : "float32",
+      .limits = MeasureMachineLimits(experiment.device())};
+  profile.training = ProfileTraining(rig, experiment.device(), options.n_steps, &profile.events);
+
+  data::HostBatch host;
+  rig.NextBatch(&host);
+  const Batch batch = train::ToBatch(host, experiment.spec().shape_meta, experiment.device());
+  Policy& policy = trained ? *trained : rig.policy();
+  policy.module().eval();
+  policy.WeightsChanged();
+  for (const std::int64_t rows : {1, runner.micro_batch}) {
+    if (!profile.inference.empty() && rows == 1) continue;
+    profile.inference.push_back(
+        ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
+  }
+  ProfileMemory(experiment, rig, &profile);
+  profile.advice = AdviseTraining(FiguresOf(experiment, rig, profile));
+  return profile;
+}
+
+}  // namespace dp_bench::inspect

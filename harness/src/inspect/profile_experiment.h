@@ -1,0 +1,80 @@
+// What `dp_bench profile` finds out about an experiment: where the time of a training step and of
+// an action chunk goes, how near that is to the machine's limits, what memory is needed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "inspect/advice.h"
+#include "inspect/inspect_policy.h"
+#include "inspect/machine_limits.h"
+#include "inspect/op_recorder.h"
+#include "inspect/op_summary.h"
+#include "run/latency.h"
+#include "train/step_timer.h"
+
+namespace dp_bench::inspect {
+
+struct ProfileOptions {
+  int n_steps = 20;   // training steps that are timed
+  int n_listed = 15;  // operators in each table
+};
+
+/// The operators of some recorded repetitions of a piece of work, added up.
+struct RecordedWork {
+  int n_repetitions = 0;
+  std::vector<OpTotal> ops;  // the largest self time first
+
+  /// Per repetition.
+  WorkTotal Mean() const;
+};
+
+struct TrainingProfile {
+  std::int64_t batch_size = 0;
+  int n_steps = 0;
+  double step_s = 0.0;                                   // mean, without recording
+  std::vector<std::pair<std::string, double>> phases{};  // mean seconds of each, in order
+  RecordedWork recorded;
+};
+
+struct InferenceProfile {
+  std::int64_t batch_size = 0;
+  run::LatencySummary chunk;                          // without recording
+  std::map<std::string, run::LatencySummary> stages;  // observation encoding, denoising step, ...
+  double steps_per_chunk = 0.0;                       // denoising steps
+  RecordedWork recorded;
+};
+
+struct ExperimentProfile {
+  std::string policy;
+  std::string task;
+  std::string device;
+  std::string precision;
+  MachineLimits limits;
+  TrainingProfile training;
+  std::vector<InferenceProfile> inference;  // batch 1, and env_runner.micro_batch
+  train::HeldMemory held;
+  std::vector<MemoryCheck> memory;  // by batch size; empty for the smallest batches
+  std::vector<Advice> advice;
+  std::vector<OpEvent> events;  // all that was recorded, for a trace
+};
+
+/// Trains on the experiment's data set for a few steps. `trained` plays the action chunks; null:
+/// the policy in training does.
+ExperimentProfile ProfileExperiment(const experiment::Experiment& experiment,
+                                    const Dataset& dataset, const ProfileOptions& options,
+                                    std::unique_ptr<Policy> trained);
+
+/// Tables for the terminal. Ends with a line break.
+std::string ToText(const ExperimentProfile& profile, int n_listed);
+
+/// The same figures, with all operators; times in ms, memory in bytes.
+nlohmann::json ToJson(const ExperimentProfile& profile);
+
+}  // namespace dp_bench::inspect

@@ -1,0 +1,251 @@
+#include "plugin/env_message.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/document.h"
+#include "config/json_source.h"
+
+namespace dp_bench::plugin {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json ParseCbor(std::span<const std::byte> bytes) {
+  const auto* const begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return Json::from_cbor(begin, begin + bytes.size());
+}
+
+Json ToJson(const KeySpec& key) {
+  return {{"name", key.name}, {"type", key.type}, {"shape", key.shape}, {"dtype", key.dtype}};
+}
+
+KeySpec KeyFrom(const Json& json) {
+  return {.name = json.at("name"),
+          .type = json.at("type").get<KeyType>(),
+          .shape = json.at("shape").get<Shape>(),
+          .dtype = json.at("dtype").get<DType>()};
+}
+
+Json ToJson(const EnvSpec& spec) {
+  Json obs = Json::array();
+  for (const KeySpec& key : spec.shape_meta.obs) obs.push_back(ToJson(key));
+  Json metrics = Json::array();
+  for (const MetricSpec& metric : spec.metrics) {
+    metrics.push_back({{"name", metric.name}, {"aggregate", metric.aggregate}});
+  }
+  return {{"obs", obs},
+          {"action", ToJson(spec.shape_meta.action)},
+          {"action_low", spec.action_low},
+          {"action_high", spec.action_high},
+          {"control_hz", spec.control_hz},
+          {"max_steps", spec.max_steps},
+          {"metrics", metrics}};
+}
+
+EnvSpec SpecFrom(const Json& json) {
+  EnvSpec spec;
+  for (const Json& key : json.at("obs")) spec.shape_meta.obs.push_back(KeyFrom(key));
+  spec.shape_meta.action = KeyFrom(json.at("action"));
+  spec.action_low = json.at("action_low").get<std::vector<float>>();
+  spec.action_high = json.at("action_high").get<std::vector<float>>();
+  spec.control_hz = json.at("control_hz");
+  spec.max_steps = json.at("max_steps");
+  for (const Json& metric : json.at("metrics")) {
+    spec.metrics.push_back({metric.at("name"), metric.at("aggregate").get<Aggregate>()});
+  }
+  return spec;
+}
+
+}  // namespace
+
+const char* Name(Command command) {
+  switch (command) {
+    case Command::kCreate:
+      return "Create";
+    case Command::kReset:
+      return "Reset";
+    case Command::kStep:
+      return "Step";
+    case Command::kObserve:
+      return "Observe";
+    case Command::kRender:
+      return "Render";
+    case Command::kGetState:
+      return "GetState";
+    case Command::kSetState:
+      return "SetState";
+    case Command::kBegin:
+      return "Expert::Begin";
+    case Command::kAct:
+      return "Expert::Act";
+    case Command::kPointerAction:
+      return "PointerAction";
+    case Command::kCameraParameters:
+      return "Parameters";
+    case Command::kRenderCamera:
+      return "RenderCamera";
+    case Command::kStateMarks:
+      return "StateMarks";
+    case Command::kActionMarks:
+      return "ActionMarks";
+    case Command::kQuit:
+      return "its end";
+  }
+  return "an unknown call";
+}
+
+EnvOffer OfferOf(Env& env) {
+  EnvOffer offer;
+  offer.spec = env.spec();
+  if (const StateAccess* access = env.state_access()) offer.state_size = access->state_size();
+  offer.has_expert = env.expert() != nullptr;
+  offer.has_pointer_control = env.pointer_control() != nullptr;
+  if (const CameraAccess* cameras = env.camera_access()) {
+    offer.cameras.assign(cameras->camera_names().begin(), cameras->camera_names().end());
+  }
+  if (const PictureMarks* marks = env.picture_marks()) offer.n_marks = marks->n_marks();
+  return offer;
+}
+
+std::vector<std::uint8_t> Encode(const EnvOffer& offer) {
+  return Json::to_cbor({{"spec", ToJson(offer.spec)},
+                        {"state_size", offer.state_size ? Json(*offer.state_size) : Json()},
+                        {"has_expert", offer.has_expert},
+                        {"has_pointer_control", offer.has_pointer_control},
+                        {"cameras", offer.cameras},
+                        {"n_marks", offer.n_marks},
+                        {"params", offer.params}});
+}
+
+EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
+  const Json json = ParseCbor(bytes);
+  EnvOffer offer;
+  offer.spec = SpecFrom(json.at("spec"));
+  if (!json.at("state_size").is_null()) offer.state_size = json.at("state_size");
+  offer.has_expert = json.at("has_expert");
+  offer.has_pointer_control = json.at("has_pointer_control");
+  offer.cameras = json.at("cameras").get<std::vector<std::string>>();
+  offer.n_marks = json.at("n_marks");
+  offer.params = json.at("params");
+  return offer;
+}
+
+std::vector<std::uint8_t> Encode(const CameraParameters& camera) {
+  return Json::to_cbor({{"name", camera.name},
+                        {"fx", camera.fx},
+                        {"fy", camera.fy},
+                        {"cx", camera.cx},
+                        {"cy", camera.cy},
+                        {"camera_to_world", camera.camera_to_world}});
+}
+
+CameraParameters DecodeCamera(std::span<const std::byte> bytes) {
+  const Json json = ParseCbor(bytes);
+  return {.name = json.at("name"),
+          .fx = json.at("fx"),
+          .fy = json.at("fy"),
+          .cx = json.at("cx"),
+          .cy = json.at("cy"),
+          .camera_to_world = json.at("camera_to_world").get<std::array<double, 16>>()};
+}
+
+namespace {
+
+using Json = nlohmann::json;
+using Origins = std::map<std::string, std::string>;  // by pointer, "" is the config itself
+
+bool HoldsKeys(const Json& value) {
+  if (value.is_object()) return true;
+  return value.is_array() && !value.empty() && std::ranges::all_of(value, &Json::is_object);
+}
+
+// Calls `body(key, value)` for the members of an object, or of a list as "0", "1", ...
+template <class Body>
+void ForEachKey(const Json& value, const Body& body) {
+  for (const auto& item : value.items()) body(item.key(), item.value());
+}
+
+// Where() is "file:line: dotted.key", and without a key for a whole document.
+std::pair<std::string, std::string> SplitPlace(const std::string& where) {
+  const std::size_t colon = where.rfind(": ");
+  if (colon == std::string::npos) return {where, ""};
+  return {where.substr(0, colon), where.substr(colon + 2)};
+}
+
+void CollectOrigins(const Config& config, const Json& values, const std::string& pointer,
+                    Origins* origins) {
+  ForEachKey(values, [&](const std::string& key, const Json& value) {
+    const std::string child = config::ChildPointer(pointer, key);
+    (*origins)[child] = SplitPlace(config.Where(key)).first;
+    if (HoldsKeys(value)) CollectOrigins(config.Sub(key), value, child, origins);
+  });
+}
+
+void AdoptList(const Config& config, const std::string& key, const Json& list) {
+  if (!list.empty() && std::ranges::all_of(list, &Json::is_string)) {
+    config.Get(key, list.get<std::vector<std::string>>());
+  } else if (std::ranges::all_of(list, &Json::is_number_integer)) {
+    config.Get(key, list.get<std::vector<std::int64_t>>());
+  } else {
+    config.Get(key, list.get<std::vector<double>>());
+  }
+}
+
+}  // namespace
+
+Json TransferConfig(const Config& config) {
+  const auto [origin, dotted] = SplitPlace(config.Where());
+  Json values = Json::parse(config.ToJson());
+  Origins origins = {{"", origin}};
+  CollectOrigins(config, values, "", &origins);
+  return {{"place", dotted}, {"values", std::move(values)}, {"origins", origins}};
+}
+
+Config ReceiveConfig(const Json& transfer) {
+  // the same pointers as in the document it came from, so that messages name the same keys
+  std::string pointer;
+  std::string_view dotted = transfer.at("place").get_ref<const std::string&>();
+  while (!dotted.empty()) {
+    const std::size_t end = std::min(dotted.find('.'), dotted.size());
+    pointer = config::ChildPointer(pointer, dotted.substr(0, end));
+    dotted.remove_prefix(std::min(end + 1, dotted.size()));
+  }
+  config::JsonSource source;
+  source.value[Json::json_pointer(pointer)] = transfer.at("values");
+  for (const auto& [place, origin] : transfer.at("origins").get<Origins>()) {
+    source.origins[pointer + place] = origin;
+  }
+  return Config(std::make_shared<config::ConfigDocument>(std::move(source)), pointer);
+}
+
+void AdoptReads(const Config& config, const Json& read) {
+  ForEachKey(read, [&](const std::string& key, const Json& value) {
+    if (HoldsKeys(value)) {
+      AdoptReads(config.Sub(key), value);
+    } else if (value.is_array()) {
+      AdoptList(config, key, value);
+    } else if (value.is_null()) {
+      config.GetOptional<bool>(key);
+    } else if (value.is_boolean()) {
+      config.Get(key, value.get<bool>());
+    } else if (value.is_string()) {
+      config.Get(key, value.get<std::string>());
+    } else if (value.is_number_unsigned()) {
+      config.Get(key, value.get<std::uint64_t>());
+    } else if (value.is_number_integer()) {
+      config.Get(key, value.get<std::int64_t>());
+    } else {
+      config.Get(key, value.get<double>());
+    }
+  });
+}
+
+}  // namespace dp_bench::plugin

@@ -1,0 +1,204 @@
+#include "plugin/env_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/console.h"
+#include "dp_bench/error.h"
+#include "plugin/env_message.h"
+#include "plugin/worker_process.h"
+
+namespace dp_bench::plugin {
+namespace {
+
+constexpr std::uint64_t kFnvOffset = 0xcbf29ce484222325;
+constexpr std::uint64_t kFnvPrime = 0x100000001b3;
+
+bool IsSlow(Command command) {
+  return command == Command::kCreate || command == Command::kReset || command == Command::kBegin;
+}
+
+// FNV-1a: two runs of one env are compared, not defended against each other.
+void Add(std::span<const std::byte> bytes, std::uint64_t* digest) {
+  for (const std::byte byte : bytes) {
+    *digest = (*digest ^ static_cast<std::uint64_t>(byte)) * kFnvPrime;
+  }
+}
+
+}  // namespace
+
+EnvSession::EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config)
+    : plugin_(std::move(plugin)),
+      config_(config),
+      create_request_(nlohmann::json::to_cbor(
+          {{"file", plugin_.file.string()}, {"params", TransferConfig(params)}})) {
+  Forget();
+  if (!StartProcess()) {
+    const std::string first = ending_;
+    if (!StartProcess()) ThrowEnded(Command::kCreate, first);
+  }
+  AdoptReads(params, offer_.params);
+}
+
+Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
+  if (request.command == Command::kReset) Forget();
+  std::optional<Answer> answer = Attempt(request, input);
+  std::string first;
+  if (!answer && std::exchange(may_repeat_, false)) {
+    first = ending_;
+    core::LogWarning(
+        fmt::format("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
+                    plugin_.name, first, Name(request.command)));
+    answer = Attempt(request, input);
+  }
+  if (!answer) ThrowEnded(request.command, first);
+  ThrowIfError(*answer);
+  Note(request, input, *answer);
+  return *answer;
+}
+
+std::span<const std::byte> EnvSession::Output(std::size_t size) const {
+  return process_->memory().Part(layout_.output, size);
+}
+
+std::span<const std::byte> EnvSession::Obs(std::size_t key) const {
+  return process_->memory().Part(layout_.obs[key], offer_.spec.shape_meta.obs[key].ByteSize());
+}
+
+std::span<const std::byte> EnvSession::Bulk(std::size_t size) const {
+  return process_->memory().Part(layout_.bulk, size);
+}
+
+void EnvSession::ReserveBulk(std::size_t size) { bulk_size_ = std::max(bulk_size_, size); }
+
+// Nothing when the process ended, `ending_` then says how.
+std::optional<Answer> EnvSession::Attempt(const Request& request,
+                                          std::span<const std::byte> input) {
+  try {
+    if (process_ == nullptr && !(StartProcess() && RepeatEpisode())) return std::nullopt;
+  } catch (...) {
+    process_.reset();  // it is not where the episode is: the next call tries anew
+    throw;
+  }
+  return Ask(request, input);
+}
+
+std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte> input) {
+  SharedMemory& memory = process_->memory();
+  request.input_size = input.size();
+  request.bulk_offset = layout_.bulk;
+  request.memory_size = layout_.TotalSize(bulk_size_);
+  memory.Grow(request.memory_size);
+  std::ranges::copy(input, memory.Part(0, input.size()).begin());
+  const std::optional<Answer> answer = process_->Ask(
+      request, {.seconds = IsSlow(request.command) ? config_.reset_timeout : config_.step_timeout,
+                .memory_mb = static_cast<std::size_t>(config_.memory_limit_mb)});
+  if (!answer) {
+    ending_ = process_->ending();
+    process_.reset();
+  }
+  return answer;
+}
+
+// A process with a new env. False when it ended meanwhile.
+bool EnvSession::StartProcess() {
+  RequireUnchanged(plugin_.file);
+  process_ = std::make_unique<WorkerProcess>();
+  // before the env is known, the memory holds the request and the offer
+  const std::size_t bulk_size = std::exchange(bulk_size_, kMaxOffer);
+  layout_ = {.bulk = Aligned(create_request_.size())};
+  const std::optional<Answer> answer =
+      Ask({.command = Command::kCreate}, std::as_bytes(std::span(create_request_)));
+  bulk_size_ = bulk_size;
+  if (!answer) return false;
+  ThrowIfError(*answer);
+  offer_ = DecodeOffer(Bulk(answer->size));
+  layout_ = LayOut(offer_.spec, offer_.state_size);
+  return true;
+}
+
+// Takes the new env to where the old one was. False when the process ended on the way.
+bool EnvSession::RepeatEpisode() {
+  std::uint64_t digest = kFnvOffset;
+  std::span<const std::byte> inputs = inputs_;
+  for (const LoggedCall& call : calls_) {
+    const std::size_t size =
+        call.command == Command::kStep       ? offer_.spec.shape_meta.action.ByteSize()
+        : call.command == Command::kSetState ? offer_.state_size.value_or(0) * sizeof(double)
+                                             : 0;
+    const std::optional<Answer> answer =
+        Ask({.command = call.command, .seed = call.seed}, inputs.first(size));
+    if (!answer) return false;
+    ThrowIfError(*answer);
+    AddToDigest(call.command, *answer, &digest);
+    inputs = inputs.subspan(size);
+  }
+  if (digest == digest_) return true;
+  Error error(ErrorCode::kEnv,
+              fmt::format("the env plugin {}, and its episode could not be repeated: the same seed "
+                          "and actions gave other results",
+                          ending_));
+  error.AddContext(plugin_.Context("the repeated episode"));
+  throw error;
+}
+
+void EnvSession::Forget() {
+  calls_.clear();
+  inputs_.clear();
+  has_expert_begun_ = false;
+  may_repeat_ = true;
+  digest_ = kFnvOffset;
+}
+
+void EnvSession::Note(const Request& request, std::span<const std::byte> input,
+                      const Answer& answer) {
+  switch (request.command) {
+    case Command::kSetState:
+      // the state is all that counts from now on, except for what an expert remembers
+      if (!has_expert_begun_) Forget();
+      break;
+    case Command::kBegin:
+      has_expert_begun_ = true;
+      break;
+    case Command::kReset:
+    case Command::kStep:
+    case Command::kAct:
+      break;
+    default:
+      return;  // it changed nothing
+  }
+  calls_.push_back({request.command, request.seed});
+  inputs_.insert(inputs_.end(), input.begin(), input.end());
+  AddToDigest(request.command, answer, &digest_);
+}
+
+void EnvSession::AddToDigest(Command command, const Answer& answer, std::uint64_t* digest) const {
+  if (command == Command::kAct) Add(Output(offer_.spec.shape_meta.action.ByteSize()), digest);
+  if (command != Command::kStep) return;
+  Add(std::as_bytes(std::span(&answer.reward, 1)), digest);
+  Add(std::as_bytes(std::span(&answer.terminated, 1)), digest);
+  Add(std::as_bytes(std::span(&answer.success, 1)), digest);
+  Add(Output(answer.size), digest);
+}
+
+void EnvSession::ThrowIfError(const Answer& answer) const {
+  if (answer.error_code == kNoError) return;
+  const std::span<const std::byte> text = Bulk(std::min<std::size_t>(answer.size, kMaxText));
+  throw Error(static_cast<ErrorCode>(answer.error_code),
+              std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+}
+
+void EnvSession::ThrowEnded(Command command, const std::string& first) const {
+  std::string how = ending_;
+  if (first == ending_) how += ", and again in a fresh process";
+  if (!first.empty() && first != ending_) {
+    how = fmt::format("{}, and in a fresh process {}", first, ending_);
+  }
+  Error error(ErrorCode::kEnv, "the env plugin " + how);
+  error.AddContext(plugin_.Context(Name(command)));
+  throw error;
+}
+
+}  // namespace dp_bench::plugin

@@ -1,0 +1,195 @@
+#include "plugin/env_worker.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dp_bench/env.h"
+#include "dp_bench/error.h"
+#include "plugin/catalogue.h"
+#include "plugin/env_message.h"
+#include "plugin/shared_memory.h"
+
+namespace dp_bench::plugin {
+namespace {
+
+class EnvWorker {
+ public:
+  explicit EnvWorker(int memory_fd) : memory_(memory_fd) {}
+
+  /// What `request` leads to; a thrown error is an answer too.
+  Answer Handle(const Request& request);
+
+ private:
+  Answer Execute(const Request& request);
+  Answer Create(const Request& request);
+  Answer Step();
+  void Observe();
+  void Draw(const Request& request);
+  Answer FindMarks(const Request& request);
+  Answer PutText(const Request& request, std::span<const std::uint8_t> text);
+
+  template <class T>
+  std::span<T> Numbers(std::size_t offset, std::size_t n) {
+    const std::span<std::byte> bytes = memory_.Part(offset, n * sizeof(T));
+    return {reinterpret_cast<T*>(bytes.data()), n};
+  }
+  std::span<float> ActionInput() { return Numbers<float>(0, action_dim_); }
+  std::span<float> ActionOutput() { return Numbers<float>(layout_.output, action_dim_); }
+
+  SharedMemory memory_;
+  PluginCatalogue catalogue_{{}};
+  std::unique_ptr<Env> env_;
+  MemoryLayout layout_;
+  std::size_t action_dim_ = 0;
+  std::size_t state_size_ = 0;
+  std::vector<std::span<std::byte>> obs_;
+};
+
+Answer EnvWorker::Handle(const Request& request) {
+  try {
+    memory_.Map(request.memory_size);
+    return Execute(request);
+  } catch (const Error& error) {
+    const std::string_view text = std::string_view(error.what()).substr(0, kMaxText);
+    Answer answer =
+        PutText(request, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    answer.error_code = static_cast<std::int32_t>(error.code());
+    return answer;
+  }
+}
+
+Answer EnvWorker::Execute(const Request& request) {
+  switch (request.command) {
+    case Command::kCreate:
+      return Create(request);
+    case Command::kReset:
+      env_->Reset(request.seed);
+      break;
+    case Command::kStep:
+      return Step();
+    case Command::kObserve:
+      Observe();
+      break;
+    case Command::kRender:
+    case Command::kRenderCamera:
+      Draw(request);
+      break;
+    case Command::kGetState:
+      env_->state_access()->GetState(Numbers<double>(layout_.output, state_size_));
+      break;
+    case Command::kSetState:
+      env_->state_access()->SetState(Numbers<double>(0, state_size_));
+      break;
+    case Command::kBegin:
+      env_->expert()->Begin(request.seed);
+      break;
+    case Command::kAct:
+      env_->expert()->Act(ActionOutput());
+      break;
+    case Command::kPointerAction:
+      env_->pointer_control()->PointerAction(request.x, request.y, ActionOutput());
+      break;
+    case Command::kCameraParameters:
+      return PutText(request, Encode(env_->camera_access()->Parameters(
+                                  request.camera, request.width, request.height)));
+    case Command::kStateMarks:
+    case Command::kActionMarks:
+      return FindMarks(request);
+    case Command::kQuit:
+      break;
+  }
+  return {};
+}
+
+Answer EnvWorker::Create(const Request& request) {
+  const std::span<std::byte> input = memory_.Part(0, request.input_size);
+  const auto* const begin = reinterpret_cast<const std::uint8_t*>(input.data());
+  const auto wanted = nlohmann::json::from_cbor(begin, begin + input.size());
+  const Config params = ReceiveConfig(wanted.at("params"));
+  const std::string name = catalogue_.LoadFile(wanted.at("file").get<std::string>()).name;
+  env_ = catalogue_.Create<Env>(name, params);
+
+  EnvOffer offer = OfferOf(*env_);
+  offer.params = nlohmann::json::parse(params.ToJson());
+  layout_ = LayOut(offer.spec, offer.state_size);
+  action_dim_ = static_cast<std::size_t>(offer.spec.shape_meta.action_dim());
+  state_size_ = offer.state_size.value_or(0);
+  obs_.resize(offer.spec.shape_meta.obs.size());
+  return PutText(request, Encode(offer));
+}
+
+Answer EnvWorker::Step() {
+  const StepResult result = env_->Step(ActionInput());
+  const std::size_t n_metrics = env_->spec().metrics.size();
+  if (result.metrics.size() > n_metrics) {
+    throw Error(ErrorCode::kPlugin, fmt::format("the env reported {} metrics, its spec lists {}",
+                                                result.metrics.size(), n_metrics));
+  }
+  std::ranges::copy(result.metrics, Numbers<double>(layout_.output, n_metrics).begin());
+  return {.terminated = result.terminated,
+          .success = result.success,
+          .reward = result.reward,
+          .size = result.metrics.size_bytes()};
+}
+
+void EnvWorker::Observe() {
+  const std::vector<KeySpec>& keys = env_->spec().shape_meta.obs;
+  for (std::size_t i = 0; i < obs_.size(); ++i) {
+    obs_[i] = memory_.Part(layout_.obs[i], keys[i].ByteSize());
+  }
+  env_->Observe(obs_);
+}
+
+void EnvWorker::Draw(const Request& request) {
+  RgbImage frame(request.width, request.height);
+  if (request.command == Command::kRender) {
+    env_->Render(&frame);
+  } else {
+    env_->camera_access()->RenderCamera(request.camera, &frame);
+  }
+  std::ranges::copy(std::as_bytes(std::span(frame.pixels)),
+                    memory_.Part(request.bulk_offset, frame.pixels.size()).begin());
+}
+
+Answer EnvWorker::FindMarks(const Request& request) {
+  const PictureMarks& marks = *env_->picture_marks();
+  const std::span<float> xy =
+      Numbers<float>(request.bulk_offset, 2 * static_cast<std::size_t>(marks.n_marks()));
+  if (request.command == Command::kStateMarks) {
+    marks.StateMarks(request.width, request.height, xy);
+  } else {
+    marks.ActionMarks(ActionInput(), request.width, request.height, xy);
+  }
+  return {.size = xy.size_bytes()};
+}
+
+Answer EnvWorker::PutText(const Request& request, std::span<const std::uint8_t> text) {
+  std::ranges::copy(std::as_bytes(text), memory_.Part(request.bulk_offset, text.size()).begin());
+  return {.size = text.size()};
+}
+
+}  // namespace
+
+int RunEnvWorker(int socket, int memory_fd) {
+  EnvWorker worker(memory_fd);
+  while (true) {
+    Request request;
+    const ssize_t size = recv(socket, &request, sizeof(request), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size != sizeof(request) || request.command == Command::kQuit) return 0;
+    const Answer answer = worker.Handle(request);
+    if (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) != sizeof(answer)) return 0;
+  }
+}
+
+}  // namespace dp_bench::plugin

@@ -1,0 +1,32 @@
+// An env that runs in a process of its own and is used like any other.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "dp_bench/config.h"
+#include "dp_bench/env.h"
+#include "plugin/guard.h"
+
+namespace dp_bench::plugin {
+
+// The keys of the config section "env_runner" that decide whether envs run in processes of their
+// own, and how long such a process may take.
+
+struct IsolationConfig {
+  bool is_enabled = false;      // "isolate"
+  double step_timeout = 30.0;   // [s] for Step, Observe, Render and what else is quick
+  double reset_timeout = 60.0;  // [s] for creating an env, Reset, and an expert's Begin
+  int memory_limit_mb = 0;      // resident memory of one env's process; 0: no limit
+
+  /// Throws Error{kConfig} for values out of range.
+  static IsolationConfig FromConfig(const Config& env_runner);
+};
+
+/// Every outcome and every message is that of the env in this process, bit for bit; a process that
+/// ends is replaced once per episode, as EnvSession::Call says. The plugin must be an env, created
+/// from `params` as PluginCatalogue::Create does it.
+std::unique_ptr<Env> CreateIsolatedEnv(PluginPlace plugin, const Config& params,
+                                       const IsolationConfig& config);
+
+}  // namespace dp_bench::plugin

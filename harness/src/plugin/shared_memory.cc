@@ -1,0 +1,83 @@
+#include "plugin/shared_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "dp_bench/error.h"
+#include "dp_bench/spec.h"
+
+namespace dp_bench::plugin {
+
+namespace {
+
+[[noreturn]] void Throw(const char* what, std::size_t size) {
+  throw Error(ErrorCode::kIo, fmt::format("shared memory for an env's process: {} of {} bytes: {}",
+                                          what, size, std::strerror(errno)));
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory() : fd_(memfd_create("dp_bench_env", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  if (fd_ < 0) Throw("memfd_create", 0);
+  // memory that shrinks under a process would end it
+  if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) Throw("F_SEAL_SHRINK", 0);
+}
+
+SharedMemory::SharedMemory(int inherited_fd) : fd_(inherited_fd) {}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) munmap(data_, size_);
+  close(fd_);
+}
+
+void SharedMemory::Grow(std::size_t size) {
+  if (size <= size_) return;
+  if (ftruncate(fd_, static_cast<off_t>(size)) != 0) Throw("ftruncate", size);
+  Map(size);
+}
+
+void SharedMemory::Map(std::size_t size) {
+  if (size <= size_) return;
+  if (data_ != nullptr) munmap(data_, size_);
+  data_ = nullptr;
+  size_ = 0;
+  void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (mapped == MAP_FAILED) Throw("mmap", size);
+  data_ = static_cast<std::byte*>(mapped);
+  size_ = size;
+}
+
+std::span<std::byte> SharedMemory::Part(std::size_t offset, std::size_t size) const {
+  if (offset > size_ || size > size_ - offset) {
+    throw Error(ErrorCode::kInternal, fmt::format("bytes {} to {} of shared memory that has {}",
+                                                  offset, offset + size, size_));
+  }
+  return {data_ + offset, size};
+}
+
+std::size_t Aligned(std::size_t size) {
+  return (size + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+MemoryLayout LayOut(const EnvSpec& spec, std::optional<std::size_t> state_size) {
+  const std::size_t action = spec.shape_meta.action.ByteSize();
+  const std::size_t state = state_size.value_or(0) * sizeof(double);
+  const std::size_t metrics = spec.metrics.size() * sizeof(double);
+  MemoryLayout layout;
+  layout.output = Aligned(std::max(action, state));
+  std::size_t end = layout.output + Aligned(std::max({action, state, metrics}));
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    layout.obs.push_back(end);
+    end += Aligned(key.ByteSize());
+  }
+  layout.bulk = end;
+  return layout;
+}
+
+}  // namespace dp_bench::plugin

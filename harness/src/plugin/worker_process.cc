@@ -1,0 +1,264 @@
+#include "plugin/worker_process.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "core/console.h"
+#include "core/thread_pool.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::plugin {
+
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSlice(50);        // a wait is looked at so often
+constexpr milliseconds kFarewell(5000);   // from being asked to end to being killed
+constexpr milliseconds kReapInterval(1);  // a process that closed its socket is about to end
+constexpr const char* kGoodEnd = "exited with code 0";
+constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
+
+[[noreturn]] void ThrowStart(const char* what, int error) {
+  throw Error(ErrorCode::kIo,
+              fmt::format("cannot start a process for an env: {}: {}", what, std::strerror(error)));
+}
+
+fs::path WorkerFile() {
+  const fs::path file = fs::read_symlink("/proc/self/exe").parent_path() / kWorkerProgram;
+  if (fs::exists(file)) return file;
+  throw Error(ErrorCode::kIo, fmt::format("{} is missing, the program that runs an env apart from "
+                                          "this one; build its target {}, or give "
+                                          "env_runner.isolate=false",
+                                          file.string(), kWorkerProgram));
+}
+
+// The actions and attributes of posix_spawn: the two descriptors stay open in the new process, its
+// input is empty, and no signal is blocked.
+class SpawnSettings {
+ public:
+  SpawnSettings(int socket, int memory) {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    // a duplicate onto itself is one that survives exec
+    posix_spawn_file_actions_adddup2(&actions, socket, socket);
+    posix_spawn_file_actions_adddup2(&actions, memory, memory);
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+  ~SpawnSettings() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+pid_t Spawn(int socket, int memory) {
+  const std::string file = WorkerFile().string();
+  RequireUnchanged(file);
+  RequireUnchanged(OwnLibrary());
+  std::string name = kWorkerProgram;
+  std::string socket_text = std::to_string(socket);
+  std::string memory_text = std::to_string(memory);
+  std::string parent = std::to_string(getpid());
+  std::array<char*, 5> arguments = {name.data(), socket_text.data(), memory_text.data(),
+                                    parent.data(), nullptr};
+  const SpawnSettings settings(socket, memory);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, file.c_str(), &settings.actions, &settings.attributes,
+                                arguments.data(), environ);
+  if (error != 0) ThrowStart(file.c_str(), error);
+  return pid;
+}
+
+// The kernel ends a worker when the *thread* that started it ends (PR_SET_PDEATHSIG), so all are
+// started by one that lives as long as the program. It is never joined.
+pid_t SpawnFromLastingThread(int socket, int memory) {
+  static auto* const thread = new core::ThreadPool(1);
+  std::promise<pid_t> started;
+  thread->Submit([&] {
+    try {
+      started.set_value(Spawn(socket, memory));
+    } catch (...) {  // rethrown below
+      started.set_exception(std::current_exception());
+    }
+  });
+  return started.get_future().get();
+}
+
+std::string DescribeStatus(int status) {
+  if (WIFEXITED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  const char* const name = sigabbrev_np(signal);
+  return fmt::format("died with signal {}{}", signal, name ? fmt::format(" (SIG{})", name) : "");
+}
+
+// Resident [MB]; 0 when it cannot be read.
+std::size_t ResidentMb(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/statm", pid));
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / kBytesPerMb;
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess() : last_memory_check_(Clock::now()) {
+  std::array<int, 2> sockets{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+    ThrowStart("socketpair", errno);
+  }
+  socket_ = sockets[0];
+  const timeval slice = {.tv_sec = 0, .tv_usec = std::chrono::microseconds(kSlice).count()};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
+  try {
+    pid_ = SpawnFromLastingThread(sockets[1], memory_.fd());
+  } catch (...) {
+    close(sockets[0]);
+    close(sockets[1]);
+    throw;
+  }
+  close(sockets[1]);
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (pid_ >= 0) {
+    Send({.command = Command::kQuit});
+    const auto deadline = Clock::now() + kFarewell;
+    while (!HasEnded() && Clock::now() < deadline) std::this_thread::sleep_for(kReapInterval);
+    if (pid_ >= 0) Kill("did not end when it was asked to");
+    if (ending_ != kGoodEnd)
+      core::LogWarning(fmt::format("an env plugin {}, in its destructor", ending_));
+  }
+  close(socket_);
+}
+
+bool WorkerProcess::Send(const Request& request) {
+  return send(socket_, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
+}
+
+std::optional<Answer> WorkerProcess::Ask(const Request& request, const WorkerLimits& limits) {
+  DPB_ASSERT(pid_ >= 0);
+  const auto deadline = Clock::now() + std::chrono::duration<double>(limits.seconds);
+  if (!Send(request)) {
+    Reap();
+    return std::nullopt;
+  }
+  Answer answer;
+  while (true) {
+    const ssize_t size = recv(socket_, &answer, sizeof(answer), 0);
+    const bool is_answered = size == sizeof(answer);
+    const bool is_waiting = size < 0 && (errno == EAGAIN || errno == EINTR);
+    if (!is_answered && !is_waiting) {
+      Reap();
+      return std::nullopt;
+    }
+    if (HoldsTooMuchMemory(limits.memory_mb)) return std::nullopt;
+    if (is_answered) return answer;
+    if (HasEnded()) return std::nullopt;  // with its socket held open by a process of its own
+    if (Clock::now() < deadline) continue;
+    Kill(fmt::format("did not answer within {} s", limits.seconds));
+    return std::nullopt;
+  }
+}
+
+// Looked at now and then: reading it takes as long as a small env's step.
+bool WorkerProcess::HoldsTooMuchMemory(std::size_t limit_mb) {
+  if (limit_mb == 0) return false;
+  const auto now = Clock::now();
+  if (now < last_memory_check_ + kSlice) return false;
+  last_memory_check_ = now;
+  const std::size_t resident = ResidentMb(pid_);
+  if (resident <= limit_mb) return false;
+  Kill(fmt::format("held {} MB of memory, more than env_runner.memory_limit_mb ({})", resident,
+                   limit_mb));
+  return true;
+}
+
+bool WorkerProcess::HasEnded() {
+  int status = 0;
+  const pid_t reaped = waitpid(pid_, &status, WNOHANG);
+  if (reaped == 0) return false;
+  ending_ = reaped == pid_ ? DescribeStatus(status) : "ended";  // somebody else reaped it
+  pid_ = -1;
+  return true;
+}
+
+// The socket is closed: by the end of the process, or by a plugin that closes what is not its own.
+void WorkerProcess::Reap() {
+  const auto deadline = Clock::now() + std::chrono::seconds(1);
+  while (Clock::now() < deadline) {
+    if (HasEnded()) return;
+    std::this_thread::sleep_for(kReapInterval);
+  }
+  Kill("closed the socket to its host");
+}
+
+void WorkerProcess::Kill(std::string why) {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+  ending_ = std::move(why);
+}
+
+namespace {
+
+// Inode, size [bytes], and time of the last change [s, ns].
+using Identity = std::tuple<ino_t, off_t, time_t, long>;
+
+Identity IdentityOf(const std::filesystem::path& file) {
+  struct stat found {};
+  if (stat(file.c_str(), &found) != 0) return {};
+  return {found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
+void RequireUnchanged(const std::filesystem::path& file) {
+  static std::mutex mutex;
+  static auto* const first = new std::map<std::filesystem::path, Identity>();
+  const std::lock_guard lock(mutex);
+  const Identity now = IdentityOf(file);
+  if (first->emplace(file, now).first->second == now) return;
+  throw Error(ErrorCode::kPlugin,
+              fmt::format("{} was replaced while this program runs, and an env's process would run "
+                          "the new one; start the program again",
+                          file.string()));
+}
+
+std::filesystem::path OwnLibrary() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<const void*>(&OwnLibrary), &info);
+  return info.dli_fname;
+}
+
+}  // namespace dp_bench::plugin

@@ -1,0 +1,73 @@
+// One process that runs one env: started, asked, watched and ended from here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "plugin/env_message.h"
+#include "plugin/shared_memory.h"
+
+namespace dp_bench::plugin {
+
+/// The program that runs in it, beside this one: dp_bench_env_worker.
+inline constexpr const char* kWorkerProgram = "dp_bench_env_worker";
+
+/// How long an answer may take, and how much memory the process may hold by then.
+struct WorkerLimits {
+  double seconds = 0.0;
+  std::size_t memory_mb = 0;  // 0: no limit
+};
+
+/// Used by one thread at a time, any. The process ends with this object, with this program however
+/// that ends, and when a limit is passed.
+class WorkerProcess {
+ public:
+  /// Throws Error{kIo} when it cannot be started.
+  WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+  /// Asks it to end, and kills it when it does not.
+  ~WorkerProcess();
+
+  SharedMemory& memory() { return memory_; }
+  pid_t pid() const { return pid_; }
+
+  /// Nothing when the process ended instead of answering; `ending` then says how. Not to be called
+  /// after that.
+  std::optional<Answer> Ask(const Request& request, const WorkerLimits& limits);
+
+  /// As in "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3", "did
+  /// not answer within 30 s".
+  const std::string& ending() const { return ending_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool Send(const Request& request);
+  bool HoldsTooMuchMemory(std::size_t limit_mb);
+  bool HasEnded();
+  void Reap();
+  void Kill(std::string why);
+
+  SharedMemory memory_;
+  int socket_ = -1;
+  pid_t pid_ = -1;  // -1 once it has ended
+  std::string ending_;
+  Clock::time_point last_memory_check_;
+};
+
+// Every process loads program, library and plugin from disk: that they are replaced while a run
+// goes on, by a new build, must not change its outcome unnoticed.
+
+/// Throws Error{kPlugin} when the file is not the one that it was at the first call for it.
+void RequireUnchanged(const std::filesystem::path& file);
+
+/// The library that holds this function.
+std::filesystem::path OwnLibrary();
+
+}  // namespace dp_bench::plugin

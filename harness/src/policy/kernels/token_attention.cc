@@ -1,0 +1,203 @@
+// See token_ops.h: attention, through the loops or through LibTorch's operators.
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "dp_bench/policy/kernels/attention_kernels.h"
+#include "dp_bench/policy/kernels/token_ops.h"
+#include "dp_bench/policy/kernels/token_tensors.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// Where the parts of an attention's input lie. q and kv may be strided, their last dimension not.
+struct AttentionPlaces {
+  AttentionShape shape;
+  std::int64_t k_offset;  // within the tensor that holds keys and values
+  std::int64_t v_offset;
+};
+
+AttentionPlaces PlacesOf(const Tensor& q, const Tensor& kv, const Tensor& mask,
+                         std::int64_t n_head) {
+  const std::int64_t d = kv.defined() ? q.size(2) : q.size(2) / 3;
+  const Tensor& source = kv.defined() ? kv : q;
+  const std::int64_t k_offset = kv.defined() ? 0 : d;
+  return {.shape = {.batch = q.size(0),
+                    .n_head = n_head,
+                    .head_dim = d / n_head,
+                    .n_query = q.size(1),
+                    .n_key = source.size(1),
+                    .q_row = q.stride(0),
+                    .q_token = q.stride(1),
+                    .kv_row = source.stride(0),
+                    .kv_token = source.stride(1),
+                    .mask_row = mask.defined() && mask.dim() == 3 ? mask.stride(0) : 0},
+          .k_offset = k_offset,
+          .v_offset = k_offset + d};
+}
+
+struct AttentionResult {
+  Tensor out;            // [B, T, d]
+  Tensor probabilities;  // [B, H, S, padded T]
+};
+
+// `mask` as MaskForKernel returns it; dropout [B, H, S, padded T], both may be undefined.
+AttentionResult RunAttention(const Tensor& q, const Tensor& kv, const Tensor& bias,
+                             const Tensor& mask, const Tensor& dropout, std::int64_t n_head) {
+  const AttentionPlaces places = PlacesOf(q, kv, mask, n_head);
+  const AttentionShape& s = places.shape;
+  AttentionResult result = {
+      at::empty({s.batch, s.n_query, s.n_head * s.head_dim}, q.options()),
+      at::empty({s.batch, s.n_head, s.n_key, PaddedQueries(s.n_query)}, q.options())};
+  const float* kv_data = (kv.defined() ? kv : q).const_data_ptr<float>();
+  RECORD_FUNCTION("dp_bench::attention", std::vector<c10::IValue>({q, kv, result.out}));
+  RunAttentionForward({.shape = s,
+                       .q = q.const_data_ptr<float>(),
+                       .k = kv_data + places.k_offset,
+                       .v = kv_data + places.v_offset,
+                       .bias = DataOrNull(bias),
+                       .mask = DataOrNull(mask),
+                       .dropout = DataOrNull(dropout),
+                       .out = result.out.mutable_data_ptr<float>(),
+                       .probabilities = result.probabilities.mutable_data_ptr<float>()},
+                      at::get_num_threads());
+  return result;
+}
+
+class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const std::optional<Tensor>& kv,
+                        const std::optional<Tensor>& bias, const std::optional<Tensor>& mask,
+                        const std::optional<Tensor>& dropout, std::int64_t n_head) {
+    const Tensor kv_tensor = kv.value_or(Tensor());
+    const Tensor bias_tensor = bias.value_or(Tensor());
+    const Tensor dropout_tensor = dropout.value_or(Tensor());
+    const AttentionResult result =
+        RunAttention(q, kv_tensor, bias_tensor, mask.value_or(Tensor()), dropout_tensor, n_head);
+    ctx->save_for_backward({q, kv_tensor, bias_tensor, dropout_tensor, result.probabilities});
+    ctx->saved_data["n_head"] = n_head;
+    return result.out;
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& q = saved[0];
+    const Tensor& kv = saved[1];
+    const Tensor& bias = saved[2];
+    const AttentionPlaces places = PlacesOf(q, kv, Tensor(), ctx->saved_data["n_head"].toInt());
+    const Tensor grad_out = grads[0].contiguous();
+    Tensor grad_q = at::empty_like(q);
+    Tensor grad_kv = kv.defined() ? at::empty_like(kv) : grad_q;
+    Tensor grad_bias = bias.defined() ? at::empty_like(bias) : Tensor();
+    const float* kv_data = (kv.defined() ? kv : q).const_data_ptr<float>();
+    float* grad_kv_data = grad_kv.mutable_data_ptr<float>();
+    RECORD_FUNCTION("dp_bench::attention_backward",
+                    std::vector<c10::IValue>({q, kv, grad_out, grad_q, grad_kv}));
+    RunAttentionBackward(
+        {.shape = places.shape,
+         .q = q.const_data_ptr<float>(),
+         .k = kv_data + places.k_offset,
+         .v = kv_data + places.v_offset,
+         .bias = DataOrNull(bias),
+         .dropout = DataOrNull(saved[3]),
+         .probabilities = saved[4].const_data_ptr<float>(),
+         .grad_out = grad_out.const_data_ptr<float>(),
+         .grad_q = grad_q.mutable_data_ptr<float>(),
+         .grad_k = grad_kv_data + places.k_offset,
+         .grad_v = grad_kv_data + places.v_offset,
+         .grad_bias = bias.defined() ? grad_bias.mutable_data_ptr<float>() : nullptr},
+        at::get_num_threads());
+    return {grad_q, kv.defined() ? grad_kv : Tensor(), grad_bias, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+// [T, S] or [B, T, S] -> [S, padded T] or [B, S, padded T].
+Tensor MaskForKernel(const Tensor& mask) {
+  if (!mask.defined()) return {};
+  const std::int64_t n_query = mask.size(-2);
+  const Tensor transposed = mask.to(torch::kFloat32).transpose(-2, -1);
+  return at::constant_pad_nd(transposed, {0, PaddedQueries(n_query) - n_query}, 0.0).contiguous();
+}
+
+// The parts as [B, H, T, D], for LibTorch's operators.
+struct Heads {
+  Tensor q, k, v;
+};
+
+Heads SplitHeads(const AttentionInputs& inputs, std::int64_t n_head) {
+  const std::int64_t d = inputs.kv.defined() ? inputs.q.size(2) : inputs.q.size(2) / 3;
+  Tensor packed[3] = {
+      inputs.q.narrow(2, 0, d),
+      inputs.kv.defined() ? inputs.kv.narrow(2, 0, d) : inputs.q.narrow(2, d, d),
+      inputs.kv.defined() ? inputs.kv.narrow(2, d, d) : inputs.q.narrow(2, 2 * d, d)};
+  std::int64_t part = 0;
+  for (Tensor& tensor : packed) {
+    if (inputs.bias.defined()) tensor = tensor + inputs.bias.narrow(0, part * d, d);
+    tensor = tensor.unflatten(2, {n_head, d / n_head}).transpose(1, 2);
+    ++part;
+  }
+  return {packed[0], packed[1], packed[2]};
+}
+
+// [T, S] or [B, T, S] -> broadcast over the heads, with the scores' type.
+Tensor MaskForHeads(const Tensor& mask, torch::ScalarType type) {
+  if (!mask.defined()) return mask;
+  return (mask.dim() == 3 ? mask.unsqueeze(1) : mask).to(type);
+}
+
+Tensor WeightsOf(const Heads& heads, const Tensor& mask) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(heads.q.size(3)));
+  const Tensor scores = torch::matmul(heads.q * scale, heads.k.transpose(-2, -1));
+  return torch::softmax(mask.defined() ? scores + MaskForHeads(mask, scores.scalar_type()) : scores,
+                        /*dim=*/-1);
+}
+
+// The mask of [B, H, S, padded T], whichever way the attention is computed.
+Tensor WeightDropout(const AttentionInputs& inputs, std::int64_t n_head) {
+  if (!inputs.dropout.is_active()) return {};
+  const std::int64_t n_key = (inputs.kv.defined() ? inputs.kv : inputs.q).size(1);
+  return inputs.dropout.masks->Next({n_head, n_key, PaddedQueries(inputs.q.size(1))},
+                                    inputs.dropout.p, inputs.q.device());
+}
+
+}  // namespace
+
+Tensor Attention(const AttentionInputs& projections, std::int64_t n_head) {
+  AttentionInputs inputs = projections;
+  inputs.q = ForLoops(inputs.q);
+  inputs.kv = ForLoops(inputs.kv);
+  const Tensor dropout = WeightDropout(inputs, n_head);
+  if (!UsesOwnLoops(inputs.q)) {
+    const Heads heads = SplitHeads(inputs, n_head);
+    Tensor out;  // [B, H, T, D]
+    if (dropout.defined()) {
+      const Tensor kept = dropout.narrow(3, 0, inputs.q.size(1)).transpose(2, 3);
+      out = torch::matmul(WeightsOf(heads, inputs.mask) * kept, heads.v);
+    } else {
+      out = torch::scaled_dot_product_attention(
+          heads.q, heads.k, heads.v, IfDefined(MaskForHeads(inputs.mask, heads.q.scalar_type())));
+    }
+    return out.transpose(1, 2).flatten(2);
+  }
+
+  const Tensor mask = MaskForKernel(inputs.mask);
+  if (!torch::GradMode::is_enabled()) {
+    return RunAttention(inputs.q, inputs.kv, inputs.bias, mask, dropout, n_head).out;
+  }
+  const Tensor kv = inputs.kv.defined() ? inputs.kv.contiguous() : inputs.kv;
+  return AttentionFunction::apply(inputs.q.contiguous(), IfDefined(kv), IfDefined(inputs.bias),
+                                  IfDefined(mask), IfDefined(dropout), n_head);
+}
+
+Tensor AttentionWeights(const AttentionInputs& inputs, std::int64_t n_head) {
+  return WeightsOf(SplitHeads(inputs, n_head), inputs.mask);
+}
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,285 @@
+// See token_kernels.h. Reductions along a row are left to the compiler's vector lanes.
+#include "dp_bench/policy/kernels/token_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "dp_bench/policy/kernels/vector_math.h"
+
+namespace dp_bench::policy {
+namespace {
+
+constexpr std::int64_t kBlockRows = 64;  // rows whose sums are taken together
+
+// Handing a pass to other threads costs more than this many elements take.
+constexpr std::int64_t kElementsPerTask = 32768;
+
+int UsefulThreads(std::int64_t n_elements, int n_threads) {
+  return n_elements < kElementsPerTask ? 1 : n_threads;
+}
+
+std::int64_t BlockCount(std::int64_t rows) { return (rows + kBlockRows - 1) / kBlockRows; }
+
+// Calls body(block, begin, end) for blocks of rows; who works on which changes no bit.
+template <class Body>
+void ForEachBlock(std::int64_t rows, std::int64_t width, int n_threads, const Body& body) {
+  const int n = UsefulThreads(rows * width, n_threads);
+  const std::int64_t n_blocks = BlockCount(rows);
+#pragma omp parallel for num_threads(n) if (n > 1)
+  for (std::int64_t block = 0; block < n_blocks; ++block) {
+    body(block, block * kBlockRows, std::min(rows, (block + 1) * kBlockRows));
+  }
+}
+
+// Sums over rows: one row of [n_blocks, size] per block, added up in order at the end.
+class BlockSums {
+ public:
+  BlockSums(std::int64_t n_blocks, std::int64_t size)
+      : size_(size), values_(static_cast<std::size_t>(n_blocks * size)) {}
+
+  float* Row(std::int64_t block) { return values_.data() + block * size_; }
+
+  // The sums of the elements [begin, begin + n) of each block's row.
+  void Collect(std::int64_t begin, std::int64_t n, float* out) const {
+    std::fill_n(out, n, 0.0F);
+    for (auto row = values_.begin(); row != values_.end(); row += size_) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] += row[begin + i];
+    }
+  }
+
+ private:
+  std::int64_t size_;
+  std::vector<float> values_;
+};
+
+DPB_ALWAYS_INLINE void NormalizeRow(std::int64_t n, float eps, const float* __restrict sum,
+                                    float total, const float* __restrict gamma,
+                                    const float* __restrict beta, float* __restrict normed,
+                                    float* mean_out, float* rstd_out) {
+  const float mean = total / static_cast<float>(n);
+  float squares = 0.0F;
+#pragma omp simd reduction(+ : squares)
+  for (std::int64_t i = 0; i < n; ++i) squares += (sum[i] - mean) * (sum[i] - mean);
+  const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) normed[i] = (sum[i] - mean) * rstd * gamma[i] + beta[i];
+  *mean_out = mean;
+  *rstd_out = rstd;
+}
+
+DPB_ALWAYS_INLINE float AddRow(std::int64_t n, const float* __restrict x,
+                               const float* __restrict branch, const float* __restrict bias,
+                               float* __restrict sum) {
+  float total = 0.0F;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float value = x[i] + (branch[i] + bias[i]);
+    sum[i] = value;
+    total += value;
+  }
+  return total;
+}
+
+DPB_ALWAYS_INLINE float SumRow(std::int64_t n, const float* __restrict x) {
+  float total = 0.0F;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) total += x[i];
+  return total;
+}
+
+DPB_VECTOR_VERSIONS
+void AddNormForwardBlock(const AddNormForward& args, std::int64_t begin, std::int64_t end) {
+  const std::int64_t n = args.width;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const float* sum = args.x + row * n;
+    float total = 0.0F;
+    if (args.branch == nullptr) {
+      total = SumRow(n, sum);
+    } else {
+      total = AddRow(n, args.x + row * n, args.branch + row * n, args.bias, args.sum + row * n);
+      sum = args.sum + row * n;
+    }
+    NormalizeRow(n, args.eps, sum, total, args.gamma, args.beta, args.normed + row * n,
+                 args.mean + row, args.rstd + row);
+  }
+}
+
+DPB_ALWAYS_INLINE void AddNormBackwardRow(std::int64_t n, const float* __restrict sum,
+                                          const float* __restrict gamma, float mean, float rstd,
+                                          const float* __restrict grad_sum,
+                                          const float* __restrict grad_normed,
+                                          float* __restrict grad_x, float* __restrict grad_gamma,
+                                          float* __restrict grad_beta,
+                                          float* __restrict grad_bias) {
+  float mean_grad = 0.0F;
+  float mean_product = 0.0F;
+#pragma omp simd reduction(+ : mean_grad, mean_product)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float xhat = (sum[i] - mean) * rstd;
+    const float grad = grad_normed[i] * gamma[i];
+    grad_gamma[i] += grad_normed[i] * xhat;
+    grad_beta[i] += grad_normed[i];
+    mean_grad += grad;
+    mean_product += grad * xhat;
+  }
+  mean_grad /= static_cast<float>(n);
+  mean_product /= static_cast<float>(n);
+  if (grad_sum == nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float xhat = (sum[i] - mean) * rstd;
+      grad_x[i] = rstd * (grad_normed[i] * gamma[i] - mean_grad - xhat * mean_product);
+      grad_bias[i] += grad_x[i];
+    }
+    return;
+  }
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float xhat = (sum[i] - mean) * rstd;
+    const float grad = rstd * (grad_normed[i] * gamma[i] - mean_grad - xhat * mean_product);
+    grad_x[i] = grad + grad_sum[i];
+    grad_bias[i] += grad_x[i];
+  }
+}
+
+// `sums` has 3 * width elements: of gamma, beta and bias.
+DPB_VECTOR_VERSIONS
+void AddNormBackwardBlock(const AddNormBackward& args, std::int64_t begin, std::int64_t end,
+                          float* sums) {
+  const std::int64_t n = args.width;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const float* grad_sum = args.grad_sum == nullptr ? nullptr : args.grad_sum + row * n;
+    AddNormBackwardRow(n, args.sum + row * n, args.gamma, args.mean[row], args.rstd[row], grad_sum,
+                       args.grad_normed + row * n, args.grad_x + row * n, sums, sums + n,
+                       sums + 2 * n);
+  }
+}
+
+DPB_VECTOR_VERSIONS
+void BiasGeluForwardBlock(const BiasGeluForward& args, std::int64_t begin, std::int64_t end) {
+  const float* __restrict bias = args.bias;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const float* __restrict x = args.x + row * args.width;
+    float* __restrict y = args.y + row * args.width;
+#pragma omp simd
+    for (std::int64_t i = 0; i < args.width; ++i) y[i] = GeluWithSlope(x[i] + bias[i]).value;
+  }
+}
+
+DPB_VECTOR_VERSIONS
+void BiasGeluBackwardBlock(const BiasGeluBackward& args, std::int64_t begin, std::int64_t end,
+                           float* grad_bias) {
+  const float* __restrict bias = args.bias;
+  float* __restrict sums = grad_bias;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const float* __restrict x = args.x + row * args.width;
+    const float* __restrict grad_y = args.grad_y + row * args.width;
+    float* __restrict grad_x = args.grad_x + row * args.width;
+#pragma omp simd
+    for (std::int64_t i = 0; i < args.width; ++i) {
+      const float grad = grad_y[i] * GeluWithSlope(x[i] + bias[i]).slope;
+      grad_x[i] = grad;
+      sums[i] += grad;
+    }
+  }
+}
+
+constexpr int kPhiloxLanes = 16;
+constexpr int kWords = 4;
+constexpr std::int64_t kElementsPerGroup = kPhiloxLanes * kWords * 2;
+
+// Philox4x32-10 (Salmon et al. 2011) at kPhiloxLanes successive counters.
+DPB_ALWAYS_INLINE void PhiloxGroup(std::uint32_t first, std::uint32_t site, std::uint64_t key,
+                                   std::uint32_t (*words)[kPhiloxLanes]) {
+  auto key0 = static_cast<std::uint32_t>(key);
+  auto key1 = static_cast<std::uint32_t>(key >> 32U);
+  for (std::uint32_t lane = 0; lane < kPhiloxLanes; ++lane) {
+    words[0][lane] = first + lane;
+    words[1][lane] = site;
+    words[2][lane] = 0;
+    words[3][lane] = 0;
+  }
+  for (int round = 0; round < 10; ++round) {
+    for (int lane = 0; lane < kPhiloxLanes; ++lane) {
+      const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * words[0][lane];
+      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * words[2][lane];
+      words[0][lane] = static_cast<std::uint32_t>(p1 >> 32U) ^ words[1][lane] ^ key0;
+      words[1][lane] = static_cast<std::uint32_t>(p1);
+      words[2][lane] = static_cast<std::uint32_t>(p0 >> 32U) ^ words[3][lane] ^ key1;
+      words[3][lane] = static_cast<std::uint32_t>(p0);
+    }
+    key0 += 0x9E3779B9U;
+    key1 += 0xBB67AE85U;
+  }
+}
+
+DPB_VECTOR_VERSIONS
+void DropoutRow(std::uint64_t key, std::uint32_t site, std::int64_t row_size,
+                std::uint32_t threshold, float scale, float* out) {
+  std::uint32_t words[kWords][kPhiloxLanes];
+  float group[kElementsPerGroup];
+  for (std::int64_t begin = 0; begin < row_size; begin += kElementsPerGroup) {
+    PhiloxGroup(static_cast<std::uint32_t>(begin / (kWords * 2)), site, key, words);
+    for (int word = 0; word < kWords; ++word) {
+      float* __restrict low = group + 2 * word * kPhiloxLanes;
+      float* __restrict high = low + kPhiloxLanes;
+      for (int lane = 0; lane < kPhiloxLanes; ++lane) {
+        low[lane] = (words[word][lane] & 0xFFFFU) < threshold ? 0.0F : scale;
+        high[lane] = (words[word][lane] >> 16U) < threshold ? 0.0F : scale;
+      }
+    }
+    const std::int64_t n = std::min(kElementsPerGroup, row_size - begin);
+    std::memcpy(out + begin, group, static_cast<std::size_t>(n) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+void RunAddNormForward(const AddNormForward& args, int n_threads) {
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                 AddNormForwardBlock(args, begin, end);
+               });
+}
+
+void RunAddNormBackward(const AddNormBackward& args, int n_threads) {
+  BlockSums sums(BlockCount(args.rows), 3 * args.width);
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+                 AddNormBackwardBlock(args, begin, end, sums.Row(block));
+               });
+  sums.Collect(0, args.width, args.grad_gamma);
+  sums.Collect(args.width, args.width, args.grad_beta);
+  sums.Collect(2 * args.width, args.width, args.grad_bias);
+}
+
+void RunBiasGeluForward(const BiasGeluForward& args, int n_threads) {
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                 BiasGeluForwardBlock(args, begin, end);
+               });
+}
+
+void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads) {
+  BlockSums sums(BlockCount(args.rows), args.width);
+  ForEachBlock(args.rows, args.width, n_threads,
+               [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+                 BiasGeluBackwardBlock(args, begin, end, sums.Row(block));
+               });
+  sums.Collect(0, args.width, args.grad_bias);
+}
+
+void RunDropout(std::span<const std::uint64_t> keys, std::uint32_t site, std::int64_t row_size,
+                std::uint32_t threshold, float scale, float* out, int n_threads) {
+  const auto rows = static_cast<std::int64_t>(keys.size());
+  const int n = UsefulThreads(rows * row_size, n_threads);
+#pragma omp parallel for num_threads(n) if (n > 1)
+  for (std::int64_t row = 0; row < rows; ++row) {
+    DropoutRow(keys[static_cast<std::size_t>(row)], site, row_size, threshold, scale,
+               out + row * row_size);
+  }
+}
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,307 @@
+// See diffusion_transformer.h.
+#include "dp_bench/policy/networks/diffusion_transformer.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "dp_bench/error.h"
+#include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/networks/sinusoidal_embedding.h"
+#include "dp_bench/stage_trace.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kPositionStd = 0.02;  // of learned positions, as upstream
+
+void CheckConfig(const TransformerConfig& config) {
+  if (config.n_emb % config.n_head != 0) {
+    throw Error(ErrorCode::kConfig, fmt::format("n_emb is {}; it must be a multiple of n_head = {}",
+                                                config.n_emb, config.n_head));
+  }
+  if (config.n_emb < 4 || config.n_emb % 2 != 0) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("n_emb is {}; it must be even and at least 4", config.n_emb));
+  }
+  if (config.obs_as_cond && !config.time_as_cond) {
+    throw Error(ErrorCode::kConfig, "obs_as_cond needs time_as_cond: set both, or neither of them");
+  }
+  if (!config.time_as_cond && config.n_cond_layers > 0) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("n_cond_layers is {}, but without time_as_cond there is no condition "
+                            "to encode; set it to 0",
+                            config.n_cond_layers));
+  }
+}
+
+// 0 where `allowed`, else -inf.
+Tensor AdditiveMask(const Tensor& allowed) {
+  return torch::zeros(allowed.sizes())
+      .masked_fill(allowed.logical_not(), -std::numeric_limits<float>::infinity());
+}
+
+std::vector<TransformerLayer> AddLayers(torch::nn::Module& parent, std::int64_t n,
+                                        const TransformerLayerConfig& config) {
+  const auto list = parent.register_module("layers", std::make_shared<torch::nn::Module>("layers"));
+  std::vector<TransformerLayer> layers;
+  for (std::int64_t i = 0; i < n; ++i) {
+    layers.push_back(list->register_module(std::to_string(i), TransformerLayer(config)));
+  }
+  return layers;
+}
+
+// The tokens [B * T, d] that layer `i` of `stack` leaves, as [B, T, d].
+void TraceLayer(const char* stack, std::size_t i, const Tensor& x, std::int64_t batch) {
+  if (!IsTracingStages()) return;
+  TraceStage(fmt::format("transformer: {} layer {}", stack, i + 1), x.view({batch, -1, x.size(1)}));
+}
+
+// The tokens, with what the last layer left to be added.
+Tensor Settle(const TokenStream& stream) {
+  if (!stream.branch.defined()) return stream.x;
+  const Tensor sum = stream.x + stream.branch;
+  return stream.bias.defined() ? sum + stream.bias : sum;
+}
+
+}  // namespace
+
+DiffusionTransformerImpl::DiffusionTransformerImpl(const TransformerConfig& config)
+    : config_(config) {
+  CheckConfig(config);
+  const std::int64_t d = config.n_emb;
+  const std::int64_t input_dim =
+      config.action_dim + (config.obs_as_cond ? 0 : config.obs_feature_dim);
+  input_emb_ = register_module("input_emb", MakeLinear(input_dim, d));
+  pos_emb_ = AddPositions("pos_emb", config.horizon + (has_memory() ? 0 : 1));
+  if (has_memory()) MakeCondition();
+
+  const auto stack =
+      register_module(has_memory() ? "decoder" : "encoder", std::make_shared<torch::nn::Module>());
+  layers_ = AddLayers(*stack, config.n_layer,
+                      {.n_emb = d,
+                       .n_head = config.n_head,
+                       .is_pre_norm = config.is_pre_norm,
+                       .has_qkv_bias = config.has_qkv_bias,
+                       .has_memory = has_memory(),
+                       .p_drop = config.p_drop_attn});
+  ln_f_ = register_module("ln_f", torch::nn::LayerNorm(torch::nn::LayerNormOptions({d})));
+  head_ = register_module("head", MakeLinear(d, config.action_dim));
+  if (config.causal_attn) MakeMasks();
+}
+
+void DiffusionTransformerImpl::MakeCondition() {
+  const std::int64_t d = config_.n_emb;
+  cond_pos_emb_ = AddPositions("cond_pos_emb", 1 + (config_.obs_as_cond ? config_.n_obs_steps : 0));
+  if (config_.obs_as_cond) {
+    cond_obs_emb_ = register_module("cond_obs_emb", MakeLinear(config_.obs_feature_dim, d));
+  }
+  const auto encoder = register_module("encoder", std::make_shared<torch::nn::Module>());
+  if (config_.n_cond_layers > 0) {
+    encoder_layers_ = AddLayers(*encoder, config_.n_cond_layers,
+                                {.n_emb = d,
+                                 .n_head = config_.n_head,
+                                 .is_pre_norm = config_.is_pre_norm,
+                                 .has_qkv_bias = config_.has_qkv_bias,
+                                 .has_memory = false,
+                                 .p_drop = config_.p_drop_attn});
+    return;
+  }
+  encoder_mlp1_ = encoder->register_module("0", MakeLinear(d, 4 * d));
+  encoder_mlp2_ = encoder->register_module("2", MakeLinear(4 * d, d));
+}
+
+// Upstream's masks: no token sees a later one; action t sees the timestep and the observations up
+// to its own step.
+void DiffusionTransformerImpl::MakeMasks() {
+  const std::int64_t n = pos_emb_.size(1);
+  mask_ = AdditiveMask(torch::ones({n, n}, torch::kBool).tril());
+  if (!config_.obs_as_cond) return;
+  const Tensor t = torch::arange(n).unsqueeze(1);
+  const Tensor s = torch::arange(cond_pos_emb_.size(1)).unsqueeze(0);
+  memory_mask_ = AdditiveMask(t >= s - 1);
+}
+
+Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int64_t n) {
+  if (!config_.is_position_learned) {
+    const Tensor code = SinusoidalEmbedding(torch::arange(n, torch::kInt64), config_.n_emb);
+    return register_buffer(name, code.unsqueeze(0));
+  }
+  return register_parameter(name, torch::randn({1, n, config_.n_emb}) * kPositionStd);
+}
+
+// The observation channels of the action tokens, [B, T, Do]: the observed steps, zeros after them.
+// differs: upstream diffuses these channels along with the actions and trains on observations of
+// the whole horizon; a batch here holds the observed steps alone, so they are inputs and no more.
+Tensor DiffusionTransformerImpl::InputChannels(const Tensor& cond) const {
+  return torch::constant_pad_nd(cond, {0, 0, 0, config_.horizon - cond.size(1)});
+}
+
+// time [B, 1, d] and obs [B, To, Do] or undefined -> [B, S, d] with positions.
+Tensor DiffusionTransformerImpl::ConditionTokens(const Tensor& time, const Tensor& obs) const {
+  if (!obs.defined()) return time + cond_pos_emb_;
+  const Tensor obs_tokens = ApplyLinear(cond_obs_emb_, obs);
+  return torch::cat({time, obs_tokens}, /*dim=*/1) + cond_pos_emb_;
+}
+
+void DiffusionTransformerImpl::RunLayer(TransformerLayer& layer, TokenStream& stream,
+                                        const Tensor& kv, const LayerInputs& inputs) const {
+  if (is_checkpointing_ && inputs.maps == nullptr) {
+    layer->ForwardCheckpointed(stream, kv, inputs);
+  } else {
+    layer->forward(stream, kv, inputs);
+  }
+}
+
+// Condition tokens [B, S, d] -> memory [B, S, d].
+Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* dropout) {
+  if (encoder_layers_.empty())
+    return ApplyLinear(encoder_mlp2_, TokenMish(ApplyLinear(encoder_mlp1_, tokens)));
+  TokenStream stream = {.x = tokens.flatten(0, 1)};
+  const LayerInputs inputs = {.batch = tokens.size(0), .dropout = dropout};
+  for (std::size_t i = 0; i < encoder_layers_.size(); ++i) {
+    RunLayer(encoder_layers_[i], stream, /*kv=*/{}, inputs);
+    TraceLayer("condition encoder", i, stream.x, inputs.batch);
+  }
+  return Settle(stream).view(tokens.sizes());
+}
+
+// Action tokens [B, T', d] -> prediction [B, T', Da]; kvs: one [B, S, 2d] per layer, or none.
+Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<Tensor>& kvs,
+                                        DropoutMasks* dropout, std::vector<AttentionMaps>* maps) {
+  if (mask_.defined()) mask_ = mask_.to(tokens.device());
+  if (memory_mask_.defined()) memory_mask_ = memory_mask_.to(tokens.device());
+  TokenStream stream = {.x = tokens.flatten(0, 1)};
+  const LayerInputs inputs = {.batch = tokens.size(0),
+                              .mask = mask_,
+                              .memory_mask = memory_mask_,
+                              .dropout = dropout,
+                              .maps = maps};
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    RunLayer(layers_[i], stream, kvs.empty() ? Tensor() : kvs[i], inputs);
+    TraceLayer(has_memory() ? "decoder" : "encoder", i, stream.x, inputs.batch);
+  }
+  const Tensor normed = AddNorm(stream.x, stream.branch, stream.bias, ln_f_).normed;
+  return ApplyLinear(head_, normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
+}
+
+Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& timesteps,
+                                         const Tensor& cond, DropoutMasks* dropout,
+                                         std::vector<AttentionMaps>* maps) {
+  const Dropout embedding_dropout = {dropout, config_.p_drop_emb};
+  const Tensor time = SinusoidalEmbedding(timesteps, config_.n_emb).unsqueeze(1);  // [B, 1, d]
+  const Tensor input =
+      config_.obs_as_cond ? sample : torch::cat({sample, InputChannels(cond)}, /*dim=*/-1);
+  TraceStage("transformer: timestep token", time);
+  Tensor tokens = ApplyLinear(input_emb_, input);  // [B, T, d]
+  TraceStage("transformer: action tokens", tokens);
+  if (!has_memory()) {
+    tokens = embedding_dropout.Apply(torch::cat({time, tokens}, /*dim=*/1) + pos_emb_);
+    TraceStage("transformer: timestep and action tokens", tokens);
+    return Decode(tokens, /*kvs=*/{}, dropout, maps).narrow(1, 1, config_.horizon);
+  }
+
+  const Tensor condition =
+      embedding_dropout.Apply(ConditionTokens(time, config_.obs_as_cond ? cond : Tensor()));
+  TraceStage("transformer: condition tokens", condition);
+  const Tensor memory = Encode(condition, dropout);
+  TraceStage("transformer: memory", memory);
+  std::vector<Tensor> kvs;
+  for (TransformerLayer& layer : layers_) {
+    const Tensor kv = RowProduct(memory, layer->KeyValueWeight());
+    kvs.push_back(kv);
+  }
+  return Decode(embedding_dropout.Apply(tokens + pos_emb_), kvs, dropout, maps);
+}
+
+Tensor DiffusionTransformerImpl::KeyValueWeights() const {
+  std::vector<Tensor> weights;
+  for (const TransformerLayer& layer : layers_) weights.push_back(layer->KeyValueWeight().detach());
+  return torch::cat(weights);  // [n_layer * 2d, d]
+}
+
+DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
+    const std::vector<std::int64_t>& timesteps, const Tensor& cond) {
+  const std::int64_t batch = cond.size(0);
+  const auto n = static_cast<std::int64_t>(timesteps.size());
+  const std::int64_t d = config_.n_emb;
+  Conditioning result;
+
+  // the embedding of a token is linear: what does not come from the actions is added up now
+  result.inputs = pos_emb_.narrow(1, has_memory() ? 0 : 1, config_.horizon) + input_emb_->bias;
+  if (!config_.obs_as_cond) {
+    const Tensor weight = input_emb_->weight.narrow(1, config_.action_dim, config_.obs_feature_dim);
+    result.inputs = result.inputs + RowProduct(InputChannels(cond), weight);
+  }
+  const Tensor time =
+      SinusoidalEmbedding(torch::tensor(timesteps, torch::kInt64).to(cond.device()), d);  // [n, d]
+  if (!has_memory()) {
+    result.time = time + pos_emb_.select(1, 0);
+    return result;
+  }
+  if (!kv_weight_.defined()) kv_weight_ = KeyValueWeights();
+
+  if (!encoder_layers_.empty()) {
+    // [n * B, S, d]: every timestep with every row
+    const Tensor times = time.view({n, 1, 1, d}).expand({n, batch, 1, d}).flatten(0, 1);
+    const Tensor obs = config_.obs_as_cond ? cond.repeat({n, 1, 1}) : Tensor();
+    const Tensor memory = Encode(ConditionTokens(times, obs), /*dropout=*/nullptr);
+    result.kv = RowProduct(memory.flatten(0, 1), kv_weight_)
+                    .view({n, batch, memory.size(1), kv_weight_.size(0)});
+    return result;
+  }
+
+  // each condition token is encoded by itself
+  if (!kv_time_.defined() || cached_timesteps_ != timesteps) {
+    const Tensor memory = Encode(time.unsqueeze(1) + cond_pos_emb_.narrow(1, 0, 1), nullptr);
+    kv_time_ = RowProduct(memory.flatten(0, 1), kv_weight_);
+    cached_timesteps_ = timesteps;
+  }
+  result.kv_time = kv_time_;
+  if (config_.obs_as_cond) {
+    const Tensor tokens = ApplyLinear(cond_obs_emb_, cond) +
+                          cond_pos_emb_.narrow(1, 1, config_.n_obs_steps);  // [B, To, d]
+    const Tensor memory = Encode(tokens, /*dropout=*/nullptr);
+    result.kv_obs = RowProduct(memory.flatten(0, 1), kv_weight_)
+                        .view({batch, config_.n_obs_steps, kv_weight_.size(0)});
+  }
+  return result;
+}
+
+// Keys and values of all layers, [B, S, n_layer * 2d].
+Tensor DiffusionTransformerImpl::MemoryOfStep(const Conditioning& conditioning, std::int64_t step,
+                                              std::int64_t batch) const {
+  if (conditioning.kv.defined()) return conditioning.kv.select(0, step);
+  const Tensor time = conditioning.kv_time.select(0, step).expand({batch, 1, -1});
+  return conditioning.kv_obs.defined() ? torch::cat({time, conditioning.kv_obs}, /*dim=*/1) : time;
+}
+
+Tensor DiffusionTransformerImpl::Predict(const Tensor& sample, const Conditioning& conditioning,
+                                         std::int64_t step) {
+  const std::int64_t batch = sample.size(0);
+  const std::int64_t d = config_.n_emb;
+  const Tensor weight = input_emb_->weight.narrow(1, 0, config_.action_dim);
+  Tensor tokens = RowProduct(sample, weight) + conditioning.inputs;  // [B, T, d]
+  if (!has_memory()) {
+    const Tensor time = conditioning.time.select(0, step).expand({batch, 1, d});
+    tokens = torch::cat({time, tokens}, /*dim=*/1);
+    return Decode(tokens, /*kvs=*/{}, nullptr, nullptr).narrow(1, 1, config_.horizon);
+  }
+  const Tensor memory = MemoryOfStep(conditioning, step, batch);
+  std::vector<Tensor> kvs;
+  for (std::int64_t i = 0; i < config_.n_layer; ++i) {
+    kvs.push_back(memory.narrow(2, i * 2 * d, 2 * d));
+  }
+  return Decode(tokens, kvs, nullptr, nullptr);
+}
+
+void DiffusionTransformerImpl::DropCaches() {
+  kv_weight_.reset();
+  kv_time_.reset();
+}
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,352 @@
+// See time_conv.h. In float32 a convolution is a list of taps; forward, gradient of the input and
+// gradient of the weight are the same list of matrix products with the operands in other places.
+// Lower precision may not be rounded at each tap: there it is one product per step of the result.
+#include "dp_bench/policy/networks/time_conv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "dp_bench/error.h"
+#include "dp_bench/policy/kernels/autocast.h"
+#include "dp_bench/policy/kernels/row_product.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// y[out_phase][:, t] += W[index] @ x[in_phase][:, t + shift]. A phase is every second time step of
+// the finer side of a strided convolution; without stride there is one.
+struct Tap {
+  std::int64_t index;
+  std::int64_t in_phase;
+  std::int64_t out_phase;
+  std::int64_t shift;
+};
+
+// A block of time steps that a tap reads, and the one that it writes.
+struct TapRange {
+  std::int64_t in_begin;
+  std::int64_t out_begin;
+  std::int64_t length;  // <= 0: the tap meets only padding
+};
+
+// The taps of each kind. The first tap of a phase, on both sides, has shift 0: it overwrites, the
+// others add.
+std::vector<Tap> TapsFor(TimeConvKind kind, std::int64_t kernel_size) {
+  // y[t] = sum_j W_j x[2t + j - 1]
+  if (kind == TimeConvKind::kDown) return {{1, 0, 0, 0}, {2, 1, 0, 0}, {0, 1, 0, -1}};
+  // y[2t + j - 1] += W_j x[t]
+  if (kind == TimeConvKind::kUp) return {{1, 0, 0, 0}, {2, 0, 1, 0}, {3, 0, 0, -1}, {0, 0, 1, 1}};
+
+  const std::int64_t half = kernel_size / 2;
+  std::vector<Tap> taps = {{half, 0, 0, 0}};
+  for (std::int64_t shift = 1; shift <= half; ++shift) {
+    taps.push_back({half - shift, 0, 0, -shift});
+    taps.push_back({half + shift, 0, 0, shift});
+  }
+  return taps;
+}
+
+TapRange RangeOf(const Tap& tap, std::int64_t steps) {
+  return {std::max<std::int64_t>(0, tap.shift), std::max<std::int64_t>(0, -tap.shift),
+          steps - std::abs(tap.shift)};
+}
+
+std::int64_t PhasesIn(TimeConvKind kind) { return kind == TimeConvKind::kDown ? 2 : 1; }
+std::int64_t PhasesOut(TimeConvKind kind) { return kind == TimeConvKind::kUp ? 2 : 1; }
+
+// [C, P * T, B] -> [P, C, T, B]: step P * t + p becomes step t of phase p.
+Tensor SplitPhases(const Tensor& x, std::int64_t phases) {
+  if (phases == 1) return x.contiguous().unsqueeze(0);
+  return x.reshape({x.size(0), x.size(1) / phases, phases, x.size(2)})
+      .permute({2, 0, 1, 3})
+      .contiguous();
+}
+
+// The inverse of SplitPhases.
+Tensor JoinPhases(const Tensor& x) {
+  if (x.size(0) == 1) return x.squeeze(0);
+  return x.permute({1, 2, 0, 3}).reshape({x.size(1), x.size(0) * x.size(2), x.size(3)});
+}
+
+// Time steps [begin, begin + length) of one phase as a matrix [C, length * B].
+Tensor Block(const Tensor& x, std::int64_t phase, std::int64_t begin, std::int64_t length) {
+  const std::int64_t batch = x.size(3);
+  return x.select(0, phase).view({x.size(1), -1}).narrow(1, begin * batch, length * batch);
+}
+
+// out = weight x, added to where `accumulates`. Blocks of a larger matrix, small and added up in
+// place, are where the kernels made for inference are as fast as a BLAS or faster.
+void TrainingProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {
+  if (x.device().is_cpu() && x.scalar_type() == torch::kFloat32) {
+    ColumnProduct(weight, x, accumulates, out);
+  } else if (accumulates) {
+    at::addmm_out(out, out, weight, x);
+  } else {
+    at::mm_out(out, weight, x);
+  }
+}
+
+// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B]; `product` is one of the two.
+template <class Product>
+Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
+                 std::int64_t phases_out, const Product& product) {
+  const std::int64_t steps = x.size(2);
+  Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
+  for (const Tap& tap : taps) {
+    const TapRange range = RangeOf(tap, steps);
+    if (range.length <= 0) continue;
+    const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
+    Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
+    const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
+    product(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
+  }
+  return y;
+}
+
+// Gradient of ApplyTaps with respect to x.
+Tensor InputGradient(const Tensor& grad, const Tensor& weight, std::span<const Tap> taps,
+                     std::int64_t phases_in) {
+  const std::int64_t steps = grad.size(2);
+  Tensor grad_x = at::empty({phases_in, weight.size(2), steps, grad.size(3)}, grad.options());
+  for (const Tap& tap : taps) {
+    const TapRange range = RangeOf(tap, steps);
+    if (range.length <= 0) continue;
+    const Tensor in = Block(grad, tap.out_phase, range.out_begin, range.length);
+    Tensor out = Block(grad_x, tap.in_phase, range.in_begin, range.length);
+    const Tensor transposed = weight.select(0, tap.index).t();
+    const bool is_first = tap.shift == 0 && (tap.out_phase == 0 || phases_in == 2);
+    TrainingProduct(transposed, in, /*accumulates=*/!is_first, out);
+  }
+  return grad_x;
+}
+
+// Gradient of ApplyTaps with respect to the weight, [k, O, I].
+Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> taps,
+                      at::IntArrayRef shape) {
+  const std::int64_t steps = x.size(2);
+  Tensor grad_weight = at::empty(shape, x.options());
+  for (const Tap& tap : taps) {
+    const TapRange range = RangeOf(tap, steps);
+    Tensor out = grad_weight.select(0, tap.index);
+    if (range.length <= 0) {
+      out.zero_();
+      continue;
+    }
+    at::mm_out(out, Block(grad, tap.out_phase, range.out_begin, range.length),
+               Block(x, tap.in_phase, range.in_begin, range.length).t());
+  }
+  return grad_weight;
+}
+
+// [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back.
+Tensor TapsFirst(const Tensor& weight, TimeConvKind kind) {
+  if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
+  return weight.permute({2, 0, 1}).contiguous();
+}
+
+Tensor TapsLast(const Tensor& weight, TimeConvKind kind) {
+  if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
+  return weight.permute({1, 2, 0}).contiguous();
+}
+
+class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        std::int64_t kind_number) {
+    const auto kind = static_cast<TimeConvKind>(kind_number);
+    const Tensor phases = SplitPhases(x, PhasesIn(kind));
+    const Tensor rearranged = TapsFirst(weight, kind);
+    ctx->save_for_backward({phases, rearranged});
+    ctx->saved_data["kind"] = kind_number;
+    const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
+    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind), TrainingProduct));
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& weight = saved[1];
+    const auto kind = static_cast<TimeConvKind>(ctx->saved_data["kind"].toInt());
+    const std::vector<Tap> taps = TapsFor(kind, weight.size(0));
+    const Tensor grad = SplitPhases(grads[0], PhasesOut(kind));
+
+    Tensor grad_x;
+    if (ctx->needs_input_grad(0)) {
+      grad_x = JoinPhases(InputGradient(grad, weight, taps, PhasesIn(kind)));
+    }
+    return {grad_x, TapsLast(WeightGradient(grad, x, taps, weight.sizes()), kind), Tensor()};
+  }
+};
+
+// Under autocast the activations go through as [T, C, B]: the steps that one step of the result
+// depends on are then one matrix [k * C, B], its product with the taps side by side [R, k * C] is
+// rounded once, and what lies in the padding is left out of both.
+
+Tensor SwapChannelsAndTime(const Tensor& x, torch::ScalarType type) {
+  Tensor swapped = at::empty({x.size(1), x.size(0), x.size(2)}, x.options().dtype(type));
+  swapped.copy_(x.transpose(0, 1));
+  return swapped;
+}
+
+// [k, R, C] -> [R, k * C].
+Tensor SideBySide(const Tensor& taps) {
+  return taps.transpose(0, 1).reshape({taps.size(1), taps.size(0) * taps.size(2)});
+}
+
+// out [R, B] = stack [R, k * C] times steps [begin, begin + k) of x [T, C, B].
+void MultiplyWindow(const Tensor& stack, const Tensor& x, std::int64_t begin, Tensor out) {
+  const std::int64_t channels = x.size(1);
+  const std::int64_t first = std::max<std::int64_t>(begin, 0);
+  const std::int64_t last = std::min(begin + stack.size(1) / channels, x.size(0));
+  at::mm_out(out, stack.narrow(1, (first - begin) * channels, (last - first) * channels),
+             x.narrow(0, first, last - first).flatten(0, 1));
+}
+
+// y[t] = sum over j of taps[j] x[stride * t + j - padding]; x [T, C, B], taps [k, R, C].
+Tensor Convolve(const Tensor& x, const Tensor& taps, std::int64_t stride, std::int64_t padding) {
+  const Tensor stack = SideBySide(taps);
+  const std::int64_t steps = x.size(0) / stride;
+  Tensor y = at::empty({steps, taps.size(1), x.size(2)}, x.options());
+  for (std::int64_t t = 0; t < steps; ++t) {
+    MultiplyWindow(stack, x, stride * t - padding, y.select(0, t));
+  }
+  return y;
+}
+
+// y[stride * t + j - padding] += taps[j] x[t]: the transpose of the above.
+Tensor ConvolveTransposed(const Tensor& x, const Tensor& taps, std::int64_t stride,
+                          std::int64_t padding) {
+  const std::int64_t n_taps = taps.size(0);
+  std::vector<Tensor> stacks;  // of the taps r, r + stride, ...: the last meets the earliest step
+  for (std::int64_t r = 0; r < stride; ++r) {
+    stacks.push_back(SideBySide(taps.slice(0, r, n_taps, stride).flip(0)));
+  }
+  const std::int64_t steps = x.size(0) * stride;
+  Tensor y = at::empty({steps, taps.size(1), x.size(2)}, x.options());
+  for (std::int64_t s = 0; s < steps; ++s) {
+    const std::int64_t r = (s + padding) % stride;
+    const std::int64_t last_tap = (n_taps - 1 - r) / stride;
+    const std::int64_t begin = (s + padding) / stride - last_tap;
+    MultiplyWindow(stacks[static_cast<std::size_t>(r)], x, begin, y.select(0, s));
+  }
+  return y;
+}
+
+class LowerPrecisionFunction : public torch::autograd::Function<LowerPrecisionFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        std::int64_t kind_number, std::int64_t type_number) {
+    const auto kind = static_cast<TimeConvKind>(kind_number);
+    const auto type = static_cast<torch::ScalarType>(type_number);
+    const Tensor taps = TapsFirst(weight, kind).to(type);
+    ctx->save_for_backward({x.to(type), taps});
+    ctx->saved_data["kind"] = kind_number;
+    const Tensor in = SwapChannelsAndTime(x, type);
+    const Tensor y = kind == TimeConvKind::kUp
+                         ? ConvolveTransposed(in, taps, Stride(kind), Padding(kind, taps))
+                         : Convolve(in, taps, Stride(kind), Padding(kind, taps));
+    return SwapChannelsAndTime(y, torch::kFloat32);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& taps = saved[1];
+    const auto kind = static_cast<TimeConvKind>(ctx->saved_data["kind"].toInt());
+    Tensor grad_x;
+    if (ctx->needs_input_grad(0)) {
+      const Tensor in = SwapChannelsAndTime(grads[0], taps.scalar_type());
+      const Tensor transposed = taps.transpose(1, 2);
+      const Tensor swapped =
+          kind == TimeConvKind::kUp
+              ? Convolve(in, transposed, Stride(kind), Padding(kind, taps))
+              : ConvolveTransposed(in, transposed, Stride(kind), Padding(kind, taps));
+      grad_x = SwapChannelsAndTime(swapped, torch::kFloat32);
+    }
+    const Tensor grad_taps =
+        WeightGradient(SplitPhases(grads[0].to(taps.scalar_type()), PhasesOut(kind)),
+                       SplitPhases(x, PhasesIn(kind)), TapsFor(kind, taps.size(0)), taps.sizes());
+    return {grad_x, TapsLast(grad_taps, kind).to(torch::kFloat32), Tensor(), Tensor()};
+  }
+
+ private:
+  static std::int64_t Stride(TimeConvKind kind) { return kind == TimeConvKind::kSame ? 1 : 2; }
+  static std::int64_t Padding(TimeConvKind kind, const Tensor& taps) {
+    return kind == TimeConvKind::kSame ? taps.size(0) / 2 : 1;
+  }
+};
+
+}  // namespace
+
+TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
+                           std::int64_t kernel_size)
+    : kind_(kind) {
+  const std::int64_t wanted = kind == TimeConvKind::kDown ? 3 : kind == TimeConvKind::kUp ? 4 : 0;
+  if (wanted == 0 ? kernel_size % 2 != 1 : kernel_size != wanted) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("kernel_size is {}; a convolution that keeps T needs an odd one", kernel_size));
+  }
+  // LibTorch's modules are made for their initialisation alone
+  if (kind == TimeConvKind::kUp) {
+    torch::nn::ConvTranspose1d conv(
+        torch::nn::ConvTranspose1dOptions(in_channels, out_channels, kernel_size));
+    weight_ = register_parameter("weight", conv->weight.detach());
+    bias_ = register_parameter("bias", conv->bias.detach());
+  } else {
+    torch::nn::Conv1d conv(torch::nn::Conv1dOptions(in_channels, out_channels, kernel_size));
+    weight_ = register_parameter("weight", conv->weight.detach());
+    bias_ = register_parameter("bias", conv->bias.detach());
+  }
+}
+
+Tensor TimeConvImpl::forward(const Tensor& x) {
+  switch (kind_) {
+    case TimeConvKind::kDown:
+      return torch::conv1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
+    case TimeConvKind::kUp:
+      return torch::conv_transpose1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
+    case TimeConvKind::kSame:
+      break;
+  }
+  return torch::conv1d(x, weight_, bias_, /*stride=*/1, /*padding=*/weight_.size(2) / 2);
+}
+
+Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
+  if (const auto type = AutocastType(torch::kCPU)) {
+    return LowerPrecisionFunction::apply(x, weight_, static_cast<std::int64_t>(kind_),
+                                         static_cast<std::int64_t>(*type));
+  }
+  if (torch::GradMode::is_enabled()) {
+    return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
+  }
+  const Tensor weight = InferenceWeight();
+  const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
+  return JoinPhases(
+      ApplyTaps(SplitPhases(x, PhasesIn(kind_)), weight, taps, PhasesOut(kind_), ColumnProduct));
+}
+
+Tensor TimeConvImpl::ForwardTimeMajorWithBias(const Tensor& x) {
+  return ForwardTimeMajor(x) + bias_.view({-1, 1, 1});
+}
+
+Tensor TimeConvImpl::InferenceWeight() {
+  // in-place changes of a weight are seen here; DropCache is for those that leave no version behind
+  if (weight_.is_inference()) return TapsFirst(weight_, kind_);
+  const std::int64_t version = weight_._version();
+  if (!cached_weight_.defined() || version != cached_version_) {
+    cached_weight_ = TapsFirst(weight_.detach(), kind_);
+    cached_version_ = version;
+  }
+  return cached_weight_;
+}
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,66 @@
+// See transformer_denoiser.h.
+#include "dp_bench/policy/networks/transformer_denoiser.h"
+
+#include <optional>
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+
+TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& spec,
+                                        std::int64_t obs_feature_dim) {
+  const TransformerConfig defaults;
+  return {
+      .action_dim = spec.shape_meta.action_dim(),
+      .obs_feature_dim = obs_feature_dim,
+      .horizon = spec.horizons.horizon,
+      .n_obs_steps = spec.horizons.n_obs_steps,
+      .n_layer = params.GetInRange("n_layer", defaults.n_layer, 1, 128),
+      .n_head = params.GetInRange("n_head", defaults.n_head, 1, 256),
+      .n_emb = params.GetInRange("n_emb", defaults.n_emb, 4, 16384),
+      .n_cond_layers = params.GetInRange("n_cond_layers", defaults.n_cond_layers, 0, 128),
+      .p_drop_emb = params.GetInRange("p_drop_emb", defaults.p_drop_emb, 0.0, 0.95),
+      .p_drop_attn = params.GetInRange("p_drop_attn", defaults.p_drop_attn, 0.0, 0.95),
+      .causal_attn = params.Get<bool>("causal_attn", defaults.causal_attn),
+      .time_as_cond = params.Get<bool>("time_as_cond", defaults.time_as_cond),
+      .obs_as_cond = params.Get<bool>("obs_as_cond", defaults.obs_as_cond),
+      .is_pre_norm = params.GetChoice("norm", {"pre", "post"}) == "pre",
+      .has_qkv_bias = params.Get<bool>("qkv_bias", defaults.has_qkv_bias),
+      .is_position_learned = params.GetChoice("position", {"learned", "sinusoidal"}) == "learned"};
+}
+
+}  // namespace
+
+TransformerDenoiser::TransformerDenoiser(const Config& params, const PolicySpec& spec,
+                                         std::int64_t obs_feature_dim, torch::nn::Module& parent)
+    : has_dropout_(false), transformer_(nullptr) {
+  const TransformerConfig config = ReadTransformerConfig(params, spec, obs_feature_dim);
+  has_dropout_ = config.p_drop_emb > 0.0 || config.p_drop_attn > 0.0;
+  transformer_ = parent.register_module("transformer", DiffusionTransformer(config));
+}
+
+Tensor TransformerDenoiser::Forward(const Tensor& noisy, const Tensor& timesteps,
+                                    const Tensor& cond, NoiseSource* noise) {
+  std::optional<DropoutMasks> masks;
+  if (noise != nullptr && has_dropout_) masks.emplace(*noise);
+  return transformer_->forward(noisy, timesteps, cond, masks.has_value() ? &*masks : nullptr);
+}
+
+ConditionedDenoiser TransformerDenoiser::Condition(const std::vector<std::int64_t>& timesteps,
+                                                   const Tensor& cond) {
+  return [this, conditioning = transformer_->Condition(timesteps, cond)](const Tensor& naction,
+                                                                         std::int64_t step) {
+    return transformer_->Predict(naction, conditioning, step);
+  };
+}
+
+std::vector<AttentionMaps> TransformerDenoiser::Attend(const Tensor& noisy, const Tensor& timesteps,
+                                                       const Tensor& cond) {
+  const torch::NoGradGuard no_grad;
+  std::vector<AttentionMaps> maps;
+  transformer_->forward(noisy, timesteps, cond, /*dropout=*/nullptr, &maps);
+  return maps;
+}
+
+}  // namespace dp_bench::policy

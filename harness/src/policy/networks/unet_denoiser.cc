@@ -1,0 +1,62 @@
+// See unet_denoiser.h.
+#include "dp_bench/policy/networks/unet_denoiser.h"
+
+#include <fmt/format.h>
+
+#include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
+
+namespace dp_bench::policy {
+namespace {
+
+UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
+                          std::int64_t obs_feature_dim) {
+  const UnetConfig defaults;
+  UnetConfig config = {
+      .action_dim = spec.shape_meta.action_dim(),
+      .global_cond_dim = spec.horizons.n_obs_steps * obs_feature_dim,
+      .diffusion_step_embed_dim =
+          params.GetInRange("diffusion_step_embed_dim", defaults.diffusion_step_embed_dim, 4, 4096),
+      .down_dims = params.Get<std::vector<std::int64_t>>("down_dims", defaults.down_dims),
+      .kernel_size = params.GetInRange("kernel_size", defaults.kernel_size, 1, 63),
+      .n_groups = params.GetInRange("n_groups", defaults.n_groups, 1, 1024),
+      .cond_predict_scale = params.Get<bool>("cond_predict_scale", defaults.cond_predict_scale)};
+
+  if (config.down_dims.empty() || config.down_dims.size() > 12) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} has {} levels; 1 to 12 make sense", params.Where("down_dims"),
+                            config.down_dims.size()));
+  }
+  const std::int64_t factor = std::int64_t{1} << (config.down_dims.size() - 1);
+  if (spec.horizons.horizon % factor != 0) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("horizon is {}; {} levels of {} need a multiple of {}", spec.horizons.horizon,
+                    config.down_dims.size(), params.Where("down_dims"), factor));
+  }
+  return config;
+}
+
+}  // namespace
+
+UnetDenoiser::UnetDenoiser(const Config& params, const PolicySpec& spec,
+                           std::int64_t obs_feature_dim, torch::nn::Module& parent)
+    : unet_(parent.register_module(
+          "unet", ConditionalUnet1d(ReadUnetConfig(params, spec, obs_feature_dim)))) {}
+
+torch::Tensor UnetDenoiser::Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+                                    const torch::Tensor& cond, NoiseSource* /*noise*/) {
+  const torch::Tensor global_cond = cond.flatten(1);  // [B, To * Do]
+  TraceStage("unet: global condition", global_cond);
+  return unet_->forward(noisy, timesteps, global_cond);
+}
+
+ConditionedDenoiser UnetDenoiser::Condition(const std::vector<std::int64_t>& timesteps,
+                                            const torch::Tensor& cond) {
+  return [this, conditioning = unet_->Condition(timesteps, cond.flatten(1))](
+             const torch::Tensor& naction, std::int64_t step) {
+    return unet_->Predict(naction, conditioning, step);
+  };
+}
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,281 @@
+// The noise schedulers of diffusion policies: the forward process in closed form and the reverse
+// step. Semantics of diffusers' DDPMScheduler and DDIMScheduler, checked against them in golden
+// tests.
+#include "dp_bench/noise_scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "dp_bench/array.h"
+#include "dp_bench/error.h"
+#include "policy/schedule.h"
+
+namespace dp_bench {
+
+// One reverse diffusion step is linear in the sample x_t, the network's output, the (clipped)
+// predicted x_0 and the noise. The two samplers differ in the coefficients alone.
+// x_0     = x0_from_sample * x_t + x0_from_output * output, then clipped
+// x_{t-1} = prev_from_x0 * x_0 + prev_from_sample * x_t + prev_from_output * output + sigma *
+// noise
+struct StepCoefficients {
+  double x0_from_sample = 0.0;
+  double x0_from_output = 0.0;
+  double prev_from_x0 = 0.0;
+  double prev_from_sample = 0.0;
+  double prev_from_output = 0.0;
+  double sigma = 0.0;
+};
+
+namespace {
+
+// The first choice is the default.
+template <class Enum>
+Enum ReadEnum(const Config& config, std::string_view key,
+              const std::vector<std::pair<std::string, Enum>>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) names.push_back(name);
+  const std::string found = config.GetChoice(key, names);
+  return choices[static_cast<std::size_t>(std::ranges::find(names, found) - names.begin())].second;
+}
+
+int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
+  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
+}
+
+void RequireWorkable(const NoiseSchedulerConfig& config) {
+  const auto require = [](bool holds, std::string_view what) {
+    if (!holds) throw Error(ErrorCode::kConfig, fmt::format("noise_scheduler: {}", what));
+  };
+  require(
+      config.num_train_timesteps >= 1,
+      fmt::format("num_train_timesteps is {}; it must be at least 1", config.num_train_timesteps));
+  require(
+      config.beta_start > 0.0 && config.beta_start <= config.beta_end && config.beta_end < 1.0,
+      fmt::format("beta_start is {} and beta_end is {}; 0 < beta_start <= beta_end < 1 must hold",
+                  config.beta_start, config.beta_end));
+  require(config.clip_sample_range > 0.0,
+          fmt::format("clip_sample_range is {}; it must be positive", config.clip_sample_range));
+  require(config.eta >= 0.0 && config.eta <= 1.0,
+          fmt::format("eta is {}; it must lie within 0 and 1", config.eta));
+  require(config.steps_offset >= 0,
+          fmt::format("steps_offset is {}; it must not be negative", config.steps_offset));
+}
+
+// A value per row of the table, shaped [B, 1, ...] to go with `like` [B, ...].
+torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
+                     const torch::Tensor& like) {
+  if (timesteps.dim() != 1 || like.dim() < 1 || timesteps.size(0) != like.size(0)) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("timesteps have shape {}, samples {}; one timestep per row is needed",
+                            ToString(timesteps.sizes().vec()), ToString(like.sizes().vec())));
+  }
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(like.dim()), 1);
+  shape[0] = like.size(0);
+  return table.to(timesteps.device()).index_select(0, timesteps).to(like.options()).view(shape);
+}
+
+// How x_0 follows from x_t and the network's output (DDPM eq. 15 for epsilon).
+StepCoefficients PredictX0(PredictionType prediction_type, double alpha_bar) {
+  const double signal = std::sqrt(alpha_bar);
+  const double noise = std::sqrt(1.0 - alpha_bar);
+  switch (prediction_type) {
+    case PredictionType::kEpsilon:
+      return {.x0_from_sample = 1.0 / signal, .x0_from_output = -noise / signal};
+    case PredictionType::kSample:
+      return {.x0_from_sample = 0.0, .x0_from_output = 1.0};
+    case PredictionType::kVPrediction:
+      return {.x0_from_sample = signal, .x0_from_output = -noise};
+  }
+  throw Error(ErrorCode::kInternal, "unknown prediction_type");
+}
+
+// Variance of the posterior q(x_{t-1} | x_t, x_0), DDPM eq. 7; DDIM eq. 16 is its root times eta.
+double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
+  return (1.0 - alpha_bar_prev) / (1.0 - alpha_bar) * (1.0 - alpha_bar / alpha_bar_prev);
+}
+
+// DDPM with the posterior's variance ("fixed_small"). `alpha_bar`, `alpha_bar_prev`: alphas_cumprod
+// at this timestep and at the next one of the reverse process, 1 after the last.
+StepCoefficients DdpmCoefficients(PredictionType prediction_type, double alpha_bar,
+                                  double alpha_bar_prev, bool is_timestep_zero) {
+  StepCoefficients c = PredictX0(prediction_type, alpha_bar);
+  // DDPM eq. 7: posterior mean; alpha and beta are those of the whole stride
+  const double alpha = alpha_bar / alpha_bar_prev;
+  const double beta = 1.0 - alpha;
+  c.prev_from_x0 = std::sqrt(alpha_bar_prev) * beta / (1.0 - alpha_bar);
+  c.prev_from_sample = std::sqrt(alpha) * (1.0 - alpha_bar_prev) / (1.0 - alpha_bar);
+  constexpr double kMinVariance = 1e-20;  // diffusers' floor
+  if (!is_timestep_zero) {
+    c.sigma = std::sqrt(std::max(PosteriorVariance(alpha_bar, alpha_bar_prev), kMinVariance));
+  }
+  return c;
+}
+
+StepCoefficients DdimCoefficients(PredictionType prediction_type, double alpha_bar,
+                                  double alpha_bar_prev, double eta) {
+  StepCoefficients c = PredictX0(prediction_type, alpha_bar);
+  c.sigma = eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
+  c.prev_from_x0 = std::sqrt(alpha_bar_prev);
+
+  // DDIM eq. 12: the direction to x_t is along the predicted noise, which is not clipped
+  const double direction = std::sqrt(std::max(1.0 - alpha_bar_prev - c.sigma * c.sigma, 0.0));
+  const double signal = std::sqrt(alpha_bar);
+  const double noise = std::sqrt(1.0 - alpha_bar);
+  switch (prediction_type) {
+    case PredictionType::kEpsilon:
+      c.prev_from_output = direction;
+      break;
+    case PredictionType::kSample:
+      c.prev_from_sample = direction / noise;
+      c.prev_from_output = -direction * signal / noise;
+      break;
+    case PredictionType::kVPrediction:
+      c.prev_from_sample = direction * noise;
+      c.prev_from_output = direction * signal;
+      break;
+  }
+  return c;
+}
+
+}  // namespace
+
+NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
+  NoiseSchedulerConfig c;
+  constexpr int kMaxTimesteps = 1'000'000;
+  c.type = ReadEnum<SchedulerType>(
+      config, "type", {{"ddpm", SchedulerType::kDdpm}, {"ddim", SchedulerType::kDdim}});
+  c.num_train_timesteps =
+      ReadInt(config, "num_train_timesteps", c.num_train_timesteps, 1, kMaxTimesteps);
+  c.num_inference_steps =
+      ReadInt(config, "num_inference_steps", c.num_train_timesteps, 1, c.num_train_timesteps);
+  c.beta_start = config.GetInRange("beta_start", c.beta_start, 0.0, 1.0);
+  c.beta_end = config.GetInRange("beta_end", c.beta_end, 0.0, 1.0);
+  c.beta_schedule = ReadEnum<BetaSchedule>(config, "beta_schedule",
+                                           {{"squaredcos_cap_v2", BetaSchedule::kSquaredcosCapV2},
+                                            {"linear", BetaSchedule::kLinear},
+                                            {"scaled_linear", BetaSchedule::kScaledLinear},
+                                            {"quadratic", BetaSchedule::kQuadratic}});
+  c.prediction_type = ReadEnum<PredictionType>(config, "prediction_type",
+                                               {{"epsilon", PredictionType::kEpsilon},
+                                                {"sample", PredictionType::kSample},
+                                                {"v_prediction", PredictionType::kVPrediction}});
+  c.clip_sample = config.Get<bool>("clip_sample", c.clip_sample);
+  c.clip_sample_range = config.Get<double>("clip_sample_range", c.clip_sample_range);
+  c.timestep_spacing = ReadEnum<TimestepSpacing>(config, "timestep_spacing",
+                                                 {{"leading", TimestepSpacing::kLeading},
+                                                  {"trailing", TimestepSpacing::kTrailing},
+                                                  {"linspace", TimestepSpacing::kLinspace}});
+  c.steps_offset = ReadInt(config, "steps_offset", c.steps_offset, 0, kMaxTimesteps);
+  c.set_alpha_to_one = config.Get<bool>("set_alpha_to_one", c.set_alpha_to_one);
+  c.eta = config.GetInRange("eta", c.eta, 0.0, 1.0);
+  return c;
+}
+
+NoiseScheduler::NoiseScheduler(const NoiseSchedulerConfig& config) : config_(config) {
+  RequireWorkable(config_);
+  betas_ = policy::MakeBetas(config_);
+  alphas_cumprod_ = policy::MakeAlphasCumprod(betas_);
+  if (alphas_cumprod_.front() >= 1.0 || alphas_cumprod_.back() <= 0.0) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("noise_scheduler: alphas_cumprod runs from {} to {}, beyond what float32 "
+                    "resolves between 1 and 0; change beta_start, beta_end or "
+                    "num_train_timesteps",
+                    alphas_cumprod_.front(), alphas_cumprod_.back()));
+  }
+  const torch::Tensor alphas_cumprod = torch::tensor(alphas_cumprod_, torch::kFloat64);
+  sqrt_alphas_cumprod_ = alphas_cumprod.sqrt();
+  sqrt_one_minus_alphas_cumprod_ = (1.0 - alphas_cumprod).sqrt();
+  SetTimesteps(config_.num_inference_steps);
+}
+
+void NoiseScheduler::SetTimesteps(int num_inference_steps) {
+  timesteps_ = policy::MakeTimesteps(config_, num_inference_steps);
+}
+
+torch::Tensor NoiseScheduler::AddNoise(const torch::Tensor& x_0, const torch::Tensor& noise,
+                                       const torch::Tensor& timesteps) const {
+  // DDPM eq. 4
+  return Gather(sqrt_alphas_cumprod_, timesteps, x_0) * x_0 +
+         Gather(sqrt_one_minus_alphas_cumprod_, timesteps, x_0) * noise;
+}
+
+torch::Tensor NoiseScheduler::Target(const torch::Tensor& x_0, const torch::Tensor& noise,
+                                     const torch::Tensor& timesteps) const {
+  switch (config_.prediction_type) {
+    case PredictionType::kEpsilon:
+      return noise;
+    case PredictionType::kSample:
+      return x_0;
+    case PredictionType::kVPrediction:
+      // Salimans & Ho 2022, appendix D
+      return Gather(sqrt_alphas_cumprod_, timesteps, x_0) * noise -
+             Gather(sqrt_one_minus_alphas_cumprod_, timesteps, x_0) * x_0;
+  }
+  throw Error(ErrorCode::kInternal, "unknown prediction_type");
+}
+
+bool NoiseScheduler::NeedsNoise(std::int64_t timestep) const {
+  return Coefficients(timestep).sigma > 0.0;
+}
+
+NoiseScheduler::StepOutput NoiseScheduler::Step(const torch::Tensor& model_output,
+                                                std::int64_t timestep, const torch::Tensor& sample,
+                                                const torch::Tensor& variance_noise,
+                                                bool count_clipped) const {
+  const StepCoefficients c = Coefficients(timestep);
+  StepOutput output;
+
+  // predict x_0
+  torch::Tensor x_0 = model_output * c.x0_from_output;
+  if (c.x0_from_sample != 0.0) x_0.add_(sample, c.x0_from_sample);
+  if (count_clipped) {
+    output.n_clipped = config_.clip_sample ? x_0.abs().gt(config_.clip_sample_range).sum()
+                                           : torch::zeros({}, torch::kInt64).to(x_0.device());
+  }
+  if (config_.clip_sample) x_0.clamp_(-config_.clip_sample_range, config_.clip_sample_range);
+
+  // go to x_{t-1}
+  torch::Tensor prev_sample = x_0 * c.prev_from_x0;
+  if (c.prev_from_sample != 0.0) prev_sample.add_(sample, c.prev_from_sample);
+  if (c.prev_from_output != 0.0) prev_sample.add_(model_output, c.prev_from_output);
+  if (c.sigma > 0.0) {
+    if (!variance_noise.defined()) {
+      throw Error(ErrorCode::kInternal,
+                  fmt::format("the reverse step at timestep {} needs variance_noise", timestep));
+    }
+    prev_sample.add_(variance_noise, c.sigma);
+  }
+  output.prev_sample = std::move(prev_sample);
+  output.pred_original_sample = std::move(x_0);
+  return output;
+}
+
+StepCoefficients NoiseScheduler::Coefficients(std::int64_t timestep) const {
+  if (timestep < 0 || timestep >= config_.num_train_timesteps) {
+    throw Error(ErrorCode::kInternal, fmt::format("timestep {} lies outside 0 .. {}", timestep,
+                                                  config_.num_train_timesteps - 1));
+  }
+  const double alpha_bar = alphas_cumprod_[static_cast<std::size_t>(timestep)];
+  const auto alpha_bar_at = [&](std::int64_t prev, double after_last) {
+    return prev < 0 ? after_last : alphas_cumprod_[static_cast<std::size_t>(prev)];
+  };
+  if (config_.type == SchedulerType::kDdpm) {
+    // the next lower timestep of the reverse process
+    const auto below = std::ranges::find_if(timesteps_, [&](auto t) { return t < timestep; });
+    const std::int64_t prev = below == timesteps_.end() ? -1 : *below;
+    return DdpmCoefficients(config_.prediction_type, alpha_bar, alpha_bar_at(prev, 1.0),
+                            timestep == 0);
+  }
+  // DDIM strides evenly, whatever the spacing
+  const std::int64_t stride =
+      config_.num_train_timesteps / static_cast<std::int64_t>(timesteps_.size());
+  const double final_alpha = config_.set_alpha_to_one ? 1.0 : alphas_cumprod_.front();
+  return DdimCoefficients(config_.prediction_type, alpha_bar,
+                          alpha_bar_at(timestep - stride, final_alpha), config_.eta);
+}
+
+}  // namespace dp_bench

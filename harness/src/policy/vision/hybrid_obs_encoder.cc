@@ -1,0 +1,81 @@
+// See hybrid_obs_encoder.h.
+#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+
+// The low_dim keys; there may be no depth.
+std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
+  std::vector<KeySpec> keys;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    if (key.type == KeyType::kLowDim) keys.push_back(key);
+    if (key.type != KeyType::kDepth) continue;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("this policy reads low_dim and rgb observations; '{}' is depth, which "
+                            "the policy rgbd_fusion reads",
+                            key.name));
+  }
+  return keys;
+}
+
+}  // namespace
+
+HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
+                                   torch::nn::Module& parent)
+    : low_dim_(LowDimKeys(spec)), cameras_(FindCameras(params, spec)), pipeline_(params, cameras_) {
+  for (const KeySpec& key : low_dim_) feature_dim_ += key.NumElements();
+
+  // every setting is read, so that one policy config fits tasks with and without cameras
+  const Config settings = params.Sub("obs_encoder");
+  const bool is_separate = settings.Get<bool>("use_separate_rgb_encoder_per_camera", false);
+  ImageEncoderConfig config = ImageEncoderConfig::FromConfig(settings);
+  if (cameras_.empty()) return;
+
+  config.backbone.in_channels = cameras_[0].rgb.shape[0];
+  config.height = pipeline_.height();
+  config.width = pipeline_.width();
+  if (is_separate) {
+    const auto list =
+        parent.register_module("rgb_encoder", std::make_shared<torch::nn::Module>("rgb_encoder"));
+    for (std::size_t i = 0; i < cameras_.size(); ++i) {
+      rgb_encoders_.push_back(list->register_module(std::to_string(i), ImageEncoder(config)));
+    }
+  } else {
+    rgb_encoders_.push_back(parent.register_module("rgb_encoder", ImageEncoder(config)));
+  }
+  feature_dim_ += config.feature_dim() * static_cast<std::int64_t>(cameras_.size());
+}
+
+void HybridObsEncoder::set_gradient_checkpointing(bool is_on) {
+  for (ImageEncoder& encoder : rgb_encoders_) encoder->set_gradient_checkpointing(is_on);
+}
+
+Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
+                                NoiseSource* augment) {
+  std::vector<Tensor> features;  // each [B, To, D]
+  for (const KeySpec& key : low_dim_) {
+    const Tensor& value = obs.find(key.name)->second;
+    TraceStage(key.name, value);
+    features.push_back(normalizer.Normalize(key.name, value).flatten(2));
+  }
+  for (std::size_t i = 0; i < cameras_.size(); ++i) {
+    const Tensor images = pipeline_.Prepare(cameras_[i], obs, normalizer, augment).rgb;
+    ImageEncoder& encoder = rgb_encoders_[rgb_encoders_.size() == 1 ? 0 : i];
+    features.push_back(
+        encoder(images.flatten(0, 1)).unflatten(0, {images.size(0), images.size(1)}));
+    TraceStage("  features", features.back());
+  }
+  return torch::cat(features, /*dim=*/-1);  // [B, To, Do]
+}
+
+}  // namespace dp_bench::policy

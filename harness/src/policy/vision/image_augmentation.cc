@@ -1,0 +1,250 @@
+// See image_augmentation.h.
+#include "dp_bench/policy/vision/image_augmentation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dp_bench/error.h"
+#include "dp_bench/policy/vision/image_operations.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+using Change = ImageAugmentation::Change;
+using Draws = ImageAugmentation::Draws;
+
+// Beyond these a setting is a slip, such as per cent.
+constexpr double kMaxWeight = 1e6;
+constexpr double kMaxFactor = 10.0;
+
+std::vector<double> GetTwo(const Config& entry, std::string_view key,
+                           const std::vector<double>& default_value) {
+  std::vector<double> values = entry.Get(key, default_value);
+  if (values.size() != 2) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: wanted two numbers, found {}", entry.Where(key), values.size()));
+  }
+  return values;
+}
+
+// A number drawn uniformly from `range` goes with the images into `adjust`.
+Change AdjustWithin(const Config& entry, const std::vector<double>& default_range, double min,
+                    double max, Tensor (*adjust)(const Tensor& images, const Tensor& factor)) {
+  const std::vector<double> range = GetTwo(entry, "range", default_range);
+  const double low = range[0];
+  const double high = range[1];
+  if (!(min <= low && low <= high && high <= max)) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: wanted [low, high] with {} <= low <= high <= {}, found [{}, {}]",
+                            entry.Where("range"), min, max, low, high));
+  }
+  return [=](const Tensor& images, const Draws& draws) {
+    return adjust(images, draws.uniform.select(1, 0) * (high - low) + low);
+  };
+}
+
+Change MakeBrightness(const Config& entry) {
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustBrightness);
+}
+
+Change MakeContrast(const Config& entry) {
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustContrast);
+}
+
+Change MakeSaturation(const Config& entry) {
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSaturation);
+}
+
+Change MakeSharpness(const Config& entry) {
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSharpness);
+}
+
+Change MakeHue(const Config& entry) {
+  return AdjustWithin(entry, {-0.05, 0.05}, -0.5, 0.5, AdjustHue);
+}
+
+Change MakeGamma(const Config& entry) {
+  return AdjustWithin(entry, {0.5, 2.0}, 0.0, kMaxFactor, AdjustGamma);
+}
+
+std::int64_t PixelsOf(double share, std::int64_t pixels) {
+  return static_cast<std::int64_t>(share * static_cast<double>(pixels));
+}
+
+// Uniform in {0, ..., bound - 1}. In float64, where the product cannot be rounded up to the bound.
+Tensor ToInteger(const Tensor& uniform, std::int64_t bound) {
+  return (uniform.to(torch::kFloat64) * static_cast<double>(bound)).to(torch::kInt64);
+}
+
+Change MakeRandomMask(const Config& entry) {
+  const std::vector<double> size = GetTwo(entry, "size", {0.15, 0.15});
+  if (!(size[0] > 0.0 && size[0] <= 1.0 && size[1] > 0.0 && size[1] <= 1.0)) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: wanted shares of height and width above 0 and at most 1, found "
+                            "[{}, {}]",
+                            entry.Where("size"), size[0], size[1]));
+  }
+  return [size](const Tensor& images, const Draws& draws) {
+    const std::int64_t height = PixelsOf(size[0], images.size(3));
+    const std::int64_t width = PixelsOf(size[1], images.size(4));
+    const Tensor top = ToInteger(draws.uniform.select(1, 0), images.size(3) - height + 1);
+    const Tensor left = ToInteger(draws.uniform.select(1, 1), images.size(4) - width + 1);
+    return BlackenRectangles(images, torch::stack({top, top + height, left, left + width}, 1));
+  };
+}
+
+Tensor Rectangle(std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+  return torch::tensor({top, bottom, left, right});
+}
+
+Change MakeBorderCutout(const Config& entry) {
+  const double fraction = entry.GetInRange("fraction", 0.15, 0.0, 1.0);
+  return [fraction](const Tensor& images, const Draws& draws) {
+    const std::int64_t height = images.size(3);
+    const std::int64_t width = images.size(4);
+    const std::int64_t rows = PixelsOf(fraction, height);
+    const std::int64_t columns = PixelsOf(fraction, width);
+    const Tensor borders = torch::stack({Rectangle(0, rows, 0, width),                    // top
+                                         Rectangle(height - rows, height, 0, width),      // bottom
+                                         Rectangle(0, height, 0, columns),                // left
+                                         Rectangle(0, height, width - columns, width)});  // right
+    const Tensor side = ToInteger(draws.uniform.select(1, 0), 4);
+    return BlackenRectangles(images, borders.index_select(0, side));
+  };
+}
+
+Change MakeGaussianNoise(const Config& entry) {
+  const double sigma = entry.GetInRange("sigma", 0.1, 0.0, 1.0);
+  return [sigma](const Tensor& images, const Draws& draws) {
+    return AddGaussianNoise(images, draws.noise_keys, sigma);
+  };
+}
+
+struct Type {
+  std::string_view name;
+  double default_weight;
+  Change (*make)(const Config& entry);
+};
+
+constexpr std::array<Type, 10> kTypes = {{
+    {"border_cutout", 1.0, MakeBorderCutout},
+    {"brightness", 1.0, MakeBrightness},
+    {"contrast", 1.0, MakeContrast},
+    {"gamma", 1.0, MakeGamma},
+    {"gaussian_noise", 1.0, MakeGaussianNoise},
+    {"hue", 1.0, MakeHue},
+    {"identity", 3.0, [](const Config&) { return Change(); }},
+    {"random_mask", 1.0, MakeRandomMask},
+    {"saturation", 1.0, MakeSaturation},
+    {"sharpness", 1.0, MakeSharpness},
+}};
+
+const Type& FindType(const Config& augmentation, const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Type& type : kTypes) {
+    if (type.name == name) return type;
+    names.push_back(type.name);
+  }
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: there is no augmentation '{}'; there are {}",
+                          augmentation.Where(name), name, fmt::join(names, ", ")));
+}
+
+void CheckImages(const Tensor& images, std::int64_t batch_size) {
+  if (images.dim() == 5 && images.size(0) == batch_size && images.size(2) == 3 &&
+      images.scalar_type() == torch::kFloat32) {
+    return;
+  }
+  throw Error(ErrorCode::kShape,
+              fmt::format("image augmentation wants float32 images of shape [{}, To, 3, H, W], one "
+                          "row for each of the noise source; it got {} of shape {}",
+                          batch_size, c10::toString(images.scalar_type()),
+                          ToString(std::span(images.sizes().data(), images.sizes().size()))));
+}
+
+// What all rows draw, in the same order, whichever change they get.
+struct RowDraws {
+  explicit RowDraws(NoiseSource& noise) {
+    constexpr std::int64_t kBound = std::numeric_limits<std::uint32_t>::max();
+    uniform = noise.Uniform(StreamId::kAugment, {noise.batch_size(), 3});
+    key_low = noise.RandInt(StreamId::kAugment, kBound);
+    key_high = noise.RandInt(StreamId::kAugment, kBound);
+  }
+
+  float Choice(std::int64_t row) const { return uniform.const_data_ptr<float>()[3 * row]; }
+
+  Draws Select(const std::vector<std::int64_t>& rows) const {
+    Draws draws = {.uniform = uniform.index_select(0, torch::tensor(rows)).narrow(1, 1, 2)};
+    for (const std::int64_t row : rows) {
+      const auto low = static_cast<std::uint64_t>(key_low.const_data_ptr<std::int64_t>()[row]);
+      const auto high = static_cast<std::uint64_t>(key_high.const_data_ptr<std::int64_t>()[row]);
+      draws.noise_keys.push_back(high << 32U | low);
+    }
+    return draws;
+  }
+
+  Tensor uniform;  // [B, 3]: the choice, and two numbers for the change
+  Tensor key_low;  // [B]
+  Tensor key_high;
+};
+
+}  // namespace
+
+ImageAugmentation::ImageAugmentation(const Config& params) {
+  const Config augmentation = params.Sub("augmentation");
+  double total = 0.0;
+  for (const std::string& name : augmentation.Keys()) {
+    const Type& type = FindType(augmentation, name);
+    const Config entry = augmentation.Sub(name);
+    total += entry.GetInRange("weight", type.default_weight, 0.0, kMaxWeight);
+    entries_.push_back({.change = type.make(entry), .cumulative_weight = total});
+  }
+  if (!empty() && total == 0.0) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: all weights are 0; give one type a weight above 0, or leave "
+                            "'augmentation' out",
+                            params.Where("augmentation")));
+  }
+}
+
+// An entry of weight 0 is never chosen: its cumulative weight is that of the entry before it.
+std::size_t ImageAugmentation::Choose(float uniform) const {
+  const double place = static_cast<double>(uniform) * entries_.back().cumulative_weight;
+  const auto chosen = std::find_if(entries_.begin(), entries_.end(), [place](const Entry& entry) {
+    return place < entry.cumulative_weight;
+  });
+  return static_cast<std::size_t>(chosen - entries_.begin());
+}
+
+Tensor ImageAugmentation::Apply(const Tensor& images, NoiseSource& noise) const {
+  if (empty()) return images;
+  CheckImages(images, noise.batch_size());
+
+  // every row draws alike, then the rows are sorted by what they drew
+  const RowDraws row_draws(noise);
+  std::vector<std::vector<std::int64_t>> rows_of(entries_.size());
+  for (std::int64_t row = 0; row < images.size(0); ++row) {
+    rows_of[Choose(row_draws.Choice(row))].push_back(row);
+  }
+
+  // each change sees its own rows alone
+  Tensor result = images.clone();
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].change || rows_of[i].empty()) continue;
+    const Tensor index = torch::tensor(rows_of[i]).to(images.device());
+    const Tensor changed =
+        entries_[i].change(images.index_select(0, index), row_draws.Select(rows_of[i]));
+    result.index_copy_(0, index, changed);
+  }
+  return result;
+}
+
+}  // namespace dp_bench::policy

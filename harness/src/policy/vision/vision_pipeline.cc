@@ -1,0 +1,190 @@
+// See vision_pipeline.h. Pictures come as views [B, To, C, H, W] of storage [B, To, H, W, C]; crops
+// keep that order, which is also the one that convolutions are fastest on.
+#include "dp_bench/policy/vision/vision_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "dp_bench/error.h"
+#include "dp_bench/policy/kernels/autocast.h"
+#include "dp_bench/stage_trace.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kMaxUInt8 = 255.0;
+
+[[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kConfig, message); }
+
+// Gives every depth key to its camera.
+void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
+               std::vector<Camera>* cameras) {
+  const Config depth_of = params.Sub("depth_of");
+  if (depth_of.Keys().empty() && depths.size() != cameras->size()) {
+    Refuse(
+        fmt::format("shape_meta has {} colour cameras and {} depth keys; say which belong "
+                    "together: {}: {{\"<rgb key>\": \"<depth key>\"}}",
+                    cameras->size(), depths.size(), params.Where("depth_of")));
+  }
+  std::size_t n_paired = 0;
+  for (std::size_t i = 0; i < cameras->size(); ++i) {
+    Camera& camera = (*cameras)[i];
+    if (depth_of.Keys().empty()) {
+      camera.depth = depths[i];
+    } else if (const auto name = depth_of.GetOptional<std::string>(camera.rgb.name)) {
+      for (const KeySpec& depth : depths) {
+        if (depth.name == *name) camera.depth = depth;
+      }
+      if (!camera.depth) {
+        Refuse(fmt::format("{}: shape_meta has no depth key '{}'", depth_of.Where(camera.rgb.name),
+                           *name));
+      }
+    }
+    if (camera.depth) ++n_paired;
+  }
+  if (n_paired < depths.size()) {
+    Refuse(fmt::format("{} pairs {} of {} depth keys with a camera; the others would never be seen",
+                       params.Where("depth_of"), n_paired, depths.size()));
+  }
+}
+
+void RequireOneShape(const std::vector<Camera>& cameras) {
+  const KeySpec& first = cameras[0].rgb;
+  for (const Camera& camera : cameras) {
+    if (camera.rgb.shape != first.shape || camera.rgb.dtype != DType::kUInt8) {
+      Refuse(fmt::format("cameras must be uint8 and share one shape; '{}' is {} {}, '{}' is {} {}",
+                         first.name, ToString(first.shape), Name(first.dtype), camera.rgb.name,
+                         ToString(camera.rgb.shape), Name(camera.rgb.dtype)));
+    }
+    if (!camera.depth) continue;
+    const Shape wanted = {1, first.shape[1], first.shape[2]};
+    if (camera.depth->shape != wanted) {
+      Refuse(fmt::format("'{}' is {}; wanted {}, the size of its camera '{}'", camera.depth->name,
+                         ToString(camera.depth->shape), ToString(wanted), camera.rgb.name));
+    }
+  }
+}
+
+// [height, width] of `key`, or the default when it is absent.
+Shape ReadSize(const Config& params, const char* key, const Shape& default_size) {
+  const Shape size = params.GetOptional<std::vector<std::int64_t>>(key).value_or(default_size);
+  if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
+    Refuse(fmt::format("{} is {}; wanted [height, width]", params.Where(key), ToString(size)));
+  }
+  return size;
+}
+
+void RequireFinite(const std::string& key, const Tensor& depth) {
+  if (depth.scalar_type() != torch::kFloat32 || depth.isfinite().all().item<bool>()) return;
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("'{}' holds {} values that are NaN or infinite; wanted metres (where the "
+                          "sensor sees nothing, the far end of its range)",
+                          key, depth.isfinite().logical_not().sum().item<std::int64_t>()));
+}
+
+// images [B, To, C, H, W] float32 -> [B, To, C, height, width].
+Tensor Resize(const Tensor& images, std::int64_t height, std::int64_t width, bool is_bilinear) {
+  const Tensor flat = images.flatten(0, 1);
+  const std::vector<std::int64_t> size = {height, width};
+  const Tensor resized = is_bilinear ? at::upsample_bilinear2d(flat, size, /*align_corners=*/false)
+                                     : at::upsample_nearest2d(flat, size);
+  return resized.unflatten(0, {images.size(0), images.size(1)});
+}
+
+}  // namespace
+
+std::vector<Camera> FindCameras(const Config& params, const PolicySpec& spec) {
+  std::vector<Camera> cameras;
+  std::vector<KeySpec> depths;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    if (key.type == KeyType::kRgb) cameras.push_back({.rgb = key});
+    if (key.type == KeyType::kDepth) depths.push_back(key);
+  }
+  if (!depths.empty()) PairDepth(params, depths, &cameras);
+  if (!cameras.empty()) RequireOneShape(cameras);
+  return cameras;
+}
+
+VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& cameras)
+    : crop_is_random_(params.Get<bool>("crop_is_random", true)), augmentation_(params) {
+  // every setting is read, so that one policy config fits tasks with and without cameras
+  const Shape image = cameras.empty() ? Shape{} : cameras[0].rgb.shape;  // [C, H, W]
+  const Shape whole = cameras.empty() ? Shape{1, 1} : Shape{image[1], image[2]};
+  const Shape crop = ReadSize(params, "crop_shape", whole);
+  const Shape out = ReadSize(params, "resize_shape", crop);
+  if (cameras.empty()) return;
+
+  if (crop[0] > image[1] || crop[1] > image[2]) {
+    Refuse(fmt::format("{} is {}; it must lie within the images of '{}', {}",
+                       params.Where("crop_shape"), ToString(crop), cameras[0].rgb.name,
+                       ToString(whole)));
+  }
+  crop_height_ = crop[0];
+  crop_width_ = crop[1];
+  spare_height_ = image[1] - crop[0];
+  spare_width_ = image[2] - crop[1];
+  out_height_ = out[0];
+  out_width_ = out[1];
+}
+
+CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
+                                   const Normalizer& normalizer, NoiseSource* augment) const {
+  const AutocastGuard full_precision(obs.find(camera.rgb.name)->second.device().type());
+  const CropPlaces places = DrawCrops(augment);
+  CameraView view;
+  const Tensor& raw = obs.find(camera.rgb.name)->second;
+  TraceStage(camera.rgb.name, raw);
+  Tensor rgb = Crop(raw, places);
+  TraceStage("  cropped", rgb);
+  const bool is_augmenting = augment != nullptr && !augmentation_.empty();
+  if (is_resizing() || is_augmenting) rgb = rgb.to(torch::kFloat32).div_(kMaxUInt8);
+  if (is_resizing()) rgb = Resize(rgb, out_height_, out_width_, /*is_bilinear=*/true);
+  if (is_augmenting) rgb = augmentation_.Apply(rgb, *augment);
+  view.rgb = normalizer.Normalize(camera.rgb.name, rgb);
+  TraceStage("  resized, normalized", view.rgb);
+  if (!camera.depth) return view;
+
+  const Tensor& raw_depth = obs.find(camera.depth->name)->second;
+  TraceStage(camera.depth->name, raw_depth);
+  Tensor depth = Crop(raw_depth, places);
+  RequireFinite(camera.depth->name, depth);
+  depth = normalizer.Normalize(camera.depth->name, depth);
+  if (is_resizing()) depth = Resize(depth, out_height_, out_width_, /*is_bilinear=*/false);
+  view.depth = depth;
+  TraceStage("  cropped, resized, normalized", view.depth);
+  return view;
+}
+
+VisionPipeline::CropPlaces VisionPipeline::DrawCrops(NoiseSource* augment) const {
+  if (augment == nullptr || !crop_is_random_ || !is_cropping()) return {};
+  CropPlaces places;
+  places.top = augment->RandInt(StreamId::kCrop, spare_height_ + 1);
+  places.left = augment->RandInt(StreamId::kCrop, spare_width_ + 1);
+  return places;
+}
+
+// images [B, To, C, H, W] -> [B, To, C, h, w].
+Tensor VisionPipeline::Crop(const Tensor& images, const CropPlaces& places) const {
+  if (!is_cropping()) return images;
+  const auto window = [&](const Tensor& x, std::int64_t dim, std::int64_t top, std::int64_t left) {
+    return x.narrow(dim, top, crop_height_).narrow(dim + 1, left, crop_width_);
+  };
+  if (!places.top.defined()) {
+    // torchvision's CenterCrop rounds half to even
+    const auto centre = [](std::int64_t spare) { return (spare + (spare % 4 == 3 ? 1 : 0)) / 2; };
+    return window(images, 3, centre(spare_height_), centre(spare_width_));
+  }
+
+  const Tensor stored = images.permute({0, 1, 3, 4, 2});
+  std::vector<Tensor> rows;
+  for (std::int64_t i = 0; i < images.size(0); ++i) {
+    rows.push_back(window(stored[i], 1, places.top[i].item<std::int64_t>(),
+                          places.left[i].item<std::int64_t>()));
+  }
+  return torch::stack(rows).permute({0, 1, 4, 2, 3});
+}
+
+}  // namespace dp_bench::policy

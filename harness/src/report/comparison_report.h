@@ -1,0 +1,25 @@
+// The forms of a comparison of runs: text for people, JSON for programs, and one page.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "compare/run_comparison.h"
+
+namespace dp_bench::report {
+
+/// For the terminal; ends with a line break.
+std::string ComparisonText(const compare::RunComparison& comparison);
+
+/// "a difference of 5 points takes about 340 shared seeds to be seen, 290 more (...)".
+std::string PowerText(const compare::CandidateComparison& candidate, double difference);
+
+nlohmann::json ToJson(const compare::RunComparison& comparison);
+
+/// One self-contained page: no network, no script. Links the videos of discordant seeds that are
+/// there, relative to `file`. Throws Error{kIo}.
+void WriteComparisonReport(const compare::RunComparison& comparison,
+                           const std::filesystem::path& file);
+
+}  // namespace dp_bench::report

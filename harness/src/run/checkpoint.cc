@@ -1,0 +1,156 @@
+// The manifest and its checks; see checkpoint.h for the format.
+#include "run/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/regular_file.h"
+#include "core/sha256.h"
+#include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::run {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormatVersion = 2;
+constexpr int kFirstSealedVersion = 2;
+constexpr std::size_t kMaxJsonBytes = 64U << 20;
+constexpr std::size_t kHashBlockBytes = 1U << 20;
+constexpr std::string_view kManifestFile = "manifest.json";
+constexpr std::string_view kConfigFile = "config.json";
+constexpr std::string_view kStateFile = "state.json";
+constexpr const char* kSealKey = "sha256";
+
+[[noreturn]] void Fail(const fs::path& path, std::string_view what) {
+  throw Error(ErrorCode::kCheckpoint, fmt::format("'{}' {}", path.string(), what));
+}
+
+std::string HashFile(core::RegularFile& file) {
+  core::Sha256 hash;
+  std::vector<std::byte> block(std::min<std::uint64_t>(kHashBlockBytes, file.size()));
+  while (const std::size_t n = file.Read(block)) hash.Update(std::span(block).first(n));
+  return hash.HexDigest();
+}
+
+Json Describe(const ArrayMap& tensors) {
+  Json json = Json::object();
+  for (const auto& [name, array] : tensors) {
+    json[name] = {{"dtype", Name(array.dtype())}, {"shape", array.shape()}};
+  }
+  return json;
+}
+
+/// The text of a manifest that holds the SHA-256 of all the rest of it, so that a changed byte is
+/// found there as well as in the files that it lists.
+std::string SealedText(Json manifest) {
+  manifest.erase(kSealKey);
+  const std::string rest = manifest.dump(1);
+  manifest[kSealKey] = core::Sha256Hex(std::as_bytes(std::span(rest)));
+  return manifest.dump(1) + "\n";
+}
+
+std::map<std::string, ListedFile> ReadManifest(const fs::path& path) {
+  if (!fs::exists(path)) {
+    Fail(path, "is missing: this is not a checkpoint, or its writing was interrupted");
+  }
+  return ParseCheckpointManifest(core::ReadTextFile(path, kMaxJsonBytes), path);
+}
+
+void VerifyFile(const fs::path& path, const ListedFile& listed) {
+  if (!fs::exists(path)) Fail(path, "is listed in the manifest but missing");
+  core::RegularFile file(path);
+  if (file.size() != listed.bytes) {
+    Fail(path, fmt::format("has {} bytes, its manifest says {}: the file is damaged", file.size(),
+                           listed.bytes));
+  }
+  if (HashFile(file) != listed.sha256) {
+    Fail(path, "does not match the SHA-256 of its manifest: the file is damaged or was edited");
+  }
+}
+
+}  // namespace
+
+std::map<std::string, ListedFile> ParseCheckpointManifest(std::string_view text,
+                                                          const fs::path& path) {
+  const std::string what = fmt::format("'{}' is damaged", path.string());
+  const Json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
+  const core::JsonView manifest(json, what, ErrorCode::kCheckpoint);
+  const int version = manifest.Get<int>("format_version");
+  if (version < 1 || version > kFormatVersion) {
+    Fail(path, fmt::format("has format version {}, this dp_bench reads up to {}", version,
+                           kFormatVersion));
+  }
+  if (version >= kFirstSealedVersion && SealedText(json) != text) {
+    Fail(path, "does not match its own SHA-256: the file is damaged or was edited");
+  }
+  std::map<std::string, ListedFile> files;
+  for (const auto& [name, entry] : manifest.At("files").Members()) {
+    if (name.empty() || name.find('/') != std::string::npos || name.front() == '.' ||
+        name.find('\0') != std::string::npos) {
+      Fail(path, fmt::format("lists the file name '{}', which leaves the folder", name));
+    }
+    files[name] = {.sha256 = entry.Get<std::string>("sha256"),
+                   .bytes = entry.Get<std::uint64_t>("bytes")};
+  }
+  return files;
+}
+
+void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& contents) {
+  Json shapes = Json::object();
+  std::vector<std::string> files = {std::string(kConfigFile), std::string(kStateFile)};
+  core::WriteFileAtomically(folder / kConfigFile, contents.config);
+  core::WriteFileAtomically(folder / kStateFile, contents.state);
+  for (const auto& [file, tensors] : contents.tensors) {
+    WriteSafetensors(folder / file, tensors, {{"format", "pt"}});
+    shapes[file] = Describe(tensors);
+    files.push_back(file);
+  }
+
+  // the checksums are taken from the disk's content, so that a bad write is found on reading
+  Json manifest = {{"format_version", kFormatVersion}, {"dp_bench_version", kVersion}};
+  manifest["files"] = Json::object();
+  for (const std::string& file : files) {
+    core::RegularFile written(folder / file);
+    manifest["files"][file] = {{"sha256", HashFile(written)}, {"bytes", written.size()}};
+  }
+  manifest["tensors"] = std::move(shapes);
+  core::WriteFileAtomically(folder / kManifestFile, SealedText(std::move(manifest)));
+}
+
+Checkpoint Checkpoint::Open(const fs::path& folder) {
+  if (!fs::is_directory(folder)) Fail(folder, "is not a checkpoint folder");
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder;
+  for (const auto& [name, listed] : ReadManifest(folder / kManifestFile)) {
+    VerifyFile(folder / name, listed);
+    checkpoint.checksums_[name] = listed.sha256;
+  }
+  for (const std::string_view file : {kConfigFile, kStateFile, kNormalizerFile}) {
+    if (!checkpoint.Has(file)) Fail(folder / file, "is not listed in the checkpoint's manifest");
+  }
+  // one that was exported for inference has only the weights that are evaluated
+  if (!checkpoint.Has(kModelFile) && !checkpoint.Has(kEmaFile)) {
+    Fail(folder / kModelFile, "is not listed in the checkpoint's manifest, nor are EMA weights");
+  }
+  checkpoint.config_ = core::ReadTextFile(folder / kConfigFile, kMaxJsonBytes);
+  checkpoint.state_ = core::ReadTextFile(folder / kStateFile, kMaxJsonBytes);
+  return checkpoint;
+}
+
+ArrayMap Checkpoint::ReadTensors(std::string_view file) const {
+  if (!Has(file)) Fail(folder_ / file, "does not exist: the checkpoint was written without it");
+  return ReadSafetensors(folder_ / file).tensors;
+}
+
+}  // namespace dp_bench::run

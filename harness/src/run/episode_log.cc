@@ -1,0 +1,177 @@
+#include "run/episode_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/sha256.h"
+#include "dp_bench/error.h"
+#include "run/run_id.h"
+
+namespace dp_bench::run {
+namespace {
+
+using Json = nlohmann::json;  // sorts keys; prints doubles so that they read back as the same bits
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json MetricsToJson(const EpisodeRecord& record, std::span<const std::string> names) {
+  Json metrics = Json::object();
+  for (std::size_t i = 0; i < record.metrics.size(); ++i) metrics[names[i]] = record.metrics[i];
+  return metrics;
+}
+
+void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
+  const SplitSummary summary = Summarize(result.records, split);
+  if (summary.n_episodes == 0) return;
+  (*log)[split + "/mean_score"] = summary.mean_score;
+  (*log)[split + "/success_rate"] = summary.success_rate;
+  (*log)[split + "/n_episodes"] = summary.n_episodes;
+  (*log)[split + "/n_success"] = summary.n_success;
+  (*log)[split + "/n_failed"] = summary.n_failed;
+  if (summary.n_stale_steps > 0) (*log)[split + "/n_stale_steps"] = summary.n_stale_steps;
+
+  for (std::size_t i = 0; i < result.metric_names.size(); ++i) {
+    double sum = 0.0;
+    int count = 0;
+    for (const EpisodeRecord& record : result.records) {
+      if (record.split != split || record.metrics.empty()) continue;
+      sum += record.metrics[i];
+      ++count;
+    }
+    if (count > 0) (*log)[split + "/mean_" + result.metric_names[i]] = sum / count;
+  }
+
+  for (const EpisodeRecord& record : result.records) {
+    if (record.split != split) continue;
+    (*log)[fmt::format("{}/sim_max_reward_{}", split, record.seed)] = record.score;
+    if (record.video.empty()) continue;
+    (*log)[fmt::format("{}/sim_video_{}", split, record.seed)] = record.video;
+  }
+}
+
+std::string TextOrEmpty(const core::JsonView& row, const char* key) {
+  return row.GetOptional<std::string>(key).value_or("");
+}
+
+Json CourseToJson(const EpisodeCourse& course) {
+  Json row = {{"first_reward", course.first_reward},
+              {"last_reward", course.last_reward},
+              {"best_step", course.best_step},
+              {"is_terminated", course.is_terminated}};
+  if (course.lost_step) row["lost_step"] = *course.lost_step;
+  if (!course.unseen_step) return row;
+  row["unseen_step"] = *course.unseen_step;
+  row["unseen_key"] = course.unseen_key;
+  return row;
+}
+
+EpisodeCourse ToCourse(const core::JsonView& row) {
+  return {.first_reward = row.Get<double>("first_reward"),
+          .last_reward = row.Get<double>("last_reward"),
+          .best_step = row.Get<int>("best_step"),
+          .lost_step = row.GetOptional<int>("lost_step"),
+          .is_terminated = row.Get<bool>("is_terminated"),
+          .unseen_step = row.GetOptional<int>("unseen_step"),
+          .unseen_key = TextOrEmpty(row, "unseen_key")};
+}
+
+EpisodeRecord ToRecord(const core::JsonView& row, std::span<const std::string> metric_names) {
+  EpisodeRecord record;
+  record.episode = row.Get<int>("episode");
+  record.split = row.Get<std::string>("split");
+  record.seed = row.Get<std::uint64_t>("seed");
+  record.score = row.Get<double>("score");
+  record.success = row.Get<bool>("success");
+  record.n_steps = row.Get<int>("n_steps");
+  record.n_stale_steps = row.GetOptional<int>("n_stale_steps").value_or(0);
+  record.trace_hash = TextOrEmpty(row, "trace_hash");
+  record.video = TextOrEmpty(row, "video");
+  record.video_error = TextOrEmpty(row, "video_error");
+  const std::string reason = TextOrEmpty(row, "failure_reason");
+  if (!reason.empty()) record.failure_reason = reason;
+  if (row.Has("course")) record.course = ToCourse(row.At("course"));
+
+  if (metric_names.empty() || !row.Has("metrics")) return record;
+  const core::JsonView metrics = row.At("metrics");
+  if (metrics.json().empty()) return record;  // an episode without a step
+  for (const std::string& name : metric_names) {
+    record.metrics.push_back(metrics.Get<double>(name));
+  }
+  return record;
+}
+
+// Text from plugins may hold bytes that are not UTF-8: those are replaced, the row is written.
+std::string Dump(const Json& value, int indent) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
+  Json row = {{"episode", record.episode},
+              {"split", record.split},
+              {"seed", record.seed},
+              {"score", record.score},
+              {"success", record.success},
+              {"n_steps", record.n_steps},
+              {"trace_hash", record.trace_hash},
+              {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
+              {"video", TextOrNull(record.video)},
+              {"metrics", MetricsToJson(record, metric_names)}};
+  if (record.n_stale_steps > 0) row["n_stale_steps"] = record.n_stale_steps;
+  if (record.course) row["course"] = CourseToJson(*record.course);
+  if (!record.video_error.empty()) row["video_error"] = record.video_error;
+  return Dump(row, -1);
+}
+
+std::string EpisodesJsonl(const RunResult& result) {
+  std::string text;
+  for (const EpisodeRecord& record : result.records) {
+    text += EpisodeRow(record, result.metric_names) + "\n";
+  }
+  return text;
+}
+
+std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
+                                         std::span<const std::string> metric_names) {
+  std::vector<EpisodeRecord> records;
+  int line_number = 0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    ++line_number;
+    if (line.empty()) continue;
+    const std::string what = fmt::format("{}:{}: not the row of an episode", origin, line_number);
+    const Json row = core::ParseJson(line, what);
+    records.push_back(ToRecord(core::JsonView(row, what), metric_names));
+  }
+  return records;
+}
+
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
+  Json log = Json::object();
+  AppendSplit(result, "train", &log);
+  AppendSplit(result, "test", &log);
+  if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
+  if (!run_id.empty()) {
+    const std::string episodes = EpisodesJsonl(result);
+    log[kRunIdKey] = run_id;
+    log[kEpisodesHashKey] = core::Sha256Hex(std::as_bytes(std::span(episodes)));
+  }
+  return Dump(log, 2) + "\n";
+}
+
+void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
+                     int n_selection_seeds, const std::string& run_id) {
+  core::CreateFolders(folder);
+  core::WriteFileAtomically(folder / "episodes.jsonl", EpisodesJsonl(result));
+  core::WriteFileAtomically(folder / "eval_log.json",
+                            EvalLogJson(result, n_selection_seeds, run_id));
+}
+
+}  // namespace dp_bench::run

@@ -1,0 +1,103 @@
+#include "run/episode_record.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/sha256.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::run {
+
+namespace {
+
+// With its length in front, so that neighbouring texts cannot trade characters.
+void UpdateText(core::Sha256* hash, std::string_view text) {
+  hash->Update(text.size());
+  hash->Update(std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+std::string HashRecords(std::span<const EpisodeRecord> records) {
+  core::Sha256 hash;
+  for (const EpisodeRecord& record : records) {
+    hash.Update(record.episode);
+    UpdateText(&hash, record.split);
+    hash.Update(record.seed);
+    hash.Update(record.score);
+    hash.Update(record.success);
+    hash.Update(record.n_steps);
+    UpdateText(&hash, record.trace_hash);
+    hash.Update(record.metrics.size());
+    for (const double value : record.metrics) hash.Update(value);
+    hash.Update(record.failure_reason.has_value());
+    UpdateText(&hash, record.failure_reason.value_or(""));
+  }
+  return hash.HexDigest();
+}
+
+SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view split) {
+  SplitSummary summary;
+  double score_sum = 0.0;
+  for (const EpisodeRecord& record : records) {
+    if (record.split != split) continue;
+    ++summary.n_episodes;
+    summary.n_success += record.success ? 1 : 0;
+    summary.n_failed += record.failure_reason.has_value() ? 1 : 0;
+    summary.n_steps += record.n_steps;
+    summary.n_stale_steps += record.n_stale_steps;
+    score_sum += record.score;
+  }
+  if (summary.n_episodes > 0) {
+    summary.mean_score = score_sum / summary.n_episodes;
+    summary.success_rate = static_cast<double>(summary.n_success) / summary.n_episodes;
+  }
+  return summary;
+}
+
+EpisodeCourseKeeper::EpisodeCourseKeeper(std::span<const KeySpec> keys, const ObsRanges& ranges)
+    : keys_(keys) {
+  for (const KeySpec& key : keys) {
+    const auto found = ranges.find(key.name);
+    const bool is_judged = found != ranges.end() && key.type == KeyType::kLowDim;
+    ranges_.push_back(is_judged ? &found->second : nullptr);
+  }
+}
+
+void EpisodeCourseKeeper::Start() {
+  course_ = {};
+  n_steps_ = 0;
+  best_reward_ = 0.0;
+  last_above_ = 0;
+}
+
+void EpisodeCourseKeeper::AddStep(double reward, bool is_terminated) {
+  ++n_steps_;
+  if (n_steps_ == 1) course_.first_reward = reward;
+  if (n_steps_ == 1 || reward > best_reward_) {
+    best_reward_ = reward;
+    course_.best_step = n_steps_;
+  }
+  // a new best moves the half way mark up, and lies above it itself
+  if (reward > HalfWay()) last_above_ = n_steps_;
+  course_.last_reward = reward;
+  course_.is_terminated = is_terminated;
+}
+
+void EpisodeCourseKeeper::AddObservation(int key, std::span<const std::byte> frame) {
+  const ObsRange* range = ranges_[static_cast<std::size_t>(key)];
+  if (range == nullptr || course_.unseen_step) return;
+  const std::span<const float> values(reinterpret_cast<const float*>(frame.data()),
+                                      frame.size() / sizeof(float));
+  if (!range->IsLeftBy(values)) return;
+  course_.unseen_step = n_steps_;
+  course_.unseen_key = keys_[static_cast<std::size_t>(key)].name;
+}
+
+EpisodeCourse EpisodeCourseKeeper::course() const {
+  EpisodeCourse course = course_;
+  if (course.last_reward < HalfWay()) course.lost_step = last_above_;
+  return course;
+}
+
+}  // namespace dp_bench::run

@@ -1,0 +1,170 @@
+#include "run/film_notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "dp_bench/array.h"
+#include "dp_bench/error.h"
+#include "run/safetensors.h"
+
+namespace dp_bench::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxNotesBytes = std::uint64_t{256} << 20;
+constexpr std::int64_t kMaxDims = 1'000'000;  // of an array without elements, which costs nothing
+
+template <class T>
+void Add(const char* name, Shape shape, const std::vector<T>& values, ArrayMap* arrays) {
+  Array array(DTypeOf<T>::value, std::move(shape));
+  DPB_ASSERT(array.as<T>().size() == values.size());
+  std::ranges::copy(values, array.as<T>().begin());
+  arrays->emplace(name, std::move(array));
+}
+
+// The arrays of one file, each checked when it is taken.
+class NotesReader {
+ public:
+  NotesReader(fs::path path, Safetensors file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  bool Has(std::string_view name) const { return file_.tensors.contains(name); }
+
+  /// The shape of an array of this rank.
+  const Shape& ShapeOf(const char* name, std::size_t rank) const {
+    const Shape& shape = Find(name).shape();
+    if (shape.size() != rank) {
+      Fail(name, fmt::format("has shape {}; wanted {} dimensions", ToString(shape), rank));
+    }
+    if (std::ranges::any_of(shape, [](std::int64_t size) { return size > kMaxDims; })) {
+      Fail(name, fmt::format("has shape {}; wanted at most {} in each dimension", ToString(shape),
+                             kMaxDims));
+    }
+    return shape;
+  }
+
+  template <class T>
+  std::vector<T> Take(const char* name, const Shape& shape) const {
+    const Array& array = Find(name);
+    if (array.dtype() != DTypeOf<T>::value || array.shape() != shape) {
+      Fail(name, fmt::format("is {} {}; wanted {} {}", Name(array.dtype()), ToString(array.shape()),
+                             Name(DTypeOf<T>::value), ToString(shape)));
+    }
+    const std::span<const T> values = array.as<T>();
+    return {values.begin(), values.end()};
+  }
+
+  [[noreturn]] void Fail(std::string_view name, std::string_view what) const {
+    throw Error(ErrorCode::kData,
+                fmt::format("'{}' holds no notes of a film: '{}' {}", path_.string(), name, what));
+  }
+
+ private:
+  const Array& Find(const char* name) const {
+    const auto found = file_.tensors.find(name);
+    if (found == file_.tensors.end()) Fail(name, "is missing");
+    return found->second;
+  }
+
+  fs::path path_;
+  Safetensors file_;
+};
+
+void RequirePlanSteps(const NotesReader& reader, const FilmNotes& notes) {
+  const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
+  std::int64_t least = 0;
+  for (const std::int64_t step : notes.plan_step) {
+    if (step < least || step > n_steps) {
+      reader.Fail("plan_step",
+                  fmt::format("has {}; wanted rising steps from 0 to {}", step, n_steps));
+    }
+    least = step + 1;
+  }
+}
+
+// NaN is what the picture cannot show.
+void RequireMarks(const NotesReader& reader, const char* name, const std::vector<float>& marks) {
+  const auto is_bad = [](float x) { return !std::isnan(x) && !(x >= 0.0F && x <= 1.0F); };
+  const auto bad = std::ranges::find_if(marks, is_bad);
+  if (bad != marks.end()) reader.Fail(name, fmt::format("has {}; wanted 0 to 1 or NaN", *bad));
+}
+
+template <class T>
+void RequireFinite(const NotesReader& reader, const char* name, const std::vector<T>& values) {
+  const auto bad = std::ranges::find_if(values, [](T x) { return !std::isfinite(x); });
+  if (bad != values.end()) reader.Fail(name, fmt::format("has {}; wanted finite numbers", *bad));
+}
+
+FilmNotes NotesFrom(const NotesReader& reader) {
+  const std::int64_t n_steps = reader.ShapeOf("reward", 1)[0];
+  const Shape& plan_shape = reader.ShapeOf("plan", 3);
+  const std::int64_t n_plans = plan_shape[0];
+  FilmNotes notes{.n_action_steps = plan_shape[1], .action_dim = plan_shape[2]};
+  notes.reward = reader.Take<double>("reward", {n_steps});
+  notes.success = reader.Take<std::uint8_t>("success", {n_steps});
+  notes.plan_step = reader.Take<std::int64_t>("plan_step", {n_plans});
+  notes.plan = reader.Take<float>("plan", plan_shape);
+  RequireFinite(reader, "reward", notes.reward);
+  RequireFinite(reader, "plan", notes.plan);
+  RequirePlanSteps(reader, notes);
+  if (std::ranges::any_of(notes.success, [](std::uint8_t flag) { return flag > 1; })) {
+    reader.Fail("success", "has numbers that are neither 0 nor 1");
+  }
+  if (!reader.Has("plan_marks") && !reader.Has("state_marks")) return notes;
+
+  notes.n_marks = reader.ShapeOf("state_marks", 3)[1];
+  if (notes.n_marks == 0) reader.Fail("state_marks", "has no marks; wanted at least one");
+  notes.plan_marks =
+      reader.Take<float>("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2});
+  notes.state_marks = reader.Take<float>("state_marks", {n_steps + 1, notes.n_marks, 2});
+  RequireMarks(reader, "plan_marks", notes.plan_marks);
+  RequireMarks(reader, "state_marks", notes.state_marks);
+  return notes;
+}
+
+// A file that is no safetensors file is no checkpoint here.
+template <class Read>
+FilmNotes WithDataErrors(const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCheckpoint) throw;
+    throw Error(ErrorCode::kData, error.what());
+  }
+}
+
+}  // namespace
+
+fs::path FilmNotesFile(const std::string& split, std::uint64_t seed) {
+  return fs::path("media") / fmt::format("{}_{}.safetensors", split, seed);
+}
+
+void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {
+  const auto n_plans = static_cast<std::int64_t>(notes.plan_step.size());
+  const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
+  ArrayMap arrays;
+  Add("plan_step", {n_plans}, notes.plan_step, &arrays);
+  Add("plan", {n_plans, notes.n_action_steps, notes.action_dim}, notes.plan, &arrays);
+  Add("reward", {n_steps}, notes.reward, &arrays);
+  Add("success", {n_steps}, notes.success, &arrays);
+  if (notes.n_marks > 0) {
+    Add("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2}, notes.plan_marks, &arrays);
+    Add("state_marks", {n_steps + 1, notes.n_marks, 2}, notes.state_marks, &arrays);
+  }
+  WriteSafetensors(path, arrays);
+}
+
+FilmNotes ReadFilmNotes(const fs::path& path) {
+  return WithDataErrors([&] { return NotesFrom({path, ReadSafetensors(path, kMaxNotesBytes)}); });
+}
+
+FilmNotes ParseFilmNotes(std::span<const std::byte> bytes, const fs::path& path) {
+  return WithDataErrors([&] { return NotesFrom({path, ParseSafetensors(bytes, path)}); });
+}
+
+}  // namespace dp_bench::run

@@ -1,0 +1,183 @@
+// Strict loading by name and shape.
+#include "run/policy_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::run {
+namespace {
+
+/// Parameters and buffers, sharing memory with the module.
+TensorMap NamedTensors(const torch::nn::Module& module) {
+  TensorMap tensors;
+  for (const auto& item : module.named_parameters()) tensors[item.key()] = item.value();
+  for (const auto& item : module.named_buffers()) tensors[item.key()] = item.value();
+  return tensors;
+}
+
+std::vector<std::string> Differences(const TensorMap& wanted, const ArrayMap& found) {
+  std::vector<std::string> problems;
+  for (const auto& [name, tensor] : wanted) {
+    const auto array = found.find(name);
+    if (array == found.end()) {
+      problems.push_back(fmt::format("{}: missing, wanted {}", name, ToString(tensor.sizes())));
+    } else if (tensor.sizes() != at::IntArrayRef(array->second.shape()) ||
+               ToDType(tensor.scalar_type()) != array->second.dtype()) {
+      problems.push_back(fmt::format("{}: wanted {} {}, found {} {}", name,
+                                     Name(ToDType(tensor.scalar_type())), ToString(tensor.sizes()),
+                                     Name(array->second.dtype()), ToString(array->second.shape())));
+    }
+  }
+  for (const auto& [name, array] : found) {
+    if (!wanted.contains(name)) {
+      problems.push_back(
+          fmt::format("{}: not part of the policy, found {}", name, ToString(array.shape())));
+    }
+  }
+  return problems;
+}
+
+std::vector<std::regex> ToRegexes(const std::vector<std::string>& keys) {
+  std::vector<std::regex> patterns;
+  for (const std::string& key : keys) {
+    try {
+      patterns.emplace_back(key, std::regex::ECMAScript);
+    } catch (const std::regex_error& fault) {
+      throw Error(
+          ErrorCode::kConfig,
+          fmt::format("the tensor key '{}' is no regular expression: {}", key, fault.what()));
+    }
+  }
+  return patterns;
+}
+
+/// The names that one of the patterns is found in; each must be found in one.
+std::set<std::string> Matches(const std::set<std::string>& names,
+                              const std::vector<std::string>& keys) {
+  const std::vector<std::regex> patterns = ToRegexes(keys);
+  std::set<std::string> matches;
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    const auto is_match = [&](const auto& name) { return std::regex_search(name, patterns[i]); };
+    if (std::ranges::none_of(names, is_match)) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("the tensor key '{}' is found in none of the names: {}", keys[i],
+                              fmt::join(names, ", ")));
+    }
+    std::ranges::copy_if(names, std::inserter(matches, matches.end()), is_match);
+  }
+  return matches;
+}
+
+/// The selected ones of all names that there are.
+std::set<std::string> Select(std::set<std::string> names, const TensorSelection& selection) {
+  const std::set<std::string> excluded = Matches(names, selection.exclude_keys);
+  if (!selection.include_keys.empty()) names = Matches(names, selection.include_keys);
+  std::erase_if(names, [&](const auto& name) { return excluded.contains(name); });
+  return names;
+}
+
+/// Copies all of `tensors` into those of the module, or throws before any is copied.
+void LoadStrictly(const TensorMap& wanted, const ArrayMap& tensors, std::string_view origin,
+                  std::string_view advice) {
+  const std::vector<std::string> problems = Differences(wanted, tensors);
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("the weights of '{}' do not fit the policy:\n  {}\n{}", origin,
+                            fmt::join(problems, "\n  "), advice));
+  }
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : wanted) tensor.copy_(ToTensor(tensors.find(name)->second));
+}
+
+void CopyToArray(const torch::Tensor& tensor, Array* array) {
+  const DType dtype = ToDType(tensor.scalar_type());
+  if (array->dtype() != dtype || tensor.sizes() != at::IntArrayRef(array->shape())) {
+    *array = Array(dtype, tensor.sizes().vec());
+  }
+  if (array->size() == 0) return;
+  // LibTorch copies on all its threads, from any device, and out of any order in memory
+  const torch::NoGradGuard no_grad;
+  torch::from_blob(array->bytes().data(), tensor.sizes(), tensor.scalar_type()).copy_(tensor);
+}
+
+}  // namespace
+
+ArrayMap ModuleState(const torch::nn::Module& module) { return ToArrays(NamedTensors(module)); }
+
+void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays) {
+  CopyToArrays(NamedTensors(module), arrays);
+}
+
+void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin) {
+  LoadStrictly(NamedTensors(module), tensors, origin,
+               "Create the policy from the config of that checkpoint.");
+}
+
+std::size_t LoadSelectedState(torch::nn::Module& module, const ArrayMap& tensors,
+                              const TensorSelection& selection, std::string_view origin) {
+  TensorMap wanted = NamedTensors(module);
+  ArrayMap found = tensors;
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : wanted) names.insert(name);
+  for (const auto& [name, array] : found) names.insert(name);
+  names = Select(std::move(names), selection);
+
+  const auto is_left_out = [&](const auto& item) { return !names.contains(item.first); };
+  std::erase_if(wanted, is_left_out);
+  std::erase_if(found, is_left_out);
+  LoadStrictly(wanted, found, origin,
+               "Leave out with exclude_keys what is to keep its first values, or change the "
+               "policy's config.");
+  return wanted.size();
+}
+
+ArrayMap ToArrays(const TensorMap& tensors) {
+  ArrayMap arrays;
+  for (const auto& [name, tensor] : tensors) arrays.emplace(name, ToArray(tensor));
+  return arrays;
+}
+
+void CopyToArrays(const TensorMap& tensors, ArrayMap* arrays) {
+  std::erase_if(*arrays, [&](const auto& item) { return !tensors.contains(item.first); });
+  for (const auto& [name, tensor] : tensors) CopyToArray(tensor, &(*arrays)[name]);
+}
+
+TensorMap ToTensors(const ArrayMap& arrays) {
+  TensorMap tensors;
+  for (const auto& [name, array] : arrays) tensors.emplace(name, ToTensor(array));
+  return tensors;
+}
+
+std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights) {
+  const bool is_ema = weights == Weights::kEma;
+  const std::string_view file = is_ema ? kEmaFile : kModelFile;
+  if (!checkpoint.Has(file)) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("'{}' was saved without {}; take its other weights: {}",
+                            checkpoint.folder().string(), file, is_ema ? "model" : "ema"));
+  }
+  return file;
+}
+
+Normalizer NormalizerOf(const Checkpoint& checkpoint) {
+  return Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile)));
+}
+
+void LoadPolicyWeights(const Checkpoint& checkpoint, Policy& policy, Weights weights) {
+  const std::string_view file = WeightsFile(checkpoint, weights);
+  LoadModuleState(policy.module(), checkpoint.ReadTensors(file),
+                  (checkpoint.folder() / file).string());
+  policy.SetNormalizer(NormalizerOf(checkpoint));
+  policy.WeightsChanged();
+}
+
+}  // namespace dp_bench::run

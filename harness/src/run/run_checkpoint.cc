@@ -1,0 +1,157 @@
+#include "run/run_checkpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "dp_bench/error.h"
+#include "run/store.h"
+
+namespace dp_bench::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 20;
+constexpr const char* kCheckpointsFolder = "checkpoints";
+constexpr std::string_view kEpochBegin = "epoch=";
+
+// null when it is not there, or is no JSON.
+nlohmann::json ReadJsonHead(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return nullptr;
+  return core::TryParseJson(core::ReadTextFile(file, kMaxHeadBytes));
+}
+
+std::string TextIn(const nlohmann::json& json, const char* pointer, const std::string& otherwise) {
+  const nlohmann::json::json_pointer place(pointer);
+  const bool is_text = json.is_object() && json.contains(place) && json[place].is_string();
+  return is_text ? json[place].get<std::string>() : otherwise;
+}
+
+// The checkpoints of epochs, the earliest first.
+std::vector<fs::path> CheckpointsOfEpochs(const fs::path& checkpoints) {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    const bool is_of_epoch = entry.path().filename().string().starts_with(kEpochBegin);
+    if (is_of_epoch && IsCheckpointFolder(entry.path())) paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+struct Ranking {
+  std::string key;  // as in the names of folders
+  bool is_max = true;
+};
+
+Ranking RankingOf(const fs::path& checkpoints) {
+  const nlohmann::json config = ReadJsonHead(checkpoints.parent_path() / "config.json");
+  Ranking ranking = {.key = TextIn(config, "/checkpoint/topk/monitor_key", "test_mean_score"),
+                     .is_max = TextIn(config, "/checkpoint/topk/mode", "max") == "max"};
+  std::ranges::replace(ranking.key, '/', '_');
+  return ranking;
+}
+
+// The value in "epoch=0100-test_mean_score=0.871"; none for another metric or none at all.
+std::optional<double> ValueIn(const std::string& name, const std::string& key) {
+  const std::string mark = "-" + key + "=";
+  const std::size_t found = name.find(mark);
+  if (found == std::string::npos) return std::nullopt;
+  const std::string text = name.substr(found + mark.size());
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0' && std::isfinite(value) ? std::optional(value)
+                                                                     : std::nullopt;
+}
+
+// Of equal ones the latest.
+std::optional<ChosenCheckpoint> BestIn(const fs::path& checkpoints) {
+  const Ranking ranking = RankingOf(checkpoints);
+  std::optional<double> best;
+  ChosenCheckpoint chosen;
+  int n_ranked = 0;
+  for (const fs::path& path : CheckpointsOfEpochs(checkpoints)) {
+    const auto value = ValueIn(path.filename().string(), ranking.key);
+    if (!value) continue;
+    ++n_ranked;
+    if (best && (ranking.is_max ? *value < *best : *value > *best)) continue;
+    best = value;
+    chosen.folder = path;
+  }
+  if (!best) return std::nullopt;
+  chosen.reason = fmt::format("the best of {} by {}", n_ranked, ranking.key);
+  return chosen;
+}
+
+std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
+  const fs::path latest = checkpoints / kLatest;
+  if (IsCheckpointFolder(latest)) return ChosenCheckpoint{latest, "the latest of the training"};
+  const std::vector<fs::path> of_epochs = CheckpointsOfEpochs(checkpoints);
+  if (of_epochs.empty()) return std::nullopt;
+  return ChosenCheckpoint{of_epochs.back(), "the latest that the training keeps"};
+}
+
+[[noreturn]] void ThrowNoCheckpoint(const fs::path& path) {
+  std::vector<std::string> seeds;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const bool is_seed = entry.path().filename().string().starts_with("seed_");
+    if (is_seed && fs::is_directory(entry.path() / kCheckpointsFolder)) {
+      seeds.push_back(entry.path().string());
+    }
+  }
+  std::ranges::sort(seeds);
+  if (!seeds.empty()) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' holds a training for each of several seeds; "
+                                               "give one of them: {}",
+                                               path.string(), fmt::join(seeds, ", ")));
+  }
+  throw Error(
+      ErrorCode::kCheckpoint,
+      fmt::format("'{}' is neither a checkpoint (manifest.json and *.safetensors) nor a run "
+                  "folder with checkpoints; wanted a folder such as RUN, "
+                  "RUN/checkpoints/latest or models/pusht_unet_hybrid",
+                  path.string()));
+}
+
+}  // namespace
+
+bool IsCheckpointFolder(const fs::path& folder) {
+  if (fs::exists(folder / "episodes.jsonl") || !fs::exists(folder / "manifest.json")) return false;
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
+    return entry.path().extension() == ".safetensors";
+  });
+}
+
+ChosenCheckpoint FindCheckpoint(const fs::path& path, CheckpointOrder order) {
+  if (IsCheckpointFolder(path)) return {path, ""};
+  const bool is_given = fs::absolute(path).lexically_normal().filename() == kCheckpointsFolder;
+  const fs::path checkpoints = is_given ? fs::absolute(path) : path / kCheckpointsFolder;
+  if (fs::is_directory(checkpoints)) {
+    const bool is_best_first = order == CheckpointOrder::kBestFirst;
+    for (const bool takes_best : {is_best_first, !is_best_first}) {
+      const auto chosen = takes_best ? BestIn(checkpoints) : LatestIn(checkpoints);
+      if (chosen) return *chosen;
+    }
+  }
+  const std::string evaluated =
+      TextIn(ReadJsonHead(path / "manifest.json"), "/checkpoint/folder", "");
+  if (evaluated.empty()) ThrowNoCheckpoint(path);
+  return {evaluated, "the one that the evaluation in " + path.string() + " rolled out"};
+}
+
+fs::path FindRunOf(const fs::path& path) {
+  if (!IsCheckpointFolder(path)) return path;
+  const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
+  const fs::path checkpoints = path.has_filename() ? parent : parent.parent_path();
+  return checkpoints.filename() == kCheckpointsFolder ? checkpoints.parent_path() : path;
+}
+
+}  // namespace dp_bench::run

@@ -1,0 +1,199 @@
+#include "run/run_contents.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/system_error.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxManifestFileBytes = std::size_t{16} << 20;
+constexpr std::size_t kShownNames = 4;
+constexpr const char* kEpisodes = "episodes.jsonl";
+constexpr const char* kResults = "eval_log.json";
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kManifestName = "manifest.json";
+
+// In the order in which they are removed.
+constexpr std::array<const char*, 8> kEvaluationFiles = {
+    kEpisodes,        kResults,      "episodes.partial.jsonl", "latency.json",
+    "denoising.json", "report.html", "perturbations.json",     "realtime.json"};
+constexpr std::array<const char*, 2> kEpisodeFolders = {"media", "traces"};
+constexpr const char* kReplayFolder = "replay";
+constexpr const char* kArmsName = "perturbations";
+constexpr const char* kLatencyPrefix = "latency_";
+
+constexpr std::array<const char*, 7> kTrainingNames = {
+    "checkpoints", "logs.json.txt",  "snapshots", "tensorboard",
+    "rollouts",    "multi_run.json", "state.json"};
+
+// "test_100003.mp4" and "train_0.safetensors": what films and traces are called, and what is left
+// of them by a kill.
+bool IsOfEpisode(const std::string& name) {
+  if (core::IsTemporaryName(name)) return true;
+  const bool is_split = name.starts_with("test_") || name.starts_with("train_");
+  return is_split && (name.ends_with(".mp4") || name.ends_with(".safetensors"));
+}
+
+std::vector<fs::path> EntriesIn(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    entries.push_back(entry.path());
+  }
+  if (error) core::ThrowSystemError("list the folder", folder, error);
+  std::ranges::sort(entries);
+  return entries;
+}
+
+bool HasEpisodeFiles(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  return std::ranges::any_of(EntriesIn(folder), [](const fs::path& path) {
+    return IsOfEpisode(path.filename().string());
+  });
+}
+
+// Those of its perturbation arms and latencies, runs of their own.
+std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
+  std::vector<fs::path> below;
+  for (const fs::path& entry : EntriesIn(folder)) {
+    if (!fs::is_directory(entry)) continue;
+    if (entry.filename().string().starts_with(kLatencyPrefix)) below.push_back(entry);
+    if (entry.filename() == kArmsName)
+      std::ranges::copy(EntriesIn(entry), std::back_inserter(below));
+  }
+  std::erase_if(below, [](const fs::path& path) {
+    return !fs::is_directory(path) || LookIntoRun(path).evaluation.empty();
+  });
+  return below;
+}
+
+bool IsManifestOfEvaluation(const fs::path& manifest) {
+  const auto json = core::TryParseJson(core::ReadTextFile(manifest, kMaxManifestFileBytes));
+  return json.contains("checkpoint");
+}
+
+// config.json and manifest.json belong to whatever run there is; without a manifest that names what
+// it evaluated, they are not ours to remove.
+void SortHead(const fs::path& folder, RunContents* contents) {
+  const bool has_manifest = fs::exists(folder / kManifestName);
+  const bool is_evaluation = has_manifest && IsManifestOfEvaluation(folder / kManifestName);
+  std::vector<std::string>& owner = is_evaluation ? contents->evaluation : contents->training;
+  if (fs::exists(folder / kConfigName)) owner.emplace_back(kConfigName);
+  if (has_manifest) owner.emplace_back(kManifestName);
+}
+
+void RemoveFile(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) core::ThrowSystemError("remove", path, error);
+}
+
+// The episodes' files of a folder, and the folder when it is empty then.
+void RemoveEpisodeFiles(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return;
+  for (const fs::path& path : EntriesIn(folder)) {
+    if (IsOfEpisode(path.filename().string())) RemoveFile(path);
+  }
+  if (fs::is_empty(folder)) RemoveFile(folder);
+}
+
+void RemoveIfEmpty(const fs::path& folder) {
+  if (fs::is_directory(folder) && fs::is_empty(folder)) RemoveFile(folder);
+}
+
+std::string Listed(const std::vector<std::string>& names) {
+  const std::size_t n = std::min(names.size(), kShownNames);
+  const std::vector<std::string> shown(names.begin(),
+                                       names.begin() + static_cast<std::ptrdiff_t>(n));
+  const std::string more =
+      n < names.size() ? fmt::format(" and {} more of its files", names.size() - n) : "";
+  return fmt::format("{}{}", fmt::join(shown, ", "), more);
+}
+
+}  // namespace
+
+RunContents LookIntoRun(const fs::path& folder) {
+  RunContents contents;
+  if (!fs::is_directory(folder)) return contents;
+  for (const char* name : kTrainingNames) {
+    if (fs::exists(folder / name)) contents.training.emplace_back(name);
+  }
+  for (const fs::path& path : EntriesIn(folder)) {
+    const std::string name = path.filename().string();
+    const bool is_seed = name.starts_with("seed_") && fs::exists(path / kManifestName);
+    if (path.extension() == ".safetensors" || is_seed) contents.training.push_back(name);
+  }
+  SortHead(folder, &contents);
+  for (const char* name : kEvaluationFiles) {
+    if (fs::exists(folder / name)) contents.evaluation.emplace_back(name);
+  }
+  for (const char* name : kEpisodeFolders) {
+    if (HasEpisodeFiles(folder / name)) contents.evaluation.emplace_back(name);
+  }
+  for (const fs::path& path : EvaluationsBelow(folder)) {
+    contents.evaluation.push_back(path.lexically_relative(folder).string());
+  }
+  contents.is_finished = fs::exists(folder / kEpisodes) && fs::exists(folder / kResults);
+  return contents;
+}
+
+void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
+  const RunContents contents = LookIntoRun(folder);
+  if (contents.is_empty() || (overwrites && contents.training.empty())) return;
+  std::vector<std::string> names = contents.training;
+  names.insert(names.end(), contents.evaluation.begin(), contents.evaluation.end());
+  if (!contents.training.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' already holds files of a training or of a checkpoint, which are "
+                            "never overwritten: {}. Continue a training with --resume, or give "
+                            "another --output folder.",
+                            folder.string(), Listed(names)));
+  }
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format(
+          "'{}' already holds an evaluation{}: {}. {}{} another --output folder.", folder.string(),
+          contents.is_finished ? "" : " that is not finished", Listed(names),
+          contents.is_finished
+              ? "Give"
+              : fmt::format("Continue it with dp_bench eval --resume {}, or give", folder.string()),
+          has_overwrite ? " --overwrite to replace it, or" : ""));
+}
+
+void RemoveEvaluation(const fs::path& folder) {
+  // without its episodes it is not finished, whatever else is still there
+  RemoveFile(folder / kEpisodes);
+  core::FsyncFolder(folder);
+  for (const char* name : kEvaluationFiles) RemoveFile(folder / name);
+  for (const fs::path& below : EvaluationsBelow(folder)) {
+    if (!LookIntoRun(below).training.empty()) continue;
+    RemoveEvaluation(below);
+    RemoveIfEmpty(below);
+  }
+  RemoveIfEmpty(folder / kArmsName);
+  for (const fs::path& parent : {folder, folder / kReplayFolder}) {
+    for (const char* name : kEpisodeFolders) RemoveEpisodeFiles(parent / name);
+  }
+  RemoveIfEmpty(folder / kReplayFolder);
+  if (fs::exists(folder / kManifestName)) {
+    RemoveFile(folder / kConfigName);
+    core::FsyncFolder(folder);
+    RemoveFile(folder / kManifestName);
+  }
+  core::FsyncFolder(folder);
+}
+
+}  // namespace dp_bench::run

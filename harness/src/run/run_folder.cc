@@ -1,0 +1,257 @@
+// The formats are those of docs/architecture.md: JSON lines for episodes and log, JSON for the
+// rest.
+#include "run/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/regular_file.h"
+#include "core/sha256.h"
+#include "dp_bench/error.h"
+#include "run/episode_log.h"
+#include "run/run_id.h"
+#include "run/seed_use.h"
+
+namespace dp_bench::run {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kEpisodesFile = "episodes.jsonl";
+constexpr const char* kEvalLogFile = "eval_log.json";
+constexpr const char* kLogFile = "logs.json.txt";
+constexpr std::size_t kMaxRunFileBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together
+
+std::string ReadIfPresent(const fs::path& file) {
+  return fs::exists(file) ? core::ReadTextFile(file, kMaxRunFileBytes) : "";
+}
+
+// The last value of a key within an epoch counts: for train_loss that is the epoch's mean, and
+// after a resume the newer of two rows.
+// `next` fills in the next line; false when there is none.
+void ReadLog(const fs::path& file, const std::function<bool(std::string*)>& next,
+             RunFolder* folder) {
+  std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
+  int n_unreadable = 0;
+  std::size_t n_points = 0;
+  for (std::string line; next(&line);) {
+    const Json row = core::TryParseJson(line);
+    const auto epoch = row.is_object() ? row.find("epoch") : row.end();
+    if (!row.is_object() || epoch == row.end() || !epoch->is_number()) {
+      n_unreadable += line.empty() ? 0 : 1;
+      continue;
+    }
+    for (const auto& [key, value] : row.items()) {
+      if (!value.is_number() || key == "epoch") continue;
+      std::map<double, double>& curve = values[key];
+      n_points += curve.insert_or_assign(epoch->get<double>(), value.get<double>()).second ? 1 : 0;
+    }
+    if (n_points > kMaxCurvePoints) {
+      throw Error(ErrorCode::kData, fmt::format("{} holds more than {} values of keys and epochs: "
+                                                "this is not the log of a training",
+                                                file.string(), kMaxCurvePoints));
+    }
+  }
+  for (const auto& [key, points] : values) {
+    for (const auto& [epoch, value] : points) folder->curves[key].push_back({epoch, value});
+  }
+  if (n_unreadable > 0) {
+    folder->notes.push_back(
+        fmt::format("{} of the log's lines cannot be read and are left out", n_unreadable));
+  }
+}
+
+std::string HashOf(const std::string& text) {
+  return core::Sha256Hex(std::as_bytes(std::span(text)));
+}
+
+// The text under a key of a JSON object; empty when there is none.
+std::string TextAt(const Json& json, const char* key) {
+  const bool is_text = json.is_object() && json.contains(key) && json[key].is_string();
+  return is_text ? json[key].get<std::string>() : std::string();
+}
+
+[[noreturn]] void ThrowMixed(const fs::path& folder, const std::string& what) {
+  throw Error(
+      ErrorCode::kData,
+      fmt::format("the files in '{}' are not of one run: {}. Put back the files that belong "
+                  "together, continue the run with --resume if it was continued and has not "
+                  "come to its end, or evaluate again in another --output folder.",
+                  folder.string(), what));
+}
+
+void CheckConfig(const RunFolder& folder, const std::string& run_id) {
+  const std::string wanted = TextAt(core::TryParseJson(folder.manifest), kConfigHashKey);
+  const std::string found = HashOf(folder.config);
+  if (wanted.empty() || wanted == found) return;
+  ThrowMixed(folder.path,
+             fmt::format("manifest.json is of run {}, whose config.json has the SHA-256 "
+                         "{:.16}…; the one there has {:.16}…",
+                         run_id, wanted, found));
+}
+
+void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
+                   const std::string& episodes) {
+  const std::string evaluated = TextAt(folder.eval_log, kRunIdKey);
+  if (evaluated != run_id) {
+    const auto name = [](const std::string& id) {
+      return id.empty() ? "a run without an id" : "run " + id;
+    };
+    ThrowMixed(folder.path, fmt::format("eval_log.json is of {}, manifest.json of {}",
+                                        name(evaluated), name(run_id)));
+  }
+  const std::string wanted = TextAt(folder.eval_log, kEpisodesHashKey);
+  if (wanted.empty() || wanted == HashOf(episodes)) return;
+  ThrowMixed(folder.path,
+             fmt::format("eval_log.json is about episodes with the SHA-256 {:.16}…; those in "
+                         "episodes.jsonl have {:.16}…",
+                         wanted, HashOf(episodes)));
+}
+
+// Runs from before there were ids, whose episodes.jsonl came first, have a result with that alone.
+std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
+  if (folder.manifest.empty()) return "";
+  std::string missing;
+  if (folder.config.empty()) {
+    missing = "config.json";
+  } else if (!fs::exists(folder.path / "episodes.jsonl")) {
+    missing = "episodes.jsonl";
+  } else if (!run_id.empty() && folder.eval_log.is_null()) {
+    missing = "eval_log.json";
+  }
+  const Json manifest = core::TryParseJson(folder.manifest);
+  const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
+  if (missing.empty() || !is_of_run) return "";  // a checkpoint has a manifest of another kind
+  const bool is_evaluation = manifest.contains("checkpoint");
+  const std::string path = folder.path.string();
+  if (folder.config.empty() && is_evaluation) {
+    return fmt::format(
+        "the evaluation in '{}' is not finished: it has no {}; start it over with "
+        "dp_bench eval --overwrite --output {}",
+        path, missing, path);
+  }
+  return fmt::format(
+      "the {} in '{}' is not finished: it has no {}; continue with dp_bench {} "
+      "--resume {}",
+      is_evaluation ? "evaluation" : "run", path, missing, is_evaluation ? "eval" : "run", path);
+}
+
+// What tells which files belong together. Where there is no manifest.json, nothing does.
+void CheckBelonging(RunFolder* folder, const std::string& episodes) {
+  if (!folder->manifest.empty()) {
+    core::ParseJson(folder->manifest,
+                    (folder->path / "manifest.json").string());  // throws when damaged
+  }
+  const std::string run_id = RunIdOf(folder->manifest);
+  folder->unfinished = WhyUnfinished(*folder, run_id);
+  if (folder->manifest.empty()) return;
+  if (!folder->config.empty()) CheckConfig(*folder, run_id);
+  if (folder->eval_log.is_object() && !episodes.empty()) CheckEpisodes(*folder, run_id, episodes);
+}
+
+// An evaluation that ended early keeps a config and a manifest with the whole seed list.
+void NoteSeedsNotRun(RunFolder* folder) {
+  const std::optional<SeedUse> seeds = SeedUseOf(folder->manifest);
+  const auto n_run = std::ranges::count(folder->episodes, "test", &EpisodeRecord::split);
+  if (!seeds || n_run == 0 || n_run >= seeds->report.n) return;
+  folder->notes.push_back(
+      fmt::format("{} of the {} test seeds of config.json were run: dp_bench gate stops as soon as "
+                  "its verdict is there",
+                  n_run, seeds->report.n));
+}
+
+// Everything but the log.
+RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
+  RunFolder folder{.path = path};
+  folder.episodes = ParseEpisodes(texts.episodes, (path / kEpisodesFile).string());
+  if (!texts.eval_log.empty()) {
+    folder.eval_log = core::ParseJson(texts.eval_log, (path / kEvalLogFile).string());
+  }
+  for (const EpisodeRecord& record : folder.episodes) {
+    if (record.video_error.empty()) continue;
+    folder.notes.push_back(
+        fmt::format("{} seed {} has no video: {}", record.split, record.seed, record.video_error));
+  }
+  folder.config = std::move(texts.config);
+  folder.manifest = std::move(texts.manifest);
+  CheckBelonging(&folder, texts.episodes);
+  NoteSeedsNotRun(&folder);
+  return folder;
+}
+
+// The text at a place of config.json; empty when there is none.
+std::string ConfigText(const RunFolder& folder, const char* place) {
+  const Json config = core::TryParseJson(folder.config);
+  const Json::json_pointer pointer(place);
+  const bool is_text =
+      config.is_object() && config.contains(pointer) && config[pointer].is_string();
+  return is_text ? config[pointer].get<std::string>() : std::string();
+}
+
+}  // namespace
+
+RunFolder ReadRunFolder(const fs::path& path) {
+  RunFolder folder = ParseFiles(path, {.episodes = ReadIfPresent(path / kEpisodesFile),
+                                       .eval_log = ReadIfPresent(path / kEvalLogFile),
+                                       .config = ReadIfPresent(path / "config.json"),
+                                       .manifest = ReadIfPresent(path / "manifest.json")});
+  const fs::path log = path / kLogFile;
+  if (!fs::exists(log)) return folder;
+  core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
+  ReadLog(
+      log, [&lines](std::string* line) { return lines.Next(line); }, &folder);
+  return folder;
+}
+
+RunFolder ParseRunFolder(const fs::path& path, RunFolderTexts texts) {
+  std::istringstream log(std::move(texts.log));
+  RunFolder folder = ParseFiles(path, std::move(texts));
+  ReadLog(
+      path / kLogFile,
+      [&log](std::string* line) { return static_cast<bool>(std::getline(log, *line)); }, &folder);
+  return folder;
+}
+
+void RequireFinished(const RunFolder& folder) {
+  if (!folder.unfinished.empty()) throw Error(ErrorCode::kData, folder.unfinished);
+}
+
+std::vector<std::string> SplitsOf(const RunFolder& folder) {
+  std::vector<std::string> splits;
+  for (const std::string split : {"test", "train"}) {
+    if (std::ranges::find(folder.episodes, split, &EpisodeRecord::split) != folder.episodes.end()) {
+      splits.push_back(split);
+    }
+  }
+  return splits;
+}
+
+std::string TaskTitle(const RunFolder& folder) {
+  const std::string env = ConfigText(folder, "/env/plugin");
+  const std::string task = ConfigText(folder, "/env/params/task");
+  return env.empty() || task.empty() ? env : env + ", " + task;
+}
+
+std::string RunTitle(const RunFolder& folder) {
+  const std::string policy = ConfigText(folder, "/policy/plugin");
+  const std::string task = TaskTitle(folder);
+  if (policy.empty() || task.empty())
+    return std::filesystem::absolute(folder.path).filename().string();
+  return fmt::format("{} on {}", policy, task);
+}
+
+}  // namespace dp_bench::run

@@ -1,0 +1,121 @@
+// One episode of an expert: what is recorded, what is executed, and what counts as failed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "data/collector.h"
+#include "harness/data/toy_env.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::data {
+namespace {
+
+using testing::HasSubstr;
+
+class ExpertRunnerTest : public testing::Test {
+ protected:
+  ExpertRunnerTest() {
+    const ToyEnv env(world_);
+    plan_.env_factory = [this] { return std::make_unique<ToyEnv>(world_); };
+    plan_.env = env.spec();
+    plan_.keys = env.spec().shape_meta.obs;
+    plan_.keys.push_back(env.spec().shape_meta.action);
+    plan_.noise_std = {0.0};
+  }
+
+  ExpertEpisode Run(std::uint64_t seed) { return *ExpertRunner(plan_).Run(seed); }
+
+  ToyWorld world_;
+  ExpertPlan plan_;
+};
+
+TEST_F(ExpertRunnerTest, PlaysUntilSuccess) {
+  const ExpertEpisode episode = Run(1);
+  EXPECT_TRUE(episode.success && episode.is_whole);
+  EXPECT_GE(episode.steps.n_steps(), 3);
+  EXPECT_LE(episode.steps.n_steps(), 17);
+  EXPECT_EQ(episode.failure, "");
+}
+
+TEST_F(ExpertRunnerTest, FailuresSayWhy) {
+  ToyFault fault = ToyFault::kNone;
+  world_.fault_of = [&fault](std::uint64_t) { return fault; };
+  const auto reason_of = [&](ToyFault kind, bool is_whole) {
+    fault = kind;
+    const ExpertEpisode episode = Run(1);
+    EXPECT_FALSE(episode.success);
+    EXPECT_EQ(episode.is_whole, is_whole);
+    return episode.failure;
+  };
+  EXPECT_EQ(reason_of(ToyFault::kLost, true), "no success within 40 steps");
+  EXPECT_EQ(reason_of(ToyFault::kEndsEarly, true), "the episode ended at step 3 without success");
+  EXPECT_EQ(reason_of(ToyFault::kNoWayOn, false), "step 2: no way on");
+  EXPECT_THAT(reason_of(ToyFault::kNanAction, false), HasSubstr("action is nan in dimension 0"));
+  EXPECT_THAT(reason_of(ToyFault::kThrowInReset, false), HasSubstr("cannot reset"));
+}
+
+TEST_F(ExpertRunnerTest, AnEnvThatThrewIsMadeAnew) {
+  world_.fault_of = [](std::uint64_t seed) {
+    return seed == 2 ? ToyFault::kNoWayOn : ToyFault::kNone;
+  };
+  ExpertRunner runner(plan_);
+  world_.n_created = 0;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    EXPECT_EQ(runner.Run(seed)->success, seed != 2) << seed;
+  }
+  EXPECT_EQ(world_.n_created, 2);
+}
+
+TEST_F(ExpertRunnerTest, NoiseIsOfTheSeedAndStaysWithinTheBounds) {
+  plan_.noise_std = {3.0};  // cut to [-1, 1] nearly always
+  const std::int64_t n_steps = Run(4).steps.n_steps();
+  EXPECT_EQ(Run(4).steps.n_steps(), n_steps);
+  plan_.noise_std = {0.0};
+  EXPECT_NE(Run(4).steps.n_steps(), n_steps);
+}
+
+// Rows of a low_dim key of a data set.
+std::vector<float> ReadRows(const std::filesystem::path& array, std::int64_t width,
+                            std::int64_t n_rows) {
+  const ZarrLayout layout = {
+      .row_shape = {width},
+      .chunk_rows = RowsPerChunk(static_cast<std::size_t>(width) * sizeof(float))};
+  const ZarrArrayWriter reader(array, layout, n_rows);
+  std::vector<float> values(static_cast<std::size_t>(n_rows * width));
+  for (std::int64_t row = 0; row < n_rows; ++row) {
+    const std::vector<std::byte> bytes = reader.ReadRow(row);
+    std::memcpy(&values[static_cast<std::size_t>(row * width)], bytes.data(), bytes.size());
+  }
+  return values;
+}
+
+TEST_F(ExpertRunnerTest, RecordsTheExpertsOwnActionAndTheStateThatItAnswers) {
+  plan_.noise_std = {0.1};
+  const ScratchFolder scratch;
+  ReplayWriter writer(scratch.path() / "a", plan_.keys, "toy");
+  writer.Append(Run(4).steps);
+  writer.Commit(nlohmann::json::object(), true);
+  const std::int64_t n = writer.n_steps();
+  const std::vector<float> action = ReadRows(scratch.path() / "a/data/action", 1, n);
+  const std::vector<float> state = ReadRows(scratch.path() / "a/data/state", 2, n);
+  EXPECT_EQ(state[0], 0.0F) << "before the first action";
+  for (std::size_t step = 0; step < action.size(); ++step) {
+    EXPECT_EQ(action[step], action[0]) << "the toy expert's stride is constant";
+    EXPECT_EQ(state[2 * step + 1], static_cast<float>(step));
+    if (step == 0) continue;
+    const float executed = state[2 * step] - state[2 * step - 2];
+    EXPECT_NE(executed, action[0]);
+    EXPECT_LE(executed, 1.0F + 1e-6F);
+  }
+}
+
+TEST_F(ExpertRunnerTest, StopsBetweenSteps) {
+  std::atomic<bool> stop = false;
+  plan_.stop = &stop;
+  world_.on_step = [&stop](std::uint64_t, int step) { stop = step == 1; };
+  EXPECT_FALSE(ExpertRunner(plan_).Run(1).has_value());
+}
+
+}  // namespace
+}  // namespace dp_bench::data

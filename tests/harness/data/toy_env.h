@@ -1,0 +1,103 @@
+// An env whose expert walks to a goal and whose faults are ordered by seed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+
+namespace dp_bench::data {
+
+enum class ToyFault { kNone, kLost, kNoWayOn, kNanAction, kEndsEarly, kThrowInReset };
+
+struct ToyWorld {
+  std::function<ToyFault(std::uint64_t)> fault_of = [](std::uint64_t) { return ToyFault::kNone; };
+  std::function<void(std::uint64_t seed, int step)> on_step = [](std::uint64_t, int) {};
+  std::atomic<int> n_created = 0;
+  std::atomic<int> n_resets = 0;
+};
+
+/// x [1] starts at 0 and adds the action [1]; success beyond a goal in [3, 8) that the seed draws.
+/// The expert's step is 0.5 to 1 of the expert's seed. Observations: "state" {x, step number} and
+/// "pixels" [3, 2, 2], the step number everywhere.
+class ToyEnv final : public Env, public Expert {
+ public:
+  explicit ToyEnv(ToyWorld& world, bool has_expert = true)
+      : world_(world), has_expert_(has_expert) {
+    ++world.n_created;
+    spec_.shape_meta.obs = {
+        {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
+        {.name = "state", .shape = {2}}};
+    spec_.shape_meta.action = {.name = "action", .shape = {1}};
+    spec_.action_low = {-1.0F};
+    spec_.action_high = {1.0F};
+    spec_.control_hz = 20.0;
+    spec_.max_steps = 40;
+  }
+
+  const EnvSpec& spec() const override { return spec_; }
+
+  void Reset(std::uint64_t seed) override {
+    ++world_.n_resets;
+    seed_ = seed;
+    fault_ = world_.fault_of(seed);
+    if (fault_ == ToyFault::kThrowInReset) throw std::runtime_error("cannot reset");
+    RandomStream random(seed, StreamId::kEnvStart);
+    goal_ = 3.0F + 5.0F * random.Uniform();
+    x_ = 0.0F;
+    step_ = 0;
+  }
+
+  StepResult Step(std::span<const float> action) override {
+    world_.on_step(seed_, step_);
+    x_ += action[0];
+    ++step_;
+    const bool success = x_ > goal_;
+    return {.reward = 0.0,
+            .terminated = success || (fault_ == ToyFault::kEndsEarly && step_ == 3),
+            .success = success};
+  }
+
+  void Observe(ObsBuffers obs) override {
+    for (std::byte& pixel : obs[0]) pixel = static_cast<std::byte>(step_);
+    const std::array<float, 2> state = {x_, static_cast<float>(step_)};
+    std::memcpy(obs[1].data(), state.data(), obs[1].size());
+  }
+
+  void Render(RgbImage*) override {}
+
+  Expert* expert() override { return has_expert_ ? this : nullptr; }
+  void Begin(std::uint64_t seed) override {
+    RandomStream random(seed, StreamId::kPolicyNoise);
+    stride_ = 0.5F + 0.5F * random.Uniform();
+  }
+  void Act(std::span<float> action) override {
+    if (fault_ == ToyFault::kNoWayOn && step_ == 2) throw Error(ErrorCode::kEnv, "no way on");
+    const bool is_nan = fault_ == ToyFault::kNanAction && step_ == 1;
+    action[0] = is_nan                      ? std::numeric_limits<float>::quiet_NaN()
+                : fault_ == ToyFault::kLost ? 0.0F
+                                            : stride_;
+  }
+
+ private:
+  ToyWorld& world_;
+  bool has_expert_;
+  EnvSpec spec_;
+  ToyFault fault_ = ToyFault::kNone;
+  std::uint64_t seed_ = 0;
+  float goal_ = 0.0F;
+  float x_ = 0.0F;
+  float stride_ = 0.0F;
+  int step_ = 0;
+};
+
+}  // namespace dp_bench::data

@@ -1,0 +1,80 @@
+// Plants faults into a healthy training of the task in reach_task.h, and diagnoses it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dp_bench/normalizer.h"
+#include "dp_bench/policy.h"
+#include "harness/inspect/reach_task.h"
+#include "inspect/finding.h"
+#include "run/checkpoint.h"
+
+namespace dp_bench::inspect {
+
+inline const std::string kScheduler = "policy.params.noise_scheduler.";
+
+/// A training, with what can be wrong about it.
+struct Subject {
+  explicit Subject(bool has_images = false) : dataset(has_images), env{.has_images = has_images} {}
+
+  ReachDataset dataset;
+  ReachEnvParams env;
+  std::vector<std::string> overrides;  // of the config
+  bool is_trained = false;
+  std::function<void(ArrayMap&)> edit_ema;  // of the trained checkpoint
+  std::function<void(Normalizer&)> edit_normalizer;
+  std::vector<std::string> log;  // lines; empty: there is none
+  std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> wrap;
+};
+
+using Plant = std::function<void(Subject& subject)>;
+
+struct Case {
+  std::string name;
+  std::string id;  // of the finding; empty: none
+  Plant plant;
+  bool has_images = false;
+};
+
+inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+inline std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+// ---- what is planted
+
+void Nothing(Subject& subject);
+
+Plant Overrides(std::vector<std::string> overrides);
+
+/// With the checkpoint of a healthy training.
+Plant Trained(std::vector<std::string> overrides);
+
+Plant Data(std::function<void(ReachDataset&)> change);
+
+Plant EmaWeights(std::function<void(const std::string& name, std::span<float> values)> edit);
+
+/// 400 steps of a loss.
+Plant Log(std::function<double(int step)> loss);
+
+double HealthyLoss(int step);
+
+// ---- what comes of it
+
+Findings DiagnoseSubject(Subject& subject);
+
+/// Null when there is none of this id.
+const Finding* Find(const Findings& findings, const std::string& id);
+
+/// The fault is among the problems.
+void ExpectNamed(const Case& fault);
+
+void ExpectNoProblem(const Case& healthy);
+
+}  // namespace dp_bench::inspect

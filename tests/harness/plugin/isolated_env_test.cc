@@ -1,0 +1,146 @@
+// An isolated env is not to be told from one that is not.
+#include "plugin/isolated_env.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "dp_bench/env_abilities.h"
+#include "dp_bench/error.h"
+#include "harness/plugin/faulty_env.h"
+#include "support/error_of.h"
+
+namespace dp_bench::plugin {
+namespace {
+
+constexpr std::array<float, 2> kPush = {0.25F, -0.75F};
+
+/// All that is to be seen of an episode.
+std::vector<double> Play(Env& env, std::uint64_t seed, int n_steps = 20) {
+  std::vector<double> seen;
+  std::vector<std::byte> pixels(48);
+  std::array<float, 2> position{};
+  const std::array<std::span<std::byte>, 2> obs = {std::span(pixels),
+                                                   std::as_writable_bytes(std::span(position))};
+  env.Reset(seed);
+  for (int step = 0; step < n_steps; ++step) {
+    const StepResult result = env.Step(kPush);
+    seen.push_back(result.reward);
+    seen.insert(seen.end(), result.metrics.begin(), result.metrics.end());
+    env.Observe(obs);
+    seen.push_back(static_cast<double>(position[0]));
+    seen.push_back(std::to_integer<int>(pixels.back()));
+    RgbImage frame(1 + 100 * step, 3);
+    env.Render(&frame);
+    seen.push_back(frame.pixels.back());
+  }
+  return seen;
+}
+
+TEST(IsolatedEnv, EpisodesAreThoseOfAnEnvInThisProcess) {
+  const auto isolated = MakeIsolated();
+  const auto direct = MakeDirect();
+  EXPECT_EQ(isolated->spec().shape_meta, direct->spec().shape_meta);
+  EXPECT_EQ(isolated->spec().action_low, direct->spec().action_low);
+  EXPECT_EQ(isolated->spec().metrics[1].aggregate, Aggregate::kLast);
+  for (const std::uint64_t seed : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    EXPECT_EQ(Play(*isolated, seed), Play(*direct, seed));
+  }
+}
+
+TEST(IsolatedEnv, OutlivesTheThreadThatMadeIt) {
+  std::unique_ptr<Env> env;
+  std::thread([&env] {
+    env = MakeIsolated();
+    env->Reset(1);
+  }).join();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_NO_THROW(env->Step(kPush));
+  EXPECT_EQ(Play(*env, 1), Play(*MakeDirect(), 1));
+}
+
+TEST(IsolatedEnv, AbilitiesAreThoseOfAnEnvInThisProcess) {
+  const auto play = [](Env& env) {
+    std::vector<float> actions(20);
+    env.Reset(5);
+    env.expert()->Begin(5);
+    for (std::size_t i = 0; i < actions.size(); i += 2) {
+      const auto action = std::span(actions).subspan(i, 2);
+      env.expert()->Act(action);
+      env.Step(action);
+    }
+    std::vector<double> state(env.state_access()->state_size());
+    env.state_access()->GetState(state);
+    env.Reset(6);
+    env.state_access()->SetState(state);
+    const double reward = env.Step(kPush).reward;
+    return std::tuple(actions, state, reward);
+  };
+  const auto isolated = MakeIsolated();
+  EXPECT_EQ(play(*isolated), play(*MakeDirect()));
+  EXPECT_EQ(isolated->pointer_control(), nullptr);
+  EXPECT_EQ(isolated->camera_access(), nullptr);
+}
+
+TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
+  const auto look = [](Env& env) {
+    const PictureMarks& marks = *env.picture_marks();
+    std::vector<float> seen(4);
+    env.Reset(5);
+    env.Step(kPush);
+    marks.StateMarks(64, 48, std::span(seen).first(2));
+    marks.ActionMarks(kPush, 64, 48, std::span(seen).last(2));
+    seen.push_back(static_cast<float>(marks.n_marks()));
+    seen.push_back(static_cast<float>(env.Step(kPush).reward));
+    return seen;
+  };
+  const auto isolated = MakeIsolated();
+  EXPECT_EQ(look(*isolated), look(*MakeDirect()));
+  std::vector<float> xy(2);
+  const PictureMarks& marks = *isolated->picture_marks();
+  EXPECT_EQ(CodeOf([&] { marks.ActionMarks(std::span(kPush).first(1), 64, 48, xy); }),
+            ErrorCode::kShape);
+  xy.resize(3);
+  EXPECT_EQ(CodeOf([&] { marks.StateMarks(64, 48, xy); }), ErrorCode::kShape);
+}
+
+TEST(IsolatedEnv, ErrorsOfTheEnvAreThoseOfAnEnvInThisProcess) {
+  for (const char* kind : {"throw", "throw_number"}) {
+    const auto message = [&](const std::unique_ptr<Env>& env, ErrorCode code) {
+      env->Reset(0);
+      return MessageOf(code, [&] { env->Step(kPush); });
+    };
+    const ErrorCode code = std::string_view(kind) == "throw" ? ErrorCode::kEnv : ErrorCode::kPlugin;
+    EXPECT_EQ(message(MakeIsolated(OneFault(kind, "step")), code),
+              message(MakeDirect(OneFault(kind, "step")), code));
+  }
+}
+
+TEST(IsolatedEnv, ConfigErrorsAndDefaultsAreThoseOfAnEnvInThisProcess) {
+  const char* const wrong = R"({"faults": [{"seed": 1}], "marker": 2})";
+  EXPECT_EQ(MessageOf(ErrorCode::kConfig, [&] { MakeIsolated(wrong); }),
+            MessageOf(ErrorCode::kConfig, [&] { MakeDirect(wrong); }));
+  const Config here = Config::FromJson(R"({"faults": [{"kind": "none"}]})");
+  const Config there = Config::FromJson(R"({"faults": [{"kind": "none"}]})");
+  MakeDirect(here);
+  MakeIsolated(there);
+  EXPECT_EQ(there.ToJson(), here.ToJson());
+  EXPECT_NO_THROW(there.RejectUnread());
+}
+
+TEST(IsolatedEnv, WrongSizesAreRefusedAndChangeNothing) {
+  const auto env = MakeIsolated();
+  env->Reset(0);
+  EXPECT_EQ(CodeOf([&] { env->Step(std::span(kPush).first(1)); }), ErrorCode::kShape);
+  EXPECT_EQ(CodeOf([&] { env->Observe({}); }), ErrorCode::kShape);
+  EXPECT_EQ(CodeOf([&] { env->state_access()->SetState(std::array{1.0}); }), ErrorCode::kEnv);
+  EXPECT_EQ(Play(*env, 0), Play(*MakeDirect(), 0));
+}
+
+}  // namespace
+}  // namespace dp_bench::plugin

@@ -1,0 +1,61 @@
+// Which processes there are.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/worker_process.h"
+
+namespace dp_bench::plugin {
+
+struct ProcessStatus {
+  std::string name;  // cut at 15 letters by the kernel
+  char state = 'X';  // X: there is none
+  pid_t parent = -1;
+};
+
+inline ProcessStatus StatusOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return {};
+  const std::size_t open = text.find('(');
+  const std::size_t close = text.rfind(')');
+  ProcessStatus status{.name = text.substr(open + 1, close - open - 1)};
+  std::istringstream(text.substr(close + 1)) >> status.state >> status.parent;
+  return status;
+}
+
+/// The env processes that `host` started and that have not ended.
+inline std::vector<pid_t> WorkersOf(pid_t host) {
+  std::vector<pid_t> workers;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = static_cast<pid_t>(std::atoi(entry.path().filename().c_str()));
+    if (pid <= 0) continue;
+    const ProcessStatus status = StatusOf(pid);
+    const bool is_worker = status.name == std::string(kWorkerProgram).substr(0, 15);
+    if (is_worker && status.parent == host && status.state != 'Z') workers.push_back(pid);
+  }
+  return workers;
+}
+
+/// Whether `condition` holds within `limit`.
+template <class Condition>
+bool Eventually(const Condition& condition,
+                std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace dp_bench::plugin

@@ -1,0 +1,140 @@
+#include "dp_bench/policy/kernels/row_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tuple>
+#include <vector>
+
+#include "harness/policy/gradient_check.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using torch::Tensor;
+
+// columns of x, inner dimension, rows of the weight: full tiles, what remains of them, and the odd
+// sizes at which a BLAS changes its kernel
+using Sizes = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+class ProductSizes : public testing::TestWithParam<Sizes> {
+ protected:
+  void SetUp() override { torch::manual_seed(1); }
+
+  const torch::NoGradGuard no_grad_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ProductSizes,
+                         testing::Values(Sizes{1, 1, 1}, Sizes{3, 5, 24}, Sizes{6, 5, 48},
+                                         Sizes{4, 64, 7}, Sizes{8, 33, 100}, Sizes{16, 256, 97},
+                                         Sizes{17, 14, 2}, Sizes{33, 20, 256}, Sizes{100, 64, 200},
+                                         Sizes{800, 14, 2}));
+
+TEST_P(ProductSizes, RowProductEqualsDoublePrecision) {
+  const auto [rows, inner, out] = GetParam();
+  const Tensor x = torch::randn({rows, inner});
+  const Tensor weight = torch::randn({out, inner});
+  const Tensor expected = torch::matmul(x.to(torch::kFloat64), weight.to(torch::kFloat64).t());
+  EXPECT_LE(RelativeDifference(RowProduct(x, weight), expected), kRounding);
+}
+
+TEST_P(ProductSizes, ColumnProductAddsToBlocksOfLargerMatrices) {
+  const auto [columns, inner, out] = GetParam();
+  const Tensor x = torch::randn({inner, columns + 3}).narrow(1, 2, columns);
+  const Tensor weight = torch::randn({out, 2 * inner}).narrow(1, inner, inner);
+  const Tensor whole = torch::randn({out, columns + 5});
+  Tensor y = whole.narrow(1, 1, columns);
+  const Tensor expected =
+      y.to(torch::kFloat64) + torch::matmul(weight.to(torch::kFloat64), x.to(torch::kFloat64));
+  const Tensor left = whole.select(1, 0).clone();
+  const Tensor right = whole.narrow(1, columns + 1, 4).clone();
+  ColumnProduct(weight, x, /*accumulates=*/true, y);
+  EXPECT_LE(RelativeDifference(y, expected), kRounding);
+  EXPECT_TRUE(torch::equal(whole.select(1, 0), left));
+  EXPECT_TRUE(torch::equal(whole.narrow(1, columns + 1, 4), right));
+
+  ColumnProduct(weight, x, /*accumulates=*/false, y);
+  EXPECT_LE(RelativeDifference(y, torch::matmul(weight.to(torch::kFloat64), x.to(torch::kFloat64))),
+            kRounding);
+}
+
+TEST_P(ProductSizes, ARowOfABatchEqualsThatRowAlone) {
+  const auto [rows, inner, out] = GetParam();
+  const Tensor x = torch::randn({rows, inner});
+  const Tensor weight = torch::randn({out, inner});
+  const Tensor together = RowProduct(x, weight);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    ASSERT_TRUE(torch::equal(RowProduct(x.narrow(0, i, 1), weight), together.narrow(0, i, 1)))
+        << "row " << i;
+  }
+}
+
+TEST_P(ProductSizes, TheNumberOfThreadsAndTheLayoutChangeNoBit) {
+  const auto [rows, inner, out] = GetParam();
+  const Tensor x = torch::randn({rows, inner});
+  const Tensor weight = torch::randn({out, inner});
+  const int n_threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const Tensor one = RowProduct(x, weight);
+  at::set_num_threads(3);
+  EXPECT_TRUE(torch::equal(RowProduct(x, weight), one));
+  Tensor columns = torch::empty({out, rows});
+  ColumnProduct(weight, x.t().contiguous(), /*accumulates=*/false, columns);
+  EXPECT_TRUE(torch::equal(columns.t(), one));
+  at::set_num_threads(n_threads);
+}
+
+TEST_P(ProductSizes, InTrainingItHasTheGradientsOfAMatrixProduct) {
+  const auto [rows, inner, out] = GetParam();
+  const torch::AutoGradMode with_grad(true);
+  const Tensor x = torch::randn({rows, inner}).requires_grad_();
+  // a part of a larger weight, as the query projection of in_proj_weight is
+  const Tensor weight = torch::randn({3 * out, inner}).requires_grad_();
+  const Tensor part = weight.narrow(0, out, out);
+  ExpectEqualWithGradients(RowProduct(x, part), torch::matmul(x, part.t()), {x, weight});
+}
+
+// so equal weights and observations give equal bits on every processor that has FMA
+TEST(RowProduct, AnElementIsOneChainOfFusedMultiplyAdds) {
+#if defined(__x86_64__)
+  const bool is_fused = __builtin_cpu_supports("fma");
+#else
+  const bool is_fused = true;
+#endif
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(2);
+  const Tensor x = torch::randn({37, 300});
+  const Tensor weight = torch::randn({29, 300});
+  const Tensor found = RowProduct(x, weight);
+  const auto at = [](const Tensor& matrix, std::int64_t i, std::int64_t j) {
+    return matrix.const_data_ptr<float>()[i * matrix.size(1) + j];
+  };
+  for (std::int64_t i = 0; i < x.size(0); ++i) {
+    for (std::int64_t j = 0; j < weight.size(0); ++j) {
+      float sum = 0.0F;
+      for (std::int64_t k = 0; k < x.size(1); ++k) {
+        const float a = at(weight, j, k);
+        const float b = at(x, i, k);
+        sum = is_fused ? std::fma(a, b, sum) : a * b + sum;
+      }
+      ASSERT_EQ(at(found, i, j), sum) << "element " << i << ", " << j;
+    }
+  }
+}
+
+TEST(RowProduct, ALayersBiasGetsItsGradient) {
+  torch::manual_seed(3);
+  const Tensor x = torch::randn({2, 5, 6}).requires_grad_();
+  torch::nn::Linear linear(6, 4);
+  ExpectEqualWithGradients(ApplyLinear(linear, x), linear(x), {x, linear->weight, linear->bias});
+}
+
+TEST(RowProduct, ALayerWithoutBiasAddsNone) {
+  const torch::NoGradGuard no_grad;
+  torch::nn::Linear linear(torch::nn::LinearOptions(6, 4).bias(false));
+  const Tensor x = torch::randn({3, 6});
+  EXPECT_TRUE(torch::equal(ApplyLinear(linear, x), RowProduct(x, linear->weight)));
+}
+
+}  // namespace
+}  // namespace dp_bench::policy

@@ -1,0 +1,124 @@
+// Tables and timesteps against diffusers, and the settings that cannot work.
+#include "policy/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "dp_bench/error.h"
+#include "support/golden.h"
+
+namespace dp_bench::policy {
+namespace {
+
+// diffusers builds its tables in float32; ours are doubles rounded to float32. One unit in the last
+// place of a number below 1 is 6e-8, and the running product adds up a few.
+constexpr double kTableTolerance = 1e-6;
+
+const run::Safetensors& GoldenSchedules() { return Golden("noise_scheduler"); }
+
+NoiseSchedulerConfig ParseConfig(const std::string& text) {
+  const Config config = Config::FromJson(text);
+  NoiseSchedulerConfig parsed = NoiseSchedulerConfig::FromConfig(config);
+  config.RejectUnread();
+  return parsed;
+}
+
+void ExpectNear(const std::vector<double>& found, const Array& expected) {
+  const auto values = expected.as<float>();
+  ASSERT_EQ(found.size(), values.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i], static_cast<double>(values[i]), kTableTolerance) << "at " << i;
+  }
+}
+
+TEST(Schedule, TablesEqualThoseOfDiffusers) {
+  int n_cases = 0;
+  for (const auto& [name, text] : GoldenSchedules().metadata) {
+    if (!name.starts_with("tables.")) continue;
+    SCOPED_TRACE(text);
+    const NoiseScheduler scheduler(ParseConfig(text));
+    ExpectNear(scheduler.betas(), GoldenSchedules().tensors.at(name + ".betas"));
+    ExpectNear(scheduler.alphas_cumprod(), GoldenSchedules().tensors.at(name + ".alphas_cumprod"));
+    ++n_cases;
+  }
+  EXPECT_EQ(n_cases, 8);
+}
+
+TEST(Schedule, TimestepsEqualThoseOfDiffusers) {
+  int n_cases = 0;
+  for (const auto& [name, text] : GoldenSchedules().metadata) {
+    if (!name.starts_with("timesteps.")) continue;
+    SCOPED_TRACE(text);
+    const NoiseScheduler scheduler(ParseConfig(text));
+    const auto expected = GoldenSchedules().tensors.at(name).as<std::int64_t>();
+    EXPECT_EQ(scheduler.timesteps(), std::vector<std::int64_t>(expected.begin(), expected.end()));
+    ++n_cases;
+  }
+  EXPECT_EQ(n_cases, 27);
+}
+
+TEST(Schedule, EverySpacingGivesDistinctTimestepsWithinTheTable) {
+  NoiseSchedulerConfig config{.num_train_timesteps = 97};
+  for (const TimestepSpacing spacing :
+       {TimestepSpacing::kLeading, TimestepSpacing::kTrailing, TimestepSpacing::kLinspace}) {
+    config.timestep_spacing = spacing;
+    for (int n = 1; n <= config.num_train_timesteps; ++n) {
+      const std::vector<std::int64_t> timesteps = MakeTimesteps(config, n);
+      ASSERT_EQ(timesteps.size(), static_cast<std::size_t>(n));
+      EXPECT_LT(timesteps.front(), config.num_train_timesteps);
+      EXPECT_GE(timesteps.back(), 0);
+      for (std::size_t i = 1; i < timesteps.size(); ++i) {
+        ASSERT_LT(timesteps[i], timesteps[i - 1]) << "n " << n;
+      }
+    }
+  }
+}
+
+void ExpectConfigError(const NoiseSchedulerConfig& config, const std::string& message) {
+  try {
+    const NoiseScheduler scheduler(config);
+    FAIL() << "accepted; wanted: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kConfig);
+    EXPECT_EQ(std::string(error.what()), message);
+  }
+}
+
+TEST(Schedule, RejectsSettingsThatCannotWork) {
+  ExpectConfigError({.num_train_timesteps = 50, .num_inference_steps = 51},
+                    "num_inference_steps is 51; it must lie within 1 and num_train_timesteps = 50");
+  ExpectConfigError(
+      {.num_inference_steps = 100, .steps_offset = 1},
+      "steps_offset 1 moves the first of 100 inference steps to timestep 100, but the "
+      "last one that was trained is 99; lower steps_offset");
+  ExpectConfigError({.beta_start = 0.3, .beta_end = 0.2},
+                    "noise_scheduler: beta_start is 0.3 and beta_end is 0.2; 0 < beta_start <= "
+                    "beta_end < 1 must hold");
+  ExpectConfigError({.clip_sample_range = 0.0},
+                    "noise_scheduler: clip_sample_range is 0; it must be positive");
+  ExpectConfigError({.eta = 1.5}, "noise_scheduler: eta is 1.5; it must lie within 0 and 1");
+  ExpectConfigError(
+      {.num_train_timesteps = 100,
+       .beta_start = 0.9,
+       .beta_end = 0.999,
+       .beta_schedule = BetaSchedule::kLinear},
+      "noise_scheduler: alphas_cumprod runs from 0.10000002384185791 to 0, beyond what "
+      "float32 resolves between 1 and 0; change beta_start, beta_end or "
+      "num_train_timesteps");
+}
+
+TEST(Schedule, ReadsTheDefaultsOfDiffusionPolicyFromAnEmptyConfig) {
+  const NoiseSchedulerConfig config = ParseConfig("{}");
+  EXPECT_EQ(config.type, SchedulerType::kDdpm);
+  EXPECT_EQ(config.num_train_timesteps, 100);
+  EXPECT_EQ(config.num_inference_steps, 100);
+  EXPECT_EQ(config.beta_schedule, BetaSchedule::kSquaredcosCapV2);
+  EXPECT_EQ(config.prediction_type, PredictionType::kEpsilon);
+  EXPECT_TRUE(config.clip_sample);
+}
+
+TEST(Schedule, AnUnnamedNumberOfInferenceStepsIsThatOfTraining) {
+  EXPECT_EQ(ParseConfig(R"({"num_train_timesteps": 30})").num_inference_steps, 30);
+}
+
+}  // namespace
+}  // namespace dp_bench::policy

@@ -1,0 +1,45 @@
+#include "run/latency.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace dp_bench::run {
+namespace {
+
+TEST(Latency, PercentilesAreTimesThatOccurred) {
+  std::vector<double> seconds(200);
+  std::iota(seconds.rbegin(), seconds.rend(), 1.0);
+  const LatencySummary summary = SummarizeLatency(seconds);
+  EXPECT_EQ(summary.n, 200);
+  EXPECT_EQ(summary.p50_s, 100.0);
+  EXPECT_EQ(summary.p95_s, 190.0);
+  EXPECT_EQ(summary.p99_s, 198.0);
+  EXPECT_EQ(summary.max_s, 200.0);
+  EXPECT_EQ(SummarizeLatency({0.5}).p99_s, 0.5);
+  EXPECT_EQ(SummarizeLatency({}).n, 0);
+}
+
+TEST(Latency, LateIsWhatTakesLongerThanTheDeadline) {
+  EXPECT_EQ(ShareLate(std::vector<double>{0.05, 0.1, 0.11, 0.2}, 0.1), 0.5);
+  EXPECT_EQ(ShareLate({}, 0.1), 0.0);
+}
+
+TEST(Latency, JsonSaysAtWhichBatchSizeItWasMeasured) {
+  PolicyLatency latency = {
+      .control_hz = 10.0,
+      .alone = {.batch_size = 1, .chunk_s = {0.02, 0.3}, .stage_s = {{"denoising step", {0.001}}}}};
+  nlohmann::json file = ToJson(latency);
+  EXPECT_EQ(file["deadline_ms"], 100.0);
+  EXPECT_EQ(file["batch_1"]["batch_size"], 1);
+  EXPECT_EQ(file["batch_1"]["share_late"], 0.5);
+  EXPECT_EQ(file["batch_1"]["chunk"]["p50_ms"], 20.0);
+  EXPECT_EQ(file["batch_1"]["stages"]["denoising step"]["n"], 1);
+  EXPECT_TRUE(file["rollouts"].is_null());
+  latency.in_rollouts = {.batch_size = 16, .chunk_s = {0.04}, .stage_s = {}};
+  EXPECT_EQ(ToJson(latency)["rollouts"]["batch_size"], 16);
+}
+
+}  // namespace
+}  // namespace dp_bench::run

@@ -1,0 +1,95 @@
+// The id of a run follows from its config and manifest, and its files name it.
+#include "run/run_id.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/sha256.h"
+#include "run/episode_journal.h"
+#include "run/episode_log.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::run {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr const char* kManifest = R"({"dp_bench": "0.2.0", "plugins": []})";
+constexpr const char* kConfig = R"({"n_action_steps": 8, "training": {"seed": 42}})";
+
+std::string IdOf(const std::string& manifest, const std::string& config) {
+  return RunIdOf(WithRunId(manifest, config));
+}
+
+TEST(RunId, FollowsFromConfigAndManifestAlone) {
+  const std::string id = IdOf(kManifest, kConfig);
+  EXPECT_THAT(id, SizeIs(16));
+  EXPECT_EQ(IdOf(kManifest, kConfig), id);
+  EXPECT_EQ(IdOf(WithRunId(kManifest, kConfig), kConfig), id) << "an id is no part of itself";
+  EXPECT_NE(IdOf(R"({"dp_bench": "0.2.1", "plugins": []})", kConfig), id);
+  EXPECT_NE(IdOf(kManifest, R"({"n_action_steps": 4, "training": {"seed": 42}})"), id);
+  EXPECT_EQ(json::parse(WithoutRunId(WithRunId(kManifest, kConfig))), json::parse(kManifest));
+}
+
+TEST(RunId, ATrainingThatIsContinuedKeepsIt) {
+  const char* resumed = R"({"n_action_steps": 8, "training": {"seed": 42, "resume": true}})";
+  EXPECT_EQ(IdOf(kManifest, resumed), IdOf(kManifest, kConfig));
+}
+
+TEST(RunId, TheNumberOfRanksIsNoPartOfIt) {
+  const auto id = [](const char* machine) {
+    return IdOf(std::string(R"({"plugins": [], "machine": )") + machine + "}", kConfig);
+  };
+  EXPECT_EQ(id(R"({"cpu": "x", "ranks": 1})"), id(R"({"cpu": "x", "ranks": 2})"));
+  EXPECT_NE(id(R"({"cpu": "x", "ranks": 1})"), id(R"({"cpu": "y", "ranks": 1})"));
+}
+
+TEST(RunId, OfAnOldVersionOrNoJsonIsEmpty) {
+  EXPECT_EQ(RunIdOf(kManifest), "");
+  EXPECT_EQ(RunIdOf("{"), "");
+}
+
+TEST(RunId, TheEvaluationsResultNamesRunAndEpisodes) {
+  const RunResult result = {.records = {{.episode = 0, .split = "test", .seed = 7}}};
+  const json log = json::parse(EvalLogJson(result, 0, "0123456789abcdef"));
+  const std::string episodes = EpisodesJsonl(result);
+  EXPECT_EQ(log.at("run_id"), "0123456789abcdef");
+  EXPECT_EQ(log.at("episodes_sha256"), core::Sha256Hex(std::as_bytes(std::span(episodes))));
+  EXPECT_FALSE(json::parse(EvalLogJson(result)).contains("run_id"));
+}
+
+TEST(RunId, TheJournalRefusesEpisodesOfAnotherRun) {
+  const ScratchFolder scratch;
+  const auto file = scratch.path() / "episodes.partial.jsonl";
+  EpisodeJournal(file, {}, "aaaa").Append({.episode = 3, .split = "test", .seed = 7});
+  EXPECT_THAT(EpisodeJournal(file, {}, "aaaa").found(), SizeIs(1));
+  EXPECT_EQ(core::ReadTextFile(file, 1000).find("{\"run_id\":\"aaaa\"}\n"), 0U);
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "bbbb"); }),
+      HasSubstr("has episodes of run aaaa, but the manifest.json beside it is of run bbbb"));
+
+  // cut within its first line, it begins anew; without one it is of an old version
+  core::WriteFileAtomically(file, std::string_view("{\"run_id\":"));
+  EXPECT_THAT(EpisodeJournal(file, {}, "bbbb").found(), SizeIs(0));
+  EXPECT_EQ(core::ReadTextFile(file, 1000), "{\"run_id\":\"bbbb\"}\n");
+  core::WriteFileAtomically(file, EpisodeRow({.episode = 1, .split = "test"}, {}) + "\n");
+  EXPECT_THAT(EpisodeJournal(file, {}, "bbbb").found(), SizeIs(1));
+}
+
+TEST(RunId, TheJournalCountsItsFirstLineInMessages) {
+  const ScratchFolder scratch;
+  const auto file = scratch.path() / "journal";
+  core::WriteFileAtomically(file, std::string_view("{\"run_id\":\"aaaa\"}\n{\"episode\": 1}\n"));
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "aaaa"); }),
+              HasSubstr("journal:2: not the row of an episode"));
+}
+
+}  // namespace
+}  // namespace dp_bench::run

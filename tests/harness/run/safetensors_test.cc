@@ -1,0 +1,216 @@
+// Round trips, agreement with the Python library, and files that were damaged or made to hurt.
+#include "run/safetensors.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::run {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+template <class T>
+Array Filled(Shape shape) {
+  Array array(DTypeOf<T>::value, std::move(shape));
+  std::iota(array.as<T>().begin(), array.as<T>().end(), static_cast<T>(1));
+  return array;
+}
+
+ArrayMap EveryDType() {
+  ArrayMap map;
+  map["bytes"] = Filled<std::uint8_t>({3});
+  map["depth"] = Filled<std::uint16_t>({1, 5});
+  map["ends"] = Filled<std::int64_t>({2});
+  map["ids"] = Filled<std::int32_t>({2, 2});
+  map["net.weight"] = Filled<float>({2, 3});
+  map["nothing"] = Filled<float>({0, 4});
+  map["scalar"] = Filled<double>({});
+  return map;
+}
+
+bool AreEqual(const Array& a, const Array& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end());
+}
+
+std::string FileWith(const std::string& header, const std::string& buffer) {
+  const std::uint64_t size = header.size();
+  std::string file(sizeof(size), '\0');
+  std::memcpy(file.data(), &size, sizeof(size));
+  return file + header + buffer;
+}
+
+/// What reading a file of these bytes throws; empty when it can be read.
+std::string ErrorFor(const fs::path& path, const std::string& content) {
+  fs::remove(path);  // ext4 waits for the disk when a file is cut to be written anew
+  std::ofstream(path, std::ios::binary) << content;
+  try {
+    ReadSafetensors(path);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
+    EXPECT_THAT(error.what(), HasSubstr(path.string()));
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Safetensors, KeepsEveryDTypeShapeAndTheMetadata) {
+  const ScratchFolder scratch;
+  const fs::path path = scratch.path() / "a.safetensors";
+  const ArrayMap written = EveryDType();
+  WriteSafetensors(path, written, {{"format", "pt"}, {"ключ", "\"quoted\"\n"}});
+  const Safetensors read = ReadSafetensors(path);
+  ASSERT_EQ(read.tensors.size(), written.size());
+  for (const auto& [name, array] : written) {
+    EXPECT_TRUE(AreEqual(read.tensors.at(name), array)) << name;
+  }
+  EXPECT_EQ(read.metadata.at("ключ"), "\"quoted\"\n");
+}
+
+TEST(Safetensors, EqualContentGivesEqualBytes) {
+  const ScratchFolder scratch;
+  WriteSafetensors(scratch.path() / "a", EveryDType(), {{"b", "1"}, {"a", "2"}});
+  WriteSafetensors(scratch.path() / "b", EveryDType(), {{"a", "2"}, {"b", "1"}});
+  EXPECT_EQ(core::ReadFile(scratch.path() / "a", 10000),
+            core::ReadFile(scratch.path() / "b", 10000));
+}
+
+TEST(Safetensors, EmptyFileOfNoTensorsIsValid) {
+  const ScratchFolder scratch;
+  WriteSafetensors(scratch.path() / "a", ArrayMap{});
+  EXPECT_TRUE(ReadSafetensors(scratch.path() / "a").tensors.empty());
+}
+
+TEST(Safetensors, EveryTruncationIsRefused) {
+  const ScratchFolder scratch;
+  WriteSafetensors(scratch.path() / "whole", EveryDType());
+  const std::string whole = core::ReadTextFile(scratch.path() / "whole", 10000);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_NE(ErrorFor(scratch.path() / "cut", whole.substr(0, size)), "") << size << " bytes";
+  }
+  EXPECT_NE(ErrorFor(scratch.path() / "longer", whole + "x"), "");
+}
+
+TEST(Safetensors, TenThousandBitFlipsNeverCrash) {
+  const ScratchFolder scratch;
+  WriteSafetensors(scratch.path() / "whole", EveryDType(), {{"format", "pt"}});
+  const std::string whole = core::ReadTextFile(scratch.path() / "whole", 10000);
+  RandomStream random(1, StreamId::kAugment);
+  int n_refused = 0;
+  for (int i = 0; i < 10000; ++i) {
+    std::string damaged = whole;
+    const std::size_t byte = random.UniformInt(static_cast<std::uint32_t>(whole.size()));
+    damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << random.UniformInt(8)));
+    n_refused += ErrorFor(scratch.path() / "damaged", damaged).empty() ? 0 : 1;
+  }
+  EXPECT_GT(n_refused, 5000);  // most of this small file is header
+}
+
+TEST(Safetensors, HeaderLengthIsCheckedBeforeMemoryIsTaken) {
+  const ScratchFolder scratch;
+  EXPECT_THAT(ErrorFor(scratch.path() / "a", std::string(8, '\xff') + "{}"),
+              HasSubstr("a header of 18446744073709551615 bytes"));
+}
+
+TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
+  const ScratchFolder scratch;
+  struct Case {
+    std::string header, buffer, message;
+  };
+  const std::string deep = "{\"a\":" + std::string(1000000, '[');
+  const std::vector<Case> cases = {
+      {"[]", "", "does not begin with '{'"},
+      {"{\"a\":", "", "not JSON"},
+      {deep, "", "nested deeper"},
+      {R"({"a":[]})", "", "not described by an object"},
+      {R"({"a":{"dtype":"F32","shape":[1]}})", "1234", "no 'data_offsets'"},
+      {R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", "1234", "dtype 'BF16'"},
+      {R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,4]}})", "1234", "dtype is not a string"},
+      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234", "list of at most"},
+      {R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", "1234", "list of at most"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", "1234", "[begin, end]"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})", "1234", "[begin, end]"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234", "needs 8 bytes"},
+      {R"({"a":{"dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", "",
+       "overflows"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "12345678", "gap or overlap"},
+      {R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+       R"("b":{"dtype":"U8","shape":[3],"data_offsets":[2,5]}})",
+       "12345", "gap or overlap"},
+      {R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", "1234", "take 3 bytes"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+       R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+       "1", "twice"},
+      {R"({"__metadata__":{"a":1}})", "", "metadata 'a' is not a string"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_THAT(ErrorFor(scratch.path() / "a", FileWith(c.header, c.buffer)), HasSubstr(c.message))
+        << c.header.substr(0, 200);
+  }
+}
+
+// Linear in their number: a quadratic reader takes 20 s.
+TEST(Safetensors, AHundredThousandTensorsAreReadQuickly) {
+  const ScratchFolder scratch;
+  std::string header;
+  for (int i = 0; i < 100'000; ++i) {
+    header += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                          header.empty() ? "{" : ",", i);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(ErrorFor(scratch.path() / "a", FileWith(header + "}", "")), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+}
+
+TEST(Safetensors, NamesTheFileThatIsMissing) {
+  EXPECT_THROW(ReadSafetensors("/no/such/file.safetensors"), Error);
+}
+
+TEST(Safetensors, RefusesNamesThatAreNotText) {
+  const ScratchFolder scratch;
+  ArrayMap map;
+  map["\xff\xfe"] = Filled<float>({1});
+  EXPECT_THROW(WriteSafetensors(scratch.path() / "a", map), Error);
+  EXPECT_FALSE(fs::exists(scratch.path() / "a"));
+}
+
+TEST(Safetensors, PythonReadsWhatWeWriteAndWeReadWhatPythonWrites) {
+  const fs::path python = fs::path(DPB_SOURCE_DIR) / ".venv/bin/python";
+  const ScratchFolder scratch;
+  const fs::path ours = scratch.path() / "ours.safetensors";
+  const fs::path theirs = scratch.path() / "theirs.safetensors";
+  const ArrayMap written = EveryDType();
+  WriteSafetensors(ours, written, {{"format", "pt"}});
+  core::WriteFileAtomically(
+      scratch.path() / "copy.py",
+      "import sys\n"
+      "from safetensors.numpy import load_file, save_file\n"
+      "save_file(load_file(sys.argv[1]), sys.argv[2], metadata={'by': 'python'})\n");
+  const std::string command =
+      fmt::format("{} {} {} {}", python.string(), (scratch.path() / "copy.py").string(),
+                  ours.string(), theirs.string());
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const Safetensors read = ReadSafetensors(theirs);
+  EXPECT_EQ(read.metadata.at("by"), "python");
+  for (const auto& [name, array] : written) {
+    EXPECT_TRUE(AreEqual(read.tensors.at(name), array)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench::run
