@@ -2,21 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <string>
 
 #include "dp_bench/error.h"
+#include "support/pusht_demonstrations.h"
 #include "zarr_replay_dataset.h"
 
 namespace dp_bench::zarr_replay {
 namespace {
 
-const char* const kPusht = DPB_SOURCE_DIR "/../shared/data/pusht_cchi_v7_replay.zarr";
-
 class PushtDemonstrations : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kPusht)) GTEST_SKIP() << kPusht << " is not present";
+    if (path_.empty()) GTEST_SKIP() << kNoPushtDemonstrations;
   }
+
+  const std::string path_ = FindPushtDemonstrations().string();
 };
 
 std::vector<float> ReadStep(const Dataset& dataset, const char* name, std::int64_t step) {
@@ -29,7 +30,7 @@ std::vector<float> ReadStep(const Dataset& dataset, const char* name, std::int64
 
 TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
   const ZarrReplayDataset dataset(
-      {.path = kPusht,
+      {.path = path_,
        .keys = {{"action", {.array = "data/action"}},
                 {"agent_pos", {.array = "data/state", .begin = 0, .end = 2}},
                 {"keypoint", {.array = "data/keypoint"}}}});
@@ -46,7 +47,7 @@ TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
 
 TEST_F(PushtDemonstrations, KeepImagesAsBytes) {
   const ZarrReplayDataset dataset(
-      {.path = kPusht,
+      {.path = path_,
        .keys = {{"action", {.array = "data/action"}},
                 {"image", {.array = "data/img", .type = KeyType::kRgb}}}});
   const KeySpec& image = dataset.spec().keys[1];

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/golden.h"
+#include "support/pusht_demonstrations.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -137,11 +138,9 @@ constexpr double kMaxRecordedError = 0.0002;  // mean absolute error, of 255
 constexpr double kMinEqualShare = 0.99;
 
 TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
-  const std::filesystem::path data =
-      DPB_SOURCE_DIR "/../shared/data/pusht_cchi_v7_replay.zarr/data";
-  if (!std::filesystem::exists(data / "img")) {
-    GTEST_SKIP() << "the PushT demonstrations are not at " << data.parent_path();
-  }
+  const std::filesystem::path demonstrations = FindPushtDemonstrations();
+  if (demonstrations.empty()) GTEST_SKIP() << kNoPushtDemonstrations;
+  const std::filesystem::path data = demonstrations / "data";
   // both arrays have chunks of so many steps; the last chunk is padded
   constexpr std::size_t kPictureChunk = 161;
   constexpr std::size_t kSteps = 25650;

@@ -14,12 +14,10 @@
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
 #include "plugin/catalogue.h"
+#include "support/pusht_demonstrations.h"
 
 namespace dp_bench {
 namespace {
-
-const std::filesystem::path kDemonstrations =
-    DPB_SOURCE_DIR "/../shared/data/pusht_cchi_v7_replay.zarr";
 
 // pymunk 6.11.1 (gym-pusht 0.1.8) on the same episodes, from the same states: its mean of the
 // highest coverages, and its median final block error against the recording, the size of float32
@@ -69,12 +67,11 @@ Outcome Replay(Env& env, const float* state, const float* action, std::size_t st
 }
 
 TEST(PushtReplay, FollowsTheRecordedEpisodes) {
-  if (!std::filesystem::exists(kDemonstrations)) {
-    GTEST_SKIP() << "no demonstrations at " << kDemonstrations;
-  }
+  const std::filesystem::path demonstrations = FindPushtDemonstrations();
+  if (demonstrations.empty()) GTEST_SKIP() << kNoPushtDemonstrations;
   plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
   const auto dataset = catalogue.Create<Dataset>(
-      "zarr_replay", Config::FromJson(R"({"path": ")" + kDemonstrations.string() +
+      "zarr_replay", Config::FromJson(R"({"path": ")" + demonstrations.string() +
                                       R"(", "keys": {"action": {"array": "data/action"},
                                           "state": {"array": "data/state"}}})"));
   const auto env = catalogue.Create<Env>("pusht", Config::FromJson("{}"));
