@@ -1,72 +1,69 @@
-// MT19937 as in the authors' reference description, and numpy's legacy distributions on top of it.
+// numpy's legacy distributions on top of the standard library's MT19937. The engine seeds itself
+// from one word as numpy does; from several words numpy does it in a way of its own.
 #include "legacy_random.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 
 namespace dp_bench::pusht {
+namespace {
 
-LegacyRandomState::LegacyRandomState(std::uint64_t seed) {
+constexpr std::size_t kWords = std::mt19937::state_size;
+
+/// The state after `init_by_array` of the authors' reference code, as a seed sequence: the engine
+/// takes these words for its state as they are.
+class WordSeed {
+ public:
+  using result_type = std::uint32_t;
+
+  explicit WordSeed(std::array<std::uint32_t, 2> words) {
+    // init_genrand(19650218)
+    state_[0] = 19650218U;
+    for (std::uint32_t i = 1; i < kWords; ++i) state_[i] = 1812433253U * Previous(i) + i;
+
+    // both passes walk the state in a circle whose last word is carried to the front
+    std::uint32_t i = 1;
+    const auto advance = [&] {
+      if (++i < kWords) return;
+      state_[0] = state_[kWords - 1];
+      i = 1;
+    };
+    for (std::uint32_t k = 0; k < kWords; ++k, advance()) {
+      state_[i] = (state_[i] ^ (Previous(i) * 1664525U)) + words[k % 2] + k % 2;
+    }
+    for (std::uint32_t k = 1; k < kWords; ++k, advance()) {
+      state_[i] = (state_[i] ^ (Previous(i) * 1566083941U)) - i;
+    }
+    state_[0] = 0x80000000U;
+  }
+
+  template <class Iterator>
+  void generate(Iterator begin, Iterator /*end*/) const {
+    std::ranges::copy(state_, begin);
+  }
+
+ private:
+  std::uint32_t Previous(std::uint32_t i) const { return state_[i - 1] ^ (state_[i - 1] >> 30); }
+
+  std::array<std::uint32_t, kWords> state_ = {};
+};
+
+std::mt19937 MakeEngine(std::uint64_t seed) {
   const auto low = static_cast<std::uint32_t>(seed);
   const auto high = static_cast<std::uint32_t>(seed >> 32);
-  if (high == 0) {
-    SeedByNumber(low);
-  } else {
-    SeedByWords({low, high});
-  }
+  if (high == 0) return std::mt19937(low);
+  WordSeed words({low, high});
+  return std::mt19937(words);
 }
 
-void LegacyRandomState::SeedByNumber(std::uint32_t seed) {
-  words_[0] = seed;
-  for (std::uint32_t i = 1; i < kWords; ++i) {
-    words_[i] = 1812433253U * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
-  }
-  next_ = kWords;
-}
+}  // namespace
 
-void LegacyRandomState::SeedByWords(std::array<std::uint32_t, 2> words) {
-  SeedByNumber(19650218U);
-  std::uint32_t i = 1;
-  // both passes walk the words in a circle whose last value is carried to the front
-  const auto advance = [&] {
-    if (++i >= kWords) {
-      words_[0] = words_[kWords - 1];
-      i = 1;
-    }
-  };
-  for (std::uint32_t k = 0; k < kWords; ++k) {
-    const std::uint32_t j = k % 2;
-    const std::uint32_t previous = words_[i - 1] ^ (words_[i - 1] >> 30);
-    words_[i] = (words_[i] ^ (previous * 1664525U)) + words[j] + j;
-    advance();
-  }
-  for (std::uint32_t k = 1; k < kWords; ++k) {
-    const std::uint32_t previous = words_[i - 1] ^ (words_[i - 1] >> 30);
-    words_[i] = (words_[i] ^ (previous * 1566083941U)) - i;
-    advance();
-  }
-  words_[0] = 0x80000000U;
-}
+LegacyRandomState::LegacyRandomState(std::uint64_t seed) : engine_(MakeEngine(seed)) {}
 
-void LegacyRandomState::Twist() {
-  constexpr std::size_t kMiddle = 397;
-  for (std::size_t i = 0; i < kWords; ++i) {
-    const std::uint32_t y = (words_[i] & 0x80000000U) | (words_[(i + 1) % kWords] & 0x7fffffffU);
-    const std::uint32_t twist = (y & 1U) != 0U ? 0x9908b0dfU : 0U;
-    words_[i] = words_[(i + kMiddle) % kWords] ^ (y >> 1) ^ twist;
-  }
-  next_ = 0;
-}
-
-std::uint32_t LegacyRandomState::NextU32() {
-  if (next_ == kWords) Twist();
-  std::uint32_t y = words_[static_cast<std::size_t>(next_++)];
-  y ^= y >> 11;
-  y ^= (y << 7) & 0x9d2c5680U;
-  y ^= (y << 15) & 0xefc60000U;
-  return y ^ (y >> 18);
-}
+std::uint32_t LegacyRandomState::NextU32() { return static_cast<std::uint32_t>(engine_()); }
 
 double LegacyRandomState::UniformDouble() {
   const double high = NextU32() >> 5;  // 27 bits

@@ -3,8 +3,8 @@
 // polar method.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <random>
 
 namespace dp_bench::pusht {
 
@@ -26,14 +26,7 @@ class LegacyRandomState {
   double Randn();
 
  private:
-  static constexpr int kWords = 624;
-
-  void SeedByNumber(std::uint32_t seed);
-  void SeedByWords(std::array<std::uint32_t, 2> words);
-  void Twist();
-
-  std::array<std::uint32_t, kWords> words_;
-  int next_ = kWords;
+  std::mt19937 engine_;
   double spare_normal_ = 0.0;
   bool has_spare_normal_ = false;
 };
