@@ -31,8 +31,13 @@ def steps_and_values(events):
 def png_rows(png):
     """The bytes of an RGB8 file whose rows have no filter, by hand."""
     width, height = struct.unpack(">II", png[16:24])
-    n_bytes, = struct.unpack(">I", png[33:37])
-    rows = zlib.decompress(png[41:41 + n_bytes])
+    compressed, begin = b"", 8
+    while begin < len(png):
+        n_bytes, kind = struct.unpack(">I4s", png[begin:begin + 8])
+        if kind == b"IDAT":
+            compressed += png[begin + 8:begin + 8 + n_bytes]
+        begin += 12 + n_bytes
+    rows = zlib.decompress(compressed)
     return width, height, b"".join(rows[i * (3 * width + 1) + 1:(i + 1) * (3 * width + 1)] for i in range(height))
 
 

@@ -22,9 +22,13 @@ name, width, height, *colours = sys.argv[1:]
 data = open(name, "rb").read()
 size = struct.unpack(">II", data[16:24])
 assert size == (int(width), int(height)), size
-begin = data.index(b"IDAT")
-length = struct.unpack(">I", data[begin - 4:begin])[0]
-rows = zlib.decompress(data[begin + 4:begin + 4 + length])
+compressed, begin = b"", 8
+while begin < len(data):
+    length, kind = struct.unpack(">I4s", data[begin:begin + 8])
+    if kind == b"IDAT":
+        compressed += data[begin + 8:begin + 8 + length]
+    begin += 12 + length
+rows = zlib.decompress(compressed)
 stride = 3 * size[0] + 1
 found = set()
 for y in range(size[1]):

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
+#include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "media/video_reader.h"
 #include "support/error_of.h"
@@ -24,6 +27,38 @@ TEST(Png, HoldsThePictureWithoutLoss) {
   EXPECT_EQ(found.width, 37);
   EXPECT_EQ(found.height, 21);
   EXPECT_EQ(found.pixels, picture.pixels);
+}
+
+TEST(Png, APictureThatFillsManyChunksIsWhole) {
+  RgbImage picture(400, 300);
+  for (std::uint32_t i = 0; i < picture.pixels.size(); ++i) {
+    picture.pixels[i] =
+        static_cast<std::uint8_t>(i * i * i * 2654435761U >> 24U);  // hardly compresses
+  }
+  const std::string file = EncodePng(picture);
+  EXPECT_GT(file.size(), picture.pixels.size() / 2);
+  EXPECT_EQ(file.substr(0, 8), "\x89PNG\r\n\x1a\n");
+  EXPECT_EQ(file.substr(file.size() - 8, 4), "IEND");
+
+  const ScratchFolder scratch;
+  WritePng(scratch.path() / "a.png", picture);
+  EXPECT_EQ(ReadTextFile(scratch.path() / "a.png", 1U << 20), file);
+  VideoReader reader(scratch.path() / "a.png");
+  RgbImage found(1, 1);
+  ASSERT_TRUE(reader.Read(&found));
+  EXPECT_EQ(found.pixels, picture.pixels);
+}
+
+TEST(Png, ThePictureIsLeftAloneAndEqualPicturesGiveEqualFiles) {
+  RgbImage picture(5, 4);
+  picture.pixels[7] = 200;
+  const RgbImage before = picture;
+  EXPECT_EQ(EncodePng(picture), EncodePng(before));
+  EXPECT_EQ(picture.pixels, before.pixels);
+}
+
+TEST(Png, APictureOfNoPixelsIsAnError) {
+  EXPECT_EQ(CodeOf([] { EncodePng(RgbImage(0, 0)); }), ErrorCode::kMedia);
 }
 
 TEST(Png, AMissingFolderIsAnError) {
