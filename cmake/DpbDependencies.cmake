@@ -11,6 +11,7 @@ find_package(OpenSSL REQUIRED)              # SHA-256
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(libav REQUIRED IMPORTED_TARGET libavcodec libavformat libavutil libswscale)
+pkg_check_modules(cairo REQUIRED IMPORTED_TARGET cairo cairo-ft freetype2)
 pkg_check_modules(blosc REQUIRED IMPORTED_TARGET blosc)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)

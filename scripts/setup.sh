@@ -13,6 +13,7 @@ packages=(
   build-essential g++ cmake ninja-build ccache pkg-config python3 python3-venv curl
   libboost-dev libbox2d-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
   libavcodec-dev libavformat-dev libavutil-dev libswscale-dev libglfw3-dev
+  libcairo2-dev libfreetype-dev fonts-dejavu-core
   libegl-dev libegl1 libegl-mesa0 libgl1-mesa-dri  # rendering without a display
   libblosc-dev libzstd-dev zlib1g-dev libzip-dev libssl-dev libkainjow-mustache-dev
   libopenmpi-dev openmpi-bin

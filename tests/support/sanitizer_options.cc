@@ -1,6 +1,7 @@
-// What the sanitizers must not report about Mesa and LLVM, which draw and were compiled without
-// them: threads, atomics and locks that the thread sanitizer misreads, and memory that LLVM takes
-// with its own operator new and frees by another way.
+// What the sanitizers must not report about Mesa, LLVM and cairo, which draw and were compiled
+// without them: threads, atomics and locks that the thread sanitizer misreads, and memory that LLVM
+// takes with its own operator new and frees by another way. Threads in cairo hand small objects to
+// each other through a pool without locks.
 
 extern "C" const char* __asan_default_options();
 extern "C" const char* __tsan_default_suppressions();
@@ -13,6 +14,7 @@ const char* __tsan_default_suppressions() {
          "called_from_lib:libLLVM\n"
          "race:swrast_dri.so\n"
          "race:libgallium\n"
+         "race:libcairo.so\n"
          "mutex:libgcc_s.so\n"
          "deadlock:libgcc_s.so\n";
 }

@@ -1,81 +1,55 @@
-// A line's pixels take the share of them that it covers: the distance to it, over one pixel. The
-// shares are collected first and blended once, or joints would be darker than the rest.
+// Cairo draws how much of each pixel a shape covers, and the colour is blended in by that share: it
+// knows no pictures of three bytes a pixel.
 #include "media/drawing.h"
 
+#include <cairo.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <vector>
+#include <memory>
+#include <numbers>
+#include <string>
+
+#include "dp_bench/error.h"
+#include "media/caption_font.h"
 
 namespace dp_bench::media {
 namespace {
 
-using Glyph = std::array<std::uint8_t, kGlyphHeight>;  // rows of three bits, from the top
-
-constexpr std::array<Glyph, 10> kDigits = {{{7, 5, 5, 5, 7},
-                                            {2, 6, 2, 2, 7},
-                                            {7, 1, 7, 4, 7},
-                                            {7, 1, 7, 1, 7},
-                                            {5, 5, 7, 1, 1},
-                                            {7, 4, 7, 1, 7},
-                                            {7, 4, 7, 5, 7},
-                                            {7, 1, 1, 1, 1},
-                                            {7, 5, 7, 5, 7},
-                                            {7, 5, 7, 1, 7}}};
-constexpr std::array<Glyph, 26> kLetters = {{{2, 5, 7, 5, 5},    // A
-                                             {6, 5, 6, 5, 6},    // B
-                                             {3, 4, 4, 4, 3},    // C
-                                             {6, 5, 5, 5, 6},    // D
-                                             {7, 4, 6, 4, 7},    // E
-                                             {7, 4, 6, 4, 4},    // F
-                                             {3, 4, 5, 5, 3},    // G
-                                             {5, 5, 7, 5, 5},    // H
-                                             {7, 2, 2, 2, 7},    // I
-                                             {1, 1, 1, 5, 2},    // J
-                                             {5, 5, 6, 5, 5},    // K
-                                             {4, 4, 4, 4, 7},    // L
-                                             {5, 7, 7, 5, 5},    // M
-                                             {6, 5, 5, 5, 5},    // N
-                                             {2, 5, 5, 5, 2},    // O
-                                             {6, 5, 6, 4, 4},    // P
-                                             {2, 5, 5, 6, 3},    // Q
-                                             {6, 5, 6, 5, 5},    // R
-                                             {3, 4, 2, 1, 6},    // S
-                                             {7, 2, 2, 2, 2},    // T
-                                             {5, 5, 5, 5, 7},    // U
-                                             {5, 5, 5, 5, 2},    // V
-                                             {5, 5, 7, 7, 5},    // W
-                                             {5, 5, 2, 5, 5},    // X
-                                             {5, 5, 2, 2, 2},    // Y
-                                             {7, 1, 2, 4, 7}}};  // Z
 constexpr Colour kTextColour = {255, 255, 255};
+constexpr double kFarthest = 1e6;  // [px]; cairo's numbers end at eight million
 
-Glyph GlyphOf(char c) {
-  if (c >= '0' && c <= '9') return kDigits[static_cast<std::size_t>(c - '0')];
-  if (c >= 'A' && c <= 'Z') return kLetters[static_cast<std::size_t>(c - 'A')];
-  if (c >= 'a' && c <= 'z') return kLetters[static_cast<std::size_t>(c - 'a')];
-  if (c == '.') return {0, 0, 0, 0, 2};
-  if (c == '-') return {0, 0, 7, 0, 0};
-  return {};
+// Of a caption's height: letters from the tallest to the lowest fit in.
+constexpr double kFontSize = 0.8;
+constexpr double kBaseline = 0.76;
+constexpr double kMargin = 0.25;  // left and right of the text
+
+void CairoCheck(cairo_status_t status) {
+  if (status == CAIRO_STATUS_SUCCESS) return;
+  throw Error(ErrorCode::kMedia, fmt::format("cairo: {}", cairo_status_to_string(status)));
 }
+
+struct CairoDeleter {
+  void operator()(cairo_t* context) const { cairo_destroy(context); }
+  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
+  void operator()(cairo_scaled_font_t* font) const { cairo_scaled_font_destroy(font); }
+  void operator()(cairo_font_options_t* options) const { cairo_font_options_destroy(options); }
+  void operator()(cairo_glyph_t* glyphs) const { cairo_glyph_free(glyphs); }
+};
+
+template <class T>
+using CairoPtr = std::unique_ptr<T, CairoDeleter>;
 
 std::uint8_t* PixelAt(int x, int y, RgbImage* image) {
   return image->pixels.data() + 3 * (static_cast<std::ptrdiff_t>(y) * image->width + x);
 }
 
-bool IsFinite(const PicturePoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
-
-double SquaredDistanceToSegment(const PicturePoint& p, const PicturePoint& a,
-                                const PicturePoint& b) {
-  const double abx = b.x - a.x;
-  const double aby = b.y - a.y;
-  const double length2 = abx * abx + aby * aby;
-  const double along = (p.x - a.x) * abx + (p.y - a.y) * aby;
-  const double t = length2 > 0.0 ? std::clamp(along / length2, 0.0, 1.0) : 0.0;
-  const double dx = p.x - a.x - t * abx;
-  const double dy = p.y - a.y - t * aby;
-  return dx * dx + dy * dy;
+bool IsDrawn(const PicturePoint& p) {
+  return std::abs(p.x) < kFarthest && std::abs(p.y) < kFarthest;  // false for NaN
 }
 
 // Pixels of a picture; `right` and `bottom` are the first outside.
@@ -92,7 +66,7 @@ Box BoxAround(std::span<const PicturePoint> points, double reach, const RgbImage
   PicturePoint high = {std::numeric_limits<double>::lowest(),
                        std::numeric_limits<double>::lowest()};
   for (const PicturePoint& p : points) {
-    if (!IsFinite(p)) continue;
+    if (!IsDrawn(p)) continue;
     low = {std::min(low.x, p.x), std::min(low.y, p.y)};
     high = {std::max(high.x, p.x), std::max(high.y, p.y)};
   }
@@ -105,33 +79,32 @@ Box BoxAround(std::span<const PicturePoint> points, double reach, const RgbImage
           .bottom = cut(std::ceil(high.y + reach), image.height)};
 }
 
-// How much of each pixel of a box is to take on a colour.
-class Cover {
- public:
-  explicit Cover(const Box& box)
-      : box_(box),
-        width_(static_cast<std::size_t>(std::max(0, box.right - box.left))),
-        shares_(width_ * static_cast<std::size_t>(std::max(0, box.bottom - box.top))) {}
+bool IsEmpty(const Box& box) { return box.right <= box.left || box.bottom <= box.top; }
 
-  void AddSegment(const PicturePoint& a, const PicturePoint& b, double radius,
-                  const RgbImage& image) {
-    const double reach = radius + 0.5;
-    const Box near = BoxAround(std::array{a, b}, reach, image);
-    for (int y = near.top; y < near.bottom; ++y) {
-      for (int x = near.left; x < near.right; ++x) {
-        const double distance2 = SquaredDistanceToSegment({x + 0.5, y + 0.5}, a, b);
-        if (distance2 >= reach * reach) continue;
-        float& share = At(x, y);
-        share = std::max(share, static_cast<float>(std::min(1.0, reach - std::sqrt(distance2))));
-      }
-    }
+// How much of each pixel of a box is to take on a colour. The box is not empty.
+class Mask {
+ public:
+  explicit Mask(const Box& box)
+      : box_(box),
+        surface_(cairo_image_surface_create(CAIRO_FORMAT_A8, box.right - box.left,
+                                            box.bottom - box.top)),
+        cairo_(cairo_create(surface_.get())) {
+    cairo_translate(cairo_.get(), -box.left, -box.top);
   }
 
-  void Blend(const Colour& colour, double opacity, RgbImage* image) {
-    for (int y = box_.top; y < box_.bottom; ++y) {
+  /// What draws into the mask, in the picture's coordinates.
+  cairo_t* cairo() const { return cairo_.get(); }
+
+  void Blend(const Colour& colour, double opacity, RgbImage* image) const {
+    CairoCheck(cairo_status(cairo_.get()));
+    cairo_surface_flush(surface_.get());
+    const std::uint8_t* row = cairo_image_surface_get_data(surface_.get());
+    const int stride = cairo_image_surface_get_stride(surface_.get());
+    for (int y = box_.top; y < box_.bottom; ++y, row += stride) {
       for (int x = box_.left; x < box_.right; ++x) {
-        const double share = opacity * static_cast<double>(At(x, y));
-        if (share <= 0.0) continue;
+        const std::uint8_t covered = row[x - box_.left];
+        if (covered == 0) continue;
+        const double share = opacity * covered / 255.0;
         std::uint8_t* const pixel = PixelAt(x, y, image);
         for (std::size_t c = 0; c < colour.size(); ++c) {
           pixel[c] = static_cast<std::uint8_t>(pixel[c] + (colour[c] - pixel[c]) * share + 0.5);
@@ -141,15 +114,51 @@ class Cover {
   }
 
  private:
-  float& At(int x, int y) {
-    return shares_[static_cast<std::size_t>(y - box_.top) * width_ +
-                   static_cast<std::size_t>(x - box_.left)];
-  }
-
   Box box_;
-  std::size_t width_;
-  std::vector<float> shares_;
+  CairoPtr<cairo_surface_t> surface_;
+  CairoPtr<cairo_t> cairo_;
 };
+
+// The caption font at a size [px]. Cairo keeps the last ones, and locks them while it uses them.
+CairoPtr<cairo_scaled_font_t> FontOfSize(double size) {
+  const CairoPtr<cairo_font_options_t> options(cairo_font_options_create());
+  cairo_font_options_set_antialias(options.get(), CAIRO_ANTIALIAS_GRAY);
+  cairo_font_options_set_hint_style(options.get(), CAIRO_HINT_STYLE_SLIGHT);
+  cairo_font_options_set_hint_metrics(options.get(), CAIRO_HINT_METRICS_ON);
+  cairo_matrix_t scale;
+  cairo_matrix_init_scale(&scale, size, size);
+  cairo_matrix_t identity;
+  cairo_matrix_init_identity(&identity);
+  CairoPtr<cairo_scaled_font_t> font(
+      cairo_scaled_font_create(CaptionFont(), &scale, &identity, options.get()));
+  CairoCheck(cairo_scaled_font_status(font.get()));
+  return font;
+}
+
+struct Glyphs {
+  CairoPtr<cairo_glyph_t> first;
+  int n = 0;
+};
+
+Glyphs GlyphsOf(std::string text, double x, double y, cairo_scaled_font_t* font) {
+  const auto find = [&](Glyphs* glyphs) {
+    cairo_glyph_t* first = nullptr;
+    const cairo_status_t status =
+        cairo_scaled_font_text_to_glyphs(font, x, y, text.data(), static_cast<int>(text.size()),
+                                         &first, &glyphs->n, nullptr, nullptr, nullptr);
+    glyphs->first.reset(first);
+    return status;
+  };
+  Glyphs glyphs;
+  cairo_status_t status = find(&glyphs);
+  if (status == CAIRO_STATUS_INVALID_STRING) {
+    std::ranges::replace_if(
+        text, [](char c) { return static_cast<unsigned char>(c) > 127; }, '?');
+    status = find(&glyphs);
+  }
+  CairoCheck(status);
+  return glyphs;
+}
 
 }  // namespace
 
@@ -170,37 +179,53 @@ void DrawBorder(int thickness, const Colour& colour, RgbImage* image) {
 
 void DrawPolyline(std::span<const PicturePoint> points, double thickness, const Colour& colour,
                   double opacity, RgbImage* image) {
-  const double radius = thickness / 2.0;
-  Cover cover(BoxAround(points, radius + 0.5, *image));
+  const Box box = BoxAround(points, thickness / 2.0 + 1.0, *image);
+  if (IsEmpty(box)) return;
+  const Mask mask(box);
   for (std::size_t i = 1; i < points.size(); ++i) {
-    if (!IsFinite(points[i - 1]) || !IsFinite(points[i])) continue;
-    cover.AddSegment(points[i - 1], points[i], radius, *image);
+    if (!IsDrawn(points[i - 1]) || !IsDrawn(points[i])) continue;
+    const bool begins = i == 1 || !IsDrawn(points[i - 2]);
+    if (begins) cairo_move_to(mask.cairo(), points[i - 1].x, points[i - 1].y);
+    cairo_line_to(mask.cairo(), points[i].x, points[i].y);
   }
-  cover.Blend(colour, opacity, image);
+  cairo_set_line_width(mask.cairo(), thickness);
+  cairo_set_line_cap(mask.cairo(), CAIRO_LINE_CAP_ROUND);
+  cairo_set_line_join(mask.cairo(), CAIRO_LINE_JOIN_ROUND);
+  cairo_stroke(mask.cairo());
+  mask.Blend(colour, opacity, image);
 }
 
 void DrawDisc(PicturePoint centre, double radius, const Colour& colour, double opacity,
               RgbImage* image) {
-  // a line from a point to itself
-  DrawPolyline(std::array{centre, centre}, 2.0 * radius, colour, opacity, image);
+  const Box box = BoxAround(std::array{centre}, radius + 1.0, *image);
+  if (IsEmpty(box)) return;
+  const Mask mask(box);
+  cairo_arc(mask.cairo(), centre.x, centre.y, radius, 0.0, 2.0 * std::numbers::pi);
+  cairo_fill(mask.cairo());
+  mask.Blend(colour, opacity, image);
 }
 
-void DrawCaption(std::string_view text, int left, int top, int scale, const Colour& bar,
+void DrawCaption(std::string_view text, int left, int top, int height, const Colour& bar,
                  RgbImage* image) {
-  const int advance = (kGlyphWidth + 1) * scale;
-  Fill(left, top, static_cast<int>(text.size()) * advance + scale, CaptionHeight(scale), bar,
-       image);
-  int x = left + scale;
-  for (const char c : text) {
-    const Glyph glyph = GlyphOf(c);
-    for (int row = 0; row < kGlyphHeight; ++row) {
-      for (int column = 0; column < kGlyphWidth; ++column) {
-        if ((glyph[static_cast<std::size_t>(row)] >> (kGlyphWidth - 1 - column) & 1) == 0) continue;
-        Fill(x + column * scale, top + (row + 1) * scale, scale, scale, kTextColour, image);
-      }
-    }
-    x += advance;
-  }
+  // whole pixels, or the letters are blurred
+  const double margin = std::round(kMargin * height);
+  const double baseline = std::round(kBaseline * height);
+  const auto font = FontOfSize(std::floor(kFontSize * height));
+  const Glyphs glyphs = GlyphsOf(std::string(text), left + margin, top + baseline, font.get());
+  cairo_text_extents_t extents;
+  cairo_scaled_font_glyph_extents(font.get(), glyphs.first.get(), glyphs.n, &extents);
+  const int width = static_cast<int>(std::ceil(extents.x_advance + 2.0 * margin));
+  Fill(left, top, width, height, bar, image);
+
+  const Box box = {.left = std::max(0, left),
+                   .top = std::max(0, top),
+                   .right = std::min(image->width, left + width),
+                   .bottom = std::min(image->height, top + height)};
+  if (IsEmpty(box)) return;
+  const Mask mask(box);
+  cairo_set_scaled_font(mask.cairo(), font.get());
+  cairo_show_glyphs(mask.cairo(), glyphs.first.get(), glyphs.n);
+  mask.Blend(kTextColour, 1.0, image);
 }
 
 }  // namespace dp_bench::media

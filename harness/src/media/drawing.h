@@ -1,5 +1,6 @@
-// Lines, dots and captions over a picture. Everything is cut at its borders; equal calls give equal
-// pixels.
+// Lines, dots and captions over a picture, through cairo. Everything is cut at its borders; equal
+// calls give equal pixels. Any thread may draw, each on a picture of its own. Throws Error{kMedia}
+// where cairo fails.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ void Fill(int left, int top, int width, int height, const Colour& colour, RgbIma
 void DrawBorder(int thickness, const Colour& colour, RgbImage* image);
 
 /// Joins the points in turn, with smooth edges and round ends, `thickness` [px] wide. A point that
-/// is not finite interrupts the line; one between two such is left out. `opacity`: 0 to 1.
+/// is not finite, or a million pixels away, interrupts the line; one between two such is left out.
+/// `opacity`: 0 to 1.
 void DrawPolyline(std::span<const PicturePoint> points, double thickness, const Colour& colour,
                   double opacity, RgbImage* image);
 
@@ -34,16 +36,10 @@ void DrawPolyline(std::span<const PicturePoint> points, double thickness, const 
 void DrawDisc(PicturePoint centre, double radius, const Colour& colour, double opacity,
               RgbImage* image);
 
-inline constexpr int kGlyphWidth = 3;  // of a 3 x 5 glyph, without the gap
-inline constexpr int kGlyphHeight = 5;
-
-/// The height of a caption [px].
-constexpr int CaptionHeight(int scale) { return (kGlyphHeight + 2) * scale; }
-
-/// Writes white text on a bar, whose top left corner is at (left, top). A pixel of a glyph is
-/// `scale` pixels. It knows digits, '.', '-' and letters, which are drawn as capitals; all else is
-/// a blank.
-void DrawCaption(std::string_view text, int left, int top, int scale, const Colour& bar,
+/// Writes white text, UTF-8, on a bar that is `height` pixels high and as wide as the text; its top
+/// left corner is at (left, top). The font, DejaVu Sans, is compiled in. Text that is not UTF-8 has
+/// a '?' for each byte outside of ASCII.
+void DrawCaption(std::string_view text, int left, int top, int height, const Colour& bar,
                  RgbImage* image);
 
 }  // namespace dp_bench::media

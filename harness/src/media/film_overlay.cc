@@ -38,14 +38,14 @@ struct Measures {
         line(std::max(0.8, side / 220.0)),
         dot(std::max(1.2, side / 130.0)),
         rim(std::max(0.5, side / 320.0)),
-        letter(std::max(1, side / 128)),
+        caption(std::max(11, side / 17)),
         border(std::max(1, side / 64)) {}
 
   int side;
   double line;  // thickness
   double dot;   // largest radius
   double rim;   // around dots and lines
-  int letter;   // pixels per pixel of a glyph
+  int caption;  // height of a line
   int border;
 };
 
@@ -106,14 +106,14 @@ void DrawHand(const FilmMoment& moment, std::size_t hand, const Measures& measur
 
 // At the bottom left: the top is for whoever puts films side by side.
 void DrawFacts(const FilmMoment& moment, const Measures& measures, RgbImage* frame) {
-  const int height = CaptionHeight(measures.letter);
+  const int height = measures.caption;
   const Colour& bar = moment.success ? kSuccess : kCaptionBar;
   if (moment.success) {
     DrawBorder(measures.border, kSuccess, frame);
-    DrawCaption("SUCCESS", 0, frame->height - 2 * height, measures.letter, bar, frame);
+    DrawCaption("success", 0, frame->height - 2 * height, height, bar, frame);
   }
-  DrawCaption(fmt::format("STEP {}  SCORE {:.2f}", moment.step, moment.score), 0,
-              frame->height - height, measures.letter, bar, frame);
+  DrawCaption(fmt::format("step {}  score {:.2f}", moment.step, moment.score), 0,
+              frame->height - height, height, bar, frame);
 }
 
 }  // namespace

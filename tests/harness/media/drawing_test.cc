@@ -5,7 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <latch>
 #include <limits>
+#include <numbers>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
 
 namespace dp_bench::media {
 namespace {
@@ -88,32 +94,127 @@ TEST(Drawing, WhatIsNotFiniteInterruptsALine) {
   EXPECT_EQ(CountDrawn(empty), 0);
 }
 
-TEST(Drawing, ACaptionIsCutAtTheBordersAndKnowsLetters) {
-  RgbImage image(12, 10);
-  DrawCaption("STEP 120", -3, 6, 1, {9, 9, 9}, &image);
-  EXPECT_EQ(RedOf(image, 5, 5), 0) << "above the bar";
-  EXPECT_EQ(RedOf(image, 0, 6), 9) << "the bar";
-
-  RgbImage upper(40, 14);
-  RgbImage lower(40, 14);
-  DrawCaption("score", 0, 0, 2, {}, &upper);
-  DrawCaption("SCORE", 0, 0, 2, {}, &lower);
-  EXPECT_EQ(upper.pixels, lower.pixels);
-  EXPECT_GT(CountDrawn(upper), 0);
-  RgbImage blank(40, 14);
-  DrawCaption("\xff\t ~{", 0, 0, 2, {}, &blank);
-  EXPECT_EQ(CountDrawn(blank), 0);
+TEST(Drawing, APointThatIsVeryFarAwayInterruptsALine) {
+  RgbImage image(32, 8);
+  const std::array<PicturePoint, 4> points = {{{2, 4}, {8, 4}, {kFar, 4}, {-9e5, 4}}};
+  DrawPolyline(points, 2.0, kWhite, 1.0, &image);
+  EXPECT_EQ(RedOf(image, 5, 4), 255);
+  EXPECT_EQ(RedOf(image, 14, 4), 0);
+  DrawPolyline(std::array<PicturePoint, 2>{{{-9e5, 4}, {9e5, 4}}}, 2.0, kWhite, 1.0, &image);
+  EXPECT_EQ(RedOf(image, 14, 4), 255);
 }
 
-TEST(Drawing, NoTwoGlyphsAreAlike) {
-  constexpr std::string_view kText = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ.- ";
-  std::vector<std::vector<std::uint8_t>> glyphs;
-  for (const char c : kText) {
-    RgbImage image(5, 7);
-    DrawCaption(std::string(1, c), 0, 0, 1, {}, &image);
-    EXPECT_EQ(std::ranges::count(glyphs, image.pixels), 0) << c;
-    glyphs.push_back(image.pixels);
+TEST(Drawing, OneAndTheSamePointTwiceIsADot) {
+  RgbImage image(8, 8);
+  DrawPolyline(std::array<PicturePoint, 2>{{{4, 4}, {4, 4}}}, 4.0, kWhite, 1.0, &image);
+  EXPECT_EQ(RedOf(image, 4, 4), 255);
+  EXPECT_EQ(RedOf(image, 0, 4), 0);
+}
+
+TEST(Drawing, ADiscCoversItsArea) {
+  RgbImage image(32, 32);
+  DrawDisc({16.3, 15.8}, 10.0, kWhite, 1.0, &image);
+  double area = 0.0;  // [px]
+  for (int y = 0; y < 32; ++y) {
+    for (int x = 0; x < 32; ++x) area += RedOf(image, x, y) / 255.0;
   }
+  EXPECT_NEAR(area, 100.0 * std::numbers::pi, 3.0);
+}
+
+RgbImage Caption(std::string_view text, int height) {
+  RgbImage image(16 * height, height);
+  DrawCaption(text, 0, 0, height, {}, &image);
+  return image;
+}
+
+TEST(Drawing, ACaptionIsCutAtTheBorders) {
+  for (const auto& [left, top] : {std::array{-3, 6}, std::array{4, -5}, std::array{-1000, 0},
+                                  std::array{0, 1000}, std::array{12, 10}}) {
+    RgbImage image(12, 10);
+    DrawCaption("step 120", left, top, 12, {9, 9, 9}, &image);
+    const bool is_visible = left < 12 && left > -100 && top < 10;
+    EXPECT_EQ(CountDrawn(image) > 0, is_visible) << left << ", " << top;
+  }
+  RgbImage image(12, 10);
+  DrawCaption("step 120", -3, 6, 12, {9, 9, 9}, &image);
+  EXPECT_EQ(RedOf(image, 5, 5), 0) << "above the bar";
+  EXPECT_EQ(RedOf(image, 0, 6), 9) << "the bar";
+}
+
+TEST(Drawing, TheBarOfACaptionIsAsWideAsItsText) {
+  const auto width = [](std::string_view text) {
+    RgbImage image(200, 12);
+    DrawCaption(text, 0, 0, 12, {9, 9, 9}, &image);
+    int n = 0;
+    while (n < image.width && RedOf(image, n, 0) == 9) ++n;
+    return n;
+  };
+  EXPECT_EQ(width(""), 6);
+  EXPECT_GT(width("score 0.5"), 40);
+  EXPECT_LT(width("score 0.5"), 70);
+  EXPECT_EQ(width("0123456789"), width("9999999999")) << "figures have one width";
+}
+
+TEST(Drawing, ACaptionFitsIntoItsBar) {
+  for (int height = 11; height <= 60; ++height) {
+    const RgbImage alone = Caption("Agjpqy0", height);
+    for (int x = 0; x < alone.width; ++x) {
+      EXPECT_EQ(RedOf(alone, x, 0), 0) << height;
+      EXPECT_EQ(RedOf(alone, x, height - 1), 0) << height;
+    }
+  }
+}
+
+TEST(Drawing, NoTwoCharactersAreAlike) {
+  std::vector<std::string> characters = {"\u00e4", "\u00df", "\u00e9", "\u0142", "\u00d1",
+                                         "\u03b1", "\u0416", "\u00b7", "\u00d7", "\u2192"};
+  for (char c = '!'; c <= '~'; ++c) characters.emplace_back(1, c);
+  constexpr std::string_view kMissing = "\U000e0041";  // which has no picture in the font
+  std::vector<std::vector<std::uint8_t>> pictures = {Caption(kMissing, 24).pixels};
+  for (const std::string& character : characters) {
+    const RgbImage image = Caption(character, 24);
+    EXPECT_GT(CountDrawn(image), 0) << character;
+    EXPECT_EQ(std::ranges::count(pictures, image.pixels), 0) << character;
+    pictures.push_back(image.pixels);
+  }
+}
+
+TEST(Drawing, BytesThatAreNotUtf8AreQuestionMarks) {
+  EXPECT_EQ(Caption("a\xff z", 20).pixels, Caption("a? z", 20).pixels);
+  EXPECT_EQ(Caption("\xc3", 20).pixels, Caption("?", 20).pixels);
+}
+
+// A picture of all that can be drawn.
+RgbImage Everything(int size) {
+  RgbImage image(size, size);
+  const std::array<PicturePoint, 3> points = {
+      {{2, 4}, {size - 3.7, size / 2.0}, {3.1, size - 9.0}}};
+  DrawPolyline(points, size / 40.0, {20, 200, 90}, 0.7, &image);
+  DrawDisc(points[1], size / 10.0, {200, 20, 90}, 0.9, &image);
+  DrawCaption("step 120  score 0.53", 3, size / 3, size / 16, {20, 20, 20}, &image);
+  return image;
+}
+
+TEST(Drawing, ThreadsDrawEqualPictures) {
+  constexpr int kThreads = 8;
+  constexpr int kSizes = 12;  // more fonts than cairo keeps ready, so that threads make them anew
+  std::vector<std::vector<RgbImage>> pictures(kThreads);
+  {
+    std::latch all_are_here(kThreads);
+    std::vector<std::jthread> threads;
+    for (std::vector<RgbImage>& drawn : pictures) {
+      threads.emplace_back([&] {
+        all_are_here.arrive_and_wait();
+        for (int i = 0; i < 10 * kSizes; ++i) drawn.push_back(Everything(160 + 16 * (i % kSizes)));
+      });
+    }
+  }
+  for (const std::vector<RgbImage>& drawn : pictures) {
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      ASSERT_EQ(drawn[i].pixels, pictures[0][i % kSizes].pixels) << i;
+    }
+  }
+  EXPECT_EQ(Everything(160).pixels, pictures[0][0].pixels);
 }
 
 }  // namespace

@@ -214,6 +214,16 @@ TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
   }
 }
 
+TEST(FilmOverlay, TheCaptionFitsIntoFilmsOf96Pixels) {
+  RgbImage frame(96, 96);
+  DrawOverlay({.step = 300, .score = 0.53}, &frame);
+  const auto red_at = [&](int x, int y) {
+    return frame.pixels[static_cast<std::size_t>(3 * (y * 96 + x))];
+  };
+  EXPECT_GT(red_at(80, 95), 0) << "the bar";
+  for (int y = 80; y < 96; ++y) EXPECT_EQ(red_at(95, y), 0) << y;
+}
+
 TEST(FilmOverlay, SuccessIsAGreenFrame) {
   RgbImage frame(96, 96);
   media::DrawOverlay({.step = 7, .score = 1.0}, &frame);
