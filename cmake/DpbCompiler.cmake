@@ -37,10 +37,16 @@ if(DPB_SANITIZE)
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()
 
-# Precompiled LibTorch headers for a target. The compiler takes them only from the same options, so also
-# programs are compiled with -fPIC.
+# Precompiled headers for a target: LibTorch's, or those of nearly every other file. The compiler takes them only
+# with the same options, so programs too are compiled with -fPIC.
 function(dpb_reuse_torch_headers target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM dp_bench_policy)
+endfunction()
+
+function(dpb_reuse_precompiled target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM dpb_precompiled)
 endfunction()

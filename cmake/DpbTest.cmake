@@ -1,3 +1,16 @@
+# GoogleTest and the headers that nearly every test includes, compiled once for the tests without LibTorch.
+file(WRITE "${CMAKE_BINARY_DIR}/generated/test_precompiled.cc" "")
+add_library(dpb_test_precompiled OBJECT "${CMAKE_BINARY_DIR}/generated/test_precompiled.cc")
+target_link_libraries(dpb_test_precompiled PRIVATE GTest::gmock GTest::gtest fmt::fmt nlohmann_json::nlohmann_json)
+target_precompile_headers(dpb_test_precompiled PRIVATE
+  "${PROJECT_SOURCE_DIR}/harness/src/core/precompiled.h" <gmock/gmock.h> <gtest/gtest.h>)
+
+function(dpb_reuse_test_headers target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM dpb_test_precompiled)
+endfunction()
+
 # Tests run side by side: threads that wait for each other must not spin meanwhile.
 set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
 
@@ -8,8 +21,11 @@ function(dpb_add_test)
   add_executable(${target} ${TEST_SOURCES})
   target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
                                           dpb_compile_options)
+  target_compile_options(${target} PRIVATE -O1)
   if(dp_bench_train IN_LIST TEST_LINK)
     dpb_reuse_torch_headers(${target})
+  else()
+    dpb_reuse_test_headers(${target})
   endif()
   add_test(NAME ${TEST_NAME} COMMAND ${target})
   set_tests_properties(${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 300

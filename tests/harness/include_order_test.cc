@@ -14,10 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kLayers = {
-    "core",     "distributed", "config",     "plugin",    "isolate", "media",   "tensorboard",
-    "data",     "normalize",   "checkpoint", "diffusion", "train",   "profile", "rollout",
-    "diagnose", "collect",     "report",     "compare",   "view",    "app"};
+const std::vector<std::string> kLayers = {"core",   "config",     "plugin",  "media",   "data",
+                                          "policy", "run",        "train",   "rollout", "compare",
+                                          "report", "experiment", "inspect", "view",    "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);
@@ -43,7 +42,7 @@ TEST(IncludeOrder, HarnessFoldersIncludeOnlyThoseBeforeThem) {
   int n_includes = 0;
   for (const std::string& folder : kLayers) {
     for (const auto& entry :
-         fs::directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src" / folder)) {
+         fs::recursive_directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src" / folder)) {
       if (!IsSource(entry.path())) continue;
       for (const std::string& included : IncludedFolders(entry.path())) {
         if (included == "dp_bench") continue;
@@ -57,7 +56,13 @@ TEST(IncludeOrder, HarnessFoldersIncludeOnlyThoseBeforeThem) {
   EXPECT_GT(n_includes, 50) << "the pattern no longer finds includes";
 }
 
-// plugins/<kind>/<name>/...: folders of their own are theirs to include.
+TEST(IncludeOrder, EveryFolderOfTheHarnessHasAPlaceInTheOrder) {
+  for (const auto& entry : fs::directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src")) {
+    EXPECT_GE(LayerOf(entry.path().filename()), 0) << entry.path();
+  }
+}
+
+// A plugin may also include the folders below its own.
 TEST(IncludeOrder, PluginsIncludeTheSdkAndThemselves) {
   const fs::path plugins = fs::path(DPB_SOURCE_DIR) / "plugins";
   for (const auto& entry : fs::recursive_directory_iterator(plugins)) {

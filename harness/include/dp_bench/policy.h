@@ -17,12 +17,6 @@
 
 namespace dp_bench {
 
-/// What a policy is asked to be: the run's shape_meta and horizons.
-struct PolicySpec {
-  ShapeMeta shape_meta;
-  Horizons horizons;
-};
-
 /// A training batch in raw units, on the policy's device.
 struct Batch {
   TensorMap obs;         // key -> [B, To, shape...]; rgb uint8 [B, To, C, H, W]

@@ -61,4 +61,10 @@ struct DPB_API Horizons {
   bool operator==(const Horizons&) const = default;
 };
 
+/// What a policy is asked to be: the run's shape_meta and horizons.
+struct PolicySpec {
+  ShapeMeta shape_meta;
+  Horizons horizons;
+};
+
 }  // namespace dp_bench

@@ -14,7 +14,7 @@
 #include "rollout/env_runner.h"
 #include "rollout/policy_planner.h"
 #include "run/checkpoint.h"
-#include "view/demonstrations.h"
+#include "view/demonstration_recorder.h"
 #include "view/planner_source.h"
 #include "view/recording.h"
 #include "view/viewer.h"
@@ -143,9 +143,9 @@ int ViewExpertOrHuman(const ViewVerbOptions& options) {
       return {.env = std::move(env), .source = std::move(source)};
     }
     auto source = std::make_unique<view::PointerSource>(*env);
-    std::unique_ptr<view::Demonstrations> demonstrations;
+    std::unique_ptr<view::DemonstrationRecorder> demonstrations;
     if (!options.record.empty()) {
-      demonstrations = std::make_unique<view::Demonstrations>(
+      demonstrations = std::make_unique<view::DemonstrationRecorder>(
           *env, options.record,
           view::DemonstrationOrigin(task.config().Sub("env").ToJson(), task.EnvVersion()));
     }

@@ -9,6 +9,7 @@
 #include "core/console.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "experiment/key_check.h"
 #include "experiment/manifest.h"
 #include "experiment/realtime.h"
@@ -90,6 +91,8 @@ void CheckpointEvaluation::WriteHead() {
   if (!options_.resume.empty()) core::RemoveTemporaryFiles(folder());  // what a kill left
   journal_.emplace(folder() / kJournalFile, runner().metric_names(), run::RunIdOf(manifest));
 }
+
+CheckpointEvaluation::~CheckpointEvaluation() = default;
 
 run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
   if (journal_) return RunJournalled(episodes);

@@ -30,6 +30,7 @@ class CheckpointEvaluation {
   /// differ, when the folder holds another run, or when another process writes there;
   /// Error{kCheckpoint}, Error{kConfig}. The folder is then as it was. The ranks must outlive it.
   CheckpointEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks);
+  ~CheckpointEvaluation();
 
   const std::filesystem::path& folder() const { return folder_->path(); }
 

@@ -13,6 +13,7 @@
 #include "core/temporary_folder.h"
 #include "data/collector.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "experiment/collection.h"
 #include "run/store.h"
 #include "train/fit_normalizer.h"

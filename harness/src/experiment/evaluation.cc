@@ -14,6 +14,7 @@
 #include "core/console.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "media/film_grid.h"
 #include "report/console_table.h"
 #include "report/denoising_strip.h"

@@ -10,12 +10,16 @@
 #include <vector>
 
 #include "core/communicator.h"
-#include "dp_bench/policy.h"
+#include "dp_bench/env.h"
 #include "experiment/experiment.h"
 #include "rollout/env_runner.h"
 #include "rollout/policy_latency.h"
 #include "run/denoising.h"
 #include "run/latency.h"
+
+namespace dp_bench {
+class Normalizer;
+}
 
 namespace dp_bench::experiment {
 
@@ -42,21 +46,21 @@ class Evaluation {
 
   /// Every rank plays its share of the episodes and gets the records of all. Shows progress on
   /// standard error, in place of the hook.
-  run::RunResult Run(Policy& policy, torch::Device device, const run::RunHooks& hooks = {});
+  run::RunResult Run(Policy& policy, c10::Device device, const run::RunHooks& hooks = {});
 
   /// The same with these places of the seed list.
-  run::RunResult Run(Policy& policy, torch::Device device, std::span<const int> episodes,
+  run::RunResult Run(Policy& policy, c10::Device device, std::span<const int> episodes,
                      const run::RunHooks& hooks);
 
   /// Of the last Run that planned anything on this rank: the latency there, and now of single rows
   /// that it planned. Of the first test episode, or else the first: the denoising of its first
   /// plan, made again. Changes nothing that is rolled out.
-  PlanningRecord RecordPlanning(Policy& policy, torch::Device device) const;
+  PlanningRecord RecordPlanning(Policy& policy, c10::Device device) const;
 
   const rollout::EnvRunner& runner() const { return runner_; }
 
  private:
-  std::optional<run::Denoising> RecordFirstDenoising(Policy& policy, torch::Device device) const;
+  std::optional<run::Denoising> RecordFirstDenoising(Policy& policy, c10::Device device) const;
 
   core::Communicator& ranks_;
   ShapeMeta shape_meta_;

@@ -7,6 +7,7 @@
 #include "config/name.h"
 #include "core/device.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "run/create_from_checkpoint.h"
 
 namespace dp_bench::experiment {

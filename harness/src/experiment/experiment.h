@@ -1,14 +1,19 @@
 // One experiment as the command line names it: a task and a policy to train for it, or to evaluate.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <filesystem>
 #include <memory>
 #include <string>
 
-#include "dp_bench/policy.h"
+#include "dp_bench/spec.h"
 #include "experiment/task.h"
-#include "plugin/guarded_policy.h"
 #include "run/checkpoint.h"
+
+namespace dp_bench {
+class Policy;
+}
 
 namespace dp_bench::experiment {
 
@@ -21,7 +26,7 @@ class Experiment : public Task {
   std::unique_ptr<Policy> CreatePolicy() const;
 
   /// training.device, cpu by default. Throws Error{kConfig} when this machine does not have it.
-  torch::Device device() const;
+  c10::Device device() const;
 
   /// The policy with the weights ("ema" or "model") and the normalizer of a checkpoint, on
   /// device().

@@ -11,6 +11,7 @@
 #include "core/exit_code.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "report/multi_run_report.h"
 
 namespace dp_bench::experiment {

@@ -10,6 +10,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "dp_bench/policy.h"
 #include "experiment/key_check.h"
 #include "experiment/perturbed_evaluation.h"
 #include "rollout/policy_latency.h"

@@ -11,6 +11,7 @@
 #include "core/console.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "experiment/evaluation.h"
 #include "experiment/manifest.h"
 #include "run/store.h"

@@ -4,9 +4,9 @@
 
 #include <cairo.h>
 
-namespace dp_bench {
+namespace dp_bench::media {
 
 /// Made once, kept by the program, for any thread. Throws Error{kMedia} where FreeType fails.
 cairo_font_face_t* CaptionFont();
 
-}  // namespace dp_bench
+}  // namespace dp_bench::media

@@ -45,8 +45,8 @@ class Tile {
       std::copy_n(frame_.pixels.begin() + 3 * y * frame_.width, 3 * frame_.width,
                   grid->pixels.begin() + 3 * ((top + kLine + y) * grid->width + left + kLine));
     }
-    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(11, height / 14), kGridCaptionBar,
-                grid);
+    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(11, height / 14),
+                kGridCaptionBar, grid);
   }
 
  private:

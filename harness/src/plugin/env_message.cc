@@ -66,37 +66,37 @@ EnvSpec SpecFrom(const Json& json) {
 
 }  // namespace
 
-const char* Name(Command command) {
+const char* Name(EnvCommand command) {
   switch (command) {
-    case Command::kCreate:
+    case EnvCommand::kCreate:
       return "Create";
-    case Command::kReset:
+    case EnvCommand::kReset:
       return "Reset";
-    case Command::kStep:
+    case EnvCommand::kStep:
       return "Step";
-    case Command::kObserve:
+    case EnvCommand::kObserve:
       return "Observe";
-    case Command::kRender:
+    case EnvCommand::kRender:
       return "Render";
-    case Command::kGetState:
+    case EnvCommand::kGetState:
       return "GetState";
-    case Command::kSetState:
+    case EnvCommand::kSetState:
       return "SetState";
-    case Command::kBegin:
+    case EnvCommand::kBegin:
       return "Expert::Begin";
-    case Command::kAct:
+    case EnvCommand::kAct:
       return "Expert::Act";
-    case Command::kPointerAction:
+    case EnvCommand::kPointerAction:
       return "PointerAction";
-    case Command::kCameraParameters:
+    case EnvCommand::kCameraParameters:
       return "Parameters";
-    case Command::kRenderCamera:
+    case EnvCommand::kRenderCamera:
       return "RenderCamera";
-    case Command::kStateMarks:
+    case EnvCommand::kStateMarks:
       return "StateMarks";
-    case Command::kActionMarks:
+    case EnvCommand::kActionMarks:
       return "ActionMarks";
-    case Command::kQuit:
+    case EnvCommand::kQuit:
       return "its end";
   }
   return "an unknown call";

@@ -16,7 +16,7 @@
 
 namespace dp_bench::plugin {
 
-enum class Command : std::uint32_t {
+enum class EnvCommand : std::uint32_t {
   kCreate,
   kReset,
   kStep,
@@ -35,10 +35,10 @@ enum class Command : std::uint32_t {
 };
 
 /// "Step", "Expert::Act": as the plugin guard calls it.
-const char* Name(Command command);
+const char* Name(EnvCommand command);
 
 struct Request {
-  Command command = Command::kQuit;
+  EnvCommand command = EnvCommand::kQuit;
   std::int32_t camera = 0;
   std::int32_t width = 0;  // of a frame or of the picture with marks [px]
   std::int32_t height = 0;

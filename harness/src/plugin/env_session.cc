@@ -16,8 +16,9 @@ namespace {
 constexpr std::uint64_t kFnvOffset = 0xcbf29ce484222325;
 constexpr std::uint64_t kFnvPrime = 0x100000001b3;
 
-bool IsSlow(Command command) {
-  return command == Command::kCreate || command == Command::kReset || command == Command::kBegin;
+bool IsSlow(EnvCommand command) {
+  return command == EnvCommand::kCreate || command == EnvCommand::kReset ||
+         command == EnvCommand::kBegin;
 }
 
 // FNV-1a: two runs of one env are compared, not defended against each other.
@@ -37,13 +38,13 @@ EnvSession::EnvSession(PluginPlace plugin, const Config& params, const Isolation
   Forget();
   if (!StartProcess()) {
     const std::string first = ending_;
-    if (!StartProcess()) ThrowEnded(Command::kCreate, first);
+    if (!StartProcess()) ThrowEnded(EnvCommand::kCreate, first);
   }
   AdoptReads(params, offer_.params);
 }
 
 Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
-  if (request.command == Command::kReset) Forget();
+  if (request.command == EnvCommand::kReset) Forget();
   std::optional<Answer> answer = Attempt(request, input);
   std::string first;
   if (!answer && std::exchange(may_repeat_, false)) {
@@ -110,7 +111,7 @@ bool EnvSession::StartProcess() {
   const std::size_t bulk_size = std::exchange(bulk_size_, kMaxOffer);
   layout_ = {.bulk = Aligned(create_request_.size())};
   const std::optional<Answer> answer =
-      Ask({.command = Command::kCreate}, std::as_bytes(std::span(create_request_)));
+      Ask({.command = EnvCommand::kCreate}, std::as_bytes(std::span(create_request_)));
   bulk_size_ = bulk_size;
   if (!answer) return false;
   ThrowIfError(*answer);
@@ -125,9 +126,9 @@ bool EnvSession::RepeatEpisode() {
   std::span<const std::byte> inputs = inputs_;
   for (const LoggedCall& call : calls_) {
     const std::size_t size =
-        call.command == Command::kStep       ? offer_.spec.shape_meta.action.ByteSize()
-        : call.command == Command::kSetState ? offer_.state_size.value_or(0) * sizeof(double)
-                                             : 0;
+        call.command == EnvCommand::kStep       ? offer_.spec.shape_meta.action.ByteSize()
+        : call.command == EnvCommand::kSetState ? offer_.state_size.value_or(0) * sizeof(double)
+                                                : 0;
     const std::optional<Answer> answer =
         Ask({.command = call.command, .seed = call.seed}, inputs.first(size));
     if (!answer) return false;
@@ -155,16 +156,16 @@ void EnvSession::Forget() {
 void EnvSession::Note(const Request& request, std::span<const std::byte> input,
                       const Answer& answer) {
   switch (request.command) {
-    case Command::kSetState:
+    case EnvCommand::kSetState:
       // the state is all that counts from now on, except for what an expert remembers
       if (!has_expert_begun_) Forget();
       break;
-    case Command::kBegin:
+    case EnvCommand::kBegin:
       has_expert_begun_ = true;
       break;
-    case Command::kReset:
-    case Command::kStep:
-    case Command::kAct:
+    case EnvCommand::kReset:
+    case EnvCommand::kStep:
+    case EnvCommand::kAct:
       break;
     default:
       return;  // it changed nothing
@@ -174,9 +175,10 @@ void EnvSession::Note(const Request& request, std::span<const std::byte> input,
   AddToDigest(request.command, answer, &digest_);
 }
 
-void EnvSession::AddToDigest(Command command, const Answer& answer, std::uint64_t* digest) const {
-  if (command == Command::kAct) Add(Output(offer_.spec.shape_meta.action.ByteSize()), digest);
-  if (command != Command::kStep) return;
+void EnvSession::AddToDigest(EnvCommand command, const Answer& answer,
+                             std::uint64_t* digest) const {
+  if (command == EnvCommand::kAct) Add(Output(offer_.spec.shape_meta.action.ByteSize()), digest);
+  if (command != EnvCommand::kStep) return;
   Add(std::as_bytes(std::span(&answer.reward, 1)), digest);
   Add(std::as_bytes(std::span(&answer.terminated, 1)), digest);
   Add(std::as_bytes(std::span(&answer.success, 1)), digest);
@@ -190,7 +192,7 @@ void EnvSession::ThrowIfError(const Answer& answer) const {
               std::string(reinterpret_cast<const char*>(text.data()), text.size()));
 }
 
-void EnvSession::ThrowEnded(Command command, const std::string& first) const {
+void EnvSession::ThrowEnded(EnvCommand command, const std::string& first) const {
   std::string how = ending_;
   if (first == ending_) how += ", and again in a fresh process";
   if (!first.empty() && first != ending_) {

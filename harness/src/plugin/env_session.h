@@ -44,7 +44,7 @@ class EnvSession {
 
  private:
   struct LoggedCall {
-    Command command;
+    EnvCommand command;
     std::uint64_t seed;
   };
 
@@ -54,9 +54,9 @@ class EnvSession {
   bool RepeatEpisode();
   void Forget();
   void Note(const Request& request, std::span<const std::byte> input, const Answer& answer);
-  void AddToDigest(Command command, const Answer& answer, std::uint64_t* digest) const;
+  void AddToDigest(EnvCommand command, const Answer& answer, std::uint64_t* digest) const;
   void ThrowIfError(const Answer& answer) const;
-  [[noreturn]] void ThrowEnded(Command command, const std::string& first) const;
+  [[noreturn]] void ThrowEnded(EnvCommand command, const std::string& first) const;
 
   const PluginPlace plugin_;
   const IsolationConfig config_;

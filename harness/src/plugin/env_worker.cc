@@ -70,42 +70,42 @@ Answer EnvWorker::Handle(const Request& request) {
 
 Answer EnvWorker::Execute(const Request& request) {
   switch (request.command) {
-    case Command::kCreate:
+    case EnvCommand::kCreate:
       return Create(request);
-    case Command::kReset:
+    case EnvCommand::kReset:
       env_->Reset(request.seed);
       break;
-    case Command::kStep:
+    case EnvCommand::kStep:
       return Step();
-    case Command::kObserve:
+    case EnvCommand::kObserve:
       Observe();
       break;
-    case Command::kRender:
-    case Command::kRenderCamera:
+    case EnvCommand::kRender:
+    case EnvCommand::kRenderCamera:
       Draw(request);
       break;
-    case Command::kGetState:
+    case EnvCommand::kGetState:
       env_->state_access()->GetState(Numbers<double>(layout_.output, state_size_));
       break;
-    case Command::kSetState:
+    case EnvCommand::kSetState:
       env_->state_access()->SetState(Numbers<double>(0, state_size_));
       break;
-    case Command::kBegin:
+    case EnvCommand::kBegin:
       env_->expert()->Begin(request.seed);
       break;
-    case Command::kAct:
+    case EnvCommand::kAct:
       env_->expert()->Act(ActionOutput());
       break;
-    case Command::kPointerAction:
+    case EnvCommand::kPointerAction:
       env_->pointer_control()->PointerAction(request.x, request.y, ActionOutput());
       break;
-    case Command::kCameraParameters:
+    case EnvCommand::kCameraParameters:
       return PutText(request, Encode(env_->camera_access()->Parameters(
                                   request.camera, request.width, request.height)));
-    case Command::kStateMarks:
-    case Command::kActionMarks:
+    case EnvCommand::kStateMarks:
+    case EnvCommand::kActionMarks:
       return FindMarks(request);
-    case Command::kQuit:
+    case EnvCommand::kQuit:
       break;
   }
   return {};
@@ -152,7 +152,7 @@ void EnvWorker::Observe() {
 
 void EnvWorker::Draw(const Request& request) {
   RgbImage frame(request.width, request.height);
-  if (request.command == Command::kRender) {
+  if (request.command == EnvCommand::kRender) {
     env_->Render(&frame);
   } else {
     env_->camera_access()->RenderCamera(request.camera, &frame);
@@ -165,7 +165,7 @@ Answer EnvWorker::FindMarks(const Request& request) {
   const PictureMarks& marks = *env_->picture_marks();
   const std::span<float> xy =
       Numbers<float>(request.bulk_offset, 2 * static_cast<std::size_t>(marks.n_marks()));
-  if (request.command == Command::kStateMarks) {
+  if (request.command == EnvCommand::kStateMarks) {
     marks.StateMarks(request.width, request.height, xy);
   } else {
     marks.ActionMarks(ActionInput(), request.width, request.height, xy);
@@ -186,7 +186,7 @@ int RunEnvWorker(int socket, int memory_fd) {
     Request request;
     const ssize_t size = recv(socket, &request, sizeof(request), 0);
     if (size < 0 && errno == EINTR) continue;
-    if (size != sizeof(request) || request.command == Command::kQuit) return 0;
+    if (size != sizeof(request) || request.command == EnvCommand::kQuit) return 0;
     const Answer answer = worker.Handle(request);
     if (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) != sizeof(answer)) return 0;
   }

@@ -53,12 +53,12 @@ class IsolatedStateAccess final : public StateAccess {
   std::size_t state_size() const override { return session_->offer().state_size.value_or(0); }
   void GetState(std::span<double> state) const override {
     RequireSize(ErrorCode::kEnv, "room for a state", state_size(), state.size());
-    session_->Call({.command = Command::kGetState});
+    session_->Call({.command = EnvCommand::kGetState});
     Copy(session_->Output(state.size_bytes()), std::as_writable_bytes(state));
   }
   void SetState(std::span<const double> state) override {
     RequireSize(ErrorCode::kEnv, "a state", state_size(), state.size());
-    session_->Call({.command = Command::kSetState}, std::as_bytes(state));
+    session_->Call({.command = EnvCommand::kSetState}, std::as_bytes(state));
   }
 
  private:
@@ -70,10 +70,10 @@ class IsolatedExpert final : public Expert {
   explicit IsolatedExpert(EnvSession* session) : session_(session) {}
 
   void Begin(std::uint64_t seed) override {
-    session_->Call({.command = Command::kBegin, .seed = seed});
+    session_->Call({.command = EnvCommand::kBegin, .seed = seed});
   }
   void Act(std::span<float> action) override {
-    CallForAction(session_, {.command = Command::kAct}, action);
+    CallForAction(session_, {.command = EnvCommand::kAct}, action);
   }
 
  private:
@@ -85,7 +85,7 @@ class IsolatedPointerControl final : public PointerControl {
   explicit IsolatedPointerControl(EnvSession* session) : session_(session) {}
 
   void PointerAction(double x, double y, std::span<float> action) const override {
-    CallForAction(session_, {.command = Command::kPointerAction, .x = x, .y = y}, action);
+    CallForAction(session_, {.command = EnvCommand::kPointerAction, .x = x, .y = y}, action);
   }
 
  private:
@@ -98,14 +98,14 @@ class IsolatedCameraAccess final : public CameraAccess {
 
   std::span<const std::string> camera_names() const override { return session_->offer().cameras; }
   CameraParameters Parameters(int camera, int width, int height) const override {
-    const Answer answer = session_->Call({.command = Command::kCameraParameters,
+    const Answer answer = session_->Call({.command = EnvCommand::kCameraParameters,
                                           .camera = camera,
                                           .width = width,
                                           .height = height});
     return DecodeCamera(session_->Bulk(answer.size));
   }
   void RenderCamera(int camera, RgbImage* frame) override {
-    CallForFrame(session_, {.command = Command::kRenderCamera, .camera = camera}, frame);
+    CallForFrame(session_, {.command = EnvCommand::kRenderCamera, .camera = camera}, frame);
   }
 
  private:
@@ -118,12 +118,12 @@ class IsolatedPictureMarks final : public PictureMarks {
 
   int n_marks() const override { return session_->offer().n_marks; }
   void StateMarks(int width, int height, std::span<float> xy) const override {
-    Ask({.command = Command::kStateMarks, .width = width, .height = height}, {}, xy);
+    Ask({.command = EnvCommand::kStateMarks, .width = width, .height = height}, {}, xy);
   }
   void ActionMarks(std::span<const float> action, int width, int height,
                    std::span<float> xy) const override {
     RequireSize(ErrorCode::kShape, "an action", ActionDim(*session_), action.size());
-    Ask({.command = Command::kActionMarks, .width = width, .height = height}, action, xy);
+    Ask({.command = EnvCommand::kActionMarks, .width = width, .height = height}, action, xy);
   }
 
  private:
@@ -156,12 +156,12 @@ class IsolatedEnv final : public Env {
   const EnvSpec& spec() const override { return spec_; }
 
   void Reset(std::uint64_t seed) override {
-    session_.Call({.command = Command::kReset, .seed = seed});
+    session_.Call({.command = EnvCommand::kReset, .seed = seed});
   }
 
   StepResult Step(std::span<const float> action) override {
     RequireSize(ErrorCode::kShape, "an action", ActionDim(session_), action.size());
-    const Answer answer = session_.Call({.command = Command::kStep}, std::as_bytes(action));
+    const Answer answer = session_.Call({.command = EnvCommand::kStep}, std::as_bytes(action));
     const std::size_t n_metrics =
         std::min<std::size_t>(answer.size / sizeof(double), metrics_.size());
     const auto metrics = std::span(metrics_).first(n_metrics);
@@ -175,7 +175,7 @@ class IsolatedEnv final : public Env {
   void Observe(ObsBuffers obs) override {
     const std::vector<KeySpec>& keys = spec_.shape_meta.obs;
     RequireSize(ErrorCode::kShape, "observation buffers for a spec", keys.size(), obs.size());
-    session_.Call({.command = Command::kObserve});
+    session_.Call({.command = EnvCommand::kObserve});
     for (std::size_t i = 0; i < keys.size(); ++i) {
       RequireSize(ErrorCode::kShape, "an observation buffer in bytes", keys[i].ByteSize(),
                   obs[i].size());
@@ -184,7 +184,7 @@ class IsolatedEnv final : public Env {
   }
 
   void Render(RgbImage* frame) override {
-    CallForFrame(&session_, {.command = Command::kRender}, frame);
+    CallForFrame(&session_, {.command = EnvCommand::kRender}, frame);
   }
 
   StateAccess* state_access() override { return state_access_.get(); }

@@ -152,7 +152,7 @@ WorkerProcess::WorkerProcess() : last_memory_check_(Clock::now()) {
 
 WorkerProcess::~WorkerProcess() {
   if (pid_ >= 0) {
-    Send({.command = Command::kQuit});
+    Send({.command = EnvCommand::kQuit});
     const auto deadline = Clock::now() + kFarewell;
     while (!HasEnded() && Clock::now() < deadline) std::this_thread::sleep_for(kReapInterval);
     if (pid_ >= 0) Kill("did not end when it was asked to");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
 #include "rollout/policy_planner.h"
 #include "rollout/scope_timer.h"
 #include "train/synthetic_batch.h"

@@ -1,12 +1,18 @@
 // Times what a policy is asked for, in rollouts and by itself. None of it changes what is planned.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstddef>
 #include <vector>
 
-#include "dp_bench/policy.h"
+#include "dp_bench/spec.h"
 #include "rollout/chunk_planner.h"
 #include "run/latency.h"
+
+namespace dp_bench {
+class Policy;
+}
 
 namespace dp_bench::rollout {
 
@@ -15,7 +21,7 @@ namespace dp_bench::rollout {
 class TimedPlanner final : public ChunkPlanner {
  public:
   /// `planner` must outlive it.
-  TimedPlanner(ChunkPlanner& planner, torch::Device device) : planner_(planner), device_(device) {}
+  TimedPlanner(ChunkPlanner& planner, c10::Device device) : planner_(planner), device_(device) {}
 
   int batch_size() const override { return planner_.batch_size(); }
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
@@ -30,7 +36,7 @@ class TimedPlanner final : public ChunkPlanner {
   void Keep(const ObsBatch& obs, const PlanRow& row);
 
   ChunkPlanner& planner_;
-  torch::Device device_;
+  c10::Device device_;
   run::PlanningLatency latency_;
   std::vector<RecordedObs> recorded_;
   std::size_t recorded_bytes_ = 0;
@@ -38,7 +44,7 @@ class TimedPlanner final : public ChunkPlanner {
 
 /// Plans single rows, as a robot does: these in turn, some dozens of times or for some seconds, at
 /// least five times, after a warm-up that does not count.
-run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
+run::PlanningLatency MeasurePlanningAlone(Policy& policy, c10::Device device,
                                           std::span<const RecordedObs> rows);
 
 /// Random numbers in the shapes of the policy's observations, where nothing was recorded.

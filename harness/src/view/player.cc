@@ -68,7 +68,7 @@ std::string Title(const PlayerStatus& status) {
   return fmt::format("{}", fmt::join(parts, " · "));
 }
 
-Player::Player(Env& env, ActionSource& source, Demonstrations* demonstrations,
+Player::Player(Env& env, ActionSource& source, DemonstrationRecorder* demonstrations,
                const PlayerOptions& options)
     : env_(env), source_(source), n_steps_(options.n_steps), demonstrations_(demonstrations) {
   action_.resize(static_cast<std::size_t>(env.spec().shape_meta.action_dim()));

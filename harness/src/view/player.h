@@ -9,7 +9,7 @@
 
 #include "dp_bench/env.h"
 #include "view/action_source.h"
-#include "view/demonstrations.h"
+#include "view/demonstration_recorder.h"
 
 namespace dp_bench::view {
 
@@ -66,7 +66,7 @@ class Player {
   /// All arguments must outlive the player, which starts the first episode. `demonstrations`:
   /// where successful episodes go; null: nothing is recorded. Throws Error{kUsage} when there is no
   /// such episode.
-  Player(Env& env, ActionSource& source, Demonstrations* demonstrations,
+  Player(Env& env, ActionSource& source, DemonstrationRecorder* demonstrations,
          const PlayerOptions& options);
 
   /// Throws what the env throws on Reset.
@@ -105,7 +105,7 @@ class Player {
   Env& env_;
   ActionSource& source_;
   int n_steps_;
-  Demonstrations* demonstrations_;  // may be null
+  DemonstrationRecorder* demonstrations_;  // may be null
   PlayerStatus status_;
   std::vector<float> action_;  // [Da]
   int camera_ = 0;             // 0: the env's own picture

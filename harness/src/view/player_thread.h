@@ -14,7 +14,7 @@
 
 #include "dp_bench/env.h"
 #include "view/action_source.h"
-#include "view/demonstrations.h"
+#include "view/demonstration_recorder.h"
 #include "view/player.h"
 
 namespace dp_bench::view {
@@ -22,8 +22,8 @@ namespace dp_bench::view {
 /// What is played.
 struct PlayedStage {
   std::unique_ptr<Env> env;
-  std::unique_ptr<ActionSource> source;            // of that env
-  std::unique_ptr<Demonstrations> demonstrations;  // of that env; may be null
+  std::unique_ptr<ActionSource> source;                   // of that env
+  std::unique_ptr<DemonstrationRecorder> demonstrations;  // of that env; may be null
 };
 
 struct PlayerThreadOptions {

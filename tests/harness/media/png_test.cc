@@ -42,7 +42,7 @@ TEST(Png, APictureThatFillsManyChunksIsWhole) {
 
   const ScratchFolder scratch;
   WritePng(scratch.path() / "a.png", picture);
-  EXPECT_EQ(ReadTextFile(scratch.path() / "a.png", 1U << 20), file);
+  EXPECT_EQ(core::ReadTextFile(scratch.path() / "a.png", 1U << 20), file);
   VideoReader reader(scratch.path() / "a.png");
   RgbImage found(1, 1);
   ASSERT_TRUE(reader.Read(&found));

@@ -216,7 +216,7 @@ TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
 
 TEST(FilmOverlay, TheCaptionFitsIntoFilmsOf96Pixels) {
   RgbImage frame(96, 96);
-  DrawOverlay({.step = 300, .score = 0.53}, &frame);
+  media::DrawOverlay({.step = 300, .score = 0.53}, &frame);
   const auto red_at = [&](int x, int y) {
     return frame.pixels[static_cast<std::size_t>(3 * (y * 96 + x))];
   };

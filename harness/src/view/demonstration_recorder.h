@@ -26,11 +26,12 @@ std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
                                            const std::string& env);
 
 /// Appends to a dataset, one episode at a time.
-class Demonstrations {
+class DemonstrationRecorder {
  public:
   /// Continues the dataset in `folder`, or makes it. `env` must outlive this object. Throws what
   /// ReplayWriter throws: a folder of another origin stays as it is.
-  Demonstrations(Env& env, const std::filesystem::path& folder, const nlohmann::json& origin);
+  DemonstrationRecorder(Env& env, const std::filesystem::path& folder,
+                        const nlohmann::json& origin);
 
   /// The env was just Reset: what was not kept is forgotten.
   void Begin(std::uint64_t seed);

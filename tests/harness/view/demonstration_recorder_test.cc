@@ -1,5 +1,5 @@
 // A person's episodes become a dataset.
-#include "view/demonstrations.h"
+#include "view/demonstration_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class DemonstrationsTest : public testing::Test {
   // Drags through the episodes of these seeds; the notes they end with.
   std::vector<std::string> Record(std::uint64_t first, int n_episodes) {
     PointerSource human(env_);
-    Demonstrations demonstrations(env_, folder_, origin_);
+    DemonstrationRecorder demonstrations(env_, folder_, origin_);
     Player player(env_, human, &demonstrations, {.first_episode = first});
     player.Point({.x = 0.5, .y = 0.25, .is_down = true});
     std::vector<std::string> notes;
@@ -69,7 +69,7 @@ TEST_F(DemonstrationsTest, ALaterSessionContinues) {
 
 TEST_F(DemonstrationsTest, ARestartForgetsWhatWasDragged) {
   PointerSource human(env_);
-  Demonstrations demonstrations(env_, folder_, origin_);
+  DemonstrationRecorder demonstrations(env_, folder_, origin_);
   Player player(env_, human, &demonstrations, {.first_episode = 4});
   player.Point({.x = 0.5, .y = 0.25, .is_down = true});
   player.Advance(1.0);
@@ -81,7 +81,7 @@ TEST_F(DemonstrationsTest, ARestartForgetsWhatWasDragged) {
 TEST_F(DemonstrationsTest, AnotherEnvsFolderIsRefused) {
   Record(4, 1);
   const json other = DemonstrationOrigin(R"({"plugin": "another"})", "1.0.0");
-  EXPECT_EQ(CodeOf([&] { Demonstrations demonstrations(env_, folder_, other); }),
+  EXPECT_EQ(CodeOf([&] { DemonstrationRecorder demonstrations(env_, folder_, other); }),
             ErrorCode::kUsage);
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { RepeatableSeeds(folder_, "another"); }),
               HasSubstr("recorded in the env 'stage', not in 'another'"));

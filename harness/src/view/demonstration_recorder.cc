@@ -1,4 +1,4 @@
-#include "view/demonstrations.h"
+#include "view/demonstration_recorder.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +50,8 @@ std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
   return SeedsIn(attributes, folder);
 }
 
-Demonstrations::Demonstrations(Env& env, const std::filesystem::path& folder, const json& origin)
+DemonstrationRecorder::DemonstrationRecorder(Env& env, const std::filesystem::path& folder,
+                                             const json& origin)
     : env_(env), keys_(RecordedKeys(env.spec())), writer_(folder, keys_, origin), episode_(keys_) {
   if (writer_.n_episodes() > 0) seeds_ = SeedsIn(writer_.attributes(), folder);
   seeds_.resize(static_cast<std::size_t>(writer_.n_episodes()));  // a kill may have left more
@@ -58,19 +59,19 @@ Demonstrations::Demonstrations(Env& env, const std::filesystem::path& folder, co
   for (std::vector<std::byte>& buffer : obs_) obs_buffers_.emplace_back(buffer);
 }
 
-void Demonstrations::Begin(std::uint64_t seed) {
+void DemonstrationRecorder::Begin(std::uint64_t seed) {
   seed_ = seed;
   episode_ = data::ReplayEpisode(keys_);
 }
 
-void Demonstrations::Add(std::span<const float> action) {
+void DemonstrationRecorder::Add(std::span<const float> action) {
   env_.Observe(obs_buffers_);
   std::vector<std::span<const std::byte>> values(obs_buffers_.begin(), obs_buffers_.end());
   values.push_back(std::as_bytes(action));
   episode_.Append(values);
 }
 
-std::int64_t Demonstrations::Keep() {
+std::int64_t DemonstrationRecorder::Keep() {
   writer_.Append(episode_);
   seeds_.push_back(seed_);
   writer_.Commit(
