@@ -35,6 +35,7 @@ set_source_files_properties(src/policy/kernels/product_kernels.cc PROPERTIES
 
 add_library(dp_bench_train STATIC)
 dpb_harness_library(dp_bench_train)
+target_compile_options(dp_bench_train PRIVATE -O1)  # its work is done inside LibTorch
 dpb_sources(dp_bench_train run ONLY ${torch_of_run})
 dpb_sources(dp_bench_train train ONLY ${torch_of_train})
 dpb_sources(dp_bench_train rollout ONLY ${torch_of_rollout})

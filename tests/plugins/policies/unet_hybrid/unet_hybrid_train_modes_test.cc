@@ -56,7 +56,7 @@ TEST(UnetHybridTrainModes, CheckpointingChangesNoBit) {
 
 TEST(UnetHybridTrainModes, TheLossFallsInBfloat16AsInFloat32) {
   const Batch batch = MakeBatch(0);
-  const auto last_loss = [&](MixedPrecision precision) {
+  const auto last_loss = [&](train::MixedPrecision precision) {
     const auto policy = MakePolicy("}}", 0);
     torch::optim::Adam optimizer(policy->module().parameters(), torch::optim::AdamOptions(3e-3));
     float loss = 0.0F;
@@ -66,9 +66,9 @@ TEST(UnetHybridTrainModes, TheLossFallsInBfloat16AsInFloat32) {
     }
     return loss;
   };
-  const float exact = last_loss(MixedPrecision::kNo);
+  const float exact = last_loss(train::MixedPrecision::kNo);
   EXPECT_LT(exact, 0.1F);
-  EXPECT_LT(last_loss(MixedPrecision::kBf16), 2.0F * exact + 0.01F);
+  EXPECT_LT(last_loss(train::MixedPrecision::kBf16), 2.0F * exact + 0.01F);
 }
 
 }  // namespace
