@@ -106,6 +106,7 @@ void BenchLoader(experiment::TrainingRig& rig, int repetitions,
 void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_size,
                        int repetitions) {
   policy->module().eval();
+  policy->WeightsChanged();
   for (const std::int64_t rows : {1, 16, 50}) {
     if (rows > batch_size) break;
     const Batch part = train::FirstRows(batch, rows);
@@ -132,22 +133,20 @@ int BenchPolicy(const experiment::Experiment& experiment, int repetitions) {
   loader.StartEpoch(0, loader.num_batches() - 1);
   data::HostBatch host;
   loader.Next(&host);
-  const auto to_batch = [&](data::HostBatch* from) {
-    return train::ToBatch(*from, experiment.spec().shape_meta, experiment.device());
-  };
-  const Batch batch = to_batch(&host);
+  const Batch batch = train::ToBatch(host, experiment.spec().shape_meta, experiment.device());
 
   // a whole training step: loss, gradients, optimiser, EMA
+  train::StepTimer timer([] { return 0.0; });
   const std::int64_t batch_size = rig.loading().batch_size;
   const double train_seconds = MedianSeconds(repetitions, [&] {
-    rig.TrainOn(batch);
+    rig.TrainOn(host, &timer);
     core::Synchronize(experiment.device());
   });
   core::PrintResult("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
                     static_cast<double>(batch_size) / train_seconds);
   BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);
   rig.policy().module().train();
-  BenchLoader(rig, repetitions, [&](data::HostBatch* from) { rig.TrainOn(to_batch(from)); });
+  BenchLoader(rig, repetitions, [&](data::HostBatch* from) { rig.TrainOn(*from, &timer); });
   return 0;
 }
 

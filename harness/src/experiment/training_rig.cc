@@ -4,15 +4,10 @@
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 
-#include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include "core/device.h"
 #include "dp_bench/error.h"
-#include "train/autocast.h"
-#include "train/device_batch.h"
 #include "train/fit_normalizer.h"
 
 namespace dp_bench::experiment {
@@ -28,43 +23,20 @@ data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec,
   return options;
 }
 
-void Phase(train::StepPhase phase, torch::Device device, train::StepTimer* timer,
-           const std::function<void()>& work) {
-  RECORD_USER_SCOPE(NameOf(phase));
-  work();
-  core::Synchronize(device);
-  timer->Lap(phase);
-}
-
 }  // namespace
 
-const char* NameOf(train::StepPhase phase) {
-  switch (phase) {
-    case train::StepPhase::kDataWait:
-      return "data";
-    case train::StepPhase::kForward:
-      return "forward";
-    case train::StepPhase::kBackward:
-      return "backward";
-    case train::StepPhase::kOptimizer:
-      return "optimizer";
-    case train::StepPhase::kEma:
-      return "EMA";
-  }
-  return "";
-}
-
 TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
-    : shape_meta_(experiment.spec().shape_meta),
-      training_(train::TrainingConfig::FromConfig(experiment.config().Sub("training"))),
+    : parallel_(alone_),
       loading_(train::DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true)),
-      device_(experiment.device()),
-      policy_(experiment.CreatePolicy()),
-      ema_policy_(experiment.CreatePolicy()),
+      step_(std::make_unique<train::TrainStep>(
+          train::TrainStep::Parts{.config = experiment.config(),
+                                  .create_policy = [&] { return experiment.CreatePolicy(); },
+                                  .device = experiment.device(),
+                                  .parallel = parallel_,
+                                  .grad_scaler = grad_scaler_})),
       loader_(std::make_unique<data::BatchLoader>(
           dataset, data::MakeTrainingSampler(dataset, experiment.spec().horizons),
           LoaderOptions(experiment.spec(), loading_))) {
-  const Config& config = experiment.config();
   data::RequireSequences(dataset, experiment.spec().horizons);
   if (loader_->num_batches() == 0) {
     throw Error(ErrorCode::kData,
@@ -72,17 +44,11 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
                             "dataloader.batch_size",
                             loader_->sampler().size(), loading_.batch_size));
   }
-  policy_->module().to(device_);
-  ema_policy_->module().to(device_);
-  policy_->SetNormalizer(train::FitNormalizer(
-      dataset, shape_meta_, train::NormalizerConfig::FromConfig(config.Sub("normalizer"))));
-  const auto optimizer = train::OptimizerConfig::FromConfig(config.Sub("optimizer"));
-  train::FreezeParameters(policy_->module(), optimizer);
-  optimizer_ = std::make_unique<train::AdamW>(
-      optimizer, train::MakeParameterGroups(policy_->module(), optimizer));
-  ema_ = std::make_unique<train::Ema>(train::EmaConfig::FromConfig(config.Sub("ema")),
-                                      policy_->module(), ema_policy_->module());
-  policy_->module().train();
+  policy().SetNormalizer(train::FitNormalizer(
+      dataset, experiment.spec().shape_meta,
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
+  step_->StartGradScaler();
+  policy().module().train();
 }
 
 void TrainingRig::NextBatch(data::HostBatch* host) {
@@ -93,40 +59,22 @@ void TrainingRig::NextBatch(data::HostBatch* host) {
 void TrainingRig::Step(train::StepTimer* timer) {
   RECORD_USER_SCOPE("train step");
   timer->Start();
-  Phase(train::StepPhase::kDataWait, device_, timer, [&] { NextBatch(&host_); });
-  torch::Tensor loss;
-  Phase(train::StepPhase::kForward, device_, timer, [&] {
-    loss = Loss(train::ToBatch(host_, shape_meta_, device_));
-    loss.item<double>();  // as in a training, which logs it
-  });
-  Phase(train::StepPhase::kBackward, device_, timer, [&] { loss.backward(); });
-  Phase(train::StepPhase::kOptimizer, device_, timer, [&] { UpdateWeights(); });
-  Phase(train::StepPhase::kEma, device_, timer, [&] {
-    if (training_.use_ema) ema_->Update();
-  });
-  policy_->WeightsChanged();
+  {
+    RECORD_USER_SCOPE(train::NameOf(train::StepPhase::kDataWait));
+    NextBatch(&host_);
+    timer->Lap(train::StepPhase::kDataWait);
+  }
+  TrainOn(host_, timer);
 }
 
-void TrainingRig::TrainOn(const Batch& batch) {
-  Loss(batch).backward();
-  UpdateWeights();
-  if (training_.use_ema) ema_->Update();
-  policy_->WeightsChanged();
-}
-
-torch::Tensor TrainingRig::Loss(const Batch& batch) {
-  NoiseSource noise =
-      train::BatchNoise(0, train::NoisePurpose::kTraining, step_++, batch.action.size(0));
-  const train::Autocast autocast(device_.type(), training_.mixed_precision);
-  return policy_->ComputeLoss(batch, noise).loss;
-}
-
-void TrainingRig::UpdateWeights() {
-  const double max_norm = training_.max_grad_norm > 0.0 ? training_.max_grad_norm
-                                                        : std::numeric_limits<double>::infinity();
-  optimizer_->ClipGradNorm(max_norm).item<double>();
-  optimizer_->Step(optimizer_->config().lr);
-  optimizer_->ZeroGrad();
+void TrainingRig::TrainOn(data::HostBatch& host, train::StepTimer* timer) {
+  const std::int64_t window = training().gradient_accumulate_every;
+  const train::StepPlace place = {.global_step = n_steps_,
+                                  .window_rows = window * loading_.batch_size,
+                                  .ends_window = (n_steps_ + 1) % window == 0,
+                                  .lr = step_->optimizer().config().lr};
+  step_->Run(host, place, *timer);
+  ++n_steps_;
 }
 
 }  // namespace dp_bench::experiment

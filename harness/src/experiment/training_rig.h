@@ -4,60 +4,53 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "core/communicator.h"
 #include "data/loader.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/policy.h"
 #include "experiment/experiment.h"
-#include "train/ema.h"
-#include "train/optimizer.h"
 #include "train/step_timer.h"
 #include "train/train_config.h"
+#include "train/train_step.h"
 
 namespace dp_bench::experiment {
 
-/// Takes the training step of Workspace: data, loss, gradients, optimiser, EMA; no schedule, no
-/// accumulation, no loss scale. Its weights are nobody's.
+/// Takes the step of a training (train/train_step.h) with constant learning rate, and keeps no
+/// weights.
 class TrainingRig {
  public:
   /// `dataset` must outlive it. Throws Error{kData} when it holds less than one batch.
   TrainingRig(const Experiment& experiment, const Dataset& dataset);
 
   /// The policy in training, with the data set's normalizer.
-  Policy& policy() { return *policy_; }
+  Policy& policy() { return step_->policy(); }
 
   const train::DataLoaderConfig& loading() const { return loading_; }
-  const train::TrainingConfig& training() const { return training_; }
+  const train::TrainingConfig& training() const { return step_->config(); }
   data::BatchLoader& loader() { return *loader_; }
 
-  /// The next batch of the loader, epoch after epoch, which must not be used otherwise meanwhile.
+  /// The next batch of the loader, epoch after epoch. The loader must not be used otherwise
+  /// meanwhile.
   void NextBatch(data::HostBatch* host);
 
-  /// A step on the next batch. Each phase is a scope of LibTorch's profilers, named as StepPhase.
+  /// A step on the next batch.
   void Step(train::StepTimer* timer);
 
   /// A step on this batch, without waiting for data.
-  void TrainOn(const Batch& batch);
+  void TrainOn(data::HostBatch& host, train::StepTimer* timer);
 
  private:
-  torch::Tensor Loss(const Batch& batch);
-  void UpdateWeights();
-
-  ShapeMeta shape_meta_;
-  train::TrainingConfig training_;
+  core::SingleProcess alone_;
+  train::DataParallel parallel_;
+  std::optional<train::GradScalerState> grad_scaler_;
   train::DataLoaderConfig loading_;
-  torch::Device device_;
-  std::unique_ptr<Policy> policy_;
-  std::unique_ptr<Policy> ema_policy_;
+  std::unique_ptr<train::TrainStep> step_;
   std::unique_ptr<data::BatchLoader> loader_;
-  std::unique_ptr<train::AdamW> optimizer_;
-  std::unique_ptr<train::Ema> ema_;
   data::HostBatch host_;
   std::uint64_t epoch_ = 0;
-  std::uint64_t step_ = 0;
+  std::int64_t n_steps_ = 0;
 };
-
-/// "data", "forward", "backward", "optimizer", "EMA".
-const char* NameOf(train::StepPhase phase);
 
 }  // namespace dp_bench::experiment

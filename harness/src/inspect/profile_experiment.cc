@@ -64,7 +64,7 @@ RecordedWork Record(torch::Device device, int n, const std::string& scope,
 
 TrainingProfile ProfileTraining(experiment::TrainingRig& rig, torch::Device device, int n_steps,
                                 std::vector<OpEvent>* events) {
-  train::StepTimer timer(Now);
+  train::StepTimer timer(Now, [device] { core::Synchronize(device); });
   for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
   timer.Reset();
   for (int i = 0; i < n_steps; ++i) rig.Step(&timer);
@@ -72,7 +72,7 @@ TrainingProfile ProfileTraining(experiment::TrainingRig& rig, torch::Device devi
                              .n_steps = n_steps,
                              .step_s = timer.total() / n_steps};
   for (const train::StepPhase phase : kPhases) {
-    profile.phases.emplace_back(experiment::NameOf(phase), timer.seconds(phase) / n_steps);
+    profile.phases.emplace_back(train::NameOf(phase), timer.seconds(phase) / n_steps);
   }
   profile.recorded = Record(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
                             [&] { rig.Step(&timer); });
@@ -150,7 +150,7 @@ void ProfileMemory(const experiment::Experiment& experiment, const experiment::T
 }
 
 double ShareOf(const TrainingProfile& training, train::StepPhase phase) {
-  const auto found = std::ranges::find(training.phases, experiment::NameOf(phase),
+  const auto found = std::ranges::find(training.phases, train::NameOf(phase),
                                        &std::pair<std::string, double>::first);
   return found->second / training.step_s;
 }

@@ -22,14 +22,17 @@ enum class StepPhase {
 /// A stopwatch that is read once per phase and allocates nothing.
 class StepTimer {
  public:
-  /// `now` gives seconds, increasing.
-  explicit StepTimer(std::function<double()> now) : now_(std::move(now)) {}
+  /// `now` gives seconds, increasing. `wait` is called before each reading: a profile waits there
+  /// for its device, a training does not.
+  explicit StepTimer(std::function<double()> now, std::function<void()> wait = {})
+      : now_(std::move(now)), wait_(std::move(wait)) {}
 
   /// What passed since the last Lap counts to no phase.
   void Start() { last_ = now_(); }
 
   /// What passed since Start or the last Lap counts to `phase`.
   void Lap(StepPhase phase) {
+    if (wait_) wait_();
     const double now = now_();
     seconds_[static_cast<std::size_t>(phase)] += now - last_;
     last_ = now;
@@ -43,6 +46,7 @@ class StepTimer {
 
  private:
   std::function<double()> now_;
+  std::function<void()> wait_;
   double last_ = 0.0;
   std::array<double, static_cast<std::size_t>(StepPhase::kEma) + 1> seconds_{};
 };

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -15,9 +14,6 @@
 #include "data/key_check.h"
 #include "data/split.h"
 #include "dp_bench/error.h"
-#include "train/autocast.h"
-#include "train/device_batch.h"
-#include "train/grad_scaler.h"
 
 namespace dp_bench::train {
 namespace {
@@ -55,18 +51,6 @@ std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
   return pictures;
 }
 
-/// Throws unless every number is finite; says which samples the batch held.
-void RequireFinite(double value, std::string_view what, const TrainState& state,
-                   const data::HostBatch& host, const DataParallel& parallel) {
-  if (std::isfinite(value)) return;
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
-                          "[{}]. The last checkpoint is kept. Lower optimizer.lr, set "
-                          "training.max_grad_norm, or look at these sequences.",
-                          what, value, state.epoch, state.global_step,
-                          fmt::join(parallel.Concatenate(host.indices), ", ")));
-}
-
 }  // namespace
 
 Workspace::Workspace(WorkspaceParts parts)
@@ -82,33 +66,20 @@ Workspace::Workspace(WorkspaceParts parts)
       topk_(checkpoint_config_.topk),
       early_stop_(config_.early_stop) {
   if (!parallel_.is_root()) parts_.progress.file = nullptr;
-  CreatePolicies();
+  // LibTorch draws the initial weights from its global generator
+  torch::manual_seed(config_.seed);
+  step_ = std::make_unique<TrainStep>(TrainStep::Parts{.config = parts_.config,
+                                                       .create_policy = parts_.create_policy,
+                                                       .device = device_,
+                                                       .parallel = parallel_,
+                                                       .grad_scaler = state_.grad_scaler});
   CreateLoaders();
 }
 
 Workspace::~Workspace() = default;
 
-void Workspace::CreatePolicies() {
-  // LibTorch draws the initial weights from its global generator
-  torch::manual_seed(config_.seed);
-  policy_ = parts_.create_policy();
-  policy_->module().to(device_);
-  parallel_.RequireNoBatchNorm(policy_->module());
-  const auto optimizer = OptimizerConfig::FromConfig(parts_.config.Sub("optimizer"));
-  CheckBaseLr(config_.lr_schedule, optimizer.lr);
-  FreezeParameters(policy_->module(), optimizer);
-  optimizer_ =
-      std::make_unique<AdamW>(optimizer, MakeParameterGroups(policy_->module(), optimizer));
-
-  const EmaConfig ema = EmaConfig::FromConfig(parts_.config.Sub("ema"));
-  if (!config_.use_ema) return;
-  ema_policy_ = parts_.create_policy();
-  ema_policy_->module().to(device_);
-  ema_ = std::make_unique<Ema>(ema, policy_->module(), ema_policy_->module());
-}
-
 void Workspace::CreateLoaders() {
-  const PolicySpec& spec = policy_->spec();
+  const PolicySpec& spec = step_->policy().spec();
   const auto split_config = SplitConfig::FromConfig(parts_.config.Sub("dataset"));
   const auto val_config = DataLoaderConfig::FromConfig(parts_.config.Sub("val_dataloader"), false);
   const auto n_episodes = static_cast<std::int64_t>(parts_.dataset.episode_ends().size());
@@ -195,7 +166,7 @@ bool Workspace::TrainEpoch() {
     last_step_ = *std::exchange(state_.last_step, std::nullopt);
     return true;
   }
-  policy_->module().train();
+  step_->policy().module().train();
   train_loader_->StartEpoch(static_cast<std::uint64_t>(state_.epoch), state_.batch_in_epoch);
   data::HostBatch host;
   while (true) {
@@ -205,7 +176,7 @@ bool Workspace::TrainEpoch() {
     DPB_ASSERT(has_batch);
     log_->timer().Lap(StepPhase::kDataWait);
     if (state_.global_step == 0) log_->AddPictures(0, FirstPictures(host));
-    last_step_ = TrainStep(host);
+    last_step_ = TakeStep(host);
     ShowProgress();
 
     // the line of an epoch's last step waits for the epoch's metrics
@@ -218,110 +189,30 @@ bool Workspace::TrainEpoch() {
   }
 }
 
-TrainStepResult Workspace::TrainStep(data::HostBatch& host) {
-  TrainStepResult own;
-  const torch::Tensor loss = OwnLoss(host, &own);
-  TrainStepResult result = parallel_.MeanOverRows(own);
-  RequireFinite(result.loss, "loss", state_, host, parallel_);
+TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
+  const double base_lr = step_->optimizer().config().lr;
+  const bool is_last_of_epoch = state_.batch_in_epoch + 1 == batches_per_epoch_;
+  StepPlace place = {
+      .epoch = state_.epoch,
+      .global_step = state_.global_step,
+      .window_rows = WindowRows(),
+      .ends_window =
+          (state_.batch_in_epoch + 1) % config_.gradient_accumulate_every == 0 || is_last_of_epoch,
+      .lr = base_lr *
+            LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr)};
+  if (is_last_of_epoch && IsDue(logging_config_.histogram_every)) {
+    place.before_gradients_go = [this] { log_->AddHistograms(state_.global_step); };
+  }
+  const TrainStepResult result = step_->Run(host, place, log_->timer());
   n_samples_ += result.n_rows;
   state_.train_loss_sum += result.loss;
-  log_->timer().Lap(StepPhase::kForward);
-
-  // rows weigh the same in whatever batch of the accumulation window they are
-  const double weight = static_cast<double>(own.n_rows) / static_cast<double>(WindowRows());
-  const double factor = state_.grad_scaler ? weight * state_.grad_scaler->scale : weight;
-  if (loss.defined()) (factor == 1.0 ? loss : loss * factor).backward();
-  log_->timer().Lap(StepPhase::kBackward);
-  const double base_lr = optimizer_->config().lr;
-  result.lr =
-      base_lr * LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr);
-  const bool is_last_of_window =
-      (state_.batch_in_epoch + 1) % config_.gradient_accumulate_every == 0 ||
-      state_.batch_in_epoch + 1 == batches_per_epoch_;
-  if (is_last_of_window) UpdateWeights(&result, host);
+  if (result.grad_norm) ++state_.optimizer_step;
   return result;
 }
 
-torch::Tensor Workspace::OwnLoss(data::HostBatch& host, TrainStepResult* result) {
-  result->n_rows = static_cast<std::int64_t>(host.indices.size());
-  if (result->n_rows == 0) return {};  // fewer rows than ranks
-  const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
-  NoiseSource noise =
-      BatchNoise(config_.seed, NoisePurpose::kTraining,
-                 static_cast<std::uint64_t>(state_.global_step), result->n_rows, host.first_row);
-  const Autocast autocast(device_.type(), config_.mixed_precision);
-  const LossOutput output = policy_->ComputeLoss(batch, noise);
-  result->loss = output.loss.item<double>();
-  for (const auto& [name, value] : output.parts) result->parts[name] = value.item<double>();
-  return output.loss;
+Policy& Workspace::eval_policy() {
+  return step_->ema_policy() != nullptr ? *step_->ema_policy() : step_->policy();
 }
-
-void Workspace::UpdateWeights(TrainStepResult* result, const data::HostBatch& host) {
-  const double max_norm =
-      config_.max_grad_norm > 0.0 ? config_.max_grad_norm : std::numeric_limits<double>::infinity();
-  parallel_.SumGradients(optimizer_->groups());
-  if (state_.grad_scaler) {
-    const double scale = state_.grad_scaler->scale;
-    const bool is_finite = UnscaleGradients(optimizer_->groups(), scale);
-    result->parts["grad_scale"] = scale;
-    UpdateScale(is_finite, &*state_.grad_scaler);
-    if (!is_finite) return SkipUpdate();
-  }
-  result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
-  RequireFinite(*result->grad_norm, "gradient norm", state_, host, parallel_);
-  optimizer_->Step(result->lr);
-  const bool is_last_of_epoch = state_.batch_in_epoch + 1 == batches_per_epoch_;
-  if (is_last_of_epoch && IsDue(logging_config_.histogram_every)) {
-    log_->AddHistograms(state_.global_step);
-  }
-  optimizer_->ZeroGrad();
-  log_->timer().Lap(StepPhase::kOptimizer);
-  ++state_.optimizer_step;
-  // differs: upstream averages after each batch, also when the weights did not change
-  if (ema_) ema_->Update();
-  log_->timer().Lap(StepPhase::kEma);
-}
-
-// A window of gradients that a resumed run found half full goes on in the precision of this run.
-void Workspace::StartGradScaler() {
-  const bool is_scaling = config_.mixed_precision == MixedPrecision::kFp16;
-  if (is_scaling && device_.is_cpu()) {
-    core::LogWarning(
-        "training.mixed_precision=fp16 on a CPU: most have no float16 products and take far "
-        "longer than in float32; bf16 is made for them");
-  }
-  if (is_scaling && !state_.grad_scaler) {
-    state_.grad_scaler.emplace();
-    UnscaleGradients(optimizer_->groups(), 1.0 / state_.grad_scaler->scale);
-  } else if (!is_scaling && state_.grad_scaler) {
-    UnscaleGradients(optimizer_->groups(), state_.grad_scaler->scale);
-    state_.grad_scaler.reset();
-  }
-}
-
-// Neither the optimiser nor its schedule nor the averaged weights take notice of the step, as with
-// torch.amp.GradScaler and accelerate's scheduler.
-void Workspace::SkipUpdate() {
-  optimizer_->ZeroGrad();
-  log_->timer().Lap(StepPhase::kOptimizer);
-  const GradScalerState& scaler = *state_.grad_scaler;
-  const std::string found = fmt::format("float16 gradients overflowed at epoch {}, global_step {}",
-                                        state_.epoch, state_.global_step);
-  if (scaler.skips_in_a_row < kMaxSkipsInARow) {
-    if (parallel_.is_root()) {
-      core::LogWarning(fmt::format("{}: the update is left out, the loss scale is now {:g}", found,
-                                   scaler.scale));
-    }
-    return;
-  }
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("{}, like all of the last {} updates, down to a loss scale of {:g}. The "
-                          "last checkpoint is kept. Set training.mixed_precision to bf16 or no, or "
-                          "lower optimizer.lr.",
-                          found, scaler.skips_in_a_row, scaler.scale));
-}
-
-Policy& Workspace::eval_policy() { return ema_policy_ ? *ema_policy_ : *policy_; }
 
 std::int64_t Workspace::num_training_steps() const {
   const std::int64_t window = config_.gradient_accumulate_every;

@@ -23,10 +23,9 @@
 #include "run/top_k.h"
 #include "train/checkpoint_writer.h"
 #include "train/data_parallel.h"
-#include "train/ema.h"
-#include "train/optimizer.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
+#include "train/train_step.h"
 #include "train/training_log.h"
 
 namespace dp_bench::train {
@@ -102,7 +101,6 @@ class Workspace {
   std::int64_t num_training_steps() const;  // optimiser steps of the whole run
 
  private:
-  void CreatePolicies();
   void CreateLoaders();
   void StartOrResume();
   void Train(const EvalFn& evaluate);
@@ -110,11 +108,7 @@ class Workspace {
   void LoadInitialWeights(const run::Checkpoint& checkpoint);
   void Restore(const run::Checkpoint& checkpoint);
   bool TrainEpoch();  // false: stopped before its end
-  TrainStepResult TrainStep(data::HostBatch& host);
-  torch::Tensor OwnLoss(data::HostBatch& host, TrainStepResult* result);  // of this rank's rows
-  void UpdateWeights(TrainStepResult* result, const data::HostBatch& host);
-  void SkipUpdate();
-  void StartGradScaler();
+  TrainStepResult TakeStep(data::HostBatch& host);
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
   double ValidationLoss();
@@ -146,10 +140,8 @@ class Workspace {
   NormalizerConfig normalizer_config_;
   LoggingConfig logging_config_;
   torch::Device device_;
-  std::unique_ptr<Policy> policy_;
-  std::unique_ptr<Policy> ema_policy_;  // null without EMA
-  std::unique_ptr<AdamW> optimizer_;
-  std::unique_ptr<Ema> ema_;  // null without EMA
+  TrainState state_;
+  std::unique_ptr<TrainStep> step_;  // refers to the loss scale in state_
   std::unique_ptr<data::BatchLoader> train_loader_;
   std::unique_ptr<data::BatchLoader> val_loader_;  // null without validation episodes
   std::int64_t batches_per_epoch_ = 0;
@@ -162,7 +154,6 @@ class Workspace {
   std::unique_ptr<TrainingLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;  // behind store and log, which it uses
   std::unique_ptr<core::Progress> progress_;
-  TrainState state_;
   TrainStepResult last_step_;
   double start_ = 0.0;          // [s] on the progress clock
   std::int64_t n_samples_ = 0;  // of all ranks, since then

@@ -103,14 +103,14 @@ void Workspace::StartOrResume() {
   } else {
     StartAnew();
   }
-  StartGradScaler();
-  policy_->SetNormalizer(normalizer_);
-  if (ema_policy_) ema_policy_->SetNormalizer(normalizer_);
+  step_->StartGradScaler();
+  step_->policy().SetNormalizer(normalizer_);
+  if (step_->ema_policy() != nullptr) step_->ema_policy()->SetNormalizer(normalizer_);
   log_ = std::make_unique<TrainingLog>(
       TrainingLogParts{.run_folder = parts_.output_dir,
                        .config = logging_config_,
                        .config_text = RunConfig(parts_.config.ToJson()).dump(2),
-                       .groups = optimizer_->groups(),
+                       .groups = step_->optimizer().groups(),
                        .now = parts_.progress.now,
                        .is_written = parallel_.is_root()},
       state_);
@@ -127,19 +127,20 @@ void Workspace::RequireSameStart() const {
       {"config", RunConfig(parts_.config.ToJson()).dump()},
       {"training state", state_.ToJson()},
       {"number of training sequences", std::to_string(train_loader_->sampler().size())},
-      {"weights", HashOfParameters(policy_->module())}};
-  if (ema_policy_) start["EMA weights"] = HashOfParameters(ema_policy_->module());
+      {"weights", HashOfParameters(step_->policy().module())}};
+  if (step_->ema_policy() != nullptr)
+    start["EMA weights"] = HashOfParameters(step_->ema_policy()->module());
   parallel_.RequireSame(start);
 }
 
 void Workspace::RequireSameWeights() const {
   if (parallel_.shard().count == 1) return;
   parallel_.RequireSame({{"global_step", std::to_string(state_.global_step)},
-                         {"weights", HashOfParameters(policy_->module())}});
+                         {"weights", HashOfParameters(step_->policy().module())}});
 }
 
 void Workspace::StartAnew() {
-  const std::string missing = checkpoint_config_.parts.MissingForResume(ema_ != nullptr);
+  const std::string missing = checkpoint_config_.parts.MissingForResume(step_->ema() != nullptr);
   if (!missing.empty()) {
     core::LogWarning(fmt::format(
         "the checkpoints of this training leave out {}: it cannot be resumed", missing));
@@ -150,9 +151,10 @@ void Workspace::StartAnew() {
     origin = run::Checkpoint::Open(init->path);
     LoadInitialWeights(*origin);
   }
-  normalizer_ = init && init->normalizer
-                    ? run::NormalizerOf(*origin)
-                    : FitNormalizer(parts_.dataset, policy_->spec().shape_meta, normalizer_config_);
+  normalizer_ =
+      init && init->normalizer
+          ? run::NormalizerOf(*origin)
+          : FitNormalizer(parts_.dataset, step_->policy().spec().shape_meta, normalizer_config_);
 }
 
 void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
@@ -162,20 +164,21 @@ void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
   const std::string origin = (checkpoint.folder() / file).string();
   const ArrayMap tensors = checkpoint.ReadTensors(file);
   const std::size_t n_loaded =
-      run::LoadSelectedState(policy_->module(), tensors, init.tensors, origin);
-  policy_->WeightsChanged();
-  if (ema_policy_) {
-    run::LoadSelectedState(ema_policy_->module(), tensors, init.tensors, origin);
-    ema_policy_->WeightsChanged();
+      run::LoadSelectedState(step_->policy().module(), tensors, init.tensors, origin);
+  step_->policy().WeightsChanged();
+  if (step_->ema_policy() != nullptr) {
+    run::LoadSelectedState(step_->ema_policy()->module(), tensors, init.tensors, origin);
+    step_->ema_policy()->WeightsChanged();
   }
   core::LogInfo(fmt::format(
       "the training begins with {} of the policy's {} tensors from '{}'", n_loaded,
-      policy_->module().parameters().size() + policy_->module().buffers().size(), origin));
+      step_->policy().module().parameters().size() + step_->policy().module().buffers().size(),
+      origin));
 }
 
 void Workspace::Restore(const run::Checkpoint& checkpoint) {
   const std::string origin = checkpoint.folder().string();
-  RequireEveryPart(checkpoint, ema_ != nullptr);
+  RequireEveryPart(checkpoint, step_->ema() != nullptr);
   WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
   state_ = TrainState::FromJson(checkpoint.state(), origin);
   if (state_.batch_in_epoch >= batches_per_epoch_) {
@@ -191,19 +194,20 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
                             "accumulation window than training.gradient_accumulate_every {} says",
                             origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
   }
-  run::LoadModuleState(policy_->module(), checkpoint.ReadTensors(run::kModelFile), origin);
-  if (ema_) {
-    run::LoadModuleState(ema_policy_->module(), checkpoint.ReadTensors(run::kEmaFile), origin);
-    ema_->set_step(state_.ema_step);
+  run::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile), origin);
+  if (step_->ema() != nullptr) {
+    run::LoadModuleState(step_->ema_policy()->module(), checkpoint.ReadTensors(run::kEmaFile),
+                         origin);
+    step_->ema()->set_step(state_.ema_step);
   }
-  optimizer_->LoadStateDict(run::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
+  step_->optimizer().LoadStateDict(run::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
   if (IsInWindow() && parallel_.is_root()) {  // it holds those of all ranks
-    SetGradients(run::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)), optimizer_->groups(),
-                 origin);
+    SetGradients(run::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)),
+                 step_->optimizer().groups(), origin);
   }
   normalizer_ = run::NormalizerOf(checkpoint);
-  policy_->WeightsChanged();
-  if (ema_policy_) ema_policy_->WeightsChanged();
+  step_->policy().WeightsChanged();
+  if (step_->ema_policy() != nullptr) step_->ema_policy()->WeightsChanged();
   topk_.set_table(state_.topk);
   if (parallel_.is_root()) CompleteSave(checkpoint);
   report_.latest = checkpoint.folder();
@@ -248,7 +252,7 @@ void Workspace::Save(CheckpointSave save) {
   if (save.kept) state_.saved_as.push_back(*save.kept);
   state_.replaced = save.remove;
   RequireSameWeights();
-  if (IsInWindow()) parallel_.MoveGradientsToRoot(optimizer_->groups());
+  if (IsInWindow()) parallel_.MoveGradientsToRoot(step_->optimizer().groups());
   if (!parallel_.is_root()) return;
   writer_->Save(std::move(save), [this](run::CheckpointContents* contents) {
     CopyTo(contents, checkpoint_config_.parts);
@@ -259,7 +263,7 @@ std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
   state_.saved_as.clear();
   state_.replaced.reset();
   RequireSameWeights();
-  if (IsInWindow()) parallel_.MoveGradientsToRoot(optimizer_->groups());
+  if (IsInWindow()) parallel_.MoveGradientsToRoot(step_->optimizer().groups());
   std::filesystem::path folder;
   if (parallel_.is_root()) {
     run::CheckpointContents contents;
@@ -277,17 +281,18 @@ void Workspace::SaveSnapshotIfAsked() {
 }
 
 void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts) {
-  state_.ema_step = ema_ ? ema_->step() : 0;
+  state_.ema_step = step_->ema() != nullptr ? step_->ema()->step() : 0;
   state_.topk = topk_.table();
   state_.log_position = log_->Flush();
   const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
-  if (parts.model) run::CopyModuleState(policy_->module(), file(run::kModelFile));
-  if (parts.ema && ema_) run::CopyModuleState(ema_policy_->module(), file(run::kEmaFile));
+  if (parts.model) run::CopyModuleState(step_->policy().module(), file(run::kModelFile));
+  if (parts.ema && step_->ema() != nullptr)
+    run::CopyModuleState(step_->ema_policy()->module(), file(run::kEmaFile));
   run::CopyToArrays(normalizer_.StateDict(), file(run::kNormalizerFile));
-  if (parts.optimizer) run::CopyToArrays(optimizer_->StateDict(), file(run::kOptimizerFile));
+  if (parts.optimizer) run::CopyToArrays(step_->optimizer().StateDict(), file(run::kOptimizerFile));
   contents->tensors.erase(std::string(run::kGradientsFile));
   if (parts.optimizer && IsInWindow()) {
-    run::CopyToArrays(Gradients(optimizer_->groups()), file(run::kGradientsFile));
+    run::CopyToArrays(Gradients(step_->optimizer().groups()), file(run::kGradientsFile));
   }
   contents->config = RunConfig(parts_.config.ToJson()).dump(2) + "\n";
   contents->state = state_.ToJson();

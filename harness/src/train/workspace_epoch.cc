@@ -52,8 +52,9 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
 
 double Workspace::ValidationLoss() {
   const torch::NoGradGuard no_grad;
-  policy_->module().eval();
-  policy_->WeightsChanged();  // without gradient, a network may use what it derived from weights
+  step_->policy().module().eval();
+  step_->policy()
+      .WeightsChanged();  // without gradient, a network may use what it derived from weights
   val_loader_->StartEpoch(0);
   data::HostBatch host;
   double sum = 0.0;
@@ -62,11 +63,12 @@ double Workspace::ValidationLoss() {
     if (!val_loader_->Next(&host)) break;
     const auto n_rows = static_cast<std::int64_t>(host.indices.size());
     if (n_rows == 0) continue;  // fewer rows than ranks
-    const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
+    const Batch batch = ToBatch(host, step_->policy().spec().shape_meta, device_);
     // the same noise at every epoch, so that the curve shows the weights alone
     NoiseSource noise = BatchNoise(config_.seed, NoisePurpose::kValidation,
                                    static_cast<std::uint64_t>(i), n_rows, host.first_row);
-    sum += policy_->ComputeLoss(batch, noise).loss.item<double>() * static_cast<double>(n_rows);
+    sum +=
+        step_->policy().ComputeLoss(batch, noise).loss.item<double>() * static_cast<double>(n_rows);
     n_samples += n_rows;
   }
   const double mean = sum / static_cast<double>(std::max<std::int64_t>(n_samples, 1));

@@ -1,0 +1,181 @@
+#include "train/train_step.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/console.h"
+#include "dp_bench/error.h"
+#include "train/autocast.h"
+#include "train/device_batch.h"
+#include "train/grad_scaler.h"
+
+namespace dp_bench::train {
+
+const char* NameOf(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kDataWait:
+      return "data";
+    case StepPhase::kForward:
+      return "forward";
+    case StepPhase::kBackward:
+      return "backward";
+    case StepPhase::kOptimizer:
+      return "optimizer";
+    case StepPhase::kEma:
+      return "EMA";
+  }
+  return "";
+}
+
+TrainStep::TrainStep(Parts parts)
+    : config_(TrainingConfig::FromConfig(parts.config.Sub("training"))),
+      device_(parts.device),
+      parallel_(parts.parallel),
+      grad_scaler_(parts.grad_scaler),
+      policy_(parts.create_policy()) {
+  policy_->module().to(device_);
+  parallel_.RequireNoBatchNorm(policy_->module());
+  const auto optimizer = OptimizerConfig::FromConfig(parts.config.Sub("optimizer"));
+  CheckBaseLr(config_.lr_schedule, optimizer.lr);
+  FreezeParameters(policy_->module(), optimizer);
+  optimizer_ =
+      std::make_unique<AdamW>(optimizer, MakeParameterGroups(policy_->module(), optimizer));
+
+  const EmaConfig ema = EmaConfig::FromConfig(parts.config.Sub("ema"));
+  if (!config_.use_ema) return;
+  ema_policy_ = parts.create_policy();
+  ema_policy_->module().to(device_);
+  ema_ = std::make_unique<Ema>(ema, policy_->module(), ema_policy_->module());
+}
+
+void TrainStep::StartGradScaler() {
+  const bool is_scaling = config_.mixed_precision == MixedPrecision::kFp16;
+  if (is_scaling && device_.is_cpu()) {
+    core::LogWarning(
+        "training.mixed_precision=fp16 on a CPU: most have no float16 products and take far "
+        "longer than in float32; bf16 is made for them");
+  }
+  if (is_scaling && !grad_scaler_) {
+    grad_scaler_.emplace();
+    UnscaleGradients(optimizer_->groups(), 1.0 / grad_scaler_->scale);
+  } else if (!is_scaling && grad_scaler_) {
+    UnscaleGradients(optimizer_->groups(), grad_scaler_->scale);
+    grad_scaler_.reset();
+  }
+}
+
+TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, StepTimer& timer) {
+  TrainStepResult own;
+  TrainStepResult result;
+  torch::Tensor loss;
+  {
+    RECORD_USER_SCOPE(NameOf(StepPhase::kForward));
+    loss = OwnLoss(host, place, &own);
+    result = parallel_.MeanOverRows(own);
+    RequireFinite(result.loss, "loss", place, host);
+    timer.Lap(StepPhase::kForward);
+  }
+  {
+    RECORD_USER_SCOPE(NameOf(StepPhase::kBackward));
+    // rows weigh the same in whatever batch of the accumulation window they are
+    const double weight = static_cast<double>(own.n_rows) / static_cast<double>(place.window_rows);
+    const double factor = grad_scaler_ ? weight * grad_scaler_->scale : weight;
+    if (loss.defined()) (factor == 1.0 ? loss : loss * factor).backward();
+    timer.Lap(StepPhase::kBackward);
+  }
+  result.lr = place.lr;
+  if (!place.ends_window) return result;
+  bool is_updated = false;
+  {
+    RECORD_USER_SCOPE(NameOf(StepPhase::kOptimizer));
+    is_updated = UpdateWeights(place, host, &result);
+    timer.Lap(StepPhase::kOptimizer);
+  }
+  if (!is_updated) {
+    SkipUpdate(place);
+    return result;
+  }
+  RECORD_USER_SCOPE(NameOf(StepPhase::kEma));
+  // differs: upstream averages after each batch, also when the weights did not change
+  if (ema_) ema_->Update();
+  timer.Lap(StepPhase::kEma);
+  return result;
+}
+
+torch::Tensor TrainStep::OwnLoss(data::HostBatch& host, const StepPlace& place,
+                                 TrainStepResult* result) {
+  result->n_rows = static_cast<std::int64_t>(host.indices.size());
+  if (result->n_rows == 0) return {};  // fewer rows than ranks
+  const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
+  NoiseSource noise =
+      BatchNoise(config_.seed, NoisePurpose::kTraining,
+                 static_cast<std::uint64_t>(place.global_step), result->n_rows, host.first_row);
+  const Autocast autocast(device_.type(), config_.mixed_precision);
+  const LossOutput output = policy_->ComputeLoss(batch, noise);
+  result->loss = output.loss.item<double>();
+  for (const auto& [name, value] : output.parts) result->parts[name] = value.item<double>();
+  return output.loss;
+}
+
+// False when float16 gradients overflowed: the weights are as they were.
+bool TrainStep::UpdateWeights(const StepPlace& place, const data::HostBatch& host,
+                              TrainStepResult* result) {
+  const double max_norm =
+      config_.max_grad_norm > 0.0 ? config_.max_grad_norm : std::numeric_limits<double>::infinity();
+  parallel_.SumGradients(optimizer_->groups());
+  if (grad_scaler_) {
+    const double scale = grad_scaler_->scale;
+    const bool is_finite = UnscaleGradients(optimizer_->groups(), scale);
+    result->parts["grad_scale"] = scale;
+    UpdateScale(is_finite, &*grad_scaler_);
+    if (!is_finite) {
+      optimizer_->ZeroGrad();
+      return false;
+    }
+  }
+  result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
+  RequireFinite(*result->grad_norm, "gradient norm", place, host);
+  optimizer_->Step(result->lr);
+  if (place.before_gradients_go) place.before_gradients_go();
+  optimizer_->ZeroGrad();
+  return true;
+}
+
+// Neither the optimiser nor its schedule nor the averaged weights take notice of the step, as with
+// torch.amp.GradScaler and accelerate's scheduler.
+void TrainStep::SkipUpdate(const StepPlace& place) {
+  const GradScalerState& scaler = *grad_scaler_;
+  const std::string found = fmt::format("float16 gradients overflowed at epoch {}, global_step {}",
+                                        place.epoch, place.global_step);
+  if (scaler.skips_in_a_row < kMaxSkipsInARow) {
+    if (parallel_.is_root()) {
+      core::LogWarning(fmt::format("{}: the update is left out, the loss scale is now {:g}", found,
+                                   scaler.scale));
+    }
+    return;
+  }
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("{}, like all of the last {} updates, down to a loss scale of {:g}. The "
+                          "last checkpoint is kept. Set training.mixed_precision to bf16 or no, or "
+                          "lower optimizer.lr.",
+                          found, scaler.skips_in_a_row, scaler.scale));
+}
+
+// Throws unless the number is finite; says which samples the batch held.
+void TrainStep::RequireFinite(double value, std::string_view what, const StepPlace& place,
+                              const data::HostBatch& host) const {
+  if (std::isfinite(value)) return;
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
+                          "[{}]. The last checkpoint is kept. Lower optimizer.lr, set "
+                          "training.max_grad_norm, or look at these sequences.",
+                          what, value, place.epoch, place.global_step,
+                          fmt::join(parallel_.Concatenate(host.indices), ", ")));
+}
+
+}  // namespace dp_bench::train

@@ -1,0 +1,83 @@
+// The training step: loss, gradients, update of the weights, averaged weights. There is one, which
+// a training, a profile and a benchmark all take.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "data/loader.h"
+#include "dp_bench/policy.h"
+#include "train/data_parallel.h"
+#include "train/ema.h"
+#include "train/optimizer.h"
+#include "train/step_timer.h"
+#include "train/train_config.h"
+#include "train/train_state.h"
+
+namespace dp_bench::train {
+
+/// "data", "forward", "backward", "optimizer", "EMA".
+const char* NameOf(StepPhase phase);
+
+/// Where in a training a step is.
+struct StepPlace {
+  int epoch = 0;                 // for messages
+  std::int64_t global_step = 0;  // the number of its noise
+  std::int64_t window_rows = 0;  // samples of the accumulation window that it belongs to
+  bool ends_window = true;       // the weights are updated after it
+  double lr = 0.0;
+  std::function<void()> before_gradients_go = {};  // after the update; null: nothing to look at
+};
+
+/// A policy in training, with its optimiser and its averaged weights.
+class TrainStep {
+ public:
+  struct Parts {
+    const Config& config;  // of the run: training, optimizer, ema
+    std::function<std::unique_ptr<Policy>()> create_policy;
+    torch::Device device;
+    DataParallel& parallel;                       // must outlive the step
+    std::optional<GradScalerState>& grad_scaler;  // the loss scale of fp16; must outlive it too
+  };
+
+  /// Creates the policy, then the EMA's copy of it, on the device. Throws Error{kConfig} for what
+  /// cannot work.
+  explicit TrainStep(Parts parts);
+
+  Policy& policy() { return *policy_; }
+  const Policy& policy() const { return *policy_; }
+  Policy* ema_policy() { return ema_policy_.get(); }  // null without EMA
+  AdamW& optimizer() { return *optimizer_; }
+  Ema* ema() { return ema_.get(); }  // null without EMA
+  const TrainingConfig& config() const { return config_; }
+
+  /// Begins with the loss scale that mixed_precision asks for, also where a resumed accumulation
+  /// window is half full of gradients of another scale. Call it before the first Run.
+  void StartGradScaler();
+
+  /// Trains on this rank's rows of a batch. Every phase but kDataWait is a lap of `timer` and a
+  /// scope of LibTorch's profilers. The result is that of all ranks; it has a grad_norm when the
+  /// weights were updated, which fp16 leaves out when gradients overflow. Throws Error{kNumeric}
+  /// with the sample indices on a loss or gradient that is not finite.
+  TrainStepResult Run(data::HostBatch& host, const StepPlace& place, StepTimer& timer);
+
+ private:
+  torch::Tensor OwnLoss(data::HostBatch& host, const StepPlace& place, TrainStepResult* result);
+  bool UpdateWeights(const StepPlace& place, const data::HostBatch& host, TrainStepResult* result);
+  void SkipUpdate(const StepPlace& place);
+  void RequireFinite(double value, std::string_view what, const StepPlace& place,
+                     const data::HostBatch& host) const;
+
+  TrainingConfig config_;
+  torch::Device device_;
+  DataParallel& parallel_;
+  std::optional<GradScalerState>& grad_scaler_;
+  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Policy> ema_policy_;
+  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<Ema> ema_;
+};
+
+}  // namespace dp_bench::train
