@@ -2,6 +2,7 @@
 #include "core/json_log.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,17 +14,27 @@
 #include <utility>
 
 #include "core/system_error.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::core {
 
 JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
-  descriptor_ = Uninterrupted(
-      [this] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
-  if (descriptor_ < 0) ThrowErrno("open", path_);
+  // without O_NONBLOCK a pipe of this name would wait for a reader
+  descriptor_ = Uninterrupted([this] {
+    return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+  });
+  const bool has_no_reader = descriptor_ < 0 && errno == ENXIO;  // a pipe
   struct stat status = {};
-  const bool is_known = ::fstat(descriptor_, &status) == 0;
+  const bool is_open = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0;
+  if (has_no_reader || (is_open && !S_ISREG(status.st_mode))) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw Error(
+        ErrorCode::kIo,
+        fmt::format("'{}' is not a regular file; remove it or write elsewhere", path_.string()));
+  }
+  if (descriptor_ < 0) ThrowErrno("open", path_);
   position_ = std::min(position, static_cast<std::int64_t>(status.st_size));
-  if (!is_known || !Cut()) {
+  if (!is_open || !Cut()) {
     const int error = errno;
     ::close(descriptor_);
     errno = error;
