@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::compare {

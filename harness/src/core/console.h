@@ -36,9 +36,7 @@ void PrintStatus(fmt::format_string<Args...> format, Args&&... args) {
   WriteStatus(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Messages to the user on standard error. Code that includes LibTorch logs through this: LibTorch's
-// own fmt headers are not those that spdlog was made for.
-
+/// Messages to the user on standard error, with time and level.
 void LogInfo(std::string_view message);
 void LogWarning(std::string_view message);
 
