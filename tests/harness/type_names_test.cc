@@ -1,7 +1,7 @@
 // No type name of ours is defined twice in one namespace, and none twice in the harness: the linker
 // merges what has the same name, so that an exception would run the wrong destructor (the
-// one-definition rule, C++20 [basic.def.odr]). Types in unnamed namespaces, functions and classes
-// are nobody else's and may repeat.
+// one-definition rule, C++20 [basic.def.odr]). Types inside unnamed namespaces, functions and
+// classes are private to them and may repeat.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

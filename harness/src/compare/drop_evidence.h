@@ -63,8 +63,9 @@ DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence 
 double LogMeanEvidence(std::span<const double> log_evidence);
 
 /// The e-BH procedure (Wang and Ramdas 2022, "False discovery rate control with e-values"): which
-/// tasks are shown to have dropped, in the order given. Of those named, a share of `alpha` in (0,
-/// 1) at most is named wrongly, on average. Whoever names one has a mean of 1/alpha or more.
+/// tasks are shown to have dropped, in the order given. On average, at most a share `alpha` (in
+/// (0, 1)) of the named tasks is named wrongly. If a task is named, the mean evidence is at least
+/// 1/alpha.
 std::vector<bool> NameDrops(std::span<const double> log_evidence, double alpha);
 
 }  // namespace dp_bench::compare

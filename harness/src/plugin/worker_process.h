@@ -61,8 +61,8 @@ class WorkerProcess {
   Clock::time_point last_memory_check_;
 };
 
-// Every process loads program, library and plugin from disk: that they are replaced while a run
-// goes on, by a new build, must not change its outcome unnoticed.
+// Every process loads program, library and plugin from disk. A new build that replaces them during
+// a run must not change the outcome unnoticed.
 
 /// Throws Error{kPlugin} when the file is not the one that it was at the first call for it.
 void RequireUnchanged(const std::filesystem::path& file);

@@ -121,7 +121,7 @@ ReplayErrors ReplayCase(const std::string& name) {
   for (std::size_t t = 0; t < coverages.size(); ++t) {
     const StepResult result = env.Step(actions.subspan(2 * t, 2));
     env.GetState(state);
-    if (result.terminated) env.SetState(state);  // the recording goes on; so does the replay
+    if (result.terminated) env.SetState(state);  // the recording continues past success
 
     const std::span<const double> wanted = RecordedState(name, t + 1);
     was_squeezed = was_squeezed || contacts[3 * t + 2] != 0;

@@ -58,7 +58,7 @@ Outcome Replay(Env& env, const float* state, const float* action, std::size_t st
     const StepResult result = env.Step({action + 2 * t, 2});
     outcome.max_coverage = std::max(outcome.max_coverage, result.metrics[0]);
     if (result.terminated) {
-      // the recording goes on; so does the replay
+      // the recording continues past success
       env.state_access()->GetState(full);
       env.state_access()->SetState(full);
     }
