@@ -1,10 +1,10 @@
-# dpb_add_plugin(KIND env NAME pusht SOURCES ... [LINK ...] [CONFORMANCE '{...}'] [OBS low_dim rgb rgbd])
+# dpb_add_plugin(KIND env NAME pusht SOURCES ... [LINK ...] [OBS low_dim rgb rgbd])
 # Builds <build>/plugins/libdpb_<kind>_<name>.so with one exported symbol, an object library
-# dpb_<kind>_<name>_objects for unit tests, and registers the tests conformance.<kind>.<name> (on the
-# params given as JSON text) and exports.<kind>.<name>. OBS: what a policy can observe, one conformance test
-# each.
+# dpb_<kind>_<name>_objects for unit tests, and registers the tests conformance.<kind>.<name> (with the
+# params in the plugin's conformance.json, if it has one) and exports.<kind>.<name>. OBS: what a policy can
+# observe, one conformance test each.
 function(dpb_add_plugin)
-  cmake_parse_arguments(PLUGIN "" "KIND;NAME;CONFORMANCE" "SOURCES;LINK;OBS" ${ARGN})
+  cmake_parse_arguments(PLUGIN "" "KIND;NAME" "SOURCES;LINK;OBS" ${ARGN})
   if(NOT DPB_PLUGINS STREQUAL "all" AND NOT PLUGIN_NAME IN_LIST DPB_PLUGINS)
     return()
   endif()
@@ -33,6 +33,6 @@ function(dpb_add_plugin)
     "-Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin_exports.map")
 
   if(DPB_TESTS)
-    dpb_add_plugin_tests(${target} ${PLUGIN_KIND} ${PLUGIN_NAME} "${PLUGIN_CONFORMANCE}" "${PLUGIN_OBS}")
+    dpb_add_plugin_tests(${target} ${PLUGIN_KIND} ${PLUGIN_NAME} "${PLUGIN_OBS}")
   endif()
 endfunction()

@@ -32,29 +32,31 @@ function(dpb_add_test)
                                                ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
 endfunction()
 
-# What dpb_add_plugin registers for every plugin: the conformance suite of its kind, and a look at
-# what it exports.
-function(dpb_add_plugin_tests target kind name params obs)
-  set(test conformance.${kind}.${name})
-  set(command ${kind}_conformance --plugin=$<TARGET_FILE:${target}> "--params=${params}")
+function(dpb_add_conformance_test name)
+  add_test(NAME conformance.${name} COMMAND ${ARGN} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(conformance.${name} PROPERTIES LABELS conformance TIMEOUT 300
+                                                      ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
+endfunction()
+
+# What dpb_add_plugin registers for every plugin: the conformance suite of its kind, and a check of what it exports.
+function(dpb_add_plugin_tests target kind name obs)
+  set(test ${kind}.${name})
+  set(command ${kind}_conformance --plugin=$<TARGET_FILE:${target}>)
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/conformance.json")
+    list(APPEND command "--params=${CMAKE_CURRENT_SOURCE_DIR}/conformance.json")
+  endif()
   if(NOT obs)
-    add_test(NAME ${test} COMMAND ${command})
-    set_tests_properties(${test} PROPERTIES LABELS conformance TIMEOUT 300
-                                             ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
+    dpb_add_conformance_test(${test} ${command})
   endif()
   if(kind STREQUAL "env")
-    add_test(NAME ${test}.isolated COMMAND ${command} --isolate)
-    set_tests_properties(${test}.isolated PROPERTIES LABELS conformance TIMEOUT 300
-                                                     ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
+    dpb_add_conformance_test(${test}.isolated ${command} --isolate)
   endif()
   foreach(kind_of_obs IN LISTS obs)
-    add_test(NAME ${test}.${kind_of_obs} COMMAND ${command} --obs=${kind_of_obs})
-    set_tests_properties(${test}.${kind_of_obs} PROPERTIES LABELS conformance TIMEOUT 300
-                                             ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
+    dpb_add_conformance_test(${test}.${kind_of_obs} ${command} --obs=${kind_of_obs})
   endforeach()
-  add_test(NAME exports.${kind}.${name}
+  add_test(NAME exports.${test}
            COMMAND "${PROJECT_SOURCE_DIR}/tests/conformance/check_exports.sh" $<TARGET_FILE:${target}>)
-  set_tests_properties(exports.${kind}.${name} PROPERTIES LABELS unit)
+  set_tests_properties(exports.${test} PROPERTIES LABELS unit)
 endfunction()
 
 # What mpirun needs to start ranks in a container, also more of them than there are cores; the last one where the

@@ -32,7 +32,7 @@ void StateStep(benchmark::State& bench) {
       env.Reset(seed);
       for (std::size_t i = 0; i < actions.size(); i += 2, ++n_steps) {
         benchmark::DoNotOptimize(env.Step(actions.subspan(i, 2)).reward);
-        env.Observe({&buffer, 1});
+        env.Observe({env.spec().shape_meta.obs, {&buffer, 1}});
       }
     }
   }

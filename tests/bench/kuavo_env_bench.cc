@@ -44,7 +44,7 @@ void StateStep(benchmark::State& bench) {
       env.Reset(kSeeds[i]);
       for (const std::vector<float>& action : episodes[i]) {
         benchmark::DoNotOptimize(env.Step(action).reward);
-        env.Observe(views);
+        env.Observe({env.spec().shape_meta.obs, views});
         ++n_steps;
       }
     }

@@ -69,7 +69,7 @@ void ControlStep(benchmark::State& bench) {
   int step = 0;
   for (auto _ : bench) {
     env.Step(home);
-    env.Observe(obs);
+    env.Observe({env.spec().shape_meta.obs, obs});
     if (++step == env.spec().max_steps) {
       env.Reset(0);
       step = 0;

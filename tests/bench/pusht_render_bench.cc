@@ -59,7 +59,7 @@ void StepAndObservation(benchmark::State& bench) {
     }
     const std::array<float, 2> action = {512.0F * random.Uniform(), 512.0F * random.Uniform()};
     terminated = env.Step(action).terminated;
-    env.Observe({&buffer, 1});
+    env.Observe({env.spec().shape_meta.obs, {&buffer, 1}});
     benchmark::DoNotOptimize(image.data());
     ++step;
   }

@@ -1,11 +1,13 @@
-// The command line that the conformance programs share: --plugin=FILE [--params=JSON]
+// The command line that the conformance programs share: --plugin=FILE [--params=FILE]
 // [--obs=KIND] [--isolate].
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,7 +17,7 @@ namespace dp_bench::conformance {
 /// they observe: low_dim, rgb (low_dim and cameras) or rgbd (and their depth).
 struct Subject {
   std::filesystem::path plugin_file;
-  std::string params = "{}";
+  nlohmann::json params = nlohmann::json::object();
   std::string obs = "low_dim";
   bool is_isolated = false;  // envs: in a process of their own
 };
@@ -38,7 +40,8 @@ inline int RunConformance(int argc, char** argv) {
     if (argument.starts_with(kPlugin)) {
       subject().plugin_file = argument.substr(kPlugin.size());
     } else if (argument.starts_with(kParams)) {
-      if (argument != kParams) subject().params = argument.substr(kParams.size());
+      std::ifstream file{std::string(argument.substr(kParams.size()))};
+      subject().params = nlohmann::json::parse(file);
     } else if (argument.starts_with(kObs)) {
       subject().obs = argument.substr(kObs.size());
     } else if (argument == "--isolate") {
@@ -48,7 +51,7 @@ inline int RunConformance(int argc, char** argv) {
     }
   }
   if (!understood || subject().plugin_file.empty()) {
-    std::cerr << "wanted --plugin=FILE [--params=JSON] [--obs=low_dim|rgb|rgbd] [--isolate]\n";
+    std::cerr << "expected --plugin=FILE [--params=FILE] [--obs=low_dim|rgb|rgbd] [--isolate]\n";
     return 2;
   }
   return RUN_ALL_TESTS();

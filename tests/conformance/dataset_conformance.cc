@@ -1,6 +1,6 @@
 // What every dataset plugin must keep to, ours or foreign. It loads the library through the plugin
 // host, as dp_bench does.
-//   dataset_conformance --plugin=libdpb_dataset_synthetic.so --params='{"n_episodes": 5}'
+//   dataset_conformance --plugin=libdpb_dataset_synthetic.so --params=params.json
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ constexpr double kStatsTolerance = 1e-9;
 std::unique_ptr<Dataset> Open() {
   static plugin::PluginCatalogue catalogue({});
   static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
-  return catalogue.Create<Dataset>(name, Config::FromJson(subject().params, "--params"));
+  return catalogue.Create<Dataset>(name, Config::FromJson(subject().params.dump(), "params"));
 }
 
 std::int64_t NumSteps(const Dataset& dataset) { return dataset.episode_ends().back(); }

@@ -1,6 +1,6 @@
 // The program of the env conformance suite; the checks are in env_conformance_checks.cc. It loads
 // the library through the plugin host, as dp_bench does.
-//   env_conformance --plugin=libdpb_env_pusht.so --params='{"max_steps": 300}' [--isolate]
+//   env_conformance --plugin=libdpb_env_pusht.so --params=params.json [--isolate]
 #include "env_conformance.h"
 
 #include <atomic>
@@ -32,15 +32,34 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace dp_bench::conformance {
-const std::string& ParamsJson() { return subject().params; }
+namespace {
 
-std::unique_ptr<Env> MakeEnv(const std::string& params_json) {
+plugin::PluginCatalogue& Catalogue() {
   static plugin::PluginCatalogue catalogue({});
-  static const plugin::PluginInfo plugin = catalogue.LoadFile(subject().plugin_file);
-  const Config params = Config::FromJson(params_json, "--params");
-  if (!subject().is_isolated) return catalogue.Create<Env>(plugin.name, params);
-  return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params,
-                                   {.is_enabled = true});
+  return catalogue;
+}
+
+const plugin::PluginInfo& Plugin() {
+  static const plugin::PluginInfo plugin = Catalogue().LoadFile(subject().plugin_file);
+  return plugin;
+}
+
+}  // namespace
+
+Config ParamsWith(const nlohmann::json& changes) {
+  nlohmann::json params = subject().params;
+  if (!changes.is_null()) params.update(changes);
+  return Config::FromJson(params.dump(), "params");
+}
+
+EnvSpec DescribeEnv(const Config& params) {
+  if (!subject().is_isolated) return Catalogue().DescribeEnv(Plugin().name, params);
+  return plugin::DescribeIsolatedEnv(Plugin().place(), params, {.is_enabled = true});
+}
+
+std::unique_ptr<Env> MakeEnv(const Config& params) {
+  if (!subject().is_isolated) return Catalogue().Create<Env>(Plugin().name, params);
+  return plugin::CreateIsolatedEnv(Plugin().place(), params, {.is_enabled = true});
 }
 
 long NumAllocations() { return n_allocations.load(); }

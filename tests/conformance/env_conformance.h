@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,11 +20,12 @@ inline constexpr int kSteps = 60;
 inline constexpr int kStepsPerPicture = 15;
 inline constexpr std::uint64_t kSeed = 100000;
 
-/// The params of the command line.
-const std::string& ParamsJson();
+/// The params of the command line, with `changes` merged into them.
+Config ParamsWith(const nlohmann::json& changes);
 
-/// A new instance from the plugin of the command line.
-std::unique_ptr<Env> MakeEnv(const std::string& params_json = ParamsJson());
+/// The plugin of the command line: its spec, and a new instance.
+EnvSpec DescribeEnv(const Config& params);
+std::unique_ptr<Env> MakeEnv(const Config& params = ParamsWith({}));
 
 /// Heap allocations of the whole process so far.
 long NumAllocations();
@@ -31,7 +33,8 @@ long NumAllocations();
 /// Observation buffers for one env, with a canary behind each.
 class ObsMemory {
  public:
-  explicit ObsMemory(const EnvSpec& spec, std::byte fill = std::byte{0}) {
+  explicit ObsMemory(const EnvSpec& spec, std::byte fill = std::byte{0})
+      : keys_(spec.shape_meta.obs) {
     for (const KeySpec& key : spec.shape_meta.obs) {
       memory_.emplace_back(key.ByteSize() + kCanarySize, fill);
       std::fill(memory_.back().end() - kCanarySize, memory_.back().end(), kCanary);
@@ -39,7 +42,7 @@ class ObsMemory {
     for (std::vector<std::byte>& m : memory_) views_.emplace_back(m.data(), m.size() - kCanarySize);
   }
 
-  ObsBuffers views() const { return views_; }
+  ObsWriter writer() const { return {keys_, views_}; }
 
   bool CanariesAlive() const {
     return std::all_of(memory_.begin(), memory_.end(), [](const std::vector<std::byte>& m) {
@@ -53,6 +56,7 @@ class ObsMemory {
   static constexpr std::ptrdiff_t kCanarySize = 16;
   static constexpr std::byte kCanary{0xA5};
 
+  std::vector<KeySpec> keys_;
   std::vector<std::vector<std::byte>> memory_;
   std::vector<std::span<std::byte>> views_;
 };
@@ -83,8 +87,9 @@ struct Trace {
 /// What is to be seen after `step` steps; a picture at some of them, because drawing may be slow.
 inline void AddView(Env& env, int step, Trace& trace) {
   const ObsMemory obs(env.spec());
-  env.Observe(obs.views());
-  for (const std::span<std::byte> view : obs.views()) trace.Add(view.data(), view.size());
+  env.Observe(obs.writer());
+  for (const std::span<std::byte> view : obs.writer().buffers())
+    trace.Add(view.data(), view.size());
   if (step % kStepsPerPicture != 0) return;
   RgbImage frame(40, 30);
   env.Render(&frame);

@@ -139,9 +139,9 @@ TEST(CameraConformance, NamesAreUnique) {
   const auto env = MakeEnv();
   CameraAccess* const cameras = env->camera_access();
   if (cameras == nullptr) return;  // an optional ability
-  ASSERT_FALSE(cameras->camera_names().empty());
+  ASSERT_FALSE(env->spec().abilities.cameras.empty());
   std::set<std::string> names;
-  for (const std::string& name : cameras->camera_names()) {
+  for (const std::string& name : env->spec().abilities.cameras) {
     EXPECT_FALSE(name.empty());
     EXPECT_TRUE(names.insert(name).second) << name << " occurs twice";
   }
@@ -167,10 +167,10 @@ TEST(CameraConformance, ParametersDescribeAPinholeCameraOfTheGivenSize) {
   if (cameras == nullptr) return;  // an optional ability
   EXPECT_EQ(CodeOf([&] { cameras->Parameters(0, 64, 48); }), ErrorCode::kEnv) << "before Reset";
   env->Reset(kSeed);
-  for (int camera = 0; camera < static_cast<int>(cameras->camera_names().size()); ++camera) {
+  for (int camera = 0; camera < static_cast<int>(env->spec().abilities.cameras.size()); ++camera) {
     const CameraParameters small = cameras->Parameters(camera, 64, 48);
     const CameraParameters large = cameras->Parameters(camera, 128, 96);
-    EXPECT_EQ(small.name, cameras->camera_names()[static_cast<std::size_t>(camera)]);
+    EXPECT_EQ(small.name, env->spec().abilities.cameras[static_cast<std::size_t>(camera)]);
     for (const double value : {small.fx, small.fy, small.cx, small.cy}) {
       EXPECT_TRUE(std::isfinite(value) && value > 0.0) << small.name << ": " << value;
     }
@@ -188,7 +188,7 @@ TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   env->Reset(kSeed);
   Trace found;
   AddView(*env, 0, found);
-  for (int camera = 0; camera < static_cast<int>(cameras->camera_names().size()); ++camera) {
+  for (int camera = 0; camera < static_cast<int>(env->spec().abilities.cameras.size()); ++camera) {
     RgbImage first(48, 32);
     RgbImage second(48, 32);
     cameras->RenderCamera(camera, &first);
@@ -214,8 +214,8 @@ TEST(MarksConformance, LieInThePictureOrAreHidden) {
   const auto env = MakeEnv();
   const PictureMarks* const marks = env->picture_marks();
   if (marks == nullptr) return;  // an optional ability
-  ASSERT_GT(marks->n_marks(), 0);
-  std::vector<float> xy(2 * static_cast<std::size_t>(marks->n_marks()));
+  ASSERT_GT(env->spec().abilities.n_marks, 0);
+  std::vector<float> xy(2 * static_cast<std::size_t>(env->spec().abilities.n_marks));
   env->Reset(kSeed);
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> action = ActionAt(env->spec(), kSeed, step);
@@ -234,7 +234,7 @@ TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
   const PictureMarks* const marks = env->picture_marks();
   if (marks == nullptr) return;  // an optional ability
   const Trace wanted = PlayEpisode(*env, kSeed);
-  const std::size_t n_numbers = 2 * static_cast<std::size_t>(marks->n_marks());
+  const std::size_t n_numbers = 2 * static_cast<std::size_t>(env->spec().abilities.n_marks);
   env->Reset(kSeed);
   Trace found;
   AddView(*env, 0, found);
@@ -260,7 +260,7 @@ TEST(MarksConformance, RefusesWrongSizesAndWhatIsBeforeReset) {
   const PictureMarks* const marks = env->picture_marks();
   if (marks == nullptr) return;  // an optional ability
   std::vector<float> action = ActionAt(env->spec(), kSeed, 0);
-  std::vector<float> xy(2 * static_cast<std::size_t>(marks->n_marks()));
+  std::vector<float> xy(2 * static_cast<std::size_t>(env->spec().abilities.n_marks));
   EXPECT_EQ(CodeOf([&] { marks->StateMarks(40, 30, xy); }), ErrorCode::kEnv);
   EXPECT_EQ(CodeOf([&] { marks->ActionMarks(action, 40, 30, xy); }), ErrorCode::kEnv);
   env->Reset(kSeed);

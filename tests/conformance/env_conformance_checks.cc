@@ -49,10 +49,36 @@ TEST(EnvConformance, SpecFitsTogether) {
 }
 
 TEST(EnvConformance, RefusesUnknownParams) {
-  std::string json = ParamsJson();
-  const bool empty = json.find('"') == std::string::npos;
-  json.insert(json.find('{') + 1, std::string("\"no_such_param\": 1") + (empty ? "" : ", "));
-  EXPECT_EQ(CodeOf([&] { MakeEnv(json); }), ErrorCode::kConfig);
+  const Config params = ParamsWith({{"no_such_param", 1}});
+  EXPECT_EQ(CodeOf([&] { MakeEnv(params); }), ErrorCode::kConfig);
+}
+
+TEST(EnvConformance, IsDescribedAsItIs) {
+  const Config described = ParamsWith({});
+  const Config created = ParamsWith({});
+  EXPECT_TRUE(DescribeEnv(described) == MakeEnv(created)->spec());
+  EXPECT_EQ(described.ToJson(), created.ToJson()) << "Describe must read the same params";
+}
+
+TEST(EnvConformance, HasTheTasksOfItsSpec) {
+  for (const std::string& task : DescribeEnv(ParamsWith({})).tasks) {
+    EXPECT_NO_THROW(MakeEnv(ParamsWith({{"task", task}}))) << task;
+  }
+}
+
+TEST(EnvConformance, PerturbationsOfItsSpecAreParamsThatChangeNothingAtStrengthZero) {
+  const Trace wanted = PlayEpisode(*MakeEnv(), kSeed);
+  for (const PerturbationSpec& perturbation : DescribeEnv(ParamsWith({})).perturbations) {
+    EXPECT_LE(perturbation.low, perturbation.strength) << perturbation.name;
+    EXPECT_GE(perturbation.high, perturbation.strength) << perturbation.name;
+    const auto with = [&perturbation](double strength) {
+      return ParamsWith({{"perturb", {{perturbation.name, strength}}}});
+    };
+    EXPECT_TRUE(PlayEpisode(*MakeEnv(with(0.0)), kSeed) == wanted) << perturbation.name;
+    EXPECT_NO_THROW(MakeEnv(with(perturbation.high)));
+    EXPECT_EQ(CodeOf([&] { MakeEnv(with(perturbation.high + 1.0)); }), ErrorCode::kConfig);
+    EXPECT_EQ(CodeOf([&] { MakeEnv(with(perturbation.low - 1.0)); }), ErrorCode::kConfig);
+  }
 }
 
 TEST(EnvConformance, NothingWorksBeforeReset) {
@@ -60,7 +86,7 @@ TEST(EnvConformance, NothingWorksBeforeReset) {
   const ObsMemory obs(env->spec());
   RgbImage frame(8, 8);
   EXPECT_EQ(CodeOf([&] { env->Step(ActionAt(env->spec(), kSeed, 0)); }), ErrorCode::kEnv);
-  EXPECT_EQ(CodeOf([&] { env->Observe(obs.views()); }), ErrorCode::kEnv);
+  EXPECT_EQ(CodeOf([&] { env->Observe(obs.writer()); }), ErrorCode::kEnv);
   EXPECT_EQ(CodeOf([&] { env->Render(&frame); }), ErrorCode::kEnv);
 }
 
@@ -140,11 +166,11 @@ TEST(EnvConformance, LookingChangesNothing) {
   unwatched->Reset(kSeed);
   const ObsMemory obs(watched->spec());
   for (int step = 0; step < kSteps; ++step) {
-    watched->Observe(obs.views());
+    watched->Observe(obs.writer());
     if (step % 5 == 0) {
       RgbImage frame(1 + 13 * step % 97, 1 + step);
       watched->Render(&frame);
-      watched->Observe(obs.views());
+      watched->Observe(obs.writer());
     }
     const std::vector<float> action = ActionAt(watched->spec(), kSeed, step);
     const bool terminated = watched->Step(action).terminated;
@@ -163,8 +189,8 @@ TEST(EnvConformance, ObserveFillsItsBuffersAndNoMore) {
   env->Reset(kSeed);
   const ObsMemory zeros(env->spec(), std::byte{0x00});
   const ObsMemory ones(env->spec(), std::byte{0xFF});
-  env->Observe(zeros.views());
-  env->Observe(ones.views());
+  env->Observe(zeros.writer());
+  env->Observe(ones.writer());
   EXPECT_TRUE(zeros == ones) << "some bytes were not written";
   EXPECT_TRUE(zeros.CanariesAlive()) << "bytes behind a buffer were written";
 }
@@ -176,13 +202,12 @@ TEST(EnvConformance, EveryNumberIsFinite) {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     env->Reset(seed);
     for (int step = 0; step < spec.max_steps; ++step) {
-      env->Observe(obs.views());
+      env->Observe(obs.writer());
       for (std::size_t k = 0; k < spec.shape_meta.obs.size(); ++k) {
         if (spec.shape_meta.obs[k].dtype != DType::kFloat32) continue;
-        for (std::size_t i = 0; i < obs.views()[k].size(); i += sizeof(float)) {
-          float value = 0.0F;
-          std::memcpy(&value, &obs.views()[k][i], sizeof(value));
-          ASSERT_TRUE(std::isfinite(value)) << spec.shape_meta.obs[k].name << ", step " << step;
+        const std::string& name = spec.shape_meta.obs[k].name;
+        for (const float value : obs.writer().Buffer<float>(name)) {
+          ASSERT_TRUE(std::isfinite(value)) << name << ", step " << step;
         }
       }
       const StepResult result = env->Step(ActionAt(spec, seed, step));
@@ -217,7 +242,7 @@ TEST(EnvConformance, AStateContinuesBitForBit) {
   const int middle = kSteps / 2;
   ASSERT_EQ(Play(*env, kSeed, 0, middle).n_steps, middle)
       << "the episode ended before its state was taken; give params with which it lasts longer";
-  std::vector<double> state(env->state_access()->state_size());
+  std::vector<double> state(env->spec().abilities.state_size);
   env->state_access()->GetState(state);
   const Trace wanted = Play(*env, kSeed, middle);
 
@@ -238,7 +263,7 @@ TEST(EnvConformance, RefusesAStateThatIsNone) {
   StateAccess* const access = env->state_access();
   if (access == nullptr) return;  // an optional ability
   env->Reset(kSeed);
-  std::vector<double> state(access->state_size());
+  std::vector<double> state(env->spec().abilities.state_size);
   access->GetState(state);
   state[0] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(CodeOf([&] { access->SetState(state); }), ErrorCode::kEnv);
@@ -255,7 +280,7 @@ TEST(EnvConformance, AllocatesNothingOnceWarm) {
   const long before = NumAllocations();
   env->Reset(kSeed);
   for (const std::vector<float>& action : actions) {
-    env->Observe(obs.views());
+    env->Observe(obs.writer());
     if (env->Step(action).terminated) break;
   }
   EXPECT_EQ(NumAllocations() - before, 0);

@@ -1,7 +1,6 @@
 // What every policy plugin must keep, whatever it computes: the contract of policy.h. It loads the
 // library through the plugin host, as dp_bench does.
-//   policy_conformance --plugin=libdpb_policy_unet_hybrid.so --params='{"down_dims": [16, 32]}'
-//                      --obs=rgb
+//   policy_conformance --plugin=libdpb_policy_unet_hybrid.so --params=params.json --obs=rgb
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
@@ -66,7 +65,8 @@ std::unique_ptr<Policy> MakePolicy() {
   static plugin::PluginCatalogue catalogue({});
   static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
   torch::manual_seed(7);
-  return catalogue.Create<Policy>(name, Config::FromJson(subject().params, "--params"), MakeSpec());
+  return catalogue.Create<Policy>(name, Config::FromJson(subject().params.dump(), "params"),
+                                  MakeSpec());
 }
 
 KeyStats StatsOf(std::size_t n) {

@@ -73,7 +73,7 @@ for arm in null delay=2 noise=0.1 delay=5; do
 done
 
 echo "what an env does not have is refused, with all there is"
-expect_exit 2 "env 'point_mass' has no perturbation 'light'; of its own it has none" "${evaluate[@]}" --perturb light
+expect_exit 2 "env 'point_mass' has no perturbation 'light'; it has delay, noise and null" "${evaluate[@]}" --perturb light
 expect_exit 2 "has no perturbation 'lite'" "${evaluate[@]}" --perturb delay,lite
 expect_exit 2 "wanted a number after the '=' of 'delay=x'" "${evaluate[@]}" --perturb delay=x
 expect_exit 2 "'delay' is listed twice" "${evaluate[@]}" --perturb delay,delay

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dp_bench/array.h"
@@ -20,9 +21,35 @@ enum class Aggregate { kMax, kMean, kLast };
 struct MetricSpec {
   std::string name;
   Aggregate aggregate = Aggregate::kMax;
+
+  bool operator==(const MetricSpec&) const = default;
 };
 
-/// What an env offers; constant for its lifetime.
+/// A way to make episodes harder, for `eval --perturb`: the env reads its strength from the key
+/// `name` of its param `perturb`. At strength 0 the episodes are those without it.
+struct PerturbationSpec {
+  std::string name;  // e.g. "light"
+  double low = 0.0;  // range of the strength
+  double high = 1.0;
+  double strength = 1.0;   // used when the command line gives none
+  bool is_visual = false;  // only images change
+
+  bool operator==(const PerturbationSpec&) const = default;
+};
+
+/// What an env can do beyond the Env interface (env_abilities.h).
+struct EnvAbilities {
+  std::size_t state_size = 0;        // StateAccess: numbers in a state; 0 when not offered
+  bool has_expert = false;           // Expert
+  bool has_pointer_control = false;  // PointerControl
+  std::vector<std::string> cameras;  // CameraAccess: their names; empty when not offered
+  int n_marks = 0;                   // PictureMarks: how many; 0 when not offered
+
+  bool operator==(const EnvAbilities&) const = default;
+};
+
+/// What an env offers; constant for its lifetime. A plugin can describe the env without creating it
+/// (PluginTraits<Env>).
 struct EnvSpec {
   ShapeMeta shape_meta;             // obs in alphabetical order
   std::vector<float> action_low;    // [Da], in the action's own units
@@ -30,6 +57,13 @@ struct EnvSpec {
   double control_hz = 0.0;          // env steps per simulated second [Hz]
   int max_steps = 0;                // the EnvRunner truncates the episode here
   std::vector<MetricSpec> metrics;  // e.g. {"coverage", Aggregate::kMax}
+
+  std::vector<std::string> tasks;      // values of the param `task`; empty: there is one task
+  std::vector<std::string> obs_modes;  // values of the param `obs`; empty: it has no such param
+  std::vector<PerturbationSpec> perturbations;
+  EnvAbilities abilities;
+
+  bool operator==(const EnvSpec&) const = default;
 };
 
 /// Outcome of one step. The score of an episode is its highest `reward` (as upstream's mean_score);
@@ -41,9 +75,32 @@ struct StepResult {
   std::span<const double> metrics;  // same order as EnvSpec::metrics; valid until the next call
 };
 
-/// Where an observation is written: one buffer per entry of `shape_meta.obs`, in that order, each
-/// exactly KeySpec::ByteSize() bytes.
-using ObsBuffers = std::span<const std::span<std::byte>>;
+/// Where an observation is written: one buffer of host memory per observation key.
+class DPB_API ObsWriter {
+ public:
+  /// `keys`: EnvSpec's shape_meta.obs. `buffers`: one per key, in the same order, each exactly
+  /// KeySpec::ByteSize() bytes. Both must outlive the writer. Throws Error{kShape} when they do not
+  /// fit together.
+  ObsWriter(std::span<const KeySpec> keys, std::span<const std::span<std::byte>> buffers);
+
+  /// The buffer of a key, in the layout of KeySpec::StorageShape(). T is float, std::uint8_t or
+  /// std::uint16_t, as the key's dtype says. Throws Error{kShape} for another T and for a key that
+  /// the spec does not list.
+  template <class T>
+  std::span<T> Buffer(std::string_view key) const {
+    const std::span<std::byte> bytes = Find(key, DTypeOf<T>::value);
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+
+  /// All buffers as bytes, in the order of the spec.
+  std::span<const std::span<std::byte>> buffers() const { return buffers_; }
+
+ private:
+  std::span<std::byte> Find(std::string_view key, DType dtype) const;
+
+  std::span<const KeySpec> keys_;
+  std::span<const std::span<std::byte>> buffers_;
+};
 
 /// An RGB8 picture, rows from the top, [height, width, 3].
 struct RgbImage {
@@ -81,14 +138,14 @@ class DPB_API Env {
   /// or after `terminated`.
   virtual StepResult Step(std::span<const float> action) = 0;
 
-  /// Writes the observation of the current state; changes nothing. Separate from `Step` because a
-  /// policy looks at few of the steps it executes. Throws Error{kEnv} before Reset.
-  virtual void Observe(ObsBuffers obs) = 0;
+  /// Writes every key of the spec for the current state; changes nothing. Separate from `Step`
+  /// because a policy looks at few of the steps it executes. Throws Error{kEnv} before Reset.
+  virtual void Observe(const ObsWriter& obs) = 0;
 
   /// Draws the current state at the size of `frame`; changes nothing.
   virtual void Render(RgbImage* frame) = 0;
 
-  /// Abilities that not every env has (env_abilities.h): null when it does not offer one. They
+  /// Abilities that not every env has (env_abilities.h): null unless the spec declares it. They
   /// belong to the env and are used by the thread that uses it.
   virtual StateAccess* state_access() { return nullptr; }
   virtual Expert* expert() { return nullptr; }

@@ -1,5 +1,5 @@
-// What an env may offer beyond its contract. An ability that is missing is a null pointer, never a
-// function that throws. It includes no LibTorch.
+// What an env may offer beyond the Env interface. EnvSpec::abilities declares which ones it has;
+// the others are null pointers. This header includes no LibTorch.
 #pragma once
 
 #include <array>
@@ -18,15 +18,14 @@ namespace dp_bench {
 class DPB_API StateAccess {
  public:
   virtual ~StateAccess();
-  virtual std::size_t state_size() const = 0;
+  /// `state`: [EnvAbilities::state_size].
   virtual void GetState(std::span<double> state) const = 0;
   /// Throws Error{kEnv} on a wrong size or a state that is not finite. Also starts the episode
   /// clock.
   virtual void SetState(std::span<const double> state) = 0;
 };
 
-/// Something that solves the task, scripted or by search. `collect` makes data with it, `view`
-/// shows it.
+/// Solves the task, by a script or by search. `collect` records it, `view` shows it.
 class DPB_API Expert {
  public:
   virtual ~Expert();
@@ -34,7 +33,7 @@ class DPB_API Expert {
   /// alone: equal seeds give bitwise-equal episodes.
   virtual void Begin(std::uint64_t seed) = 0;
   /// Writes the action for the env's current state, [Da]; called once before each Step. Throws
-  /// Error{kEnv} when it sees no way on: the episode then counts as failed.
+  /// Error{kEnv} when it cannot go on: the episode then counts as failed.
   virtual void Act(std::span<float> action) = 0;
 };
 
@@ -63,27 +62,24 @@ struct CameraParameters {
 class DPB_API CameraAccess {
  public:
   virtual ~CameraAccess();
-  /// Their names; constant for the env's lifetime.
-  virtual std::span<const std::string> camera_names() const = 0;
-  /// Of the current state, for pictures of this size. Throws Error{kEnv} before Reset.
+  /// `camera`: an index into EnvAbilities::cameras. Of the current state, for pictures of this
+  /// size. Throws Error{kEnv} before Reset.
   virtual CameraParameters Parameters(int camera, int width, int height) const = 0;
   /// Draws what one camera sees; changes nothing.
   virtual void RenderCamera(int camera, RgbImage* frame) = 0;
 };
 
 /// Where the robot's hands are, and where an action would lead them, in the picture that
-/// Env::Render draws: films and reports show the plan beside what came of it.
+/// Env::Render draws: films and reports show the plan next to the executed path.
 class DPB_API PictureMarks {
  public:
   virtual ~PictureMarks();
-  /// Hands, or whatever an action moves; constant for the env's lifetime.
-  virtual int n_marks() const = 0;
-  /// Writes (x, y) of each mark, [n_marks, 2], for a picture of this size: both from the top left,
-  /// in [0, 1] where they are inside; NaN for what the picture cannot show. Changes nothing.
-  /// Throws Error{kEnv} before Reset.
+  /// Writes (x, y) of each mark, [EnvAbilities::n_marks, 2], for a picture of this size: measured
+  /// from the top left, in [0, 1] inside the picture; NaN for a mark that the picture cannot show.
+  /// Changes nothing. Throws Error{kEnv} before Reset.
   virtual void StateMarks(int width, int height, std::span<float> xy) const = 0;
-  /// The same once `action`, [Da], were carried out to its end from the current state. Throws
-  /// Error{kShape} on a wrong size.
+  /// The same for the state that `action`, [Da], would lead to if it were carried out to its end.
+  /// Throws Error{kShape} on a wrong size.
   virtual void ActionMarks(std::span<const float> action, int width, int height,
                            std::span<float> xy) const = 0;
 };

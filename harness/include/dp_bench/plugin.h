@@ -12,7 +12,7 @@
 namespace dp_bench {
 
 inline constexpr std::uint32_t kPluginMagic = 0x44504250;  // "DPBP"
-inline constexpr std::uint32_t kAbiVersion = 2;
+inline constexpr std::uint32_t kAbiVersion = 3;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3 };
 
@@ -26,11 +26,12 @@ struct PluginHeader {
 };
 
 class Env;
+struct EnvSpec;
 class Dataset;
 class Policy;
 struct PolicySpec;
 
-/// What the host hands to a plugin of each kind to create an instance.
+/// The functions of a plugin of each kind.
 template <class Interface>
 struct PluginTraits;
 
@@ -38,39 +39,56 @@ template <>
 struct PluginTraits<Env> {
   static constexpr PluginKind kKind = PluginKind::kEnv;
   static constexpr const char* kBuildId = kCoreBuildId;
-  using CreateFn = std::unique_ptr<Env> (*)(const Config& params);
+  struct Functions {
+    /// The spec of the env that `create` would make. Reads every param that `create` reads; creates
+    /// no simulation, window or graphics context.
+    EnvSpec (*describe)(const Config& params);
+    std::unique_ptr<Env> (*create)(const Config& params);
+  };
 };
 
 template <>
 struct PluginTraits<Dataset> {
   static constexpr PluginKind kKind = PluginKind::kDataset;
   static constexpr const char* kBuildId = kCoreBuildId;
-  using CreateFn = std::unique_ptr<Dataset> (*)(const Config& params);
+  struct Functions {
+    std::unique_ptr<Dataset> (*create)(const Config& params);
+  };
 };
 
 template <>
 struct PluginTraits<Policy> {
   static constexpr PluginKind kKind = PluginKind::kPolicy;
   static constexpr const char* kBuildId = kTorchBuildId;
-  using CreateFn = std::unique_ptr<Policy> (*)(const Config& params, const PolicySpec& spec);
+  struct Functions {
+    std::unique_ptr<Policy> (*create)(const Config& params, const PolicySpec& spec);
+  };
 };
 
 template <class Interface>
 struct PluginEntry {
   PluginHeader header;
-  typename PluginTraits<Interface>::CreateFn create;
+  typename PluginTraits<Interface>::Functions functions;
 };
+
+/// The `create` of a class with a constructor from the same arguments:
+/// &CreateInstance<Env, MyEnv>.
+template <class Interface, class Implementation, class... Args>
+std::unique_ptr<Interface> CreateInstance(const Args&... args) {
+  return std::make_unique<Implementation>(args...);
+}
 
 }  // namespace dp_bench
 
-/// Expands to the library's only export. `create` has the type PluginTraits<Interface>::CreateFn.
-#define DPB_EXPORT_PLUGIN(Interface, name, version, create)                         \
+/// Expands to the library's only export. After the version come the functions that
+/// PluginTraits<Interface>::Functions lists.
+#define DPB_EXPORT_PLUGIN(Interface, name, version, ...)                            \
   extern "C" __attribute__((visibility("default"))) const ::dp_bench::PluginHeader* \
   dp_bench_plugin() noexcept {                                                      \
     static const ::dp_bench::PluginEntry<Interface> entry = {                       \
         {::dp_bench::kPluginMagic, ::dp_bench::kAbiVersion,                         \
          static_cast<std::uint32_t>(::dp_bench::PluginTraits<Interface>::kKind),    \
          ::dp_bench::PluginTraits<Interface>::kBuildId, name, version},             \
-        create};                                                                    \
+        {__VA_ARGS__}};                                                             \
     return &entry.header;                                                           \
   }

@@ -14,6 +14,7 @@
 #include "dp_bench/random.h"
 #include "experiment/key_check.h"
 #include "experiment/training_rig.h"
+#include "plugin/obs_memory.h"
 #include "train/device_batch.h"
 
 namespace dp_bench::app {
@@ -51,10 +52,7 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
   const EnvSpec& spec = env->spec();
   constexpr int kSteps = 2000;
 
-  std::vector<std::vector<std::byte>> memory;
-  std::vector<std::span<std::byte>> obs;
-  for (const KeySpec& key : spec.shape_meta.obs) memory.emplace_back(key.ByteSize());
-  for (std::vector<std::byte>& buffer : memory) obs.emplace_back(buffer);
+  plugin::ObsMemory obs(spec);
 
   const auto run = [&](bool with_obs) {
     RandomStream random(0, StreamId::kEnvNoise);
@@ -70,7 +68,7 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
         }
       }
       const bool is_over = env->Step(action).terminated || ++episode_steps == spec.max_steps;
-      if (with_obs) env->Observe(obs);
+      if (with_obs) obs.Observe(*env);
       if (!is_over) continue;
       env->Reset(++seed);
       episode_steps = 0;

@@ -42,6 +42,30 @@ PointerControl::~PointerControl() = default;
 CameraAccess::~CameraAccess() = default;
 PictureMarks::~PictureMarks() = default;
 
+ObsWriter::ObsWriter(std::span<const KeySpec> keys, std::span<const std::span<std::byte>> buffers)
+    : keys_(keys), buffers_(buffers) {
+  if (buffers.size() != keys.size()) {
+    throw Error(ErrorCode::kShape, fmt::format("expected {} observation buffers, found {}",
+                                               keys.size(), buffers.size()));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (buffers[i].size() == keys[i].ByteSize()) continue;
+    throw Error(ErrorCode::kShape,
+                fmt::format("expected a buffer of {} bytes for '{}', found {}", keys[i].ByteSize(),
+                            keys[i].name, buffers[i].size()));
+  }
+}
+
+std::span<std::byte> ObsWriter::Find(std::string_view key, DType dtype) const {
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (keys_[i].name != key) continue;
+    if (keys_[i].dtype == dtype) return buffers_[i];
+    throw Error(ErrorCode::kShape, fmt::format("the observation '{}' is {}, not {}", key,
+                                               Name(keys_[i].dtype), Name(dtype)));
+  }
+  throw Error(ErrorCode::kShape, fmt::format("the spec has no observation '{}'", key));
+}
+
 int Dataset::KeyIndex(std::string_view name) const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < spec().keys.size(); ++i) {

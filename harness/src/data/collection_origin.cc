@@ -22,10 +22,10 @@ std::vector<std::string> EnvsWithExpert(plugin::PluginCatalogue& catalogue) {
   for (const plugin::PluginInfo& plugin : catalogue.List()) {
     if (plugin.kind != PluginKind::kEnv || !plugin.refused.empty()) continue;
     try {
-      const auto env = catalogue.Create<Env>(plugin.name, Config::FromJson("{}"));
-      if (env->expert() != nullptr) names.push_back(plugin.name);
+      const EnvSpec spec = catalogue.DescribeEnv(plugin.name, Config::FromJson("{}"));
+      if (spec.abilities.has_expert) names.push_back(plugin.name);
     } catch (const Error&) {
-      // one that cannot be made here, for want of params or a display, cannot be recommended
+      // an env that needs params, or whose files are missing, is no help here
     }
   }
   return names;
@@ -51,13 +51,14 @@ std::filesystem::path CollectionPath(const std::string& name, const json& origin
          fmt::format("{}-{}.zarr", name, hash.substr(0, kHashDigits));
 }
 
-void RequireExpert(Env& env, const std::string& name, plugin::PluginCatalogue& catalogue) {
-  if (env.expert() != nullptr) return;
+void RequireExpert(const EnvSpec& env, const std::string& name,
+                   plugin::PluginCatalogue& catalogue) {
+  if (env.abilities.has_expert) return;
   const std::vector<std::string> others = EnvsWithExpert(catalogue);
   throw Error(
       ErrorCode::kUsage,
       fmt::format("cannot collect: the env '{}' has no expert (envs with one: {}). Give "
-                  "demonstrations of your own with --dataset PATH.",
+                  "your own demonstrations with --dataset PATH.",
                   name, others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", "))));
 }
 

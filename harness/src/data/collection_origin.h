@@ -21,6 +21,6 @@ std::filesystem::path CollectionPath(const std::string& name, const nlohmann::js
                                      int n_episodes);
 
 /// Throws Error{kUsage} when `env` has no expert, with the names of the env plugins that have one.
-void RequireExpert(Env& env, const std::string& name, plugin::PluginCatalogue& catalogue);
+void RequireExpert(const EnvSpec& env, const std::string& name, plugin::PluginCatalogue& catalogue);
 
 }  // namespace dp_bench::data

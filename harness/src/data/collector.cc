@@ -307,10 +307,7 @@ void ExpertPool::Work() {
 }
 
 ExpertRunner::ExpertRunner(const ExpertPlan& plan)
-    : plan_(plan), action_(plan.env.action_low.size()), executed_(action_.size()) {
-  for (const KeySpec& key : plan.env.shape_meta.obs) obs_.emplace_back(key.ByteSize());
-  for (std::vector<std::byte>& buffer : obs_) obs_buffers_.emplace_back(buffer);
-}
+    : plan_(plan), obs_(plan.env), action_(plan.env.action_low.size()), executed_(action_.size()) {}
 
 std::optional<ExpertEpisode> ExpertRunner::Run(std::uint64_t seed) {
   ExpertEpisode episode{.seed = seed, .steps = ReplayEpisode(plan_.keys)};
@@ -333,7 +330,7 @@ bool ExpertRunner::Play(ExpertEpisode* episode) {
   expert.Begin(episode->seed);
   for (int step = 0; step < plan_.env.max_steps; ++step) {
     if (plan_.stop != nullptr && *plan_.stop) return false;
-    env_->Observe(obs_buffers_);
+    obs_.Observe(*env_);
     expert.Act(action_);
     Record(&episode->steps);
     const StepResult result = env_->Step(Perturb(episode->seed, step));
@@ -356,7 +353,7 @@ void ExpertRunner::Record(ReplayEpisode* steps) {
     throw Error(ErrorCode::kNumeric,
                 fmt::format("the expert's action is {} in dimension {}", action_[i], i));
   }
-  std::vector<std::span<const std::byte>> values(obs_buffers_.begin(), obs_buffers_.end());
+  std::vector<std::span<const std::byte>> values = obs_.values();
   values.push_back(std::as_bytes(std::span(action_)));
   steps->Append(values);
 }

@@ -22,6 +22,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
+#include "plugin/obs_memory.h"
 
 namespace dp_bench::data {
 
@@ -82,8 +83,7 @@ class ExpertRunner {
 
   const ExpertPlan& plan_;
   std::unique_ptr<Env> env_;
-  std::vector<std::vector<std::byte>> obs_;
-  std::vector<std::span<std::byte>> obs_buffers_;
+  plugin::ObsMemory obs_;
   std::vector<float> action_;    // [Da], the expert's
   std::vector<float> executed_;  // [Da]
 };

@@ -34,7 +34,7 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
     core::PrintStatus("data set: {}, {} episodes collected before\n", folder, found->n_episodes);
     return true;
   }
-  data::RequireExpert(*task.CreateEnv(), task.env_name(), task.catalogue());
+  data::RequireExpert(task.DescribeEnv(), task.env_name(), task.catalogue());
   core::PrintStatus("collecting {} episodes of {} with its expert into {}\n",
                     request.config.n_episodes, task.name(), folder);
 

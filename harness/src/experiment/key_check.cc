@@ -101,7 +101,7 @@ void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
   ReadSections(task, check);
   task.RequireShapesOfEnv();
   const config::ConfigDocument& document = task.document();
-  if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.CreateEnv();
+  if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.DescribeEnv();
   if (check.makes_policy && !document.DescribeUnread(std::string(kPolicyParams)).empty()) {
     run::CreatePolicy(task.config(), task.catalogue());
   }

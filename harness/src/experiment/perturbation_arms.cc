@@ -4,53 +4,33 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <set>
 
 #include "compare/run_comparison.h"
 #include "dp_bench/error.h"
+#include "rollout/perturbed_env.h"
 
 namespace dp_bench::experiment {
 namespace {
 
 constexpr const char* kNull = "null";
 
+constexpr const char* kOfEnv = "env.params.perturb";  // the env's own perturbations
+constexpr const char* kOfHarness = "env.perturb";     // those that work with every env
+
+// A perturbation, and the section of the config that holds its strength.
 struct Kind {
-  const char* name;
-  const char* section;  // of the config, where its strength is
-  double strength;      // when none is given
-  bool is_seen;         // reaches a policy by pictures alone
+  PerturbationSpec spec;
+  const char* section;
 };
 
-constexpr const char* kOfEnv = "env.params.perturb";
-constexpr const char* kOfHarness = "env.perturb";
-constexpr std::array<Kind, 5> kKinds = {{{"light", kOfEnv, 1.0, true},
-                                         {"camera", kOfEnv, 1.0, true},
-                                         {"friction", kOfEnv, 1.0, false},
-                                         {"delay", kOfHarness, 1.0, false},
-                                         {"noise", kOfHarness, 0.02, false}}};
-
-// The unperturbed task, and which perturbations its env has.
+// The unperturbed task, and the perturbations that it can have.
 struct Subject {
   std::string env;
-  bool has_pictures = false;
-  std::vector<std::string> offered;  // by the env itself
+  bool has_images = false;
+  std::vector<Kind> kinds;
 };
-
-// An env announces its perturbations by what it reads of an empty param `perturb`.
-std::vector<std::string> OfferedBy(ExperimentOptions experiment) {
-  experiment.overrides.push_back(fmt::format("{}={{}}", kOfEnv));
-  const Task task(experiment);
-  try {
-    task.CreateEnv();
-  } catch (const Error& error) {
-    // without the param the env was just created
-    if (error.code() == ErrorCode::kConfig) return {};
-    throw;
-  }
-  return task.config().Sub("env").Sub("params").Sub("perturb").Keys();
-}
 
 Subject Examine(const ExperimentOptions& experiment) {
   const Task task(experiment);
@@ -61,22 +41,28 @@ Subject Examine(const ExperimentOptions& experiment) {
                             "evaluation; evaluate without --perturb, or remove the section",
                             kOfHarness, kOfEnv));
   }
-  task.CreateEnv();
-  const std::vector<KeySpec>& keys = task.shape_meta().obs;
-  return {.env = task.env_name(),
-          .has_pictures = std::ranges::any_of(
-              keys, [](const KeySpec& key) { return key.type != KeyType::kLowDim; }),
-          .offered = OfferedBy(experiment)};
+  Subject subject = {
+      .env = task.env_name(),
+      .has_images = std::ranges::any_of(
+          task.shape_meta().obs, [](const KeySpec& key) { return key.type != KeyType::kLowDim; })};
+  for (PerturbationSpec& spec : task.DescribeEnv().perturbations) {
+    subject.kinds.push_back({std::move(spec), kOfEnv});
+  }
+  for (PerturbationSpec& spec : rollout::ActionPerturbation::Kinds()) {
+    subject.kinds.push_back({std::move(spec), kOfHarness});
+  }
+  return subject;
 }
 
-[[noreturn]] void ThrowUnknown(const std::string& kind, const Subject& subject) {
-  const std::string own =
-      subject.offered.empty() ? "none" : fmt::format("{}", fmt::join(subject.offered, ", "));
-  throw Error(
-      ErrorCode::kUsage,
-      fmt::format("--perturb: env '{}' has no perturbation '{}'; of its own it has {}, with "
-                  "every env there are delay, noise and null",
-                  subject.env, kind, own));
+const Kind& FindKind(const std::string& name, const Subject& subject) {
+  const auto kind = std::ranges::find_if(
+      subject.kinds, [&name](const Kind& known) { return name == known.spec.name; });
+  if (kind != subject.kinds.end()) return *kind;
+  std::vector<std::string> names;
+  for (const Kind& known : subject.kinds) names.push_back(known.spec.name);
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--perturb: env '{}' has no perturbation '{}'; it has {} and {}",
+                          subject.env, name, fmt::join(names, ", "), kNull));
 }
 
 double ParseStrength(const std::string& text, std::size_t begin) {
@@ -88,40 +74,36 @@ double ParseStrength(const std::string& text, std::size_t begin) {
               fmt::format("--perturb: wanted a number after the '=' of '{}'", text));
 }
 
-// The machinery of all arms at strength 0.
+void RequireInRange(const std::string& text, double strength, const PerturbationSpec& kind) {
+  if (strength >= kind.low && strength <= kind.high) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("--perturb: the strength of '{}' must be from {} to {}", text, kind.low,
+                          kind.high));
+}
+
+std::string Override(const Kind& kind, double strength) {
+  return fmt::format("{}.{}={}", kind.section, kind.spec.name, strength);
+}
+
+// All perturbations at strength 0: shows what the machinery alone does.
 PerturbationArm NullArm(const Subject& subject) {
   PerturbationArm arm = {.name = kNull, .kind = kNull};
-  for (const Kind& kind : kKinds) {
-    const bool is_own = kind.section == kOfEnv;
-    if (is_own && !std::ranges::count(subject.offered, kind.name)) continue;
-    arm.overrides.push_back(fmt::format("{}.{}=0", kind.section, kind.name));
-  }
+  for (const Kind& kind : subject.kinds) arm.overrides.push_back(Override(kind, 0.0));
   return arm;
 }
 
 PerturbationArm ReadArm(const std::string& text, const Subject& subject) {
   if (text == kNull) return NullArm(subject);
   const std::size_t equals = std::min(text.find('='), text.size());
-  const std::string name = text.substr(0, equals);
-  const auto kind =
-      std::ranges::find_if(kKinds, [&](const Kind& known) { return name == known.name; });
-  if (kind == kKinds.end()) ThrowUnknown(name, subject);
-  if (kind->section == kOfEnv && !std::ranges::count(subject.offered, name)) {
-    ThrowUnknown(name, subject);
-  }
-  PerturbationArm arm = {.name = text, .kind = name};
-  arm.strength = equals < text.size() ? ParseStrength(text, equals + 1) : kind->strength;
-  arm.overrides = {fmt::format("{}.{}={}", kind->section, name, *arm.strength)};
-  if (kind->is_seen && !subject.has_pictures) {
-    arm.note = fmt::format("{} cannot have an effect: the policy sees no pictures", text);
+  const Kind& kind = FindKind(text.substr(0, equals), subject);
+  PerturbationArm arm = {.name = text, .kind = kind.spec.name};
+  arm.strength = equals < text.size() ? ParseStrength(text, equals + 1) : kind.spec.strength;
+  RequireInRange(text, *arm.strength, kind.spec);
+  arm.overrides = {Override(kind, *arm.strength)};
+  if (kind.spec.is_visual && !subject.has_images) {
+    arm.note = fmt::format("{} cannot have an effect: the policy sees no images", text);
   }
   return arm;
-}
-
-// A strength out of range shall not show after the other arms have run.
-void RequireValid(const PerturbationArm& arm, ExperimentOptions experiment) {
-  std::ranges::copy(arm.overrides, std::back_inserter(experiment.overrides));
-  Task(experiment).CreateEnv();
 }
 
 }  // namespace
@@ -140,7 +122,6 @@ std::vector<PerturbationArm> ReadArms(std::span<const std::string> texts,
       throw Error(ErrorCode::kUsage, fmt::format("--perturb: '{}' is listed twice", text));
     }
     arms.push_back(ReadArm(text, subject));
-    RequireValid(arms.back(), experiment);
   }
   return arms;
 }

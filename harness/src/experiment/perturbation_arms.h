@@ -20,8 +20,8 @@ struct PerturbationArm {
 };
 
 /// Reads `texts`, each KIND or KIND=STRENGTH. `experiment`: the unperturbed one. Throws
-/// Error{kUsage} for what neither the harness nor the env has, with all there is, and for an
-/// experiment that is perturbed already.
+/// Error{kUsage} for a kind that neither the harness nor the env has, listing those that exist, and
+/// for an experiment that is already perturbed; Error{kConfig} for a strength out of range.
 std::vector<PerturbationArm> ReadArms(std::span<const std::string> texts,
                                       const ExperimentOptions& experiment);
 

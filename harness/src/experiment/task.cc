@@ -101,7 +101,7 @@ ShapeMeta Task::ReadShapeMeta() const {
   const bool has_action = section.Has("action");
   if (has_obs && has_action) return ShapeMeta::FromConfig(section);
   // what is left out is the env's
-  const ShapeMeta meta = CreateEnv()->spec().shape_meta;
+  const ShapeMeta meta = DescribeEnv().shape_meta;
   if (!has_obs) {
     for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
   }
@@ -111,7 +111,7 @@ ShapeMeta Task::ReadShapeMeta() const {
 
 void Task::RequireShapesOfEnv() const {
   if (!document_->HasOverride("/shape_meta")) return;
-  rollout::MatchObsKeys(CreateEnv()->spec().shape_meta, shape_meta_);
+  rollout::MatchObsKeys(DescribeEnv().shape_meta, shape_meta_);
 }
 
 std::string Task::env_name() const { return config_.Sub("env").Get<std::string>("plugin"); }
@@ -120,16 +120,22 @@ std::string Task::EnvVersion() const {
   return catalogue_.Find(PluginKind::kEnv, env_name()).version;
 }
 
-std::unique_ptr<Env> Task::CreateEnv() const {
-  std::unique_ptr<Env> env = CreateOwnEnv();
-  return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
+plugin::PluginPlace Task::EnvPlugin() const {
+  return catalogue_.Find(PluginKind::kEnv, env_name()).place();
 }
 
-std::unique_ptr<Env> Task::CreateOwnEnv() const {
+EnvSpec Task::DescribeEnv() const {
   const Config params = config_.Sub("env").Sub("params");
-  if (!isolation_.is_enabled) return catalogue_.Create<Env>(env_name(), params);
-  const plugin::PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, env_name());
-  return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, isolation_);
+  return isolation_.is_enabled ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, isolation_)
+                               : catalogue_.DescribeEnv(env_name(), params);
+}
+
+std::unique_ptr<Env> Task::CreateEnv() const {
+  const Config params = config_.Sub("env").Sub("params");
+  std::unique_ptr<Env> env = isolation_.is_enabled
+                                 ? plugin::CreateIsolatedEnv(EnvPlugin(), params, isolation_)
+                                 : catalogue_.Create<Env>(env_name(), params);
+  return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
 }
 
 bool Task::is_collected() const {
@@ -137,7 +143,7 @@ bool Task::is_collected() const {
 }
 
 data::CollectRequest Task::MakeCollectRequest() const {
-  CreateEnv();  // its defaults are part of the origin
+  DescribeEnv();  // its defaults are part of the origin
   const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
   const nlohmann::json origin =
       data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);

@@ -63,7 +63,9 @@ class Task {
 
   std::string env_name() const;
   std::string EnvVersion() const;
-  /// In a process of its own with env_runner.isolate, with perturbed actions with env.perturb.
+  /// What the env offers, without creating it. Enters the defaults of its params in the config.
+  EnvSpec DescribeEnv() const;
+  /// In a separate process with env_runner.isolate; with perturbed actions with env.perturb.
   std::unique_ptr<Env> CreateEnv() const;
 
   /// Whether the dataset is collected with the env's expert: the config has a section `collect`,
@@ -82,7 +84,7 @@ class Task {
 
  private:
   ShapeMeta ReadShapeMeta() const;
-  std::unique_ptr<Env> CreateOwnEnv() const;  // as the plugin has it
+  plugin::PluginPlace EnvPlugin() const;
 
   std::shared_ptr<config::ConfigDocument> document_;
   Config config_;

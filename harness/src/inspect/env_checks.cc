@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "plugin/obs_memory.h"
+
 namespace dp_bench::inspect {
 namespace {
 
@@ -20,33 +22,26 @@ constexpr int kMaxFrames = 64;
 // The observation of a state as bytes, per key of the env's own list.
 class ObsReader {
  public:
-  explicit ObsReader(const EnvSpec& spec) : keys_(spec.shape_meta.obs) {
-    for (const KeySpec& key : keys_) {
-      bytes_.emplace_back(key.ByteSize());
-      buffers_.emplace_back(bytes_.back());
-    }
-  }
+  explicit ObsReader(const EnvSpec& spec) : memory_(spec) {}
 
-  void Observe(Env& env) { env.Observe(buffers_); }
+  void Observe(Env& env) { memory_.Observe(env); }
 
-  /// Null for a key that the env does not have.
-  const std::vector<std::byte>* Find(std::string_view name) const {
-    const auto found = std::ranges::find(keys_, name, &KeySpec::name);
-    return found == keys_.end() ? nullptr
-                                : &bytes_[static_cast<std::size_t>(found - keys_.begin())];
+  /// Empty for a key that the env does not have.
+  std::span<const std::byte> Find(std::string_view name) const {
+    const auto found = std::ranges::find(memory_.keys(), name, &KeySpec::name);
+    if (found == memory_.keys().end()) return {};
+    return memory_[static_cast<std::size_t>(found - memory_.keys().begin())];
   }
 
   std::vector<float> Numbers(std::string_view name) const {
-    const std::vector<std::byte>& bytes = *Find(name);
+    const std::span<const std::byte> bytes = Find(name);
     std::vector<float> numbers(bytes.size() / sizeof(float));
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
     return numbers;
   }
 
  private:
-  const std::vector<KeySpec>& keys_;
-  std::vector<std::vector<std::byte>> bytes_;
-  std::vector<std::span<std::byte>> buffers_;
+  plugin::ObsMemory memory_;
 };
 
 // Of a colour picture's channels over several frames: mean of the frames' means, and its variance.
@@ -101,7 +96,7 @@ ChannelMeans OfEnv(Env& env, const KeySpec& key, const ResetSample& sample) {
   for (int i = 0; i < sample.n_resets; ++i) {
     env.Reset(sample.start_seed + static_cast<std::uint64_t>(i));
     reader.Observe(env);
-    const std::vector<std::byte>& bytes = *reader.Find(key.name);
+    const std::span<const std::byte> bytes = reader.Find(key.name);
     frames.push_back(MeanColour(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
   }
   return Summarize(frames);
@@ -172,7 +167,7 @@ Finding CheckResetRange(Env& env, const Demonstrations& data, const ShapeMeta& m
     reader.Observe(env);
     for (const KeySpec& key : meta.obs) {
       const Signal* signal = data.Find(key.name);
-      if (signal == nullptr || reader.Find(key.name) == nullptr) continue;
+      if (signal == nullptr || reader.Find(key.name).empty()) continue;
       observed[key.name].push_back(reader.Numbers(key.name));
     }
   }

@@ -92,6 +92,16 @@ PluginInfo PluginCatalogue::Find(PluginKind kind, const std::string& name) {
   return FindPlugin(kind, name).info;
 }
 
+EnvSpec PluginCatalogue::DescribeEnv(const std::string& name, const Config& params) {
+  const Plugin& plugin = FindPlugin(PluginKind::kEnv, name);
+  const auto* const entry = reinterpret_cast<const PluginEntry<Env>*>(plugin.header);
+  return GuardCall(plugin.info.place(), "Describe", [&] {
+    EnvSpec spec = entry->functions.describe(params);
+    params.RejectUnread();
+    return spec;
+  });
+}
+
 void PluginCatalogue::Scan(PluginKind kind) {
   if (!scanned_.insert(kind).second) return;
   const std::string prefix = FilePrefix(kind);

@@ -24,6 +24,8 @@ struct PluginInfo {
   std::string build_id;
   std::filesystem::path file;
   std::string refused;  // why it cannot be used; empty for a good one
+
+  PluginPlace place() const { return {kind, name, file}; }
 };
 
 /// The plugins in a list of folders. Every method may be called from several threads at once.
@@ -46,6 +48,10 @@ class PluginCatalogue {
   /// The plugin of this kind and name. Throws Error{kPlugin}: when there is none, with those that
   /// there are; when there are two, with both files.
   PluginInfo Find(PluginKind kind, const std::string& name);
+
+  /// The spec of the env that Create<Env>(name, params) would make. Throws Error{kConfig} for
+  /// params that the plugin did not read.
+  EnvSpec DescribeEnv(const std::string& name, const Config& params);
 
   /// Makes an instance whose every call is guarded. `args` follow the params as PluginTraits says
   /// (a PolicySpec for policies, whose guard is in plugin/guarded_policy.h). Throws Error{kConfig}
@@ -75,11 +81,11 @@ template <class Interface, class... Args>
 std::unique_ptr<Interface> PluginCatalogue::Create(const std::string& name, const Config& params,
                                                    const Args&... args) {
   const Plugin& plugin = FindPlugin(PluginTraits<Interface>::kKind, name);
-  const PluginPlace place = {plugin.info.kind, plugin.info.name, plugin.info.file};
+  const PluginPlace place = plugin.info.place();
   // the header was checked, and it is the first member of the entry
   const auto* const entry = reinterpret_cast<const PluginEntry<Interface>*>(plugin.header);
   auto object = GuardCall(place, "Create", [&] {
-    auto created = entry->create(params, args...);
+    auto created = entry->functions.create(params, args...);
     if (!created) throw Error(ErrorCode::kPlugin, "the plugin created nothing");
     params.RejectUnread();
     return created;

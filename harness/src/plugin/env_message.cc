@@ -34,6 +34,22 @@ KeySpec KeyFrom(const Json& json) {
           .dtype = json.at("dtype").get<DType>()};
 }
 
+Json ToJson(const EnvAbilities& abilities) {
+  return {{"state_size", abilities.state_size},
+          {"has_expert", abilities.has_expert},
+          {"has_pointer_control", abilities.has_pointer_control},
+          {"cameras", abilities.cameras},
+          {"n_marks", abilities.n_marks}};
+}
+
+EnvAbilities AbilitiesFrom(const Json& json) {
+  return {.state_size = json.at("state_size"),
+          .has_expert = json.at("has_expert"),
+          .has_pointer_control = json.at("has_pointer_control"),
+          .cameras = json.at("cameras").get<std::vector<std::string>>(),
+          .n_marks = json.at("n_marks")};
+}
+
 Json ToJson(const EnvSpec& spec) {
   Json obs = Json::array();
   for (const KeySpec& key : spec.shape_meta.obs) obs.push_back(ToJson(key));
@@ -41,13 +57,25 @@ Json ToJson(const EnvSpec& spec) {
   for (const MetricSpec& metric : spec.metrics) {
     metrics.push_back({{"name", metric.name}, {"aggregate", metric.aggregate}});
   }
+  Json perturbations = Json::array();
+  for (const PerturbationSpec& perturbation : spec.perturbations) {
+    perturbations.push_back({{"name", perturbation.name},
+                             {"low", perturbation.low},
+                             {"high", perturbation.high},
+                             {"strength", perturbation.strength},
+                             {"is_visual", perturbation.is_visual}});
+  }
   return {{"obs", obs},
           {"action", ToJson(spec.shape_meta.action)},
           {"action_low", spec.action_low},
           {"action_high", spec.action_high},
           {"control_hz", spec.control_hz},
           {"max_steps", spec.max_steps},
-          {"metrics", metrics}};
+          {"metrics", metrics},
+          {"tasks", spec.tasks},
+          {"obs_modes", spec.obs_modes},
+          {"perturbations", perturbations},
+          {"abilities", ToJson(spec.abilities)}};
 }
 
 EnvSpec SpecFrom(const Json& json) {
@@ -61,6 +89,16 @@ EnvSpec SpecFrom(const Json& json) {
   for (const Json& metric : json.at("metrics")) {
     spec.metrics.push_back({metric.at("name"), metric.at("aggregate").get<Aggregate>()});
   }
+  spec.tasks = json.at("tasks").get<std::vector<std::string>>();
+  spec.obs_modes = json.at("obs_modes").get<std::vector<std::string>>();
+  for (const Json& perturbation : json.at("perturbations")) {
+    spec.perturbations.push_back({.name = perturbation.at("name"),
+                                  .low = perturbation.at("low"),
+                                  .high = perturbation.at("high"),
+                                  .strength = perturbation.at("strength"),
+                                  .is_visual = perturbation.at("is_visual")});
+  }
+  spec.abilities = AbilitiesFrom(json.at("abilities"));
   return spec;
 }
 
@@ -68,6 +106,8 @@ EnvSpec SpecFrom(const Json& json) {
 
 const char* Name(EnvCommand command) {
   switch (command) {
+    case EnvCommand::kDescribe:
+      return "Describe";
     case EnvCommand::kCreate:
       return "Create";
     case EnvCommand::kReset:
@@ -102,40 +142,13 @@ const char* Name(EnvCommand command) {
   return "an unknown call";
 }
 
-EnvOffer OfferOf(Env& env) {
-  EnvOffer offer;
-  offer.spec = env.spec();
-  if (const StateAccess* access = env.state_access()) offer.state_size = access->state_size();
-  offer.has_expert = env.expert() != nullptr;
-  offer.has_pointer_control = env.pointer_control() != nullptr;
-  if (const CameraAccess* cameras = env.camera_access()) {
-    offer.cameras.assign(cameras->camera_names().begin(), cameras->camera_names().end());
-  }
-  if (const PictureMarks* marks = env.picture_marks()) offer.n_marks = marks->n_marks();
-  return offer;
-}
-
 std::vector<std::uint8_t> Encode(const EnvOffer& offer) {
-  return Json::to_cbor({{"spec", ToJson(offer.spec)},
-                        {"state_size", offer.state_size ? Json(*offer.state_size) : Json()},
-                        {"has_expert", offer.has_expert},
-                        {"has_pointer_control", offer.has_pointer_control},
-                        {"cameras", offer.cameras},
-                        {"n_marks", offer.n_marks},
-                        {"params", offer.params}});
+  return Json::to_cbor({{"spec", ToJson(offer.spec)}, {"params", offer.params}});
 }
 
 EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
   const Json json = ParseCbor(bytes);
-  EnvOffer offer;
-  offer.spec = SpecFrom(json.at("spec"));
-  if (!json.at("state_size").is_null()) offer.state_size = json.at("state_size");
-  offer.has_expert = json.at("has_expert");
-  offer.has_pointer_control = json.at("has_pointer_control");
-  offer.cameras = json.at("cameras").get<std::vector<std::string>>();
-  offer.n_marks = json.at("n_marks");
-  offer.params = json.at("params");
-  return offer;
+  return {.spec = SpecFrom(json.at("spec")), .params = json.at("params")};
 }
 
 std::vector<std::uint8_t> Encode(const CameraParameters& camera) {

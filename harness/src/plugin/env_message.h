@@ -17,6 +17,7 @@
 namespace dp_bench::plugin {
 
 enum class EnvCommand : std::uint32_t {
+  kDescribe,
   kCreate,
   kReset,
   kStep,
@@ -60,18 +61,11 @@ struct Answer {
   std::uint64_t size = 0;  // bytes of the metrics in output, or of text or marks in bulk
 };
 
-/// What an env is and which abilities it has.
+/// The answer to kDescribe and kCreate.
 struct EnvOffer {
   EnvSpec spec;
-  std::optional<std::size_t> state_size;  // with StateAccess
-  bool has_expert = false;
-  bool has_pointer_control = false;
-  std::vector<std::string> cameras;
-  int n_marks = 0;        // with PictureMarks
-  nlohmann::json params;  // with the defaults that creating it filled in
+  nlohmann::json params;  // with the defaults that the plugin filled in
 };
-
-EnvOffer OfferOf(Env& env);
 
 /// As bytes, in CBOR: numbers keep every bit. Reading throws nlohmann::json::exception for what is
 /// no such message.

@@ -17,8 +17,8 @@ constexpr std::uint64_t kFnvOffset = 0xcbf29ce484222325;
 constexpr std::uint64_t kFnvPrime = 0x100000001b3;
 
 bool IsSlow(EnvCommand command) {
-  return command == EnvCommand::kCreate || command == EnvCommand::kReset ||
-         command == EnvCommand::kBegin;
+  return command == EnvCommand::kDescribe || command == EnvCommand::kCreate ||
+         command == EnvCommand::kReset || command == EnvCommand::kBegin;
 }
 
 // FNV-1a: two runs of one env are compared, not defended against each other.
@@ -30,15 +30,17 @@ void Add(std::span<const std::byte> bytes, std::uint64_t* digest) {
 
 }  // namespace
 
-EnvSession::EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config)
+EnvSession::EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config,
+                       EnvCommand start)
     : plugin_(std::move(plugin)),
       config_(config),
-      create_request_(nlohmann::json::to_cbor(
+      start_(start),
+      start_request_(nlohmann::json::to_cbor(
           {{"file", plugin_.file.string()}, {"params", TransferConfig(params)}})) {
   Forget();
   if (!StartProcess()) {
     const std::string first = ending_;
-    if (!StartProcess()) ThrowEnded(EnvCommand::kCreate, first);
+    if (!StartProcess()) ThrowEnded(start_, first);
   }
   AdoptReads(params, offer_.params);
 }
@@ -109,14 +111,14 @@ bool EnvSession::StartProcess() {
   process_ = std::make_unique<WorkerProcess>();
   // before the env is known, the memory holds the request and the offer
   const std::size_t bulk_size = std::exchange(bulk_size_, kMaxOffer);
-  layout_ = {.bulk = Aligned(create_request_.size())};
+  layout_ = {.bulk = Aligned(start_request_.size())};
   const std::optional<Answer> answer =
-      Ask({.command = EnvCommand::kCreate}, std::as_bytes(std::span(create_request_)));
+      Ask({.command = start_}, std::as_bytes(std::span(start_request_)));
   bulk_size_ = bulk_size;
   if (!answer) return false;
   ThrowIfError(*answer);
   offer_ = DecodeOffer(Bulk(answer->size));
-  layout_ = LayOut(offer_.spec, offer_.state_size);
+  layout_ = LayOut(offer_.spec);
   return true;
 }
 
@@ -127,7 +129,7 @@ bool EnvSession::RepeatEpisode() {
   for (const LoggedCall& call : calls_) {
     const std::size_t size =
         call.command == EnvCommand::kStep       ? offer_.spec.shape_meta.action.ByteSize()
-        : call.command == EnvCommand::kSetState ? offer_.state_size.value_or(0) * sizeof(double)
+        : call.command == EnvCommand::kSetState ? offer_.spec.abilities.state_size * sizeof(double)
                                                 : 0;
     const std::optional<Answer> answer =
         Ask({.command = call.command, .seed = call.seed}, inputs.first(size));

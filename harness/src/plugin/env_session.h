@@ -22,9 +22,11 @@ namespace dp_bench::plugin {
 /// Used by one thread at a time.
 class EnvSession {
  public:
-  /// Starts a process that creates the env. What the env reads of `params` counts as read. Throws
-  /// what the plugin throws, with the same code and message, and Error{kEnv} when its process ends.
-  EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config);
+  /// Starts a process that creates the env or, with `start` kDescribe, only describes it. What the
+  /// plugin reads of `params` counts as read. Throws what the plugin throws, with the same code and
+  /// message, and Error{kEnv} when its process ends.
+  EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config,
+             EnvCommand start = EnvCommand::kCreate);
 
   const EnvOffer& offer() const { return offer_; }
 
@@ -60,7 +62,8 @@ class EnvSession {
 
   const PluginPlace plugin_;
   const IsolationConfig config_;
-  std::vector<std::uint8_t> create_request_;
+  const EnvCommand start_;
+  std::vector<std::uint8_t> start_request_;
   std::unique_ptr<WorkerProcess> process_;  // null after it ended
   std::string ending_;                      // of the last one that ended
   bool may_repeat_ = true;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +30,7 @@ class EnvWorker {
 
  private:
   Answer Execute(const Request& request);
-  Answer Create(const Request& request);
+  Answer Start(const Request& request);
   Answer Step();
   void Observe();
   void Draw(const Request& request);
@@ -43,6 +42,7 @@ class EnvWorker {
     const std::span<std::byte> bytes = memory_.Part(offset, n * sizeof(T));
     return {reinterpret_cast<T*>(bytes.data()), n};
   }
+  std::size_t state_size() const { return env_->spec().abilities.state_size; }
   std::span<float> ActionInput() { return Numbers<float>(0, action_dim_); }
   std::span<float> ActionOutput() { return Numbers<float>(layout_.output, action_dim_); }
 
@@ -51,7 +51,6 @@ class EnvWorker {
   std::unique_ptr<Env> env_;
   MemoryLayout layout_;
   std::size_t action_dim_ = 0;
-  std::size_t state_size_ = 0;
   std::vector<std::span<std::byte>> obs_;
 };
 
@@ -70,8 +69,9 @@ Answer EnvWorker::Handle(const Request& request) {
 
 Answer EnvWorker::Execute(const Request& request) {
   switch (request.command) {
+    case EnvCommand::kDescribe:
     case EnvCommand::kCreate:
-      return Create(request);
+      return Start(request);
     case EnvCommand::kReset:
       env_->Reset(request.seed);
       break;
@@ -85,10 +85,10 @@ Answer EnvWorker::Execute(const Request& request) {
       Draw(request);
       break;
     case EnvCommand::kGetState:
-      env_->state_access()->GetState(Numbers<double>(layout_.output, state_size_));
+      env_->state_access()->GetState(Numbers<double>(layout_.output, state_size()));
       break;
     case EnvCommand::kSetState:
-      env_->state_access()->SetState(Numbers<double>(0, state_size_));
+      env_->state_access()->SetState(Numbers<double>(0, state_size()));
       break;
     case EnvCommand::kBegin:
       env_->expert()->Begin(request.seed);
@@ -111,20 +111,23 @@ Answer EnvWorker::Execute(const Request& request) {
   return {};
 }
 
-Answer EnvWorker::Create(const Request& request) {
+Answer EnvWorker::Start(const Request& request) {
   const std::span<std::byte> input = memory_.Part(0, request.input_size);
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(input.data());
   const auto wanted = nlohmann::json::from_cbor(begin, begin + input.size());
   const Config params = ReceiveConfig(wanted.at("params"));
   const std::string name = catalogue_.LoadFile(wanted.at("file").get<std::string>()).name;
-  env_ = catalogue_.Create<Env>(name, params);
-
-  EnvOffer offer = OfferOf(*env_);
+  EnvOffer offer;
+  if (request.command == EnvCommand::kDescribe) {
+    offer.spec = catalogue_.DescribeEnv(name, params);
+  } else {
+    env_ = catalogue_.Create<Env>(name, params);
+    offer.spec = env_->spec();
+    layout_ = LayOut(offer.spec);
+    action_dim_ = static_cast<std::size_t>(offer.spec.shape_meta.action_dim());
+    obs_.resize(offer.spec.shape_meta.obs.size());
+  }
   offer.params = nlohmann::json::parse(params.ToJson());
-  layout_ = LayOut(offer.spec, offer.state_size);
-  action_dim_ = static_cast<std::size_t>(offer.spec.shape_meta.action_dim());
-  state_size_ = offer.state_size.value_or(0);
-  obs_.resize(offer.spec.shape_meta.obs.size());
   return PutText(request, Encode(offer));
 }
 
@@ -147,7 +150,7 @@ void EnvWorker::Observe() {
   for (std::size_t i = 0; i < obs_.size(); ++i) {
     obs_[i] = memory_.Part(layout_.obs[i], keys[i].ByteSize());
   }
-  env_->Observe(obs_);
+  env_->Observe({keys, obs_});
 }
 
 void EnvWorker::Draw(const Request& request) {
@@ -163,8 +166,8 @@ void EnvWorker::Draw(const Request& request) {
 
 Answer EnvWorker::FindMarks(const Request& request) {
   const PictureMarks& marks = *env_->picture_marks();
-  const std::span<float> xy =
-      Numbers<float>(request.bulk_offset, 2 * static_cast<std::size_t>(marks.n_marks()));
+  const auto n_marks = static_cast<std::size_t>(env_->spec().abilities.n_marks);
+  const std::span<float> xy = Numbers<float>(request.bulk_offset, 2 * n_marks);
   if (request.command == EnvCommand::kStateMarks) {
     marks.StateMarks(request.width, request.height, xy);
   } else {

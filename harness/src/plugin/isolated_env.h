@@ -23,6 +23,10 @@ struct IsolationConfig {
   static IsolationConfig FromConfig(const Config& env_runner);
 };
 
+/// PluginCatalogue::DescribeEnv in a process that ends afterwards.
+EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,
+                            const IsolationConfig& config);
+
 /// Every outcome and every message is that of the env in this process, bit for bit; a process that
 /// ends is replaced once per episode, as EnvSession::Call says. The plugin must be an env, created
 /// from `params` as PluginCatalogue::Create does it.

@@ -65,9 +65,9 @@ std::size_t Aligned(std::size_t size) {
   return (size + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
 }
 
-MemoryLayout LayOut(const EnvSpec& spec, std::optional<std::size_t> state_size) {
+MemoryLayout LayOut(const EnvSpec& spec) {
   const std::size_t action = spec.shape_meta.action.ByteSize();
-  const std::size_t state = state_size.value_or(0) * sizeof(double);
+  const std::size_t state = spec.abilities.state_size * sizeof(double);
   const std::size_t metrics = spec.metrics.size() * sizeof(double);
   MemoryLayout layout;
   layout.output = Aligned(std::max(action, state));

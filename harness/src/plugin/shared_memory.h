@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,7 +55,7 @@ struct MemoryLayout {
   std::size_t TotalSize(std::size_t bulk_size) const { return bulk + bulk_size; }
 };
 
-MemoryLayout LayOut(const EnvSpec& spec, std::optional<std::size_t> state_size);
+MemoryLayout LayOut(const EnvSpec& spec);
 
 /// The next multiple of kMemoryAlignment.
 std::size_t Aligned(std::size_t size);

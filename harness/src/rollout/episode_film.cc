@@ -36,8 +36,7 @@ EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, En
       frame_(0, 0) {
   Guard([&] {
     Open();
-    const PictureMarks* const marks = env->picture_marks();
-    notes_.n_marks = marks == nullptr ? 0 : marks->n_marks();
+    notes_.n_marks = env->spec().abilities.n_marks;
     AddFrame({}, env);
   });
 }

@@ -28,19 +28,14 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
       actions_(plan.horizons.n_action_steps, static_cast<std::size_t>(plan.shape_meta.action_dim()),
                plan.n_stale_steps),
       course_(plan.shape_meta.obs, plan.obs_ranges) {
-  // keys that the policy does not ask for are written one after the other, and never read
+  // keys that the policy does not use are written, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
-  std::size_t n_unused = 0;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (plan.obs_index_of_env[i] < 0) n_unused += keys[i].ByteSize();
-  }
-  unused_obs_.resize(n_unused);
+  unused_obs_.resize(keys.size());
   obs_buffers_.resize(keys.size());
-  std::span<std::byte> rest = unused_obs_;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (plan.obs_index_of_env[i] >= 0) continue;
-    obs_buffers_[i] = rest.first(keys[i].ByteSize());
-    rest = rest.subspan(keys[i].ByteSize());
+    unused_obs_[i].resize(keys[i].ByteSize());
+    obs_buffers_[i] = unused_obs_[i];
   }
 }
 
@@ -118,7 +113,7 @@ void EpisodeSlot::Observe() {
     const int index = plan_.obs_index_of_env[i];
     if (index >= 0) obs_buffers_[i] = history_.Next(index);
   }
-  env_->Observe(obs_buffers_);
+  env_->Observe({plan_.env.shape_meta.obs, obs_buffers_});
 
   trace_hash_.Update('o');
   if (plan_.record_traces) trace_.AddObservation();

@@ -64,8 +64,8 @@ class EpisodeSlot {
   std::unique_ptr<Env> env_;
   State state_ = State::kIdle;
   ObsHistory history_;
-  std::vector<std::byte> unused_obs_;              // where keys go that the policy does not ask for
-  std::vector<std::span<std::byte>> obs_buffers_;  // [env obs keys]
+  std::vector<std::vector<std::byte>> unused_obs_;  // of keys that the policy does not use
+  std::vector<std::span<std::byte>> obs_buffers_;   // [env obs keys]
   ActionQueue actions_;
   run::EpisodeRecord record_;
   bool is_terminated_ = false;

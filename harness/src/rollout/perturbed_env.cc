@@ -7,32 +7,36 @@
 #include <vector>
 
 #include "dp_bench/random.h"
+#include "plugin/forwarding_env.h"
 
 namespace dp_bench::rollout {
 namespace {
 
 constexpr std::int64_t kMaxDelay = 1000;  // [control steps]
+constexpr double kMaxNoise = 1.0;
 
 // Of kEnvNoise: 0 is the env's own.
 constexpr std::uint32_t kActionNoise = 1;
 
-class PerturbedEnv final : public Env {
+// Without StateAccess: actions that are on their way would be missing from the state.
+EnvSpec SpecOf(const Env& env) {
+  EnvSpec spec = env.spec();
+  spec.abilities.state_size = 0;
+  return spec;
+}
+
+class PerturbedEnv final : public plugin::ForwardingEnv {
  public:
-  PerturbedEnv(std::unique_ptr<Env> env, const ActionPerturbation& perturbation)
-      : env_(std::move(env)),
+  PerturbedEnv(std::unique_ptr<Env> env, const EnvSpec& spec,
+               const ActionPerturbation& perturbation)
+      : ForwardingEnv(std::move(env), spec),
         perturbation_(perturbation),
-        action_dim_(env_->spec().action_low.size()),
+        action_dim_(spec.action_low.size()),
         pending_((static_cast<std::size_t>(perturbation.delay) + 1) * action_dim_),
         executed_(action_dim_) {}
 
-  const EnvSpec& spec() const override { return env_->spec(); }
-  Expert* expert() override { return env_->expert(); }
-  PointerControl* pointer_control() override { return env_->pointer_control(); }
-  CameraAccess* camera_access() override { return env_->camera_access(); }
-  PictureMarks* picture_marks() override { return env_->picture_marks(); }
-
   void Reset(std::uint64_t seed) override {
-    env_->Reset(seed);
+    ForwardingEnv::Reset(seed);
     seed_ = seed;
     step_ = 0;
   }
@@ -40,15 +44,12 @@ class PerturbedEnv final : public Env {
   StepResult Step(std::span<const float> action) override {
     const bool is_valid = action.size() == action_dim_ &&
                           std::ranges::all_of(action, [](float x) { return std::isfinite(x); });
-    if (!is_valid) return env_->Step(action);  // which refuses it
+    if (!is_valid) return ForwardingEnv::Step(action);  // the env refuses it
     Delay(action);
     AddNoise();
     ++step_;
-    return env_->Step(executed_);
+    return ForwardingEnv::Step(executed_);
   }
-
-  void Observe(ObsBuffers obs) override { env_->Observe(obs); }
-  void Render(RgbImage* frame) override { env_->Render(frame); }
 
  private:
   std::span<float> Pending(std::uint64_t step) {
@@ -71,16 +72,14 @@ class PerturbedEnv final : public Env {
   void AddNoise() {
     if (perturbation_.noise == 0.0) return;
     RandomStream random(seed_, StreamId::kEnvNoise, step_, kActionNoise);
-    const EnvSpec& spec = env_->spec();
     for (std::size_t i = 0; i < action_dim_; ++i) {
-      const double range = static_cast<double>(spec.action_high[i]) - spec.action_low[i];
+      const double range = static_cast<double>(spec().action_high[i]) - spec().action_low[i];
       const auto noise =
           static_cast<float>(perturbation_.noise * range * static_cast<double>(random.Normal()));
-      executed_[i] = std::clamp(executed_[i] + noise, spec.action_low[i], spec.action_high[i]);
+      executed_[i] = std::clamp(executed_[i] + noise, spec().action_low[i], spec().action_high[i]);
     }
   }
 
-  std::unique_ptr<Env> env_;
   const ActionPerturbation perturbation_;
   const std::size_t action_dim_;
   std::vector<float> pending_;   // [delay + 1, Da]
@@ -97,13 +96,19 @@ std::optional<ActionPerturbation> ActionPerturbation::FromConfig(const Config& e
   ActionPerturbation perturbation;
   perturbation.delay =
       static_cast<int>(section.GetInRange("delay", std::int64_t{0}, std::int64_t{0}, kMaxDelay));
-  perturbation.noise = section.GetInRange("noise", 0.0, 0.0, 1.0);
+  perturbation.noise = section.GetInRange("noise", 0.0, 0.0, kMaxNoise);
   return perturbation;
+}
+
+std::vector<PerturbationSpec> ActionPerturbation::Kinds() {
+  return {{.name = "delay", .high = kMaxDelay},
+          {.name = "noise", .high = kMaxNoise, .strength = 0.02}};
 }
 
 std::unique_ptr<Env> PerturbActions(std::unique_ptr<Env> env,
                                     const ActionPerturbation& perturbation) {
-  return std::make_unique<PerturbedEnv>(std::move(env), perturbation);
+  const EnvSpec spec = SpecOf(*env);
+  return std::make_unique<PerturbedEnv>(std::move(env), spec, perturbation);
 }
 
 }  // namespace dp_bench::rollout

@@ -1,8 +1,9 @@
-// Perturbations that need no help of the env: its actions come late, or with noise.
+// Perturbations that work with every env: actions arrive late, or with noise.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "dp_bench/config.h"
 #include "dp_bench/env.h"
@@ -14,15 +15,16 @@ struct ActionPerturbation {
   int delay = 0;       // [control steps] until an action reaches the env
   double noise = 0.0;  // standard deviation as a fraction of the action range
 
-  /// Nothing when the section is not there: an env that nobody perturbs has no such keys. Throws
-  /// Error{kConfig} for values out of range.
+  /// Nothing when the section is not there. Throws Error{kConfig} for values out of range.
   static std::optional<ActionPerturbation> FromConfig(const Config& env);
+
+  /// The keys of the section.
+  static std::vector<PerturbationSpec> Kinds();
 };
 
-/// The same env, which executes at step t the action of step t - delay, until there is one the
-/// first action of the episode, plus noise, cut to the action range. The noise derives from the
-/// seed and the step. It keeps all abilities but StateAccess, because its state has actions too
-/// that are on their way.
+/// The same env, but at step t it executes the action given at step t - delay (before that, the
+/// first action of the episode), plus noise, clamped to the action range. The noise derives from
+/// the seed and the step. All abilities are kept except StateAccess.
 std::unique_ptr<Env> PerturbActions(std::unique_ptr<Env> env,
                                     const ActionPerturbation& perturbation);
 

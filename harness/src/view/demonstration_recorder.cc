@@ -52,11 +52,13 @@ std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
 
 DemonstrationRecorder::DemonstrationRecorder(Env& env, const std::filesystem::path& folder,
                                              const json& origin)
-    : env_(env), keys_(RecordedKeys(env.spec())), writer_(folder, keys_, origin), episode_(keys_) {
+    : env_(env),
+      keys_(RecordedKeys(env.spec())),
+      writer_(folder, keys_, origin),
+      episode_(keys_),
+      obs_(env.spec()) {
   if (writer_.n_episodes() > 0) seeds_ = SeedsIn(writer_.attributes(), folder);
   seeds_.resize(static_cast<std::size_t>(writer_.n_episodes()));  // a kill may have left more
-  for (const KeySpec& key : env.spec().shape_meta.obs) obs_.emplace_back(key.ByteSize());
-  for (std::vector<std::byte>& buffer : obs_) obs_buffers_.emplace_back(buffer);
 }
 
 void DemonstrationRecorder::Begin(std::uint64_t seed) {
@@ -65,8 +67,8 @@ void DemonstrationRecorder::Begin(std::uint64_t seed) {
 }
 
 void DemonstrationRecorder::Add(std::span<const float> action) {
-  env_.Observe(obs_buffers_);
-  std::vector<std::span<const std::byte>> values(obs_buffers_.begin(), obs_buffers_.end());
+  obs_.Observe(env_);
+  std::vector<std::span<const std::byte>> values = obs_.values();
   values.push_back(std::as_bytes(action));
   episode_.Append(values);
 }

@@ -11,6 +11,7 @@
 
 #include "data/replay_writer.h"
 #include "dp_bench/env.h"
+#include "plugin/obs_memory.h"
 
 namespace dp_bench::view {
 
@@ -50,8 +51,7 @@ class DemonstrationRecorder {
   std::vector<std::uint64_t> seeds_;  // of the episodes in the dataset
   std::uint64_t seed_ = 0;
   data::ReplayEpisode episode_;
-  std::vector<std::vector<std::byte>> obs_;
-  std::vector<std::span<std::byte>> obs_buffers_;  // views of `obs_`
+  plugin::ObsMemory obs_;
 };
 
 }  // namespace dp_bench::view

@@ -16,11 +16,9 @@ PlannerSource::PlannerSource(Env& env, rollout::ChunkPlanner& planner, const Sha
       planner_(planner),
       horizons_(horizons),
       obs_index_of_env_(rollout::MatchObsKeys(env.spec().shape_meta, shape_meta)),
+      seen_(env.spec()),
       history_(shape_meta.obs, horizons.n_obs_steps),
       obs_(rollout::MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
-  for (const KeySpec& key : env.spec().shape_meta.obs) seen_.emplace_back(key.ByteSize());
-  for (std::vector<std::byte>& buffer : seen_) obs_buffers_.emplace_back(buffer);
-
   chunks_.resize(static_cast<std::size_t>(planner.batch_size() * horizons.n_action_steps *
                                           shape_meta.action_dim()));
 }
@@ -42,8 +40,8 @@ Supply PlannerSource::Next(std::span<float> action) {
 }
 
 void PlannerSource::Observe() {
-  env_.Observe(obs_buffers_);
-  for (std::size_t i = 0; i < seen_.size(); ++i) {
+  seen_.Observe(env_);
+  for (std::size_t i = 0; i < obs_index_of_env_.size(); ++i) {
     const int key = obs_index_of_env_[i];
     if (key >= 0) std::ranges::copy(seen_[i], history_.Next(key).begin());
   }

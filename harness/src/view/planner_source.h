@@ -9,6 +9,7 @@
 
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
+#include "plugin/obs_memory.h"
 #include "rollout/chunk_planner.h"
 #include "rollout/obs_history.h"
 #include "view/action_source.h"
@@ -37,9 +38,8 @@ class PlannerSource final : public ActionSource {
   Env& env_;
   rollout::ChunkPlanner& planner_;
   Horizons horizons_;
-  std::vector<int> obs_index_of_env_;              // index into shape_meta.obs, or -1
-  std::vector<std::vector<std::byte>> seen_;       // per env obs key: the latest observation
-  std::vector<std::span<std::byte>> obs_buffers_;  // views of `seen_`
+  std::vector<int> obs_index_of_env_;  // index into shape_meta.obs, or -1
+  plugin::ObsMemory seen_;             // the latest observation
   rollout::ObsHistory history_;
   rollout::ObsBatch obs_;
   std::vector<float> chunks_;  // [M, Ta, Da]; row 0 is executed

@@ -127,16 +127,12 @@ void Player::Apply(Command command) {
   }
 }
 
-int Player::n_cameras() const {
-  CameraAccess* const access = env_.camera_access();
-  return 1 + (access == nullptr ? 0 : static_cast<int>(access->camera_names().size()));
-}
+int Player::n_cameras() const { return 1 + static_cast<int>(env_.spec().abilities.cameras.size()); }
 
 void Player::NextCamera() {
   camera_ = (camera_ + 1) % n_cameras();
   status_.camera =
-      camera_ == 0 ? ""
-                   : env_.camera_access()->camera_names()[static_cast<std::size_t>(camera_ - 1)];
+      camera_ == 0 ? "" : env_.spec().abilities.cameras[static_cast<std::size_t>(camera_ - 1)];
 }
 
 void Player::NextEpisode() {

@@ -138,9 +138,9 @@ StepResult RecordedEnv::Step(std::span<const float>) {
           .terminated = step_ == steps_.end - 1};
 }
 
-void RecordedEnv::Observe(ObsBuffers obs) {
+void RecordedEnv::Observe(const ObsWriter& obs) {
   for (std::size_t i = 0; i < obs_keys_.size(); ++i) {
-    dataset_.Read(obs_keys_[i], step_, step_ + 1, obs[i]);
+    dataset_.Read(obs_keys_[i], step_, step_ + 1, obs.buffers()[i]);
   }
 }
 

@@ -53,7 +53,7 @@ class RecordedEnv final : public Env {
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t episode) override;
   StepResult Step(std::span<const float> action) override;
-  void Observe(ObsBuffers obs) override;
+  void Observe(const ObsWriter& obs) override;
 
   /// All rgb keys side by side, stretched to the frame.
   void Render(RgbImage* frame) override;

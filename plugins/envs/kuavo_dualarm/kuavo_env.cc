@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string_view>
 
 #include "expert/dual_arm_expert.h"
@@ -21,6 +20,8 @@ namespace {
 constexpr std::uint64_t kDelayDraws = 2;
 constexpr double kTwoTo32 = 4294967296.0;
 constexpr std::size_t kClockSize = 3;  // upper and lower half of the seed, step
+constexpr const char* kEnvironmentState = "observation.environment_state";
+constexpr const char* kState = "observation.state";
 
 /// What MuJoCo warns of while it simulates; autoreset is off, so a diverged state would stay.
 constexpr std::array<std::string_view, mjNWARNING> kWarnings = {
@@ -38,26 +39,45 @@ void RequireAction(std::span<const float> action) {
               fmt::format("wanted an action of {} numbers, found {}", kActionDim, action.size()));
 }
 
-EnvSpec MakeSpec(const Params& params, const Task& task, const Controller& controller) {
+std::size_t StateSize(const KuavoModel& model, Task& task) {
+  return static_cast<std::size_t>(mj_stateSize(model.model(), mjSTATE_INTEGRATION)) +
+         task.counters().size() + Controller::kStateSize + kClockSize;
+}
+
+EnvSpec MakeSpec(const Params& params, const KuavoModel& model, Task& task,
+                 const Controller& controller) {
   EnvSpec spec;
   spec.shape_meta.obs = ImageKeys(params);
   if (params.obs == ObsMode::kState) {
     spec.shape_meta.obs.push_back(
-        {.name = "observation.environment_state",
+        {.name = kEnvironmentState,
          .shape = {static_cast<std::int64_t>(task.environment_state_size())}});
   }
   constexpr auto kDim = static_cast<std::int64_t>(kActionDim);
-  spec.shape_meta.obs.push_back({.name = "observation.state", .shape = {kDim}});
+  spec.shape_meta.obs.push_back({.name = kState, .shape = {kDim}});
   spec.shape_meta.action = {.name = "action", .shape = {kDim}};
   spec.action_low.assign(controller.low().begin(), controller.low().end());
   spec.action_high.assign(controller.high().begin(), controller.high().end());
   spec.control_hz = kControlHz;
   spec.max_steps = task.max_steps();
   spec.metrics.assign(task.metrics().begin(), task.metrics().end());
+  spec.tasks = TaskNames();
+  spec.obs_modes = ObsModeNames();
+  spec.perturbations = PerturbationParams::Kinds();
+  spec.abilities = {.state_size = StateSize(model, task),
+                    .has_expert = true,
+                    .cameras = CameraNames(),
+                    .n_marks = kNumSides};
   return spec;
 }
 
 }  // namespace
+
+EnvSpec KuavoEnv::Describe(const Config& config) {
+  const Params params = Params::FromConfig(config);
+  const std::shared_ptr<const KuavoModel> model = LoadModel(params);
+  return MakeSpec(params, *model, *MakeTask(params.task, *model), Controller(*model));
+}
 
 KuavoEnv::KuavoEnv(const Config& config)
     : params_(Params::FromConfig(config)),
@@ -71,8 +91,7 @@ KuavoEnv::KuavoEnv(const Config& config)
       task_(MakeTask(params_.task, *model_)),
       controller_(*model_),
       pictures_(*model_, *data_, params_),
-      spec_(MakeSpec(params_, *task_, controller_)),
-      environment_state_(task_->environment_state_size()) {}
+      spec_(MakeSpec(params_, *original_, *task_, controller_)) {}
 
 KuavoEnv::~KuavoEnv() = default;
 
@@ -173,39 +192,24 @@ void KuavoEnv::RequireHealthy() {
   }
 }
 
-void KuavoEnv::Observe(ObsBuffers obs) {
+void KuavoEnv::Observe(const ObsWriter& obs) {
   RequireStarted("Observe");
-  const std::vector<KeySpec>& keys = spec_.shape_meta.obs;
-  if (obs.size() != keys.size()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("wanted {} observation buffers, found {}", keys.size(), obs.size()));
-  }
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (obs[i].size() != keys[i].ByteSize()) {
-      throw Error(ErrorCode::kShape, fmt::format("wanted {} bytes for '{}', found {}",
-                                                 keys[i].ByteSize(), keys[i].name, obs[i].size()));
-    }
-  }
-  // in the order of the spec
   if (params_.obs == ObsMode::kState) {
-    task_->WriteEnvironmentState(*data_, environment_state_);
-    std::memcpy(obs[0].data(), environment_state_.data(), obs[0].size());
+    task_->WriteEnvironmentState(*data_, obs.Buffer<float>(kEnvironmentState));
   } else {
-    pictures_.Observe(obs.first(obs.size() - 1));
+    pictures_.Observe(obs);
   }
-  WriteState(obs.back());
+  WriteState(obs.Buffer<float>(kState));
 }
 
-void KuavoEnv::WriteState(std::span<std::byte> out) const {
-  std::array<float, kActionDim> state = {};
+void KuavoEnv::WriteState(std::span<float> out) const {
   for (const Side side : kSides) {
     const std::size_t first = Index(side) * kSideDim;
     for (std::size_t i = 0; i < kNumArmJoints; ++i) {
-      state[first + i] = static_cast<float>(data_->qpos[model_->arm(side).qpos[i]]);
+      out[first + i] = static_cast<float>(data_->qpos[model_->arm(side).qpos[i]]);
     }
-    state[first + kNumArmJoints] = static_cast<float>(model_->GripperClosure(*data_, side));
+    out[first + kNumArmJoints] = static_cast<float>(model_->GripperClosure(*data_, side));
   }
-  std::memcpy(out.data(), state.data(), out.size());
 }
 
 void KuavoEnv::Render(RgbImage* frame) {
@@ -259,11 +263,6 @@ void KuavoEnv::WriteMark(Side side, const Pose& pose, int width, int height,
 Expert* KuavoEnv::expert() {
   if (!expert_) expert_ = std::make_unique<DualArmExpert>(*model_, *data_, params_.task);
   return expert_.get();
-}
-
-std::size_t KuavoEnv::state_size() const {
-  return static_cast<std::size_t>(mj_stateSize(model_->model(), mjSTATE_INTEGRATION)) +
-         task_->counters().size() + Controller::kStateSize + kClockSize;
 }
 
 void KuavoEnv::GetState(std::span<double> state) const {

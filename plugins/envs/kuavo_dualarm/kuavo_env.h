@@ -34,13 +34,16 @@ namespace dp_bench::kuavo_dualarm {
 /// has 0.209), render tiled | scene, scene_dir "", randomization {} and perturb {} (params.h).
 class KuavoEnv final : public Env, public StateAccess, public CameraAccess, public PictureMarks {
  public:
-  explicit KuavoEnv(const Config& params);
+  /// Loads the scene, which is shared with the envs that are created later.
+  static EnvSpec Describe(const Config& config);
+
+  explicit KuavoEnv(const Config& config);
   ~KuavoEnv() override;
 
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t seed) override;
   StepResult Step(std::span<const float> action) override;
-  void Observe(ObsBuffers obs) override;
+  void Observe(const ObsWriter& obs) override;
   void Render(RgbImage* frame) override;
   StateAccess* state_access() override { return this; }
   Expert* expert() override;
@@ -48,19 +51,15 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
 
   /// MuJoCo's integration state, the task's counters, the controller's commands, and the episode's
   /// seed and step.
-  std::size_t state_size() const override;
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
 
-  /// Those of the robot as in the observations, and scene_cam.
-  std::span<const std::string> camera_names() const override { return pictures_.camera_names(); }
   CameraParameters Parameters(int camera, int width, int height) const override;
   void RenderCamera(int camera, RgbImage* frame) override;
 
   /// Two marks: where the left and the right gripper grasp, in Render's view of the scene. Those of
   /// an action are where its joint targets lead, as if nothing stood in the way.
   PictureMarks* picture_marks() override { return this; }
-  int n_marks() const override { return kNumSides; }
   void StateMarks(int width, int height, std::span<float> xy) const override;
   void ActionMarks(std::span<const float> action, int width, int height,
                    std::span<float> xy) const override;
@@ -72,9 +71,10 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   void BeginEpisode(std::uint64_t seed);
   void PlaceRobot();
   Command NoisyCommand(std::span<const float> action) const;
+  std::size_t state_size() const { return spec_.abilities.state_size; }
   void RequireStarted(const char* what) const;
   void RequireHealthy();
-  void WriteState(std::span<std::byte> out) const;
+  void WriteState(std::span<float> out) const;
   void WriteMark(Side side, const Pose& pose, int width, int height, std::span<float> xy) const;
 
   Params params_;
@@ -94,7 +94,6 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   double delay_ = 0.0;  // [s]
   bool started_ = false;
   bool terminated_ = false;
-  std::vector<float> environment_state_;  // scratch of Observe
 };
 
 }  // namespace dp_bench::kuavo_dualarm

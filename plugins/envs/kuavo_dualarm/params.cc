@@ -11,12 +11,14 @@ int ReadSize(const Config& config, std::string_view key, int default_value) {
 }
 
 ObsMode ReadObsMode(const Config& config) {
-  const std::string mode = config.GetChoice("obs", {"state", "rgb", "rgbd"});
+  const std::string mode = config.GetChoice("obs", ObsModeNames());
   if (mode == "rgb") return ObsMode::kRgb;
   return mode == "rgbd" ? ObsMode::kRgbd : ObsMode::kState;
 }
 
 }  // namespace
+
+std::vector<std::string> ObsModeNames() { return {"state", "rgb", "rgbd"}; }
 
 RandomizationParams RandomizationParams::FromConfig(const Config& config) {
   RandomizationParams params;
@@ -35,6 +37,12 @@ RandomizationParams RandomizationParams::FromConfig(const Config& config) {
 bool RandomizationParams::ChangesModel() const {
   return light > 0.0 || colours > 0.0 || camera_position > 0.0 || camera_rotation > 0.0 ||
          friction > 0.0 || mass > 0.0;
+}
+
+std::vector<PerturbationSpec> PerturbationParams::Kinds() {
+  return {{.name = "camera", .is_visual = true},
+          {.name = "friction"},
+          {.name = "light", .is_visual = true}};
 }
 
 PerturbationParams PerturbationParams::FromConfig(const Config& params) {

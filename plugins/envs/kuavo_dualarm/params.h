@@ -3,14 +3,18 @@
 
 #include <dp_bench/array.h>
 #include <dp_bench/config.h>
+#include <dp_bench/env.h>
 
 #include <string>
+#include <vector>
 
 #include "tasks/task.h"
 
 namespace dp_bench::kuavo_dualarm {
 
+/// The param `obs`.
 enum class ObsMode { kState, kRgb, kRgbd };
+std::vector<std::string> ObsModeNames();  // in the order of ObsMode
 
 /// What differs between episodes beside the start, each drawn from the episode's seed. All off by
 /// default; the numbers are half widths of uniform draws unless said otherwise.
@@ -37,8 +41,11 @@ struct PerturbationParams {
   double camera = 0.0;
   double friction = 0.0;
 
-  /// All 0 without the param `perturb`, which then gets no keys either.
+  /// All 0 without the param `perturb`.
   static PerturbationParams FromConfig(const Config& params);
+
+  /// Its keys.
+  static std::vector<PerturbationSpec> Kinds();
   bool ChangesModel() const { return light > 0.0 || camera > 0.0 || friction > 0.0; }
 };
 

@@ -11,15 +11,16 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr std::size_t kNumRobotCameras = 3;
 constexpr int kSceneCamera = kNumRobotCameras;
 constexpr std::array<const char*, kNumRobotCameras> kImageKeys = {"head_cam_h", "wrist_cam_l",
                                                                   "wrist_cam_r"};
 constexpr std::array<const char*, kNumRobotCameras> kDepthKeys = {"depth_h", "depth_l", "depth_r"};
 
-template <class T>
-std::span<T> ViewAs(std::span<std::byte> bytes) {
-  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+std::string ImageKey(std::size_t camera) {
+  return fmt::format("observation.images.{}", kImageKeys[camera]);
+}
+std::string DepthKey(std::size_t camera) {
+  return fmt::format("observation.depth.{}", kDepthKeys[camera]);
 }
 
 }  // namespace
@@ -27,16 +28,16 @@ std::span<T> ViewAs(std::span<std::byte> bytes) {
 std::vector<KeySpec> ImageKeys(const Params& params) {
   std::vector<KeySpec> keys;
   if (params.obs == ObsMode::kRgbd) {
-    for (const char* name : kDepthKeys) {
-      keys.push_back({.name = fmt::format("observation.depth.{}", name),
+    for (std::size_t camera = 0; camera < kNumRobotCameras; ++camera) {
+      keys.push_back({.name = DepthKey(camera),
                       .type = KeyType::kDepth,
                       .shape = {1, params.image_height, params.image_width},
                       .dtype = params.depth_dtype});
     }
   }
   if (params.obs != ObsMode::kState) {
-    for (const char* name : kImageKeys) {
-      keys.push_back({.name = fmt::format("observation.images.{}", name),
+    for (std::size_t camera = 0; camera < kNumRobotCameras; ++camera) {
+      keys.push_back({.name = ImageKey(camera),
                       .type = KeyType::kRgb,
                       .shape = {3, params.image_height, params.image_width},
                       .dtype = DType::kUInt8});
@@ -45,37 +46,44 @@ std::vector<KeySpec> ImageKeys(const Params& params) {
   return keys;
 }
 
+std::vector<std::string> CameraNames() {
+  return {"head_cam_h", "wrist_cam_l", "wrist_cam_r", "scene_cam"};
+}
+
 Pictures::Pictures(const KuavoModel& model, mjData& data, const Params& params)
     : model_(model),
       data_(data),
       width_(params.image_width),
       height_(params.image_height),
+      has_depth_(params.obs == ObsMode::kRgbd),
       depth_dtype_(params.depth_dtype),
       tiled_(params.tiled),
       cameras_({model.cameras().head, model.cameras().wrist[0], model.cameras().wrist[1],
                 model.cameras().scene}),
       renderer_(*model.model(), {}, kDepthRange),
       scene_renderer_(*model.model(), kSmooth) {
-  if (params.obs == ObsMode::kRgbd && depth_dtype_ == DType::kFloat32) {
+  for (std::size_t i = 0; i < kNumRobotCameras; ++i) {
+    image_keys_[i] = ImageKey(i);
+    depth_keys_[i] = DepthKey(i);
+  }
+  if (has_depth_ && depth_dtype_ == DType::kFloat32) {
     depth_mm_.resize(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
   }
 }
 
-void Pictures::Observe(ObsBuffers obs) {
-  const bool wants_depth = obs.size() == 2 * kNumRobotCameras;
-  const ObsBuffers colours = obs.last(kNumRobotCameras);
+void Pictures::Observe(const ObsWriter& obs) {
+  const mjModel& model = *model_.model();
   for (std::size_t i = 0; i < kNumRobotCameras; ++i) {
-    const std::span<std::uint8_t> rgb = ViewAs<std::uint8_t>(colours[i]);
-    if (!wants_depth) {
-      renderer_.RenderRgb(*model_.model(), data_, cameras_[i], width_, height_, rgb);
+    const std::span<std::uint8_t> rgb = obs.Buffer<std::uint8_t>(image_keys_[i]);
+    if (!has_depth_) {
+      renderer_.RenderRgb(model, data_, cameras_[i], width_, height_, rgb);
     } else if (depth_dtype_ == DType::kUInt16) {
-      renderer_.RenderRgbd(*model_.model(), data_, cameras_[i], width_, height_, rgb,
-                           ViewAs<std::uint16_t>(obs[i]));
+      renderer_.RenderRgbd(model, data_, cameras_[i], width_, height_, rgb,
+                           obs.Buffer<std::uint16_t>(depth_keys_[i]));
     } else {
-      renderer_.RenderRgbd(*model_.model(), data_, cameras_[i], width_, height_, rgb, depth_mm_);
-      const std::span<float> metres = ViewAs<float>(obs[i]);
-      std::transform(depth_mm_.begin(), depth_mm_.end(), metres.begin(),
-                     [](std::uint16_t mm) { return static_cast<float>(mm) / 1000.0F; });
+      renderer_.RenderRgbd(model, data_, cameras_[i], width_, height_, rgb, depth_mm_);
+      std::ranges::transform(depth_mm_, obs.Buffer<float>(depth_keys_[i]).begin(),
+                             [](std::uint16_t mm) { return static_cast<float>(mm) / 1000.0F; });
     }
   }
 }
@@ -117,12 +125,6 @@ std::array<float, 2> Pictures::PlaceInFrame(const std::array<double, 3>& point, 
       seen[2] > 0.0 && x >= 0.0 && x <= tile_width && y >= 0.0 && y <= tile_height;
   if (!is_shown) return {kHidden, kHidden};
   return {static_cast<float>(x / width), static_cast<float>(y / height)};
-}
-
-std::span<const std::string> Pictures::camera_names() const {
-  static const std::array<std::string, kNumCameras> names = {"head_cam_h", "wrist_cam_l",
-                                                             "wrist_cam_r", "scene_cam"};
-  return names;
 }
 
 int Pictures::Id(int camera) const {

@@ -15,8 +15,13 @@
 
 namespace dp_bench::kuavo_dualarm {
 
+inline constexpr std::size_t kNumRobotCameras = 3;
+
 /// The image keys of the params' obs mode, in alphabetical order; none for `state`.
 std::vector<KeySpec> ImageKeys(const Params& params);
+
+/// The robot's cameras, then the one that watches the scene.
+std::vector<std::string> CameraNames();
 
 /// Depth pictures end here [mm]: what is nearer or farther is as if it were at the bound.
 inline constexpr DepthRange kDepthRange = {.min_mm = 50, .max_mm = 1500};
@@ -26,8 +31,8 @@ class Pictures {
   /// `model` and `data` must outlive it.
   Pictures(const KuavoModel& model, mjData& data, const Params& params);
 
-  /// Writes the keys of ImageKeys, in their order.
-  void Observe(ObsBuffers obs);
+  /// Writes the keys of ImageKeys.
+  void Observe(const ObsWriter& obs);
 
   /// All cameras as tiles (scene and head above, left and right wrist below) or the scene alone.
   void Render(RgbImage* frame);
@@ -37,13 +42,12 @@ class Pictures {
   std::array<float, 2> PlaceInFrame(const std::array<double, 3>& point, int width,
                                     int height) const;
 
-  /// The cameras by name: those of the robot, then the one that watches the scene.
-  std::span<const std::string> camera_names() const;
+  /// `camera`: an index into CameraNames().
   CameraParameters Parameters(int camera, int width, int height) const;
   void RenderCamera(int camera, RgbImage* frame);
 
  private:
-  static constexpr std::size_t kNumCameras = 4;
+  static constexpr std::size_t kNumCameras = kNumRobotCameras + 1;
 
   int Id(int camera) const;
   bool IsTiled(int width, int height) const { return tiled_ && width >= 2 && height >= 2; }
@@ -52,9 +56,12 @@ class Pictures {
   mjData& data_;  // drawing borrows its stack
   int width_;
   int height_;
+  bool has_depth_;
   DType depth_dtype_;
   bool tiled_;
   std::array<int, kNumCameras> cameras_;
+  std::array<std::string, kNumRobotCameras> image_keys_;  // of obs
+  std::array<std::string, kNumRobotCameras> depth_keys_;
   MujocoRenderer renderer_;              // of the robot's cameras, as policies see them
   MujocoRenderer scene_renderer_;        // for people
   std::vector<std::uint16_t> depth_mm_;  // scratch of Observe when depth is wanted in metres

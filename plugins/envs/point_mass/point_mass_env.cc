@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace dp_bench::point_mass {
 namespace {
@@ -18,11 +17,10 @@ constexpr double kGoalRadius = 0.1;     // [m]
 constexpr double kRewardReach = 2.0;    // [m]
 constexpr double kExpertDamping = 2.0;  // [N s/m]
 
-/// Copies float32 values into the buffer of one key.
-void Write(const std::array<double, 2>& values, std::span<std::byte> out) {
-  const std::array<float, 2> numbers = {static_cast<float>(values[0]),
-                                        static_cast<float>(values[1])};
-  std::memcpy(out.data(), numbers.data(), sizeof(numbers));
+/// Writes `values` as float32.
+void Write(const std::array<double, 2>& values, std::span<float> out) {
+  out[0] = static_cast<float>(values[0]);
+  out[1] = static_cast<float>(values[1]);
 }
 
 /// Draws mass (blue) and goal (green) on white, [size_y, size_x, 3].
@@ -44,23 +42,29 @@ void Draw(const std::array<double, 2>& position, const std::array<double, 2>& go
 
 }  // namespace
 
-PointMassEnv::PointMassEnv(const Config& params) {
+EnvSpec PointMassEnv::Describe(const Config& params) {
+  EnvSpec spec;
   const std::int64_t size =
       params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024});
   // observation keys in alphabetical order
-  spec_.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}, {.name = "goal", .shape = {2}}};
+  spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}, {.name = "goal", .shape = {2}}};
   if (size > 0) {
-    spec_.shape_meta.obs.push_back(
+    spec.shape_meta.obs.push_back(
         {.name = "image", .type = KeyType::kRgb, .shape = {3, size, size}, .dtype = DType::kUInt8});
   }
-  spec_.shape_meta.action = {.name = "action", .shape = {2}};
-  spec_.action_low = {-1.0F, -1.0F};
-  spec_.action_high = {1.0F, 1.0F};
-  spec_.control_hz = kControlHz;
-  spec_.max_steps = static_cast<int>(
+  spec.shape_meta.action = {.name = "action", .shape = {2}};
+  spec.action_low = {-1.0F, -1.0F};
+  spec.action_high = {1.0F, 1.0F};
+  spec.control_hz = kControlHz;
+  spec.max_steps = static_cast<int>(
       params.GetInRange("max_steps", std::int64_t{100}, std::int64_t{1}, std::int64_t{1000000}));
-  spec_.metrics = {{"distance", Aggregate::kLast}};
+  spec.metrics = {{"distance", Aggregate::kLast}};
+  // must agree with what state_access() and expert() return
+  spec.abilities = {.state_size = kStateSize, .has_expert = true};
+  return spec;
 }
+
+PointMassEnv::PointMassEnv(const Config& params) : spec_(Describe(params)) {}
 
 void PointMassEnv::Reset(std::uint64_t seed) {
   // all randomness of an episode comes from its seed, through the SDK's counter-based streams
@@ -102,18 +106,14 @@ StepResult PointMassEnv::Step(std::span<const float> action) {
           .metrics = metrics_};
 }
 
-void PointMassEnv::Observe(ObsBuffers obs) {
+void PointMassEnv::Observe(const ObsWriter& obs) {
   RequireStarted("Observe");
+  Write(position_, obs.Buffer<float>("agent_pos"));
+  Write(goal_, obs.Buffer<float>("goal"));
   const std::vector<KeySpec>& keys = spec_.shape_meta.obs;
-  if (obs.size() != keys.size()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("wanted {} observation buffers, found {}", keys.size(), obs.size()));
-  }
-  Write(position_, obs[0]);
-  Write(goal_, obs[1]);
   if (keys.size() == 3) {
     const int size = static_cast<int>(keys[2].shape[1]);
-    Draw(position_, goal_, size, size, reinterpret_cast<std::uint8_t*>(obs[2].data()));
+    Draw(position_, goal_, size, size, obs.Buffer<std::uint8_t>("image").data());
   }
 }
 

@@ -18,19 +18,20 @@ namespace dp_bench::point_mass {
 ///   image_size  0; when positive, the observations include `image` [3, image_size, image_size]
 class PointMassEnv final : public Env, public StateAccess, public Expert {
  public:
-  /// Reads every param it knows; the host refuses those that nobody read.
+  /// What the env offers with these params. Reads every param; the host rejects the others.
+  static EnvSpec Describe(const Config& params);
+
   explicit PointMassEnv(const Config& params);
 
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t seed) override;
   StepResult Step(std::span<const float> action) override;
-  void Observe(ObsBuffers obs) override;
+  void Observe(const ObsWriter& obs) override;
   void Render(RgbImage* frame) override;
 
   // StateAccess is optional: leave it out, and this override with it, when a state cannot be
   // restored bit for bit.
   StateAccess* state_access() override { return this; }
-  std::size_t state_size() const override { return kStateSize; }
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
 

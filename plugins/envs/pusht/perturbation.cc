@@ -29,6 +29,10 @@ PerturbationParams PerturbationParams::FromConfig(const Config& params) {
   return p;
 }
 
+std::vector<PerturbationSpec> PerturbationParams::Kinds() {
+  return {{.name = "friction"}, {.name = "light", .is_visual = true}};
+}
+
 Perturbation Perturbation::Draw(const PerturbationParams& params, std::uint64_t seed) {
   Perturbation drawn;
   RandomStream light(seed, StreamId::kEnvStart, kLightDraws);

@@ -3,21 +3,25 @@
 #pragma once
 
 #include <dp_bench/config.h>
+#include <dp_bench/env.h>
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace dp_bench::pusht {
 
-/// The param `perturb`, strengths from 0 to 1. Without it an env has neither the keys nor the
-/// draws.
+/// The param `perturb`: strengths from 0 to 1. Without the param nothing is drawn.
 struct PerturbationParams {
   bool is_given = false;
   double light = 0.0;
   double friction = 0.0;
 
   static PerturbationParams FromConfig(const Config& params);
+
+  /// Its keys.
+  static std::vector<PerturbationSpec> Kinds();
 };
 
 /// One episode's draw.

@@ -3,11 +3,12 @@
 
 #include <dp_bench/error.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "coverage.h"
 #include "legacy_random.h"
@@ -74,9 +75,35 @@ void WriteMark(Point point, int width, int height, std::span<float> xy) {
   xy[1] = is_inside ? static_cast<float>(mark.y) : kHidden;
 }
 
-template <std::size_t kSize>
-void CopyTo(const std::array<float, kSize>& values, std::span<std::byte> out) {
-  std::memcpy(out.data(), values.data(), sizeof(values));
+constexpr std::array<std::string_view, 4> kObsModes = {"agent_pos", "image", "keypoint", "state"};
+
+KeySpec ObsKey(const std::string& name) {
+  if (name == "agent_pos") return LowDim(name, {2});
+  if (name == "keypoint") return LowDim(name, {PushtEnv::kNumKeypoints, 2});
+  if (name == "state") return LowDim(name, {5});
+  return {.name = name,
+          .type = KeyType::kRgb,
+          .shape = {3, kImageSize, kImageSize},
+          .dtype = DType::kUInt8};
+}
+
+EnvSpec SpecOf(const PushtParams& params) {
+  EnvSpec spec;
+  for (const std::string& name : params.obs) spec.shape_meta.obs.push_back(ObsKey(name));
+  spec.shape_meta.action = LowDim("action", {2});
+  spec.action_low = {0.0F, 0.0F};
+  spec.action_high = {static_cast<float>(kWorldSize), static_cast<float>(kWorldSize)};
+  spec.control_hz = kControlHz;
+  spec.max_steps = params.max_steps;
+  spec.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
+  spec.obs_modes.assign(kObsModes.begin(), kObsModes.end());
+  spec.perturbations = PerturbationParams::Kinds();
+  spec.abilities = {
+      .state_size = params.perturb.is_given ? PushtEnv::kMaxStateSize : PushtEnv::kStateSize,
+      .has_expert = true,
+      .has_pointer_control = true,
+      .n_marks = 1};
+  return spec;
 }
 
 }  // namespace
@@ -106,58 +133,45 @@ PushtState StateFrom(std::span<const double> numbers) {
           .block_velocity = {numbers[7], numbers[8], numbers[9]}};
 }
 
-PushtEnv::PushtEnv(const Config& params)
-    : success_threshold_(params.GetInRange("success_threshold", 0.95, 0.01, 1.0)),
-      legacy_order_(params.Get<bool>("legacy", true)),
-      perturb_(PerturbationParams::FromConfig(params)),
-      expert_(*this, success_threshold_) {
-  std::vector<std::string> names =
-      params.Get<std::vector<std::string>>("obs", {"agent_pos", "keypoint"});
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    std::vector<KeySpec>& keys = spec_.shape_meta.obs;
-    if (!keys.empty() && keys.back().name == name) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: '{}' is listed twice", params.Where("obs"), name));
-    }
-    if (name == "agent_pos") {
-      keys.push_back(LowDim(name, {2}));
-      obs_.push_back(Obs::kAgentPos);
-    } else if (name == "image") {
-      keys.push_back({.name = name,
-                      .type = KeyType::kRgb,
-                      .shape = {3, kImageSize, kImageSize},
-                      .dtype = DType::kUInt8});
-      obs_.push_back(Obs::kImage);
-    } else if (name == "keypoint") {
-      keys.push_back(LowDim(name, {kNumKeypoints, 2}));
-      obs_.push_back(Obs::kKeypoint);
-    } else if (name == "state") {
-      keys.push_back(LowDim(name, {5}));
-      obs_.push_back(Obs::kState);
-    } else {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: env 'pusht' has no observation '{}'; it has agent_pos, image, "
-                              "keypoint and state",
-                              params.Where("obs"), name));
-    }
+PushtParams PushtParams::FromConfig(const Config& config) {
+  PushtParams params;
+  params.obs = config.Get<std::vector<std::string>>("obs", {"agent_pos", "keypoint"});
+  params.max_steps = static_cast<int>(config.GetInRange("max_steps", std::int64_t{params.max_steps},
+                                                        std::int64_t{1}, std::int64_t{1000000}));
+  params.success_threshold =
+      config.GetInRange("success_threshold", params.success_threshold, 0.01, 1.0);
+  params.legacy = config.Get<bool>("legacy", params.legacy);
+  params.perturb = PerturbationParams::FromConfig(config);
+
+  const std::string where = config.Where("obs");
+  std::ranges::sort(params.obs);
+  if (params.obs.empty()) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected at least one observation, found none", where));
   }
-  if (names.empty()) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted at least one observation, found none",
-                                                params.Where("obs")));
+  const auto twice = std::ranges::adjacent_find(params.obs);
+  if (twice != params.obs.end()) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is listed twice", where, *twice));
   }
-  spec_.shape_meta.action = LowDim("action", {2});
-  spec_.action_low = {0.0F, 0.0F};
-  spec_.action_high = {static_cast<float>(kWorldSize), static_cast<float>(kWorldSize)};
-  spec_.control_hz = kControlHz;
-  spec_.max_steps = static_cast<int>(
-      params.GetInRange("max_steps", std::int64_t{300}, std::int64_t{1}, std::int64_t{1000000}));
-  spec_.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
+  for (const std::string& name : params.obs) {
+    if (std::ranges::count(kObsModes, name) > 0) continue;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: env 'pusht' has no observation '{}'; it has {}", where, name,
+                            fmt::join(kObsModes, ", ")));
+  }
+  return params;
 }
+
+EnvSpec PushtEnv::Describe(const Config& config) { return SpecOf(PushtParams::FromConfig(config)); }
+
+PushtEnv::PushtEnv(const Config& config)
+    : params_(PushtParams::FromConfig(config)),
+      spec_(SpecOf(params_)),
+      expert_(*this, spec_.abilities.state_size, params_.success_threshold) {}
 
 void PushtEnv::BeginEpisode(std::uint64_t seed) {
   seed_ = seed;
-  perturbation_ = Perturbation::Draw(perturb_, seed);
+  perturbation_ = Perturbation::Draw(params_.perturb, seed);
   physics_.SetSlide(perturbation_.slide);
   target_.reset();
   started_ = true;
@@ -166,7 +180,7 @@ void PushtEnv::BeginEpisode(std::uint64_t seed) {
 
 void PushtEnv::Reset(std::uint64_t seed) {
   BeginEpisode(seed);
-  physics_.SetState(StartState(seed, legacy_order_));
+  physics_.SetState(StartState(seed, params_.legacy));
   physics_
       .Substep();  // the peers step once, which pushes a block that overlaps the agent or a wall
 }
@@ -193,61 +207,47 @@ StepResult PushtEnv::Step(std::span<const float> action) {
 
   const double coverage = Coverage(physics_.state().block);
   metrics_ = {coverage, coverage};
-  terminated_ = coverage > success_threshold_;
-  return {.reward = std::clamp(coverage / success_threshold_, 0.0, 1.0),
+  terminated_ = coverage > params_.success_threshold;
+  return {.reward = std::clamp(coverage / params_.success_threshold, 0.0, 1.0),
           .terminated = terminated_,
           .success = terminated_,
           .metrics = metrics_};
 }
 
-void PushtEnv::Observe(ObsBuffers obs) {
+void PushtEnv::Observe(const ObsWriter& obs) {
   RequireStarted("Observe");
-  if (obs.size() != obs_.size()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("wanted {} observation buffers, found {}", obs_.size(), obs.size()));
-  }
-  for (std::size_t i = 0; i < obs_.size(); ++i) {
-    const KeySpec& key = spec_.shape_meta.obs[i];
-    if (obs[i].size() != key.ByteSize()) {
-      throw Error(ErrorCode::kShape, fmt::format("wanted {} bytes for '{}', found {}",
-                                                 key.ByteSize(), key.name, obs[i].size()));
+  const PushtState& state = physics_.state();
+  const auto agent_x = static_cast<float>(state.agent.x);
+  const auto agent_y = static_cast<float>(state.agent.y);
+  for (const std::string& key : params_.obs) {
+    if (key == "agent_pos") {
+      std::ranges::copy(std::array{agent_x, agent_y}, obs.Buffer<float>(key).begin());
+    } else if (key == "image") {
+      WriteImage(obs.Buffer<std::uint8_t>(key));
+    } else if (key == "keypoint") {
+      WriteKeypoints(obs.Buffer<float>(key));
+    } else {
+      const std::array numbers = {agent_x, agent_y, static_cast<float>(state.block.x),
+                                  static_cast<float>(state.block.y),
+                                  static_cast<float>(WrapAngle(state.block.angle))};
+      std::ranges::copy(numbers, obs.Buffer<float>(key).begin());
     }
-    WriteObs(obs_[i], obs[i]);
   }
 }
 
-void PushtEnv::WriteObs(Obs key, std::span<std::byte> out) {
-  const PushtState& state = physics_.state();
-  const Pose& block = state.block;
-  const auto agent_x = static_cast<float>(state.agent.x);
-  const auto agent_y = static_cast<float>(state.agent.y);
-  switch (key) {
-    case Obs::kAgentPos:
-      CopyTo<2>({agent_x, agent_y}, out);
-      break;
-    case Obs::kImage: {
-      const std::span<std::uint8_t> image(reinterpret_cast<std::uint8_t*>(out.data()), out.size());
-      renderer_.RenderObservation(state, image);
-      perturbation_.Light(image);
-      break;
-    }
-    case Obs::kKeypoint: {
-      const double c = std::cos(block.angle);
-      const double s = std::sin(block.angle);
-      std::array<float, 2 * kNumKeypoints> points;
-      for (std::size_t i = 0; i < kNumKeypoints; ++i) {
-        const Point& p = kKeypoints[i];
-        points[2 * i] = static_cast<float>(block.x + c * p.x - s * p.y);
-        points[2 * i + 1] = static_cast<float>(block.y + s * p.x + c * p.y);
-      }
-      CopyTo(points, out);
-      break;
-    }
-    case Obs::kState:
-      CopyTo<5>({agent_x, agent_y, static_cast<float>(block.x), static_cast<float>(block.y),
-                 static_cast<float>(WrapAngle(block.angle))},
-                out);
-      break;
+void PushtEnv::WriteImage(std::span<std::uint8_t> image) {
+  renderer_.RenderObservation(physics_.state(), image);
+  perturbation_.Light(image);
+}
+
+void PushtEnv::WriteKeypoints(std::span<float> keypoints) const {
+  const Pose& block = physics_.state().block;
+  const double c = std::cos(block.angle);
+  const double s = std::sin(block.angle);
+  for (std::size_t i = 0; i < kNumKeypoints; ++i) {
+    const Point& p = kKeypoints[i];
+    keypoints[2 * i] = static_cast<float>(block.x + c * p.x - s * p.y);
+    keypoints[2 * i + 1] = static_cast<float>(block.y + s * p.x + c * p.y);
   }
 }
 
@@ -268,7 +268,7 @@ void PushtEnv::GetState(std::span<double> state) const {
       s.agent.x, s.agent.y,     s.agent_velocity.x, s.agent_velocity.y, s.block.x,
       s.block.y, s.block.angle, s.block_velocity.x, s.block_velocity.y, s.block_velocity.angle};
   std::copy(values.begin(), values.end(), state.begin());
-  if (!perturb_.is_given) return;
+  if (!params_.perturb.is_given) return;
   state[kStateSize] = static_cast<double>(seed_ >> 32);
   state[kStateSize + 1] = static_cast<double>(seed_ & 0xFFFFFFFFU);
 }
@@ -283,7 +283,7 @@ void PushtEnv::SetState(std::span<const double> state) {
       throw Error(ErrorCode::kEnv, fmt::format("number {} of the state is not finite", i));
     }
   }
-  BeginEpisode(perturb_.is_given ? SeedFrom(state.subspan(kStateSize)) : 0);
+  BeginEpisode(params_.perturb.is_given ? SeedFrom(state.subspan(kStateSize)) : 0);
   physics_.SetState(StateFrom(state));
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "perturbation.h"
@@ -25,31 +26,37 @@ PushtState StartState(std::uint64_t seed, bool legacy_order);
 /// The state that PushtEnv::GetState wrote into `numbers`, [PushtEnv::kStateSize].
 PushtState StateFrom(std::span<const double> numbers);
 
-/// Actions are target positions of the agent [px]. Params:
-///   obs                ["agent_pos", "keypoint"]; also "image" and "state"
-///   max_steps          300
-///   success_threshold  0.95; reward is coverage / success_threshold, cut to [0, 1]
-///   legacy             true
-///   perturb            none; {"light": 1, "friction": 1}, see perturbation.h
+struct PushtParams {
+  std::vector<std::string> obs;  // sorted; default agent_pos, keypoint
+  int max_steps = 300;
+  double success_threshold = 0.95;  // coverage; reward is coverage / success_threshold in [0, 1]
+  bool legacy = true;               // see StartState
+  PerturbationParams perturb;
+
+  static PushtParams FromConfig(const Config& config);
+};
+
+/// Actions are target positions of the agent [px].
 class PushtEnv final : public Env, public StateAccess, public PointerControl, public PictureMarks {
  public:
   static constexpr std::size_t kStateSize = 10;
   static constexpr std::size_t kMaxStateSize = kStateSize + 2;  // with the param perturb
   static constexpr std::size_t kNumKeypoints = 9;
 
-  explicit PushtEnv(const Config& params);
+  static EnvSpec Describe(const Config& config);
+
+  explicit PushtEnv(const Config& config);
 
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t seed) override;
   StepResult Step(std::span<const float> action) override;
-  void Observe(ObsBuffers obs) override;
+  void Observe(const ObsWriter& obs) override;
   void Render(RgbImage* frame) override;
   StateAccess* state_access() override { return this; }
   Expert* expert() override { return &expert_; }
 
   /// Agent position and velocity, block pose (position of its origin, angle) and block velocity;
   /// with perturb also the upper and lower half of the seed.
-  std::size_t state_size() const override { return perturb_.is_given ? kMaxStateSize : kStateSize; }
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
 
@@ -59,23 +66,19 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl, pu
 
   /// One mark: the agent, and where it is sent.
   PictureMarks* picture_marks() override { return this; }
-  int n_marks() const override { return 1; }
   void StateMarks(int width, int height, std::span<float> xy) const override;
   void ActionMarks(std::span<const float> action, int width, int height,
                    std::span<float> xy) const override;
 
  private:
-  enum class Obs { kAgentPos, kImage, kKeypoint, kState };
-
   void RequireStarted(const char* what) const;
   void BeginEpisode(std::uint64_t seed);
-  void WriteObs(Obs key, std::span<std::byte> out);
+  std::size_t state_size() const { return spec_.abilities.state_size; }
+  void WriteImage(std::span<std::uint8_t> image);
+  void WriteKeypoints(std::span<float> keypoints) const;
 
-  double success_threshold_;
-  bool legacy_order_;
-  PerturbationParams perturb_;
+  PushtParams params_;
   EnvSpec spec_;
-  std::vector<Obs> obs_;  // in the order of spec_.shape_meta.obs
   PushtPhysics physics_;
   PushtRenderer renderer_;
   PushtExpert expert_;

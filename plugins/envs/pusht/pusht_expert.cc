@@ -20,8 +20,8 @@ double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a
 
 }  // namespace
 
-PushtExpert::PushtExpert(const StateAccess& state, double success_threshold)
-    : state_(state), planner_(success_threshold) {
+PushtExpert::PushtExpert(const StateAccess& state, std::size_t state_size, double success_threshold)
+    : state_(state), numbers_(state_size), planner_(success_threshold) {
   targets_.reserve(PushPlanner::kMaxPlanSteps);
 }
 
@@ -39,9 +39,8 @@ void PushtExpert::Act(std::span<float> action) {
         ErrorCode::kShape,
         fmt::format("wanted room for an action of 2 numbers (x, y), found {}", action.size()));
   }
-  std::array<double, PushtEnv::kMaxStateSize> numbers;
-  state_.GetState(std::span(numbers).first(state_.state_size()));
-  const PushtState state = StateFrom(numbers);
+  state_.GetState(numbers_);
+  const PushtState state = StateFrom(numbers_);
   if (last_target_ && !IsAsPlanned(state)) {
     last_target_.reset();
     next_ = targets_.size();

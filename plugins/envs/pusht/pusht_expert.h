@@ -18,8 +18,9 @@ namespace dp_bench::pusht {
 /// no longer where the plan has it. Actions are targets of the agent [px].
 class PushtExpert final : public Expert {
  public:
-  /// `state`, of the env that it acts for, must outlive it; it is read and never set.
-  PushtExpert(const StateAccess& state, double success_threshold);
+  /// `state`, of the env that it acts for, must outlive it; it is read and never set. `state_size`:
+  /// numbers in it.
+  PushtExpert(const StateAccess& state, std::size_t state_size, double success_threshold);
 
   void Begin(std::uint64_t seed) override;
 
@@ -31,6 +32,7 @@ class PushtExpert final : public Expert {
   void Replan(const PushtState& state);
 
   const StateAccess& state_;
+  std::vector<double> numbers_;  // the state
   PushPlanner planner_;
   PushtPhysics prediction_;     // where the env is when it does what the plan says
   std::vector<Point> targets_;  // of the push under way

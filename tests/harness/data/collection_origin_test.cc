@@ -41,11 +41,12 @@ TEST(RequireExpert, NamesTheEnvsThatHaveOne) {
   plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
   ToyWorld world;
   ToyEnv without(world, /*has_expert=*/false);
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { RequireExpert(without, "toy", catalogue); }),
-              AllOf(HasSubstr("the env 'toy' has no expert"), HasSubstr("point_mass"),
-                    HasSubstr("--dataset")));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage, [&] { RequireExpert(without.spec(), "toy", catalogue); }),
+      AllOf(HasSubstr("the env 'toy' has no expert"), HasSubstr("point_mass"),
+            HasSubstr("--dataset")));
   ToyEnv with(world);
-  RequireExpert(with, "toy", catalogue);
+  RequireExpert(with.spec(), "toy", catalogue);
 }
 
 }  // namespace

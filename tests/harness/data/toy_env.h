@@ -1,9 +1,9 @@
 // An env whose expert walks to a goal and whose faults are ordered by seed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -42,6 +42,7 @@ class ToyEnv final : public Env, public Expert {
     spec_.action_high = {1.0F};
     spec_.control_hz = 20.0;
     spec_.max_steps = 40;
+    spec_.abilities.has_expert = has_expert;
   }
 
   const EnvSpec& spec() const override { return spec_; }
@@ -67,10 +68,10 @@ class ToyEnv final : public Env, public Expert {
             .success = success};
   }
 
-  void Observe(ObsBuffers obs) override {
-    for (std::byte& pixel : obs[0]) pixel = static_cast<std::byte>(step_);
-    const std::array<float, 2> state = {x_, static_cast<float>(step_)};
-    std::memcpy(obs[1].data(), state.data(), obs[1].size());
+  void Observe(const ObsWriter& obs) override {
+    std::ranges::fill(obs.Buffer<std::uint8_t>("pixels"), static_cast<std::uint8_t>(step_));
+    std::ranges::copy(std::array{x_, static_cast<float>(step_)},
+                      obs.Buffer<float>("state").begin());
   }
 
   void Render(RgbImage*) override {}

@@ -157,16 +157,13 @@ class ReachEnv : public Env {
     return {};
   }
 
-  void Observe(ObsBuffers obs) override {
-    const std::array<Point, 2> points = {Sum(position_, params_.observed_offset), goal_};
-    for (std::size_t k = 0; k < 2; ++k) {
-      const std::array<float, 2> values = {static_cast<float>(points[k][0]),
-                                           static_cast<float>(points[k][1])};
-      std::memcpy(obs[k].data(), values.data(), sizeof(values));
+  void Observe(const ObsWriter& obs) override {
+    std::ranges::copy(Sum(position_, params_.observed_offset),
+                      obs.Buffer<float>("agent_pos").begin());
+    std::ranges::copy(goal_, obs.Buffer<float>("goal").begin());
+    if (params_.has_images) {
+      std::ranges::copy(DrawPoint(position_), obs.Buffer<std::uint8_t>("image").begin());
     }
-    if (obs.size() < 3) return;
-    const std::vector<std::uint8_t> drawn = DrawPoint(position_);
-    std::memcpy(obs[2].data(), drawn.data(), drawn.size());
   }
 
   void Render(RgbImage* /*frame*/) override {}

@@ -49,6 +49,22 @@ TEST(PluginCatalogue, CreatesAnEnvFromAFileOfTheSearchPath) {
   EXPECT_EQ(env->state_access(), nullptr);
 }
 
+TEST(PluginCatalogue, DescribesAnEnvWithoutCreatingIt) {
+  PluginCatalogue catalogue({Folder("good")});
+  const auto params = [](const std::string& fault) {
+    return Config::FromJson(R"({"fault": ")" + fault + R"("})");
+  };
+  EXPECT_EQ(catalogue.DescribeEnv("toy", params("create_throws_std")).max_steps, 3);
+  EXPECT_THAT(PluginErrorOf([&] { catalogue.DescribeEnv("toy", params("describe_throws_std")); }),
+              AllOf(HasSubstr("the plugin threw no model file"), HasSubstr("during Describe")));
+  EXPECT_EQ(CodeOf([&] { catalogue.DescribeEnv("toy", Config::FromJson(R"({"x": 1})")); }),
+            ErrorCode::kConfig);
+}
+
+TEST(PluginCatalogue, AnAbilityThatIsDeclaredAndMissingIsRefused) {
+  EXPECT_THAT(FaultOf("false_ability"), HasSubstr("declares an ability and expert() is null"));
+}
+
 TEST(PluginCatalogue, AStrippedPluginIsAsGoodAsAnyOther) {
   PluginCatalogue catalogue({Folder("stripped")});
   EXPECT_NE(catalogue.Create<Env>("toy", Config::FromJson("{}")), nullptr);

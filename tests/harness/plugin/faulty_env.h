@@ -35,7 +35,16 @@ inline std::unique_ptr<Env> MakeIsolated(const std::string& params = "{}",
   return MakeIsolated(Config::FromJson(params, "params"), config);
 }
 
-/// The same without a process of its own.
+inline EnvSpec DescribeIsolated(const Config& params) {
+  return DescribeIsolatedEnv({PluginKind::kEnv, "faulty", FaultyPlugin()}, params, ShortLimits());
+}
+
+inline EnvSpec DescribeDirect(const Config& params) {
+  PluginCatalogue catalogue({});
+  return catalogue.DescribeEnv(catalogue.LoadFile(FaultyPlugin()).name, params);
+}
+
+/// The same in this process.
 inline std::unique_ptr<Env> MakeDirect(const Config& params) {
   PluginCatalogue catalogue({});
   return catalogue.Create<Env>(catalogue.LoadFile(FaultyPlugin()).name, params);

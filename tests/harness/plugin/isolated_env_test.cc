@@ -13,6 +13,7 @@
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "harness/plugin/faulty_env.h"
+#include "plugin/obs_memory.h"
 #include "support/error_of.h"
 
 namespace dp_bench::plugin {
@@ -23,18 +24,15 @@ constexpr std::array<float, 2> kPush = {0.25F, -0.75F};
 /// All that is to be seen of an episode.
 std::vector<double> Play(Env& env, std::uint64_t seed, int n_steps = 20) {
   std::vector<double> seen;
-  std::vector<std::byte> pixels(48);
-  std::array<float, 2> position{};
-  const std::array<std::span<std::byte>, 2> obs = {std::span(pixels),
-                                                   std::as_writable_bytes(std::span(position))};
+  ObsMemory obs(env.spec());  // pixels, pos
   env.Reset(seed);
   for (int step = 0; step < n_steps; ++step) {
     const StepResult result = env.Step(kPush);
     seen.push_back(result.reward);
     seen.insert(seen.end(), result.metrics.begin(), result.metrics.end());
-    env.Observe(obs);
-    seen.push_back(static_cast<double>(position[0]));
-    seen.push_back(std::to_integer<int>(pixels.back()));
+    obs.Observe(env);
+    for (const std::byte byte : obs[0]) seen.push_back(std::to_integer<int>(byte));
+    for (const std::byte byte : obs[1]) seen.push_back(std::to_integer<int>(byte));
     RgbImage frame(1 + 100 * step, 3);
     env.Render(&frame);
     seen.push_back(frame.pixels.back());
@@ -45,9 +43,7 @@ std::vector<double> Play(Env& env, std::uint64_t seed, int n_steps = 20) {
 TEST(IsolatedEnv, EpisodesAreThoseOfAnEnvInThisProcess) {
   const auto isolated = MakeIsolated();
   const auto direct = MakeDirect();
-  EXPECT_EQ(isolated->spec().shape_meta, direct->spec().shape_meta);
-  EXPECT_EQ(isolated->spec().action_low, direct->spec().action_low);
-  EXPECT_EQ(isolated->spec().metrics[1].aggregate, Aggregate::kLast);
+  EXPECT_EQ(isolated->spec(), direct->spec());
   for (const std::uint64_t seed : {std::uint64_t{0}, ~std::uint64_t{0}}) {
     EXPECT_EQ(Play(*isolated, seed), Play(*direct, seed));
   }
@@ -74,7 +70,7 @@ TEST(IsolatedEnv, AbilitiesAreThoseOfAnEnvInThisProcess) {
       env.expert()->Act(action);
       env.Step(action);
     }
-    std::vector<double> state(env.state_access()->state_size());
+    std::vector<double> state(env.spec().abilities.state_size);
     env.state_access()->GetState(state);
     env.Reset(6);
     env.state_access()->SetState(state);
@@ -95,7 +91,7 @@ TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
     env.Step(kPush);
     marks.StateMarks(64, 48, std::span(seen).first(2));
     marks.ActionMarks(kPush, 64, 48, std::span(seen).last(2));
-    seen.push_back(static_cast<float>(marks.n_marks()));
+    seen.push_back(static_cast<float>(env.spec().abilities.n_marks));
     seen.push_back(static_cast<float>(env.Step(kPush).reward));
     return seen;
   };
@@ -133,11 +129,18 @@ TEST(IsolatedEnv, ConfigErrorsAndDefaultsAreThoseOfAnEnvInThisProcess) {
   EXPECT_NO_THROW(there.RejectUnread());
 }
 
+TEST(IsolatedEnv, IsDescribedAsInThisProcessAndNotCreated) {
+  const char* const breaks = R"({"faults": [{"kind": "abort", "in": "create"}]})";
+  const Config here = Config::FromJson(breaks);
+  const Config there = Config::FromJson(breaks);
+  EXPECT_EQ(DescribeIsolated(there), DescribeDirect(here));
+  EXPECT_EQ(there.ToJson(), here.ToJson());
+}
+
 TEST(IsolatedEnv, WrongSizesAreRefusedAndChangeNothing) {
   const auto env = MakeIsolated();
   env->Reset(0);
   EXPECT_EQ(CodeOf([&] { env->Step(std::span(kPush).first(1)); }), ErrorCode::kShape);
-  EXPECT_EQ(CodeOf([&] { env->Observe({}); }), ErrorCode::kShape);
   EXPECT_EQ(CodeOf([&] { env->state_access()->SetState(std::array{1.0}); }), ErrorCode::kEnv);
   EXPECT_EQ(Play(*env, 0), Play(*MakeDirect(), 0));
 }

@@ -22,7 +22,9 @@ enum class Marks { kRight, kThrow, kOutside };
 /// Two hands: the first goes to the right with every step, the second is hidden.
 class MarkedEnv final : public FakeEnv, public PictureMarks {
  public:
-  MarkedEnv(FakeWorld& world, Marks marks) : FakeEnv(world), marks_(marks) {}
+  MarkedEnv(FakeWorld& world, Marks marks) : FakeEnv(world), marks_(marks) {
+    spec_.abilities.n_marks = 2;
+  }
 
   void Reset(std::uint64_t seed) override {
     n_steps_ = 0;
@@ -34,7 +36,6 @@ class MarkedEnv final : public FakeEnv, public PictureMarks {
   }
 
   PictureMarks* picture_marks() override { return this; }
-  int n_marks() const override { return 2; }
   void StateMarks(int, int, std::span<float> xy) const override {
     Write(0.02F * static_cast<float>(n_steps_), marks_ == Marks::kOutside ? -0.1F : 0.5F, xy);
   }

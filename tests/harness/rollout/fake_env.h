@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -93,16 +93,15 @@ class FakeEnv : public Env {
             .metrics = std::span(metrics_).first(has_too_few ? 2 : 3)};
   }
 
-  void Observe(ObsBuffers obs) override {
+  void Observe(const ObsWriter& obs) override {
     ++world_.n_observed;
     if (fault_ == Fault::kThrowInObserve && step_ > 0) throw std::runtime_error("cannot observe");
-    for (std::size_t i = 0; i < obs[0].size(); ++i) {
-      obs[0][i] = static_cast<std::byte>(static_cast<std::size_t>(step_) * 16 + i);
+    const std::span<std::uint8_t> pixels = obs.Buffer<std::uint8_t>("pixels");
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      pixels[i] = static_cast<std::uint8_t>(static_cast<std::size_t>(step_) * 16 + i);
     }
-    const std::vector<float> pos = {x_, y_};
-    std::memcpy(obs[1].data(), pos.data(), obs[1].size());
-    const auto step = static_cast<float>(step_);
-    std::memcpy(obs[2].data(), &step, obs[2].size());
+    std::ranges::copy(std::array{x_, y_}, obs.Buffer<float>("pos").begin());
+    obs.Buffer<float>("step")[0] = static_cast<float>(step_);
   }
 
   void Render(RgbImage* frame) override {
@@ -111,9 +110,11 @@ class FakeEnv : public Env {
     std::ranges::fill(frame->pixels, static_cast<std::uint8_t>(8 * step_));
   }
 
+ protected:
+  EnvSpec spec_;
+
  private:
   FakeWorld& world_;
-  EnvSpec spec_;
   Fault fault_ = Fault::kNone;
   int end_ = 0;
   int step_ = 0;

@@ -1,7 +1,6 @@
 // The fake env with every ability that the viewer uses.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,7 +18,10 @@ class StageEnv final : public rollout::FakeEnv,
                        public PointerControl,
                        public CameraAccess {
  public:
-  using rollout::FakeEnv::FakeEnv;
+  explicit StageEnv(rollout::FakeWorld& world) : FakeEnv(world) {
+    spec_.abilities = {
+        .has_expert = true, .has_pointer_control = true, .cameras = {"head", "wrist"}};
+  }
 
   Expert* expert() override { return this; }
   PointerControl* pointer_control() override { return this; }
@@ -35,7 +37,6 @@ class StageEnv final : public rollout::FakeEnv,
     action[0] = static_cast<float>(x);
     action[1] = static_cast<float>(y);
   }
-  std::span<const std::string> camera_names() const override { return camera_names_; }
   CameraParameters Parameters(int, int, int) const override { return {}; }
   void RenderCamera(int camera, RgbImage* frame) override {
     std::ranges::fill(frame->pixels, static_cast<std::uint8_t>(100 + camera));
@@ -45,7 +46,6 @@ class StageEnv final : public rollout::FakeEnv,
 
  private:
   std::uint64_t seed_ = 0;
-  std::array<std::string, 2> camera_names_ = {"head", "wrist"};
 };
 
 }  // namespace dp_bench::view

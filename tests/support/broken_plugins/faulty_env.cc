@@ -14,7 +14,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -71,27 +70,46 @@ void Break(const std::string& kind) {
   if (kind == "throw_number") throw 42;
 }
 
-class FaultyEnv final : public Env, public StateAccess, public Expert, public PictureMarks {
- public:
-  explicit FaultyEnv(const Config& params)
-      : marker_dir_(params.Get<std::string>("marker_dir", "")),
-        is_random_(params.Get<bool>("is_random", false)) {
-    const Config faults = params.Sub("faults");
+struct FaultyParams {
+  std::string marker_dir;
+  bool is_random = false;
+  std::vector<FaultSpec> faults;
+
+  static FaultyParams FromConfig(const Config& config) {
+    FaultyParams params = {.marker_dir = config.Get<std::string>("marker_dir", ""),
+                           .is_random = config.Get<bool>("is_random", false)};
+    const Config faults = config.Sub("faults");
     for (const std::string& key : faults.Keys()) {
       const Config fault = faults.Sub(key);
-      faults_.push_back({fault.Get<std::uint64_t>("seed", std::uint64_t{0}),
-                         fault.Get<std::string>("kind"), fault.Get<std::string>("in", "step"),
-                         fault.Get<int>("step", 0)});
+      params.faults.push_back({fault.Get<std::uint64_t>("seed", std::uint64_t{0}),
+                               fault.Get<std::string>("kind"), fault.Get<std::string>("in", "step"),
+                               fault.Get<int>("step", 0)});
     }
-    spec_.shape_meta.obs = {
+    return params;
+  }
+};
+
+class FaultyEnv final : public Env, public StateAccess, public Expert, public PictureMarks {
+ public:
+  static EnvSpec Describe(const Config& params) {
+    FaultyParams::FromConfig(params);
+    EnvSpec spec;
+    spec.shape_meta.obs = {
         {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 4, 4}, .dtype = DType::kUInt8},
         {.name = "pos", .shape = {2}}};
-    spec_.shape_meta.action = {.name = "action", .shape = {2}};
-    spec_.action_low = {-1.0F, -1.0F};
-    spec_.action_high = {1.0F, 1.0F};
-    spec_.control_hz = 10.0;
-    spec_.max_steps = 30;
-    spec_.metrics = {{"x", Aggregate::kMax}, {"y", Aggregate::kLast}};
+    spec.shape_meta.action = {.name = "action", .shape = {2}};
+    spec.action_low = {-1.0F, -1.0F};
+    spec.action_high = {1.0F, 1.0F};
+    spec.control_hz = 10.0;
+    spec.max_steps = 30;
+    spec.metrics = {{"x", Aggregate::kMax}, {"y", Aggregate::kLast}};
+    spec.perturbations = {{.name = "wind", .low = -1.0, .high = 2.0, .strength = 0.5}};
+    spec.abilities = {.state_size = 3, .has_expert = true, .n_marks = 1};
+    return spec;
+  }
+
+  explicit FaultyEnv(const Config& params)
+      : params_(FaultyParams::FromConfig(params)), spec_(Describe(params)) {
     Visit("create");
   }
   ~FaultyEnv() override { Visit("destroy"); }
@@ -104,7 +122,7 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
     Visit("reset");
     RandomStream random(seed, StreamId::kEnvStart);
     for (double& x : position_) x = random.UniformDouble();
-    if (is_random_) position_[0] += static_cast<double>(getpid() % 1000);
+    if (params_.is_random) position_[0] += static_cast<double>(getpid() % 1000);
   }
 
   StepResult Step(std::span<const float> action) override {
@@ -116,12 +134,13 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
     return {.reward = std::abs(position_[0]), .metrics = position_};
   }
 
-  void Observe(ObsBuffers obs) override {
+  void Observe(const ObsWriter& obs) override {
     Visit("observe");
-    for (std::byte& pixel : obs[0]) pixel = static_cast<std::byte>(step_);
-    const std::array<float, 2> numbers = {static_cast<float>(position_[0]),
-                                          static_cast<float>(position_[1])};
-    std::memcpy(obs[1].data(), numbers.data(), sizeof(numbers));
+    for (std::uint8_t& pixel : obs.Buffer<std::uint8_t>("pixels")) {
+      pixel = static_cast<std::uint8_t>(step_);
+    }
+    const std::span<float> position = obs.Buffer<float>("pos");
+    for (std::size_t i = 0; i < 2; ++i) position[i] = static_cast<float>(position_[i]);
   }
 
   void Render(RgbImage* frame) override {
@@ -130,7 +149,6 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   }
 
   StateAccess* state_access() override { return this; }
-  std::size_t state_size() const override { return 3; }
   void GetState(std::span<double> state) const override {
     state[0] = position_[0];
     state[1] = position_[1];
@@ -142,7 +160,6 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   }
 
   PictureMarks* picture_marks() override { return this; }
-  int n_marks() const override { return 1; }
   void StateMarks(int width, int height, std::span<float> xy) const override {
     xy[0] = static_cast<float>(position_[0]) / static_cast<float>(width);
     xy[1] = static_cast<float>(position_[1]) / static_cast<float>(height);
@@ -165,8 +182,8 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
  private:
   // Where a fault may lie in wait.
   void Visit(const std::string& place) {
-    for (std::size_t i = 0; i < faults_.size(); ++i) {
-      const FaultSpec& fault = faults_[i];
+    for (std::size_t i = 0; i < params_.faults.size(); ++i) {
+      const FaultSpec& fault = params_.faults[i];
       const bool is_due = fault.in == place && (place == "create" || fault.seed == seed_) &&
                           (fault.step == step_ || fault.kind == "leak");
       if (!is_due || HasHappened(i)) continue;
@@ -179,16 +196,15 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   }
 
   bool HasHappened(std::size_t fault) const {
-    if (marker_dir_.empty()) return false;
-    const std::filesystem::path marker = std::filesystem::path(marker_dir_) / std::to_string(fault);
+    if (params_.marker_dir.empty()) return false;
+    const std::filesystem::path marker =
+        std::filesystem::path(params_.marker_dir) / std::to_string(fault);
     if (std::filesystem::exists(marker)) return true;
     std::ofstream(marker) << getpid();
     return false;
   }
 
-  std::string marker_dir_;
-  bool is_random_;
-  std::vector<FaultSpec> faults_;
+  FaultyParams params_;
   EnvSpec spec_;
   std::uint64_t seed_ = 0;
   int step_ = 0;
@@ -196,9 +212,8 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   std::vector<double> position_ = {0.0, 0.0};
 };
 
-std::unique_ptr<Env> Create(const Config& params) { return std::make_unique<FaultyEnv>(params); }
-
 }  // namespace
 }  // namespace dp_bench::broken
 
-DPB_EXPORT_PLUGIN(dp_bench::Env, "faulty", "0.1.0", dp_bench::broken::Create)
+DPB_EXPORT_PLUGIN(dp_bench::Env, "faulty", "0.1.0", &dp_bench::broken::FaultyEnv::Describe,
+                  &dp_bench::CreateInstance<dp_bench::Env, dp_bench::broken::FaultyEnv>)

@@ -14,20 +14,25 @@ namespace dp_bench::broken {
 
 class ToyEnv final : public Env {
  public:
+  static EnvSpec Describe(const Config& params) {
+    const std::string fault = ReadFault(params);
+    if (fault == "describe_throws_std") throw std::runtime_error("no model file");
+    EnvSpec spec;
+    spec.control_hz = 10.0;
+    spec.max_steps = 3;
+    spec.abilities.has_expert = fault == "false_ability";
+    return spec;
+  }
+
   static std::unique_ptr<Env> Create(const Config& params) {
-    const std::string fault =
-        params.GetChoice("fault", {"none", "create_throws_std", "create_throws_int", "create_null",
-                                   "step_throws_std", "step_throws_int"});
+    const std::string fault = ReadFault(params);
     if (fault == "create_throws_std") throw std::runtime_error("no graphics card");
     if (fault == "create_throws_int") throw 42;
     if (fault == "create_null") return nullptr;
-    return std::make_unique<ToyEnv>(fault);
+    return std::make_unique<ToyEnv>(params);
   }
 
-  explicit ToyEnv(std::string fault) : fault_(std::move(fault)) {
-    spec_.control_hz = 10.0;
-    spec_.max_steps = 3;
-  }
+  explicit ToyEnv(const Config& params) : fault_(ReadFault(params)), spec_(Describe(params)) {}
 
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t) override {}
@@ -36,10 +41,16 @@ class ToyEnv final : public Env {
     if (fault_ == "step_throws_int") throw 42;
     return {.reward = 0.5};
   }
-  void Observe(ObsBuffers) override {}
+  void Observe(const ObsWriter&) override {}
   void Render(RgbImage*) override {}
 
  private:
+  static std::string ReadFault(const Config& params) {
+    return params.GetChoice(
+        "fault", {"none", "describe_throws_std", "create_throws_std", "create_throws_int",
+                  "create_null", "false_ability", "step_throws_std", "step_throws_int"});
+  }
+
   std::string fault_;
   EnvSpec spec_;
 };

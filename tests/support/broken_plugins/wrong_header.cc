@@ -22,6 +22,6 @@ extern "C" __attribute__((visibility("default"))) const dp_bench::PluginHeader*
 dp_bench_plugin() noexcept {
   static const dp_bench::PluginEntry<dp_bench::Env> entry = {
       {HEADER_MAGIC, HEADER_ABI, HEADER_KIND, HEADER_BUILD_ID, HEADER_NAME, "0.1.0"},
-      &dp_bench::broken::ToyEnv::Create};
+      {&dp_bench::broken::ToyEnv::Describe, &dp_bench::broken::ToyEnv::Create}};
   return &entry.header;
 }

@@ -98,7 +98,7 @@ int DifferentPixels(PushtEnv& env, const std::string& name) {
   }
   std::vector<std::uint8_t> image(wanted.size());
   const std::vector<std::span<std::byte>> views = {std::as_writable_bytes(std::span(image))};
-  env.Observe(views);
+  env.Observe({env.spec().shape_meta.obs, views});
   int count = 0;
   for (std::size_t i = 0; i < image.size(); i += 3) {
     count += std::equal(&image[i], &image[i] + 3, &wanted[i]) ? 0 : 1;

@@ -31,14 +31,14 @@ View ViewOf(PushtEnv& env) {
   View view;
   std::vector<std::span<std::byte>> buffers = {std::as_writable_bytes(std::span(view.image)),
                                                std::as_writable_bytes(std::span(view.state))};
-  env.Observe(buffers);
+  env.Observe({env.spec().shape_meta.obs, buffers});
   return view;
 }
 
 /// The agent is sent to where the block started.
 View AfterPush(PushtEnv& env, std::uint64_t seed) {
   env.Reset(seed);
-  std::vector<double> state(env.state_size());
+  std::vector<double> state(env.spec().abilities.state_size);
   env.GetState(state);
   const auto x = static_cast<float>(state[4]);
   const auto y = static_cast<float>(state[5]);
@@ -116,10 +116,10 @@ TEST(PushtPerturbation, IsAFunctionOfTheSeed) {
 TEST(PushtPerturbation, StateHasTheSeedThatItIsDrawnFrom) {
   PushtEnv env = Make(kFriction);
   PushtEnv other = Make(kFriction);
-  EXPECT_EQ(env.state_size(), PushtEnv::kMaxStateSize);
-  EXPECT_EQ(Make(kPlain).state_size(), PushtEnv::kStateSize);
+  EXPECT_EQ(env.spec().abilities.state_size, PushtEnv::kMaxStateSize);
+  EXPECT_EQ(Make(kPlain).spec().abilities.state_size, PushtEnv::kStateSize);
   AfterPush(env, (std::uint64_t{9} << 32) + 5);
-  std::vector<double> state(env.state_size());
+  std::vector<double> state(env.spec().abilities.state_size);
   env.GetState(state);
   other.SetState(state);
   const std::vector<float> action = {200.0F, 300.0F};

@@ -20,7 +20,7 @@ namespace {
 std::vector<float> Look(PushtEnv& env) {
   std::vector<float> values(env.spec().shape_meta.obs[0].ByteSize() / sizeof(float));
   std::vector<std::span<std::byte>> views = {std::as_writable_bytes(std::span(values))};
-  env.Observe(views);
+  env.Observe({env.spec().shape_meta.obs, views});
   return values;
 }
 

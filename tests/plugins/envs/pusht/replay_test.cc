@@ -45,7 +45,7 @@ struct Outcome {
 /// Plays one episode; `state` and `action` start at its first step.
 Outcome Replay(Env& env, const float* state, const float* action, std::size_t steps) {
   Outcome outcome;
-  std::vector<double> full(env.state_access()->state_size());
+  std::vector<double> full(env.spec().abilities.state_size);
   full[0] = state[0];  // at rest: agent and block velocities stay 0
   full[1] = state[1];
   full[4] = state[2];

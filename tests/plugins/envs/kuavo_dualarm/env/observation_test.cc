@@ -105,7 +105,7 @@ TEST(KuavoObservation, DepthIsClippedMillimetresOrMetres) {
 TEST(KuavoObservation, CamerasAreThoseOfTheKeysAndTheScene) {
   KuavoEnv env = MakeEnv();
   env.Reset(0);
-  EXPECT_THAT(env.camera_names(),
+  EXPECT_THAT(env.spec().abilities.cameras,
               testing::ElementsAre("head_cam_h", "wrist_cam_l", "wrist_cam_r", "scene_cam"));
   EXPECT_NEAR(env.Parameters(0, 640, 480).fy, 342.76, 0.01);
   EXPECT_NEAR(env.Parameters(1, 640, 480).fx, 415.69, 0.01);

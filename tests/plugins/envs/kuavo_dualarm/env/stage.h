@@ -36,7 +36,7 @@ inline std::size_t QvelInState(const KuavoEnv& env, int dof) {
 /// Puts a free body somewhere, upright and at rest.
 inline void Teleport(KuavoEnv& env, const std::string& body,
                      const std::array<double, 3>& position) {
-  std::vector<double> state(env.state_size());
+  std::vector<double> state(env.spec().abilities.state_size);
   env.GetState(state);
   const std::array<double, 7> pose = {position[0], position[1], position[2], 1, 0, 0, 0};
   const std::string joint = body + "_joint";
@@ -66,7 +66,7 @@ class Observation {
       memory_.emplace_back(key.ByteSize());
     }
     std::vector<std::span<std::byte>> views(memory_.begin(), memory_.end());
-    env.Observe(views);
+    env.Observe({env.spec().shape_meta.obs, views});
   }
 
   template <class T>

@@ -234,7 +234,7 @@ TEST(KuavoWeighRelay, TimeBeyondTwentySecondsCostsScore) {
   env.Reset(9);
   PutParcelOnScale(env);
   StayHome(env, 5);
-  std::vector<double> state(env.state_size());
+  std::vector<double> state(env.spec().abilities.state_size);
   env.GetState(state);
   state[0] = 24.5;  // [s]
   env.SetState(state);

@@ -1,0 +1,73 @@
+// The base of envs that wrap another one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
+
+namespace dp_bench::plugin {
+
+/// A reference to a function object without arguments; it allocates nothing, unlike std::function.
+class CallRef {
+ public:
+  template <class Call>
+  CallRef(const Call& call)  // implicit, so that a lambda can be passed
+      : call_(&call), invoke_([](const void* object) { (*static_cast<const Call*>(object))(); }) {}
+
+  void operator()() const { invoke_(call_); }
+
+ private:
+  const void* call_;
+  void (*invoke_)(const void*);
+};
+
+/// Hands every call on to the env that it wraps, abilities included. A new method or ability of Env
+/// is forwarded here and nowhere else; decorators override what they change.
+class ForwardingEnv : public Env,
+                      private StateAccess,
+                      private Expert,
+                      private PointerControl,
+                      private CameraAccess,
+                      private PictureMarks {
+ public:
+  const EnvSpec& spec() const override { return spec_; }
+  void Reset(std::uint64_t seed) override;
+  StepResult Step(std::span<const float> action) override;
+  void Observe(const ObsWriter& obs) override;
+  void Render(RgbImage* frame) override;
+
+  StateAccess* state_access() final { return spec_.abilities.state_size > 0 ? this : nullptr; }
+  Expert* expert() final { return spec_.abilities.has_expert ? this : nullptr; }
+  PointerControl* pointer_control() final {
+    return spec_.abilities.has_pointer_control ? this : nullptr;
+  }
+  CameraAccess* camera_access() final { return spec_.abilities.cameras.empty() ? nullptr : this; }
+  PictureMarks* picture_marks() final { return spec_.abilities.n_marks > 0 ? this : nullptr; }
+
+ protected:
+  /// `spec`: of the wrapped env, perhaps without some of its abilities.
+  ForwardingEnv(std::unique_ptr<Env> env, EnvSpec spec);
+
+  /// Makes one call into the wrapped env. `name`: the method, for messages.
+  virtual void Around(const char* name, CallRef call) const;
+
+ private:
+  void GetState(std::span<double> state) const override;
+  void SetState(std::span<const double> state) override;
+  void Begin(std::uint64_t seed) override;
+  void Act(std::span<float> action) override;
+  void PointerAction(double x, double y, std::span<float> action) const override;
+  CameraParameters Parameters(int camera, int width, int height) const override;
+  void RenderCamera(int camera, RgbImage* frame) override;
+  void StateMarks(int width, int height, std::span<float> xy) const override;
+  void ActionMarks(std::span<const float> action, int width, int height,
+                   std::span<float> xy) const override;
+
+  std::unique_ptr<Env> env_;
+  const EnvSpec spec_;
+};
+
+}  // namespace dp_bench::plugin
