@@ -1,4 +1,4 @@
-// POSIX calls behind core/atomic_file.h.
+// The POSIX calls behind core/atomic_file.h.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -61,7 +61,7 @@ void WriteWhole(int descriptor, std::span<const std::byte> bytes, const fs::path
   }
 }
 
-// What lies below a folder; iterators of the standard library throw faults without a message.
+// The entries of a folder. The iterators of the standard library report errors without a message.
 std::vector<fs::directory_entry> EntriesBelow(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   std::error_code error;
@@ -126,14 +126,14 @@ AtomicFolder::AtomicFolder(fs::path path)
 }
 
 AtomicFolder::~AtomicFolder() {
-  std::error_code ignored;  // a left-over is recognised by its name and removed later
+  std::error_code ignored;  // a left-over is recognized by its name and removed later
   if (!is_committed_) fs::remove_all(temporary_, ignored);
 }
 
 void AtomicFolder::Commit() {
   DPB_ASSERT(!is_committed_);
   for (const fs::directory_entry& entry : EntriesBelow(temporary_)) {
-    std::error_code ignored;  // then opening it says what is wrong
+    std::error_code ignored;  // the error shows up when the file is opened
     Fsync(entry.path(), entry.is_directory(ignored) ? O_RDONLY | O_DIRECTORY : O_RDONLY);
   }
   FsyncFolder(temporary_);
@@ -205,7 +205,7 @@ struct UnfinishedPaths {
   std::multiset<std::filesystem::path> paths;
 };
 
-// Never destroyed: a signal may come while the program ends.
+// Never destroyed: a signal may arrive while the program exits.
 UnfinishedPaths& AllUnfinished() {
   static auto* const all = new UnfinishedPaths;
   return *all;
@@ -229,7 +229,7 @@ void RemoveUnfinishedAndHold() {
   UnfinishedPaths& all = AllUnfinished();
   all.mutex.lock();
   for (const std::filesystem::path& path : all.paths) {
-    std::error_code ignored;  // the program ends with the signal that it got
+    std::error_code ignored;  // the program ends with the signal that it received
     std::filesystem::remove_all(path, ignored);
   }
 }

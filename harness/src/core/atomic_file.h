@@ -1,6 +1,7 @@
-// Files and folders that exist completely or not at all: written under a temporary name, fsynced,
-// renamed, and the folder above fsynced, so that neither a crash nor a power cut leaves half of
-// one. Source: rename(2) is atomic within one file system; fsync(2) of the folder makes it durable.
+// Files and folders that exist completely or not at all. They are written under a temporary name,
+// fsynced and renamed, and then the parent folder is fsynced, so neither a crash nor a power cut
+// leaves a partial one. Source: rename(2) is atomic within one file system; fsync(2) of the folder
+// makes it durable.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ namespace dp_bench::core {
 
 // Files and folders that are being written, so that a signal that ends the program can remove them.
 
-/// While it lives, `path` counts as unfinished: declare it before what creates the path.
+/// `path` counts as unfinished while this object exists: declare it before the code that creates
+/// the path.
 class Unfinished {
  public:
   explicit Unfinished(std::filesystem::path path);
@@ -26,19 +28,19 @@ class Unfinished {
   std::filesystem::path path_;
 };
 
-/// Removes what is unfinished. For a program about to end: from here on every thread that begins or
-/// ends such a path waits for ever, so that none is created behind it and no fault of the removal
-/// is reported.
+/// Removes everything unfinished. Call it only when the program is about to end: afterwards, every
+/// thread that begins or ends such a path blocks forever, so no new one appears and no error from
+/// the removal is reported.
 void RemoveUnfinishedAndHold();
 
-/// A file being written under `<name>.tmp.<random>` in the folder of `path`. Every fault throws
+/// A file that is written under `<name>.tmp.<random>` in the folder of `path`. Every failure throws
 /// Error{kIo} with the path and the system's reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  /// Removes what was not committed.
+  /// Removes the file if it was not committed.
   ~AtomicFile();
 
   void Write(std::span<const std::byte> bytes);
@@ -57,21 +59,21 @@ class AtomicFile {
 void WriteFileAtomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
 
-/// A folder being filled under `<name>.tmp.<random>` next to `path`.
+/// A folder that is filled under `<name>.tmp.<random>` next to `path`.
 class AtomicFolder {
  public:
-  /// Creates the temporary folder, and the folders above it where they are missing.
+  /// Creates the temporary folder and any missing parent folders.
   explicit AtomicFolder(std::filesystem::path path);
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
-  /// Removes what was not committed.
+  /// Removes the folder if it was not committed.
   ~AtomicFolder();
 
   /// Where to write until `Commit`.
   const std::filesystem::path& temporary() const { return temporary_; }
 
-  /// Fsyncs all that lies in the folder, then makes it appear as `path`. Throws Error{kIo} when
-  /// `path` exists and is not an empty folder: nothing is overwritten.
+  /// Fsyncs everything in the folder, then makes it appear as `path`. Throws Error{kIo} if `path`
+  /// exists and is not an empty folder: nothing is overwritten.
   void Commit();
 
  private:
@@ -84,13 +86,14 @@ class AtomicFolder {
 /// Neither atomic nor durable: for a file that nothing refers to yet.
 void WriteNewFile(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
-/// Where to write what becomes `path` with RenameDurably: a name beside it that IsTemporaryName.
+/// A temporary path next to `path`, for content that RenameDurably later moves to `path`.
+/// IsTemporaryName recognizes it.
 std::filesystem::path TemporaryFor(const std::filesystem::path& path);
 
 /// Makes the content of a file durable.
 void FsyncFile(const std::filesystem::path& path);
 
-/// Makes the entries of a folder durable: needed after each rename in it.
+/// Makes the entries of a folder durable. Needed after each rename in it.
 void FsyncFolder(const std::filesystem::path& folder);
 
 /// rename(2) followed by FsyncFolder of the folder above.
@@ -99,17 +102,18 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 /// Whether a file name is that of an AtomicFile or AtomicFolder that was never committed.
 bool IsTemporaryName(std::string_view name);
 
-/// The folder and those above it, where they are missing. Throws Error{kIo}.
+/// Creates the folder and any missing parents. Throws Error{kIo}.
 void CreateFolders(const std::filesystem::path& folder);
 
-/// The file, or the folder with all that is in it; fine where there is none. Throws Error{kIo}.
+/// Removes the file, or the folder with its contents. Does nothing if it does not exist. Throws
+/// Error{kIo}.
 void RemoveAll(const std::filesystem::path& path);
 
-/// Removes what writers that were killed left anywhere below `folder`, where none may be at work.
+/// Removes what killed writers left anywhere below `folder`. No writer may be active there.
 void RemoveTemporaryFiles(const std::filesystem::path& folder);
 
-/// The whole file. Throws Error{kIo} when it cannot be read or has more than `max_bytes`; the size
-/// is checked before memory is taken.
+/// The whole file. Throws Error{kIo} if it cannot be read or has more than `max_bytes`. The size is
+/// checked before memory is allocated.
 std::vector<std::byte> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);
 
 /// ReadFile as text.

@@ -59,7 +59,7 @@ void BindTo(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-// Those that the system lets this process use at all: it cuts what is asked down to them.
+// The cores that the system lets this process use; it cuts a larger request down to them.
 std::vector<int> AllowedCores() {
   const std::vector<int> before = OwnCores();
   std::vector<int> all(CPU_SETSIZE);

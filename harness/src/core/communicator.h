@@ -1,4 +1,4 @@
-// What the processes ("ranks") of one run tell each other.
+// Communication between the processes ("ranks") of one run.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace dp_bench::core {
 
-/// All ranks call the same functions in the same order, each from one thread; a call returns when
-/// all ranks have come to it. When a rank dies, the others end too. Throws Error{kIo} when the
-/// connection fails.
+/// All ranks call the same functions in the same order, each from one thread. A call returns when
+/// all ranks have made it. If a rank dies, the others end too. Throws Error{kIo} if the connection
+/// fails.
 class Communicator {
  public:
   Communicator() = default;
@@ -21,10 +21,10 @@ class Communicator {
   virtual int rank() const = 0;  // 0 to size() - 1
   virtual int size() const = 0;
 
-  /// Rank 0: the one that writes files and speaks to the user.
+  /// Rank 0 writes the files and the messages to the user.
   bool is_root() const { return rank() == 0; }
 
-  /// Sums element by element. All ranks give equally many values and get the same bits.
+  /// Sums element by element. All ranks pass the same number of values and get the same bits.
   virtual void AllReduceSum(std::span<float> values) = 0;
   virtual void AllReduceSum(std::span<double> values) = 0;
 
@@ -33,13 +33,13 @@ class Communicator {
   /// The bytes of every rank, in the order of ranks.
   virtual std::vector<std::string> AllGather(const std::string& bytes) = 0;
 
-  /// Does not use the processor while it waits.
+  /// Waits without using the processor.
   virtual void Barrier() = 0;
 
-  /// Ends all ranks at once, without destructors; the run's exit code becomes `exit_code`.
+  /// Ends all ranks at once, without running destructors. The run's exit code becomes `exit_code`.
   [[noreturn]] void Abort(int exit_code);
 
-  /// What rank 0 gives; the other ranks' argument does not matter.
+  /// The value of rank 0; the argument of the other ranks is ignored.
   std::string FromRoot(const std::string& bytes);
 
  private:
@@ -61,29 +61,29 @@ class SingleProcess final : public Communicator {
   void EndOthers(int /*exit_code*/) override {}
 };
 
-/// The ranks that mpirun started, or a SingleProcess where it started one or was not used. Called
-/// once. Throws Error{kUsage} when there are several and dp_bench was built without MPI, or with
-/// another one than that of mpirun.
+/// The ranks that mpirun started, or a SingleProcess if there is only one. Call it once. Throws
+/// Error{kUsage} if there are several ranks and dp_bench was built without MPI, or with an MPI that
+/// does not match mpirun.
 std::unique_ptr<Communicator> ConnectRanks();
 
 /// "Open MPI v4.1.4", or "not built in".
 std::string MpiVersion();
 
-// What mpirun says to a process that it starts, read before MPI itself is up.
+// What mpirun tells a process that it starts, read before MPI is initialized.
 
 struct Launch {
   int n_ranks = 1;
-  int n_local_ranks = 1;  // those on this machine
-  int local_rank = 0;     // among them
+  int n_local_ranks = 1;  // ranks on this machine
+  int local_rank = 0;     // this rank's place among them
 };
 
 /// From the environment, as Open MPI, MPICH and Intel MPI set it; one rank without mpirun.
 Launch ReadLaunch();
 
-/// Gives this rank cores / n_local_ranks threads through OMP_NUM_THREADS, and where mpirun bound it
-/// to fewer cores than that (its default is one core), a block of as many. Returns whether anything
-/// was changed that an OpenMP library reads when it is loaded. Leaves everything alone with one
-/// rank, and when OMP_NUM_THREADS is set.
+/// Gives this rank cores / n_local_ranks threads through OMP_NUM_THREADS. If mpirun bound the rank
+/// to fewer cores than that (its default is one core), also binds it to a block of that many.
+/// Returns whether anything changed that an OpenMP library reads when it is loaded. Changes nothing
+/// if there is one rank or OMP_NUM_THREADS is set.
 bool ShareCores(const Launch& launch);
 
 }  // namespace dp_bench::core

@@ -1,4 +1,5 @@
-// C streams behind core/console.h: their error flag outlives a buffer that could not be written.
+// C streams behind core/console.h: a stream's error flag stays set after its buffer could not be
+// written.
 #include "core/console.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -34,7 +35,8 @@ std::string Printable(std::string_view text) {
   printable.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (IsC1(text, i)) {
-      // in this form, which JSON knows, because JSON writers leave these (and DEL) as they are
+      // JSON accepts this form too. It matters because JSON writers leave these characters (and
+      // DEL) unescaped.
       printable += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
     } else if (text[i] == '\x7f') {
       printable += "\\u007f";
@@ -51,7 +53,7 @@ void WriteResult(std::string_view text) {
   const std::string printable = Printable(text);
   errno = 0;
   const std::size_t n_written = std::fwrite(printable.data(), 1, printable.size(), stdout);
-  // at once, so that it stands before the status that follows
+  // flush now, so that it appears before the status that follows
   if (std::fflush(stdout) != 0 || n_written != printable.size()) lost_errno = errno;
 }
 
@@ -71,8 +73,8 @@ std::optional<std::string> LostOutput() {
 
 namespace {
 
-// The default logger of spdlog writes to standard output, between results, and reports a write that
-// failed with another one.
+// spdlog's default logger writes to standard output, between results, and reports a failed write
+// with another message.
 spdlog::logger& StandardErrorLogger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
     auto made = std::make_shared<spdlog::logger>(

@@ -1,6 +1,6 @@
-// What the user reads: results on standard output, where none may be lost unnoticed, and status on
-// standard error, which may be closed or full without ending a training. Nothing here throws when a
-// write fails (fmt::print does).
+// What the user reads. Results go to standard output, where a lost one must not go unnoticed.
+// Status goes to standard error, which may be closed or full without ending a training. Unlike
+// fmt::print, nothing here throws when a write fails.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 
 namespace dp_bench::core {
 
-/// The text with control characters made visible (ESC becomes \x1b), but for line ends and tabs:
-/// names and reasons from files must not steer the user's terminal.
+/// The text with control characters made visible (ESC becomes \x1b), except line ends and tabs:
+/// names and reasons from files must not control the user's terminal.
 std::string Printable(std::string_view text);
 
 /// Writes Printable(text) to standard output. A failure is remembered for LostOutput.
@@ -22,8 +22,8 @@ void WriteResult(std::string_view text);
 /// Writes Printable(text) to standard error at once. A failure is ignored.
 void WriteStatus(std::string_view text);
 
-/// Flushes standard output. When something that was written there since the start of the program
-/// did not arrive: the system's reason.
+/// Flushes standard output. Returns the system's reason if anything written there since the program
+/// started was lost.
 std::optional<std::string> LostOutput();
 
 template <class... Args>

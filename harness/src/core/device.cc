@@ -29,8 +29,8 @@ torch::Device Parse(const std::string& name) {
   }
 }
 
-// PyTorch's note on reproducibility (docs.pytorch.org/docs/stable/notes/randomness.html). The
-// processor's operators are repeatable without it.
+// PyTorch's note on reproducibility (docs.pytorch.org/docs/stable/notes/randomness.html). CPU
+// operators are repeatable without this.
 void UseRepeatableAlgorithms() {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/true);

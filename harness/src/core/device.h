@@ -1,4 +1,4 @@
-// Where tensors live, and how host arrays get there.
+// Devices for tensors, and the copy of host arrays to them.
 #pragma once
 
 #include <torch/types.h>
@@ -11,29 +11,28 @@
 
 namespace dp_bench::core {
 
-/// "cpu", "cuda", "cuda:1" or another type of device that LibTorch has. For one that is not the
-/// CPU, LibTorch takes from now on algorithms that give equal bits each time, and warns of an
-/// operator that has none; float32 products are not rounded to TF32. Throws Error{kConfig} when the
-/// name cannot be parsed or this machine or this LibTorch does not have the device: there is no
-/// silent fallback.
+/// "cpu", "cuda", "cuda:1" or another device type that LibTorch has. For a device other than the
+/// CPU, LibTorch then uses deterministic algorithms and warns about operators that have none, and
+/// float32 products are not rounded to TF32. Throws Error{kConfig} if the name cannot be parsed or
+/// the device is not available: there is no silent fallback.
 torch::Device OpenDevice(const std::string& name);
 
-/// On the CPU the array's own memory, which must outlive the tensor and must not be written
-/// through it. Elsewhere a copy, by way of page-locked memory: the processor goes on while it
-/// travels, and the array can be reused at once.
+/// On the CPU: a view of the array's memory, which must outlive the tensor and must not be written
+/// through it. Elsewhere: a copy by way of page-locked memory. The call does not wait for the copy,
+/// and the array can be reused at once.
 torch::Tensor ToDevice(const Array& array, torch::Device device);
 
-/// ToDevice of every key of `shape_meta`: [B, To, shape...]. Images travel as they are stored,
-/// [B, To, H, W, C], and become views [B, To, C, H, W]. Throws Error{kShape} for a key that `obs`
-/// lacks.
+/// ToDevice for every key of `shape_meta`: [B, To, shape...]. Images are copied as they are stored,
+/// [B, To, H, W, C], and returned as views [B, To, C, H, W]. Throws Error{kShape} if `obs` lacks a
+/// key.
 TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::Device device);
 
-/// Whether the memory of the CPU or of another device was used up. LibTorch has a type of its own
-/// for the latter alone.
+/// Whether the CPU or another device ran out of memory. LibTorch has a separate exception type only
+/// for the latter.
 bool IsOutOfMemory(const c10::Error& error);
 
-/// Returns when the device has done all that it was asked for: to be called where time is taken,
-/// because a GPU is asked long before it works. Nothing to wait for on the CPU.
+/// Waits until the device has finished all queued work. Call it where time is measured, because GPU
+/// work is asynchronous. Does nothing on the CPU.
 void Synchronize(torch::Device device);
 
 }  // namespace dp_bench::core

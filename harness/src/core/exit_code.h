@@ -1,4 +1,4 @@
-// Exit codes that no error has: those are in dp_bench/error.h.
+// Exit codes that do not come from an error code. Those are in dp_bench/error.h.
 #pragma once
 
 namespace dp_bench::core {

@@ -1,4 +1,4 @@
-// The out-of-line parts of the SDK's interfaces: one home for their vtables, and the specs.
+// The out-of-line parts of the SDK's interfaces: their vtables and the specs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

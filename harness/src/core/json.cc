@@ -15,12 +15,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxReason = 300;  // it quotes the text, which may be huge
+constexpr std::size_t kMaxReason = 300;  // the reason quotes the text, which may be huge
 constexpr std::size_t kMaxShownValue = 60;
 
-// What one pass over the text finds; whether it is JSON at all is for the parser to say.
+// The result of one pass over the text. The parser decides later whether it is JSON at all.
 struct TextScan {
-  std::size_t too_deep = std::string_view::npos;  // where it is nested deeper than kMaxJsonDepth
+  std::size_t too_deep = std::string_view::npos;  // where nesting exceeds kMaxJsonDepth
   std::size_t n_members = 0;                      // of all objects together, if it is JSON
 };
 
@@ -120,7 +120,7 @@ Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
   if (!json.is_object()) {
     throw Error(code, fmt::format("{}: wanted a JSON object, found {}", what, Show(json)));
   }
-  // the parser keeps the last of equal keys; another reader may keep the first
+  // the parser keeps the last of several equal keys; another reader may keep the first
   if (CountMembers(json) != scan.n_members) {
     throw Error(code, fmt::format("{}: an object has the same key twice", what));
   }

@@ -1,6 +1,7 @@
-// The one reader of JSON files of ours: manifests, states, logs, baselines. They are untrusted, so
-// depth is bounded before a value is built, whose copies and destruction are recursive, and every
-// fault says file and place. Configs, which have comments and origins, are read by config/.
+// The only reader of dp_bench's own JSON files: manifests, states, logs, baselines. They are
+// untrusted. Depth is checked before a value is built, because copying and destroying a value is
+// recursive. Every error names the file and the place. Configs, which have comments and origins,
+// are read by config/.
 #pragma once
 
 #include <cstddef>
@@ -17,35 +18,36 @@
 
 namespace dp_bench::core {
 
-/// Configs have at most 64 levels; files that hold one have a few more.
+/// Configs have at most 64 levels; files that hold a config have a few more.
 inline constexpr int kMaxJsonDepth = 96;
 
-/// The JSON object that `text` is. `what` names the file in messages. Throws Error{`code`} with
-/// line and column when it is something else or nested deeper than kMaxJsonDepth, and when a key
-/// occurs twice in an object.
+/// Parses `text` as a JSON object. `what` names the file in messages. Throws Error{`code`} with
+/// line and column if it is anything else, is nested deeper than kMaxJsonDepth, or repeats a key
+/// within an object.
 nlohmann::json ParseJson(std::string_view text, std::string_view what,
                          ErrorCode code = ErrorCode::kData);
 
-/// The same for a regular file of at most `max_bytes`; Error{kIo} when it cannot be read.
+/// The same for a regular file of at most `max_bytes`. Throws Error{kIo} if it cannot be read.
 nlohmann::json ReadJsonFile(const std::filesystem::path& path, std::size_t max_bytes,
                             ErrorCode code = ErrorCode::kData);
 
-/// The JSON object that `text` is; null when it is none, for lines that a crash may have cut off.
+/// Parses `text` as a JSON object. Returns null if it is not one: for lines that a crash may have
+/// cut off.
 nlohmann::json TryParseJson(std::string_view text);
 
-/// A value within a parsed file, for strict reads: nothing is converted, an integer must fit its
-/// type. Every fault is an Error that names the file, the place, what was wanted and what was
-/// found. The file's name and the JSON must outlive it.
+/// A value within a parsed file, for strict reads: nothing is converted, and an integer must fit
+/// its type. Every error names the file, the place, what was expected and what was found. The
+/// file's name and the JSON must outlive the view.
 class JsonView {
  public:
   JsonView(const nlohmann::json& json, std::string_view what, ErrorCode code = ErrorCode::kData);
 
   const nlohmann::json& json() const { return *json_; }
 
-  /// True for a member other than null.
+  /// Whether the member exists and is not null.
   bool Has(std::string_view key) const;
 
-  /// A member, which must exist. `key` is of an object.
+  /// A member, which must exist. This value must be an object.
   JsonView At(std::string_view key) const;
 
   /// The elements of the array `key`, which must exist.
@@ -59,7 +61,7 @@ class JsonView {
   template <class T>
   T Get(std::string_view key) const;
 
-  /// The same where absence and null mean that there is none.
+  /// The same, but nothing if the member is absent or null.
   template <class T>
   std::optional<T> GetOptional(std::string_view key) const {
     return Has(key) ? std::optional<T>(Get<T>(key)) : std::nullopt;

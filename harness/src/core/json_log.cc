@@ -1,4 +1,4 @@
-// POSIX calls behind core/json_log.h.
+// The POSIX calls behind core/json_log.h.
 #include "core/json_log.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 namespace dp_bench::core {
 
 JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
-  // without O_NONBLOCK a pipe of this name would wait for a reader
+  // without O_NONBLOCK, opening a pipe would wait for a reader
   descriptor_ = Uninterrupted([this] {
     return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
   });
@@ -50,7 +50,7 @@ bool JsonLog::Cut() {
 }
 
 void JsonLog::Append(std::string_view object) {
-  // a part of a line before this one would make both unreadable
+  // a partial line before this one would make both unreadable
   if (has_rest_ && !Cut()) ThrowErrno("cut", path_);
   std::string line(object);
   line += '\n';

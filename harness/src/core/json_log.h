@@ -1,5 +1,5 @@
-// An append-only log of one JSON object per line that a resumed run can cut back to where its
-// checkpoint stood.
+// An append-only log with one JSON object per line. A resumed run can cut it back to the position
+// that its checkpoint recorded.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@ namespace dp_bench::core {
 
 class JsonLog {
  public:
-  /// Opens or creates the file and cuts it to `position` bytes. A file that is shorter keeps what
-  /// it has. Throws Error{kIo}.
+  /// Opens or creates the file and cuts it to `position` bytes. A shorter file is kept whole.
+  /// Throws Error{kIo}.
   JsonLog(std::filesystem::path path, std::int64_t position);
   JsonLog(const JsonLog&) = delete;
   JsonLog& operator=(const JsonLog&) = delete;
   ~JsonLog();
 
-  /// Appends one object, given without its line end, in a single write. When that fails, nothing
-  /// of the object stays.
+  /// Appends one object, passed without a line end, in a single write. If the write fails, no part
+  /// of the object remains.
   void Append(std::string_view object);
 
   /// The size of the file.
   std::int64_t position() const { return position_; }
 
-  /// Makes everything appended before the call durable. Another thread may call it while this one
-  /// appends.
+  /// Makes everything appended before the call durable. Another thread may call it during an
+  /// append.
   void Sync() const;
 
  private:
@@ -34,7 +34,7 @@ class JsonLog {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::int64_t position_ = 0;
-  bool has_rest_ = false;  // of an append that failed, behind position_
+  bool has_rest_ = false;  // part of a failed append lies behind position_
 };
 
 }  // namespace dp_bench::core

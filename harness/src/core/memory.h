@@ -1,4 +1,4 @@
-// How much memory the system could give now.
+// How much memory the system could provide now.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace dp_bench::core {
 
-/// [bytes]; 0 where the system does not say.
+/// [bytes]; 0 if the system does not report it.
 std::int64_t AvailableMemory();
 
-// Memory that the system or a device refused, with what was asked for.
+// An allocation that the system or a device refused, with what was being allocated.
 
-/// Passes the guards around plugins as std::bad_alloc does: no plugin is at fault.
+/// Passes through the plugin guards like std::bad_alloc: the plugin is not at fault.
 class OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string what) : what_(std::move(what)) {}

@@ -33,8 +33,8 @@ void Check(int code, const char* what) {
                           std::string_view(text, static_cast<std::size_t>(length))));
 }
 
-// MPI itself would spin: a rank that waits while another one collects data or ends its rollouts
-// would take the processor from threads that have work.
+// MPI itself would spin. A rank that waits while another one collects data or finishes its rollouts
+// would take the processor away from threads that have work.
 void Wait(MPI_Request request, const char* what) {
   const Clock::time_point start = Clock::now();
   std::chrono::microseconds sleep{20};
@@ -143,7 +143,7 @@ std::unique_ptr<Communicator> MakeMpiCommunicator(int n_ranks) {
 }
 
 std::string MpiVersion() {
-  // may be called before MPI_Init; the rest of the text is about how the library was built
+  // allowed before MPI_Init; the rest of the text describes how the library was built
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);

@@ -7,8 +7,8 @@
 
 namespace dp_bench::core {
 
-/// Initialises MPI, which happens once in a process; its end finalises it. Throws as ConnectRanks
-/// when there is no MPI or it does not find `n_ranks` ranks.
+/// Initializes MPI, once per process; the object's destructor finalizes it. Throws like
+/// ConnectRanks if MPI is missing or does not find `n_ranks` ranks.
 std::unique_ptr<Communicator> MakeMpiCommunicator(int n_ranks);
 
 }  // namespace dp_bench::core

@@ -1,1 +1,1 @@
-// Nothing of its own: CMake needs a file to compile the headers for.
+// Empty: CMake needs a source file to compile the headers for.

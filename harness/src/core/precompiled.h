@@ -1,4 +1,4 @@
-// What nearly every file without LibTorch includes, compiled once.
+// Headers that nearly every file without LibTorch includes, compiled once.
 #pragma once
 
 #include <fmt/format.h>

@@ -65,7 +65,7 @@ void Progress::Update(const ProgressState& state, std::string_view prefix,
   }
 }
 
-// A file that is full or closed costs the progress, not the job.
+// A full or closed file loses the progress line but does not stop the job.
 void Progress::Show(const std::string& text) const {
   std::fputs(text.c_str(), output_.file);
   std::fflush(output_.file);

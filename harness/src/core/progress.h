@@ -1,4 +1,4 @@
-// How far a long job is: one line that is drawn again on a terminal, a plain line now and then
+// Progress of a long job: one line that is redrawn on a terminal, or a plain line every 10 s
 // elsewhere (logs, pipes).
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace dp_bench::core {
 
-/// What a job of known size has reached.
+/// How far a job of known size has come.
 struct ProgressState {
   std::int64_t done = 0;
   std::int64_t total = 0;
-  /// For the rate, where steps differ in size: what this process has done, such as samples.
+  /// For the rate, if steps differ in size: the amount that this process has done, such as samples.
   std::optional<std::int64_t> items = std::nullopt;
   std::string_view unit = "steps";  // of the rate
 };
@@ -25,27 +25,28 @@ class Progress {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// How it shows; a test gives its own.
+  /// How progress is shown. A test passes its own.
   struct Output {
-    std::FILE* file = stderr;  // nullptr: nothing is shown
+    std::FILE* file = stderr;  // nullptr: show nothing
     bool is_terminal = false;
     std::function<double()> now;  // [s], increasing
   };
 
-  /// Standard error, and whether that is a terminal.
+  /// Standard error, and whether it is a terminal.
   static Output StandardError();
 
-  /// `done_before`: what an earlier run had done, so that the rate counts this one alone.
+  /// `done_before`: steps that an earlier run had done. The rate leaves them out.
   Progress(Output output, std::int64_t done_before);
 
-  /// Draws "epoch 3  [=====>    ] 120/400  loss 0.031  512 samples/s  ETA 0:12:30" when it is time
-  /// to. `prefix` and `suffix` are the text before the bar and after the count.
+  /// Draws "epoch 3  [=====>    ] 120/400  loss 0.031  512 samples/s  ETA 0:12:30" if the interval
+  /// has passed. `prefix` and `suffix` are the text before the bar and after the count.
   void Update(const ProgressState& state, std::string_view prefix, std::string_view suffix);
 
-  /// Leaves the line, so that other output can follow.
+  /// Ends the line, so that other output can follow.
   void Pause();
 
-  /// Items, or else steps, per second since construction; 0 before the first one.
+  /// Items per second since construction, or steps per second without items; 0 before the first
+  /// one.
   double Rate(const ProgressState& state) const;
 
  private:

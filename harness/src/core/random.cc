@@ -1,7 +1,8 @@
-// Philox4x32-10 and the distributions on top of it. Block function: Salmon et al. 2011, "Parallel
+// Philox4x32-10 and the distributions built on it. Block function: Salmon et al. 2011, "Parallel
 // random numbers: as easy as 1, 2, 3", section 3.3; bounded integers: Lemire 2019, "Fast random
-// integer generation in an interval"; normals: Box & Muller 1958. Only +, -, *, /, sqrt and integer
-// arithmetic occur, all exactly specified by IEEE 754, so every machine draws the same bits.
+// integer generation in an interval"; normals: Box & Muller 1958. The code uses only +, -, *, /,
+// sqrt and integer arithmetic. IEEE 754 specifies all of them exactly, so every machine draws the
+// same bits.
 #include "dp_bench/random.h"
 
 #include <bit>
@@ -12,17 +13,16 @@
 namespace dp_bench {
 namespace {
 
-// An odd number, so that id -> seed + id * kIdStride is injective for one seed; it is 2^64 over the
-// golden ratio, so that the ids of today also keep seeds apart that differ by less than 2^59.
+// An odd number, so id -> seed + id * kIdStride is injective for a fixed seed. It is 2^64 divided
+// by the golden ratio, so the ids in use also keep streams apart for seeds that differ by less than
+// 2^59.
 constexpr std::uint64_t kIdStride = 0x9E3779B97F4A7C15U;
 
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kHalfPi = 1.57079632679489661923;
 constexpr double kSqrtHalf = 0.70710678118654752440;
 
-// ln x for normal x > 0: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), and
-// ln m = 2 atanh(z) = 2 (z + z^3/3 + ...) with z = (m - 1) / (m + 1), |z| < 0.172.
-// The first term left out is below 2e-14.
+// The first omitted term is below 2e-14.
 double Log(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   int exponent = static_cast<int>(bits >> 52U) - 1022;
@@ -45,8 +45,8 @@ struct SinCos {
   double cos;
 };
 
-// sin and cos of `turns` full turns, turns in [0, 1]: the nearest quarter turn is split off, and
-// the Taylor series serve the rest, |angle| <= pi/4. The first terms left out are below 7e-12.
+// sin and cos of `turns` full turns, turns in [0, 1]. The nearest quarter turn is split off, and
+// Taylor series cover the rest, |angle| <= pi/4. The first omitted terms are below 7e-12.
 SinCos SinCosTurns(double turns) {
   const double quarters = turns * 4.0;
   const int quadrant = static_cast<int>(quarters + 0.5);
@@ -90,9 +90,9 @@ std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// No two streams of one seed share a (key, counter) pair: different ids have different keys, and
-// under one key the counter holds all of minor and major, beside 32 bits of block index that never
-// carry into them. A stream therefore has 2^34 words.
+// No two streams of one seed share a (key, counter) pair. Different ids have different keys. Under
+// one key, the counter holds all of minor and major next to 32 bits of block index that never carry
+// into them. A stream therefore has 2^34 words.
 RandomStream::RandomStream(std::uint64_t seed, StreamId id, std::uint64_t major,
                            std::uint32_t minor)
     : counter_{0, minor, Low(major), High(major)} {
@@ -103,7 +103,7 @@ RandomStream::RandomStream(std::uint64_t seed, StreamId id, std::uint64_t major,
 void RandomStream::Refill() {
   block_ = Philox4x32(counter_, key_);
   ++counter_[0];
-  DPB_ASSERT(counter_[0] != 0);  // 2^34 words are spent; going on would repeat them
+  DPB_ASSERT(counter_[0] != 0);  // 2^34 words are used up; more would repeat them
   next_ = 0;
 }
 
@@ -122,8 +122,8 @@ double RandomStream::UniformDouble() {
 
 std::uint32_t RandomStream::UniformInt(std::uint32_t bound) {
   DPB_ASSERT(bound > 0);
-  // the high word of word * bound is the draw; low words under 2^32 mod bound would be counted
-  // twice
+  // the high word of word * bound is the draw; low words under 2^32 mod bound must be rejected, or
+  // they would be counted twice
   std::uint64_t product = std::uint64_t{NextU32()} * bound;
   if (Low(product) < bound) {
     const std::uint32_t threshold = (0U - bound) % bound;

@@ -32,8 +32,8 @@ void RequireRegular(const fs::path& path, const struct stat& status) {
                           path.string(), kind));
 }
 
-// The first look keeps devices closed, whose opening can have effects; the one after opening is
-// about the file that is read.
+// The first check avoids opening devices, because opening one can have side effects. The check
+// after opening covers the file that is actually read.
 int OpenRegular(const fs::path& path, struct stat* status) {
   if (::stat(path.c_str(), status) != 0) ThrowErrno("open", path);
   RequireRegular(path, *status);
@@ -58,7 +58,7 @@ RegularFile::RegularFile(fs::path path, std::uint64_t max_bytes) : path_(std::mo
       throw Error(ErrorCode::kIo, fmt::format("'{}' has {} bytes, at most {} are expected here",
                                               path_.string(), size_, max_bytes));
     }
-  } catch (...) {  // the destructor of an object that never was does not run
+  } catch (...) {  // the destructor of a half-built object does not run
     ::close(descriptor_);
     throw;
   }

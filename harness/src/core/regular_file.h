@@ -1,4 +1,4 @@
-// Untrusted files, opened for reading: regular ones of a bounded size. A FIFO or a device would
+// Reading untrusted files: only regular ones of a bounded size. Opening a FIFO or a device could
 // block or never end, so neither is opened at all.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace dp_bench::core {
 
-/// A regular file that is open for reading. Every fault throws Error{kIo} with the path and what to
-/// do about it. Used by one thread at a time.
+/// A regular file that is open for reading. Every failure throws Error{kIo} with the path and what
+/// to do. Used by one thread at a time.
 class RegularFile {
  public:
-  /// Refuses FIFOs, devices, sockets and folders, and more than `max_bytes`.
+  /// Refuses FIFOs, devices, sockets, folders, and files of more than `max_bytes`.
   explicit RegularFile(std::filesystem::path path,
                        std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
   RegularFile(const RegularFile&) = delete;
@@ -24,16 +24,16 @@ class RegularFile {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Bytes when it was opened. What is appended later is not read.
+  /// Size when it was opened. Bytes appended later are not read.
   std::uint64_t size() const { return size_; }
 
-  /// Bytes that follow the last ones read.
+  /// Bytes that follow the last read.
   std::uint64_t left() const { return size_ - position_; }
 
-  /// Fills `out` from the front as far as the file goes; returns the number of bytes.
+  /// Reads up to `out.size()` bytes, as far as the file goes. Returns the number of bytes read.
   std::size_t Read(std::span<std::byte> out);
 
-  /// Fills `out`; a file that ends before is a fault.
+  /// Fills `out`. A file that ends before that is an error.
   void ReadExactly(std::span<std::byte> out);
 
   /// The next read begins at this byte, at most size().
@@ -46,13 +46,13 @@ class RegularFile {
   std::uint64_t position_ = 0;
 };
 
-/// The lines of a text file, of which only one block and one line are in memory.
+/// The lines of a text file. Only one block and one line are in memory.
 class LineReader {
  public:
-  /// What a line has beyond `max_line_bytes` is left out.
+  /// The part of a line beyond `max_line_bytes` is dropped.
   LineReader(std::filesystem::path path, std::uint64_t max_file_bytes, std::size_t max_line_bytes);
 
-  /// The next line without its end; false when there is none.
+  /// Reads the next line without its line end. False if there is none.
   bool Next(std::string* line);
 
  private:

@@ -1,4 +1,4 @@
-// Handlers may do next to nothing, so a thread that waits for them does the removing.
+// A signal handler may do very little, so a waiting thread removes the files.
 #include "core/stop_signal.h"
 
 #include <semaphore.h>
@@ -13,7 +13,7 @@
 namespace dp_bench::core {
 namespace {
 
-std::atomic<bool> is_caught{false};  // by a job that looks at the flag
+std::atomic<bool> is_caught{false};  // by a job that checks the flag
 std::atomic<bool> stop_requested{false};
 std::atomic<bool> snapshot_requested{false};
 std::atomic<int> fatal_signal{0};
@@ -32,7 +32,7 @@ void OnStopSignal(int signal) {
 
 void OnSnapshotSignal(int /*signal*/) { snapshot_requested = true; }
 
-// System calls that a handler interrupts go on afterwards.
+// System calls that a handler interrupts are restarted.
 void Handle(int signal, void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;

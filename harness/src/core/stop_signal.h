@@ -1,25 +1,24 @@
-// Ctrl-C, SIGTERM, SIGHUP, SIGUSR2 and SIGUSR1: flags that long jobs look at, and a quick and clean
-// end for everything else.
+// Ctrl-C, SIGTERM, SIGHUP, SIGUSR2 and SIGUSR1: flags that long jobs check, and a quick and clean
+// exit for everything else.
 #pragma once
 
 #include <atomic>
 
 namespace dp_bench::core {
 
-/// From now on SIGINT, SIGTERM, SIGHUP and SIGUSR2 end the program at once, with the exit status
-/// that they have by convention, after what it was writing is removed (core/unfinished.h). An
-/// ignored SIGHUP stays ignored: nohup asked for it. To be called once, before other threads.
+/// Makes SIGINT, SIGTERM, SIGHUP and SIGUSR2 end the program at once, with their conventional exit
+/// status, after unfinished files are removed (core/atomic_file.h). An ignored SIGHUP stays
+/// ignored, as nohup requires. Call it once, before other threads start.
 void WatchStopSignals();
 
-/// From now on the first of these signals sets the flag, so that work can be saved; the second one
-/// ends the program.
+/// Makes the first of these signals set the flag, so that work can be saved. The second one ends
+/// the program.
 const std::atomic<bool>& CatchStopSignals();
 
-/// From now on they end the program again. Whether one came since CatchStopSignals.
+/// Makes the signals end the program again. Returns whether one arrived since CatchStopSignals.
 bool ReleaseStopSignals();
 
-/// From now on SIGUSR1 sets the flag, by which a snapshot is asked for, instead of ending the
-/// program.
+/// Makes SIGUSR1 set the flag, which requests a snapshot, instead of ending the program.
 std::atomic<bool>& CatchSnapshotSignal();
 
 }  // namespace dp_bench::core

@@ -1,4 +1,4 @@
-// What the operating system refused, as an Error.
+// Errors of the operating system as an Error.
 #pragma once
 
 #include <cerrno>
@@ -15,7 +15,7 @@ namespace dp_bench::core {
 /// The same for errno.
 [[noreturn]] void ThrowErrno(std::string_view what, const std::filesystem::path& path);
 
-/// The result of a system call, made again as long as a signal interrupts it (EINTR).
+/// The result of a system call, repeated while a signal interrupts it (EINTR).
 template <class Call>
 auto Uninterrupted(const Call& call) {
   auto result = call();

@@ -16,10 +16,11 @@ TemporaryFolder::TemporaryFolder() {
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) {
     const char* const asked = std::getenv("TMPDIR");
-    throw Error(ErrorCode::kIo,
-                fmt::format("the folder for temporary files, '{}', is none: {}. Set TMPDIR to one "
-                            "that exists.",
-                            asked != nullptr ? asked : "/tmp", error.message()));
+    throw Error(
+        ErrorCode::kIo,
+        fmt::format("the folder for temporary files, '{}', cannot be used: {}. Set TMPDIR to one "
+                    "that exists.",
+                    asked != nullptr ? asked : "/tmp", error.message()));
   }
   std::string name = (folder / "dp_bench_XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {

@@ -1,4 +1,4 @@
-// A folder for what nobody keeps.
+// A folder for files that are not kept.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace dp_bench::core {
 
-/// Made in the system's folder for temporary files, and removed with all that is in it.
+/// Created in the system's folder for temporary files, and removed with its contents.
 class TemporaryFolder {
  public:
   /// Throws Error{kIo}.

@@ -1,4 +1,4 @@
-// A fixed set of threads that work off a first-in, first-out queue of jobs.
+// A fixed set of threads that process a first-in, first-out queue of jobs.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  /// A job must not throw: an exception that leaves it ends the program.
+  /// A job must not throw: an escaping exception ends the program.
   void Submit(std::function<void()> job);
 
  private:

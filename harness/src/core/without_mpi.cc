@@ -1,4 +1,4 @@
-// In place of mpi_communicator.cc where CMake found no MPI.
+// Replaces mpi_communicator.cc if CMake found no MPI.
 #include <fmt/format.h>
 
 #include "core/mpi_communicator.h"
