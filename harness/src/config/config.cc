@@ -32,7 +32,7 @@ struct VectorElement<std::vector<E>> : std::true_type {
                                               wanted, config::Describe(found)));
 }
 
-// Nothing is converted silently: 1.0 is no integer, 1 is no bool, and an integer has to fit.
+// Nothing is converted silently: 1.0 is not an integer, 1 is not a bool, and an integer must fit.
 template <class Integer>
 Integer ToInteger(const config::ConfigDocument& document, const std::string& pointer,
                   const Json& value) {

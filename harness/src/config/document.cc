@@ -17,13 +17,13 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kMaxUnreadLines = 20;  // a suggestion for each costs time
+constexpr std::size_t kMaxUnreadLines = 20;  // computing a suggestion for each takes time
 
 bool IsListOfObjects(const Json& value) {
   return value.is_array() && std::ranges::all_of(value, &Json::is_object);
 }
 
-// The place of the element that `key` numbers; none when the array has no such element.
+// The array element that `key` numbers; none if the array has no such element.
 std::optional<std::size_t> IndexIn(const Json& array, const std::string& key) {
   std::size_t index = 0;
   const char* const end = key.data() + key.size();
@@ -109,7 +109,7 @@ std::string ConfigDocument::Where(const std::string& pointer) const {
   return WhereLocked(pointer);
 }
 
-// A key that no file holds is placed at the nearest object around it.
+// A key that is in no file is located at the nearest object around it.
 std::string ConfigDocument::OriginLocked(std::string pointer) const {
   auto origin = source_.origins.find(pointer);
   while (origin == source_.origins.end() && !pointer.empty()) {

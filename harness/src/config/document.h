@@ -14,40 +14,39 @@
 namespace dp_bench::config {
 
 /// A config document. Every method may be called from several threads at once. Places are JSON
-/// pointers. A null value counts as absent wherever absence is allowed.
+/// pointers. A null value counts as absent wherever a value may be absent.
 class ConfigDocument {
  public:
   explicit ConfigDocument(JsonSource source);
 
-  /// The value at `pointer`, nothing when absent; the key counts as read from now on.
+  /// The value at `pointer`, or nothing if absent. Marks the key as read.
   std::optional<nlohmann::json> Read(const std::string& pointer);
 
-  /// Enters a default, so that the resolved config shows it.
+  /// Adds a default, so that the resolved config shows it.
   void RecordDefault(const std::string& pointer, nlohmann::json value);
 
-  /// Marks the object at `pointer` as read; its members are accounted for one by one. A list of
-  /// objects passes for an object with the keys 0, 1, ... Throws Error{kConfig} when there is
-  /// something else.
+  /// Marks the object at `pointer` as read, but not its members. A list of objects counts as an
+  /// object with the keys 0, 1, ... Throws Error{kConfig} for any other value.
   void OpenObject(const std::string& pointer);
 
-  /// True for a value other than null. The key becomes known, not read.
+  /// Whether the value exists and is not null. Marks the key as known, not as read.
   bool Has(const std::string& pointer);
 
-  /// A copy of the value, which does not count as reading it; null when absent.
+  /// A copy of the value, or null if absent. Does not mark it as read.
   nlohmann::json Copy(const std::string& pointer) const;
 
   /// "file:line: dotted.key".
   std::string Where(const std::string& pointer) const;
 
-  /// Whether an override of the command line set a key at or below `pointer`.
+  /// Whether a command line override set a key at or below `pointer`.
   bool HasOverride(const std::string& pointer) const;
 
-  /// Whether an unread key counts; `is_override`: it was set by "key=value" on the command line.
+  /// Whether an unread key counts. `is_override`: it was set by "key=value" on the command line.
   using KeyFilter = std::function<bool(const std::string& pointer, bool is_override)>;
 
-  /// One line per key below `pointer` that nothing read, with its place and a suggestion. Of an
-  /// unread object that the filter lets pass, its members are asked about. Of many, the first ones
-  /// and how many more there are.
+  /// One line per unread key below `pointer`, with its place and a suggestion. If the filter
+  /// accepts an unread object, the filter is asked about its members. A long list is cut, with the
+  /// number of further keys.
   std::vector<std::string> DescribeUnread(const std::string& pointer,
                                           const KeyFilter& counts = {}) const;
 
@@ -66,7 +65,7 @@ class ConfigDocument {
   std::set<std::string> known_;  // read, or asked for with Has
 };
 
-/// Throws Error{kConfig} with these lines, unless there are none.
+/// Throws Error{kConfig} with these lines if there are any.
 void RejectUnread(const std::vector<std::string>& unread);
 
 }  // namespace dp_bench::config

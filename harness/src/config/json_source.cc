@@ -1,5 +1,5 @@
-// The SAX parser of nlohmann/json does not tell positions, so it reads through an iterator that
-// counts lines: when a key is reported, the iterator stands right behind the key's closing quote.
+// nlohmann/json's SAX parser does not report positions, so it reads through an iterator that counts
+// lines: when the parser reports a key, the iterator is right behind the key's closing quote.
 #include "config/json_source.h"
 
 #include <fmt/format.h>
@@ -45,8 +45,8 @@ class LineCountingIterator {
   int* line_;
 };
 
-// Builds the value and the origins; refuses duplicate keys and depth. The names are those that
-// nlohmann/json demands of a SAX handler.
+// Builds the value and the origins; refuses duplicate keys and excessive depth. nlohmann/json
+// requires these method names of a SAX handler.
 class SourceBuilder {
  public:
   SourceBuilder(std::string_view origin, const int* line, JsonSource* source)
@@ -83,8 +83,8 @@ class SourceBuilder {
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& fault) {
-    // "[json.exception...] parse error at line 3, column 7: syntax error ..." or, for numbers out
-    // of range, a text without a position
+    // "[json.exception...] parse error at line 3, column 7: syntax error ...", or a text without a
+    // position for numbers out of range
     const std::string_view text = fault.what();
     int line = *line_;
     int column = 0;
@@ -94,7 +94,7 @@ class SourceBuilder {
                     &consumed) == 2) {
       reason.remove_prefix(static_cast<std::size_t>(consumed));
     }
-    constexpr std::size_t kMaxReason = 300;  // it quotes the token, which may be huge
+    constexpr std::size_t kMaxReason = 300;  // the text quotes the token, which may be huge
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}:{}: this is not JSON (comments are allowed): {}", origin_, line,
                             reason.substr(0, kMaxReason)));
@@ -109,7 +109,7 @@ class SourceBuilder {
 
   std::string Here() const { return fmt::format("{}:{}", origin_, *line_); }
 
-  // Puts a value in its place and returns it there.
+  // Inserts a value and returns a reference to it.
   Json* Place(Json value) {
     if (stack_.empty()) {
       source_->value = std::move(value);
@@ -158,8 +158,8 @@ class SourceBuilder {
 
 using Origins = std::map<std::string, std::string>;
 
-// Those below `pointer`, which lie next to each other: a search through all of them for each key
-// would take minutes for a config of many keys.
+// The origins below `pointer`, which are adjacent. Searching all of them for each key would take
+// minutes for a config with many keys.
 std::pair<Origins::iterator, Origins::iterator> OriginsBelow(const std::string& pointer,
                                                              Origins* origins) {
   constexpr char kBehindSlash = '/' + 1;
@@ -172,7 +172,7 @@ void EraseOrigins(const std::string& pointer, Origins* origins) {
   origins->erase(begin, end);
 }
 
-// Moves the origins at and below `pointer` from `over` to `base`, in place of those in `base`.
+// Replaces the origins at and below `pointer` in `base` with those of `over`.
 void ReplaceOrigins(const std::string& pointer, JsonSource* over, JsonSource* base) {
   EraseOrigins(pointer, &base->origins);
   if (const auto own = over->origins.find(pointer); own != over->origins.end()) {

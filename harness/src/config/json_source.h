@@ -1,6 +1,5 @@
-// JSON text with comments, read so that every key remembers the file and line it came from. Places
-// in a document are JSON pointers (RFC 6901). Config files are untrusted: size and depth are
-// limited.
+// JSON text with comments, read so that every key remembers its file and line. Places in a document
+// are JSON pointers (RFC 6901). Config files are untrusted: size and depth are limited.
 #pragma once
 
 #include <cstddef>
@@ -26,27 +25,27 @@ struct JsonSource {
 /// Pointer of the member `key` of the object at `pointer`.
 std::string ChildPointer(const std::string& pointer, std::string_view key);
 
-/// The keys on the way from the root to `pointer`.
+/// The keys on the path from the root to `pointer`.
 std::vector<std::string> PointerKeys(std::string_view pointer);
 
 /// "/training/lr" as "training.lr", for messages.
 std::string DottedKey(std::string_view pointer);
 
 /// Parses one JSON object; `origin` names the file in messages. Throws Error{kConfig} with file and
-/// line on a syntax error, a duplicate key, too much depth, size or number of keys, or when it is
-/// not an object.
+/// line if it is not an object, on a syntax error or a duplicate key, and if it is too deep, too
+/// large or has too many keys.
 JsonSource ParseJsonSource(std::string_view text, std::string_view origin);
 
 /// The same for a file. Throws Error{kConfig} when it cannot be read.
 JsonSource ReadJsonSource(const std::filesystem::path& file);
 
-/// Lays `over` on `base`: objects merge key by key, everything else is replaced.
+/// Merges `over` into `base`: objects merge key by key, everything else is replaced.
 void MergeJsonSource(JsonSource over, JsonSource* base);
 
-/// Takes one member out of the top-level object; a null value when there is none.
+/// Removes and returns one member of the top-level object; null if there is none.
 nlohmann::json TakeMember(const std::string& key, JsonSource* source);
 
-/// What a value is, for messages: "the number 0.5", "the string \"cpu\"", "an array".
+/// Describes a value for messages: "the number 0.5", "the string \"cpu\"", "an array".
 std::string Describe(const nlohmann::json& value);
 
 }  // namespace dp_bench::config

@@ -1,5 +1,5 @@
-// Includes are loaded depth first and merged in the order of the text; the stack of open files
-// finds cycles, and the number of files is limited because includes can multiply.
+// Includes are loaded depth first and merged in the order of the text. The stack of open files
+// detects cycles. The number of files is limited because includes can multiply.
 #include "config/loader.h"
 
 #include <fmt/format.h>
@@ -28,9 +28,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kMaxConfigFiles = 256;
-constexpr std::size_t kMaxIncludeDepth = 16;  // each level merges all that lies below it again
+constexpr std::size_t kMaxIncludeDepth = 16;  // each level merges everything below it again
 
-// The name that run and checkpoint folders give their config. Such a folder may come from anywhere.
+// The name of the config in run and checkpoint folders. Such a folder may come from anywhere.
 constexpr const char* kFolderConfig = "config.json";
 
 class IncludeLoader {
@@ -46,7 +46,7 @@ class IncludeLoader {
     const auto include_origin = own.origins.find("/include");
     const std::string place = include_origin == own.origins.end() ? "" : include_origin->second;
 
-    // includes first, the file's own keys on top of them
+    // the includes first, then the file's own keys over them
     JsonSource merged;
     for (const fs::path& include : IncludePaths(TakeMember("include", &own), place)) {
       const fs::path path = (file.parent_path() / include).lexically_normal();
@@ -66,8 +66,8 @@ class IncludeLoader {
   }
 
  private:
-  // A config of a checkpoint or run must not make another file of this machine part of it, nor by a
-  // symbolic link.
+  // A config from a checkpoint or run must not include other files of this machine, not even
+  // through a symbolic link.
   void RequireInFolder(const fs::path& path, const fs::path& include, const std::string& place) {
     if (!folder_) return;
     const fs::path below = fs::weakly_canonical(path).lexically_relative(*folder_);
@@ -124,8 +124,8 @@ class IncludeLoader {
     return paths;
   }
 
-  std::vector<fs::path> open_;      // files being loaded, outermost first
-  std::optional<fs::path> folder_;  // which includes must not leave
+  std::vector<fs::path> open_;      // files being loaded, the outermost first
+  std::optional<fs::path> folder_;  // includes must stay inside it
   int n_files_ = 0;
   std::size_t n_keys_ = 0;
 };
@@ -134,11 +134,11 @@ std::string Joined(const std::vector<std::string>& texts, const char* none) {
   return texts.empty() ? none : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// <config_dir>/<folder>/<name>.json by name; the first folder that has one wins.
+// Finds <config_dir>/<folder>/<name>.json. The first folder that has one wins.
 std::map<std::string, fs::path> ListNamed(const ConfigRequest& request, const std::string& folder) {
   std::map<std::string, fs::path> files;
   for (const fs::path& config_dir : request.config_dirs) {
-    std::error_code ignored;  // a folder that cannot be listed offers nothing
+    std::error_code ignored;  // a folder that cannot be listed has no names
     for (const fs::directory_entry& entry : fs::directory_iterator(config_dir / folder, ignored)) {
       if (entry.path().extension() != ".json") continue;
       files.try_emplace(entry.path().stem().string(), entry.path());
@@ -162,14 +162,14 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
                           Joined(names, "none"), Joined(searched, "no folder")));
 }
 
-// The observations that a task file asks the env for, where it names them with one word.
+// The obs name that a task file sets, if it sets a single word.
 std::string ObsOf(const JsonSource& task) {
   const Json::json_pointer place("/env/params/obs");
   if (!task.value.contains(place) || !task.value.at(place).is_string()) return "";
   return task.value.at(place).get<std::string>();
 }
 
-// The task file of --env and --obs. <env>.json itself may be what --obs asks for.
+// The task file for --env and --obs. <env>.json itself may already have the requested obs.
 JsonSource LoadTask(const ConfigRequest& request) {
   JsonSource plain = IncludeLoader().Load(FindNamed(request, "--env", "task", request.env));
   if (request.obs.empty() || ObsOf(plain) == request.obs) return plain;
@@ -188,7 +188,7 @@ JsonSource LoadTask(const ConfigRequest& request) {
                           request.obs, begin, request.obs, request.env, Joined(available, "none")));
 }
 
-// env.params.task, which must be there: another env would refuse it as a key that nobody reads.
+// env.params.task must already be set: an env without tasks would refuse it as an unread key.
 void SetTask(const ConfigRequest& request, JsonSource* merged) {
   if (!merged->value.contains(Json::json_pointer("/env/params/task"))) {
     throw Error(ErrorCode::kConfig,
@@ -199,8 +199,7 @@ void SetTask(const ConfigRequest& request, JsonSource* merged) {
   ApplyOverride("env.params.task=" + request.task, merged);
 }
 
-// dataset.params.path, replacing what a config says there. A config that collects its data names no
-// plugin to read others.
+// Sets dataset.params.path. A config that collects its data names no dataset plugin.
 JsonSource DatasetPath(const std::string& path, const JsonSource& merged) {
   JsonSource source;
   if (!merged.value.contains(Json::json_pointer("/dataset/plugin"))) {
@@ -212,7 +211,7 @@ JsonSource DatasetPath(const std::string& path, const JsonSource& merged) {
   return source;
 }
 
-// What the config says of the reader is about another data set.
+// Drops the config's reader settings first: they are for another data set.
 JsonSource CollectedDataset(const std::string& path, JsonSource* merged) {
   if (merged->value.contains("dataset")) {
     merged->value["dataset"].erase("plugin");
@@ -236,7 +235,8 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   if (!request.env.empty()) add(LoadTask(request));
   if (request.env.empty() && !request.obs.empty()) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("--obs {}: give --env too; its observations are meant", request.obs));
+                fmt::format("--obs {}: give --env too; --obs selects the observations of an env",
+                            request.obs));
   }
   if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
   if (!request.dataset.empty()) {
@@ -267,7 +267,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kOverrideOrigin = "command line: ";
-constexpr std::string_view kOptionOrigin = "command line: --";  // such as --dataset
+constexpr std::string_view kOptionOrigin = "command line: --";  // as in "--dataset"
 
 std::vector<std::string> SplitDotted(std::string_view path, const std::string& override_text) {
   std::vector<std::string> keys(1);
@@ -292,7 +292,7 @@ std::vector<std::string> SplitDotted(std::string_view path, const std::string& o
   return keys;
 }
 
-// Neither its key nor its value could be written into a resolved config.
+// Neither the key nor the value could be written into a resolved config.
 void RequireUtf8(const std::string& override_text) {
   try {
     Json(override_text).dump();
@@ -303,7 +303,7 @@ void RequireUtf8(const std::string& override_text) {
 
 Json ParseValue(const std::string& text, const Json* existing, const std::string& origin) {
   Json value = text;
-  // the value goes through the same reader as files, for its limits and duplicate keys
+  // the value is parsed like a file, with the same limits and check for duplicate keys
   if (Json::accept(text)) {
     Json parsed = ParseJsonSource(fmt::format("{{\"value\": {}}}", text), origin).value["value"];
     const bool stays_text = existing && existing->is_string() && !parsed.is_null();
@@ -312,7 +312,8 @@ Json ParseValue(const std::string& text, const Json* existing, const std::string
   return value;
 }
 
-// Some keys are a switch or a factor (env_runner.realtime); of others their reader refuses one.
+// Some keys take a switch or a factor (env_runner.realtime). For the others, the code that reads
+// the key refuses the wrong type.
 bool IsNumberOrSwitch(const Json& value) { return value.is_number() || value.is_boolean(); }
 
 bool SameType(const Json& a, const Json& b) {
@@ -332,7 +333,7 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
   const std::string origin = std::string(kOverrideOrigin) + core::Printable(override_text);
   const std::vector<std::string> keys = SplitDotted(override_text.substr(0, equals), override_text);
 
-  // look for the key as far as it exists
+  // follow the key as far as it exists
   const Json* existing = &source->value;
   std::string pointer;
   for (const std::string& key : keys) {

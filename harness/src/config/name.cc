@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxNameLength = 100;
 
-// Whatever the locale says.
+// Independent of the locale.
 bool IsNameCharacter(char c) {
   const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   return is_letter || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
@@ -63,16 +63,16 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> NearestName(std::string_view name,
                                        const std::vector<std::string>& candidates) {
-  constexpr std::size_t kMaxLength = 200;  // longer names are no slips, and the cost is quadratic
+  constexpr std::size_t kMaxLength = 200;  // longer names are not typing errors, and the cost grows
   if (name.size() > kMaxLength) return std::nullopt;
   std::optional<std::string> nearest;
-  // half of the name may be wrong, two letters always ("n_epochs" for "num_epochs")
+  // up to half of the name may be wrong, but at least two letters ("n_epochs" for "num_epochs")
   std::size_t limit = std::max<std::size_t>(2, name.size() / 2);
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kMaxLength) continue;
     const std::size_t distance = EditDistance(name, candidate);
     if (distance > limit || distance >= std::max(name.size(), candidate.size())) continue;
-    if (nearest && distance == limit) continue;  // the first of equals
+    if (nearest && distance == limit) continue;  // keep the first of equals
     nearest = candidate;
     limit = distance;
   }

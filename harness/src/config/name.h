@@ -1,4 +1,4 @@
-// Names that become a part of a path.
+// Names that become part of a path.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 namespace dp_bench::config {
 
 /// Returns `name`. Throws Error{kConfig} unless it is 1 to 100 letters, digits, '_', '-' and '.',
-/// and does not begin with a '.'; `where`: "configs/a.json:3: name".
+/// and does not begin with '.'. `where`: "configs/a.json:3: name".
 const std::string& RequireName(const std::string& name, std::string_view where);
 
 // "Did you mean": the name closest to a mistyped one.
 
-/// The candidate with the smallest edit distance (Levenshtein; a swap of neighbours counts one), or
-/// nothing when none is close enough to be a slip of the fingers.
+/// The candidate with the smallest edit distance (Levenshtein; swapping neighbours counts as one
+/// edit), or nothing if none is close enough to be a typing error.
 std::optional<std::string> NearestName(std::string_view name,
                                        const std::vector<std::string>& candidates);
 
