@@ -1,4 +1,4 @@
-// Ownership and errors of FFmpeg's libav: the only place that frees its objects and reads its
+// Ownership and errors of FFmpeg's libav. Only this file frees its objects and reads its error
 // codes. Private to harness/src/media.
 #pragma once
 
@@ -14,8 +14,8 @@ extern "C" {
 
 namespace dp_bench::media {
 
-/// Stops libav and x264 from printing to the terminal: what goes wrong is thrown. Called first by
-/// everything that uses them.
+/// Stops libav and x264 from printing to the terminal; errors are thrown instead. Everything that
+/// uses them calls this first.
 void QuietLibav();
 
 /// Returns `result`, or throws Error{kMedia} with libav's own text when it is negative.

@@ -1,4 +1,4 @@
-// The font of captions, DejaVu Sans. The file is compiled in, so that films need none at run time
+// The font of captions, DejaVu Sans. The font file is compiled in, so films need no installed font
 // and look the same on every machine.
 #pragma once
 
@@ -6,7 +6,8 @@
 
 namespace dp_bench::media {
 
-/// Made once, kept by the program, for any thread. Throws Error{kMedia} where FreeType fails.
+/// Created once and kept until the program ends; any thread may use it. Throws Error{kMedia} if
+/// FreeType fails.
 cairo_font_face_t* CaptionFont();
 
 }  // namespace dp_bench::media

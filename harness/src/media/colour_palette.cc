@@ -12,7 +12,7 @@
 namespace dp_bench::media {
 namespace {
 
-constexpr int kBits = 6;  // of a channel that tell bins apart
+constexpr int kBits = 6;  // bits per channel that distinguish bins
 constexpr int kLost = 8 - kBits;
 constexpr std::size_t kBins = std::size_t{1} << (3 * kBits);
 
@@ -37,7 +37,7 @@ struct Point {
   double n;
 };
 
-// Some of the points, and how they lie.
+// A subset of the points and its spread.
 struct ColourBox {
   explicit ColourBox(std::span<Point> all) : points(all) {
     double n = 0.0;
@@ -58,8 +58,8 @@ struct ColourBox {
 
   std::span<Point> points;
   std::array<double, 3> mean = {};
-  std::size_t widest = 0;  // channel
-  double error = 0.0;      // squared distances from the mean in that channel, over all pixels
+  std::size_t widest = 0;  // the channel with the largest error
+  double error = 0.0;  // squared distances from the mean in that channel, summed over all pixels
 };
 
 std::pair<ColourBox, ColourBox> Cut(const ColourBox& box) {

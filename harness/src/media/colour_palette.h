@@ -1,4 +1,4 @@
-// The few colours that stand for all colours of a film.
+// The few colours that represent all colours of a film.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace dp_bench::media {
 
-/// At most 255 colours, and which of them is nearest to any other.
+/// At most 255 colours, and a lookup from any colour to the nearest of them.
 class ColourPalette {
  public:
   static constexpr std::size_t kMaxColours = 255;
@@ -34,9 +34,10 @@ class ColourHistogram {
 
   void Add(const RgbImage& picture);
 
-  /// Cuts the colours into boxes, always the one that scatters most and at its mean (Heckbert 1982,
-  /// with Wu's criterion of 1991), and takes the mean of each. A box of one colour is kept as it
-  /// is, so that few colours stay what they are. At least one picture must have been added.
+  /// Splits the colours into boxes, always the box with the largest scatter and at its mean
+  /// (Heckbert 1982, with Wu's criterion of 1991). The mean of each box becomes a colour. A box of
+  /// a single colour keeps it exactly, so a picture of few colours does not change. At least one
+  /// picture must have been added.
   ColourPalette ChoosePalette() const;
 
  private:

@@ -1,5 +1,5 @@
-// Cairo draws how much of each pixel a shape covers, and the colour is blended in by that share: it
-// knows no pictures of three bytes a pixel.
+// Cairo cannot draw into pictures of three bytes per pixel. So it draws a mask of how much of each
+// pixel a shape covers, and the colour is blended in by that share.
 #include "media/drawing.h"
 
 #include <cairo.h>
@@ -21,9 +21,9 @@ namespace dp_bench::media {
 namespace {
 
 constexpr Colour kTextColour = {255, 255, 255};
-constexpr double kFarthest = 1e6;  // [px]; cairo's numbers end at eight million
+constexpr double kFarthest = 1e6;  // [px]; cairo's coordinates end at eight million
 
-// Of a caption's height: letters from the tallest to the lowest fit in.
+// In units of the caption's height: the tallest and the lowest letters fit.
 constexpr double kFontSize = 0.8;
 constexpr double kBaseline = 0.76;
 constexpr double kMargin = 0.25;  // left and right of the text
@@ -60,7 +60,7 @@ struct Box {
   int bottom = 0;
 };
 
-// What lies within `reach` of the points, cut to the picture.
+// The area within `reach` of the points, cut to the picture.
 Box BoxAround(std::span<const PicturePoint> points, double reach, const RgbImage& image) {
   PicturePoint low = {std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   PicturePoint high = {std::numeric_limits<double>::lowest(),
@@ -81,7 +81,7 @@ Box BoxAround(std::span<const PicturePoint> points, double reach, const RgbImage
 
 bool IsEmpty(const Box& box) { return box.right <= box.left || box.bottom <= box.top; }
 
-// How much of each pixel of a box is to take on a colour. The box is not empty.
+// A mask: how much of each pixel of a box takes on the colour. The box is not empty.
 class Mask {
  public:
   explicit Mask(const Box& box)
@@ -92,7 +92,7 @@ class Mask {
     cairo_translate(cairo_.get(), -box.left, -box.top);
   }
 
-  /// What draws into the mask, in the picture's coordinates.
+  /// The context that draws into the mask, in the picture's coordinates.
   cairo_t* cairo() const { return cairo_.get(); }
 
   void Blend(const Colour& colour, double opacity, RgbImage* image) const {
@@ -119,7 +119,7 @@ class Mask {
   CairoPtr<cairo_t> cairo_;
 };
 
-// The caption font at a size [px]. Cairo keeps the last ones, and locks them while it uses them.
+// The caption font at a size [px]. Cairo caches recent sizes and locks them while it uses them.
 CairoPtr<cairo_scaled_font_t> FontOfSize(double size) {
   const CairoPtr<cairo_font_options_t> options(cairo_font_options_create());
   cairo_font_options_set_antialias(options.get(), CAIRO_ANTIALIAS_GRAY);
@@ -207,7 +207,7 @@ void DrawDisc(PicturePoint centre, double radius, const Colour& colour, double o
 
 void DrawCaption(std::string_view text, int left, int top, int height, const Colour& bar,
                  RgbImage* image) {
-  // whole pixels, or the letters are blurred
+  // whole pixels, or the letters would be blurred
   const double margin = std::round(kMargin * height);
   const double baseline = std::round(kBaseline * height);
   const auto font = FontOfSize(std::floor(kFontSize * height));

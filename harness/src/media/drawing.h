@@ -1,6 +1,6 @@
-// Lines, dots and captions over a picture, through cairo. Everything is cut at its borders; equal
-// calls give equal pixels. Any thread may draw, each on a picture of its own. Throws Error{kMedia}
-// where cairo fails.
+// Lines, dots and captions over a picture, through cairo. Shapes are clipped at the picture's
+// borders, and equal calls give equal pixels. Any thread may draw, but each picture belongs to one
+// thread. Throws Error{kMedia} if cairo fails.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@ namespace dp_bench::media {
 
 using Colour = std::array<std::uint8_t, 3>;  // RGB
 
-/// A place in a picture [px], from its top left corner: the first pixel's centre is (0.5, 0.5).
+/// A position in a picture [px], from its top left corner. The centre of the first pixel is (0.5,
+/// 0.5).
 struct PicturePoint {
   double x = 0.0;
   double y = 0.0;
@@ -26,9 +27,9 @@ void Fill(int left, int top, int width, int height, const Colour& colour, RgbIma
 /// Draws a frame along the borders, `thickness` [px] wide.
 void DrawBorder(int thickness, const Colour& colour, RgbImage* image);
 
-/// Joins the points in turn, with smooth edges and round ends, `thickness` [px] wide. A point that
-/// is not finite, or a million pixels away, interrupts the line; one between two such is left out.
-/// `opacity`: 0 to 1.
+/// Joins the points in order, with smooth edges and round ends, `thickness` [px] wide. A point that
+/// is not finite, or a million pixels away, interrupts the line. A point with no drawable neighbour
+/// is left out. `opacity`: 0 to 1.
 void DrawPolyline(std::span<const PicturePoint> points, double thickness, const Colour& colour,
                   double opacity, RgbImage* image);
 
@@ -36,9 +37,9 @@ void DrawPolyline(std::span<const PicturePoint> points, double thickness, const 
 void DrawDisc(PicturePoint centre, double radius, const Colour& colour, double opacity,
               RgbImage* image);
 
-/// Writes white text, UTF-8, on a bar that is `height` pixels high and as wide as the text; its top
-/// left corner is at (left, top). The font, DejaVu Sans, is compiled in. Text that is not UTF-8 has
-/// a '?' for each byte outside of ASCII.
+/// Writes white UTF-8 text on a bar that is `height` pixels high and as wide as the text. Its top
+/// left corner is at (left, top). The font, DejaVu Sans, is compiled in. If the text is not valid
+/// UTF-8, each byte outside ASCII becomes a '?'.
 void DrawCaption(std::string_view text, int left, int top, int height, const Colour& bar,
                  RgbImage* image);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int kLine = 3;  // [px], around each tile
 constexpr Colour kGridCaptionBar = {24, 24, 24};
 
-// One film and the picture that it shows now.
+// One film and its current picture.
 class Tile {
  public:
   explicit Tile(const GridFilm& film)
@@ -57,7 +57,7 @@ class Tile {
   bool has_ended_ = false;
 };
 
-// All films, one picture after the other.
+// All films, advanced one picture at a time.
 class Grid {
  public:
   Grid(const std::vector<GridFilm>& films, int n_columns)
@@ -74,7 +74,7 @@ class Grid {
 
   double fps() const { return tiles_.front()->fps(); }
 
-  /// The next picture, null when every film has ended.
+  /// The next picture, or null when every film has ended.
   const RgbImage* Next() {
     if (std::ranges::all_of(tiles_, [](const auto& tile) { return tile->has_ended(); })) {
       return nullptr;

@@ -14,7 +14,7 @@ namespace dp_bench::media {
 struct GridFilm {
   std::filesystem::path path;
   Colour frame_colour = {};  // of the line around it
-  std::string caption = {};  // as DrawCaption knows it; drawn in its corner
+  std::string caption = {};  // drawn in its corner by DrawCaption
   int n_repeats = 1;         // how often each picture is shown: 3 is slow motion
 };
 
@@ -23,17 +23,18 @@ struct FilmGridOptions {
   int crf = 22;
 };
 
-/// Writes a film (.mp4 or .gif) of all films at once, in rows of `n_columns`, at the rate of the
-/// first; each tile has the size of the largest film, those that end stay at their last picture.
-/// Throws Error{kMedia} naming what cannot be read or written, Error{kUsage} without films.
+/// Writes a film (.mp4 or .gif) of all films at once, in rows of `n_columns`, at the frame rate of
+/// the first. Each tile has the size of the largest film. A film that ends early stays at its last
+/// picture. Throws Error{kMedia} naming the file that cannot be read or written, Error{kUsage}
+/// without films.
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options = {});
 
-// Some frames of a video side by side: a film at one glance.
+// Some frames of a video side by side: the film at a glance.
 
-/// `n_frames` (at least 2) frames of the video from left to right, the first and the last among
-/// them and the others evenly between; each once when the video has fewer. Throws Error{kMedia}
-/// when the file is not a readable video or holds no frame.
+/// Places `n_frames` (at least 2) frames of the video from left to right: the first, the last, and
+/// frames evenly between. A shorter video gives each of its frames once. Throws Error{kMedia} if
+/// the file is not a readable video or has no frame.
 RgbImage FilmStrip(const std::filesystem::path& video, int n_frames);
 
 }  // namespace dp_bench::media

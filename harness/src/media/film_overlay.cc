@@ -1,4 +1,4 @@
-// What is planned has a dark rim, so that it shows on white floors and in dark scenes alike.
+// The plan has a dark rim, so that it shows on white floors and in dark scenes alike.
 #include "media/film_overlay.h"
 
 #include <fmt/format.h>
@@ -14,10 +14,10 @@
 namespace dp_bench::media {
 namespace {
 
-// Of one hand after the other; a third is drawn as the first.
+// One entry per hand; a third hand uses the colours of the first.
 struct HandColours {
-  Colour plan;      // what is still to come
-  Colour executed;  // what has been
+  Colour plan;      // the part still ahead
+  Colour executed;  // the part already executed
   Colour path;
 };
 constexpr std::array<HandColours, 2> kHands = {{{{255, 122, 0}, {176, 104, 40}, {214, 30, 140}},
@@ -49,7 +49,7 @@ struct Measures {
   int border;
 };
 
-// The marks of one hand, in turn.
+// The marks of one hand, in order.
 Points PointsOf(std::span<const float> marks, std::size_t hand, std::size_t n_marks,
                 const RgbImage& frame) {
   Points points;
@@ -65,8 +65,8 @@ void DrawDots(std::span<const PicturePoint> points, double radius, const Colour&
   for (const PicturePoint& point : points) DrawDisc(point, radius, colour, opacity, frame);
 }
 
-// Dots that can be told apart, as far as the line lets them: in a small view, or when a hand hardly
-// moves, they lie close together.
+// The radius at which dots stay distinguishable. They lie close together in a small view or when a
+// hand hardly moves. The line's thickness limits how small they get.
 double DotRadius(std::span<const PicturePoint> points, const Measures& measures) {
   double length = 0.0;
   int n_gaps = 0;
@@ -104,7 +104,7 @@ void DrawHand(const FilmMoment& moment, std::size_t hand, const Measures& measur
   DrawPlan(std::span(plan).subspan(n_executed), dot, measures, colours.plan, frame);
 }
 
-// At the bottom left: the top is for whoever puts films side by side.
+// At the bottom left: a grid of films puts its captions at the top.
 void DrawFacts(const FilmMoment& moment, const Measures& measures, RgbImage* frame) {
   const int height = measures.caption;
   const Colour& bar = moment.success ? kSuccess : kCaptionBar;

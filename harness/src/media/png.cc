@@ -1,4 +1,4 @@
-// libavcodec's encoder, with zlib's default compression and no filter of rows.
+// libavcodec's encoder, with zlib's default compression and without row filters.
 #include "media/png.h"
 
 #include "core/atomic_file.h"
@@ -14,7 +14,7 @@ std::string EncodePng(const RgbImage& picture) {
   encoder->width = picture.width;
   encoder->height = picture.height;
   encoder->pix_fmt = AV_PIX_FMT_RGB24;
-  encoder->time_base = {1, 1};            // must be given, means nothing
+  encoder->time_base = {1, 1};            // required, but unused
   encoder->sample_aspect_ratio = {1, 1};  // written into the file: pixels are square
   encoder->thread_count = 1;
   AvCheck(avcodec_open2(encoder.get(), codec, nullptr), "avcodec_open2(png)");

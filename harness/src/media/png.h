@@ -1,4 +1,4 @@
-// PNG files (W3C Portable Network Graphics, second edition): pictures without loss.
+// PNG files (W3C Portable Network Graphics, second edition): lossless pictures.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace dp_bench::media {
 
-/// The bytes of an RGB8 file. Throws Error{kMedia} where libavcodec fails, as for a picture of no
-/// pixels.
+/// Encodes an RGB8 picture as the bytes of a file. Throws Error{kMedia} if libavcodec fails, for
+/// example on a picture without pixels.
 std::string EncodePng(const RgbImage& picture);
 
-/// Writes an RGB8 file, whole or not at all. Throws Error{kIo} and Error{kMedia}.
+/// Writes an RGB8 file, completely or not at all. Throws Error{kIo} and Error{kMedia}.
 void WritePng(const std::filesystem::path& path, const RgbImage& picture);
 
 }  // namespace dp_bench::media

@@ -54,7 +54,7 @@ AvCodecPtr MakeEncoder(const AVCodec* codec, const VideoOptions& options) {
   encoder->height = RoundUpToEven(options.height);
   encoder->framerate = av_d2q(options.fps, 100000);
   encoder->time_base = av_inv_q(encoder->framerate);
-  // One thread: the worker that steps the env encodes, the other cores have work of their own.
+  // One thread: the worker that steps the env encodes, and the other cores are busy.
   encoder->thread_count = 1;
   encoder->flags |= AV_CODEC_FLAG_BITEXACT;
   return encoder;
@@ -68,7 +68,7 @@ AvCodecPtr OpenGif(const VideoOptions& options) {
   return encoder;
 }
 
-// The last colour is the transparent one, with which the encoder leaves out what did not change.
+// The last colour is the transparent one. The encoder uses it for pixels that did not change.
 void SetColours(const ColourPalette& palette, AVFrame* frame) {
   constexpr std::uint32_t kOpaque = 0xFF000000;
   auto* colours = reinterpret_cast<std::uint32_t*>(frame->data[1]);  // ARGB
@@ -96,9 +96,9 @@ AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
   AvCodecPtr encoder = MakeEncoder(codec, options);
   encoder->pix_fmt = AV_PIX_FMT_YUV420P;
   encoder->gop_size =
-      std::max(1, static_cast<int>(std::lround(options.fps)));  // seek to any second
+      std::max(1, static_cast<int>(std::lround(options.fps)));  // allows a seek to any second
 
-  // swscale converts with the BT.601 matrix unless told otherwise: say so in the file.
+  // swscale converts with the BT.601 matrix by default, so the file must say so.
   encoder->color_range = AVCOL_RANGE_MPEG;
   encoder->colorspace = AVCOL_SPC_SMPTE170M;
   encoder->color_primaries = AVCOL_PRI_SMPTE170M;
@@ -108,8 +108,8 @@ AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
   AVDictionary* settings = nullptr;
   av_dict_set(&settings, "preset", options.preset.c_str(), 0);
   av_dict_set_int(&settings, "crf", options.crf, 0);
-  // Its vector code reads memory it never wrote when a frame is few blocks wide, and the file then
-  // depends on what lay there (seen at 64x64 with MALLOC_PERTURB_).
+  // Its vector code reads memory that it never wrote when a frame is few blocks wide. The file then
+  // depends on the previous content of that memory (seen at 64x64 with MALLOC_PERTURB_).
   av_dict_set_int(&settings, "mbtree", 0, 0);
   const int result = avcodec_open2(encoder.get(), codec, &settings);
   av_dict_free(&settings);
@@ -117,8 +117,8 @@ AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
   return encoder;
 }
 
-// libav gives up where a signal interrupts the opening of a file. It opens one itself too: to move
-// the index to the front.
+// libav gives up if a signal interrupts opening a file. It also opens a file by itself, to move the
+// index to the front.
 int OpenUninterrupted(AVFormatContext* /*output*/, AVIOContext** io, const char* url, int flags,
                       AVDictionary** options) {
   int result = AVERROR(EINTR);
@@ -164,8 +164,8 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   AvCheck(avcodec_parameters_from_context(stream_->video->codecpar, &encoder),
           "avcodec_parameters_from_context");
 
-  // RGB to what the encoder takes, with the same bits on every machine; the colour of four pixels
-  // is their mean, which costs less than the other ways to scale it
+  // Converts RGB to the encoder's format, with the same bits on every machine. The colour of four
+  // pixels is their mean, which is cheaper than the other ways to scale it.
   if (!IsGif(path)) {
     stream_->scaler.reset(AvCheckNotNull(
         sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width,
@@ -181,7 +181,7 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   if (IsGif(path)) SetColours(*options.palette, stream_->frame.get());
   stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 
-  // the file; its index goes to the front, so that a browser can start before it has all of it
+  // the file; its index goes to the front, so that a browser can start before the download ends
   AvCheck(
       OpenUninterrupted(output, &output->pb, unfinished_.path.c_str(), AVIO_FLAG_WRITE, nullptr),
       fmt::format("avio_open({})", unfinished_.path.string()));
@@ -195,7 +195,7 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
 VideoEncoder::~VideoEncoder() = default;
 
 VideoEncoder::UnfinishedFilm::~UnfinishedFilm() {
-  std::error_code ignored;  // a file that is left behind must not end the evaluation
+  std::error_code ignored;  // a temporary file left behind must not end the evaluation
   std::filesystem::remove(path, ignored);
 }
 
@@ -235,7 +235,7 @@ void VideoEncoder::Encode(bool is_flush) {
     if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) return;
     AvCheck(result, "avcodec_receive_packet");
     packet->stream_index = stream_->video->index;
-    packet->duration = 1;  // frame; else the last one would not be shown
+    packet->duration = 1;  // one frame; otherwise the last frame would not be shown
     av_packet_rescale_ts(packet, encoder->time_base, stream_->video->time_base);
     AvCheck(av_interleaved_write_frame(stream_->output.get(), packet),
             fmt::format("av_interleaved_write_frame({})", unfinished_.path.string()));
@@ -250,7 +250,7 @@ void VideoEncoder::Finish() {
           fmt::format("avio_close({})", unfinished_.path.string()));
   stream_.reset();
 
-  // a row of the results names this film: a power cut must not leave it empty
+  // the results will name this film, so a power cut must not leave it empty
   core::FsyncFile(unfinished_.path);
   core::RenameDurably(unfinished_.path, path_);
 }

@@ -1,6 +1,6 @@
 // H.264 video in an MP4 file (ISO/IEC 14496-12 and -10), through libx264: films of rollouts that
-// play everywhere, browsers included. A name that ends in .gif gives an animated GIF instead, for
-// pages that show pictures alone.
+// play everywhere, including browsers. A name that ends in .gif gives an animated GIF instead, for
+// pages that show only pictures.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,26 @@ struct VideoOptions {
   double fps = 0.0;
   int crf = 22;                            // 0 lossless ... 51 worst; not for a GIF
   std::string preset = "veryfast";         // of x264: speed against file size
-  const ColourPalette* palette = nullptr;  // a GIF must have one, which outlives the encoder
+  const ColourPalette* palette = nullptr;  // required for a GIF; must outlive the encoder
 };
 
-/// Encodes frames as they come; none are kept. Equal frames give equal files. 4:2:0 chroma needs
+/// Encodes frames as they arrive and keeps none. Equal frames give equal files. 4:2:0 chroma needs
 /// even sizes: an odd width or height is padded by repeating the last column or row. Used by one
 /// thread.
 class VideoEncoder {
  public:
-  /// Starts a file beside `path`; it gets its name in `Finish`. The folder must exist.
-  /// Throws Error{kMedia}, as the other functions do.
+  /// Starts a temporary file next to `path`; `Finish` gives it its name. The folder must exist.
+  /// This and the other functions throw Error{kMedia}.
   VideoEncoder(const std::filesystem::path& path, const VideoOptions& options);
 
-  /// Removes the unfinished file, when `Finish` was not reached.
+  /// Removes the unfinished file if `Finish` was not reached.
   ~VideoEncoder();
 
   void Write(const RgbImage& frame);
 
-  /// Completes the file and moves it to its name, replacing an older one, durably; Error{kIo} where
-  /// that fails. At least one frame must
-  /// have been written; nothing may be called afterwards.
+  /// Completes the file and durably moves it to its name, replacing an older one. Throws Error{kIo}
+  /// if that fails. At least one frame must have been written. No function may be called
+  /// afterwards.
   void Finish();
 
   std::int64_t n_frames() const { return n_frames_; }
@@ -48,7 +48,8 @@ class VideoEncoder {
  private:
   struct Stream;
 
-  // The film under its first name: gone with the encoder, also when its constructor throws.
+  // The film under its temporary name. It is removed with the encoder, also if the constructor
+  // throws.
   struct UnfinishedFilm {
     explicit UnfinishedFilm(std::filesystem::path file) : path(std::move(file)), mark(path) {}
     ~UnfinishedFilm();
@@ -62,7 +63,7 @@ class VideoEncoder {
   UnfinishedFilm unfinished_;
   VideoOptions options_;
   std::int64_t n_frames_ = 0;
-  RgbImage padded_;  // used when a size is odd
+  RgbImage padded_;  // used if a size is odd
   std::unique_ptr<Stream> stream_;
 };
 

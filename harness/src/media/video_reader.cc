@@ -11,7 +11,7 @@
 namespace dp_bench::media {
 namespace {
 
-constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;  // refuses a frame that is a memory bomb
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;  // refuses frames that are memory bombs
 
 }  // namespace
 
@@ -27,11 +27,11 @@ struct VideoReader::Stream {
 
 namespace {
 
-// Those that films, pictures and data sets come in. Playlists, which name other files to open, are
-// not among them.
+// The formats of films, pictures and data sets. Playlists are not among them, because they name
+// other files to open.
 constexpr const char* kContainers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif,image2,png_pipe";
 
-// libav would wait for a FIFO.
+// libav would block on a FIFO.
 void RequireVideoFile(const std::filesystem::path& path) {
   try {
     const core::RegularFile file(path);
@@ -52,7 +52,7 @@ VideoReader::VideoReader(const std::filesystem::path& path)
   AVDictionary* options = nullptr;
   av_dict_set(&options, "protocol_whitelist", "file", 0);
   av_dict_set(&options, "format_whitelist", kContainers, 0);
-  // "file:" keeps a path with a colon from being read as the name of a protocol
+  // "file:" keeps libav from reading a path with a colon as a protocol
   const int opened =
       avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
   av_dict_free(&options);
@@ -63,7 +63,7 @@ VideoReader::VideoReader(const std::filesystem::path& path)
   stream_->index = AvCheck(av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
                            fmt::format("av_find_best_stream({}, video)", path.string()));
 
-  // codec: one thread and exact rounding, for equal bits everywhere
+  // codec: one thread and exact rounding give equal bits everywhere
   const AVCodecParameters* parameters = input->streams[stream_->index]->codecpar;
   const AVCodec* codec = avcodec_find_decoder(parameters->codec_id);
   if (codec == nullptr) {
@@ -100,7 +100,8 @@ bool VideoReader::Read(RgbImage* frame) {
       AvCheck(result, fmt::format("avcodec_receive_frame({})", path_.string()));
     }
 
-    // the decoder wants more: feed it the next packet of the stream, at the end an empty one
+    // the decoder needs more data: feed it the next packet of the stream, or an empty one at the
+    // end
     const int read = av_read_frame(s.input.get(), s.packet.get());
     if (read != AVERROR_EOF) AvCheck(read, fmt::format("av_read_frame({})", path_.string()));
     s.is_flushed = read == AVERROR_EOF;
@@ -111,7 +112,7 @@ bool VideoReader::Read(RgbImage* frame) {
     av_packet_unref(s.packet.get());
   }
 
-  // the size of a stream may change on the way; the scaler is rebuilt when it does
+  // the frame size may change within a stream; the scaler is then rebuilt
   const AVFrame& yuv = *s.frame;
   s.scaler.reset(AvCheckNotNull(
       sws_getCachedContext(s.scaler.release(), yuv.width, yuv.height,

@@ -19,7 +19,7 @@ class VideoReader {
   int height() const;  // [px]
   double fps() const;
 
-  /// Decodes the next frame into `frame`, which takes the size of the video. False at the end.
+  /// Decodes the next frame into `frame`, which gets the size of the video. False at the end.
   bool Read(RgbImage* frame);
 
  private:
