@@ -41,7 +41,7 @@ Json EnvPluginOf(const core::JsonView& manifest) {
   return {};
 }
 
-// What of env_runner decides about outcomes, as far as the config has it.
+// The settings of env_runner that affect outcomes, as far as the config has them.
 Json RunnerOf(const core::JsonView& config) {
   const core::JsonView section = config.At("env_runner");
   Json runner = {{"max_steps", section.At("max_steps").json()}};
@@ -51,13 +51,13 @@ Json RunnerOf(const core::JsonView& config) {
   return runner;
 }
 
-// A baseline without an outcome would let every candidate through, or none.
+// A baseline without outcomes would pass every candidate, or none.
 void RequireOutcomes(const run::RunFolder& run) {
   run::RequireFinished(run);
   const run::SplitSummary summary = run::Summarize(run.episodes, "test");
   if (summary.n_episodes == 0) {
     throw Error(ErrorCode::kData,
-                fmt::format("{} cannot become a baseline: it has no test episodes. Wanted is the "
+                fmt::format("{} cannot become a baseline: it has no test episodes. Give the "
                             "folder of a finished run or evaluation (dp_bench eval).",
                             run.path.string()));
   }
@@ -86,7 +86,7 @@ std::string BaselineJson(const run::RunFolder& run) {
                    {"env", config.At("env").json()},
                    {"env_runner", RunnerOf(config)}}},
                  {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, "manifest.json"))}};
-    // a line per episode, so that a change of the baseline can be read as a diff
+    // one line per episode, so that a diff of the baseline is readable
     std::string rows;
     for (const run::EpisodeRecord& record : run.episodes) {
       if (record.split != "test") continue;

@@ -25,7 +25,7 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// The spread of the rates about their mean that the draw of the seeds makes by itself.
+// The spread of the rates about their mean that the choice of seeds alone produces.
 double ExpectedSpread(Outcomes outcomes, const std::vector<double>& rates) {
   const std::size_t n = outcomes[0].size();
   const double mean_rate = Mean(rates);
@@ -53,7 +53,7 @@ std::vector<double> ShrunkRates(Outcomes outcomes, const std::vector<double>& ra
   return shrunk;
 }
 
-// How far each run's rate on resampled seeds lies from that on all of them.
+// For each run, its rate on the resampled seeds minus its rate on all seeds.
 std::vector<double> ResampledErrors(Outcomes outcomes, const std::vector<double>& rates,
                                     std::uint64_t resample) {
   const auto n = static_cast<std::uint32_t>(outcomes[0].size());
@@ -90,7 +90,7 @@ BestOfRuns JudgeBestOf(std::span<const std::vector<std::uint8_t>> outcomes) {
     result.optimism += errors[chosen] / kResamples;
     result.bound += std::ranges::max(errors) / kResamples;
   }
-  result.optimism = std::max(0.0, result.optimism);  // the average of a bootstrap may fall below
+  result.optimism = std::max(0.0, result.optimism);  // a bootstrap average may be below 0
   return result;
 }
 

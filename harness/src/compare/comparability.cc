@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// null for a file that is not there
+// null if the file does not exist
 Json Parsed(const run::RunFolder& folder, const char* file, const std::string& text) {
   return text.empty() ? Json() : core::ParseJson(text, (folder.path / file).string());
 }
@@ -57,7 +57,7 @@ void CompareLeaves(const std::string& section, const Json& a, const Json& b,
   }
 }
 
-// How long a plan takes in simulated time [ms]; 0 in configs from before there was a choice.
+// How long a plan takes in simulated time [ms]; 0 in old configs that did not have the setting.
 double SimulatedLatency(const Json& config) {
   const Json realtime = At(config, "/env_runner/realtime");
   const Json latency = At(config, "/env_runner/realtime_latency_ms");
@@ -88,7 +88,7 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
   if (!config_a.is_null() && !config_b.is_null()) {
     CompareLeaves("env.plugin", At(config_a, "/env/plugin"), At(config_b, "/env/plugin"),
                   &mismatches);
-    // the parameters of two envs have nothing to do with each other
+    // the parameters of two different envs cannot be compared
     if (!mismatches.empty()) return mismatches;
     CompareLeaves("env", At(config_a, "/env"), At(config_b, "/env"), &mismatches);
     CompareLeaves("env_runner.max_steps", At(config_a, "/env_runner/max_steps"),
@@ -119,7 +119,7 @@ std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::
   std::vector<std::string> notes;
   for (const run::RunFolder* folder : {&a, &b}) {
     if (ConfigOf(*folder).is_null()) {
-      notes.push_back(fmt::format("{} has no config.json: whether env and task agree is not known",
+      notes.push_back(fmt::format("{} has no config.json: so env and task cannot be compared",
                                   folder->path.string()));
     }
   }

@@ -1,5 +1,5 @@
-// Whether the episodes of two runs may be paired: the same env, doing the same task, on the same
-// seeds. The policies may differ in everything.
+// Whether the episodes of two runs may be paired: same env, same task, same seeds. The policies may
+// differ in everything.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace dp_bench::compare {
 
-/// A field that must agree and does not.
+/// A field that differs but must agree.
 struct Mismatch {
   std::string field;  // "env.params.task"
   std::string a;      // JSON, or "absent"
   std::string b;
 };
 
-/// The fields of config.json's section env, env_runner.max_steps and the version of the env plugin
-/// (its success criterion is in there). A file that either folder lacks is not compared. Throws
-/// Error{kData} when config.json or manifest.json is not JSON.
+/// Compares the env section of config.json, env_runner.max_steps, and the version of the env plugin
+/// (which fixes its success criterion). A file that either folder lacks is not compared. Throws
+/// Error{kData} if config.json or manifest.json is not JSON.
 std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
 /// The same with the seeds of the split "test".
 std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
-/// What does not forbid a comparison and yet is worth knowing: files that are missing, an env
+/// Facts that do not forbid a comparison but that the user should know: missing files, or an env
 /// plugin of the same version from another build.
 std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::RunFolder& b);
 

@@ -15,7 +15,7 @@ namespace {
 using Binomial = boost::math::binomial;
 
 // The correlation between two runs over the seeds (phi), shrunk by Newcombe's continuity correction
-// where it is positive.
+// if it is positive.
 double CorrectedCorrelation(const PairCounts& counts) {
   const double n = counts.n();
   const double a = counts.n_success_a();
@@ -28,22 +28,22 @@ double CorrectedCorrelation(const PairCounts& counts) {
   return std::max(0.0, product - n / 2.0) / spread;
 }
 
-// The third side of a triangle: the two margins, with the runs' correlation.
+// The third side of a triangle: combines the two margins with the runs' correlation.
 double Combine(double margin_a, double margin_b, double correlation) {
   const double square =
       margin_a * margin_a - 2.0 * correlation * margin_a * margin_b + margin_b * margin_b;
   return std::sqrt(std::max(0.0, square));
 }
 
-// P[Bin(n, 1/2) >= k] less half of P[= k]: one-sided.
+// The one-sided mid-p value: P[Bin(n, 1/2) >= k] minus half of P[= k].
 double UpperMidP(int n, int k) {
   const Binomial half(n, 0.5);
   const double above = k < n ? cdf(complement(half, k)) : 0.0;
   return above + 0.5 * pdf(half, k);
 }
 
-// How many of n discordant seeds one side must win before the mid-p test speaks; n + 1 when none
-// suffice. Grows by 0 or 1 with n, and is asked for in that order.
+// How many of n discordant seeds one side must win for the mid-p test to be significant; n + 1 if
+// no number is enough. Grows by 0 or 1 with n, and is called with increasing n.
 class CriticalWins {
  public:
   explicit CriticalWins(double alpha) : alpha_(alpha) {}
@@ -136,7 +136,7 @@ std::optional<int> PairsToDetect(const PowerQuestion& question) {
   DPB_ASSERT(question.alpha > 0.0 && question.alpha < 0.5);
   DPB_ASSERT(question.power > 0.5 && question.power < 1.0);
 
-  // the normal approximation is at most a few per cent and a few pairs off
+  // the normal approximation is off by at most a few per cent and a few pairs
   const boost::math::normal normal;
   const double root = quantile(complement(normal, question.alpha)) * std::sqrt(discordant) +
                       quantile(normal, question.power) * std::sqrt(discordant - d * d);

@@ -1,5 +1,5 @@
 // What a finished comparison on shared seeds says about the difference of two success rates, and
-// how many seeds it would have taken to say more.
+// how many seeds it would take to show a given difference.
 #pragma once
 
 #include <optional>
@@ -18,38 +18,39 @@ struct DifferenceInterval {
 };
 
 /// The interval of Newcombe (1998, "Improved confidence intervals for the difference between
-/// binomial proportions based on paired data", method 10): the two Wilson intervals, squared and
-/// added, with the correlation between the runs. Without pairs it is [-1, 1].
+/// binomial proportions based on paired data", method 10): the margins of two Wilson intervals are
+/// added in squares, with the correlation between the runs. Without pairs it is [-1, 1].
 DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confidence = 0.95);
 
-/// McNemar's test (1947) of "both succeed equally often", two-sided, from the binomial distribution
-/// of the discordant seeds. 1 without any.
+/// McNemar's test (1947) of "both succeed equally often": two-sided, from the binomial distribution
+/// of the discordant seeds. 1 without discordant seeds.
 double McNemarExactP(const PairCounts& counts);
 
-/// The same with half the probability of what was observed (Lancaster 1961): less conservative, and
-/// close to its nominal level for few discordant seeds (Fagerland et al. 2013).
+/// The same with half the probability of the observed outcome (Lancaster 1961). It is less
+/// conservative, and close to its nominal level even for few discordant seeds (Fagerland et al.
+/// 2013).
 double McNemarMidP(const PairCounts& counts);
 
-/// Holm's (1979) p-values for several tests at once, in the order given: each may be compared with
-/// the level that all of them together are to keep.
+/// Holm's (1979) p-values for several tests at once, in the order given. Compare each with the
+/// level that must hold for all tests together.
 std::vector<double> HolmAdjusted(std::span<const double> p_values);
 
-/// An assumption about the truth, for the question how many seeds would show it.
+/// An assumption about the truth, to compute how many seeds would show it.
 struct PowerQuestion {
   double difference = 0.05;      // of the success rates, in (0, 1]
   double discordant_rate = 0.2;  // share of seeds with different outcomes, at least `difference`
   double alpha = 0.05;           // one-sided level of the mid-p McNemar test
-  double power = 0.8;            // wanted probability that the test shows the difference
+  double power = 0.8;            // probability that the test shows the difference
 };
 
 constexpr int kMaxPairsToDetect = 1'000'000;
 
-/// The smallest number of shared seeds with that power, exact; nothing when it takes more than
+/// The smallest number of shared seeds with that power, exact; nothing if it is more than
 /// kMaxPairsToDetect.
 std::optional<int> PairsToDetect(const PowerQuestion& question);
 
-/// For PowerQuestion: the share of discordant seeds that `counts` suggest, with the rule of
-/// succession, so that no discordant seeds among few are not taken for a law.
+/// For PowerQuestion: an estimate of the share of discordant seeds from `counts`. It uses the rule
+/// of succession, so a small sample without discordant seeds does not give 0.
 double EstimateDiscordantRate(const PairCounts& counts);
 
 }  // namespace dp_bench::compare

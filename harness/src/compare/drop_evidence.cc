@@ -13,8 +13,8 @@ namespace {
 
 double LogFactorial(int n) { return boost::math::lgamma(n + 1.0); }
 
-// The sum of C(n, j) / C(n, k) over j <= k, with n = k + other + 1. Where k <= other the terms
-// fall, from 1 on.
+// The sum of C(n, j) / C(n, k) over j <= k, with n = k + other + 1. If k <= other, the terms
+// decrease from 1.
 double LowerTailOverLastTerm(int k, int other) {
   double term = 1.0;
   double sum = 1.0;
@@ -25,7 +25,7 @@ double LowerTailOverLastTerm(int k, int other) {
   return sum;
 }
 
-// The smallest margin D for which "drop >= D" is refuted with ln E >= `threshold`; E grows with D.
+// The smallest margin D for which ln E >= `threshold` refutes "drop >= D"; E grows with D.
 double SmallestRefutedMargin(const OutcomeCounts& counts, double threshold) {
   double low = -1.0;
   double high = 1.0;
@@ -48,7 +48,7 @@ double LogFailEvidence(const OutcomeCounts& counts) {
   // Beta(b + 1, c + 1) = 1 / ((c + 1) C(n, b)): the powers of two cancel
   if (b <= c) return std::log(LowerTailOverLastTerm(b, c) / (c + 1));
 
-  // else P is close to 1, and its complement P[Bin(n, 1/2) <= c] is exact
+  // otherwise P is close to 1, and its complement P[Bin(n, 1/2) <= c] is exact
   const double n_ln_2 = (b + c + 1) * std::numbers::ln2;
   const double log_beta = LogFactorial(b) + LogFactorial(c) - LogFactorial(b + c + 1);
   const double complement =
@@ -57,12 +57,12 @@ double LogFailEvidence(const OutcomeCounts& counts) {
 }
 
 // A bet l multiplies the wealth by 1 + l (x + D), where x is +1 for a gained seed, -1 for a lost
-// one and 0 else; bets spread evenly over those that cannot go bankrupt.
+// one and 0 otherwise. The bets are spread evenly over those that cannot go bankrupt.
 PassEvidence::PassEvidence(double margin) {
   DPB_ASSERT(margin > -1.0 && margin < 1.0);
   const auto n_bets = static_cast<double>(bets_.size());
   for (std::size_t k = 0; k < bets_.size(); ++k) {
-    const double share = (static_cast<double>(k) + 0.5) / n_bets;  // of the largest bet
+    const double share = (static_cast<double>(k) + 0.5) / n_bets;  // as a share of the largest bet
     const double bet = share / (1.0 - margin);
     bets_[k] = {.on_lost = std::log1p(-share),
                 .on_gained = std::log1p(bet * (1.0 + margin)),
@@ -87,7 +87,7 @@ DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence)
   DropInterval interval;
   if (counts.n_pairs() == 0) return interval;
   interval.drop = static_cast<double>(counts.n_lost - counts.n_gained) / counts.n_pairs();
-  const double threshold = std::log(2.0 / (1.0 - confidence));  // half of the error on either side
+  const double threshold = std::log(2.0 / (1.0 - confidence));  // half of the error on each side
   interval.high = SmallestRefutedMargin(counts, threshold);
   const OutcomeCounts reversed = {
       .n_lost = counts.n_gained, .n_gained = counts.n_lost, .n_same = counts.n_same};
@@ -107,7 +107,7 @@ std::vector<bool> NameDrops(std::span<const double> log_evidence, double alpha) 
   DPB_ASSERT(alpha > 0.0 && alpha < 1.0);
   std::vector<double> sorted(log_evidence.begin(), log_evidence.end());
   std::sort(sorted.rbegin(), sorted.rend());
-  // the largest k whose k-th e-value reaches K / (k alpha): all down to it are named
+  // the largest k whose k-th largest e-value reaches K / (k alpha): the first k tasks are named
   const auto n = static_cast<double>(sorted.size());
   double smallest_named = INFINITY;
   for (std::size_t k = 1; k <= sorted.size(); ++k) {

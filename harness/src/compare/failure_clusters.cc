@@ -12,12 +12,12 @@ namespace {
 
 using Episodes = std::vector<const run::EpisodeRecord*>;
 
-constexpr double kHardlyAny = 0.1;     // of the way to the goal
-constexpr double kNear = 0.05;         // of the way to the goal
-constexpr double kLastPart = 0.2;      // of an episode: a score that rises in it might go on rising
-constexpr double kMostEpisodes = 0.5;  // that a sign of the cluster shows in
+constexpr double kHardlyAny = 0.1;  // share of the way to the goal
+constexpr double kNear = 0.05;      // share of the way to the goal
+constexpr double kLastPart = 0.2;  // share of an episode; a score that rises here might keep rising
+constexpr double kMostEpisodes = 0.5;  // share of a cluster's episodes that must show a sign
 
-/// What classifies an episode besides its own row.
+/// What classifies an episode besides its row.
 struct SplitLevels {
   double goal = 1.0;  // the score that solves the task
   Episodes successes = {};
@@ -59,7 +59,7 @@ FailureKind KindOf(const run::EpisodeRecord& record, double goal) {
   const run::EpisodeCourse& course = *record.course;
   if (course.is_terminated) return FailureKind::kEndedEarly;
   const double way = std::max(0.0, goal - course.first_reward);
-  // before lost_step: what was never won cannot be lost, but wiggles
+  // only before lost_step: progress that was never made cannot be lost
   if (record.score - course.first_reward < kHardlyAny * way) return FailureKind::kNeverReached;
   return course.lost_step ? FailureKind::kDiverged : FailureKind::kTimeout;
 }
@@ -69,7 +69,7 @@ std::optional<double> UnseenStep(const run::EpisodeRecord& record) {
   return *record.course->unseen_step;
 }
 
-// The key that left its range in most of the episodes; the first one by name among equals.
+// The key that left its range in most of the episodes; the first by name if several do.
 std::string UnseenKey(const Episodes& episodes) {
   std::map<std::string, int> counts;
   for (const run::EpisodeRecord* record : episodes) {
@@ -99,7 +99,7 @@ FailureSign UnseenSign(const Episodes& episodes, const Episodes& successes,
 
 struct SignKind {
   const char* words;
-  std::string never;  // what to say of step 1; empty: nothing else
+  std::string never;  // the text for step 1; empty: the same as for other steps
   std::function<std::optional<double>(const run::EpisodeRecord&)> step_of;
 };
 

@@ -1,4 +1,4 @@
-// The episodes that did not succeed, grouped by how they failed, with the earliest sign of it.
+// The unsuccessful episodes, grouped by how they failed, with the earliest sign of each failure.
 #pragma once
 
 #include <span>
@@ -12,17 +12,17 @@ namespace dp_bench::compare {
 
 enum class FailureKind {
   kFailedToRun,   // it broke: failure_reason says how
-  kEndedEarly,    // the env ended it, not solved: dropped, or beyond rescue
+  kEndedEarly,    // the env ended it unsolved: dropped, or beyond rescue
   kNeverReached,  // hardly any progress
-  kDiverged,      // progress was made, and lost again
-  kTimeout,       // some progress, and then no steps left
-  kUnknown,       // the row does not say how the reward went
+  kDiverged,      // progress was made and lost again
+  kTimeout,       // some progress, but the steps ran out
+  kUnknown,       // the row does not contain the course of the reward
 };
 
 /// Something that most episodes of a cluster show.
 struct FailureSign {
   double step = 0.0;  // median over the episodes that show it
-  int n = 0;          // how many do
+  int n = 0;          // the number of those episodes
   std::string text;   // "the score stopped rising at step 84 (median)"
 };
 
@@ -31,17 +31,17 @@ struct FailureCluster {
   std::vector<const run::EpisodeRecord*> episodes;  // in the order of the records, never empty
   double median_score = 0.0;                        // of their best rewards
   std::vector<FailureSign> signs;                   // earliest first
-  std::string note;                                 // what else is known; may be empty
+  std::string note;                                 // other facts; may be empty
 };
 
-/// "diverged", and what it means in a sentence.
+/// "diverged", and a sentence that explains it.
 std::string_view NameOf(FailureKind kind);
 std::string_view MeaningOf(FailureKind kind);
 
-/// The clusters of a split, the largest first; none when all episodes succeeded. Hardly
-/// any progress is less than a tenth of the way from the first reward to what successful episodes
-/// reach (their median score; without any, to 1 or the best score of the split). They point into
-/// `records`.
+/// The clusters of a split, the largest first; empty if all episodes succeeded. "Hardly any
+/// progress" means less than a tenth of the way from the first reward to the goal. The goal is the
+/// median score of successful episodes, or without any, 1 or the best score of the split. The
+/// clusters point into `records`.
 std::vector<FailureCluster> FailureClusters(std::span<const run::EpisodeRecord> records,
                                             std::string_view split);
 

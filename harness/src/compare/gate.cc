@@ -27,8 +27,8 @@ std::vector<run::EpisodeRecord> TestEpisodes(const run::RunFolder& run) {
   return episodes;
 }
 
-// One list must begin with the other: what is counted is then a complete beginning of both, and
-// which seeds are there cannot depend on how their episodes went.
+// One seed list must begin with the other. The counted seeds are then a complete beginning of both
+// lists, and which seeds are present cannot depend on how their episodes ended.
 std::vector<Mismatch> FindSeedMismatch(const std::vector<run::EpisodeRecord>& a,
                                        const std::vector<run::EpisodeRecord>& b) {
   const std::size_t n = std::min(a.size(), b.size());
@@ -40,7 +40,7 @@ std::vector<Mismatch> FindSeedMismatch(const std::vector<run::EpisodeRecord>& a,
   return {};
 }
 
-// Empty when few enough broke.
+// Empty if few enough episodes broke.
 std::string FindTooManyBroken(const run::RunFolder& run,
                               const std::vector<run::EpisodeRecord>& episodes) {
   const run::SplitSummary summary = run::Summarize(episodes, "test");
@@ -82,7 +82,7 @@ std::string CheckpointHash(const run::RunFolder& run) {
   return is_named ? manifest[place].get<std::string>() : std::string();
 }
 
-// What is not as it was when the test stopped.
+// The fields that changed since the test stopped.
 std::vector<Mismatch> FindChanges(const GateProgress& earlier, const GateResult& now,
                                   std::span<const EpisodePair> pairs) {
   if (!earlier.checkpoint_hash.empty() && !now.checkpoint_hash.empty() &&
@@ -98,7 +98,7 @@ std::vector<Mismatch> FindChanges(const GateProgress& earlier, const GateResult&
   return {{fmt::format("outcomes of the first {} seeds", n), earlier.outcomes_hash, hash}};
 }
 
-// Goes on behind the pairs that the test has.
+// Continues behind the pairs that the test already has.
 void CountPairs(std::span<const EpisodePair> pairs, GateResult* result) {
   for (const EpisodePair& pair :
        pairs.subspan(static_cast<std::size_t>(result->test.counts().n_pairs()))) {
@@ -151,7 +151,7 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
   const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
   if (new_episodes.empty()) {
     throw Error(ErrorCode::kData,
-                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
+                fmt::format("{} has no test episodes; give the folder of a run or of an "
                             "evaluation, with episodes.jsonl",
                             candidate.path.string()));
   }

@@ -1,5 +1,5 @@
-// The gate of a success rate on one task: may this candidate replace the baseline? gate_report.h
-// has the verdict on several tasks.
+// The gate on the success rate of one task: may this candidate replace the baseline? gate_report.h
+// combines several tasks.
 #pragma once
 
 #include <string>
@@ -37,30 +37,30 @@ struct GateResult {
   RateInterval baseline;       // over the seeds that were counted
   RateInterval candidate;
   DropInterval drop;
-  double rho = 0.0;           // correlation of the outcomes over the seeds: how much pairing gains
-  std::string outcomes_hash;  // see GateProgress
+  double rho = 0.0;  // correlation of the outcomes over the seeds; pairing gains most if high
+  std::string outcomes_hash;    // see GateProgress
   std::string checkpoint_hash;  // see GateProgress
 
   /// ln E against "no drop" at the last look; 0 before the first.
   double log_fail_evidence() const;
 };
 
-/// Where a test stopped: enough to tell whether two runs go on from there.
+/// Where a test stopped: enough to tell whether two runs continue it correctly.
 struct GateProgress {
   SequentialTest test;
   std::string outcomes_hash;    // SHA-256 over the seeds counted and both outcomes of each
-  std::string checkpoint_hash;  // that the candidate's manifest names; may be empty
+  std::string checkpoint_hash;  // from the candidate's manifest; may be empty
 };
 
-/// Counts the seeds that both have, in the order of the baseline's list, until the test decides.
-/// One seed list must begin with the other. Equal trace hashes of 8 episodes or more, all that both
-/// have, are a PASS by themselves. No verdict where more than 1 % of a run's episodes broke. Throws
-/// Error{kData} when the candidate has no test episodes, Error{kConfig} for a bad `config`.
+/// Counts the shared seeds in the order of the baseline's list until the test decides. One seed
+/// list must begin with the other. If there are at least 8 shared episodes and all have equal trace
+/// hashes, the result is PASS. If more than 1 % of a run's episodes broke, there is no verdict.
+/// Throws Error{kData} if the candidate has no test episodes, Error{kConfig} for a bad `config`.
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                    const SequentialTestConfig& config);
 
-/// Goes on where a test stopped, and ends as RunGate on all of these episodes would.
-/// kNotComparable, naming the field, when the candidate or the outcomes counted are not those of
+/// Continues a stopped test, with the same result as RunGate on all of these episodes. Returns
+/// kNotComparable, naming the field, if the candidate or the counted outcomes differ from those of
 /// `earlier`.
 GateResult ContinueGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                         const GateProgress& earlier);

@@ -23,7 +23,7 @@ std::vector<std::string> TitlesOf(const std::vector<run::RunFolder>& runs) {
   return titles;
 }
 
-// Each names a task, and each another one.
+// Whether every file names a task, and no two name the same.
 bool AreDistinct(const std::vector<std::string>& titles) {
   const std::set<std::string> set(titles.begin(), titles.end());
   return set.size() == titles.size() && !set.contains("");
@@ -39,7 +39,7 @@ std::string Listed(const std::vector<run::RunFolder>& runs) {
   return fmt::format("{}", fmt::join(rows, ", "));
 }
 
-// The place of each baseline's candidate; empty when it is in doubt.
+// The index of each baseline's candidate; empty if it is ambiguous.
 std::vector<std::size_t> FindOrder(const std::vector<std::string>& baselines,
                                    const std::vector<std::string>& candidates) {
   std::vector<std::size_t> order;
@@ -68,7 +68,7 @@ void MakeUnique(std::vector<TaskPair>* pairs) {
   }
 }
 
-// The first task with this status; null when there is none.
+// The first task with this status, or null.
 const GateResult* Find(const std::vector<GateResult>& tasks, GateStatus status) {
   const auto found = std::ranges::find(tasks, status, &GateResult::status);
   return found == tasks.end() ? nullptr : &*found;
@@ -196,8 +196,8 @@ std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
   const std::vector<std::size_t> order = FindOrder(titles, TitlesOf(candidates));
   if (order.empty()) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("which candidate belongs to which baseline is not clear. Wanted is one "
-                            "candidate per baseline, of the same task; found are the baselines {} "
+                fmt::format("which candidate belongs to which baseline is not clear. Give one "
+                            "candidate per baseline, of the same task. Found the baselines {} "
                             "and the candidates {}",
                             Listed(baselines), Listed(candidates)));
   }
@@ -256,7 +256,7 @@ std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const Aske
                                           const std::vector<TaskPair>& pairs) {
   std::vector<Mismatch> changes;
   if (stopped.status != GateStatus::kInconclusive) {
-    changes.push_back({"status", std::string(StatusName(stopped.status)), "INCONCLUSIVE wanted"});
+    changes.push_back({"status", std::string(StatusName(stopped.status)), "expected INCONCLUSIVE"});
   }
   const auto compare = [&changes](const char* field, double before,
                                   const std::optional<double>& now) {

@@ -1,4 +1,4 @@
-// The verdict of the gate on one task or several, and the file from which it can go on.
+// The verdict of the gate on one task or several, and the file from which it can continue.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,16 @@
 
 namespace dp_bench::compare {
 
-/// A candidate and what it is held to.
+/// A candidate and its baseline.
 struct TaskPair {
-  std::string task;  // unique among the pairs; empty when the only pair names none
+  std::string task;  // unique among the pairs; empty if there is only one pair and it names none
   run::RunFolder baseline;
   run::RunFolder candidate;
 };
 
-/// Matches by the task that the files name, where each names another one, else in the order given.
-/// Throws Error{kUsage} telling both lists when that leaves a doubt. One of each is always a pair.
+/// Pairs the files by the task that they name, if each names a different one; otherwise in the
+/// order given. Throws Error{kUsage} with both lists if the pairing is ambiguous. One baseline and
+/// one candidate are always a pair.
 std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
                                  std::vector<run::RunFolder> candidates);
 
@@ -28,16 +29,17 @@ struct GateReport {
   std::string reason;           // a sentence
   SequentialTestConfig config;  // alpha bounds the probability that any FAIL is false
   std::vector<GateResult> tasks;
-  double log_fail_evidence = 0.0;  // ln E against "no task dropped": of the mean over the tasks
+  double log_fail_evidence = 0.0;  // ln E against "no task dropped": the mean over the tasks
 };
 
-/// Of each task alone: with K tasks its FAIL takes the evidence K / alpha, which by itself shows
-/// that some task dropped. A PASS needs no correction, since the whole takes all of them.
+/// The config for a single task: with K tasks, its FAIL needs the evidence K / alpha, which by
+/// itself shows that some task dropped. A PASS needs no correction, because the whole gate passes
+/// only if all tasks do.
 SequentialTestConfig ConfigOfTask(SequentialTestConfig config, std::size_t n_tasks);
 
-/// INFRA or NOT COMPARABLE where one task is, naming it; FAIL where the mean of the evidence
-/// reaches 1 / alpha; PASS where every task passes. Tasks that e-BH names become FAIL. At least one
-/// result, of tests with ConfigOfTask.
+/// INFRA or NOT COMPARABLE if one task has that status, naming it. FAIL if the mean evidence
+/// reaches 1 / alpha. PASS if every task passes. Tasks that e-BH names become FAIL. Needs at least
+/// one result, from tests with ConfigOfTask.
 GateReport JudgeTasks(const SequentialTestConfig& config, std::vector<GateResult> tasks);
 
 /// A gate that was INCONCLUSIVE.
@@ -51,25 +53,26 @@ struct StoppedGate {
   std::vector<Task> tasks;
 };
 
-/// Reads what ToJson(GateReport) wrote. Throws Error{kData} naming the file when it is something
-/// else, Error{kIo} when it cannot be read.
+/// Reads what ToJson(GateReport) wrote. Throws Error{kData} naming the file if it has other
+/// content, Error{kIo} if it cannot be read.
 StoppedGate ReadStoppedGate(const std::filesystem::path& file);
 
-/// The same for a text that messages call `what`.
+/// The same for text; messages call it `what`.
 StoppedGate ParseStoppedGate(std::string_view text, const std::string& what);
 
-/// What the command line asks for; absent is "as before".
+/// Settings from the command line; an absent value keeps the earlier one.
 struct AskedSettings {
   std::optional<double> margin, alpha, beta;
   std::optional<int> max_pairs;
 };
 
-/// What forbids to go on: a verdict that is there, another margin, alpha or beta, fewer max_pairs,
-/// other tasks. `a` of a mismatch is what the file has.
+/// Reasons why the gate cannot continue: it already has a verdict, or the request has another
+/// margin, alpha or beta, fewer max_pairs, or other tasks. `a` of a mismatch is the value in the
+/// file.
 std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const AskedSettings& asked,
                                           const std::vector<TaskPair>& pairs);
 
-/// The tests of `stopped`, in the order of `pairs`, to be continued to `max_pairs`. After
+/// The tests of `stopped` in the order of `pairs`, to be continued to `max_pairs`. Call it only if
 /// FindChangedSettings found nothing.
 std::vector<GateProgress> ProgressOf(const StoppedGate& stopped, const std::vector<TaskPair>& pairs,
                                      int max_pairs);

@@ -19,7 +19,7 @@ bool IsWithin(const Column& inner, const Column& outer) {
   return true;
 }
 
-// A column that adds nothing is absorbed by one that holds it.
+// A column that adds nothing is absorbed by one that contains it.
 void InsertAndAbsorb(const Column& column, std::vector<Column>* columns) {
   for (const Column& other : *columns) {
     if (IsWithin(column, other)) return;
@@ -28,7 +28,7 @@ void InsertAndAbsorb(const Column& column, std::vector<Column>* columns) {
   columns->push_back(column);
 }
 
-// Columns with both become two, each without one of them.
+// A column with both runs becomes two columns, each without one of them.
 std::vector<Column> Separated(const std::vector<Column>& columns, std::size_t a, std::size_t b) {
   std::vector<Column> separated;
   for (const Column& column : columns) {
@@ -59,7 +59,7 @@ std::vector<std::string> LetterDisplay(
     DPB_ASSERT(a < n && b < n && a != b);
     columns = Separated(columns, a, b);
   }
-  // those that begin with the first runs come first
+  // columns that begin with the first runs come first
   std::ranges::sort(columns, std::greater<>());
   std::vector<std::string> letters(n);
   for (std::size_t column = 0; column < columns.size(); ++column) {

@@ -9,9 +9,9 @@
 namespace dp_bench::compare {
 
 /// Insert-and-absorb (Piepho 2004, "An algorithm for a letter-based representation of all-pairwise
-/// comparisons"). `different` names the pairs of runs 0 to n - 1 that are shown to differ. Two runs
-/// share a letter exactly when their pair is not among them; "a" is a letter of run 0, so that runs
-/// sorted by merit give the best one an "a".
+/// comparisons"). `different` lists the pairs of runs 0 to n - 1 that are shown to differ. Two runs
+/// share a letter exactly if their pair is not listed. Run 0 has the letter "a", so if runs are
+/// sorted by merit, the best one has an "a".
 std::vector<std::string> LetterDisplay(
     std::size_t n, std::span<const std::pair<std::size_t, std::size_t>> different);
 

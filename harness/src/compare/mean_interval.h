@@ -1,4 +1,4 @@
-// How far the mean of a quantity lies from the mean of the few values that were drawn of it.
+// How far the true mean of a quantity may lie from the mean of a few observed values.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ struct MeanInterval {
 };
 
 /// Student's interval (1908) for values that scatter about a mean, such as the success rates of
-/// several training seeds. At least one value; of one alone the interval is infinite.
+/// several training seeds. Needs at least one value; the interval of a single value is infinite.
 MeanInterval StudentInterval(std::span<const double> values, double confidence = 0.95);
 
 }  // namespace dp_bench::compare

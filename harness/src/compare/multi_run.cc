@@ -1,5 +1,5 @@
-// See multi_run.h. A training seed is one draw: episodes of the same policy share its luck, so the
-// interval is that of the seeds' rates and not of all episodes together.
+// Each training seed is one draw. Episodes of the same policy share its luck, so the interval is
+// over the seeds' rates and not over all episodes together.
 #include "compare/multi_run.h"
 
 #include <fmt/format.h>

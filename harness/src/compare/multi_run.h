@@ -1,4 +1,4 @@
-// One method trained with several seeds: what each reached, and how much the seed decides.
+// One method trained with several seeds: the result of each, and how much the seed matters.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ namespace dp_bench::compare {
 /// The run of one training seed.
 struct SeedRun {
   std::uint64_t seed = 0;
-  std::string folder;  // below that of the whole: "seed_42"
+  std::string folder;  // below the folder of the whole: "seed_42"
   run::RunFolder files;
   run::SplitSummary test;
 };
 
 struct MultiRun {
   std::vector<SeedRun> runs;
-  MeanInterval success_rate;  // over the training seeds, each one value; in [0, 1]
+  MeanInterval success_rate;  // one value per training seed; in [0, 1]
   MeanInterval mean_score;
 };
 
 /// "seed_42"
 std::string SeedFolder(std::uint64_t seed);
 
-/// Reads `folder`/seed_<n> for each of `seeds`. Throws Error{kData} when one has no test episodes.
+/// Reads `folder`/seed_<n> for each of `seeds`. Throws Error{kData} if one has no test episodes.
 MultiRun ReadMultiRun(const std::filesystem::path& folder, const std::vector<std::uint64_t>& seeds);
 
 /// One row per seed, then mean, standard deviation and interval over the seeds.

@@ -1,5 +1,5 @@
 // Episodes of two runs on the same seeds. Both runs start such an episode in the same state and
-// with the same policy noise, so most of what luck does to a success rate cancels.
+// with the same policy noise, so most of the luck in a success rate cancels.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace dp_bench::compare {
 
-/// The episodes of one seed. A is the run that is compared with, B the candidate.
+/// The episodes of one seed. A is the reference run, B the candidate.
 struct EpisodePair {
   run::EpisodeRecord a;
   run::EpisodeRecord b;
@@ -20,7 +20,7 @@ struct EpisodePair {
   bool is_discordant() const { return a.success != b.success; }
 };
 
-/// How many seeds ended which way.
+/// The number of seeds per pair of outcomes.
 struct PairCounts {
   int both_succeed = 0;
   int only_a = 0;
@@ -43,7 +43,7 @@ struct PairedOutcomes {
 };
 
 /// Pairs the episodes of one split by their seed. A failed episode counts as not successful; none
-/// is left out. Throws Error{kData} when a run has two episodes of one seed.
+/// is left out. Throws Error{kData} if a run has two episodes with the same seed.
 PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
                           std::span<const run::EpisodeRecord> b, std::string_view split = "test");
 

@@ -40,7 +40,7 @@ CandidateComparison Compare(const run::RunFolder& a, const run::RunFolder& b, do
   result.p_exact = McNemarExactP(counts);
   result.p_mid = McNemarMidP(counts);
   result.score = StudentInterval(ScoreDifferences(result.outcomes));
-  // a difference cannot be larger than the share of seeds that make it
+  // a difference cannot exceed the share of discordant seeds
   result.discordant_rate = std::max(difference, EstimateDiscordantRate(counts));
   result.pairs_to_detect = PairsToDetect({.difference = difference,
                                           .discordant_rate = result.discordant_rate,
@@ -83,7 +83,7 @@ void AddNotes(RunComparison* comparison) {
       100.0 * best_of.optimism, 100.0 * best_of.bound));
 }
 
-// The outcomes of each run on the seeds that all have; empty when those are fewer than two.
+// The outcomes of each run on the seeds that all runs share; empty if there are fewer than two.
 std::vector<std::vector<std::uint8_t>> SharedOutcomes(const std::vector<ComparedRun>& runs) {
   std::map<std::uint64_t, std::vector<std::uint8_t>> by_seed;
   for (const ComparedRun& run : runs) {
@@ -116,7 +116,7 @@ std::vector<RunPair> TestAllPairs(const std::vector<ComparedRun>& runs) {
   return pairs;
 }
 
-// The best run has an "a".
+// Sets the letters. The best run gets an "a".
 void SetLetters(RunComparison* comparison) {
   std::vector<ComparedRun>& runs = comparison->runs;
   std::vector<std::size_t> order(runs.size());  // by rank
@@ -143,7 +143,7 @@ std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::p
     const std::vector<run::EpisodeRecord>& episodes = runs.back().episodes;
     if (run::Summarize(episodes, "test").n_episodes == 0) {
       throw Error(ErrorCode::kData,
-                  fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
+                  fmt::format("{} has no test episodes; give the folder of a run or of an "
                               "evaluation, with episodes.jsonl",
                               path.string()));
     }

@@ -1,4 +1,4 @@
-// Finished runs side by side: each by itself, and each against the first on the seeds they share.
+// Finished runs side by side: each alone, and each against the first on the seeds that they share.
 #pragma once
 
 #include <filesystem>
@@ -19,9 +19,9 @@
 
 namespace dp_bench::compare {
 
-/// Of a single run's success rate, 95 %.
+/// For the success rate of a single run, 95 %.
 enum class RateMethod {
-  kWilson,          // right on average
+  kWilson,          // correct on average
   kClopperPearson,  // never too narrow: for claims such as "at least"
 };
 
@@ -29,7 +29,7 @@ enum class RateMethod {
 std::string_view MethodName(RateMethod method);
 
 struct CompareOptions {
-  double difference = 0.05;  // of success rates, in (0, 1], whose number of seeds is told
+  double difference = 0.05;  // of success rates, in (0, 1]; for pairs_to_detect
   RateMethod rate_method = RateMethod::kWilson;
 };
 
@@ -39,7 +39,7 @@ struct ComparedRun {
   run::RunFolder files;
   run::SplitSummary test;
   RateInterval success_rate;  // as CompareOptions::rate_method says
-  std::string letters;        // of three runs or more: those that share one may be equal
+  std::string letters;        // with three runs or more: runs that share a letter may be equal
 };
 
 /// A candidate against the first run.
@@ -50,35 +50,35 @@ struct CandidateComparison {
   double p_mid = 1.0;
   double p_holm = 1.0;                 // p_exact, corrected for the number of candidates
   MeanInterval score;                  // of the score differences: Student, 95 %
-  double discordant_rate = 0.0;        // assumed for the following
+  double discordant_rate = 0.0;        // assumed for pairs_to_detect
   std::optional<int> pairs_to_detect;  // for RunComparison::difference; two-sided 5 %, power 80 %
-  std::vector<Mismatch> mismatches;    // what speaks against this comparison
+  std::vector<Mismatch> mismatches;    // reasons against this comparison
 };
 
-/// One of all pairs of three runs or more.
+/// One of the pairs of three runs or more.
 struct RunPair {
-  std::size_t a = 0;  // places in RunComparison::runs
+  std::size_t a = 0;  // indices into RunComparison::runs
   std::size_t b = 0;
   double p_exact = 1.0;  // McNemar, two-sided; 1 without a shared seed
   double p_holm = 1.0;   // corrected for the number of all pairs
 };
 
 struct RunComparison {
-  std::vector<ComparedRun> runs;                // two at least
+  std::vector<ComparedRun> runs;                // at least two
   std::vector<CandidateComparison> candidates;  // [i] is runs[i + 1] against runs[0]
-  std::vector<RunPair> pairs;                   // none of two runs
-  std::optional<BestOfRuns> best_of;            // of three runs or more that share two seeds
+  std::vector<RunPair> pairs;                   // empty for two runs
+  std::optional<BestOfRuns> best_of;  // for three runs or more that share at least two seeds
   CompareOptions options;
   std::vector<std::string> notes;
 };
 
 constexpr std::size_t kMaxComparedRuns = 26;
 
-/// Throws Error{kData} when a folder has no test episodes, or two of one seed.
+/// Throws Error{kData} if a folder has no test episodes, or two with the same seed.
 std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders);
 
-/// 2 to kMaxComparedRuns runs of ReadRunsToCompare. Throws Error{kData} when a candidate shares no
-/// seed with the first run.
+/// Needs 2 to kMaxComparedRuns runs from ReadRunsToCompare. Throws Error{kData} if a candidate
+/// shares no seed with the first run.
 RunComparison CompareRuns(std::vector<run::RunFolder> folders, const CompareOptions& options);
 
 }  // namespace dp_bench::compare

@@ -107,7 +107,7 @@ void SequentialTest::Add(bool old_succeeded, bool new_succeeded) {
   } else {
     ++(old_succeeded ? counts_.n_lost : counts_.n_gained);
   }
-  // only complete blocks are looked at, so that a stop in between changes nothing
+  // looks happen only at complete blocks, so that a stop in between changes nothing
   if (counts_.n_pairs() % config_.block_size == 0) TakeLook();
 }
 
@@ -147,7 +147,7 @@ Json SequentialTest::ToJson() const {
           {"looks", looks}};
 }
 
-// The evidence is a function of the counts; it is computed again rather than believed.
+// The evidence is a function of the counts, so it is recomputed instead of trusted.
 SequentialTest SequentialTest::FromJson(const Json& json) {
   const core::JsonView state(json, "the state of a sequential test cannot be continued");
   if (state.Get<std::string>("format") != kStateFormat) {

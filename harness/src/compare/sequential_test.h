@@ -1,5 +1,5 @@
-// Did the success rate drop? A test on paired seeds that may stop as soon as it knows: the evidence
-// is looked at after every block of seeds, and the error rates hold all the same.
+// Did the success rate drop? A test on paired seeds that may stop early. It looks at the evidence
+// after every block of seeds, and the error rates still hold.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,7 @@ namespace dp_bench::compare {
 enum class Verdict {
   kPass,          // shown: the drop is smaller than the margin
   kFail,          // shown: there is a drop
-  kInconclusive,  // neither, so far
+  kInconclusive,  // neither is shown so far
 };
 
 /// "PASS", "FAIL", "INCONCLUSIVE"
@@ -23,7 +23,7 @@ struct SequentialTestConfig {
   double margin = 0.10;  // the drop that PASS excludes, in (0, 1)
   double alpha = 0.01;   // bounds the probability of FAIL when there is no drop
   double beta = 0.05;    // bounds the probability of PASS when the drop is the margin or more
-  int max_pairs = 400;   // INCONCLUSIVE after that many
+  int max_pairs = 400;   // INCONCLUSIVE after this many
   int block_size = 10;   // pairs between two looks
 
   /// Short enough for every pull request; finds breaks of 15 to 20 points.
@@ -49,7 +49,7 @@ class SequentialRule {
 
   Look Examine(const OutcomeCounts& counts) const;
 
-  /// FAIL wins where both thresholds are reached.
+  /// FAIL wins if both thresholds are reached.
   Verdict Judge(const Look& look) const;
 
  private:
@@ -58,29 +58,30 @@ class SequentialRule {
   PassEvidence pass_evidence_;
 };
 
-/// One test in progress. Pairs come in the order of the seed list: in the order of completion, the
-/// early ones would be the easy ones. For one thread.
+/// One test in progress. Add pairs in the order of the seed list. Short episodes finish first, so
+/// the order of completion would bias the test. For one thread.
 class SequentialTest {
  public:
   explicit SequentialTest(const SequentialTestConfig& config);
 
-  /// Continues a test from ToJson, with the numbers that it would have had without the stop. Throws
-  /// Error{kData} when `state` is no state of a test.
+  /// Continues a test from ToJson, with the same numbers as without the stop. Throws Error{kData}
+  /// if `state` is not the state of a test.
   static SequentialTest FromJson(const nlohmann::json& state);
   nlohmann::json ToJson() const;
 
-  /// Counts the next seed of the list. Not after is_finished().
+  /// Counts the next seed of the list. Not allowed after is_finished().
   void Add(bool old_succeeded, bool new_succeeded);
 
-  /// Decided, or at max_pairs.
+  /// The test has decided, or has reached max_pairs.
   bool is_finished() const;
   Verdict verdict() const { return verdict_; }
 
-  /// Raises max_pairs, so that an INCONCLUSIVE test can go on. Not below the pairs that it has.
+  /// Raises max_pairs, so that an INCONCLUSIVE test can continue. It must not be less than the
+  /// number of pairs counted.
   void ContinueTo(int max_pairs);
 
   const SequentialTestConfig& config() const { return config_; }
-  /// All pairs, those since the last look included.
+  /// All pairs, including those since the last look.
   const OutcomeCounts& counts() const { return counts_; }
   /// One entry per complete block.
   const std::vector<Look>& looks() const { return looks_; }

@@ -28,7 +28,7 @@ RateInterval WilsonInterval(int n_success, int n, double confidence) {
   const double shrink = 1.0 + z * z / n;
   const double centre = (p + z * z / (2.0 * n)) / shrink;
   const double half = z / shrink * std::sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n));
-  // at the ends the formula gives 0 and 1 but for rounding
+  // at the ends the formula gives 0 and 1, apart from rounding
   interval.low = n_success == 0 ? 0.0 : std::max(0.0, centre - half);
   interval.high = n_success == n ? 1.0 : std::min(1.0, centre + half);
   return interval;

@@ -1,4 +1,4 @@
-// Intervals for a success rate: how far the true rate may lie from the one that n episodes showed.
+// Intervals for a success rate: how far the true rate may lie from the rate of n episodes.
 #pragma once
 
 namespace dp_bench::compare {
@@ -11,12 +11,12 @@ struct RateInterval {
   double high = 1.0;
 };
 
-/// The score interval of Wilson (1927), which every report shows: right on average also near 0
-/// and 1. Without episodes it is [0, 1].
+/// The score interval of Wilson (1927), which every report shows. It is correct on average even
+/// near 0 and 1. Without episodes it is [0, 1].
 RateInterval WilsonInterval(int n_success, int n, double confidence = 0.95);
 
-/// The exact interval of Clopper and Pearson (1934), for claims such as "at least": it never covers
-/// less than `confidence`, and is wider. Without episodes it is [0, 1].
+/// The exact interval of Clopper and Pearson (1934), for claims such as "at least". Its coverage is
+/// never below `confidence`, so it is wider. Without episodes it is [0, 1].
 RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = 0.95);
 
 }  // namespace dp_bench::compare

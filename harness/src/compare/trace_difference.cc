@@ -54,7 +54,7 @@ std::string ValueAt(DType dtype, std::span<const std::byte> row, std::size_t ind
   return "";
 }
 
-/// Of a digest the whole text, of numbers the first that differs.
+/// The whole text of a digest, or the first number that differs.
 TraceDifference Describe(std::int64_t step, const std::string& field, const Array& array,
                          std::span<const std::byte> a, std::span<const std::byte> b) {
   if (field.starts_with("obs_sha256.")) {
@@ -103,7 +103,7 @@ class Comparison {
         b_(b),
         obs_fields_(FieldsOf(a, /*of_observations=*/true)),
         step_fields_(FieldsOf(a, /*of_observations=*/false)) {
-    // what an env reports follows from the action
+    // the values that an env reports follow from the action
     std::ranges::stable_partition(step_fields_,
                                   [](const auto& field) { return field == "action"; });
   }
@@ -126,7 +126,7 @@ class Comparison {
       return n_observed_ < std::ssize(steps) &&
              steps[static_cast<std::size_t>(n_observed_)] == step;
     };
-    // one that is observed in one trace alone belongs to an episode that goes on longer
+    // an observation in only one trace belongs to a longer episode
     if (!is_observed(a_) || !is_observed(b_)) return std::nullopt;
     return CompareRow(obs_fields_, n_observed_++, step);
   }

@@ -1,4 +1,4 @@
-// Where two recordings of one episode part.
+// Where two recordings of one episode diverge.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace dp_bench::compare {
 
-/// The first value that is not the same, bit for bit.
+/// The first value that is not equal bit for bit.
 struct TraceDifference {
   std::int64_t step = 0;  // executed steps before it
   std::string field;      // "obs.agent_pos[1]", "action[3]", "obs_sha256.image", "end"
-  std::string a;          // the value, with as many digits as tell it apart
+  std::string a;          // the value, with enough digits to tell it apart
   std::string b;
 };
 
-/// Compares two traces (rollout/episode_trace.h) in the order in which things happen: the
-/// observation before a step, its action, and what came of it. "end" when one episode ends where
-/// the other goes on. Throws Error{kData} when they do not hold the same fields.
+/// Compares two traces (rollout/episode_trace.h) in the order of events: the observation before a
+/// step, its action, and the step's results. The field is "end" if one episode ends before the
+/// other. Throws Error{kData} if they do not have the same fields.
 std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const ArrayMap& b);
 
 }  // namespace dp_bench::compare
