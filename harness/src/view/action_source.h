@@ -1,4 +1,4 @@
-// Where a player gets its actions from: an expert, a policy, a recorded episode, a person.
+// Where a player gets its actions: an expert, a policy, a recorded episode or a person.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct Pointer {
 /// What an ActionSource has for the current step.
 enum class Supply {
   kAction,
-  kWait,  // nothing yet: time stands still
-  kEnd,   // nothing any more: the episode is over
+  kWait,  // no action yet: time stands still
+  kEnd,   // no more actions: the episode is over
 };
 
-/// Belongs to one env and is used by the thread that uses the env.
+/// Belongs to one env and is used on that env's thread.
 class ActionSource {
  public:
   ActionSource(const ActionSource&) = delete;
@@ -38,16 +38,16 @@ class ActionSource {
   /// "expert", "policy", ...: for the title.
   virtual std::string_view name() const = 0;
 
-  /// Which seed the env is reset to for an episode; nullopt when there is no such episode. Episodes
-  /// are called by their seed, those of a recording by their place in it.
+  /// The seed for the env's reset in this episode; nullopt if there is no such episode. An episode
+  /// is identified by its seed, or by its place in a recording.
   virtual std::optional<std::uint64_t> SeedOf(std::uint64_t episode) const { return episode; }
   virtual bool is_recording() const { return false; }
 
-  /// The env was just Reset for this episode.
+  /// Called after the env was Reset for this episode.
   virtual void Begin(std::uint64_t episode) = 0;
 
-  /// Writes the action for the env's current state, [Da]. After kAction the caller steps the env
-  /// with it. Throws Error{kEnv} when the source sees no way on.
+  /// Writes the action for the env's current state, [Da]. After kAction, the caller steps the env
+  /// with it. Throws Error{kEnv} if the source cannot continue.
   virtual Supply Next(std::span<float> action) = 0;
 
   /// Where the pointer is now.
@@ -70,7 +70,7 @@ class ExpertSource final : public ActionSource {
   Expert* expert_;  // of the env
 };
 
-/// A person: the env follows the pointer while its button is held, and waits while it is not.
+/// A person: the env follows the pointer while its button is held, and pauses otherwise.
 class PointerSource final : public ActionSource {
  public:
   /// Throws Error{kUsage} when the env has no pointer control.

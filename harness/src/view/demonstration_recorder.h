@@ -1,4 +1,4 @@
-// What a person did, as a dataset: a replay buffer like those that `collect` writes.
+// A person's episodes as a dataset: a replay buffer like those that `collect` writes.
 #pragma once
 
 #include <cstddef>
@@ -15,33 +15,32 @@
 
 namespace dp_bench::view {
 
-/// Names the dataset that a person records in an env. `env_section`: {"plugin", "params"} with all
-/// defaults, as JSON text.
+/// Identifies the dataset of a person's episodes in an env. `env_section`: {"plugin", "params"}
+/// with all defaults, as JSON text.
 nlohmann::json DemonstrationOrigin(const std::string& env_section, const std::string& env_version);
 
-/// The seeds of the episodes of a dataset folder, when their actions were recorded as they were
-/// executed, so that they repeat the episodes; empty when not, or when the folder does not tell.
-/// Throws Error{kUsage} when it was recorded in another env plugin than `env`, Error{kData} when
-/// what it tells makes no sense.
+/// The seeds of the episodes of a dataset folder, if its recorded actions repeat the episodes
+/// exactly. Empty if they do not, or if the folder does not say. Throws Error{kUsage} if it was
+/// recorded in another env plugin than `env`, Error{kData} if its records are inconsistent.
 std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
                                            const std::string& env);
 
 /// Appends to a dataset, one episode at a time.
 class DemonstrationRecorder {
  public:
-  /// Continues the dataset in `folder`, or makes it. `env` must outlive this object. Throws what
-  /// ReplayWriter throws: a folder of another origin stays as it is.
+  /// Continues the dataset in `folder`, or creates it. `env` must outlive this object. Throws what
+  /// ReplayWriter throws: a folder of another origin is not changed.
   DemonstrationRecorder(Env& env, const std::filesystem::path& folder,
                         const nlohmann::json& origin);
 
-  /// The env was just Reset: what was not kept is forgotten.
+  /// Called after the env was Reset. Drops the episode that was not kept.
   void Begin(std::uint64_t seed);
 
-  /// Observes the env's current state; `action` is about to be executed in it.
+  /// Observes the env's current state; `action` is about to be executed.
   void Add(std::span<const float> action);
 
-  /// Makes the episode part of the dataset, which is whole on disk afterwards. Returns how many
-  /// episodes it holds.
+  /// Appends the episode to the dataset, which is then complete on disk. Returns its number of
+  /// episodes.
   std::int64_t Keep();
 
  private:

@@ -1,4 +1,4 @@
-// Where a picture goes in a window of another shape: as large as fits, in the middle.
+// Places a picture in a window of another shape: as large as fits, centred.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ inline Placement FitInto(double picture_width, double picture_height, double win
           .height = height};
 }
 
-/// A place in the window as one on the picture; beside the picture it is on its edge.
+/// Converts a position in the window to one on the picture. Outside the picture it is clamped to
+/// the edge.
 inline Pointer PointerOn(const Placement& picture, double window_x, double window_y, bool is_down) {
   return {.x = std::clamp((window_x - picture.left) / picture.width, 0.0, 1.0),
           .y = std::clamp((window_y - picture.top) / picture.height, 0.0, 1.0),

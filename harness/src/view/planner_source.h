@@ -1,4 +1,5 @@
-// A policy as a source of actions: observes every step, plans a chunk when the last one is used up.
+// A policy as a source of actions. It observes every step and plans a new chunk when the last one
+// is used up.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +17,12 @@
 
 namespace dp_bench::view {
 
-/// Gives the planner a whole micro-batch of the one episode, so that the actions have the same bits
-/// as in an evaluation: (checkpoint, env, seed) is shown as it was scored.
+/// Fills a whole micro-batch of the planner with the one episode, so that the actions have the same
+/// bits as in an evaluation: (checkpoint, env, seed) is shown as it was scored.
 class PlannerSource final : public ActionSource {
  public:
-  /// All arguments must outlive the source. Throws Error{kShape} when `shape_meta` asks for what
-  /// the env does not offer.
+  /// All arguments must outlive the source. Throws Error{kShape} if the env lacks something that
+  /// `shape_meta` asks for.
   PlannerSource(Env& env, rollout::ChunkPlanner& planner, const ShapeMeta& shape_meta,
                 const Horizons& horizons);
 
@@ -44,7 +45,7 @@ class PlannerSource final : public ActionSource {
   rollout::ObsBatch obs_;
   std::vector<float> chunks_;  // [M, Ta, Da]; row 0 is executed
   rollout::PlanRow row_;
-  int next_ = 0;  // step of the chunk to execute
+  int next_ = 0;  // the next step of the chunk
 };
 
 }  // namespace dp_bench::view

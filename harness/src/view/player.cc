@@ -162,7 +162,7 @@ bool Player::Advance(double now_s) {
   if (n_steps_ > 0) status_.is_finished = status_.is_over || n_executed_ >= n_steps_;
   if (!has_stepped) return status_.is_waiting != was_waiting || status_.is_over;
 
-  // whoever is late starts afresh instead of hurrying
+  // a late player starts over from now instead of hurrying
   next_step_s_ += period_s();
   if (next_step_s_ < now_s) next_step_s_ = now_s + period_s();
   return true;

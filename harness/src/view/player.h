@@ -1,5 +1,5 @@
-// Plays episodes of one env: which step is due when, pause, speed, camera, the next seed. Knows
-// neither a window nor a clock, so that it can be tested without them.
+// Plays episodes of one env: when each step is due, pause, speed, camera, the next seed. It uses
+// neither a window nor a clock, so tests need neither.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace dp_bench::view {
 
-/// What a person asks for with a key.
+/// What a person requests with a key.
 enum class Command {
   kTogglePause,
   kSingleStep,  // also pauses
@@ -30,12 +30,12 @@ inline constexpr double kMinSpeed = 1.0 / 64.0;
 /// The command of a key: space, period, + (or =), -, c, r, n; nullopt for any other.
 std::optional<Command> CommandOf(char key);
 
-/// Everything about the running episode but its picture.
+/// Everything about the current episode except its picture.
 struct PlayerStatus {
   std::uint64_t episode = 0;  // its seed, or its place in a recording
   bool is_recording = false;
   int step = 0;         // executed so far
-  int max_steps = 0;    // after these it is over; a recording ends where it ends
+  int max_steps = 0;    // the episode ends after these; a recording ends with its last action
   double reward = 0.0;  // of the latest step; NaN when unknown
   double score = 0.0;   // the highest reward
   bool success = false;
@@ -47,7 +47,7 @@ struct PlayerStatus {
   std::string source;
   std::string camera;   // empty: the env's own picture
   std::string failure;  // why the episode broke; the picture is then the last good one
-  std::string note;     // what became of the demonstration
+  std::string note;     // what happened to the demonstration
 };
 
 /// "expert · seed 3 · step 17/300 · reward 0.412 · success"
@@ -60,29 +60,29 @@ struct PlayerOptions {
   int n_steps = 0;    // after so many, or an episode, the player is finished; 0: never
 };
 
-/// Used by the thread that uses the env.
+/// Used on the env's thread.
 class Player {
  public:
-  /// All arguments must outlive the player, which starts the first episode. `demonstrations`:
-  /// where successful episodes go; null: nothing is recorded. Throws Error{kUsage} when there is no
-  /// such episode.
+  /// All arguments must outlive the player, which starts the first episode. `demonstrations`: where
+  /// successful episodes go; null: nothing is recorded. Throws Error{kUsage} if there is no such
+  /// episode.
   Player(Env& env, ActionSource& source, DemonstrationRecorder* demonstrations,
          const PlayerOptions& options);
 
   /// Throws what the env throws on Reset.
   void Apply(Command command);
 
-  /// Where the pointer is over the picture.
+  /// The position of the pointer over the picture.
   void Point(const Pointer& pointer) { source_.Point(pointer); }
 
-  /// Executes one step if one is due at `now_s` [s of any clock]; returns whether anything changed.
-  /// A step that breaks the episode (Error{kEnv}) ends it as failed; other errors pass.
+  /// Executes one step if one is due at `now_s` [s of any clock]. Returns whether anything changed.
+  /// A step that breaks the episode (Error{kEnv}) ends it as failed; other errors are passed on.
   bool Advance(double now_s);
 
-  /// When the next step is due; nullopt while nothing happens before a command or the pointer.
+  /// When the next step is due; nullopt if nothing happens before a command or a pointer event.
   std::optional<double> next_step_s() const;
 
-  /// Draws the chosen camera, unless the episode failed: then the frame stays as it is.
+  /// Draws the chosen camera. If the episode failed, the frame is not changed.
   void Draw(RgbImage* frame);
 
   const PlayerStatus& status() const { return status_; }
@@ -97,7 +97,7 @@ class Player {
 
   double period_s() const;
 
-  // False when the source has no action for now.
+  // False if the source has no action now.
   bool Step();
   void Count(const StepResult& result);
   void End();

@@ -1,5 +1,5 @@
-// A player on a thread of its own: the window stays responsive while a policy plans, and the OpenGL
-// contexts of window and env, which a thread can have only one of, stay apart.
+// A player on its own thread. The window stays responsive while a policy plans, and the OpenGL
+// contexts of window and env stay on separate threads, because a thread can have only one.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace dp_bench::view {
 
-/// What is played.
+/// The things that are played.
 struct PlayedStage {
   std::unique_ptr<Env> env;
   std::unique_ptr<ActionSource> source;                   // of that env
@@ -30,24 +30,24 @@ struct PlayerThreadOptions {
   PlayerOptions player;
   int width = 0;  // of the pictures [px]
   int height = 0;
-  std::function<PlayedStage()> make_stage;  // called on the thread, where the stage also ends
-  std::function<void()> on_picture;  // called on the thread when TakePicture has something new
+  std::function<PlayedStage()> make_stage;  // called on the thread; the stage ends there too
+  std::function<void()> on_picture;  // called on that thread when TakePicture has a new picture
 };
 
-/// The functions are called from one thread, that of the window.
+/// Call the functions from one thread, the window's.
 class PlayerThread {
  public:
   explicit PlayerThread(PlayerThreadOptions options);
   PlayerThread(const PlayerThread&) = delete;
   PlayerThread& operator=(const PlayerThread&) = delete;
-  /// Waits for the step that is being executed.
+  /// Waits for the step in progress.
   ~PlayerThread();
 
   void Post(Command command);
   void Point(const Pointer& pointer);
 
-  /// Gives the latest picture and its status, if there is one that was not yet taken. Pictures are
-  /// drawn only as fast as they are taken. Throws what ended the thread.
+  /// Gives the latest picture and its status, if it was not taken yet. Pictures are drawn only as
+  /// fast as they are taken. Rethrows the error that ended the thread.
   bool TakePicture(RgbImage* picture, PlayerStatus* status);
 
  private:
@@ -62,7 +62,7 @@ class PlayerThread {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Command> commands_;
-  std::optional<Pointer> pointer_;  // when it moved
+  std::optional<Pointer> pointer_;  // the last move
   bool is_stopped_ = false;
   bool is_outdated_ = true;  // something happened since the picture was drawn
   bool has_picture_ = false;
@@ -70,7 +70,7 @@ class PlayerThread {
   PlayerStatus status_;
   std::exception_ptr failure_;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses everything above
 };
 
 }  // namespace dp_bench::view

@@ -17,7 +17,7 @@ const KeySpec& KeyOf(const Dataset& dataset, int key) {
   return dataset.spec().keys[static_cast<std::size_t>(key)];
 }
 
-// Copies a picture [h, w, 3] to the columns of `mosaic` from `left` on.
+// Copies a picture [h, w, 3] to the columns of `mosaic` from `left` onwards.
 void Paste(std::span<const std::byte> picture, int width, int height, int left, RgbImage* mosaic) {
   const auto row_bytes = static_cast<std::size_t>(width) * 3;
   for (int row = 0; row < height; ++row) {
@@ -28,7 +28,7 @@ void Paste(std::span<const std::byte> picture, int width, int height, int left, 
   }
 }
 
-// Each pixel of `out` takes the pixel of `in` at its place.
+// Nearest-neighbour scaling of `in` to the size of `out`.
 void Stretch(const RgbImage& in, RgbImage* out) {
   std::uint8_t* to = out->pixels.data();
   for (int row = 0; row < out->height; ++row) {
@@ -130,7 +130,7 @@ void RecordedEnv::Reset(std::uint64_t episode) {
   step_ = steps_.begin;
 }
 
-// After the last action nothing was observed: the episode ends with its last picture.
+// There is no observation after the last action: the episode ends with its last picture.
 StepResult RecordedEnv::Step(std::span<const float>) {
   DPB_ASSERT(step_ < steps_.end);
   step_ = std::min(step_ + 1, steps_.end - 1);

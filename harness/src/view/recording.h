@@ -1,5 +1,5 @@
-// Episodes of a dataset as something to look at: their actions, repeated in the env they were
-// recorded in, or, where the dataset does not know the seeds, their pictures.
+// Episodes of a dataset to look at. Their actions are repeated in the env of the recording. If the
+// dataset does not have the seeds, its pictures are shown instead.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace dp_bench::view {
 
-/// First and one past the last step of an episode of `dataset`. Throws Error{kUsage} when there is
-/// no such episode, with the number of those there are.
+/// First and one past the last step of an episode of `dataset`. Throws Error{kUsage} with the
+/// number of episodes if there is no such episode.
 struct StepRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -25,8 +25,8 @@ StepRange StepsOfEpisode(const Dataset& dataset, std::uint64_t episode);
 /// The actions of the episodes of a dataset.
 class RecordedSource final : public ActionSource {
  public:
-  /// `seeds`: of each episode; empty when the env is called by the place of the episode instead.
-  /// `dataset` must outlive the source. Throws Error{kShape} when its actions are not of
+  /// `seeds`: one per episode; empty if the env is reset to the place of the episode instead.
+  /// `dataset` must outlive the source. Throws Error{kShape} if its actions do not have
   /// `action_dim` numbers, Error{kData} on a wrong number of seeds.
   RecordedSource(const Dataset& dataset, std::vector<std::uint64_t> seeds, std::int64_t action_dim);
 
@@ -43,8 +43,8 @@ class RecordedSource final : public ActionSource {
   std::size_t next_ = 0;        // element of `actions_`
 };
 
-/// The pictures of a dataset as an env that is reset to an episode's place and whose steps do what
-/// they did when it was recorded. Its rewards are NaN: a recording knows none.
+/// The pictures of a dataset as an env. Reset goes to an episode's place, and each step shows the
+/// next recorded picture. The rewards are NaN, because a recording has none.
 class RecordedEnv final : public Env {
  public:
   /// `dataset` must outlive the env. Throws Error{kUsage} when it has no rgb key.
@@ -58,7 +58,7 @@ class RecordedEnv final : public Env {
   /// All rgb keys side by side, stretched to the frame.
   void Render(RgbImage* frame) override;
 
-  /// Of the rgb keys side by side at their own size [px].
+  /// The size of all rgb keys side by side [px].
   int width() const { return mosaic_.width; }
   int height() const { return mosaic_.height; }
 

@@ -1,4 +1,4 @@
-// The window and the player together: what `dp_bench view` runs.
+// The window and the player together: the body of `dp_bench view`.
 #pragma once
 
 #include <filesystem>
@@ -16,9 +16,9 @@ struct ViewerOptions {
   std::filesystem::path screenshot;  // PNG of the window when it closes; empty: none
 };
 
-/// Opens the window and plays what `make_stage` makes, until a person or PlayerOptions::n_steps end
-/// it. Prints a line for each episode that ended. Call it on the main thread. Throws Error{kUsage}
-/// without a display, and what ends the player.
+/// Opens the window and plays the stage from `make_stage` until the user closes it or
+/// PlayerOptions::n_steps is reached. Prints a line for each finished episode. Call it on the main
+/// thread. Throws Error{kUsage} without a display, and any error that ends the player.
 void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage);
 
 }  // namespace dp_bench::view

@@ -1,5 +1,5 @@
 // OpenGL 3.3 core: the picture is a texture on a framebuffer object, and a blit scales it into the
-// window. That takes no shader, and turns the picture the right way up by the order of its rows.
+// window. That needs no shader, and the blit also flips the picture upright.
 #include "view/window.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ std::string GlfwError() {
   return text == nullptr ? "GLFW gives no reason" : text;
 }
 
-// GLFW itself, for as long as the window exists.
+// GLFW itself, initialized as long as the window exists.
 struct Glfw {
   Glfw() {
     if (glfwInit() == GLFW_FALSE) ThrowNoWindow(GlfwError());
@@ -45,7 +45,7 @@ struct DestroyWindow {
   void operator()(GLFWwindow* window) const { glfwDestroyWindow(window); }
 };
 
-// The functions of OpenGL that are used, from the context that is current.
+// The OpenGL functions that are used, from the current context.
 struct Gl {
   Gl() {
     Load("glBindFramebuffer", &BindFramebuffer);
@@ -167,7 +167,7 @@ Pointer Window::pointer() const {
   int height = 0;
   glfwGetWindowSize(window, &width, &height);
   const bool is_down = glfwGetMouseButton(window, GLFW_MOUSE_BUTTON_LEFT) == GLFW_PRESS;
-  if (width < 1 || height < 1) return {};  // made that small by a window manager
+  if (width < 1 || height < 1) return {};  // a window manager may shrink it this far
   return PointerOn(FitInto(screen_->picture_width, screen_->picture_height, width, height), x, y,
                    is_down);
 }
