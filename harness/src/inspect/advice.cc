@@ -1,4 +1,4 @@
-// See advice.h. The thresholds are where a change is worth a try, not where it is sure to pay.
+// See advice.h. Above these thresholds a change is worth trying, not certain to help.
 #include "inspect/advice.h"
 
 #include <fmt/format.h>
@@ -8,10 +8,10 @@ namespace {
 
 constexpr double kDataBound = 0.1;         // share of a step
 constexpr double kFixedCosts = 0.3;        // share of a step
-constexpr double kMemoryFull = 0.7;        // of what is free
+constexpr double kMemoryFull = 0.7;        // of the free memory
 constexpr double kFasterProducts = 1.3;    // bfloat16 over float32
 constexpr double kWorthFasterOnes = 0.25;  // share of a step in products
-constexpr double kLowRate = 0.4;           // of the machine's
+constexpr double kLowRate = 0.4;           // share of the machine's rate
 constexpr std::int64_t kSmallBatch = 64;
 
 double Percent(double share) { return 100.0 * share; }
@@ -27,7 +27,7 @@ void AdviseData(const TrainingFigures& f, std::vector<Advice>* advice) {
   }
   advice->push_back({"dataset.params.memory_limit_mb", "more",
                      fmt::format("{:.0f} % of a step waits for data although all {} cores load; "
-                                 "what is in memory is not unpacked again",
+                                 "pictures kept in memory need no decompression",
                                  Percent(f.data_share), f.n_cores)});
 }
 
@@ -61,9 +61,10 @@ void AdvisePrecision(const TrainingFigures& f, std::vector<Advice>* advice) {
 void AdviseBatchSize(const TrainingFigures& f, std::vector<Advice>* advice) {
   const std::string doubled = std::to_string(2 * f.batch_size);
   if (f.fixed_share >= kFixedCosts) {
-    advice->push_back({"dataloader.batch_size", doubled,
-                       fmt::format("optimizer and EMA take {:.0f} % of a step whatever its size",
-                                   Percent(f.fixed_share))});
+    advice->push_back(
+        {"dataloader.batch_size", doubled,
+         fmt::format("optimizer and EMA take {:.0f} % of a step, whatever its batch size",
+                     Percent(f.fixed_share))});
   } else if (f.batch_size <= kSmallBatch && f.flops > 0.0 && f.flops < kLowRate * f.float32_limit) {
     advice->push_back(
         {"dataloader.batch_size", doubled,

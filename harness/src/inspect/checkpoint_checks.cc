@@ -20,8 +20,8 @@ constexpr const char* kPredictionNames[] = {"epsilon", "sample", "v_prediction"}
 
 double Double(const Tensor& scalar) { return scalar.item<double>(); }
 
-// Mean square error over what the best constant would have, at the middle half of the timesteps,
-// where noise, x_0 and velocity differ most.
+// Mean square error divided by the error of the best constant. It uses the middle half of the
+// timesteps, where noise, x_0 and velocity differ most.
 double RelativeError(const ProcessSample& sample, const Tensor& target, int n_timesteps) {
   const Tensor is_middle =
       sample.timesteps.ge(n_timesteps / 4).logical_and(sample.timesteps.lt(3 * n_timesteps / 4));
@@ -88,7 +88,7 @@ Finding CheckDivergence(const SamplingCase& sampling, const SamplingSample& samp
                                   "multiplied by 1 / sqrt(alphas_cumprod)",
                               .config_key = "policy.params.noise_scheduler.clip_sample"};
   if (!sample.is_finite) return Decide(hypothesis, true, "actions are NaN or Inf");
-  if (sample.steps.empty()) return LeaveOpen(hypothesis, "the policy notes no denoising steps");
+  if (sample.steps.empty()) return LeaveOpen(hypothesis, "the policy reports no denoising steps");
   const double bound = 3.0 * std::max(1.0, sampling.scheduler->clip_sample_range);
   const bool is_fault = std::ranges::any_of(
       sample.steps, [&](const SamplingStep& step) { return !(step.largest_x_0 <= bound); });
@@ -97,22 +97,22 @@ Finding CheckDivergence(const SamplingCase& sampling, const SamplingSample& samp
 
 Finding CheckActionError(const SamplingSample& sample) {
   const Finding hypothesis = {.id = "sampling.no_better_than_mean",
-                              .claim = "sampled actions are no better than always the mean one",
+                              .claim = "sampled actions are no better than the mean action",
                               .advice = "train longer, or see the other findings",
                               .config_key = "training.num_epochs",
                               .certainty = Certainty::kLikely};
   return Decide(
       hypothesis, !(sample.error < 0.8 * sample.error_of_mean_action),
-      fmt::format("mean square error {:.4g}, of the mean action {:.4g}; by step of the "
+      fmt::format("mean square error {:.4g}, {:.4g} with the mean action; by step of the "
                   "chunk: {:.3g}",
                   sample.error, sample.error_of_mean_action, fmt::join(sample.error_by_step, " ")));
 }
 
 Finding CheckObsMatter(const SamplingCase& sampling, const SamplingSample& sample) {
   const Finding hypothesis = {.id = "sampling.observations_ignored",
-                              .claim = "actions do not depend on what is observed",
+                              .claim = "actions do not depend on the observations",
                               .advice =
-                                  "see whether the encoder is trained, and whether the "
+                                  "check whether the encoder is trained, and whether the "
                                   "observations change",
                               .config_key = "shape_meta.obs",
                               .certainty = Certainty::kLikely};
@@ -120,14 +120,14 @@ Finding CheckObsMatter(const SamplingCase& sampling, const SamplingSample& sampl
       RecordSampling(sampling.policy, sampling.normalizer, sampling.probe, /*is_permuted=*/true)
           .error;
   return Decide(hypothesis, !(permuted > 1.1 * sample.error),
-                fmt::format("mean square error {:.4g}, with observations of other rows {:.4g}",
+                fmt::format("mean square error {:.4g}, {:.4g} with observations of other rows",
                             sample.error, permuted));
 }
 
 Finding CheckStepCount(const SamplingCase& sampling, const SamplingSample& sample) {
   const Finding hypothesis = {.id = "sampling.too_few_steps",
-                              .claim = "more denoising steps would make better actions",
-                              .advice = "raise it until the error stays",
+                              .claim = "more denoising steps would give better actions",
+                              .advice = "raise it until the error no longer falls",
                               .config_key = "policy.params.noise_scheduler.num_inference_steps"};
   if (!sampling.scheduler) return LeaveOpen(hypothesis, "the policy has no noise scheduler");
   const int n_train = sampling.scheduler->num_train_timesteps;
@@ -140,8 +140,8 @@ Finding CheckStepCount(const SamplingCase& sampling, const SamplingSample& sampl
 
 Finding CompareVariants(const SamplingCase& sampling, const SamplingSample& sample) {
   const Finding hypothesis = {.id = "sampling.variant",
-                              .claim = "another sampler makes much better actions",
-                              .advice = "take it",
+                              .claim = "another sampler gives much better actions",
+                              .advice = "use it",
                               .config_key = "policy.params.noise_scheduler",
                               .certainty = Certainty::kLikely,
                               .severity = Severity::kNote};
@@ -167,10 +167,11 @@ Finding CompareVariants(const SamplingCase& sampling, const SamplingSample& samp
 }  // namespace
 
 Finding CheckWeights(const torch::nn::Module& module) {
-  const Finding hypothesis = {.id = "weights.broken",
-                              .claim = "weights are NaN, all 0, or exploded",
-                              .advice = "take an earlier checkpoint; train with a lower rate",
-                              .config_key = "optimizer.lr"};
+  const Finding hypothesis = {
+      .id = "weights.broken",
+      .claim = "weights are NaN, all 0, or exploded",
+      .advice = "use an earlier checkpoint; train with a lower learning rate",
+      .config_key = "optimizer.lr"};
   std::vector<std::string> found;
   double largest = 0.0;
   for (const auto& parameter : module.named_parameters()) {
@@ -193,7 +194,7 @@ Finding CheckWeights(const torch::nn::Module& module) {
 
 Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe) {
   const Finding hypothesis = {.id = "weights.ema_lags",
-                              .claim = "the averaged weights do worse than the latest",
+                              .claim = "the averaged weights are worse than the latest",
                               .advice =
                                   "train longer, lower ema.max_value, or evaluate with "
                                   "--weights model",
@@ -207,18 +208,18 @@ Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe) {
 Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler) {
   const Finding hypothesis = {.id = "weights.untrained",
                               .claim = "the network predicts no better than a constant",
-                              .advice = "train; if it was trained, diagnose its config and log",
+                              .advice = "train it; if it was trained, diagnose its config and log",
                               .config_key = "training.num_epochs"};
   const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
   const double error = RelativeError(sample, target, scheduler.config().num_train_timesteps);
   return Decide(hypothesis, !(error < 0.9),
-                fmt::format("error {:.3g} of that of the best constant", error));
+                fmt::format("error {:.3g} times that of the best constant", error));
 }
 
 Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler) {
   const Finding hypothesis = {.id = "weights.prediction_type",
-                              .claim = "the weights were trained to predict something else",
-                              .advice = "set what they were trained with",
+                              .claim = "the weights were trained for another prediction_type",
+                              .advice = "set the prediction_type that they were trained with",
                               .config_key = "policy.params.noise_scheduler.prediction_type"};
   std::array<double, 3> errors = {};
   for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -229,7 +230,7 @@ Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& s
   const bool is_fault = errors[configured] > 3.0 * errors[best] && errors[best] < 0.9;
   return Decide(
       hypothesis, is_fault,
-      fmt::format("error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} of that of "
+      fmt::format("error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} times that of "
                   "a constant; the config says {}",
                   errors[0], errors[1], errors[2], kPredictionNames[configured]));
 }

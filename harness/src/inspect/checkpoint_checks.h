@@ -1,5 +1,5 @@
-// A trained policy: its weights, what the network says, and what sampling makes of it (seed of the
-// checks: a sampler that does not clip ends in noise). Includes LibTorch.
+// Checks of a trained policy: its weights, the network's predictions and the sampled actions.
+// Includes LibTorch.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ namespace dp_bench::inspect {
 /// Parameters that are not finite, all 0, or exploded.
 Finding CheckWeights(const torch::nn::Module& module);
 
-/// The averaged weights do worse than those they are the average of.
+/// The averaged weights are worse than the weights that they average.
 Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe);
 
 /// The network predicts no better than a constant.
 Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler);
 
-/// The network predicts something else than the config says: noise, x_0 or velocity.
+/// The network predicts something other than the config says: noise, x_0 or velocity.
 Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler);
 
 /// One denoising step of all rows.
@@ -32,19 +32,19 @@ struct SamplingStep {
   double largest = 0.0;        // |x_t|
   double std = 0.0;            // of x_t
   double largest_x_0 = 0.0;    // of the predicted x_0, after clipping
-  double clipped_share = 0.0;  // of its values; 0 without clip_sample
+  double clipped_share = 0.0;  // share of its values that were clipped; 0 without clip_sample
 };
 
-/// Action chunks for a batch, compared with the recorded ones in normalized units.
+/// Sampled action chunks for a batch, compared with the recorded ones in normalized units.
 struct SamplingSample {
-  std::vector<SamplingStep> steps;    // empty for a policy that notes none
+  std::vector<SamplingStep> steps;    // empty if the policy reports none
   std::vector<double> error_by_step;  // [Ta], mean square
   double error = 0.0;                 // their mean
-  double error_of_mean_action = 0.0;  // of the best constant
+  double error_of_mean_action = 0.0;  // with the best constant instead
   bool is_finite = true;
 };
 
-/// With `is_permuted` each row sees the observations of the next one.
+/// With `is_permuted`, each row gets the observations of the next row.
 SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, const Probe& probe,
                               bool is_permuted = false);
 
@@ -52,7 +52,7 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
 using MakeVariant =
     std::function<std::unique_ptr<Policy>(const std::vector<std::string>& overrides)>;
 
-/// What the sampling checks compare.
+/// The inputs of the sampling checks.
 struct SamplingCase {
   Policy& policy;
   const Normalizer& normalizer;
@@ -61,8 +61,8 @@ struct SamplingCase {
   MakeVariant make_variant;
 };
 
-/// Values that blow up on the way to the action, few steps, actions that do not depend on what is
-/// observed or are no better than the mean action; with a trace of the denoising steps.
+/// Checks for values that blow up during sampling, too few steps, and actions that ignore the
+/// observations or are no better than the mean action. Includes a trace of the denoising steps.
 Findings CheckSampling(const SamplingCase& sampling);
 
 }  // namespace dp_bench::inspect

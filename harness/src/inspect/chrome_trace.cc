@@ -32,7 +32,7 @@ const char* CategoryOf(OpKind kind) {
 
 std::int64_t Nanoseconds(double us) { return std::llround(us * 1e3); }
 
-// [ns] -> "12.345", the µs of the format without the rounding of a floating-point number
+// [ns] -> "12.345": µs as the format requires, without floating-point rounding
 std::string Microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 std::string Metadata(const char* what, std::uint64_t thread, const std::string& name) {

@@ -1,4 +1,4 @@
-// Recorded calls as a file for a trace viewer.
+// Writes recorded calls as a file for a trace viewer.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 
 namespace dp_bench::inspect {
 
-/// In Chrome's trace event format, as https://ui.perfetto.dev and chrome://tracing open it: a
-/// complete event ("ph": "X") for each call, with ts and dur in µs and, where they were counted,
-/// flops and bytes; names of process and threads as metadata. Whole nanoseconds, so that a child
-/// never sticks out of its parent by rounding.
+/// Chrome's trace event format, which https://ui.perfetto.dev and chrome://tracing open. Each call
+/// is a complete event ("ph": "X") with ts and dur in µs, and with flops and bytes if they were
+/// counted. Process and thread names are metadata. Times are whole nanoseconds, so that rounding
+/// never makes a child stick out of its parent.
 std::string ChromeTrace(std::span<const OpEvent> events, const std::string& process_name);
 
 /// Throws Error{kIo}.

@@ -12,9 +12,10 @@ namespace dp_bench::inspect {
 namespace {
 
 constexpr std::int64_t kMaxReferences = 4000;
-constexpr std::int64_t kMaxOwn = 1000;  // observations of the data that are held against the others
-constexpr double kTypical = 0.99;       // share of the data's own that counts as not far
-// Nothing nearer is called unseen, in normalized units: data may repeat a state exactly.
+constexpr std::int64_t kMaxOwn = 1000;  // observations of the data compared with the others
+constexpr double kTypical = 0.99;       // share of the data's own distances that counts as near
+// Distances below this are never called unseen, in normalized units: data may repeat a state
+// exactly.
 constexpr float kMinDistance = 0.01F;
 
 // One dimension of one key.
@@ -71,7 +72,7 @@ std::vector<Row> RowsOfRollout(const std::vector<Dimension>& dimensions,
   return rows;
 }
 
-// Of another episode than that of `row`.
+// The nearest observation of another episode than that of `row`.
 Neighbour Nearest(const Row& row, const std::vector<Row>& references) {
   Neighbour nearest;
   for (const Row& other : references) {
@@ -86,7 +87,7 @@ Neighbour Nearest(const Row& row, const std::vector<Row>& references) {
   return nearest;
 }
 
-// A sample of the steps of these episodes; of each the first one alone where `only_starts`.
+// A sample of the steps of these episodes; only their first steps if `only_starts`.
 std::vector<std::int64_t> StepsOf(const Demonstrations& data, const std::vector<bool>& episodes,
                                   bool only_starts, std::int64_t count) {
   std::vector<std::int64_t> steps;
@@ -102,10 +103,10 @@ std::vector<std::int64_t> StepsOf(const Demonstrations& data, const std::vector<
   return sample;
 }
 
-// Of observations of the data to those of other episodes.
+// Distances from observations of the data to those of other episodes.
 struct OwnDistances {
   float median;
-  float far;  // few exceed it
+  float far;  // few distances exceed it
 };
 
 OwnDistances DistancesOf(const std::vector<Row>& own, const std::vector<Row>& references) {
@@ -134,7 +135,7 @@ class RolloutDistances {
       if (i == 0) starts_.push_back(nearest.distance);
       const bool is_far = nearest.distance > far_;
       if (is_far) NoteFar(rows[i], *nearest.row);
-      if (is_far && was_far && !has_left) {  // one alone may be chance
+      if (is_far && was_far && !has_left) {  // a single one may be chance
         has_left = true;
         leaving_.push_back(static_cast<float>(episode.env_steps[i - 1]));
       }
@@ -147,7 +148,7 @@ class RolloutDistances {
   std::size_t size() const { return all_.size(); }
   double share_far() const { return static_cast<double>(n_far_) / static_cast<double>(size()); }
 
-  // ", in 7 of 8 episodes from env step 48 on (median)"; empty when no episode leaves the data.
+  // ", in 7 of 8 episodes from env step 48 on (median)"; empty if no episode leaves the data.
   std::string WhereItBegins() const {
     if (leaving_.empty()) return "";
     return fmt::format(", in {} of {} episodes from env step {:g} on (median)", leaving_.size(),
@@ -180,13 +181,14 @@ class RolloutDistances {
   float far_;
   std::vector<float> all_;
   std::vector<float> starts_;
-  std::vector<float> leaving_;  // env step, per episode that leaves the data
+  std::vector<float>
+      leaving_;  // env step at which an episode leaves the data, one per such episode
   std::size_t n_far_ = 0;
   std::vector<double> squares_;              // [D], summed over the far observations
   std::vector<std::vector<float>> offsets_;  // [D][far observations], in the units of the data
 };
 
-// The problem of the network or its sampling that makes a policy drift away by itself.
+// The problem of the network or its sampling that explains why the policy drifts away.
 std::string ExplanationAmong(const Findings& findings) {
   for (const Finding& finding : findings) {
     const bool is_of_policy =
@@ -198,19 +200,21 @@ std::string ExplanationAmong(const Findings& findings) {
 
 Finding Hypothesis() {
   return {.id = "rollout.unseen_states",
-          .claim = "the policy sees states that the data do not have",
+          .claim = "the policy sees states that the data do not cover",
           .certainty = Certainty::kLikely};
 }
 
 Finding AdviseOn(Finding finding, bool is_from_start) {
   if (is_from_start) {
     finding.advice =
-        "episodes begin where no demonstration is: see the env's params, what the key means in env "
-        "and data, and whether normalizer and data are the policy's own; or collect from there";
+        "episodes start where there are no demonstrations: check the env's params, the meaning of "
+        "the key in env "
+        "and data, and whether normalizer and data belong to the policy; or collect demonstrations "
+        "there";
     finding.config_key = "env.params";
   } else {
     finding.advice =
-        "the policy drifts away: demonstrate the way back (more episodes, collect with noise on "
+        "the policy drifts away: demonstrate recoveries (more episodes, collect with noise on "
         "the actions, corrections of what the policy does), or plan more often (n_action_steps)";
     finding.config_key = "collect.action_noise";
   }
@@ -227,7 +231,7 @@ Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train
   if (scales.empty()) return LeaveCoverageOpen("there are no low-dimensional observations");
   if (episodes.empty()) return LeaveCoverageOpen("no episode could be rolled out");
   if (std::ranges::count(train_episodes, true) < 2) {
-    return LeaveCoverageOpen("one training episode alone shows no distances to others");
+    return LeaveCoverageOpen("a single training episode gives no distances to other episodes");
   }
   const std::vector<Dimension> dimensions = DimensionsOf(data, scales);
   const std::vector<bool> all(train_episodes.size(), true);
@@ -243,8 +247,8 @@ Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train
   const bool is_from_start = rollouts.median_start() > std::max(own.far, own_starts.far);
   const auto n_success = std::ranges::count_if(episodes, &ObservedEpisode::success);
   const std::string evidence = fmt::format(
-      "normalized distance to the nearest training observation: median {:.3g}, of starts {:.3g}; "
-      "of the data's own to other episodes {:.3g} and {:.3g}, 99 % within {:.3g} and {:.3g}; "
+      "normalized distance to the nearest training observation: median {:.3g}, {:.3g} at starts; "
+      "between the data's own episodes {:.3g} and {:.3g}, 99 % within {:.3g} and {:.3g}; "
       "{:.0f} % of {} rollout observations lie beyond{}; {} of {} episodes succeeded",
       rollouts.median(), rollouts.median_start(), own.median, own_starts.median, own.far,
       own_starts.far, 100.0 * rollouts.share_far(), rollouts.size(), rollouts.WhereItBegins(),

@@ -1,4 +1,4 @@
-// Does the policy, while it acts, see states that the demonstrations have? Torch-free.
+// Does the acting policy see states that the demonstrations cover? Torch-free.
 #pragma once
 
 #include <map>
@@ -11,15 +11,15 @@
 
 namespace dp_bench::inspect {
 
-/// Normalizer scale of each dimension of an observation key: what differences are measured in.
+/// The normalizer scale of each dimension of an observation key: the unit of distances.
 using ObsScales = std::map<std::string, std::vector<float>>;
 
-/// Observations of rollouts far from the nearest one of `train_episodes`, as compared with how far
-/// observations of the data are from those of other episodes. Confirmed when the median rollout
-/// observation is farther than 99 % of the data's own, or the median start than 99 % of the data's
-/// starts. All keys of `scales` are compared; each must be among the data and in every episode. A
-/// note, not a problem, when at least half of the episodes succeed, or when `so_far` has a problem
-/// of weights or sampling that explains why a policy drifts away.
+/// Checks how far rollout observations are from the nearest one of `train_episodes`, compared with
+/// the distances between the data's own episodes. Confirmed if the median rollout observation is
+/// farther than 99 % of the data's own observations, or the median start is farther than 99 % of
+/// the data's starts. Compares all keys of `scales`; each must be in the data and in every episode.
+/// The finding is a note, not a problem, if at least half of the episodes succeed, or if `so_far`
+/// has a problem of weights or sampling that explains the drift.
 Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train_episodes,
                       const ObsScales& scales, const std::vector<ObservedEpisode>& episodes,
                       const Findings& so_far);

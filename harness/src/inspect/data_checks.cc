@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kMaxIdleShare = 0.3;
 constexpr double kMaxShortShare = 0.1;
-constexpr double kMaxRangeRatio = 20.0;  // of the range to that of 99.8 % of the values
-constexpr double kMaxJumpiness = 0.7;    // of independent values: 1
+constexpr double kMaxRangeRatio = 20.0;  // full range over the range of 99.8 % of the values
+constexpr double kMaxJumpiness = 0.7;    // independent values have 1
 constexpr int kMaxListed = 5;
 
 // "3, 8, 12 and 40 more"
@@ -60,7 +60,7 @@ std::string HashOf(const Demonstrations& data, std::int64_t episode) {
   return hash.HexDigest();
 }
 
-// Groups of episodes that are equal.
+// Groups of equal episodes.
 std::vector<std::vector<std::int64_t>> EqualEpisodes(const Demonstrations& data) {
   std::map<std::string, std::vector<std::int64_t>> by_hash;
   for (std::int64_t i = 0; i < data.n_episodes(); ++i) by_hash[HashOf(data, i)].push_back(i);
@@ -72,7 +72,7 @@ std::vector<std::vector<std::int64_t>> EqualEpisodes(const Demonstrations& data)
   return groups;
 }
 
-// Median |a[t + 1] - a[t]| within episodes over the median between steps far apart.
+// Median |a[t + 1] - a[t]| within episodes divided by the median between distant steps.
 std::optional<double> Jumpiness(const Demonstrations& data, std::int64_t d) {
   const Signal& action = data.action();
   std::vector<float> neighbours;
@@ -119,7 +119,7 @@ struct Follower {
   double correlation = 0.0;
 };
 
-// The observed value that agrees best with action d, at the lag where it does.
+// The observed value that correlates best with action d, at the lag with the best correlation.
 Follower BestFollower(const Demonstrations& data, std::int64_t d, std::int64_t max_lag) {
   Follower best;
   for (const Signal& signal : data.signals) {
@@ -136,7 +136,7 @@ Follower BestFollower(const Demonstrations& data, std::int64_t d, std::int64_t m
   return best;
 }
 
-// Whether all bytes of the frames are those of the first.
+// Whether all frames are equal byte for byte.
 bool IsStill(const Dataset& dataset, int key, int n_frames) {
   const std::int64_t n_steps = dataset.episode_ends().back();
   const std::vector<std::uint8_t> first = ReadImage(dataset, key, 0);
@@ -149,7 +149,7 @@ bool IsStill(const Dataset& dataset, int key, int n_frames) {
 
 Finding CheckFinite(const Demonstrations& data) {
   const Finding hypothesis = {.id = "data.not_finite",
-                              .claim = "the data hold NaN or Inf",
+                              .claim = "the data contain NaN or Inf",
                               .advice = "repair or drop these steps"};
   std::vector<std::string> places;
   std::size_t n_values = 0;
@@ -167,9 +167,10 @@ Finding CheckFinite(const Demonstrations& data) {
 }
 
 Finding CheckActionsChange(const Demonstrations& data) {
-  Finding hypothesis = {.id = "data.constant_action",
-                        .claim = "actions never change",
-                        .advice = "record the commands, or drop what is not controlled"};
+  Finding hypothesis = {
+      .id = "data.constant_action",
+      .claim = "actions never change",
+      .advice = "record the commands, or drop dimensions that are not controlled"};
   std::vector<std::string> constant;
   for (std::int64_t d = 0; d < data.action().dim; ++d) {
     if (Range(data.action(), d) < 1e-6) constant.push_back(std::to_string(d));
@@ -185,7 +186,7 @@ Finding CheckActionsChange(const Demonstrations& data) {
 Finding CheckIdleSteps(const Demonstrations& data) {
   const Finding hypothesis = {.id = "data.idle_steps",
                               .claim = "much of the data stands still",
-                              .advice = "cut what repeats: a policy learns to wait there",
+                              .advice = "cut the repeated steps: a policy learns to wait there",
                               .certainty = Certainty::kLikely};
   std::int64_t n_idle = 0;
   std::int64_t n_pairs = 0;
@@ -205,7 +206,7 @@ Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons
                               .claim = "episodes are shorter than the horizon",
                               .advice =
                                   "a smaller horizon, or longer episodes: the sequences "
-                                  "of these are mostly padding",
+                                  "of these episodes are mostly padding",
                               .config_key = "horizon"};
   std::vector<std::string> too_short;
   for (std::int64_t i = 0; i < data.n_episodes(); ++i) {
@@ -223,7 +224,7 @@ Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons
 Finding CheckDuplicates(const Demonstrations& data) {
   const Finding hypothesis = {.id = "data.duplicate_episodes",
                               .claim = "episodes occur more than once",
-                              .advice = "keep one of each"};
+                              .advice = "keep one copy of each"};
   std::vector<std::string> groups;
   for (const auto& group : EqualEpisodes(data)) {
     groups.push_back(fmt::format("{}", fmt::join(group, " = ")));
@@ -234,10 +235,11 @@ Finding CheckDuplicates(const Demonstrations& data) {
 }
 
 Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
-  const Finding hypothesis = {.id = "data.leakage",
-                              .claim = "validation episodes are trained on",
-                              .advice = "keep one of each: val_loss measures memory here",
-                              .config_key = "dataset.val_ratio"};
+  const Finding hypothesis = {
+      .id = "data.leakage",
+      .claim = "validation episodes are also in the training data",
+      .advice = "keep one copy of each: val_loss measures memorization here",
+      .config_key = "dataset.val_ratio"};
   const auto n_val = std::ranges::count(split.val, true);
   if (n_val == 0) return LeaveOpen(hypothesis, "there is no validation set");
   std::vector<std::string> leaks;
@@ -250,10 +252,11 @@ Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
       leaks.push_back(fmt::format("{}", fmt::join(group, " = ")));
     }
   }
-  return Decide(hypothesis, !leaks.empty(),
-                leaks.empty()
-                    ? fmt::format("none of {} validation episodes occurs in training", n_val)
-                    : "in both: " + List(leaks));
+  return Decide(
+      hypothesis, !leaks.empty(),
+      leaks.empty()
+          ? fmt::format("{} validation episodes, none of them in the training data", n_val)
+          : "in both: " + List(leaks));
 }
 
 Finding CheckOutliers(const Demonstrations& data) {
@@ -286,18 +289,19 @@ Finding CheckOutliers(const Demonstrations& data) {
 
 Finding CheckActionOrder(const Demonstrations& data) {
   const Finding hypothesis = {.id = "data.shuffled_actions",
-                              .claim = "actions are not in the order of time",
-                              .advice = "see how the actions were written and sorted",
+                              .claim = "actions are not in time order",
+                              .advice = "check how the actions were written and sorted",
                               .certainty = Certainty::kLikely};
   std::vector<float> ratios;
   for (std::int64_t d = 0; d < data.action().dim; ++d) {
     if (const auto ratio = Jumpiness(data, d)) ratios.push_back(static_cast<float>(*ratio));
   }
-  if (ratios.empty()) return LeaveOpen(hypothesis, "no action dimension changes enough to tell");
+  if (ratios.empty())
+    return LeaveOpen(hypothesis, "no action dimension changes enough for a verdict");
   const float median = Quantile(ratios, 0.5);
   return Decide(hypothesis, median > kMaxJumpiness,
-                fmt::format("neighbouring actions differ {:.2f} times as much as any two "
-                            "(independent ones: 1)",
+                fmt::format("neighbouring actions differ {:.2f} times as much as distant "
+                            "ones (independent ones: 1)",
                             median));
 }
 
@@ -305,8 +309,8 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
   const Finding hypothesis = {.id = "data.misaligned_actions",
                               .claim = "actions belong to another step than their observations",
                               .advice =
-                                  "shift the actions: that of step t must be the one taken "
-                                  "after what is observed at t",
+                                  "shift the actions: the action of step t must be the one taken "
+                                  "after the observation of step t",
                               .certainty = Certainty::kLikely};
   const std::int64_t max_lag = horizons.n_action_steps;
   std::vector<float> lags;
@@ -315,12 +319,12 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
     const Follower best = BestFollower(data, d, max_lag);
     if (best.correlation < 0.9) continue;
     lags.push_back(static_cast<float>(best.lag));
-    seen.push_back(fmt::format("action[{}] agrees best with {} {} step(s) {} (r = {:.3f})", d,
+    seen.push_back(fmt::format("action[{}] correlates best with {} {} step(s) {} (r = {:.3f})", d,
                                best.name, std::abs(best.lag), best.lag < 0 ? "before" : "later",
                                best.correlation));
   }
   if (lags.empty()) {
-    return LeaveOpen(hypothesis, "no action says where an observed value shall be");
+    return LeaveOpen(hypothesis, "no action is a target for an observed value");
   }
   const float lag = Quantile(lags, 0.5);
   return Decide(hypothesis, lag < 0 || lag >= static_cast<float>(max_lag), List(seen));
@@ -329,7 +333,7 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
 Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {
   const Finding hypothesis = {.id = "data.still_camera",
                               .claim = "a camera always shows the same picture",
-                              .advice = "see whether it was connected, or drop the key",
+                              .advice = "check whether it was connected, or drop the key",
                               .config_key = "shape_meta.obs"};
   std::vector<std::string> still;
   std::vector<std::string> moving;
@@ -346,7 +350,7 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
 
 Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split& split) {
   const Finding finite = CheckFinite(data);
-  if (finite.is_problem()) return {finite};  // no other number would mean anything
+  if (finite.is_problem()) return {finite};  // no other check would mean anything
   return {finite,
           CheckActionsChange(data),
           CheckIdleSteps(data),

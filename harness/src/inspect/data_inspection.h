@@ -1,4 +1,4 @@
-// What a data set holds, and what is wrong with it: as text, as JSON and as a page.
+// The content of a data set and its faults: as text, as JSON and as a page.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace dp_bench::inspect {
 
 struct KeyInspection {
   KeySpec spec;
-  KeyStats stats;             // per dimension; of pictures per channel, in their own units
-  std::int64_t n_frames = 0;  // that the statistics are of: all steps, or a sample of pictures
+  KeyStats stats;             // per dimension; for pictures per channel, in their own units
+  std::int64_t n_frames = 0;  // the statistics cover all steps, or this many sampled pictures
 };
 
-/// A picture of one step, and what was commanded then.
+/// A picture of one step, and the actions commanded then.
 struct SampleFrame {
   std::string key;
   std::int64_t episode = 0;
   std::int64_t step = 0;                    // of the episode
   RgbImage image{0, 0};                     // depth as grey, near is bright
-  std::vector<std::vector<float>> actions;  // of this step and those behind it, [n, Da]
+  std::vector<std::vector<float>> actions;  // of this step and the following ones, [n, Da]
 };
 
 /// One dimension over the steps of an episode.
@@ -50,11 +50,11 @@ struct DataInspection {
 };
 
 struct DataInspectionOptions {
-  int n_frames = 6;        // shown, of each camera
-  int n_statistics = 256;  // pictures whose statistics are taken, of each camera
+  int n_frames = 6;        // shown per camera
+  int n_statistics = 256;  // pictures per camera in the statistics
   int n_curves = 3;        // episodes whose values are shown
   int n_actions = 16;      // shown on a frame
-  int max_width = 320;     // of a frame [px]; larger ones are thinned out
+  int max_width = 320;     // of a frame [px]; larger ones are subsampled
 };
 
 /// Reads all numbers and a sample of the pictures. Throws Error{kData} for a data set without steps
@@ -65,7 +65,7 @@ DataInspection InspectData(const Dataset& dataset, const std::string& name,
 std::string ToText(const DataInspection& inspection);
 nlohmann::json ToJson(const DataInspection& inspection);
 
-/// One file that loads nothing: keys, statistics, lengths, values, pictures, faults.
+/// A self-contained HTML file: keys, statistics, lengths, values, pictures, faults.
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file);
 
 }  // namespace dp_bench::inspect

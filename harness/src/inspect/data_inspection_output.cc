@@ -1,4 +1,4 @@
-// The forms of a DataInspection: tables for people, JSON for programs, a page for both.
+// The output forms of a DataInspection: text tables, JSON, and an HTML page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -146,7 +146,7 @@ data Plots(const DataInspection& inspection) {
   return plots;
 }
 
-// The first two dimensions of the actions of a frame, as points of a square of 100 that is the
+// The first two action dimensions of a frame, as points in a square of size 100 that spans the
 // range of the data.
 std::string ActionPath(const SampleFrame& frame, const KeyStats& range) {
   if (range.min.size() < 2) return "";

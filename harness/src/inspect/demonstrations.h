@@ -1,4 +1,4 @@
-// The low-dimensional keys of a data set in memory, as the checks look at them. Torch-free.
+// The low-dimensional keys of a data set in memory, as input of the checks. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -39,18 +39,18 @@ struct Demonstrations {
   }
   std::int64_t EpisodeOf(std::int64_t step) const;
 
-  /// Null when there is none.
+  /// Null if there is none.
   const Signal* Find(std::string_view name) const;
   const Signal& action() const;
 };
 
-/// Reads all low_dim keys that `names` lists; float64 becomes float32.
+/// Reads all low_dim keys listed in `names`; float64 becomes float32.
 Demonstrations ReadDemonstrations(const Dataset& dataset, const std::vector<std::string>& names);
 
 /// The bytes of one step of an image key.
 std::vector<std::uint8_t> ReadImage(const Dataset& dataset, int key, std::int64_t step);
 
-/// `count` of the numbers 0 .. n - 1, evenly spread; all when there are no more.
+/// `count` of the numbers 0 .. n - 1, evenly spread; all of them if n <= count.
 std::vector<std::int64_t> Spread(std::int64_t n, std::int64_t count);
 
 /// The value below which a share `q` of `values` lies; `values` must not be empty.

@@ -26,7 +26,7 @@ constexpr std::uint64_t kProbeSeed = 7;
 constexpr int kProcessBatches = 8;
 constexpr std::int64_t kProbeRows = 64;
 
-// Of the low-dimensional observations that both the policy and the data have.
+// The low-dimensional observations that both the policy and the data have.
 ObsScales ScalesOf(const Normalizer& normalizer, const Demonstrations& data,
                    const ShapeMeta& meta) {
   ObsScales scales;
@@ -34,7 +34,7 @@ ObsScales ScalesOf(const Normalizer& normalizer, const Demonstrations& data,
     const Signal* signal = data.Find(key.name);
     if (key.type != KeyType::kLowDim || signal == nullptr) continue;
     const torch::Tensor scale = normalizer.fields().at(key.name).scale.contiguous();
-    if (signal->dim != scale.numel()) continue;  // fitted to something else, which is told already
+    if (signal->dim != scale.numel()) continue;  // another shape, already reported
     const float* values = scale.const_data_ptr<float>();
     scales[key.name] = {values, values + scale.numel()};
   }
@@ -93,7 +93,7 @@ class Examination {
   }
 
   std::unique_ptr<Policy> NewPolicy(const std::vector<std::string>& overrides = {}) const {
-    torch::manual_seed(kProbeSeed);  // first weights are LibTorch's
+    torch::manual_seed(kProbeSeed);  // LibTorch draws the initial weights
     std::unique_ptr<Policy> policy = subject_.make_policy(overrides);
     policy->SetNormalizer(normalizer_);
     return policy;
@@ -134,7 +134,7 @@ class Examination {
     const std::unique_ptr<Policy> policy = Trained(WeightsToEvaluate());
     const Finding weights = CheckWeights(policy->module());
     Append({weights});
-    if (weights.is_problem()) return;  // all else follows from it
+    if (weights.is_problem()) return;  // everything else would follow from it
     const ProcessSample sample = RecordLosses(*policy, probe);
     Append(CheckProcess(sample, scheduler_));
     if (scheduler_ && sample.is_diffusion()) {

@@ -1,4 +1,4 @@
-// All checks on one case: a config with its data and env, perhaps a checkpoint, perhaps a log.
+// All checks on one case: a config with its data and env, optionally a checkpoint and a log.
 // Includes LibTorch.
 #pragma once
 
@@ -22,16 +22,16 @@ struct DiagnosisCase {
   Config config;  // of the whole run
   PolicySpec spec;
   const Dataset& dataset;
-  MakeVariant make_policy;                      // of the config, with its first weights
-  rollout::EnvFactory make_env;                 // empty: nothing is compared with it
+  MakeVariant make_policy;                      // of the config, with its initial weights
+  rollout::EnvFactory make_env;                 // empty: no comparison with the env
   const run::Checkpoint* checkpoint = nullptr;  // null: nothing is trained yet
   std::optional<std::filesystem::path> log;     // logs.json.txt of the training
   int n_rollouts = 8;                           // episodes with the checkpoint in the env; 0: none
 };
 
-/// Runs the checks that the case has the parts for, on the CPU, in at most a minute for networks of
-/// a few million parameters, and the rollouts. With a checkpoint, what it was trained with counts
-/// as given: learning is not tried again. Throws only what a damaged input throws.
+/// Runs the checks that the case has the parts for, on the CPU. For networks of a few million
+/// parameters that takes at most a minute, plus the rollouts. With a checkpoint, its training setup
+/// is not questioned: the learning checks are skipped. Throws only if an input is damaged.
 Findings Diagnose(const DiagnosisCase& subject);
 
 }  // namespace dp_bench::inspect

@@ -19,7 +19,7 @@ constexpr double kMaxResetsOutside = 0.5;
 constexpr double kMargin = 0.25;  // of the range of the data, on each side
 constexpr int kMaxFrames = 64;
 
-// The observation of a state as bytes, per key of the env's own list.
+// The observation of a state as bytes, in the order of the env's keys.
 class ObsReader {
  public:
   explicit ObsReader(const EnvSpec& spec) : memory_(spec) {}
@@ -44,7 +44,7 @@ class ObsReader {
   plugin::ObsMemory memory_;
 };
 
-// Of a colour picture's channels over several frames: mean of the frames' means, and its variance.
+// The mean over several frames of a colour picture's channel means, and its variance.
 struct ChannelMeans {
   std::array<double, 3> mean = {};
   std::array<double, 3> variance = {};
@@ -65,7 +65,7 @@ ChannelMeans Summarize(const FrameMeans& frames) {
   for (std::size_t c = 0; c < 3; ++c) {
     for (const auto& frame : frames) means.mean[c] += frame[c] / n;
     for (const auto& frame : frames) means.variance[c] += std::pow(frame[c] - means.mean[c], 2) / n;
-    means.variance[c] = means.variance[c] / n + 1e-3;  // of the mean; rounding of the pixels
+    means.variance[c] = means.variance[c] / n + 1e-3;  // of the mean; 1e-3 for pixel rounding
   }
   return means;
 }
@@ -102,7 +102,7 @@ ChannelMeans OfEnv(Env& env, const KeySpec& key, const ResetSample& sample) {
   return Summarize(frames);
 }
 
-// How many first observations of dimension d lie outside of what the data show.
+// How many first observations lie outside the data's range in dimension d.
 double ShareOutside(const Signal& signal, std::int64_t d,
                     const std::vector<std::vector<float>>& observed) {
   const std::vector<float> column = signal.Column(d);
@@ -119,8 +119,8 @@ double ShareOutside(const Signal& signal, std::int64_t d,
 
 Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
   const Finding hypothesis = {.id = "data.actions_outside_limits",
-                              .claim = "recorded actions lie beyond what the env accepts",
-                              .advice = "see the units of the actions, or the env's limits",
+                              .claim = "recorded actions exceed the env's limits",
+                              .advice = "check the units of the actions, or the env's limits",
                               .config_key = "env.params"};
   const Signal& action = data.action();
   std::vector<std::string> found;
@@ -137,7 +137,7 @@ Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
         fmt::format("{:.1f} % of dimension {} outside [{:g}, {:g}]", 100.0 * share, d, low, high));
   }
   return Decide(hypothesis, !found.empty(),
-                found.empty() ? "all dimensions keep the env's limits"
+                found.empty() ? "all dimensions are within the env's limits"
                               : fmt::format("{}", fmt::join(found, ", ")));
 }
 
@@ -146,7 +146,7 @@ Finding CheckRate(const EnvSpec& env, double fps) {
                               .claim = "the data were recorded at another rate than the env runs",
                               .advice = "resample the data, or change the env's control rate",
                               .config_key = "dataset.params.fps"};
-  if (fps <= 0.0) return LeaveOpen(hypothesis, "the data set does not say its rate");
+  if (fps <= 0.0) return LeaveOpen(hypothesis, "the data set does not give its rate");
   return Decide(hypothesis, std::abs(fps / env.control_hz - 1.0) > 0.01,
                 fmt::format("{:g} Hz recorded, {:g} Hz in the env", fps, env.control_hz));
 }
@@ -154,10 +154,10 @@ Finding CheckRate(const EnvSpec& env, double fps) {
 Finding CheckResetRange(Env& env, const Demonstrations& data, const ShapeMeta& meta,
                         const ResetSample& sample) {
   const Finding hypothesis = {.id = "env.observations_outside_data",
-                              .claim = "the env shows what the data never did",
+                              .claim = "the env's observations lie outside the data",
                               .advice =
-                                  "see units and order of the key, and whether env and data "
-                                  "are of one task",
+                                  "check units and order of the key, and whether env and data "
+                                  "belong to the same task",
                               .config_key = "env.params",
                               .certainty = Certainty::kLikely};
   ObsReader reader(env.spec());
@@ -171,7 +171,7 @@ Finding CheckResetRange(Env& env, const Demonstrations& data, const ShapeMeta& m
       observed[key.name].push_back(reader.Numbers(key.name));
     }
   }
-  if (observed.empty()) return LeaveOpen(hypothesis, "they share no low-dimensional key");
+  if (observed.empty()) return LeaveOpen(hypothesis, "env and data share no low-dimensional key");
   std::vector<std::string> found;
   for (const auto& [name, values] : observed) {
     const Signal& signal = *data.Find(name);
@@ -202,7 +202,7 @@ Finding CheckChannelOrder(Env& env, const Dataset& dataset, const ShapeMeta& met
     const ChannelMeans simulated = OfEnv(env, key, sample);
     const double as_it_is = Distance(data, simulated, {0, 1, 2});
     const double reversed = Distance(data, simulated, {2, 1, 0});
-    seen.push_back(fmt::format("'{}': {:.1f} as it is, {:.1f} with red and blue swapped", key.name,
+    seen.push_back(fmt::format("'{}': {:.1f} unchanged, {:.1f} with red and blue swapped", key.name,
                                as_it_is, reversed));
     if (as_it_is > 50.0 && reversed < as_it_is / 4.0) swapped.push_back(key.name);
   }

@@ -1,4 +1,4 @@
-// Demonstrations that do not fit the env in which the policy is to act. Torch-free.
+// Demonstrations that do not fit the env in which the policy will act. Torch-free.
 #pragma once
 
 #include "dp_bench/env.h"
@@ -7,7 +7,8 @@
 
 namespace dp_bench::inspect {
 
-/// Where the policy starts in evaluation: `n_resets` first observations from `start_seed` on.
+/// Where episodes start in evaluation: the first observations of `n_resets` seeds from
+/// `start_seed`.
 struct ResetSample {
   std::uint64_t start_seed = 100000;
   int n_resets = 16;
@@ -17,17 +18,17 @@ struct ResetSample {
 Findings CheckEnv(Env& env, const Dataset& dataset, const Demonstrations& data,
                   const ShapeMeta& meta, const ResetSample& sample = {});
 
-/// Recorded actions beyond the env's limits, which it will clip.
+/// Recorded actions beyond the env's limits, where the env clips them.
 Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data);
 
-/// Recorded at another rate than the env is controlled at.
+/// Data recorded at another rate than the env's control rate.
 Finding CheckRate(const EnvSpec& env, double fps);
 
-/// First observations far outside of what the data show: other units, other order, another task.
+/// First observations far outside the data's range: other units, other order, another task.
 Finding CheckResetRange(Env& env, const Demonstrations& data, const ShapeMeta& meta,
                         const ResetSample& sample);
 
-/// Cameras whose colours agree with the env's only after red and blue are swapped.
+/// Cameras whose colours match the env's only after swapping red and blue.
 Finding CheckChannelOrder(Env& env, const Dataset& dataset, const ShapeMeta& meta,
                           const ResetSample& sample);
 

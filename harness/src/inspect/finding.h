@@ -1,5 +1,5 @@
-// What a diagnosis says: hypotheses about what may be wrong, each with the numbers that speak for
-// or against it. Torch-free.
+// The results of a diagnosis: hypotheses about faults, each with the numbers for or against it.
+// Torch-free.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,22 +8,22 @@
 
 namespace dp_bench::inspect {
 
-/// Confirmed: the fault is there. Inconclusive: what was at hand does not tell.
+/// Confirmed: the fault exists. Inconclusive: the available numbers do not decide it.
 enum class Judgement { kConfirmed, kRejected, kInconclusive };
 
-/// A problem keeps a policy from working or makes its numbers wrong; a note is worth knowing and
-/// may be meant.
+/// A problem keeps a policy from working or makes its numbers wrong. A note is worth knowing and
+/// may be intended.
 enum class Severity { kProblem, kNote };
 
-/// How sure a confirmed finding is: a fact follows from the numbers alone, a likelihood needs a
-/// judgement that can be wrong.
+/// How certain a confirmed finding is. A fact follows from the numbers alone; a likely finding
+/// needs a judgement that can be wrong.
 enum class Certainty { kFact, kLikely };
 
 struct Finding {
-  std::string id;               // "data.idle_steps"; the same for the same hypothesis, always
+  std::string id;               // "data.idle_steps"; never changes for a hypothesis
   std::string claim;            // the hypothesis as a sentence: "episodes stand still"
-  std::string advice = {};      // of a confirmed one: what to change
-  std::string config_key = {};  // where; empty when it is not in the config
+  std::string advice = {};      // if confirmed: what to change
+  std::string config_key = {};  // the key to change; empty if it is not in the config
   Certainty certainty = Certainty::kFact;
   Severity severity = Severity::kProblem;
   Judgement verdict = Judgement::kInconclusive;
@@ -36,15 +36,15 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
-/// `hypothesis` with these numbers: confirmed where `is_fault`, else rejected.
+/// `hypothesis` with these numbers: confirmed if `is_fault`, otherwise rejected.
 Finding Decide(Finding hypothesis, bool is_fault, std::string evidence);
 
-/// `hypothesis` left open, and why.
+/// `hypothesis` left open, with the reason.
 Finding LeaveOpen(Finding hypothesis, std::string reason);
 
 bool HasProblems(const Findings& findings);
 
-/// Confirmed ones first, with advice; then what the numbers do not tell, then what they rule out.
+/// Confirmed findings first, with advice; then the inconclusive ones, then the rejected ones.
 std::string ToText(const Findings& findings);
 
 /// {"n_problems", "findings": [{"id", "verdict", "claim", "evidence", ...}]}.

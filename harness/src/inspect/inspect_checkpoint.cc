@@ -43,7 +43,7 @@ CheckpointFile InspectFile(const run::Checkpoint& checkpoint, std::string_view n
   return file;
 }
 
-// Named one by one: the first layers with them tell where it began.
+// Lists each tensor: the first affected layers show where the fault began.
 std::string NonFiniteText(const std::vector<CheckpointFile>& files) {
   std::string text;
   for (const CheckpointFile& file : files) {
@@ -53,8 +53,7 @@ std::string NonFiniteText(const std::vector<CheckpointFile>& files) {
     }
   }
   if (text.empty()) return "";
-  return text +
-         "Nothing comes of such a checkpoint: take an earlier one, and see dp_bench diagnose.\n\n";
+  return text + "This checkpoint is unusable: use an earlier one, and run dp_bench diagnose.\n\n";
 }
 
 nlohmann::json NonFiniteJson(const CheckpointFile& file) {
@@ -123,7 +122,7 @@ CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
 }
 
 std::string ToText(const CheckpointInspection& inspection) {
-  std::string text = fmt::format("{}: policy {} for {}; every file has its checksum\n\n",
+  std::string text = fmt::format("{}: policy {} for {}; all checksums match\n\n",
                                  inspection.folder.string(), inspection.policy, inspection.task);
   text += NonFiniteText(inspection.files);
   for (const auto& [key, value] : inspection.state.items()) {

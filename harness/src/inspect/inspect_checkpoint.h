@@ -1,4 +1,4 @@
-// What a checkpoint holds: files, training state, normalizer, and where its parameters are.
+// The content of a checkpoint: files, training state, normalizer, and its parameters by module.
 #pragma once
 
 #include <filesystem>
@@ -40,7 +40,7 @@ struct CheckpointInspection {
   bool has_non_finite() const;
 };
 
-/// Reads the whole folder, all checksums first. Throws Error{kCheckpoint}.
+/// Reads the whole folder and verifies all checksums first. Throws Error{kCheckpoint}.
 CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
                                        plugin::PluginCatalogue& catalogue, int n_levels);
 

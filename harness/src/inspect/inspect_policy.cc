@@ -27,14 +27,14 @@ std::vector<Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
   return recorder.stages();
 }
 
-// A step of a batch size that the user asks for is only run where it fits.
+// Runs a step of the requested batch size only if it fits in memory.
 void RequireRoom(const train::StepMemory& step, const char* option) {
   const std::int64_t free = core::AvailableMemory();
   if (free == 0 || step.total() <= free) return;
   throw Error(
       ErrorCode::kUsage,
-      fmt::format("{} {}: a step of this size needs {:.0f} MiB, {:.0f} are free. Give a "
-                  "smaller one; the memory of a larger one is estimated without it.",
+      fmt::format("{} {}: a step of this size needs {:.0f} MiB, {:.0f} MiB are free. Give a "
+                  "smaller one; larger sizes are estimated without a check.",
                   option, step.batch_size, train::Mebibytes(step.total()), train::Mebibytes(free)));
 }
 

@@ -1,5 +1,5 @@
-// What `dp_bench inspect` says about a policy: the shapes on the way through it, where its
-// parameters are, and the memory that training it takes.
+// What `dp_bench inspect` reports about a policy: the shapes of its stages, its parameters by
+// module, and the memory for training it.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace dp_bench::inspect {
 
 struct PolicyInspectionOptions {
   std::int64_t batch_size = 1;                                  // of the shapes
-  std::vector<std::int64_t> batch_sizes = {1, 8, 32, 64, 128};  // whose memory is shown
-  std::optional<std::int64_t> checked_batch_size;               // to estimate and to measure
+  std::vector<std::int64_t> batch_sizes = {1, 8, 32, 64, 128};  // sizes in the memory table
+  std::optional<std::int64_t> checked_batch_size;               // size to both estimate and measure
   int n_levels = 3;                                             // of modules
 };
 
-/// An estimate beside a measurement.
+/// An estimate next to a measurement.
 struct MemoryCheck {
   train::StepMemory estimated;
   train::StepMemory measured;
@@ -39,13 +39,13 @@ struct PolicyInspection {
   std::vector<train::ModuleSize> modules;
   std::int64_t n_parameters = 0;
   train::HeldMemory held;
-  std::vector<train::StepMemory> measured;  // the two that estimates stand on
+  std::vector<train::StepMemory> measured;  // the two measurements behind the estimates
   std::vector<train::StepMemory>
       steps;  // one per entry of batch_sizes; those above `measured` are estimated
   std::optional<MemoryCheck> check;
 };
 
-/// Runs the policy on the CPU on synthetic batches; no data set is read.
+/// Runs the policy on the CPU on synthetic batches; reads no data set.
 PolicyInspection InspectPolicy(const experiment::Experiment& experiment,
                                const PolicyInspectionOptions& options);
 

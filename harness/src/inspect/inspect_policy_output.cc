@@ -1,4 +1,4 @@
-// The two forms of a PolicyInspection: tables for people, JSON for programs.
+// The output forms of a PolicyInspection: text tables and JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,9 +44,9 @@ std::string MemoryTable(const PolicyInspection& inspection) {
                          step.is_estimated ? "estimated" : "measured");
   }
   table += fmt::format(
-      "Activations are the most that lives during loss and backward pass. Estimates lie on the\n"
-      "straight line through batch sizes {} and {}. Tensors alone: libraries and what the\n"
-      "allocator keeps in reserve come on top.\n",
+      "Activations: the peak during loss and backward pass. Estimates lie on the\n"
+      "straight line through batch sizes {} and {}. Only tensors count: libraries and the\n"
+      "allocator's reserve come on top.\n",
       inspection.measured[0].batch_size, inspection.measured[1].batch_size);
   if (!inspection.check) return table;
   const MemoryCheck& check = *inspection.check;

@@ -16,7 +16,7 @@ using torch::Tensor;
 constexpr double kMaxDeadShare = 0.5;
 constexpr int kLastLosses = 5;
 
-// Which gradients were ever other than 0.
+// The gradients that were ever nonzero.
 class GradientRecord {
  public:
   void Add(torch::nn::Module& module) {
@@ -64,7 +64,7 @@ Finding CheckGradients(const OverfitRun& run) {
   const Finding hypothesis = {.id = "learning.no_gradient",
                               .claim = "parts of the network get no gradient",
                               .advice =
-                                  "see what cuts them off: a detached tensor, an unused "
+                                  "find what cuts them off: a detached tensor, an unused "
                                   "observation, a saturated unit",
                               .config_key = "policy.params"};
   std::vector<std::string> found;
@@ -80,7 +80,7 @@ Finding CheckGradients(const OverfitRun& run) {
 
 Finding CheckDeadUnits(const OverfitRun& run) {
   const Finding hypothesis = {.id = "learning.dead_units",
-                              .claim = "most units of a part never react",
+                              .claim = "most units of a part are dead",
                               .advice =
                                   "a lower learning rate, other initial weights, or inputs "
                                   "in range",
@@ -93,7 +93,7 @@ Finding CheckDeadUnits(const OverfitRun& run) {
     if (share > kMaxDeadShare) found.push_back(fmt::format("{:.0f} % of {}", 100.0 * share, part));
   }
   return Decide(hypothesis, !found.empty(),
-                found.empty() ? fmt::format("{:.1f} % at most without gradient", 100.0 * largest)
+                found.empty() ? fmt::format("at most {:.1f} % without gradient", 100.0 * largest)
                               : fmt::format("without gradient: {}", fmt::join(found, ", ")));
 }
 
@@ -131,9 +131,9 @@ OverfitRun Overfit(const MakePolicy& make_policy, const train::OptimizerConfig& 
 Findings CheckLearning(const MakePolicy& make_policy, const train::OptimizerConfig& optimizer,
                        const Probe& probe, int n_updates) {
   const Finding cannot = {.id = "learning.cannot_overfit",
-                          .claim = "not even one batch can be learned",
+                          .claim = "the network cannot learn even one batch",
                           .advice =
-                              "see which parameters are trained, and whether the loss "
+                              "check which parameters are trained, and whether the loss "
                               "depends on them",
                           .config_key = "policy.params"};
   const Finding too_high = {.id = "learning.lr_too_high",

@@ -1,5 +1,5 @@
-// Whether a network can learn anything at all: a few updates on one batch whose noise stays the
-// same. Includes LibTorch.
+// Whether a network can learn at all: a few updates on one batch with fixed noise. Includes
+// LibTorch.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,20 @@
 
 namespace dp_bench::inspect {
 
-/// A new policy with its normalizer, the same weights each time.
+/// Creates a new policy with its normalizer, with the same weights each time.
 using MakePolicy = std::function<std::unique_ptr<Policy>()>;
 
-/// What some updates on one batch did.
+/// The result of some updates on one batch.
 struct OverfitRun {
   double first_loss = 0.0;
-  double last_loss = 0.0;                     // mean of the last five
-  std::map<std::string, double> grad_norms;   // by part of the network, largest of all updates
-  std::map<std::string, double> dead_shares;  // by part: of the values whose gradient was always 0
+  double last_loss = 0.0;                    // mean of the last five
+  std::map<std::string, double> grad_norms;  // by part of the network, the largest over all updates
+  std::map<std::string, double> dead_shares;  // by part: share of values whose gradient stayed 0
 
   double ratio() const { return last_loss / first_loss; }
 };
 
-/// `n_updates` with AdamW at a constant rate of `lr_scale` times the config's.
+/// Runs `n_updates` with AdamW at a constant rate of `lr_scale` times the config's.
 OverfitRun Overfit(const MakePolicy& make_policy, const train::OptimizerConfig& optimizer,
                    const Probe& probe, double lr_scale, int n_updates);
 

@@ -35,7 +35,7 @@ std::vector<double> Tenths(const std::vector<double>& values) {
   return means;
 }
 
-// null stands for a number that JSON cannot hold: NaN or Inf
+// null stands for NaN or Inf, which JSON cannot represent
 void Append(const nlohmann::json& line, const char* key, std::vector<double>* values) {
   const auto found = line.find(key);
   if (found == line.end()) return;
@@ -46,7 +46,7 @@ void Append(const nlohmann::json& line, const char* key, std::vector<double>* va
 bool IsTooShort(const LossCurve& curve) { return curve.train_loss.size() < kMinSteps; }
 
 std::string TooShort(const LossCurve& curve) {
-  return fmt::format("{} steps are too few to tell", curve.train_loss.size());
+  return fmt::format("{} steps are too few for a verdict", curve.train_loss.size());
 }
 
 }  // namespace
@@ -79,13 +79,14 @@ Finding CheckLossIsFinite(const LossCurve& curve) {
 }
 
 Finding CheckLossFalls(const LossCurve& curve) {
-  const Finding hypothesis = {.id = "E.loss_does_not_fall",
-                              .claim = "the training did not learn",
-                              .advice =
-                                  "diagnose the config: it tries learning rates and "
-                                  "gradients on one batch",
-                              .config_key = "optimizer.lr",
-                              .certainty = Certainty::kLikely};
+  const Finding hypothesis = {
+      .id = "E.loss_does_not_fall",
+      .claim = "the training did not learn",
+      .advice =
+          "run dp_bench diagnose on the config: it tries learning rates and "
+          "gradients on one batch",
+      .config_key = "optimizer.lr",
+      .certainty = Certainty::kLikely};
   if (IsTooShort(curve)) return LeaveOpen(hypothesis, TooShort(curve));
   const double first = Mean(std::span(curve.train_loss).first(10));
   const double last = Tenths(curve.train_loss).back();

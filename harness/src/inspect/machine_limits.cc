@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t kProductSize = 1024;                 // rows and columns
 constexpr std::int64_t kTriadSize = std::int64_t{1} << 24;  // numbers, 64 MiB
 constexpr int kRounds = 4;
-constexpr double kSecondsEach = 0.04;  // of a round
+constexpr double kSecondsEach = 0.04;  // per round
 
-// Least seconds of `work` after a warm-up: whatever else the machine did only takes longer.
+// The shortest time of `work` after a warm-up [s]. Other load on the machine only makes it longer.
 double LeastSeconds(torch::Device device, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   work();
@@ -56,7 +56,7 @@ MachineLimits MeasureMachineLimits(torch::Device device) {
   const torch::NoGradGuard no_grad;
   MachineLimits limits = {.n_threads = at::get_num_threads()};
   const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
-  // in rounds, so that what else the machine does for a moment does not meet one of them alone
+  // in rounds, so that a short burst of other load does not hit only one of them
   for (int round = 0; round < kRounds; ++round) {
     raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
     raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));

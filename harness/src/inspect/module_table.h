@@ -1,4 +1,4 @@
-// The parameters of a network's modules, for people and for programs.
+// The parameters of a network's modules, as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -12,14 +12,14 @@
 namespace dp_bench::inspect {
 namespace {
 
-constexpr double kTolerance = 0.05;  // of the range of the data
+constexpr double kTolerance = 0.05;  // share of the data's range
 constexpr double kMaxClippedShare = 0.005;
 
 torch::Tensor Values(const Signal& signal) {
   return torch::from_blob(const_cast<float*>(signal.values.data()), {signal.n_steps(), signal.dim});
 }
 
-// "min -1, fitted to -3" for the statistic that is farthest off; empty when all agree.
+// "min -1, fitted to -3" for the statistic that is farthest off; empty if all agree.
 std::string WorstDifference(const KeyStats& fitted, const Signal& signal) {
   double worst = kTolerance;
   std::string text;
@@ -50,12 +50,13 @@ torch::Tensor NormalizedAction(const Normalizer& normalizer, const Demonstration
 }  // namespace
 
 Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data) {
-  const Finding hypothesis = {.id = "normalizer.wrong_statistics",
-                              .claim = "the normalizer was fitted to other data",
-                              .advice =
-                                  "train and evaluate with the data that the checkpoint is "
-                                  "from, or fit anew (training.init_checkpoint.normalizer)",
-                              .config_key = "dataset"};
+  const Finding hypothesis = {
+      .id = "normalizer.wrong_statistics",
+      .claim = "the normalizer was fitted to other data",
+      .advice =
+          "train and evaluate with the data that the checkpoint was "
+          "trained on, or fit it again (training.init_checkpoint.normalizer)",
+      .config_key = "dataset"};
   std::vector<std::string> found;
   for (const Signal& signal : data.signals) {
     const auto field = normalizer.fields().find(signal.name);
@@ -84,10 +85,11 @@ Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
   const torch::Tensor x_0 = NormalizedAction(normalizer, data);
   const double share =
       (x_0.abs() > scheduler->clip_sample_range * 1.001).to(torch::kFloat64).mean().item<double>();
-  return Decide(hypothesis, share > kMaxClippedShare,
-                fmt::format("{:.2f} % of the normalized actions lie beyond +-{:g}, where predicted "
-                            "ones are clipped",
-                            100.0 * share, scheduler->clip_sample_range));
+  return Decide(
+      hypothesis, share > kMaxClippedShare,
+      fmt::format("{:.2f} % of the normalized actions lie beyond +-{:g}, where predictions "
+                  "are clipped",
+                  100.0 * share, scheduler->clip_sample_range));
 }
 
 Finding CheckScale(const Normalizer& normalizer, const Demonstrations& data) {

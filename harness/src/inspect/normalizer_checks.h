@@ -1,5 +1,4 @@
-// A normalizer that does not fit its data, or the diffusion process that follows it. Includes
-// LibTorch.
+// A normalizer that does not fit its data or the diffusion process. Includes LibTorch.
 #pragma once
 
 #include <optional>
@@ -11,14 +10,14 @@
 
 namespace dp_bench::inspect {
 
-/// All checks of this file. `scheduler`: of the policy, where it has one.
+/// All checks of this file. `scheduler`: the policy's, if it has one.
 Findings CheckNormalizer(const Normalizer& normalizer, const Demonstrations& data,
                          const std::optional<NoiseSchedulerConfig>& scheduler);
 
-/// Statistics of a checkpoint that are not those of the data.
+/// Statistics of a checkpoint that differ from those of the data.
 Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data);
 
-/// Normalized actions beyond what sampling can reach because predicted x_0 is clipped.
+/// Normalized actions that sampling cannot reach because the predicted x_0 is clipped.
 Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
                        const std::optional<NoiseSchedulerConfig>& scheduler);
 

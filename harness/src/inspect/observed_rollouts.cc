@@ -7,7 +7,7 @@
 namespace dp_bench::inspect {
 namespace {
 
-// Passes everything on to another planner and notes the observations.
+// Forwards everything to another planner and records the observations.
 class ObservingPlanner final : public rollout::ChunkPlanner {
  public:
   ObservingPlanner(rollout::ChunkPlanner& planner, const std::vector<std::string>& keys)

@@ -11,11 +11,11 @@
 namespace dp_bench::inspect {
 namespace {
 
-// LibTorch's callbacks are plain functions: this is where they find the recorder.
+// LibTorch's callbacks are plain functions, so they find the recorder here.
 std::atomic<OpRecorder*> current_op_recorder = nullptr;
 
 // "torch::autograd::CppNode<dp_bench::policy::(anonymous namespace)::TapProduct>" -> "TapProduct
-// backward"; what LibTorch names itself stays: "MmBackward0".
+// backward". Names that LibTorch gives do not change: "MmBackward0".
 std::string ReadableName(std::string_view name) {
   constexpr std::string_view kNode = "torch::autograd::CppNode<";
   if (!name.starts_with(kNode) || !name.ends_with('>')) return std::string(name);

@@ -1,6 +1,6 @@
-// Every operator that LibTorch runs while something is profiled, with its place in time. Built on
-// LibTorch's RecordFunction, which also carries our own kernels and the scopes that policies name;
-// its Kineto profiler gives no operands, and hands nothing back but a file.
+// Records every operator that LibTorch runs during a profile, with its times. Built on LibTorch's
+// RecordFunction, which also reports our own kernels and the scopes that policies name. LibTorch's
+// Kineto profiler does not fit: it gives no operands and can only write a file.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -19,29 +19,30 @@
 namespace dp_bench::inspect {
 
 enum class OpKind {
-  kOperator,  // "aten::mm", or a kernel of ours
+  kOperator,  // "aten::mm", or one of our kernels
   kBackward,  // a node of autograd's graph: "MmBackward0"
-  kScope,     // a stage that somebody named: "forward"
+  kScope,     // a named stage: "forward"
 };
 
-/// One call. Calls nest: a child begins and ends within its parent. The parent of what autograd
-/// does on a thread of its own, for a GPU, is the call that waits for it.
+/// One call. Calls nest: a child begins and ends within its parent. For a GPU, autograd works on
+/// its own thread; the parent of those calls is the call that waits for them.
 struct OpEvent {
   std::string name;
   OpKind kind = OpKind::kOperator;
-  std::uint64_t thread = 0;  // LibTorch's number
-  double begin_us = 0.0;     // since the recorder was made [µs]
+  std::uint64_t thread = 0;  // LibTorch's thread number
+  double begin_us = 0.0;     // since the recorder was created [µs]
   double end_us = 0.0;
-  int parent = -1;     // place in the list of events; -1: none
-  double flops = 0.0;  // of products; 0 within another operator that counts
-  double bytes = 0.0;  // of operators within which nothing else is moved [B]
+  int parent = -1;     // index in the list of events; -1: none
+  double flops = 0.0;  // of products; 0 inside another operator that counts them
+  double bytes = 0.0;  // of operators that contain no other operator that moves data [B]
 
   double duration_us() const { return end_us - begin_us; }
 };
 
-/// Records its thread and the backward passes that it starts, while it lives. One at a time in the
-/// process, and not beside a MemoryPeak or a profiler of LibTorch. A call ends when `device` has
-/// done its work: on a GPU nothing overlaps while this lives.
+/// Records the calls of its thread, and of the backward passes that the thread starts, while it
+/// exists. Only one may exist in the process, and not together with a MemoryPeak or a LibTorch
+/// profiler. A call ends when `device` has done its work, so nothing overlaps on a GPU during the
+/// recording.
 class OpRecorder {
  public:
   explicit OpRecorder(c10::Device device = c10::kCPU);
@@ -49,11 +50,11 @@ class OpRecorder {
   OpRecorder& operator=(const OpRecorder&) = delete;
   ~OpRecorder();
 
-  /// In the order in which they began; to be called when all have ended.
+  /// The events in the order in which they began. Call it when all have ended.
   std::vector<OpEvent> TakeEvents();
 
  private:
-  struct Call;  // what LibTorch keeps of a call between its two ends
+  struct Call;  // what LibTorch stores between the begin and the end of a call
 
   static std::unique_ptr<at::ObserverContext> Start(const at::RecordFunction& call);
   static void End(const at::RecordFunction& call, at::ObserverContext* context);
@@ -65,9 +66,10 @@ class OpRecorder {
   c10::Device device_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::uint64_t thread_ = at::RecordFunction::currentThreadId();
-  std::mutex mutex_;  // on a GPU the backward pass runs on a thread of its own
+  std::mutex mutex_;  // on a GPU the backward pass runs on another thread
   std::vector<OpEvent> events_;
-  // of each event: whether it or one around it counts as a product, whether one within it moves
+  // for each event: whether it or an enclosing one counts as a product, and whether one inside it
+  // moves data
   std::vector<bool> is_counted_;
   std::vector<bool> moves_within_;
   std::map<std::uint64_t, std::vector<int>> nested_;  // by thread: the calls that have not ended

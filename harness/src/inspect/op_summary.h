@@ -1,4 +1,4 @@
-// Recorded calls, added up by name.
+// Recorded calls, summed by name.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ struct OpTotal {
   std::string name;
   OpKind kind = OpKind::kOperator;
   std::int64_t n_calls = 0;
-  double self_us = 0.0;   // without the calls within it
-  double total_us = 0.0;  // with them
+  double self_us = 0.0;   // without nested calls
+  double total_us = 0.0;  // with nested calls
   double flops = 0.0;
-  double product_us = 0.0;  // of the calls that `flops` counts, with those within them
+  double product_us = 0.0;  // total of the calls counted in `flops`, with nested calls
   double bytes = 0.0;
 };
 
-/// The calls within `scope` (at any depth) and the scope itself, the largest self time first. Self
-/// times add up to the scope's total, as what is no operator counts to the scope or node around it.
+/// The calls within `scope` (at any depth) and the scope itself, the largest self time first. The
+/// self times add up to the scope's total: time outside any operator belongs to the enclosing scope
+/// or node.
 std::vector<OpTotal> SummarizeOps(std::span<const OpEvent> events, std::string_view scope);
 
 /// Sums over such a list.
@@ -32,7 +33,7 @@ struct WorkTotal {
   double flops = 0.0;
   double product_us = 0.0;
   double bytes = 0.0;
-  double bytes_us = 0.0;  // self time of what `bytes` counts
+  double bytes_us = 0.0;  // self time of the operators counted in `bytes`
   double self_us = 0.0;   // of everything
 };
 

@@ -33,9 +33,9 @@ std::optional<double> WeightProduct(c10::ArrayRef<const c10::IValue> inputs, std
          static_cast<double>(inputs[weight].toTensor().size(0));
 }
 
-// Each number of the smaller side (input or output) meets one kernel: numel times what a kernel
-// holds per channel of it. `places` are the spatial numbers of the output, or of the input of a
-// transposed convolution.
+// Each number of the smaller side (input or output) is multiplied with one kernel: numel times the
+// size of a kernel per channel of that side. `places` is the number of spatial positions of the
+// output, or of the input of a transposed convolution.
 double KernelProduct(const Tensor& weight, std::int64_t places) {
   return kPerMultiplyAdd * static_cast<double>(weight.numel()) * static_cast<double>(places);
 }
@@ -62,7 +62,7 @@ std::optional<double> Convolution(c10::ArrayRef<const c10::IValue> inputs) {
 }
 
 // (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
-// groups, output_mask): a product as large as the forward one for each gradient that is wanted.
+// groups, output_mask): a product as large as the forward one for each requested gradient.
 std::optional<double> ConvolutionBackward(c10::ArrayRef<const c10::IValue> inputs) {
   if (!IsTensor(inputs, 0) || !IsTensor(inputs, 1) || !IsTensor(inputs, 2) || inputs.size() < 11) {
     return std::nullopt;
@@ -73,8 +73,9 @@ std::optional<double> ConvolutionBackward(c10::ArrayRef<const c10::IValue> input
   return n * KernelProduct(inputs[2].toTensor(), PlacesOf(places_of));
 }
 
-// q [B, T, d] and kv [B, S, 2 d], or q [B, T, 3 d] with all three. Forward there are two products
-// of that size, scores and sums of v; backward a gradient for each of their four operands.
+// q [B, T, d] and kv [B, S, 2 d], or q [B, T, 3 d] with all three. The forward pass has two
+// products of that size: scores and sums of v. The backward pass has one for the gradient of each
+// of their four operands.
 std::optional<double> AttentionProduct(c10::ArrayRef<const c10::IValue> inputs, double n_products) {
   if (!IsTensor(inputs, 0)) return std::nullopt;
   const Tensor& q = inputs[0].toTensor();

@@ -27,7 +27,7 @@ data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, std::int64_t batc
   return options;
 }
 
-// The stage of a loss that a tensor of ProcessSample comes from.
+// The stage of a loss that gives one of the tensors of ProcessSample.
 std::string SlotOf(std::string_view stage) {
   return stage.starts_with("predicted") ? "prediction" : std::string(stage);
 }

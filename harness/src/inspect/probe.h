@@ -1,5 +1,4 @@
-// The batches that a diagnosis tries things on, and what a policy does with them. Includes
-// LibTorch.
+// The batches that a diagnosis uses, and what a policy does with them. Includes LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +10,10 @@
 
 namespace dp_bench::inspect {
 
-/// Training batches that stay in memory, with noise of their own that is the same each time.
+/// Training batches that stay in memory, with noise that is the same each time.
 class Probe {
  public:
-  /// `n_batches` of `batch_size` rows from the episodes of the mask; fewer where the data end.
+  /// `n_batches` of `batch_size` rows from the episodes of the mask; fewer if the data run out.
   Probe(const Dataset& dataset, const PolicySpec& spec, const std::vector<bool>& episodes,
         std::int64_t batch_size, int n_batches, std::uint64_t seed);
 
@@ -23,13 +22,13 @@ class Probe {
   NoiseSource Noise(std::size_t i) const;
 
  private:
-  std::vector<data::HostBatch> hosts_;  // the memory of batches_
+  std::vector<data::HostBatch> hosts_;  // memory behind batches_
   std::vector<Batch> batches_;
   std::uint64_t seed_;
 };
 
-/// What instrumented losses saw, rows of all batches behind each other; a tensor that the policy
-/// did not note is undefined. Shapes [N, T, Da], timesteps [N].
+/// What instrumented losses recorded, with the rows of all batches concatenated. A tensor that the
+/// policy did not report is undefined. Shapes [N, T, Da], timesteps [N].
 struct ProcessSample {
   torch::Tensor x_0;
   torch::Tensor noise;
@@ -39,17 +38,17 @@ struct ProcessSample {
   std::vector<double> losses;  // one per batch
 
   double mean_loss() const;
-  bool is_diffusion() const;  // all tensors are there
+  bool is_diffusion() const;  // whether all tensors are there
 };
 
-/// ComputeLoss on all batches, without gradient and in evaluation mode.
+/// Runs ComputeLoss on all batches, without gradients and in evaluation mode.
 ProcessSample RecordLosses(Policy& policy, const Probe& probe);
 
 /// "mean -0.01, std 0.52, within [-1.00, 1.00]"
 std::string Summary(const torch::Tensor& x);
 
-/// The part of a network that a parameter belongs to, the first two parts of its name:
-/// "diffusion.obs_encoder" of "diffusion.obs_encoder.linear.weight".
+/// The part of a network that a parameter belongs to: the first two parts of its name,
+/// "diffusion.obs_encoder" for "diffusion.obs_encoder.linear.weight".
 std::string PartOf(const std::string& parameter);
 
 }  // namespace dp_bench::inspect

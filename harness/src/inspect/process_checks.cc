@@ -22,7 +22,7 @@ Tensor Rows(const std::vector<double>& values, const Tensor& timesteps) {
   return torch::tensor(values, torch::kFloat64).index_select(0, timesteps).view({-1, 1, 1});
 }
 
-// Chi-square of the counts in bins against what their widths let expect.
+// Chi-square of the counts in bins against the counts expected from the bins' widths.
 double ChiSquare(const Tensor& timesteps, int num_train_timesteps) {
   const auto n = static_cast<double>(timesteps.numel());
   const int bins = std::min(kBins, num_train_timesteps);
@@ -78,7 +78,7 @@ double ClosedFormBeta(const NoiseSchedulerConfig& config, int t) {
 Finding CheckTimesteps(const Tensor& timesteps, int num_train_timesteps) {
   const Finding hypothesis = {.id = "B.timesteps",
                               .claim = "timesteps are not drawn uniformly",
-                              .advice = "see how the policy draws them",
+                              .advice = "check how the policy draws them",
                               .config_key = "policy.params.noise_scheduler.num_train_timesteps"};
   const double statistic = ChiSquare(timesteps, num_train_timesteps);
   const boost::math::chi_squared distribution(
@@ -93,8 +93,8 @@ Finding CheckTimesteps(const Tensor& timesteps, int num_train_timesteps) {
 
 Finding CheckForwardProcess(const ProcessSample& sample, const NoiseScheduler& scheduler) {
   const Finding hypothesis = {.id = "C.forward_process",
-                              .claim = "x_t is not what x_0 and N(0, 1) make of it",
-                              .advice = "see how the policy adds noise"};
+                              .claim = "x_t does not follow from x_0 and N(0, 1) noise",
+                              .advice = "check how the policy adds noise"};
   std::vector<double> signal = scheduler.alphas_cumprod();
   std::vector<double> spread = signal;
   std::ranges::transform(signal, signal.begin(), [](double a) { return std::sqrt(a); });
@@ -114,11 +114,11 @@ Finding CheckForwardProcess(const ProcessSample& sample, const NoiseScheduler& s
 Finding CheckPrediction(const ProcessSample& sample, const NoiseScheduler& scheduler) {
   const Finding hypothesis = {.id = "D.prediction",
                               .claim = "the network's output is out of scale",
-                              .advice = "see weights and input ranges; train in float32",
+                              .advice = "check weights and input ranges; train in float32",
                               .config_key = "training.mixed_precision"};
   const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
   const bool is_finite = torch::isfinite(sample.prediction).all().item<bool>();
-  if (!is_finite) return Decide(hypothesis, true, "it holds NaN or Inf");
+  if (!is_finite) return Decide(hypothesis, true, "it contains NaN or Inf");
   const double ratio = sample.prediction.std().item<double>() / target.std().item<double>();
   return Decide(
       hypothesis, ratio > 10.0,
@@ -130,7 +130,7 @@ Finding CheckPrediction(const ProcessSample& sample, const NoiseScheduler& sched
 Finding CheckConstants(const NoiseScheduler& scheduler) {
   const Finding hypothesis = {.id = "F.constants",
                               .claim = "the constants of the process are wrong",
-                              .advice = "this is a fault of the noise scheduler",
+                              .advice = "this is a bug in the noise scheduler",
                               .config_key = "policy.params.noise_scheduler.beta_schedule"};
   double off = 0.0;
   bool is_in_range = true;
@@ -169,7 +169,7 @@ Findings CheckProcess(const ProcessSample& sample,
                       const std::optional<NoiseSchedulerConfig>& scheduler_config) {
   if (!scheduler_config || !sample.is_diffusion()) {
     return {LeaveOpen({.id = "process", .claim = "the diffusion process is wrong"},
-                      "the policy has no noise_scheduler, or notes no stages")};
+                      "the policy has no noise_scheduler, or reports no stages")};
   }
   const NoiseScheduler scheduler(*scheduler_config);
   return {CheckTimesteps(sample.timesteps, scheduler_config->num_train_timesteps),

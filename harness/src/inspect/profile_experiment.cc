@@ -1,5 +1,5 @@
-// See profile_experiment.h. Times are taken without the recorder, which makes small operators
-// slower; what operators there are comes from a few more repetitions with it.
+// See profile_experiment.h. Times are measured without the recorder, which slows small operators
+// down. A few more repetitions with it give the list of operators.
 #include "inspect/profile_experiment.h"
 
 #include <ATen/record_function.h>
@@ -38,7 +38,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Runs `work` under a recorder and appends its events to `events`, behind those that are there.
+// Runs `work` under a recorder and appends its events to `events`.
 template <class Work>
 RecordedWork Record(torch::Device device, int n, const std::string& scope,
                     std::vector<OpEvent>* events, const Work& work) {
@@ -79,7 +79,7 @@ TrainingProfile ProfileTraining(experiment::TrainingRig& rig, torch::Device devi
   return profile;
 }
 
-// Recorded observations, over again where there are not enough.
+// Recorded observations, repeated if there are not enough.
 TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
   TensorMap rows;
   for (const auto& [key, tensor] : obs) {
@@ -121,7 +121,7 @@ InferenceProfile ProfileInference(Policy& policy, torch::Device device, const Te
   return profile;
 }
 
-// On a line through two small batches lies the estimate, beside it the measurement.
+// The estimate comes from a line through two small batches; the measurement is next to it.
 std::vector<MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
                                      train::MixedPrecision precision) {
   const std::int64_t small = std::max<std::int64_t>(1, batch_size / 8);

@@ -1,5 +1,5 @@
-// What `dp_bench profile` finds out about an experiment: where the time of a training step and of
-// an action chunk goes, how near that is to the machine's limits, what memory is needed.
+// What `dp_bench profile` measures: where the time of a training step and of an action chunk goes,
+// how close that is to the machine's limits, and how much memory is needed.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@
 namespace dp_bench::inspect {
 
 struct ProfileOptions {
-  int n_steps = 20;   // training steps that are timed
+  int n_steps = 20;   // timed training steps
   int n_listed = 15;  // operators in each table
 };
 
-/// The operators of some recorded repetitions of a piece of work, added up.
+/// The operators of some recorded repetitions of a piece of work, summed.
 struct RecordedWork {
   int n_repetitions = 0;
   std::vector<OpTotal> ops;  // the largest self time first
@@ -38,14 +38,14 @@ struct RecordedWork {
 struct TrainingProfile {
   std::int64_t batch_size = 0;
   int n_steps = 0;
-  double step_s = 0.0;                                   // mean, without recording
-  std::vector<std::pair<std::string, double>> phases{};  // mean seconds of each, in order
+  double step_s = 0.0;                                   // mean, measured without the recorder
+  std::vector<std::pair<std::string, double>> phases{};  // mean seconds of each phase, in order
   RecordedWork recorded;
 };
 
 struct InferenceProfile {
   std::int64_t batch_size = 0;
-  run::LatencySummary chunk;                          // without recording
+  run::LatencySummary chunk;                          // measured without the recorder
   std::map<std::string, run::LatencySummary> stages;  // observation encoding, denoising step, ...
   double steps_per_chunk = 0.0;                       // denoising steps
   RecordedWork recorded;
@@ -60,12 +60,12 @@ struct ExperimentProfile {
   TrainingProfile training;
   std::vector<InferenceProfile> inference;  // batch 1, and env_runner.micro_batch
   train::HeldMemory held;
-  std::vector<MemoryCheck> memory;  // by batch size; empty for the smallest batches
+  std::vector<MemoryCheck> memory;  // by batch size; empty for a batch size below 3
   std::vector<Advice> advice;
-  std::vector<OpEvent> events;  // all that was recorded, for a trace
+  std::vector<OpEvent> events;  // all recorded events, for a trace
 };
 
-/// Trains on the experiment's data set for a few steps. `trained` plays the action chunks; null:
+/// Trains on the experiment's data set for a few steps. `trained` plans the action chunks; if null,
 /// the policy in training does.
 ExperimentProfile ProfileExperiment(const experiment::Experiment& experiment,
                                     const Dataset& dataset, const ProfileOptions& options,

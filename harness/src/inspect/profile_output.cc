@@ -1,4 +1,4 @@
-// The two forms of an ExperimentProfile: tables for people, JSON for programs.
+// The output forms of an ExperimentProfile: text tables and JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string LimitsTable(const MachineLimits& limits) {
       limits.bytes_per_second / 1e9);
 }
 
-// How near `seconds` of that work are to the limits.
+// How close that work in `seconds` comes to the limits.
 std::string WorkLines(const WorkTotal& work, double seconds, const MachineLimits& limits) {
   const double rate = work.flops / seconds;
   const double product_rate = work.product_us > 0.0 ? work.flops / (1e-6 * work.product_us) : 0.0;
@@ -112,7 +112,7 @@ std::string MemoryTable(const ExperimentProfile& profile) {
 }
 
 std::string AdviceList(const ExperimentProfile& profile) {
-  if (profile.advice.empty()) return "advice: none, no figure speaks for a change\n";
+  if (profile.advice.empty()) return "advice: none, no figure suggests a change\n";
   std::string text = "advice\n";
   for (const Advice& advice : profile.advice) {
     text += fmt::format("  {}={}: {}\n", advice.key, advice.value, advice.reason);
@@ -186,7 +186,7 @@ std::string ToText(const ExperimentProfile& profile, int n_listed) {
   text += MemoryTable(profile) + "\n" + AdviceList(profile);
   return text +
          fmt::format(
-             "\nComputed: {}.\nMoved: each operand of an operator once, as if nothing lay in a "
+             "\nComputed: {}.\nMoved: each operand of an operator once, as if nothing were in a "
              "cache.\nLimits: the best of some products of 1024 x 1024 matrices, and a = b + s c "
              "over 64 MiB arrays.\n",
              kCountedProducts);

@@ -43,17 +43,18 @@ Finding CheckWarmup(const Config& config, const TrainingLength& length) {
 
 Finding CheckEma(const train::EmaConfig& config, std::int64_t n_updates) {
   const Finding hypothesis = {.id = "settings.ema",
-                              .claim = "the averaged weights are those of the beginning",
+                              .claim = "the averaged weights still contain early weights",
                               .advice =
                                   "a smaller ema.max_value, or a longer training; these are "
                                   "the weights that are evaluated",
                               .config_key = "ema.max_value"};
   double early = 1.0;
   for (std::int64_t n = n_updates / 10; n < n_updates; ++n) early *= train::EmaDecay(config, n);
-  return Decide(hypothesis, early > kMaxEarlyShare,
-                fmt::format("{:.2g} % of them are from the first tenth of {} updates, decay {:.6g} "
-                            "at the end",
-                            100.0 * early, n_updates, train::EmaDecay(config, n_updates)));
+  return Decide(
+      hypothesis, early > kMaxEarlyShare,
+      fmt::format("{:.2g} % of their weight is from the first tenth of {} updates, decay {:.6g} "
+                  "at the end",
+                  100.0 * early, n_updates, train::EmaDecay(config, n_updates)));
 }
 
 Finding CheckBatchSize(const TrainingLength& length) {
@@ -81,14 +82,14 @@ Finding CheckBatchNorm(const torch::nn::Module& module, std::int64_t batch_size)
 
 Finding CheckFrozen(const Config& config, Policy& policy) {
   const Finding hypothesis = {.id = "settings.frozen_at_random",
-                              .claim = "parts of the network stay as random as they began",
+                              .claim = "parts of the network keep their random initial weights",
                               .advice =
-                                  "do not freeze them, or begin with trained weights "
+                                  "do not freeze them, or start from trained weights "
                                   "(training.init_checkpoint)",
                               .config_key = "optimizer.param_groups"};
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
   if (training.init_checkpoint) {
-    return LeaveOpen(hypothesis, "the training begins with weights of another one");
+    return LeaveOpen(hypothesis, "the training starts from another training's weights");
   }
   train::FreezeParameters(policy.module(),
                           train::OptimizerConfig::FromConfig(config.Sub("optimizer")));

@@ -1,5 +1,4 @@
-// Values of a config that cannot work together, known before anything is trained. Includes
-// LibTorch.
+// Config values that cannot work together, found before any training. Includes LibTorch.
 #pragma once
 
 #include "dp_bench/config.h"
@@ -16,16 +15,16 @@ struct TrainingLength {
   std::int64_t n_updates = 0;  // of the whole run
 };
 
-/// Reads training, dataloader and how many sequences there are.
+/// Reads the sections training and dataloader, and the number of sequences.
 TrainingLength LengthOf(const Config& config, std::int64_t n_sequences);
 
-/// All checks of this file. `policy`: newly made from the config.
+/// All checks of this file. `policy`: newly created from the config.
 Findings CheckSettings(const Config& config, Policy& policy, const TrainingLength& length);
 
 /// The learning rate is still warming up when the training ends.
 Finding CheckWarmup(const Config& config, const TrainingLength& length);
 
-/// How much of the averaged weights is older than the last nine tenths of the training.
+/// How much of the averaged weights comes from the first tenth of the training.
 Finding CheckEma(const train::EmaConfig& config, std::int64_t n_updates);
 
 /// Fewer sequences than one batch has rows.
@@ -34,7 +33,7 @@ Finding CheckBatchSize(const TrainingLength& length);
 /// Batch norms, whose statistics are noisy in small batches and lag behind averaged weights.
 Finding CheckBatchNorm(const torch::nn::Module& module, std::int64_t batch_size);
 
-/// Parts that are frozen with the random weights they began with.
+/// Parts that are frozen with their random initial weights.
 Finding CheckFrozen(const Config& config, Policy& policy);
 
 }  // namespace dp_bench::inspect
