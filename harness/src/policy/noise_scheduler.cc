@@ -16,7 +16,7 @@
 namespace dp_bench {
 
 // One reverse diffusion step is linear in the sample x_t, the network's output, the (clipped)
-// predicted x_0 and the noise. The two samplers differ in the coefficients alone.
+// predicted x_0 and the noise. The two samplers differ only in the coefficients:
 // x_0     = x0_from_sample * x_t + x0_from_output * output, then clipped
 // x_{t-1} = prev_from_x0 * x_0 + prev_from_sample * x_t + prev_from_output * output + sigma *
 // noise
@@ -64,7 +64,7 @@ void RequireWorkable(const NoiseSchedulerConfig& config) {
           fmt::format("steps_offset is {}; it must not be negative", config.steps_offset));
 }
 
-// A value per row of the table, shaped [B, 1, ...] to go with `like` [B, ...].
+// A value per row of the table, shaped [B, 1, ...] to broadcast with `like` [B, ...].
 torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
                      const torch::Tensor& like) {
   if (timesteps.dim() != 1 || like.dim() < 1 || timesteps.size(0) != like.size(0)) {
@@ -77,7 +77,7 @@ torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
   return table.to(timesteps.device()).index_select(0, timesteps).to(like.options()).view(shape);
 }
 
-// How x_0 follows from x_t and the network's output (DDPM eq. 15 for epsilon).
+// The coefficients of x_0 as a function of x_t and the network's output (DDPM eq. 15 for epsilon).
 StepCoefficients PredictX0(PredictionType prediction_type, double alpha_bar) {
   const double signal = std::sqrt(alpha_bar);
   const double noise = std::sqrt(1.0 - alpha_bar);
@@ -92,7 +92,8 @@ StepCoefficients PredictX0(PredictionType prediction_type, double alpha_bar) {
   throw Error(ErrorCode::kInternal, "unknown prediction_type");
 }
 
-// Variance of the posterior q(x_{t-1} | x_t, x_0), DDPM eq. 7; DDIM eq. 16 is its root times eta.
+// Variance of the posterior q(x_{t-1} | x_t, x_0), DDPM eq. 7. DDIM eq. 16 is its square root times
+// eta.
 double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
   return (1.0 - alpha_bar_prev) / (1.0 - alpha_bar) * (1.0 - alpha_bar / alpha_bar_prev);
 }
@@ -102,7 +103,7 @@ double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
 StepCoefficients DdpmCoefficients(PredictionType prediction_type, double alpha_bar,
                                   double alpha_bar_prev, bool is_timestep_zero) {
   StepCoefficients c = PredictX0(prediction_type, alpha_bar);
-  // DDPM eq. 7: posterior mean; alpha and beta are those of the whole stride
+  // DDPM eq. 7: posterior mean; alpha and beta cover the whole stride
   const double alpha = alpha_bar / alpha_bar_prev;
   const double beta = 1.0 - alpha;
   c.prev_from_x0 = std::sqrt(alpha_bar_prev) * beta / (1.0 - alpha_bar);
@@ -120,7 +121,7 @@ StepCoefficients DdimCoefficients(PredictionType prediction_type, double alpha_b
   c.sigma = eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
   c.prev_from_x0 = std::sqrt(alpha_bar_prev);
 
-  // DDIM eq. 12: the direction to x_t is along the predicted noise, which is not clipped
+  // DDIM eq. 12: the direction to x_t follows the predicted noise, which is not clipped
   const double direction = std::sqrt(std::max(1.0 - alpha_bar_prev - c.sigma * c.sigma, 0.0));
   const double signal = std::sqrt(alpha_bar);
   const double noise = std::sqrt(1.0 - alpha_bar);

@@ -1,5 +1,5 @@
 // Per-row randomness for a batch: row i draws from its own Philox streams into row i of the result,
-// so that no row depends on the rows beside it.
+// so no row depends on its neighbours.
 #include <fmt/format.h>
 
 #include <limits>
@@ -17,10 +17,11 @@ torch::Tensor FillRows(std::vector<RandomStream>& streams, at::IntArrayRef shape
                        torch::ScalarType dtype, const Draw& draw) {
   const auto batch_size = static_cast<std::int64_t>(streams.size());
   if (shape.empty() || shape[0] != batch_size) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("random numbers of shape {} were asked from a noise source of {} rows; "
-                            "the first size must be the number of rows",
-                            ToString(std::span(shape.data(), shape.size())), batch_size));
+    throw Error(
+        ErrorCode::kShape,
+        fmt::format("random numbers of shape {} were requested from a noise source of {} rows; "
+                    "the first size must be the number of rows",
+                    ToString(std::span(shape.data(), shape.size())), batch_size));
   }
   torch::Tensor result = torch::empty(shape, dtype);
   T* out = result.data_ptr<T>();
@@ -49,7 +50,8 @@ torch::Tensor NoiseSource::RandInt(StreamId id, std::int64_t bound) {
   if (bound < 1 || bound > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(
         ErrorCode::kInternal,
-        fmt::format("a random integer below {} was asked; the bound must lie in [1, 2^32)", bound));
+        fmt::format("a random integer below {} was requested; the bound must lie in [1, 2^32)",
+                    bound));
   }
   const auto bound32 = static_cast<std::uint32_t>(bound);
   return FillRows<std::int64_t>(Streams(id), {batch_size()}, torch::kInt64,

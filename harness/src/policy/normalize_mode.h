@@ -1,4 +1,4 @@
-// The names of the ways to normalize, for configs and people. Includes LibTorch.
+// The names of the normalization modes, for configs and messages. Includes LibTorch.
 #pragma once
 
 #include <array>

@@ -107,7 +107,7 @@ Numbers ToNumbers(const torch::Tensor& tensor) {
   return {data, data + host.numel()};
 }
 
-// x with the trailing sizes that make up the key flattened to one, [..., D].
+// Flattens the trailing sizes of x that make up the key to one, [..., D].
 torch::Tensor FlattenKey(std::string_view key, const torch::Tensor& x, std::int64_t key_size) {
   std::int64_t product = 1;
   std::int64_t dim = x.dim();
@@ -115,7 +115,7 @@ torch::Tensor FlattenKey(std::string_view key, const torch::Tensor& x, std::int6
   if (product != key_size || dim == x.dim()) {
     throw Error(
         ErrorCode::kShape,
-        fmt::format("'{}' has shape {}; its last sizes should make up the {} values that its "
+        fmt::format("'{}' has shape {}; its last sizes must multiply to the {} values that its "
                     "normalizer was fitted to",
                     key, ToString(x.sizes().vec()), key_size));
   }
@@ -130,7 +130,7 @@ struct ChannelFactors {
   torch::Tensor offset;  // [C, 1, 1]
 };
 
-// Of a field that was fitted to channels, for images [..., C, H, W].
+// For a field that was fitted to channels: scale and offset for images [..., C, H, W].
 ChannelFactors PerChannel(std::string_view key, const Normalizer::Field& field,
                           const torch::Tensor& images) {
   const std::int64_t n_channels = field.scale.numel();
@@ -170,8 +170,8 @@ NormalizeMode ParseNormalizeMode(std::string_view name) {
   if (found != policy::kNormalizeModeNames.end()) {
     return static_cast<NormalizeMode>(found - policy::kNormalizeModeNames.begin());
   }
-  throw Error(ErrorCode::kConfig, fmt::format("'{}' is no way to normalize; there are {}", name,
-                                              fmt::join(policy::kNormalizeModeNames, ", ")));
+  throw Error(ErrorCode::kConfig, fmt::format("'{}' is not a normalization mode; the modes are {}",
+                                              name, fmt::join(policy::kNormalizeModeNames, ", ")));
 }
 
 void Normalizer::Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode) {
@@ -272,8 +272,7 @@ Normalizer Normalizer::FromStateDict(const TensorMap& state) {
     if (mode < 0 || mode >= std::ssize(policy::kNormalizeModeNames)) {
       throw Error(
           ErrorCode::kCheckpoint,
-          fmt::format("the normalizer's state has mode {} for '{}', which is none of 0 .. 5", mode,
-                      key));
+          fmt::format("the normalizer's state has mode {} for '{}', expected 0 to 5", mode, key));
     }
     Field field{.scale = scale.to(torch::kFloat32),
                 .offset = Require(state, key + ".offset").to(torch::kFloat32),
@@ -281,7 +280,7 @@ Normalizer Normalizer::FromStateDict(const TensorMap& state) {
     if (field.scale.dim() != 1 || field.scale.sizes() != field.offset.sizes()) {
       throw Error(
           ErrorCode::kCheckpoint,
-          fmt::format("the normalizer's state has scale {} and offset {} for '{}'; both should "
+          fmt::format("the normalizer's state has scale {} and offset {} for '{}'; both must "
                       "be [D]",
                       ToString(field.scale.sizes().vec()), ToString(field.offset.sizes().vec()),
                       key));

@@ -1,4 +1,4 @@
-// The out-of-line part of the policy interface: one home for its vtable.
+// The out-of-line part of the policy interface: the home of its vtable.
 #include "dp_bench/policy.h"
 
 namespace dp_bench {

@@ -1,6 +1,6 @@
-// What nearly every file with LibTorch includes, compiled once. Narrow on purpose: each file pays
-// again for what LibTorch's headers instantiate, and all of torch/torch.h costs twice as much as
-// this.
+// Headers that nearly every file with LibTorch includes, compiled once. Narrow on purpose: each
+// file still pays for the templates that LibTorch's headers instantiate, and all of torch/torch.h
+// costs twice as much.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Beta schedules: linear (Ho et al. 2020), cosine (Nichol & Dhariwal 2021, eq. 17) and two
 // quadratic ones. Timestep spacings: Lin et al. 2024, "Common diffusion noise schedules and sample
-// steps are flawed", table 2. Semantics of both are those of diffusers 0.30 and later.
+// steps are flawed", table 2. Both follow diffusers 0.30 and later.
 #include "policy/schedule.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ double CosineAlphaBar(double progress) {
   return c * c;
 }
 
-// differs: seed texts and papers cut at 0.9999; diffusers, whose weights we exchange, at 0.999
+// differs: papers cut at 0.9999; diffusers, whose weights we exchange, at 0.999
 double CosineBeta(int t, int num_train_timesteps) {
   constexpr double kMaxBeta = 0.999;
   const double begin = static_cast<double>(t) / num_train_timesteps;
@@ -104,7 +104,7 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config,
     throw Error(
         ErrorCode::kConfig,
         fmt::format("steps_offset {} moves the first of {} inference steps to timestep {}, but "
-                    "the last one that was trained is {}; lower steps_offset",
+                    "the last trained timestep is {}; lower steps_offset",
                     config.steps_offset, inference, timesteps.front(), train - 1));
   }
   return timesteps;

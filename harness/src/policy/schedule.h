@@ -9,16 +9,15 @@
 
 namespace dp_bench::policy {
 
-/// beta_t for t = 0 .. num_train_timesteps - 1. The values are rounded to float32, as diffusers
-/// keeps them: the last alphas_cumprod of the cosine schedule hang on that rounding.
+/// beta_t for t = 0 .. num_train_timesteps - 1. The values are rounded to float32, as in diffusers:
+/// the last alphas_cumprod of the cosine schedule depend on that rounding.
 std::vector<double> MakeBetas(const NoiseSchedulerConfig& config);
 
 /// Running product of 1 - beta_t, rounded to float32.
 std::vector<double> MakeAlphasCumprod(const std::vector<double>& betas);
 
-/// The timesteps of the reverse process, high to low. Throws Error{kConfig} when
-/// num_inference_steps is not within 1 .. num_train_timesteps or steps_offset leads out of the
-/// table.
+/// The timesteps of the reverse process, high to low. Throws Error{kConfig} if num_inference_steps
+/// is not within 1 .. num_train_timesteps or steps_offset leads out of the table.
 std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config,
                                         int num_inference_steps);
 

@@ -1,5 +1,5 @@
-// See stage_trace.h. The recorder of a thread lives in this library: plugins call in here, so that
-// they and the program see the same one.
+// See stage_trace.h. The recorder of a thread is stored in this library. Plugins call into it, so
+// they and the program use the same recorder.
 #include "dp_bench/stage_trace.h"
 
 #include <utility>

@@ -323,8 +323,8 @@ TEST(ImageAugmentation, RefusesOtherShapesAndDtypes) {
                       [&] {
                         augmentation.Apply(torch::zeros({2, 3, 4, 4}), noise);
                       }),
-            "image augmentation wants float32 images of shape [2, To, 3, H, W], one row for each "
-            "of the noise source; it got Float of shape [2, 3, 4, 4]");
+            "image augmentation needs float32 images of shape [2, To, 3, H, W], one for each row "
+            "of the noise source; found Float of shape [2, 3, 4, 4]");
   for (const Tensor& images : {torch::zeros({3, 1, 3, 4, 4}), torch::zeros({2, 1, 1, 4, 4}),
                                torch::zeros({2, 1, 3, 4, 4}, torch::kUInt8)}) {
     EXPECT_EQ(CodeOf([&] { augmentation.Apply(images, noise); }), ErrorCode::kShape);

@@ -66,7 +66,7 @@ TEST(NoiseSource, RejectsAShapeWithAnotherNumberOfRows) {
     EXPECT_EQ(error.code(), ErrorCode::kShape);
     EXPECT_STREQ(
         error.what(),
-        "random numbers of shape [4, 2] were asked from a noise source of 3 rows; the first "
+        "random numbers of shape [4, 2] were requested from a noise source of 3 rows; the first "
         "size must be the number of rows");
   }
   EXPECT_THROW(source.RandInt(StreamId::kDiffusionTimestep, 0), Error);

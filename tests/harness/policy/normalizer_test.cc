@@ -170,7 +170,7 @@ TEST(Normalizer, RejectsAShapeThatIsNotTheKeys) {
   Normalizer normalizer;
   normalizer.Fit("keypoint", GoldenStats(), NormalizeMode::kLimits);
   ExpectError(ErrorCode::kShape,
-              "'keypoint' has shape [4, 6]; its last sizes should make up the 18 values that its "
+              "'keypoint' has shape [4, 6]; its last sizes must multiply to the 18 values that its "
               "normalizer was fitted to",
               [&] {
                 normalizer.Normalize("keypoint", torch::zeros({4, 6}));
@@ -206,10 +206,11 @@ TEST(Normalizer, RejectsStatisticsThatAreNotFinite) {
 }
 
 TEST(Normalizer, RejectsAnUnknownMode) {
-  ExpectError(ErrorCode::kConfig,
-              "'minmax' is no way to normalize; there are limits, gaussian, identity, image, "
-              "image_gaussian, depth",
-              [] { ParseNormalizeMode("minmax"); });
+  ExpectError(
+      ErrorCode::kConfig,
+      "'minmax' is not a normalization mode; the modes are limits, gaussian, identity, image, "
+      "image_gaussian, depth",
+      [] { ParseNormalizeMode("minmax"); });
 }
 
 TEST(Normalizer, AStateWithoutOffsetIsAnError) {

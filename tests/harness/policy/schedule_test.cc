@@ -89,7 +89,7 @@ TEST(Schedule, RejectsSettingsThatCannotWork) {
   ExpectConfigError(
       {.num_inference_steps = 100, .steps_offset = 1},
       "steps_offset 1 moves the first of 100 inference steps to timestep 100, but the "
-      "last one that was trained is 99; lower steps_offset");
+      "last trained timestep is 99; lower steps_offset");
   ExpectConfigError({.beta_start = 0.3, .beta_end = 0.2},
                     "noise_scheduler: beta_start is 0.3 and beta_end is 0.2; 0 < beta_start <= "
                     "beta_end < 1 must hold");

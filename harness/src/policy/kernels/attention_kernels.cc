@@ -1,5 +1,5 @@
-// See attention_kernels.h. Scaled dot-product attention (Vaswani et al. 2017, eq. 1) with the
-// scores transposed, [S, T]: the softmax then runs down the columns and needs no horizontal sums.
+// See attention_kernels.h. Scaled dot-product attention (Vaswani et al. 2017, eq. 1) with
+// transposed scores, [S, T]. The softmax then runs down the columns and needs no horizontal sums.
 #include "dp_bench/policy/kernels/attention_kernels.h"
 
 #include <algorithm>
@@ -15,14 +15,15 @@ namespace {
 constexpr std::int64_t kLanes = kQueryLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
-constexpr std::int64_t kBlockRows = 8;  // rows of the batch that are worked on by one thread
+constexpr std::int64_t kBlockRows = 8;  // batch rows per task
 
 std::int64_t RoundUp(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-// A lane of a score that is excluded. Everything below is: -inf plus a finite score, too.
+// The score of an excluded key. Lower scores count as excluded too, for example -inf plus a finite
+// score.
 constexpr float kExcluded = -1e30F;
 
-// Matrices of one head, rows padded with zeros to whole vectors.
+// Matrices of one head, with rows padded with zeros to whole vectors.
 class Workspace {
  public:
   explicit Workspace(const AttentionShape& shape)
@@ -193,8 +194,8 @@ void ForwardRow(const AttentionForward& args, std::int64_t b, Workspace& work) {
   }
 }
 
-// Rows [n, D'] of a gradient go to their place, times `scale`; their sum is added to that of the
-// bias.
+// Writes rows [n, D'] of a gradient to their place, scaled by `scale`, and adds their sum to the
+// bias gradient.
 DPB_ALWAYS_INLINE void StoreGradient(std::int64_t n, std::int64_t dim, const float* __restrict rows,
                                      std::int64_t row_stride, float scale, float* __restrict to,
                                      std::int64_t stride, float* __restrict bias_sum) {
@@ -229,7 +230,7 @@ DPB_ALWAYS_INLINE void SoftmaxBackward(std::int64_t n_key, std::int64_t width,
   }
 }
 
-// bias_sums: [3, H, D], of this thread's rows.
+// bias_sums: [3, H, D], for this thread's rows.
 DPB_VECTOR_VERSIONS
 void BackwardRow(const AttentionBackward& args, std::int64_t b, Workspace& work, float* bias_sums) {
   const AttentionShape& s = args.shape;
@@ -237,7 +238,7 @@ void BackwardRow(const AttentionBackward& args, std::int64_t b, Workspace& work,
   const std::int64_t dim = work.padded_dim;
   const std::int64_t n_scores = s.n_key * width;
   const std::int64_t out_token = s.n_head * s.head_dim;
-  const std::int64_t part = s.n_head * s.head_dim;  // of bias_sums
+  const std::int64_t part = s.n_head * s.head_dim;  // in bias_sums
   for (std::int64_t head = 0; head < s.n_head; ++head) {
     const std::int64_t column = head * s.head_dim;
     LoadRows(s.n_query, s.head_dim, args.q + b * s.q_row + column, s.q_token,
@@ -262,7 +263,7 @@ void BackwardRow(const AttentionBackward& args, std::int64_t b, Workspace& work,
     SoftmaxBackward(s.n_key, width, probabilities, work.scores, work.totals);
 
     // d k = d scores q, d q = d scores^T k, d v = weights d out
-    float* rows = work.q_columns;  // [max(T, S), D'] of room
+    float* rows = work.q_columns;  // [max(T, S), D'] scratch space
     Multiply(s.n_query, s.n_key, dim, work.scores, 1, width, work.k_rows, rows, dim);
     StoreGradient(s.n_query, s.head_dim, rows, dim, ScaleOf(s), args.grad_q + b * s.q_row + column,
                   s.q_token, bias_sums + column);
@@ -276,7 +277,7 @@ void BackwardRow(const AttentionBackward& args, std::int64_t b, Workspace& work,
   }
 }
 
-// Handing rows to other threads costs more than this many multiplications take.
+// Passing rows to other threads costs about as much as this many multiplications.
 constexpr std::int64_t kProductsPerTask = 100'000;
 
 int UsefulThreads(const AttentionShape& s, int n_threads) {

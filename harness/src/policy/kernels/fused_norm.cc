@@ -1,5 +1,5 @@
-// See fused_norm.h: hands tensors to the loops of norm_kernels.h, one group of channels per task,
-// and makes them one node of the autograd graph.
+// See fused_norm.h: passes tensors to the loops of norm_kernels.h, one group of channels per task,
+// and wraps them as one node of the autograd graph.
 #include "dp_bench/policy/kernels/fused_norm.h"
 
 #include <ATen/Parallel.h>
@@ -18,8 +18,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// The two halves of a FiLM tensor: scale [C, B] (absent when it holds offsets alone) and offset [C,
-// B].
+// The two halves of a FiLM tensor: scale [C, B] (absent if the tensor has only offsets) and offset
+// [C, B].
 template <class T>
 struct Film {
   T* scale = nullptr;
@@ -122,7 +122,7 @@ class NormMishFilmFunction : public torch::autograd::Function<NormMishFilmFuncti
   }
 };
 
-// What the loops read; autocast may have left less than float32.
+// The input type of the loops; autocast may have produced lower precision than float32.
 Tensor DenseFloat32(const Tensor& tensor) {
   return tensor.defined() ? FullPrecision(tensor).contiguous() : tensor;
 }

@@ -1,5 +1,5 @@
-// See gradient_checkpoint.h. One node of the autograd graph per block: its inputs are the block's
-// and the parameters, so that gradients add up in the order in which they would without it.
+// See gradient_checkpoint.h. Each block is one node of the autograd graph. Its inputs are the
+// block's inputs and the parameters, so gradients are summed in the same order as without it.
 #include "dp_bench/policy/kernels/gradient_checkpoint.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -22,12 +22,13 @@ using torch::autograd::tensor_list;
 struct Replay : torch::CustomClassHolder {
   CheckpointedBlock block;
   std::size_t n_inputs = 0;
-  std::optional<DropoutMasks> dropout;  // as they were before the first run
+  std::optional<DropoutMasks> dropout;  // state before the first run
   torch::DeviceType device = torch::kCPU;
   std::optional<torch::ScalarType> autocast;
 };
 
-// Batch norms in training mode keep their running statistics, which the first run has updated.
+// Stops batch norms in training mode from updating their running statistics: the first run already
+// did.
 class StatisticsGuard {
  public:
   explicit StatisticsGuard(const CheckpointedBlock& block) {
@@ -83,7 +84,7 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
     ctx->set_materialize_grads(false);
     ctx->save_for_backward(tensors.vec());
     ctx->saved_data["replay"] = c10::IValue::make_capsule(replay);
-    // with gradient, though this graph is dropped: without it, other kernels would run
+    // record gradients although this graph is dropped: without them, other kernels would run
     const torch::AutoGradMode with_gradient(true);
     tensor_list outputs = replay->block.run(Leaves(tensors.slice(0, replay->n_inputs)), dropout);
     for (Tensor& output : outputs) output = output.detach();
@@ -109,7 +110,7 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
   }
 
  private:
-  // One gradient per argument of forward; none for a source that has none.
+  // One gradient per argument of forward; none for an argument that has none.
   static tensor_list GradientsOf(const tensor_list& ends, const tensor_list& grads_of_ends,
                                  const tensor_list& sources) {
     tensor_list wanted;

@@ -1,5 +1,5 @@
-// See norm_kernels.h. A group of channels is worked on in blocks of batch entries that fit the
-// first-level cache: statistics first, then everything that is done to an element while it is in a
+// See norm_kernels.h. A group of channels is processed in blocks of batch entries that fit the
+// first-level cache: first the statistics, then all operations on an element while it is in a
 // register.
 #include "dp_bench/policy/kernels/norm_kernels.h"
 
@@ -12,12 +12,12 @@
 namespace dp_bench::policy {
 namespace {
 
-constexpr std::int64_t kMaxLanes = 64;   // floats of one row that are worked on at a time
-constexpr std::int64_t kWideBatch = 16;  // from here on a row is a stretch of the batch
+constexpr std::int64_t kMaxLanes = 64;   // floats of one row processed at a time
+constexpr std::int64_t kWideBatch = 16;  // from this size on, a row is a part of the batch
 
-// How the elements of one channel are visited. A wide batch: `n_rows` = T rows, blocks of at most
-// kMaxLanes batch entries. A narrow one: a single row of T * B, so that vectors are still full;
-// lanes T apart in time then belong to the same batch entry.
+// How the elements of one channel are visited. Wide batch: `n_rows` = T rows, in blocks of at most
+// kMaxLanes batch entries. Narrow batch: a single row of T * B elements, so that vectors are still
+// full; lanes that are B apart then belong to the same batch entry.
 struct Lanes {
   std::int64_t n_rows;
   std::int64_t row_stride;
@@ -35,7 +35,8 @@ Lanes LanesOf(std::int64_t steps, std::int64_t batch, std::int64_t batch_begin) 
 
 std::int64_t BlockStep(std::int64_t batch) { return batch < kWideBatch ? batch : kMaxLanes; }
 
-// Adds up the lanes of each batch entry, times `factor`, and gives every lane the sum.
+// Sums the lanes of each batch entry, multiplies by `factor`, and writes the result to all of its
+// lanes.
 void ShareOverTime(const Lanes& lanes, float factor, float* values) {
   for (std::int64_t b = 0; b < lanes.batch_width; ++b) {
     float sum = values[b];
@@ -46,8 +47,8 @@ void ShareOverTime(const Lanes& lanes, float factor, float* values) {
   }
 }
 
-// The values of one row of a [C, B] or [n_groups, B] array, one per lane; `lane_values` is room for
-// them.
+// The values of one row of a [C, B] or [n_groups, B] array, one per lane; `lane_values` is scratch
+// space.
 const float* ValuesOfLanes(const Lanes& lanes, const float* row, float* lane_values) {
   if (lanes.steps_per_row == 1) return row + lanes.batch_begin;
   if (lanes.batch_width == 1) {
@@ -60,7 +61,7 @@ const float* ValuesOfLanes(const Lanes& lanes, const float* row, float* lane_val
   return lane_values;
 }
 
-// Adds up the lanes of each batch entry into its place of a row of a [C, B] array.
+// Adds the sum of each batch entry's lanes to that entry's element in a row of a [C, B] array.
 void StoreSumOverTime(const Lanes& lanes, const float* values, float* row) {
   for (std::int64_t b = 0; b < lanes.batch_width; ++b) {
     float sum = values[b];
@@ -75,13 +76,13 @@ float Sum(const float* values, std::int64_t n) {
   return sum;
 }
 
-// Rows of one channel of one block, as offsets into a [C, T, B] array.
+// The rows of one channel of one block, as offsets into a [C, T, B] array.
 DPB_ALWAYS_INLINE std::int64_t RowStart(const Lanes& lanes, std::int64_t channel_size,
                                         std::int64_t c, std::int64_t row) {
   return c * channel_size + lanes.batch_begin + row * lanes.row_stride;
 }
 
-// The channels of one group, and float rows to work in.
+// The channels of one group, and scratch rows.
 struct Group {
   Group(std::int64_t channels, std::int64_t n_groups, std::int64_t steps, std::int64_t batch,
         std::int64_t index, std::int64_t n_rows)
@@ -101,8 +102,8 @@ struct Group {
   std::unique_ptr<float[]> rows;  // not initialised
 };
 
-// In the row functions below no two pointers overlap; the compiler forgets that once it has inlined
-// them and would check it anew for every row, hence the pragmas.
+// No two pointers overlap in the row functions below. The compiler loses that fact after inlining
+// and would check for overlap in every row, so the pragmas repeat it.
 DPB_ALWAYS_INLINE void AddBiased(std::int64_t n, const float* __restrict x, float bias,
                                  float* __restrict sum) {
 #pragma GCC ivdep
@@ -152,8 +153,7 @@ DPB_ALWAYS_INLINE void AddRow(std::int64_t n, const float* __restrict x, float* 
   for (std::int64_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
-// What the backward pass adds up per lane. The first two run over a group, the others over a
-// channel.
+// Sums that the backward pass collects per lane. The first two cover a group, the others a channel.
 struct BackwardSums {
   float* __restrict d_xhat;
   float* __restrict d_xhat_xhat;
@@ -163,7 +163,7 @@ struct BackwardSums {
   float* __restrict d_offset;
 };
 
-// Back through FiLM, Mish and the affine part: grad_x receives d loss / d xhat.
+// Backward through FiLM, Mish and the affine part: grad_x receives d loss / d xhat.
 DPB_ALWAYS_INLINE void BackwardToXhatRow(std::int64_t n, const float* __restrict x, float bias,
                                          float gamma, float beta, const float* __restrict mean,
                                          const float* __restrict rstd,
@@ -192,7 +192,8 @@ DPB_ALWAYS_INLINE void BackwardToXhatRow(std::int64_t n, const float* __restrict
   }
 }
 
-// Back through the normalisation, from the means of d xhat and d xhat * xhat; grad_x is replaced.
+// Backward through the normalization, from the means of d xhat and d xhat * xhat; overwrites
+// grad_x.
 DPB_ALWAYS_INLINE void BackwardToXRow(std::int64_t n, const float* __restrict x, float bias,
                                       const float* __restrict mean, const float* __restrict rstd,
                                       const float* __restrict mean_d,
@@ -207,7 +208,7 @@ DPB_ALWAYS_INLINE void BackwardToXRow(std::int64_t n, const float* __restrict x,
   }
 }
 
-// Mean and 1 / std of every lane's batch entry, over the group's channels and time.
+// Mean and 1 / std for every lane's batch entry, over the group's channels and time.
 DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& group,
                                          const Lanes& lanes, float* mean, float* rstd) {
   const std::int64_t width = lanes.width();
@@ -219,7 +220,7 @@ DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& g
   }
   ShareOverTime(lanes, group.inverse_count, mean);
 
-  // the variance from centred values: the short way loses digits
+  // the variance from centred values: the shortcut formula loses digits
   std::fill_n(rstd, width, 0.0F);
   for (std::int64_t c = group.begin; c < group.end; ++c) {
     for (std::int64_t row = 0; row < lanes.n_rows; ++row) {
@@ -232,7 +233,7 @@ DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& g
   for (std::int64_t i = 0; i < width; ++i) rstd[i] = 1.0F / std::sqrt(rstd[i] + args.eps);
 }
 
-// What the loops of one group read per channel, with ones and zeros for what is absent.
+// Per-channel inputs of the loops for one group, with ones and zeros for absent tensors.
 struct FilmRows {
   const float* scale;
   const float* offset;
@@ -279,7 +280,7 @@ void NormForwardGroup(const NormForward& args, std::int64_t index) {
     }
     if (!lanes.is_narrow()) continue;
 
-    // rows are short here, but the group lies in one piece: Mish for all of it at once
+    // rows are short here, but the group is contiguous, so Mish runs on all of it at once
     float* y = args.y + group.begin * group.channel_size;
     const std::int64_t n = (group.end - group.begin) * group.channel_size;
     MishRow(n, y, y);
@@ -346,7 +347,7 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
   }
 }
 
-// Handing a pass to other threads costs more than this many elements take.
+// Passing work to other threads costs about as much as this many elements.
 constexpr std::int64_t kElementsPerTask = 32768;
 
 int UsefulThreads(std::int64_t n_elements, int n_threads) {

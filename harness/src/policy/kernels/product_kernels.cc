@@ -1,7 +1,7 @@
-// See product_kernels.h. The columns of x are packed into panels as wide as a few registers; a tile
-// of c is some rows of w times one panel, and stays in registers for the whole sum (Goto and van de
-// Geijn 2008; without their blocking of k, because a panel of our networks fits the second-level
-// cache).
+// See product_kernels.h. The columns of x are packed into panels as wide as a few registers. A tile
+// of c is the product of some rows of w and one panel, and stays in registers for the whole sum
+// (Goto and van de Geijn 2008; without their blocking of k, because a panel of our networks fits
+// the second-level cache).
 #include "dp_bench/policy/kernels/product_kernels.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMaxPanelWidth = 32;
 constexpr std::int64_t kRowsPerTask = 96;  // of w; a multiple of the tallest tiles
 
-// Handing a product to other threads costs more than this many multiply-adds take.
+// Passing a product to other threads costs about as much as this many multiply-adds.
 constexpr std::int64_t kWorkPerTeam = 524288;
 
 struct Tile {
@@ -25,11 +25,11 @@ struct Tile {
   const float* w;
   std::int64_t w_stride;
   const float* panel;  // [n_inner, width]
-  float* sums;         // [rows, width]; what they hold is added to
+  float* sums;         // [rows, width]; added to, not overwritten
 };
 
-// The body is a macro because a template that is inlined into a function for wider registers keeps
-// the narrow ones that it was first compiled for.
+// The body is a macro because a template inlined into a function for wider registers keeps the
+// narrow registers it was first compiled for.
 #define DPB_DEFINE_TILES(NAME, ATTRIBUTE, BYTES)                                       \
   struct NAME {                                                                        \
     static constexpr std::int64_t kLanes = BYTES / 4;                                  \
@@ -58,7 +58,7 @@ struct Tile {
     }                                                                                  \
   }
 
-// Tiles of one panel width, the tallest first; the last one has a single row.
+// Tiles of one panel width, the tallest first; the last tile has a single row.
 struct PanelKernels {
   struct Kernel {
     std::int64_t n_rows;
@@ -105,7 +105,7 @@ const ProductKernels& KernelsOfThisMachine() {
   return kAnyMachine;
 }
 
-// The narrowest panel that holds all columns, or else the widest.
+// The narrowest panel that fits all columns, or else the widest.
 const PanelKernels& KernelsFor(std::int64_t n_columns) {
   const ProductKernels& machine = KernelsOfThisMachine();
   for (const PanelKernels& kernels : machine) {
@@ -134,7 +134,7 @@ void Pack(const MatrixProduct& args, std::int64_t begin, std::int64_t width, flo
   }
 }
 
-// The part of c that one task computes: some rows, one panel of columns.
+// The part of c that one task computes: some rows and one panel of columns.
 struct Block {
   std::int64_t row_begin, n_rows;
   std::int64_t column_begin, n_columns;
@@ -193,7 +193,8 @@ void RunMatrixProduct(const MatrixProduct& args, int n_threads) {
   const std::int64_t n_chunks = (args.n_rows + kRowsPerTask - 1) / kRowsPerTask;
   const std::int64_t work = args.n_rows * args.n_inner * args.n_columns;
   const int n = work < kWorkPerTeam ? 1 : n_threads;
-  // a thread packs every panel that it works on: one pass without a barrier costs less than sharing
+  // each thread packs every panel that it uses: that costs one pass without a barrier, which is
+  // cheaper than sharing
 #pragma omp parallel num_threads(n) if (n > 1)
   {
     const auto panel =

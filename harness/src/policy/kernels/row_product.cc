@@ -18,7 +18,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-constexpr const char* kProductName = "dp_bench::product";  // to a profiler
+constexpr const char* kProductName = "dp_bench::product";  // name shown in profilers
 
 bool UsesOwnKernels(const Tensor& x) {
   return !torch::GradMode::is_enabled() && x.device().is_cpu() &&
@@ -33,7 +33,7 @@ using OneDnnLinear = Tensor(const Tensor&, const Tensor&, const std::optional<Te
                             std::string_view, c10::List<std::optional<at::Scalar>>,
                             std::optional<std::string_view>);
 
-// LibTorch's oneDNN operator; none in a LibTorch without oneDNN.
+// LibTorch's oneDNN operator, or none if LibTorch was built without oneDNN.
 const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& FindOneDnnLinear() {
   static const auto linear = [] {
     const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
@@ -42,8 +42,9 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& FindOneDnnLinear() 
   return linear;
 }
 
-// MKL, behind LibTorch's matmul, has AVX-512 kernels for Intel's processors alone. oneDNN has them
-// for all, and runs x W^T and its gradient of x there at 1.1 to 1.35 times MKL's rate.
+// MKL, which LibTorch's matmul uses, has AVX-512 kernels only for Intel processors. oneDNN has them
+// for all processors. There it computes x W^T and its gradient of x at 1.1 to 1.35 times MKL's
+// rate.
 bool TrainsWithOneDnn(const Tensor& x) {
   return torch::GradMode::is_enabled() && x.device().is_cpu() &&
          x.scalar_type() == torch::kFloat32 && !AutocastType(torch::kCPU) &&

@@ -17,7 +17,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// Where the parts of an attention's input lie. q and kv may be strided, their last dimension not.
+// Where the parts of an attention's input are. q and kv may be strided, except in their last
+// dimension.
 struct AttentionPlaces {
   AttentionShape shape;
   std::int64_t k_offset;  // within the tensor that holds keys and values
@@ -48,7 +49,7 @@ struct AttentionResult {
   Tensor probabilities;  // [B, H, S, padded T]
 };
 
-// `mask` as MaskForKernel returns it; dropout [B, H, S, padded T], both may be undefined.
+// `mask` is the result of MaskForKernel; dropout is [B, H, S, padded T]. Both may be undefined.
 AttentionResult RunAttention(const Tensor& q, const Tensor& kv, const Tensor& bias,
                              const Tensor& mask, const Tensor& dropout, std::int64_t n_head) {
   const AttentionPlaces places = PlacesOf(q, kv, mask, n_head);
@@ -159,7 +160,7 @@ Tensor WeightsOf(const Heads& heads, const Tensor& mask) {
                         /*dim=*/-1);
 }
 
-// The mask of [B, H, S, padded T], whichever way the attention is computed.
+// The dropout mask, [B, H, S, padded T]: the same for both implementations of attention.
 Tensor WeightDropout(const AttentionInputs& inputs, std::int64_t n_head) {
   if (!inputs.dropout.is_active()) return {};
   const std::int64_t n_key = (inputs.kv.defined() ? inputs.kv : inputs.q).size(1);

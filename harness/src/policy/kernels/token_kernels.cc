@@ -1,4 +1,4 @@
-// See token_kernels.h. Reductions along a row are left to the compiler's vector lanes.
+// See token_kernels.h. The compiler vectorizes the reductions along a row.
 #include "dp_bench/policy/kernels/token_kernels.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 64;  // rows whose sums are taken together
 
-// Handing a pass to other threads costs more than this many elements take.
+// Passing work to other threads costs about as much as this many elements.
 constexpr std::int64_t kElementsPerTask = 32768;
 
 int UsefulThreads(std::int64_t n_elements, int n_threads) {
@@ -22,7 +22,8 @@ int UsefulThreads(std::int64_t n_elements, int n_threads) {
 
 std::int64_t BlockCount(std::int64_t rows) { return (rows + kBlockRows - 1) / kBlockRows; }
 
-// Calls body(block, begin, end) for blocks of rows; who works on which changes no bit.
+// Calls body(block, begin, end) for blocks of rows. The assignment of blocks to threads does not
+// change the result.
 template <class Body>
 void ForEachBlock(std::int64_t rows, std::int64_t width, int n_threads, const Body& body) {
   const int n = UsefulThreads(rows * width, n_threads);
@@ -33,7 +34,7 @@ void ForEachBlock(std::int64_t rows, std::int64_t width, int n_threads, const Bo
   }
 }
 
-// Sums over rows: one row of [n_blocks, size] per block, added up in order at the end.
+// Sums over rows: one partial row of [n_blocks, size] per block, added in order at the end.
 class BlockSums {
  public:
   BlockSums(std::int64_t n_blocks, std::int64_t size)
@@ -41,7 +42,7 @@ class BlockSums {
 
   float* Row(std::int64_t block) { return values_.data() + block * size_; }
 
-  // The sums of the elements [begin, begin + n) of each block's row.
+  // Elements [begin, begin + n) of the sum over all blocks' rows.
   void Collect(std::int64_t begin, std::int64_t n, float* out) const {
     std::fill_n(out, n, 0.0F);
     for (auto row = values_.begin(); row != values_.end(); row += size_) {

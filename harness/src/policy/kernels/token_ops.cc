@@ -1,4 +1,4 @@
-// See token_ops.h, all but the attention: hands tensors to the loops and makes them nodes of the
+// See token_ops.h, except attention: passes tensors to the loops and wraps them as nodes of the
 // autograd graph.
 #include "dp_bench/policy/kernels/token_ops.h"
 
@@ -28,7 +28,7 @@ struct NormedRows {
   Tensor rstd;
 };
 
-// Contiguous tensors; without a branch `sum` is x itself.
+// The tensors are contiguous. Without a branch, `sum` is x itself.
 NormedRows RunAddNorm(const Tensor& x, const Tensor& branch, const Tensor& bias,
                       const Tensor& gamma, const Tensor& beta, double eps) {
   const std::int64_t rows = x.size(0);
@@ -51,7 +51,7 @@ NormedRows RunAddNorm(const Tensor& x, const Tensor& branch, const Tensor& bias,
   return result;
 }
 
-// Returns {normed}, and with a branch {normed, sum}.
+// Returns {normed}, or {normed, sum} with a branch.
 class AddNormFunction : public torch::autograd::Function<AddNormFunction> {
  public:
   static tensor_list forward(AutogradContext* ctx, const Tensor& x,

@@ -1,4 +1,4 @@
-// See conditional_unet1d.h: the network built twice over the same parameters, on [C, T, B] and on
+// See conditional_unet1d.h. The network exists twice over the same parameters: on [C, T, B] and on
 // [B, C, T].
 #include "dp_bench/policy/networks/conditional_unet1d.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using torch::Tensor;
 
-// The last block does not follow `n_groups`, neither upstream nor in LeRobot.
+// The last block ignores `n_groups`, as it does upstream and in LeRobot.
 constexpr std::int64_t kFinalGroups = 8;
 
 std::shared_ptr<torch::nn::Module> AddContainer(torch::nn::Module& parent,
@@ -49,18 +49,19 @@ void CheckConfig(const UnetConfig& config) {
   }
 }
 
-// x [B, C, T] at the resolution of `level`, which counts from 1.
+// x [B, C, T] at the resolution of `level`, which starts at 1.
 void TraceLevel(const char* way, std::size_t level, const Tensor& x) {
   if (IsTracingStages()) TraceStage(fmt::format("unet: {} {}", way, level), x);
 }
 
-// The same of x [C, T, B].
+// The same for x [C, T, B].
 void TraceLevelTimeMajor(const char* way, std::size_t level, const Tensor& x) {
   if (IsTracingStages()) TraceLevel(way, level, x.permute({2, 0, 1}));
 }
 
-// x, as a node of its own: the gradients of its two uses in the block that follows add up before
-// that of the skip connection joins them, whether or not the block is run as one node.
+// Returns x as a separate node. The gradients of its two uses in the following block are then
+// summed before the gradient of the skip connection is added, whether or not the block runs as one
+// node.
 Tensor Apart(const Tensor& x) { return x.view_as(x); }
 
 }  // namespace
@@ -279,7 +280,8 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
     of_time_.reset();
   }
 
-  // FiLM is linear in mish(cat[embedding, global_cond]): the two parts add up
+  // FiLM is linear in mish(cat[embedding, global_cond]), so the two parts can be computed
+  // separately and added
   if (!of_time_.defined() || cached_timesteps_ != timesteps) {
     const Tensor code =
         EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(global_cond.device()));

@@ -37,8 +37,8 @@ const char* PredictionName(PredictionType type) {
               fmt::format("{}: wanted {}", params.Where("loss_time_weights"), wanted));
 }
 
-// How much each of the T steps counts in the loss: "loss_time_weights", a list, or
-// "loss_time_decay" d for d^t. [T, 1] with mean 1; undefined when neither is given.
+// The weight of each of the T steps in the loss: "loss_time_weights", a list, or "loss_time_decay"
+// d for d^t. [T, 1] with mean 1; undefined if neither is given.
 Tensor ReadLossTimeWeights(const Config& params, std::int64_t horizon) {
   const bool has_list = params.Has("loss_time_weights");
   const bool has_decay = params.Has("loss_time_decay");
@@ -59,13 +59,13 @@ Tensor ReadLossTimeWeights(const Config& params, std::int64_t horizon) {
   }
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (std::ranges::any_of(weights, [](double weight) { return weight < 0.0; }) || sum <= 0.0) {
-    ThrowTimeWeights(params, "numbers from 0 up of which one at least is above it");
+    ThrowTimeWeights(params, "non-negative numbers, at least one greater than 0");
   }
   const Tensor column = torch::tensor(weights, torch::kFloat64).unsqueeze(1);
   return (column * (static_cast<double>(horizon) / sum)).to(torch::kFloat32);
 }
 
-// Batch statistics are frozen while it lives.
+// Freezes batch statistics while it exists.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module)
@@ -132,7 +132,7 @@ LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) 
   TraceStage("timesteps", timesteps);
   TraceStage("noisy action", noisy);
 
-  // DDPM eq. 14, for whatever the network is to predict
+  // DDPM eq. 14, for each prediction type
   const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
   const Tensor prediction =
       FullPrecision(model_.denoiser->Forward(noisy, timesteps, cond, regularizing));
@@ -173,7 +173,7 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& init
                                           NoiseSource& noise) {
   Tensor naction = initial;
   {
-    // cheaper operators; its tensors may not leave it, hence the copy below
+    // InferenceMode uses cheaper operators, but its tensors must not leave it: hence the copy below
     const c10::InferenceMode inference;
     const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
     const ConditionedDenoiser predict = [&] {

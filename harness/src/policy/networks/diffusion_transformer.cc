@@ -55,13 +55,13 @@ std::vector<TransformerLayer> AddLayers(torch::nn::Module& parent, std::int64_t 
   return layers;
 }
 
-// The tokens [B * T, d] that layer `i` of `stack` leaves, as [B, T, d].
+// Traces the tokens [B * T, d] after layer `i` of `stack`, as [B, T, d].
 void TraceLayer(const char* stack, std::size_t i, const Tensor& x, std::int64_t batch) {
   if (!IsTracingStages()) return;
   TraceStage(fmt::format("transformer: {} layer {}", stack, i + 1), x.view({batch, -1, x.size(1)}));
 }
 
-// The tokens, with what the last layer left to be added.
+// The tokens plus the last layer's pending output.
 Tensor Settle(const TokenStream& stream) {
   if (!stream.branch.defined()) return stream.x;
   const Tensor sum = stream.x + stream.branch;
@@ -115,8 +115,8 @@ void DiffusionTransformerImpl::MakeCondition() {
   encoder_mlp2_ = encoder->register_module("2", MakeLinear(4 * d, d));
 }
 
-// Upstream's masks: no token sees a later one; action t sees the timestep and the observations up
-// to its own step.
+// Upstream's masks: a token does not see later tokens; action t sees the timestep and the
+// observations up to its own step.
 void DiffusionTransformerImpl::MakeMasks() {
   const std::int64_t n = pos_emb_.size(1);
   mask_ = AdditiveMask(torch::ones({n, n}, torch::kBool).tril());
@@ -134,9 +134,9 @@ Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int6
   return register_parameter(name, torch::randn({1, n, config_.n_emb}) * kPositionStd);
 }
 
-// The observation channels of the action tokens, [B, T, Do]: the observed steps, zeros after them.
+// The observation channels of the action tokens, [B, T, Do]: the observed steps, then zeros.
 // differs: upstream diffuses these channels along with the actions and trains on observations of
-// the whole horizon; a batch here holds the observed steps alone, so they are inputs and no more.
+// the whole horizon. A batch here has only the observed steps, so they are inputs only.
 Tensor DiffusionTransformerImpl::InputChannels(const Tensor& cond) const {
   return torch::constant_pad_nd(cond, {0, 0, 0, config_.horizon - cond.size(1)});
 }
@@ -231,7 +231,8 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
   const std::int64_t d = config_.n_emb;
   Conditioning result;
 
-  // the embedding of a token is linear: what does not come from the actions is added up now
+  // the embedding of a token is linear: the part that does not depend on the actions is computed
+  // now
   result.inputs = pos_emb_.narrow(1, has_memory() ? 0 : 1, config_.horizon) + input_emb_->bias;
   if (!config_.obs_as_cond) {
     const Tensor weight = input_emb_->weight.narrow(1, config_.action_dim, config_.obs_feature_dim);

@@ -12,7 +12,7 @@
 namespace dp_bench::policy {
 namespace {
 
-// The shape as the user reads it: "[B, 2, 5] float32".
+// The shape in the form that the user reads: "[B, 2, 5] float32".
 std::string Wanted(const Shape& after_batch, torch::ScalarType type) {
   std::string text = "[B";
   for (const std::int64_t size : after_batch) text += fmt::format(", {}", size);

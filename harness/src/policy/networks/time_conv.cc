@@ -1,6 +1,7 @@
-// See time_conv.h. In float32 a convolution is a list of taps; forward, gradient of the input and
-// gradient of the weight are the same list of matrix products with the operands in other places.
-// Lower precision may not be rounded at each tap: there it is one product per step of the result.
+// See time_conv.h. In float32 a convolution is a list of taps. The forward pass, the gradient of
+// the input and the gradient of the weight are the same list of matrix products with swapped
+// operands. In lower precision the sum must not be rounded after each tap, so each step of the
+// result is one product.
 #include "dp_bench/policy/networks/time_conv.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
 // y[out_phase][:, t] += W[index] @ x[in_phase][:, t + shift]. A phase is every second time step of
-// the finer side of a strided convolution; without stride there is one.
+// the finer side of a strided convolution; without a stride there is one phase.
 struct Tap {
   std::int64_t index;
   std::int64_t in_phase;
@@ -30,14 +31,14 @@ struct Tap {
   std::int64_t shift;
 };
 
-// A block of time steps that a tap reads, and the one that it writes.
+// The block of time steps that a tap reads, and the block that it writes.
 struct TapRange {
   std::int64_t in_begin;
   std::int64_t out_begin;
-  std::int64_t length;  // <= 0: the tap meets only padding
+  std::int64_t length;  // <= 0: the tap only meets padding
 };
 
-// The taps of each kind. The first tap of a phase, on both sides, has shift 0: it overwrites, the
+// The taps of each kind. On both sides, the first tap of a phase has shift 0: it overwrites, the
 // others add.
 std::vector<Tap> TapsFor(TimeConvKind kind, std::int64_t kernel_size) {
   // y[t] = sum_j W_j x[2t + j - 1]
@@ -82,8 +83,9 @@ Tensor Block(const Tensor& x, std::int64_t phase, std::int64_t begin, std::int64
   return x.select(0, phase).view({x.size(1), -1}).narrow(1, begin * batch, length * batch);
 }
 
-// out = weight x, added to where `accumulates`. Blocks of a larger matrix, small and added up in
-// place, are where the kernels made for inference are as fast as a BLAS or faster.
+// out = weight x, or added to out if `accumulates`. The operands are small blocks of a larger
+// matrix. For those, accumulating in place, the kernels made for inference are at least as fast as
+// a BLAS.
 void TrainingProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {
   if (x.device().is_cpu() && x.scalar_type() == torch::kFloat32) {
     ColumnProduct(weight, x, accumulates, out);
@@ -186,9 +188,9 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
   }
 };
 
-// Under autocast the activations go through as [T, C, B]: the steps that one step of the result
-// depends on are then one matrix [k * C, B], its product with the taps side by side [R, k * C] is
-// rounded once, and what lies in the padding is left out of both.
+// Under autocast the activations are [T, C, B]. The steps that one step of the result depends on
+// are then one matrix [k * C, B]. Its product with the taps side by side, [R, k * C], is rounded
+// only once, and padding is left out of both.
 
 Tensor SwapChannelsAndTime(const Tensor& x, torch::ScalarType type) {
   Tensor swapped = at::empty({x.size(1), x.size(0), x.size(2)}, x.options().dtype(type));
@@ -221,7 +223,7 @@ Tensor Convolve(const Tensor& x, const Tensor& taps, std::int64_t stride, std::i
   return y;
 }
 
-// y[stride * t + j - padding] += taps[j] x[t]: the transpose of the above.
+// y[stride * t + j - padding] += taps[j] x[t]: the transpose of the function above.
 Tensor ConvolveTransposed(const Tensor& x, const Tensor& taps, std::int64_t stride,
                           std::int64_t padding) {
   const std::int64_t n_taps = taps.size(0);
@@ -295,7 +297,7 @@ TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int
         ErrorCode::kConfig,
         fmt::format("kernel_size is {}; a convolution that keeps T needs an odd one", kernel_size));
   }
-  // LibTorch's modules are made for their initialisation alone
+  // LibTorch's modules are created only for their initialization
   if (kind == TimeConvKind::kUp) {
     torch::nn::ConvTranspose1d conv(
         torch::nn::ConvTranspose1dOptions(in_channels, out_channels, kernel_size));
@@ -339,7 +341,8 @@ Tensor TimeConvImpl::ForwardTimeMajorWithBias(const Tensor& x) {
 }
 
 Tensor TimeConvImpl::InferenceWeight() {
-  // in-place changes of a weight are seen here; DropCache is for those that leave no version behind
+  // versions reveal in-place changes of a weight; DropCache is for changes that do not bump the
+  // version
   if (weight_.is_inference()) return TapsFirst(weight_, kind_);
   const std::int64_t version = weight_._version();
   if (!cached_weight_.defined() || version != cached_version_) {

@@ -1,5 +1,5 @@
-// See transformer_layer.h. Matrix products run without bias: each bias is added by the pass over
-// the product that follows anyway.
+// See transformer_layer.h. Matrix products run without bias. The following pass over the product
+// adds it at no extra cost.
 #include "dp_bench/policy/networks/transformer_layer.h"
 
 #include "dp_bench/policy/kernels/gradient_checkpoint.h"
@@ -128,10 +128,10 @@ void TransformerLayerImpl::ForwardCheckpointed(TokenStream& stream, const Tensor
   stream = {.x = results[0]};
   if (results.size() == 1) return;
   stream.branch = results[1];
-  if (!DropoutOf(inputs).is_active()) stream.bias = linear2_->bias;  // else it is in the branch
+  if (!DropoutOf(inputs).is_active()) stream.bias = linear2_->bias;  // otherwise the branch has it
 }
 
-// What the next sublayer reads.
+// The input of the next sublayer.
 Tensor TransformerLayerImpl::Enter(TokenStream& stream, const torch::nn::LayerNorm& norm) const {
   if (!config_.is_pre_norm) return stream.x;
   const AddNormResult result = AddNorm(stream.x, stream.branch, stream.bias, norm);
@@ -139,7 +139,8 @@ Tensor TransformerLayerImpl::Enter(TokenStream& stream, const torch::nn::LayerNo
   return result.normed;
 }
 
-// What a sublayer computed, without its bias, joins the stream.
+// Makes a sublayer's result the pending branch of the stream. Its bias stays separate without
+// dropout.
 void TransformerLayerImpl::Leave(TokenStream& stream, const torch::nn::LayerNorm& norm,
                                  const Tensor& branch, const Tensor& bias,
                                  const LayerInputs& inputs) const {

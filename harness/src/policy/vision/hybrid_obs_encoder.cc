@@ -14,7 +14,7 @@ namespace {
 
 using torch::Tensor;
 
-// The low_dim keys; there may be no depth.
+// The low_dim keys. Throws if there is a depth key.
 std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
   std::vector<KeySpec> keys;
   for (const KeySpec& key : spec.shape_meta.obs) {
@@ -35,7 +35,7 @@ HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
     : low_dim_(LowDimKeys(spec)), cameras_(FindCameras(params, spec)), pipeline_(params, cameras_) {
   for (const KeySpec& key : low_dim_) feature_dim_ += key.NumElements();
 
-  // every setting is read, so that one policy config fits tasks with and without cameras
+  // read every setting, so that one policy config fits tasks with and without cameras
   const Config settings = params.Sub("obs_encoder");
   const bool is_separate = settings.Get<bool>("use_separate_rgb_encoder_per_camera", false);
   ImageEncoderConfig config = ImageEncoderConfig::FromConfig(settings);

@@ -21,7 +21,7 @@ using torch::Tensor;
 using Change = ImageAugmentation::Change;
 using Draws = ImageAugmentation::Draws;
 
-// Beyond these a setting is a slip, such as per cent.
+// A setting beyond these limits is a mistake, for example a value in per cent.
 constexpr double kMaxWeight = 1e6;
 constexpr double kMaxFactor = 10.0;
 
@@ -35,7 +35,7 @@ std::vector<double> GetTwo(const Config& entry, std::string_view key,
   return values;
 }
 
-// A number drawn uniformly from `range` goes with the images into `adjust`.
+// A number drawn uniformly from `range`, passed to `adjust` with the images.
 Change AdjustWithin(const Config& entry, const std::vector<double>& default_range, double min,
                     double max, Tensor (*adjust)(const Tensor& images, const Tensor& factor)) {
   const std::vector<double> range = GetTwo(entry, "range", default_range);
@@ -79,7 +79,8 @@ std::int64_t PixelsOf(double share, std::int64_t pixels) {
   return static_cast<std::int64_t>(share * static_cast<double>(pixels));
 }
 
-// Uniform in {0, ..., bound - 1}. In float64, where the product cannot be rounded up to the bound.
+// Uniform in {0, ..., bound - 1}. Computed in float64, where the product cannot be rounded up to
+// the bound.
 Tensor ToInteger(const Tensor& uniform, std::int64_t bound) {
   return (uniform.to(torch::kFloat64) * static_cast<double>(bound)).to(torch::kInt64);
 }
@@ -164,13 +165,13 @@ void CheckImages(const Tensor& images, std::int64_t batch_size) {
     return;
   }
   throw Error(ErrorCode::kShape,
-              fmt::format("image augmentation wants float32 images of shape [{}, To, 3, H, W], one "
-                          "row for each of the noise source; it got {} of shape {}",
+              fmt::format("image augmentation needs float32 images of shape [{}, To, 3, H, W], one "
+                          "for each row of the noise source; found {} of shape {}",
                           batch_size, c10::toString(images.scalar_type()),
                           ToString(std::span(images.sizes().data(), images.sizes().size()))));
 }
 
-// What all rows draw, in the same order, whichever change they get.
+// The numbers that each row draws, in the same order for every change.
 struct RowDraws {
   explicit RowDraws(NoiseSource& noise) {
     constexpr std::int64_t kBound = std::numeric_limits<std::uint32_t>::max();
@@ -215,7 +216,7 @@ ImageAugmentation::ImageAugmentation(const Config& params) {
   }
 }
 
-// An entry of weight 0 is never chosen: its cumulative weight is that of the entry before it.
+// An entry of weight 0 is never chosen: its cumulative weight equals that of the entry before it.
 std::size_t ImageAugmentation::Choose(float uniform) const {
   const double place = static_cast<double>(uniform) * entries_.back().cumulative_weight;
   const auto chosen = std::find_if(entries_.begin(), entries_.end(), [place](const Entry& entry) {
@@ -228,14 +229,14 @@ Tensor ImageAugmentation::Apply(const Tensor& images, NoiseSource& noise) const 
   if (empty()) return images;
   CheckImages(images, noise.batch_size());
 
-  // every row draws alike, then the rows are sorted by what they drew
+  // every row draws the same numbers, then the rows are grouped by their change
   const RowDraws row_draws(noise);
   std::vector<std::vector<std::int64_t>> rows_of(entries_.size());
   for (std::int64_t row = 0; row < images.size(0); ++row) {
     rows_of[Choose(row_draws.Choice(row))].push_back(row);
   }
 
-  // each change sees its own rows alone
+  // each change gets only its own rows
   Tensor result = images.clone();
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (!entries_[i].change || rows_of[i].empty()) continue;

@@ -23,7 +23,7 @@ SpatialSoftmaxImpl::SpatialSoftmaxImpl(std::int64_t channels, std::int64_t heigh
 
 Tensor SpatialSoftmaxImpl::forward(const Tensor& features) {
   const Tensor keypoints = FullPrecision(nets_(features));  // [N, K, H, W]
-  // bfloat16 has 8 bits for a place among the pixels
+  // bfloat16 has only 8 bits for a position among the pixels
   const AutocastGuard full_precision(features.device().type());
   const Tensor attention = torch::softmax(keypoints.flatten(2), /*dim=*/-1);  // [N, K, H * W]
   return RowProduct(attention, pos_grid_.t());

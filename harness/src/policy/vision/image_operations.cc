@@ -13,7 +13,7 @@ constexpr int kChannel = 2;
 constexpr int kHeight = 3;
 constexpr int kWidth = 4;
 
-// A number per row, to be combined with images.
+// One number per row, shaped to broadcast with images.
 Tensor PerRow(const Tensor& values, const Tensor& images) {
   return values.to(images.device()).view({-1, 1, 1, 1, 1});
 }
@@ -29,13 +29,13 @@ Tensor Grey(const Tensor& images) {
   return (channel(0) * 0.2989).add_(channel(1) * 0.587).add_(channel(2) * 0.114);
 }
 
-// What lies one pixel or more inside the outline.
+// The pixels that are not on the border.
 Tensor Inside(const Tensor& images) {
   return images.slice(kHeight, 1, images.size(kHeight) - 1)
       .slice(kWidth, 1, images.size(kWidth) - 1);
 }
 
-// x[i] + x[i + 1] + x[i + 2] along a dimension, which gets shorter by two.
+// x[i] + x[i + 1] + x[i + 2] along a dimension, which becomes shorter by two.
 Tensor SumOfThree(const Tensor& x, int dim) {
   const std::int64_t n = x.size(dim) - 2;
   return (x.narrow(dim, 0, n) + x.narrow(dim, 1, n)).add_(x.narrow(dim, 2, n));
@@ -60,7 +60,7 @@ Tensor AdjustSaturation(const Tensor& images, const Tensor& factor) {
 Tensor AdjustSharpness(const Tensor& images, const Tensor& factor) {
   Tensor result = images.clone();
   if (images.size(kHeight) <= 2 || images.size(kWidth) <= 2) return result;
-  // the average of 3 x 3 pixels in which the middle one counts five times
+  // the average of 3 x 3 pixels with a weight of five for the middle one
   const Tensor inside = Inside(images);
   const Tensor sum = SumOfThree(SumOfThree(images, kHeight), kWidth).add_(inside * 4.0);
   Inside(result).copy_(Blend(inside, sum.div_(13.0), PerRow(factor, images)));
@@ -74,15 +74,15 @@ Tensor AdjustHue(const Tensor& images, const Tensor& shift) {
   const Tensor max = images.amax(kChannel);
   const Tensor chroma = max - images.amin(kChannel);
 
-  // the hue in sixths of a turn: 0 is red, 2 green, 4 blue; that of grey does not matter
+  // the hue in sixths of a turn: 0 is red, 2 green, 4 blue; for grey it does not matter
   const Tensor divisor = torch::where(chroma == 0.0, torch::ones_like(chroma), chroma);
   const Tensor hue = torch::where(
       max == red, (green - blue) / divisor,
       torch::where(max == green, (blue - red) / divisor + 2.0, (red - green) / divisor + 4.0));
   const Tensor turned = hue + PerRow(shift, images).squeeze(kChannel) * 6.0;
 
-  // back: a channel is at its least in the two sixths opposite its own hue, and rises and falls
-  // over one sixth on either side
+  // back to RGB: a channel is at its minimum in the two sixths opposite its own hue, and rises and
+  // falls over one sixth on either side
   const auto channel = [&](double offset) {
     const Tensor k = (turned + offset).remainder(6.0);
     return max - chroma * torch::minimum(k, 4.0 - k).clamp_(0.0, 1.0);

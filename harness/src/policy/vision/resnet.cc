@@ -14,7 +14,7 @@ namespace {
 
 using torch::Tensor;
 
-// Convolution without bias; He initialisation over the outputs, as torchvision does.
+// Convolution without bias; He initialization over the outputs, as in torchvision.
 torch::nn::Conv2d MakeConv(std::int64_t in, std::int64_t out, std::int64_t kernel_size,
                            std::int64_t stride) {
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(in, out, kernel_size)

@@ -1,5 +1,5 @@
-// See vision_pipeline.h. Pictures come as views [B, To, C, H, W] of storage [B, To, H, W, C]; crops
-// keep that order, which is also the one that convolutions are fastest on.
+// See vision_pipeline.h. Pictures are views [B, To, C, H, W] of storage [B, To, H, W, C]. Crops
+// keep that order, which is also the fastest for convolutions.
 #include "dp_bench/policy/vision/vision_pipeline.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr double kMaxUInt8 = 255.0;
 
 [[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kConfig, message); }
 
-// Gives every depth key to its camera.
+// Assigns every depth key to its camera.
 void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
                std::vector<Camera>* cameras) {
   const Config depth_of = params.Sub("depth_of");
@@ -68,7 +68,7 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
   }
 }
 
-// [height, width] of `key`, or the default when it is absent.
+// [height, width] from `key`, or the default if it is absent.
 Shape ReadSize(const Config& params, const char* key, const Shape& default_size) {
   const Shape size = params.GetOptional<std::vector<std::int64_t>>(key).value_or(default_size);
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
@@ -110,7 +110,7 @@ std::vector<Camera> FindCameras(const Config& params, const PolicySpec& spec) {
 
 VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& cameras)
     : crop_is_random_(params.Get<bool>("crop_is_random", true)), augmentation_(params) {
-  // every setting is read, so that one policy config fits tasks with and without cameras
+  // read every setting, so that one policy config fits tasks with and without cameras
   const Shape image = cameras.empty() ? Shape{} : cameras[0].rgb.shape;  // [C, H, W]
   const Shape whole = cameras.empty() ? Shape{1, 1} : Shape{image[1], image[2]};
   const Shape crop = ReadSize(params, "crop_shape", whole);

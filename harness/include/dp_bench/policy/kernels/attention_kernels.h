@@ -1,20 +1,20 @@
-// The loops behind Attention of token_ops.h, for short sequences: action chunks of some dozen steps
-// and a handful of condition tokens. One row of the batch at a time, head by head, in buffers that
-// stay in the first-level cache; vectors run across the queries or the features of a head.
+// The loops behind Attention of token_ops.h, for short sequences: action chunks of a few dozen
+// steps and a few condition tokens. They process one batch row at a time, head by head, in buffers
+// that stay in the first-level cache. Vectors run across the queries or the features of a head.
 #pragma once
 
 #include <cstdint>
 
 namespace dp_bench::policy {
 
-/// Queries are padded to whole vectors: probabilities lie as [B, H, S, PaddedQueries(T)].
+/// Queries are padded to whole vectors: probabilities are [B, H, S, PaddedQueries(T)].
 constexpr std::int64_t kQueryLanes = 16;
 constexpr std::int64_t PaddedQueries(std::int64_t n_query) {
   return (n_query + kQueryLanes - 1) / kQueryLanes * kQueryLanes;
 }
 
-/// Where queries (T per row of the batch), keys and values (S) are read: feature c of head h of
-/// token t of row b at pointer[b * row + t * token + h * head_dim + c].
+/// The location of queries (T per batch row), keys and values (S): feature c of head h of token t
+/// of row b is at pointer[b * row + t * token + h * head_dim + c].
 struct AttentionShape {
   std::int64_t batch, n_head, head_dim, n_query, n_key;
   std::int64_t q_row, q_token;    // strides of q, in elements
@@ -34,7 +34,7 @@ struct AttentionForward {
   float* probabilities;  // before dropout, [B, H, S, padded T]
 };
 
-/// Strides of the gradients are those of what they belong to.
+/// The strides of the gradients equal those of their tensors.
 struct AttentionBackward {
   AttentionShape shape;
   const float* q;
@@ -50,7 +50,7 @@ struct AttentionBackward {
   float* grad_bias;  // optional, [3 * H * head_dim]
 };
 
-/// On at most `n_threads` threads; the number changes no bit of the result.
+/// Uses at most `n_threads` threads; their number does not change the result.
 void RunAttentionForward(const AttentionForward& args, int n_threads);
 void RunAttentionBackward(const AttentionBackward& args, int n_threads);
 

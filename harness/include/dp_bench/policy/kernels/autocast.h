@@ -1,7 +1,6 @@
-// LibTorch's autocast as the blocks here meet it. Under autocast LibTorch runs matrix products and
-// convolutions in lower precision (bfloat16 or float16) and leaves their results so; everything
-// that is computed by loops of our own, and everything whose result would suffer, goes on in
-// float32.
+// LibTorch's autocast. Under autocast, LibTorch runs matrix products and convolutions in lower
+// precision (bfloat16 or float16) and returns their results in that precision. Our own loops, and
+// operations that would lose accuracy, run in float32.
 #pragma once
 
 #include <ATen/autocast_mode.h>
@@ -11,19 +10,19 @@
 
 namespace dp_bench::policy {
 
-/// The type of products and convolutions on `device` under autocast; none while it is off.
+/// The type of products and convolutions on `device` under autocast; none if it is off.
 inline std::optional<torch::ScalarType> AutocastType(torch::DeviceType device) {
   if (!at::autocast::is_autocast_enabled(device)) return std::nullopt;
   return at::autocast::get_autocast_dtype(device);
 }
 
-/// `x` in float32 if autocast left it in lower precision, else `x` itself. Differentiable.
+/// `x` in float32 if autocast gave it lower precision, else `x` itself. Differentiable.
 inline torch::Tensor FullPrecision(const torch::Tensor& x) {
   if (!x.defined() || AutocastType(x.device().type()) != x.scalar_type()) return x;
   return x.to(torch::kFloat32);
 }
 
-/// While it lives, autocast on `device` is off, or runs in `type`.
+/// Turns autocast on `device` off, or to `type`, while this object exists.
 class AutocastGuard {
  public:
   explicit AutocastGuard(torch::DeviceType device,
@@ -38,7 +37,7 @@ class AutocastGuard {
   AutocastGuard(const AutocastGuard&) = delete;
   AutocastGuard& operator=(const AutocastGuard&) = delete;
   ~AutocastGuard() {
-    // the weights that autocast converted belong to the outermost guard, as in Python
+    // the outermost guard owns the weights that autocast converted, as in Python
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(device_, was_enabled_);
     at::autocast::set_autocast_dtype(device_, type_before_);

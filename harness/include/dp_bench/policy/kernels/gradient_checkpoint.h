@@ -1,6 +1,6 @@
-// Gradient checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost"): of a
-// block of a network only the inputs are kept, and its activations are computed a second time when
-// the backward pass needs them. LibTorch has torch.utils.checkpoint for Python alone.
+// Gradient checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Only
+// the inputs of a network block are kept, and its activations are computed again when the backward
+// pass needs them. LibTorch has torch.utils.checkpoint only in Python.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -14,8 +14,8 @@
 
 namespace dp_bench::policy {
 
-/// Its run reads the inputs and the modules' parameters; whatever else it reads gets no gradient.
-/// No tensor of inputs or outputs is undefined, and no input is changed in place.
+/// `run` may use only its inputs and the modules' parameters; anything else gets no gradient. All
+/// inputs and outputs must be defined, and no input may be changed in place.
 struct CheckpointedBlock {
   using Tensors = std::vector<torch::Tensor>;
 
@@ -23,9 +23,9 @@ struct CheckpointedBlock {
   std::function<Tensors(const Tensors& inputs, DropoutMasks* dropout)> run;
 };
 
-/// block.run(inputs, dropout), run again in the backward pass. Values and gradients are bit by bit
-/// those of a plain call: the second run draws the same dropout masks, runs under the same autocast
-/// and leaves the statistics of batch norms alone. A plain call where no gradient is wanted.
+/// Calls block.run(inputs, dropout), and calls it again in the backward pass. Values and gradients
+/// equal those of a plain call bit for bit: the second run draws the same dropout masks, uses the
+/// same autocast, and does not update batch norm statistics. A plain call if no gradient is needed.
 std::vector<torch::Tensor> RunCheckpointed(const CheckpointedBlock& block,
                                            const std::vector<torch::Tensor>& inputs,
                                            DropoutMasks* dropout = nullptr);

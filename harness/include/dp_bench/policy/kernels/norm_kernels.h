@@ -1,5 +1,5 @@
 // The loops behind fused_norm.h: plain C++ over float rows, compiled for several instruction sets.
-// They use no fused multiply-add, so that the lanes of a vector and the loop's remainder give equal
+// They use no fused multiply-add, so the lanes of a vector and the loop's remainder give equal
 // bits.
 #pragma once
 
@@ -7,9 +7,8 @@
 
 namespace dp_bench::policy {
 
-/// All arrays are dense: activations [C, T, B],
-/// per-channel vectors [C], film rows [C, B], statistics [n_groups, B]. Null pointers leave a term
-/// out.
+/// All arrays are dense: activations [C, T, B], per-channel vectors [C], film rows [C, B],
+/// statistics [n_groups, B]. A null pointer leaves its term out.
 struct NormForward {
   std::int64_t channels, n_groups, steps, batch;
   float eps;
@@ -43,7 +42,7 @@ struct NormBackward {
   float* grad_offset;  // optional
 };
 
-/// All groups, on at most `n_threads` threads; the number changes no bit of the result.
+/// Processes all groups on at most `n_threads` threads; their number does not change the result.
 void RunNormForward(const NormForward& args, int n_threads);
 void RunNormBackward(const NormBackward& args, int n_threads);
 

@@ -1,19 +1,19 @@
-// Matrix products in which every element is one chain of fused multiply-adds over the
-// inner dimension, in order. So no bit of an element depends on the size of the batch, its place in
-// it, the number of threads, or which CPU with FMA computes it. A BLAS gives none of these: it
-// chooses its kernels, and with them the order of the sum, by shape, place and processor.
+// Matrix products in which every element is one chain of fused multiply-adds over the inner
+// dimension, in order. So an element's bits do not depend on the batch size, its place in the
+// batch, the number of threads, or the CPU (with FMA). A BLAS guarantees none of this: it chooses
+// its kernels, and with them the order of the sum, by shape, place and processor.
 #pragma once
 
 #include <cstdint>
 
 namespace dp_bench::policy {
 
-/// c[i, j] = sum_k w[i, k] x[k, j], added to c where `accumulates`. Strides in elements; w's rows
-/// are dense.
+/// c[i, j] = sum_k w[i, k] x[k, j], added to c if `accumulates`. Strides are in elements; the rows
+/// of w are dense.
 struct MatrixProduct {
   std::int64_t n_rows;     // of w and c
   std::int64_t n_inner;    // columns of w
-  std::int64_t n_columns;  // of x and c: what a batch has many of
+  std::int64_t n_columns;  // columns of x and c: the large dimension of a batch
   const float* w;
   std::int64_t w_stride;
   const float* x;

@@ -1,6 +1,6 @@
-// Matrix products of networks. In inference on the CPU in float32 they run on product_kernels.h, so
-// that what a row of a batch becomes is a function of that row alone. Training takes what is
-// fastest; everything else is LibTorch's.
+// Matrix products of networks. In inference on the CPU in float32 they use product_kernels.h, so
+// the result for a batch row depends only on that row. Training uses the fastest implementation.
+// Everything else uses LibTorch.
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -15,7 +15,7 @@ torch::Tensor RowProduct(const torch::Tensor& x, const torch::Tensor& weight);
 torch::Tensor ApplyLinear(const torch::nn::Linear& linear, const torch::Tensor& x);
 
 /// W x on the CPU in float32, without gradients: weight [O, K], x [K, columns] -> out [O, columns],
-/// which is added to where `accumulates`. A column depends on that column alone.
+/// added to out if `accumulates`. A column of the result depends only on that column of x.
 void ColumnProduct(const torch::Tensor& weight, const torch::Tensor& x, bool accumulates,
                    torch::Tensor& out);
 

@@ -1,6 +1,6 @@
-// The loops behind token_ops.h that work on rows of token features: plain C++ over dense float
-// arrays, compiled for several instruction sets. A row of the result depends on that row alone;
-// sums over rows are taken in blocks of fixed size, so the number of threads changes no bit.
+// The loops behind token_ops.h that process rows of token features: plain C++ over dense float
+// arrays, compiled for several instruction sets. A row of the result depends only on that row. Sums
+// over rows use blocks of fixed size, so the number of threads does not change the result.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct AddNormForward {
   std::int64_t rows, width;
   float eps;
   const float* x;
-  const float* branch;  // null: normed = layer_norm(x), and `bias` and `sum` are not touched
+  const float* branch;  // null: normed = layer_norm(x); `bias` and `sum` are unused
   const float* bias;
   const float* gamma;
   const float* beta;
@@ -41,7 +41,7 @@ struct AddNormBackward {
 void RunAddNormForward(const AddNormForward& args, int n_threads);
 void RunAddNormBackward(const AddNormBackward& args, int n_threads);
 
-/// y = gelu(x + bias), the exact one; x, y [rows, width], bias [width].
+/// y = gelu(x + bias), the exact formula; x, y [rows, width], bias [width].
 struct BiasGeluForward {
   std::int64_t rows, width;
   const float* x;
@@ -61,8 +61,8 @@ struct BiasGeluBackward {
 void RunBiasGeluForward(const BiasGeluForward& args, int n_threads);
 void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads);
 
-/// Dropout multipliers [keys, row_size]: 0 where a random halfword is below `threshold`, else
-/// `scale`. Of 128 elements in a row, number i is halfword (i / 16) % 2 of word i / 32 of the
+/// Dropout multipliers [keys, row_size]: 0 if a random halfword is below `threshold`, else `scale`.
+/// Within 128 elements of a row, element i uses halfword (i / 16) % 2 of word i / 32 of the
 /// Philox4x32-10 block at counter {16 * (element / 128) + i % 16, site, 0, 0} under the row's key.
 void RunDropout(std::span<const std::uint64_t> keys, std::uint32_t site, std::int64_t row_size,
                 std::uint32_t threshold, float scale, float* out, int n_threads);

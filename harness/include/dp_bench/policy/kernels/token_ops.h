@@ -1,8 +1,8 @@
-// What a transformer does between its matrix products, each as one node of the autograd graph: the
-// residual sum with LayerNorm, bias with GELU, and attention. Float32 on the CPU goes through loops
-// of our own (token_kernels.h, attention_kernels.h), as does there, converted, what autocast left
-// in lower precision; anything else goes through LibTorch's operators. Both give the same numbers
-// up to rounding. No row of a result depends on the rows beside it.
+// The operations of a transformer between its matrix products, each as one node of the autograd
+// graph: residual sum with LayerNorm, bias with GELU, and attention. Float32 on the CPU uses our
+// own loops (token_kernels.h, attention_kernels.h). So does lower precision from autocast on the
+// CPU, after conversion. Everything else uses LibTorch's operators. Both give the same numbers up
+// to rounding. No row of a result depends on its neighbours.
 #pragma once
 
 #include <torch/nn/modules/normalization.h>
@@ -15,8 +15,9 @@
 
 namespace dp_bench::policy {
 
-/// The dropout masks of one training step. Two draws from each row's kDropout stream name the row's
-/// masks; their elements are a function of that name, the number of the mask and their place alone.
+/// The dropout masks of one training step. Two draws from each row's kDropout stream form the key
+/// of the row's masks. Their elements are a function of that key, the number of the mask and their
+/// position only.
 class DropoutMasks {
  public:
   explicit DropoutMasks(NoiseSource& noise);
@@ -29,7 +30,7 @@ class DropoutMasks {
   std::uint32_t next_ = 0;
 };
 
-/// Dropout on one place of the network: none without masks or with p = 0.
+/// Dropout at one place of the network: none without masks or with p = 0.
 struct Dropout {
   DropoutMasks* masks = nullptr;
   double p = 0.0;
@@ -49,25 +50,25 @@ struct AddNormResult {
 AddNormResult AddNorm(const torch::Tensor& x, const torch::Tensor& branch,
                       const torch::Tensor& bias, const torch::nn::LayerNorm& norm);
 
-/// gelu(x + bias), the exact one; x [rows, d], bias [d].
+/// gelu(x + bias), the exact formula; x [rows, d], bias [d].
 torch::Tensor BiasGelu(const torch::Tensor& x, const torch::Tensor& bias);
 
 struct AttentionInputs {
   torch::Tensor q;     // [B, T, d], or [B, T, 3d]: queries, keys and values side by side
-  torch::Tensor kv;    // [B, S, 2d]: keys, values; undefined when q holds them. Strided is fine
+  torch::Tensor kv;    // [B, S, 2d]: keys, values; undefined if q has them. May be strided
   torch::Tensor bias;  // [3d], added to queries, keys and values; optional
-  torch::Tensor mask;  // [T, S] or [B, T, S], added to the scores; optional. -inf excludes; no
-                       // query may be left without a key
+  torch::Tensor mask;  // [T, S] or [B, T, S], added to the scores; optional. -inf excludes; every
+                       // query needs a key
   Dropout dropout;     // of the attention weights
 };
 
-/// softmax(q k^T / sqrt(d / n_head) + mask) v, for heads that are adjacent columns -> [B, T, d].
+/// softmax(q k^T / sqrt(d / n_head) + mask) v, with heads as adjacent columns -> [B, T, d].
 torch::Tensor Attention(const AttentionInputs& inputs, std::int64_t n_head);
 
-/// The softmax of the above, without dropout: [B, n_head, T, S].
+/// The softmax of Attention, without dropout: [B, n_head, T, S].
 torch::Tensor AttentionWeights(const AttentionInputs& inputs, std::int64_t n_head);
 
-/// mish(x); rows independent of their place where that matters, see fused_norm.h.
+/// mish(x). Rows do not depend on their place where that matters, see fused_norm.h.
 torch::Tensor TokenMish(const torch::Tensor& x);
 
 }  // namespace dp_bench::policy

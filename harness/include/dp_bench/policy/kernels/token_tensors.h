@@ -1,4 +1,4 @@
-// What token operations share: which tensors their loops take, and how they are handed over.
+// Shared by the token operations: which tensors their loops accept, and how tensors are passed.
 #pragma once
 
 #include <torch/types.h>
@@ -9,17 +9,18 @@
 
 namespace dp_bench::policy {
 
-/// Float32 on the CPU.
+/// Whether a tensor is float32 on the CPU.
 inline bool UsesOwnLoops(const torch::Tensor& x) {
   return x.device().is_cpu() && x.scalar_type() == torch::kFloat32;
 }
 
-/// On the CPU what autocast left in lower precision goes on in float32, through our own loops.
+/// On the CPU, tensors that autocast left in lower precision are converted to float32 for our own
+/// loops.
 inline torch::Tensor ForLoops(const torch::Tensor& x) {
   return x.defined() && x.device().is_cpu() ? FullPrecision(x) : x;
 }
 
-/// An autograd function takes a missing tensor as nullopt.
+/// An autograd function takes an undefined tensor as nullopt.
 inline std::optional<torch::Tensor> IfDefined(const torch::Tensor& tensor) {
   return tensor.defined() ? std::optional<torch::Tensor>(tensor) : std::nullopt;
 }

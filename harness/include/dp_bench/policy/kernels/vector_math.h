@@ -1,5 +1,5 @@
-// Elementary functions as straight-line float arithmetic, for loops that the compiler turns into
-// vector code. Equal inputs give equal bits in every lane and in the loop's remainder.
+// Elementary functions as straight-line float arithmetic, for loops that the compiler vectorizes.
+// Equal inputs give equal bits in every lane and in the loop's remainder.
 #pragma once
 
 #include <bit>
@@ -7,8 +7,8 @@
 
 #define DPB_ALWAYS_INLINE inline __attribute__((always_inline))
 
-// Compiles a function for several instruction sets; the machine picks at load time. A sanitizer
-// build keeps one version: the dispatch runs before its runtime is ready.
+// Compiles a function for several instruction sets; the machine picks one at load time. Sanitizer
+// builds keep one version, because the dispatch runs before the sanitizer's runtime is ready.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define DPB_VECTOR_VERSIONS __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
@@ -36,8 +36,7 @@ DPB_ALWAYS_INLINE float Exp(float x) {
 }
 
 // 1 / x for 1e-37 < x < 1e37: Newton's iteration from an estimate that flips the exponent's bits;
-// relative error below 3e-7. The division instruction took five times as long as all the rest of
-// Mish.
+// relative error below 3e-7. The division instruction took five times as long as the rest of Mish.
 DPB_ALWAYS_INLINE float Reciprocal(float x) {
   float y = std::bit_cast<float>(0x7EF311C7U - std::bit_cast<std::uint32_t>(x));
   y = y * (2.0F - x * y);
@@ -66,8 +65,8 @@ DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
   return {x * ratio, ratio + 4.0F * x * (e * inverse) * ((e + 1.0F) * inverse)};
 }
 
-// gelu(x) = x Phi(x) and its derivative. Phi after Abramowitz and Stegun 7.1.26, absolute error
-// below 2e-7; its exponential is also that of the derivative.
+// gelu(x) = x Phi(x) and its derivative. Phi follows Abramowitz and Stegun 7.1.26, absolute error
+// below 2e-7; the derivative uses the same exponential.
 struct GeluValue {
   float value;
   float slope;

@@ -23,7 +23,7 @@ struct UnetConfig {
   std::int64_t diffusion_step_embed_dim = 128;
   std::vector<std::int64_t> down_dims = {64, 128, 256};
   std::int64_t kernel_size = 5;
-  std::int64_t n_groups = 8;       // of the residual blocks
+  std::int64_t n_groups = 8;       // FiLM scales and offsets; otherwise it only offsets
   bool cond_predict_scale = true;  // FiLM scales and offsets; else it offsets alone
 };
 
@@ -65,12 +65,12 @@ class ConditionalResidualBlock1dImpl : public torch::nn::Module {
   Conv1dBlock conv1_{nullptr};
   Conv1dBlock conv2_{nullptr};
   torch::nn::Linear cond_encoder_{nullptr};
-  TimeConv residual_conv_{nullptr};  // null when the channels do not change
+  TimeConv residual_conv_{nullptr};  // null if the number of channels does not change
 };
 TORCH_MODULE(ConditionalResidualBlock1d);
 
-/// For float32 on the CPU it runs on [C, T, B] with time_conv.h and fused_norm.h; elsewhere, and
-/// when asked to, on LibTorch's own operators. Both give the same numbers up to rounding.
+/// For float32 on the CPU it runs on [C, T, B] with time_conv.h and fused_norm.h. Elsewhere, or on
+/// request, it uses LibTorch's operators. Both give the same numbers up to rounding.
 class ConditionalUnet1dImpl : public torch::nn::Module {
  public:
   explicit ConditionalUnet1dImpl(const UnetConfig& config);
@@ -80,16 +80,16 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& timesteps,
                         const torch::Tensor& global_cond);
 
-  /// LibTorch's operators on [B, C, T], whatever the device.
+  /// Uses LibTorch's operators on [B, C, T] on any device.
   torch::Tensor ForwardReference(const torch::Tensor& sample, const torch::Tensor& timesteps,
                                  const torch::Tensor& global_cond);
 
-  /// What does not change over the denoising steps of one call, computed once: on the CPU the FiLM
-  /// vectors of all blocks, split into the part of the timesteps and the part of the observations.
+  /// Everything that is constant over the denoising steps of one call, computed once. On the CPU:
+  /// the FiLM vectors of all blocks, split into the parts of the timesteps and of the observations.
   struct Conditioning {
     std::vector<std::int64_t> timesteps;
     torch::Tensor global_cond;  // [B, G]
-    torch::Tensor of_time;      // [n_timesteps, F]: depends on the weights alone
+    torch::Tensor of_time;      // [n_timesteps, F]: depends only on the weights
     torch::Tensor of_obs;       // [F, B]
   };
   Conditioning Condition(const std::vector<std::int64_t>& timesteps,
@@ -99,10 +99,10 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   torch::Tensor Predict(const torch::Tensor& sample, const Conditioning& conditioning,
                         std::int64_t step);
 
-  /// Forgets what was derived from the weights for inference.
+  /// Drops the inference caches that were derived from the weights.
   void DropCaches();
 
-  /// Of every residual block, see gradient_checkpoint.h; off at first.
+  /// For every residual block, see gradient_checkpoint.h; off by default.
   void set_gradient_checkpointing(bool is_on) { is_checkpointing_ = is_on; }
 
  private:

@@ -1,5 +1,5 @@
-// The network of a diffusion policy: what predicts the noise in an action sequence, given the
-// features of the observation window.
+// The network of a diffusion policy: predicts the noise in an action sequence from the features of
+// the observation window.
 #pragma once
 
 #include <torch/types.h>
@@ -13,10 +13,10 @@
 namespace dp_bench::policy {
 
 /// The network for one chunk: (naction [B, T, Da], index into the timesteps) -> prediction [B, T,
-/// Da]. It refers to the denoiser and lives no longer than that one or its weights.
+/// Da]. It refers to the denoiser and is valid only until the denoiser or its weights change.
 using ConditionedDenoiser = std::function<torch::Tensor(const torch::Tensor&, std::int64_t)>;
 
-/// Its parameters belong to the module that it was made with.
+/// The parameters belong to the module that the denoiser was created with.
 class Denoiser {
  public:
   Denoiser() = default;
@@ -33,10 +33,10 @@ class Denoiser {
   virtual ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
                                         const torch::Tensor& cond) = 0;
 
-  /// Forgets what was derived from the weights.
+  /// Drops the caches that were derived from the weights.
   virtual void DropCaches() = 0;
 
-  /// See gradient_checkpoint.h; off at first.
+  /// See gradient_checkpoint.h; off by default.
   virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
 

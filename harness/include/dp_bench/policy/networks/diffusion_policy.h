@@ -1,5 +1,5 @@
 // Diffusion Policy (Chi et al. 2023): a denoiser, conditioned on a window of observations, trained
-// to undo noise on action sequences. What network it is, and what it sees, are handed in.
+// to remove noise from action sequences. The caller passes the network and the observation encoder.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,7 +18,7 @@ namespace dp_bench::policy {
 
 class DiffusionPolicy final : public Policy {
  public:
-  /// The two halves of the network, and the module that holds the parameters of both.
+  /// The two halves of the network, and the module that owns the parameters of both.
   struct Model {
     std::shared_ptr<torch::nn::Module> module = std::make_shared<torch::nn::Module>("diffusion");
     std::unique_ptr<ObsEncoder> obs_encoder;
@@ -26,7 +26,7 @@ class DiffusionPolicy final : public Policy {
   };
 
   /// Reads noise_scheduler, do_mask_loss_for_padding, gradient_checkpointing, and loss_time_weights
-  /// or loss_time_decay from `params`. `name` is the plugin's, for messages.
+  /// or loss_time_decay from `params`. `name` is the plugin's name, for messages.
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
 
   const PolicySpec& spec() const override { return spec_; }
@@ -36,13 +36,13 @@ class DiffusionPolicy final : public Policy {
   torch::nn::Module& module() override { return *root_; }
   void WeightsChanged() override { model_.denoiser->DropCaches(); }
 
-  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12.
-  /// cond [B, To, Do], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. `noise`
-  /// is drawn from by the steps that add some.
+  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12. cond [B,
+  /// To, Do], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. Steps that add
+  /// noise draw it from `noise`.
   torch::Tensor ConditionalSample(const torch::Tensor& cond, const torch::Tensor& initial,
                                   NoiseSource& noise);
 
-  /// The features of each observation step, [B, To, Do]. Augments when `augment` is given.
+  /// The features of each observation step, [B, To, Do]. Augments if `augment` is not null.
   torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* augment);
 
   Denoiser& denoiser() { return *model_.denoiser; }
@@ -50,8 +50,8 @@ class DiffusionPolicy final : public Policy {
  private:
   void RequireNormalizer() const;
 
-  // Mean square; each step counts as loss_time_weights say, one that repeats the edge of its
-  // episode as zero if do_mask_loss_for_padding.
+  // Mean square error, weighted per step by loss_time_weights. With do_mask_loss_for_padding, a
+  // padded step counts as zero.
   torch::Tensor WeightedLoss(const torch::Tensor& prediction, const torch::Tensor& target,
                              const torch::Tensor& is_pad) const;
 
@@ -61,7 +61,7 @@ class DiffusionPolicy final : public Policy {
   PolicySpec spec_;
   NoiseScheduler scheduler_;
   bool mask_loss_for_padding_;
-  torch::Tensor loss_time_weights_;  // [T, 1], mean 1; undefined: all steps weigh the same
+  torch::Tensor loss_time_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
   std::optional<Normalizer> normalizer_;
   std::shared_ptr<torch::nn::Module> root_;
   Model model_;

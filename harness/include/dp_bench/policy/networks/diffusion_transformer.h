@@ -1,7 +1,7 @@
-// The noise prediction network of Diffusion Policy, transformer (Chi et al. 2023, Sec. III-B;
-// upstream's TransformerForDiffusion): action tokens attend to themselves and to condition tokens,
-// the diffusion timestep and the observation steps. Tensor names and shapes are upstream's, so
-// weights can be exchanged.
+// The noise prediction network of Diffusion Policy, transformer version (Chi et al. 2023, Sec.
+// III-B; upstream's TransformerForDiffusion). Action tokens attend to themselves and to condition
+// tokens: the diffusion timestep and the observation steps. Tensor names and shapes are upstream's,
+// so weights can be exchanged.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -30,11 +30,11 @@ struct TransformerConfig {
   double p_drop_emb = 0.1;
   double p_drop_attn = 0.1;  // everything within the layers
   bool causal_attn = false;  // no token attends to later ones
-  bool time_as_cond = true;  // else the timestep is the first token, and there is no memory
-  bool obs_as_cond = true;   // else observations are further input channels
-  bool is_pre_norm = true;   // else post-norm, as Vaswani et al. 2017
+  bool time_as_cond = true;  // otherwise the timestep is the first token, and there is no memory
+  bool obs_as_cond = true;   // otherwise observations are additional input channels
+  bool is_pre_norm = true;   // otherwise post-norm, as in Vaswani et al. 2017
   bool has_qkv_bias = true;
-  bool is_position_learned = true;  // else sinusoidal
+  bool is_position_learned = true;  // otherwise sinusoidal
 };
 
 class DiffusionTransformerImpl : public torch::nn::Module {
@@ -43,19 +43,19 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   explicit DiffusionTransformerImpl(const TransformerConfig& config);
 
   /// sample [B, T, Da], timesteps int64 [B], cond [B, To, Do] -> [B, T, Da]. Without masks there is
-  /// no dropout. When `maps` is given, every layer appends what its attentions looked at.
+  /// no dropout. If `maps` is not null, every layer appends its attention weights.
   torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& timesteps,
                         const torch::Tensor& cond, DropoutMasks* dropout = nullptr,
                         std::vector<AttentionMaps>* maps = nullptr);
 
-  /// What does not change over the denoising steps of one call, computed once.
+  /// Everything that is constant over the denoising steps of one call, computed once.
   struct Conditioning {
-    torch::Tensor inputs;   // [B or 1, T, d]: the action tokens but for the actions
-    torch::Tensor time;     // [n_timesteps, d]: the time tokens, where there is no memory
-    torch::Tensor kv_time;  // [n_timesteps, n_layer * 2d]: depends on the weights alone
+    torch::Tensor inputs;   // [B or 1, T, d]: the action tokens without the actions
+    torch::Tensor time;     // [n_timesteps, d]: the time tokens, if there is no memory
+    torch::Tensor kv_time;  // [n_timesteps, n_layer * 2d]: depends only on the weights
     torch::Tensor kv_obs;   // [B, To, n_layer * 2d]; undefined without observation tokens
-    torch::Tensor kv;       // [n_timesteps, B, S, n_layer * 2d], when condition tokens attend to
-                            // each other; else undefined
+    torch::Tensor kv;       // [n_timesteps, B, S, n_layer * 2d], if condition tokens attend to
+                            // each other; otherwise undefined
   };
   Conditioning Condition(const std::vector<std::int64_t>& timesteps, const torch::Tensor& cond);
 
@@ -63,10 +63,10 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   torch::Tensor Predict(const torch::Tensor& sample, const Conditioning& conditioning,
                         std::int64_t step);
 
-  /// Forgets what was derived from the weights for inference.
+  /// Drops the inference caches that were derived from the weights.
   void DropCaches();
 
-  /// Of every layer, see gradient_checkpoint.h; off at first.
+  /// For every layer, see gradient_checkpoint.h; off by default.
   void set_gradient_checkpointing(bool is_on) { is_checkpointing_ = is_on; }
 
  private:
@@ -91,13 +91,13 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   torch::Tensor pos_emb_;                    // [1, T, d], one more without memory
   torch::nn::Linear cond_obs_emb_{nullptr};  // null unless obs_as_cond
   torch::Tensor cond_pos_emb_;               // [1, S, d]; undefined without memory
-  torch::nn::Linear encoder_mlp1_{nullptr};  // null with n_cond_layers, and without memory
+  torch::nn::Linear encoder_mlp1_{nullptr};  // null with n_cond_layers or without memory
   torch::nn::Linear encoder_mlp2_{nullptr};
   std::vector<TransformerLayer> encoder_layers_;
-  std::vector<TransformerLayer> layers_;  // of the decoder, or all when there is no memory
+  std::vector<TransformerLayer> layers_;  // of the decoder, or all layers if there is no memory
   torch::nn::LayerNorm ln_f_{nullptr};
   torch::nn::Linear head_{nullptr};
-  torch::Tensor mask_;         // [T, T], -inf where not to look; undefined unless causal_attn
+  torch::Tensor mask_;         // [T, T], -inf for excluded tokens; undefined unless causal_attn
   torch::Tensor memory_mask_;  // [T, S], likewise
 
   torch::Tensor kv_weight_;  // cache: KeyValueWeights()

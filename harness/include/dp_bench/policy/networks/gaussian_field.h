@@ -1,5 +1,5 @@
-// Fields of normal numbers for image noise, each named by a key. Free of LibTorch; the loop runs on
-// several threads, who draws what changes no bit.
+// Fields of normally distributed numbers for image noise, each identified by a key. Does not use
+// LibTorch. The loop runs on several threads; which thread draws what does not change the result.
 #pragma once
 
 #include <cstdint>

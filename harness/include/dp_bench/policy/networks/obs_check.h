@@ -1,5 +1,5 @@
-// Checks of what a policy is handed: a wrong shape is reported by key, with what was wanted and
-// found.
+// Checks the input of a policy. A wrong shape is reported by key, with what was expected and what
+// was found.
 #pragma once
 
 #include <torch/types.h>
@@ -10,11 +10,11 @@
 
 namespace dp_bench::policy {
 
-/// Every key of shape_meta is there as [B, To, shape...] with one B and its dtype; returns B.
+/// Requires every key of shape_meta as [B, To, shape...] with its dtype and a common B. Returns B.
 /// Throws Error{kShape} naming the key.
 std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec);
 
-/// Also: action [B, T, Da] float32, is_pad [B, T] bool, and B rows of noise. Returns B.
+/// Also requires action [B, T, Da] float32, is_pad [B, T] bool, and B rows of noise. Returns B.
 std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, const NoiseSource& noise);
 
 }  // namespace dp_bench::policy

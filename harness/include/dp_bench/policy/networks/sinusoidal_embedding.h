@@ -1,5 +1,5 @@
-// The position code of Vaswani et al. 2017, Sec. 3.5, as Diffusion Policy writes it: sines, then
-// cosines.
+// The positional encoding of Vaswani et al. 2017, Sec. 3.5, in Diffusion Policy's order: sines,
+// then cosines.
 #pragma once
 
 #include <torch/types.h>

@@ -1,6 +1,6 @@
-// 1-D convolutions over time whose activations lie as [C, T, B]: channels, time, batch. In that
-// layout a kernel tap is one plain matrix product over a contiguous block of time steps, so a
-// convolution is k products: no im2col, and no work for the taps that only meet padding.
+// 1-D convolutions over time on activations [C, T, B]: channels, time, batch. In that layout a
+// kernel tap is one plain matrix product over a contiguous block of time steps. A convolution is
+// then k products: no im2col, and no work for taps that only meet padding.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -17,25 +17,25 @@ namespace dp_bench::policy {
 /// transposed, kernel 4, stride 2, padding 1, doubles T.
 enum class TimeConvKind { kSame, kDown, kUp };
 
-/// Parameters, their default initialisation and their shapes are those of torch::nn::Conv1d ([O, I,
+/// Parameters, their default initialization and their shapes are those of torch::nn::Conv1d ([O, I,
 /// k]) and, for kUp, of torch::nn::ConvTranspose1d ([I, O, k]).
 class TimeConvImpl : public torch::nn::Module {
  public:
   TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
                std::int64_t kernel_size);
 
-  /// x [B, I, T] -> [B, O, T']. LibTorch's own convolution, for any device and dtype.
+  /// x [B, I, T] -> [B, O, T']. LibTorch's convolution, for any device and dtype.
   torch::Tensor forward(const torch::Tensor& x);
 
   /// x [I, T, B] -> [O, T', B] without the bias; CPU float32, its products in autocast's type.
   torch::Tensor ForwardTimeMajor(const torch::Tensor& x);
 
-  /// Adds the bias to what ForwardTimeMajor returned.
+  /// Adds the bias to the result of ForwardTimeMajor.
   torch::Tensor ForwardTimeMajorWithBias(const torch::Tensor& x);
 
   const torch::Tensor& bias() const { return bias_; }
 
-  /// Forgets the rearranged weight kept for inference.
+  /// Drops the rearranged weight that is cached for inference.
   void DropCache() { cached_weight_.reset(); }
 
  private:

@@ -1,4 +1,4 @@
-// The diffusion transformer as a denoiser: its settings, and where its dropout comes from.
+// The diffusion transformer as a denoiser: its settings, and the source of its dropout.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -29,8 +29,8 @@ class TransformerDenoiser final : public Denoiser {
     transformer_->set_gradient_checkpointing(is_on);
   }
 
-  /// What the attentions of each layer look at, for pictures; without gradient and dropout. Inputs
-  /// as for Forward.
+  /// The attention weights of each layer, for pictures; without gradient and dropout. Inputs as for
+  /// Forward.
   std::vector<AttentionMaps> Attend(const torch::Tensor& noisy, const torch::Tensor& timesteps,
                                     const torch::Tensor& cond);
 

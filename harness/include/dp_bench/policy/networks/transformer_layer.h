@@ -19,36 +19,36 @@ namespace dp_bench::policy {
 struct TransformerLayerConfig {
   std::int64_t n_emb = 512;
   std::int64_t n_head = 8;
-  bool is_pre_norm = true;   // normalises what a sublayer reads; else the sum after it
+  bool is_pre_norm = true;   // normalizes the input of a sublayer; otherwise the sum after it
   bool has_qkv_bias = true;  // of queries, keys and values
   bool has_memory = true;    // a decoder layer
   double p_drop = 0.0;       // attention weights, feed-forward units, outputs of sublayers
 };
 
-/// A linear layer as transformers start: weights N(0, 0.02), bias 0.
+/// A linear layer with a transformer's initialization: weights N(0, 0.02), bias 0.
 torch::nn::Linear MakeLinear(std::int64_t in, std::int64_t out);
 
-/// What a layer's attentions looked at: self [B, n_head, T, T], cross [B, n_head, T, S].
+/// A layer's attention weights: self [B, n_head, T, T], cross [B, n_head, T, S].
 struct AttentionMaps {
   torch::Tensor self;
   torch::Tensor cross;  // undefined without memory
 };
 
-/// Tokens on their way through the layers. What the last sublayer computed is kept apart until the
-/// next norm, which adds it in the same pass.
+/// Tokens on their way through the layers. The result of the last sublayer is kept separate until
+/// the next norm, which adds it in the same pass.
 struct TokenStream {
   torch::Tensor x;       // [B * T, d]
   torch::Tensor branch;  // [B * T, d], still to be added; may be undefined
-  torch::Tensor bias;    // [d], likewise
+  torch::Tensor bias;    // [d], still to be added; may be undefined
 };
 
-/// What the layers of one pass have in common.
+/// Inputs that all layers of one pass share.
 struct LayerInputs {
   std::int64_t batch = 0;     // B
   torch::Tensor mask;         // of the self-attention, as in AttentionInputs
   torch::Tensor memory_mask;  // of the attention to the memory
   DropoutMasks* dropout = nullptr;
-  std::vector<AttentionMaps>* maps = nullptr;  // every layer appends its own, when given
+  std::vector<AttentionMaps>* maps = nullptr;  // every layer appends its own, unless null
 };
 
 /// Fused projections; names as in torch.nn.MultiheadAttention.
@@ -56,7 +56,7 @@ class MultiheadAttentionImpl : public torch::nn::Module {
  public:
   explicit MultiheadAttentionImpl(const TransformerLayerConfig& config);
 
-  /// tokens [B * T, d], attended to by themselves.
+  /// Self-attention of the tokens [B * T, d].
   AttentionInputs ProjectSelf(const torch::Tensor& tokens, std::int64_t batch) const;
 
   /// tokens [B * T, d] attend to `kv` [B, S, 2d], see KeyValueWeight.
@@ -86,11 +86,11 @@ class TransformerLayerImpl : public torch::nn::Module {
   /// `kv`: keys and values of the memory [B, S, 2d], undefined for an encoder layer.
   void forward(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
 
-  /// The same without keeping activations for the backward pass, see gradient_checkpoint.h; without
-  /// `maps`.
+  /// The same without keeping activations for the backward pass, see gradient_checkpoint.h. Does
+  /// not fill `maps`.
   void ForwardCheckpointed(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
 
-  /// Of the attention to the memory.
+  /// KeyValueWeight of the attention to the memory.
   torch::Tensor KeyValueWeight() const { return multihead_attn_->KeyValueWeight(); }
 
  private:

@@ -1,4 +1,4 @@
-// The conditional UNet1D as a denoiser: its settings, and the observation window as one vector.
+// The conditional UNet1D as a denoiser: its settings, and the flattened observation window.
 #pragma once
 
 #include <torch/nn/module.h>

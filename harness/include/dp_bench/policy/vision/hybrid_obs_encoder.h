@@ -1,5 +1,5 @@
-// The observation encoder of "hybrid" policies: low_dim values as they are, cameras through an
-// image encoder.
+// The observation encoder of "hybrid" policies: low_dim values unchanged, cameras through an image
+// encoder.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -17,8 +17,8 @@ namespace dp_bench::policy {
 
 class HybridObsEncoder final : public ObsEncoder {
  public:
-  /// Reads obs_encoder and what VisionPipeline reads from `params`; registers `rgb_encoder` with
-  /// `parent` when shape_meta has cameras. Throws Error{kConfig} for depth keys and settings that
+  /// Reads obs_encoder and the keys of VisionPipeline from `params`; registers `rgb_encoder` with
+  /// `parent` if shape_meta has cameras. Throws Error{kConfig} for depth keys and for settings that
   /// do not fit the cameras.
   HybridObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
 

@@ -16,7 +16,7 @@
 
 namespace dp_bench::policy {
 
-/// Where the attention of each channel lies: [N, C, H, W] -> [N, K, 2], x then y in [-1, 1].
+/// The attention centre of each channel: [N, C, H, W] -> [N, K, 2], x then y in [-1, 1].
 class SpatialSoftmaxImpl : public torch::nn::Module {
  public:
   SpatialSoftmaxImpl(std::int64_t channels, std::int64_t height, std::int64_t width,
@@ -32,7 +32,7 @@ TORCH_MODULE(SpatialSoftmax);
 
 struct ImageEncoderConfig {
   ResnetConfig backbone;
-  std::int64_t height = 96;  // of what it sees: after crop and resize
+  std::int64_t height = 96;  // of the encoder's input: after crop and resize
   std::int64_t width = 96;
   std::int64_t spatial_softmax_num_keypoints = 32;  // K
 
@@ -49,7 +49,7 @@ class ImageEncoderImpl : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& images);
 
-  /// Of the backbone, see gradient_checkpoint.h.
+  /// For the backbone, see gradient_checkpoint.h.
   void set_gradient_checkpointing(bool is_on) { backbone_->set_gradient_checkpointing(is_on); }
 
  private:

@@ -23,7 +23,8 @@ torch::Tensor AdjustContrast(const torch::Tensor& images, const torch::Tensor& f
 /// Scales the distance of each pixel from its grey; `factor` as above, 0 gives a grey image.
 torch::Tensor AdjustSaturation(const torch::Tensor& images, const torch::Tensor& factor);
 
-/// Scales the distance from a 3 x 3 average; `factor` as above, 0 blurs. The outermost pixels stay.
+/// Scales the distance from a 3 x 3 average; `factor` as above, 0 blurs. Border pixels do not
+/// change.
 torch::Tensor AdjustSharpness(const torch::Tensor& images, const torch::Tensor& factor);
 
 /// Turns the hue; `shift` [R] float32 in turns.
@@ -37,7 +38,7 @@ torch::Tensor AdjustGamma(const torch::Tensor& images, const torch::Tensor& expo
 torch::Tensor BlackenRectangles(const torch::Tensor& images, const torch::Tensor& rectangles);
 
 /// Adds N(0, sigma^2) to every value, drawn anew for every step, and clips to [0, 1]. `keys` [R]
-/// names the noise of each row, which is the same on all devices: gaussian_field.h.
+/// selects the noise of each row, which is the same on all devices: gaussian_field.h.
 torch::Tensor AddGaussianNoise(const torch::Tensor& images, const std::vector<std::uint64_t>& keys,
                                double sigma);
 

@@ -1,5 +1,5 @@
-// What a diffusion policy sees: a window of observations becomes one feature vector per step. The
-// denoiser behind it does not know where they come from.
+// Turns a diffusion policy's window of observations into one feature vector per step. The denoiser
+// does not know where the features come from.
 #pragma once
 
 #include <torch/types.h>
@@ -11,7 +11,7 @@
 
 namespace dp_bench::policy {
 
-/// Its parameters belong to the module that it was made with.
+/// The parameters belong to the module that the encoder was created with.
 class ObsEncoder {
  public:
   ObsEncoder() = default;
@@ -22,12 +22,12 @@ class ObsEncoder {
   /// Do: features of one observation step.
   virtual std::int64_t feature_dim() const = 0;
 
-  /// obs as in Batch, raw -> [B, To, Do]. `augment` is the source of random crops and the like in
-  /// training, null in evaluation.
+  /// obs as in Batch, in raw units -> [B, To, Do]. `augment` is the source of random crops and
+  /// other augmentation in training, null in evaluation.
   virtual torch::Tensor Encode(const TensorMap& obs, const Normalizer& normalizer,
                                NoiseSource* augment) = 0;
 
-  /// See gradient_checkpoint.h; off at first.
+  /// See gradient_checkpoint.h; off by default.
   virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
 

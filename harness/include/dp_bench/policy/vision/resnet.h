@@ -14,8 +14,8 @@
 
 namespace dp_bench::policy {
 
-/// kGroup: GroupNorm with C / 16 groups, as Diffusion Policy trains it, since averaged (EMA)
-/// weights and batch statistics do not go together. kBatch: BatchNorm.
+/// kGroup: GroupNorm with C / 16 groups, as in Diffusion Policy, because averaged (EMA) weights and
+/// batch statistics do not go together. kBatch: BatchNorm.
 enum class NormKind { kGroup, kBatch };
 
 struct ResnetConfig {
@@ -32,7 +32,7 @@ class ResnetImpl : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& images);
 
-  /// Of the stem and of each block, see gradient_checkpoint.h; off at first.
+  /// For the stem and each block, see gradient_checkpoint.h; off by default.
   void set_gradient_checkpointing(bool is_on) { is_checkpointing_ = is_on; }
 
   std::int64_t out_channels() const { return out_channels_; }

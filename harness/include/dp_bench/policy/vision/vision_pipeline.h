@@ -1,4 +1,4 @@
-// From the pictures of an observation to what an image encoder sees: crop, resize, augmentation,
+// From the pictures of an observation to the input of an image encoder: crop, resize, augmentation,
 // normalization. Shared by all image policies.
 #pragma once
 
@@ -19,16 +19,16 @@ struct Camera {
   std::optional<KeySpec> depth;
 };
 
-/// The cameras of shape_meta in alphabetical order of their colour keys; empty without any. Depth
-/// keys belong to the colour keys in alphabetical order too, unless `depth_of` in `params` says
-/// which: {"<rgb key>": "<depth key>"}. Throws Error{kConfig} when not every depth key finds its
-/// camera, and for cameras that differ in shape.
+/// The cameras of shape_meta in alphabetical order of their colour keys; empty if there are none.
+/// Depth keys are assigned to colour keys in alphabetical order, unless `depth_of` in `params`
+/// gives the pairs: {"<rgb key>": "<depth key>"}. Throws Error{kConfig} if a depth key has no
+/// camera, or if cameras differ in shape.
 std::vector<Camera> FindCameras(const Config& params, const PolicySpec& spec);
 
 /// The pictures of one camera, [B, To, C, h, w] float32, normalized.
 struct CameraView {
   torch::Tensor rgb;
-  torch::Tensor depth;  // undefined for a camera without
+  torch::Tensor depth;  // undefined for a camera without depth
 };
 
 class VisionPipeline {
@@ -37,20 +37,20 @@ class VisionPipeline {
   /// Error{kConfig} for a crop larger than the images.
   VisionPipeline(const Config& params, const std::vector<Camera>& cameras);
 
-  /// Height and width of what comes out.
+  /// Height and width of the output.
   std::int64_t height() const { return out_height_; }
   std::int64_t width() const { return out_width_; }
 
-  /// One camera of `obs`, raw as in Batch: both pictures cropped alike, at random per row when
-  /// `augment` is given, else at the centre; resized (colours bilinear, depth nearest neighbour, as
-  /// torch.nn.functional.interpolate); colours augmented when `augment` is given; normalized. The
-  /// steps of a row are treated alike. Throws Error{kNumeric} naming the key for depth that is not
-  /// finite.
+  /// One camera of `obs`, in raw units as in Batch. Both pictures get the same crop: random per row
+  /// if `augment` is given, else centred. Then they are resized (colours bilinear, depth nearest
+  /// neighbour, as torch.nn.functional.interpolate), colours are augmented if `augment` is given,
+  /// and both are normalized. All steps of a row are treated alike. Throws Error{kNumeric} naming
+  /// the key if depth is not finite.
   CameraView Prepare(const Camera& camera, const TensorMap& obs, const Normalizer& normalizer,
                      NoiseSource* augment) const;
 
  private:
-  /// Where the crops of the rows lie; empty: at the centre.
+  /// The positions of the rows' crops; empty: centred.
   struct CropPlaces {
     torch::Tensor top;   // [B]
     torch::Tensor left;  // [B]
@@ -62,7 +62,7 @@ class VisionPipeline {
 
   std::int64_t crop_height_ = 0;
   std::int64_t crop_width_ = 0;
-  std::int64_t spare_height_ = 0;  // rows of pixels that a crop leaves out
+  std::int64_t spare_height_ = 0;  // rows of pixels outside the crop
   std::int64_t spare_width_ = 0;
   std::int64_t out_height_ = 0;
   std::int64_t out_width_ = 0;
