@@ -30,7 +30,7 @@ Autocast::Autocast(torch::DeviceType device, MixedPrecision precision)
 
 Autocast::~Autocast() {
   if (!is_on_) return;
-  // the converted weights are those of this step
+  // the converted weights belong to this step only
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_on_);
   at::autocast::set_autocast_dtype(device_, type_before_);

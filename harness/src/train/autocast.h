@@ -1,6 +1,6 @@
-// Training in lower precision with LibTorch's autocast: weights, gradients, optimiser and averages
-// stay float32, matrix products and convolutions of the forward pass, and so of the backward pass,
-// run in bfloat16 or float16.
+// Training in lower precision with LibTorch's autocast. Weights, gradients, optimizer and averages
+// stay float32. Matrix products and convolutions of the forward pass, and therefore of the backward
+// pass, run in bfloat16 or float16.
 #pragma once
 
 #include <torch/types.h>
@@ -14,8 +14,8 @@ namespace dp_bench::train {
 /// The type of the products; none for kNo.
 std::optional<torch::ScalarType> ProductType(MixedPrecision precision);
 
-/// Autocast on `device` while it lives; without effect for kNo. Around the loss alone: the backward
-/// pass takes the types of the forward pass.
+/// Autocast on `device` while this object exists; no effect for kNo. Use it around the loss only:
+/// the backward pass takes the types of the forward pass.
 class Autocast {
  public:
   Autocast(torch::DeviceType device, MixedPrecision precision);

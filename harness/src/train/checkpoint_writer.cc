@@ -1,5 +1,5 @@
-// The thread behind train/checkpoint_writer.h is a std::async task per save: saves are seconds
-// apart, and its future already carries faults from one thread to the other.
+// Each save behind train/checkpoint_writer.h is a std::async task. Saves are seconds apart, and the
+// future already carries errors from one thread to the other.
 #include "train/checkpoint_writer.h"
 
 #include <fmt/format.h>
@@ -50,13 +50,13 @@ void CheckpointWriter::Finish() {
 void CheckpointWriter::Write(const CheckpointSave& save) {
   try {
     sync_log_();
-    // whatever a crash leaves, each checkpoint that the newest table names exists
+    // whatever a crash leaves behind, each checkpoint in the newest table exists
     if (save.best) store_.Save(*save.best, contents_);
     if (save.kept) store_.Save(*save.kept, contents_);
     if (save.is_latest) store_.Save(run::kLatest, contents_);
     if (save.remove) store_.Remove(*save.remove);
   } catch (Error& error) {
-    // the training may have come far since it handed this over
+    // the training may have advanced far since it started this save
     error.AddContext(
         fmt::format("while a checkpoint was saved in '{}'; the complete ones there "
                     "are kept, --resume continues from the last of them",

@@ -1,4 +1,4 @@
-// Brings the checkpoints of a training to disk while the training goes on. Torch-free.
+// Writes the checkpoints of a training to disk while the training continues. Torch-free.
 #pragma once
 
 #include <functional>
@@ -10,39 +10,39 @@
 
 namespace dp_bench::train {
 
-/// What one save does in the `checkpoints` folder, in this order.
+/// The actions of one save in the `checkpoints` folder, in this order.
 struct CheckpointSave {
-  std::optional<std::string> best = std::nullopt;  // written under this name
-  std::optional<std::string> kept = std::nullopt;  // and under this one, to stay
-  bool is_latest = true;                           // written as `latest`
+  std::optional<std::string> best = std::nullopt;  // writes under this name
+  std::optional<std::string> kept = std::nullopt;  // also writes under this name, and keeps it
+  bool is_latest = true;                           // writes as `latest`
   std::optional<std::string> remove = std::nullopt;
 };
 
-/// One save is in flight at most: the next one waits for it. So there is one copy of the training's
-/// state and never more, whatever the disk does. The copy's memory is kept for the next save, which
-/// then costs one pass over the tensors and no page fault.
+/// At most one save is in flight: the next one waits for it. So there is never more than one copy
+/// of the training's state, even on a slow disk. The copy's memory is reused for the next save,
+/// which then costs one pass over the tensors and no page faults.
 ///
-/// All calls come from one thread. A fault of the thread that writes is thrown once, by the next
-/// call; what was complete on disk before stays.
+/// Call it from one thread. An error of the writing thread is thrown once, by the next call;
+/// complete checkpoints on disk are kept.
 class CheckpointWriter {
  public:
-  /// `store` must outlive the writer, and nobody else changes its folder while a save is in flight.
-  /// `sync_log` makes durable what the saved state says of the log. It is called on the thread that
-  /// writes, before any file of the checkpoint. Without `is_background`, Save returns when all is
-  /// written, and keeps no memory.
+  /// `store` must outlive the writer, and its folder must not be changed by others while a save is
+  /// in flight. `sync_log` makes the part of the log that the saved state refers to durable. The
+  /// writing thread calls it before any file of the checkpoint. Without `is_background`, Save
+  /// returns when everything is written, and keeps no memory.
   CheckpointWriter(run::CheckpointStore& store, bool is_background, std::function<void()> sync_log);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  /// Waits for the save in flight. A fault that was not thrown yet becomes a warning; call Finish
-  /// to have it thrown.
+  /// Waits for the save in flight. An error that was not thrown yet becomes a warning; call Finish
+  /// to get it as an exception.
   ~CheckpointWriter();
 
-  /// Waits for the save in flight, calls `copy` and returns; the rest is done meanwhile. `copy`
-  /// gets the contents of the save before, or empty ones, and replaces all of them with copies that
-  /// share no memory with what the training changes.
+  /// Waits for the save in flight, calls `copy` and returns; the rest happens in the background.
+  /// `copy` gets the contents of the previous save, or empty ones. It replaces all of them with
+  /// copies that share no memory with the training.
   void Save(CheckpointSave save, const std::function<void(run::CheckpointContents*)>& copy);
 
-  /// Throws the fault of a save that has ended; does not wait.
+  /// Throws the error of a finished save; does not wait.
   void ThrowIfFailed();
 
   /// Waits for the save in flight.
@@ -54,7 +54,7 @@ class CheckpointWriter {
   run::CheckpointStore& store_;
   bool is_background_;
   std::function<void()> sync_log_;
-  run::CheckpointContents contents_;  // the writing thread's while a save is in flight
+  run::CheckpointContents contents_;  // belongs to the writing thread while a save is in flight
   std::future<void> in_flight_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// CBOR keeps every double, NaN included
+// CBOR preserves every double, including NaN
 std::string Encode(const Json& json) {
   std::string bytes;
   Json::to_cbor(json, bytes);

@@ -1,5 +1,5 @@
-// One training on several ranks: each computes the gradients of its rows of every batch, all take
-// the same step with the sum (Li et al. 2020, "PyTorch Distributed").
+// One training on several ranks. Each rank computes the gradients of its rows of every batch, and
+// all take the same step with the sum (Li et al. 2020, "PyTorch Distributed").
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,31 +18,31 @@
 
 namespace dp_bench::train {
 
-/// With one rank every function leaves things as they are, bit for bit. With several, all ranks
-/// call the same functions in the same order and get the same results.
+/// With one rank, no function changes anything, not even a bit. With several, all ranks call the
+/// same functions in the same order and get the same results.
 class DataParallel {
  public:
   /// `ranks` must outlive this object.
   explicit DataParallel(core::Communicator& ranks) : ranks_(ranks) {}
 
-  /// The rows of a batch that are this rank's.
+  /// This rank's rows of a batch.
   data::Shard shard() const { return {.index = ranks_.rank(), .count = ranks_.size()}; }
 
   bool is_root() const { return ranks_.is_root(); }
 
-  /// From this rank's rows to all rows of the batch: n_rows is summed, loss and parts become means
-  /// over the rows. A rank without rows gives n_rows 0, and what else it gives does not matter.
+  /// Combines this rank's rows into all rows of the batch: n_rows is summed, loss and parts become
+  /// means over the rows. A rank without rows passes n_rows 0; its other values are ignored.
   TrainStepResult MeanOverRows(TrainStepResult local) const;
 
-  /// The same for a mean alone.
+  /// The same for a single mean.
   double MeanOverRows(double mean, std::int64_t n_rows) const;
 
-  /// Sums the gradients of all parameters, in one message. A rank that has none for a parameter
-  /// counts as zero; a parameter for which no rank has one stays without.
+  /// Sums the gradients of all parameters, in one message. A rank without a gradient for a
+  /// parameter counts as zero. If no rank has one, the parameter keeps none.
   void SumGradients(std::span<const ParameterGroup> groups);
 
-  /// Sums the gradients at rank 0 and takes them from the others: the next SumGradients gives what
-  /// it would have given.
+  /// Sums the gradients at rank 0 and removes them from the others. The next SumGradients gives the
+  /// same result as without this call.
   void MoveGradientsToRoot(std::span<const ParameterGroup> groups);
 
   /// The largest value of any rank.
@@ -51,17 +51,17 @@ class DataParallel {
   /// All ranks' numbers, in the order of ranks.
   std::vector<std::int64_t> Concatenate(std::span<const std::int64_t> numbers) const;
 
-  /// What rank 0 gives.
+  /// The value of rank 0.
   std::string FromRoot(const std::string& text) const { return ranks_.FromRoot(text); }
 
   void Barrier() const { ranks_.Barrier(); }
 
-  /// Throws Error{kConfig} when `module` has batch norms: they take their statistics over the rows
-  /// at hand, so the result would depend on the number of ranks.
+  /// Throws Error{kConfig} if `module` has batch norms. They compute their statistics over a rank's
+  /// rows, so the result would depend on the number of ranks.
   void RequireNoBatchNorm(const torch::nn::Module& module) const;
 
-  /// Throws Error{kCheckpoint} naming the entries (what -> its bytes or a hash of them) in which a
-  /// rank differs from rank 0.
+  /// Throws Error{kCheckpoint} naming the entries in which a rank differs from rank 0. `state`
+  /// maps a name to its bytes or their hash.
   void RequireSame(const std::map<std::string, std::string>& state) const;
 
  private:

@@ -1,4 +1,4 @@
-// From what the loader gathers to what a policy takes.
+// Converts the loader's host batches to a policy's tensors.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace dp_bench::train {
 
-/// As ObsToDevice and ToDevice, is_pad as bool: `host` must outlive a batch on the CPU.
+/// Uses ObsToDevice and ToDevice; is_pad becomes bool. `host` must outlive a batch on the CPU.
 Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
 
-/// The first `n_rows` rows, sharing memory; all of them when there are fewer.
+/// The first `n_rows` rows, or all if there are fewer. Shares memory.
 Batch FirstRows(const Batch& batch, std::int64_t n_rows);
 
-/// What the rows' noise is for; streams of different purposes never meet.
+/// The purpose of the rows' noise. Streams of different purposes never overlap.
 enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampling = 2 };
 
-/// One key per row: (seed, purpose and `number`, row). `number`: the global step in training. The
-/// rows are `first_row` and those behind it of a batch that several processes share.
+/// One key per row: (seed, purpose and `number`, row). `number` is the global step in training.
+/// Several processes may share a batch: the rows start at `first_row` of it.
 NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t number,
                        std::int64_t n_rows, std::int64_t first_row = 0);
 

@@ -15,7 +15,7 @@
 namespace dp_bench::train {
 namespace {
 
-// as for checkpoint.topk.monitor_key, so that both take the same names
+// as for checkpoint.topk.monitor_key, so that both accept the same names
 std::string Spelling(std::string name) {
   std::ranges::replace(name, '/', '_');
   return name;

@@ -1,4 +1,4 @@
-// Ends a training whose monitored metric no longer improves.
+// Ends a training when its monitored metric stops improving.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace dp_bench::train {
 
 /// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
 struct EarlyStopConfig {
-  std::string monitor = "val_loss";  // a metric of logs.json.txt; '/' and '_' are the same here
+  std::string monitor = "val_loss";  // a metric of logs.json.txt; '/' and '_' are equivalent here
   bool is_max = false;               // mode "max", else "min"
-  int patience = 10;       // epochs without improvement, of those at which the metric is measured
-  double min_delta = 0.0;  // an improvement is more than this
+  int patience = 10;  // epochs without improvement, counting only those that measure the metric
+  double min_delta = 0.0;  // an improvement must exceed this
 
   /// Reads "monitor", "mode", "patience" and "min_delta".
   static EarlyStopConfig FromConfig(const Config& config);
@@ -25,13 +25,13 @@ class EarlyStop {
  public:
   explicit EarlyStop(EarlyStopConfig config) : config_(std::move(config)) {}
 
-  /// Takes note of the metrics that `epoch` ended with; without the monitored one nothing changes.
-  /// A value that is not finite is no improvement. Warns, once, when the metric is missing although
-  /// `is_all_due`: each metric that there is was due at this epoch.
+  /// Records the metrics at the end of `epoch`. Without the monitored one nothing changes. A value
+  /// that is not finite is no improvement. Warns once if the metric is missing although
+  /// `is_all_due`, which means that every metric was due at this epoch.
   void Observe(int epoch, const std::map<std::string, double>& metrics, bool is_all_due,
                EarlyStopState* state);
 
-  /// Whether the patience is over.
+  /// Whether the metric has run out of patience.
   bool IsOver(const EarlyStopState& state) const {
     return state.epochs_without_improvement >= config_.patience;
   }

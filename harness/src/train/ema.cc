@@ -60,8 +60,8 @@ Ema::Ema(const EmaConfig& config, torch::nn::Module& model, torch::nn::Module& e
     : config_(config) {
   RequireEqualStructure(model, ema_model);
   PairParameters(model, ema_model);
-  // differs: upstream leaves buffers alone, and with them the running statistics of batch norms at
-  // their first values
+  // differs: upstream does not touch buffers, so the running statistics of batch norms keep their
+  // initial values there
   for (const torch::Tensor& buffer : model.buffers()) copied_from_.push_back(buffer);
   for (const torch::Tensor& buffer : ema_model.buffers()) copied_to_.push_back(buffer);
 
@@ -71,7 +71,7 @@ Ema::Ema(const EmaConfig& config, torch::nn::Module& model, torch::nn::Module& e
   for (std::size_t i = 0; i < copied_to_.size(); ++i) copied_to_[i].copy_(copied_from_[i]);
 }
 
-// Walks by reference: Module::modules() would need the models to live in a shared_ptr.
+// Walks by reference: Module::modules() would require the models to be in a shared_ptr.
 void Ema::PairParameters(const torch::nn::Module& model, const torch::nn::Module& ema_model) {
   const std::vector<torch::Tensor> from = model.parameters(/*recurse=*/false);
   const std::vector<torch::Tensor> to = ema_model.parameters(/*recurse=*/false);

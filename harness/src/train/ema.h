@@ -1,5 +1,5 @@
-// Exponential moving average of a model's weights, with the warm-up curve of diffusers' EMAModel in
-// the form that diffusion_policy uses. The averaged model is the one that is evaluated.
+// Exponential moving average of a model's weights, with the warm-up curve of diffusers' EMAModel as
+// used in diffusion_policy. Evaluations use the averaged model.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -30,10 +30,9 @@ double EmaDecay(const EmaConfig& config, std::int64_t n);
 
 class Ema {
  public:
-  /// Makes `ema_model` a copy of `model` and takes it out of autograd; a resumed run therefore
-  /// loads its EMA weights afterwards. Both models must have equal structure, else
-  /// Error{kInternal}; both must outlive this object, and which parameters are frozen must not
-  /// change.
+  /// Makes `ema_model` a copy of `model` and takes it out of autograd; a resumed run must load its
+  /// EMA weights afterwards. Both models must have the same structure, otherwise Error{kInternal}.
+  /// Both must outlive this object, and the set of frozen parameters must not change.
   Ema(const EmaConfig& config, torch::nn::Module& model, torch::nn::Module& ema_model);
 
   /// ema = decay * ema + (1 - decay) * model. Frozen parameters, those of batch norms, and all
@@ -43,7 +42,7 @@ class Ema {
   /// The decay of the latest Update.
   double decay() const { return decay_; }
 
-  /// How many updates there were: the whole state beside the weights.
+  /// The number of updates: the only state besides the weights.
   std::int64_t step() const { return step_; }
   void set_step(std::int64_t step) { step_ = step; }
 

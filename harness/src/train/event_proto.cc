@@ -1,4 +1,4 @@
-// The numbers of fields and enum values are those of the .proto files named in the header.
+// The field numbers and enum values are those of the .proto files named in the header.
 #include "train/event_proto.h"
 
 namespace dp_bench::train {

@@ -1,5 +1,5 @@
 // Event messages as TensorBoard defines them: tensorboard/compat/proto/event.proto, summary.proto,
-// histogram.proto and tensor.proto. Each function gives the bytes of one message. Strings are
+// histogram.proto and tensor.proto. Each function returns the bytes of one message. Strings are
 // UTF-8.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace dp_bench::train {
 
-/// When something happened: seconds since 1970 and the x axis of the curves.
+/// The time of an event in seconds since 1970, and its step, the x axis of the curves.
 struct EventTime {
   double wall_time = 0.0;
   std::int64_t step = 0;
@@ -24,7 +24,7 @@ struct EventTime {
 /// The first event of every file.
 std::string FileVersionEvent(double wall_time);
 
-/// SessionLog START: readers drop what earlier files of the folder hold at `time.step` and beyond.
+/// SessionLog START: readers drop data of earlier files in the folder at `time.step` and beyond.
 std::string SessionStartEvent(EventTime time);
 
 std::string ScalarEvent(EventTime time, std::string_view tag, float value);
@@ -39,11 +39,11 @@ std::string ImageEvent(EventTime time, std::string_view tag, int width, int heig
 std::string TextEvent(EventTime time, std::string_view tag, std::string_view text);
 
 // The part of the protocol buffers wire format (protobuf.dev/programming-guides/encoding) that
-// Event messages need. Fields that are added in the order of their numbers give the bytes of
-// Google's serializer.
+// Event messages need. Fields added in the order of their numbers give the same bytes as Google's
+// serializer.
 
-/// Builds one message. In proto3 a number outside of a oneof is left out when it is zero: AddInt64
-/// and AddDouble do so, the others always write.
+/// Builds one message. In proto3, a number outside a oneof is omitted if it is zero: AddInt64 and
+/// AddDouble do that, the others always write.
 class ProtoEncoder {
  public:
   /// int64, bool or enum.
@@ -60,7 +60,7 @@ class ProtoEncoder {
     AppendLittleEndian(bits, &message_);
   }
 
-  /// A float that is a member of a oneof.
+  /// A float inside a oneof.
   void AddFloat(int field, float value) {
     AddTag(field, kFixed32);
     AppendLittleEndian(std::bit_cast<std::uint32_t>(value), &message_);
@@ -84,7 +84,7 @@ class ProtoEncoder {
     }
   }
 
-  /// The bytes of the message; leaves the encoder empty.
+  /// Returns the bytes of the message and leaves the encoder empty.
   std::string Take() { return std::exchange(message_, {}); }
 
  private:
@@ -94,7 +94,7 @@ class ProtoEncoder {
     AddVarint((static_cast<std::uint64_t>(field) << 3) | type);
   }
 
-  // Seven bits per byte, the lowest first; the top bit tells that more follow.
+  // Seven bits per byte, lowest first; the top bit means that more bytes follow.
   void AddVarint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) message_ += static_cast<char>(value | 0x80);
     message_ += static_cast<char>(value);

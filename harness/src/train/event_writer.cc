@@ -1,4 +1,4 @@
-// POSIX calls and names of files behind tensorboard/event_writer.h.
+// POSIX calls and file names behind event_writer.h.
 #include "train/event_writer.h"
 
 #include <fcntl.h>
@@ -49,8 +49,8 @@ std::int64_t SecondsOf(const std::string& name) {
   return seconds;
 }
 
-/// Now, or one more than the newest event file says: a run may resume within a second, or on a
-/// machine whose clock is behind.
+/// Now, or one second after the newest event file: a run may resume within a second, or on a
+/// machine with a slow clock.
 std::int64_t SecondsForNewFile(const fs::path& folder) {
   auto seconds = static_cast<std::int64_t>(WallTime());
   std::error_code error;
@@ -77,7 +77,7 @@ EventWriter::EventWriter(const fs::path& folder, std::int64_t resume_step) {
   });
   if (descriptor_ < 0) core::ThrowErrno("create", path_);
   Append(FileVersionEvent(WallTime()));
-  // of a new run too: TensorBoard's server takes only the second START of a folder for a restart
+  // also for a new run: TensorBoard's server treats only the second START of a folder as a restart
   Append(SessionStartEvent({WallTime(), resume_step}));
 }
 
@@ -108,7 +108,7 @@ void EventWriter::AddText(std::string_view tag, std::string_view text, std::int6
 }
 
 void EventWriter::Append(std::string_view event) {
-  // before the event is added: a disk that stays full must not make the buffer grow
+  // before adding the event: otherwise a full disk would make the buffer grow without limit
   if (buffer_.size() >= kBufferBytes) Flush();
   AppendTfRecord(event, &buffer_);
 }
@@ -120,7 +120,7 @@ void EventWriter::Flush() {
         [&] { return ::write(descriptor_, buffer_.data() + done, buffer_.size() - done); });
     if (written < 0) {
       const std::error_code error(errno, std::generic_category());
-      buffer_.erase(0, done);  // the file has these; the next Flush continues behind them
+      buffer_.erase(0, done);  // the file has these; the next Flush continues after them
       core::ThrowSystemError("write", path_, error);
     }
     done += static_cast<std::size_t>(written);

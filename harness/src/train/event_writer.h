@@ -12,31 +12,30 @@
 
 namespace dp_bench::train {
 
-/// Appends to a file that nobody wrote before. Events wait in a buffer of 64 KiB: a reader sees
-/// them after Flush, or once the buffer is full. For one thread. Every fault of the file system
-/// throws Error{kIo} with the path; what was not written stays in the buffer, and the next Flush
-/// continues where the file ends.
+/// Appends to a new file. Events wait in a buffer of 64 KiB: a reader sees them after Flush, or
+/// once the buffer is full. For one thread. Every file system error throws Error{kIo} with the
+/// path. Unwritten events stay in the buffer, and the next Flush continues at the end of the file.
 ///
-/// Tags are UTF-8, and a "/" in one makes a group in TensorBoard. A step is the x axis of its
-/// curve, such as the `global_step` of a training.
+/// Tags are UTF-8; a "/" makes a group in TensorBoard. A step is a position on the x axis, such as
+/// the `global_step` of a training.
 class EventWriter {
  public:
-  /// Creates `folder` where it is missing, and in it
-  /// events.out.tfevents.<unix seconds>.<host>.<pid>.<n>, whose name sorts behind all event files
-  /// there: TensorBoard reads them in that order. Begins a session at `resume_step`, the first step
-  /// that the run will write: it shadows all that earlier files hold from there on. A new run
-  /// begins at 0, and a run that resumes where its checkpoint stood.
+  /// Creates `folder` if it is missing, and in it events.out.tfevents.<unix
+  /// seconds>.<host>.<pid>.<n>. The name sorts after all event files there: TensorBoard reads them
+  /// in that order. Begins a session at `resume_step`, the first step that the run will write; data
+  /// of earlier files from that step on is hidden. A new run passes 0, a resumed run the step of
+  /// its checkpoint.
   explicit EventWriter(const std::filesystem::path& folder, std::int64_t resume_step = 0);
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
-  /// Flushes as well as it can; call Flush before to learn of errors.
+  /// Tries to flush; call Flush first to see errors.
   ~EventWriter();
 
-  /// One point of a curve, kept as float32. TensorBoard shows NaN and infinities as such.
+  /// One point of a curve, stored as float32. TensorBoard shows NaN and infinities as such.
   void AddScalar(std::string_view tag, double value, std::int64_t step);
 
-  /// The distribution of any number of values; for those that are not finite see
-  /// tensorboard/histogram.h.
+  /// The distribution of any number of values. For values that are not finite see
+  /// train/histogram.h.
   void AddHistogram(std::string_view tag, std::span<const float> values, std::int64_t step);
 
   /// A picture, stored as PNG.
@@ -45,11 +44,11 @@ class EventWriter {
   /// UTF-8 text, shown as Markdown.
   void AddText(std::string_view tag, std::string_view text, std::int64_t step);
 
-  /// Hands all events to the file: whoever reads it sees them, also when this process is killed.
+  /// Writes all events to the file. Readers then see them even if this process is killed.
   void Flush();
 
-  /// Makes what was flushed before the call survive a power cut: what a checkpoint needs of the log
-  /// before it. Another thread may call it while this one adds events.
+  /// Makes everything flushed before the call survive a power cut, as a checkpoint requires of the
+  /// log before it. Another thread may call it while this one adds events.
   void Sync() const;
 
   const std::filesystem::path& path() const { return path_; }
@@ -59,7 +58,7 @@ class EventWriter {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::string buffer_;  // whole records, less what a failed Flush wrote of the first
+  std::string buffer_;  // whole records, minus the bytes that a failed Flush wrote of the first
 };
 
 }  // namespace dp_bench::train

@@ -1,4 +1,4 @@
-// The choice of mode per key, and its statistics.
+// Chooses the mode of each key and computes its statistics.
 #include "train/fit_normalizer.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ std::string DefaultModeOf(const KeySpec& key, const NormalizerConfig& config) {
   return key.type == KeyType::kDepth ? "depth" : config.default_mode;
 }
 
-// Which kind of key has which mode.
+// The modes that each kind of key allows.
 bool Fits(NormalizeMode mode, KeyType type) {
   switch (mode) {
     case NormalizeMode::kLimits:
@@ -52,7 +52,7 @@ KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key
                   const NormalizerConfig& config) {
   switch (mode) {
     case NormalizeMode::kImage:
-      return {};  // scaled by their range alone
+      return {};  // scaled by their range only
     case NormalizeMode::kImageGaussian:
       return data::ComputeChannelStats(dataset, dataset.KeyIndex(key.name));
     case NormalizeMode::kDepth:
@@ -72,7 +72,7 @@ void RequireKnownKeys(const std::vector<KeySpec>& keys, const NormalizerConfig& 
   }
 }
 
-// All keys that are normalized: the observations and the action.
+// All normalized keys: the observations and the action.
 std::vector<KeySpec> KeysOf(const ShapeMeta& shape_meta, const NormalizerConfig& config) {
   std::vector<KeySpec> keys = shape_meta.obs;
   keys.push_back(shape_meta.action);

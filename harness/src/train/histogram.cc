@@ -14,7 +14,7 @@ constexpr double kSmallestLimit = 1e-12;
 constexpr double kLargestLimit = 1e20;
 constexpr double kGrowth = 1.1;
 
-// From -DBL_MAX over 0 to DBL_MAX, ascending.
+// Limits from -DBL_MAX over 0 to DBL_MAX, ascending.
 std::vector<double> MakeLimits() {
   std::vector<double> positive;
   for (double limit = kSmallestLimit; limit < kLargestLimit; limit *= kGrowth) {
@@ -34,7 +34,8 @@ const std::vector<double>& Limits() {
   return limits;
 }
 
-// Appends the buckets to the histogram, each run of empty ones as one with the run's last limit.
+// Appends the buckets to the histogram. Each run of empty ones becomes one with the run's last
+// limit.
 void Compress(const std::vector<double>& counts, Histogram* histogram) {
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const bool continues = i + 1 < counts.size() && counts[i] == 0.0 && counts[i + 1] == 0.0;

@@ -37,7 +37,7 @@ LrSchedule ReadSchedule(const Config& config) {
   return std::ranges::find_if(kSchedules, is_wanted)->second;
 }
 
-/// The number that is all of `text`, but for blanks around it.
+/// Parses all of `text` as a number, ignoring surrounding blanks.
 template <class Number>
 std::optional<Number> ParseNumber(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -53,8 +53,8 @@ std::optional<double> ParseFactor(std::string_view text) {
   return factor && std::isfinite(*factor) && *factor >= 0.0 ? factor : std::nullopt;
 }
 
-/// "1:10,0.1:20,0.01" to step_rules {10: 1, 20: 0.1} and last_factor 0.01; false when it is not of
-/// that form.
+/// Parses "1:10,0.1:20,0.01" as step_rules {10: 1, 20: 0.1} and last_factor 0.01; false on a syntax
+/// error.
 bool ParseStepRules(std::string_view text, LrScheduleConfig* c) {
   for (auto comma = text.find(','); comma != text.npos; comma = text.find(',')) {
     const std::string_view rule = text.substr(0, comma);
@@ -85,7 +85,7 @@ double StepRuleFactor(const LrScheduleConfig& config, std::int64_t step) {
 }
 
 double PolynomialFactor(const LrScheduleConfig& config, double progress, double base_lr) {
-  // max: past the end the rate stays at lr_end
+  // max: after the end, the rate stays at lr_end
   const double remaining = std::max(0.0, 1.0 - progress);
   const double lr = (base_lr - config.lr_end) * std::pow(remaining, config.power) + config.lr_end;
   return lr / base_lr;
@@ -111,7 +111,7 @@ LrScheduleConfig LrScheduleConfig::FromConfig(const Config& config) {
 void CheckBaseLr(const LrScheduleConfig& config, double base_lr) {
   if (config.schedule != LrSchedule::kPolynomial || base_lr > config.lr_end) return;
   throw Error(ErrorCode::kConfig,
-              fmt::format("training.lr_end is {}, where polynomial ends; wanted less than "
+              fmt::format("training.lr_end is {}, the final rate of polynomial; wanted less than "
                           "optimizer.lr, {}",
                           config.lr_end, base_lr));
 }

@@ -1,4 +1,4 @@
-// The learning rate as a pure function of the optimiser step: nothing to save, nothing to resume.
+// The learning rate as a pure function of the optimizer step: there is nothing to save or resume.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +30,18 @@ struct LrScheduleConfig {
   double last_factor = 1.0;                        // piecewise_constant: after all of them
 
   /// Reads "lr_scheduler" (constant, constant_with_warmup, linear, cosine, cosine_with_restarts,
-  /// polynomial, piecewise_constant), "lr_warmup_steps" and "lr_num_cycles"; for polynomial also
-  /// "lr_power" and "lr_end"; for piecewise_constant "lr_step_rules", such as "1:10,0.1:20,0.01":
-  /// 1 before step 10, 0.1 before step 20, then 0.01. Throws Error{kConfig} for rules of another
-  /// form.
+  /// polynomial, piecewise_constant), "lr_warmup_steps" and "lr_num_cycles". For polynomial also
+  /// "lr_power" and "lr_end". For piecewise_constant "lr_step_rules", such as "1:10,0.1:20,0.01": 1
+  /// before step 10, 0.1 before step 20, then 0.01. Throws Error{kConfig} for a syntax error in the
+  /// rules.
   static LrScheduleConfig FromConfig(const Config& config);
 };
 
 /// Throws Error{kConfig} unless polynomial starts above its end: `base_lr` > lr_end.
 void CheckBaseLr(const LrScheduleConfig& config, double base_lr);
 
-/// The factor on the base learning rate `base_lr` at optimiser step `step` (0 for the first one).
-/// In [0, 1], but for the rules of piecewise_constant. `base_lr` matters to polynomial alone.
+/// The factor on the base learning rate `base_lr` at optimizer step `step` (0 for the first one).
+/// In [0, 1], except with piecewise_constant rules. Only polynomial depends on `base_lr`.
 double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t num_training_steps,
                 double base_lr);
 

@@ -11,7 +11,7 @@ void Append(const torch::nn::Module& parent, int depth, int n_levels,
   if (depth == n_levels) return;
   const auto children = parent.named_children();
   if (children.is_empty() && depth > 0)
-    return;  // a layer's weight and bias are no rows of their own
+    return;  // the weight and bias of a layer get no separate rows
   for (const auto& parameter : parent.named_parameters(/*recurse=*/false)) {
     rows->push_back({parameter.key(), depth, parameter.value().numel()});
   }

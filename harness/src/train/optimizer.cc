@@ -15,7 +15,7 @@
 namespace dp_bench::train {
 namespace {
 
-// Names of the weights of all torch::nn::Embedding below `module`.
+// Names of the weights of all torch::nn::Embedding modules below `module`.
 std::set<std::string> EmbeddingWeights(const torch::nn::Module& module) {
   std::set<std::string> names;
   for (const auto& child : module.named_modules("", /*include_self=*/false)) {
@@ -32,8 +32,8 @@ std::regex ToRegex(const ParameterRule& rule) {
   try {
     return std::regex(rule.pattern, std::regex::ECMAScript);
   } catch (const std::regex_error& fault) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is no regular expression: {}", rule.where,
-                                                rule.pattern, fault.what()));
+    throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is not a regular expression: {}",
+                                                rule.where, rule.pattern, fault.what()));
   }
 }
 
@@ -43,7 +43,7 @@ ParameterRule ReadRule(const Config& config) {
   rule.where = config.Where("pattern");
   ToRegex(rule);
   rule.is_frozen = config.Get<bool>("frozen", false);
-  if (rule.is_frozen) return rule;  // other keys have no meaning then, and are left unread
+  if (rule.is_frozen) return rule;  // other keys have no effect and stay unread
   rule.lr_scale = config.GetInRange("lr_scale", rule.lr_scale, 0.0, 1e6);
   rule.weight_decay = config.GetOptional<double>("weight_decay");
   if (rule.weight_decay) config.GetInRange("weight_decay", 0.0, 0.0, 1e3);
@@ -64,7 +64,7 @@ std::vector<ParameterRule> ReadRules(const Config& config) {
   return rules;
 }
 
-/// The patterns of the rules, ready to be searched for.
+/// The compiled patterns of the rules.
 class RuleSearch {
  public:
   explicit RuleSearch(const std::vector<ParameterRule>& rules) {
@@ -75,7 +75,7 @@ class RuleSearch {
     return std::regex_search(name, patterns_[rule]);
   }
 
-  /// The first rule that matches; the number of rules when none does.
+  /// The first rule that matches; the number of rules if none does.
   std::size_t First(const std::string& name) const {
     std::size_t rule = 0;
     while (rule < patterns_.size() && !Matches(rule, name)) ++rule;
@@ -92,7 +92,7 @@ void RequireMatches(const std::vector<ParameterRule>& rules, const RuleSearch& s
     const auto matches = [&](const std::string& name) { return search.Matches(i, name); };
     if (std::ranges::any_of(names, matches)) continue;
     constexpr std::size_t kMaxShown = 8;
-    const std::size_t stride = names.size() / kMaxShown + 1;  // some of every part of the network
+    const std::size_t stride = names.size() / kMaxShown + 1;  // samples every part of the network
     std::vector<std::string> shown;
     for (std::size_t k = 0; k < names.size(); k += stride) shown.push_back(names[k]);
     throw Error(
@@ -112,7 +112,7 @@ OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
   if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1])) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{} should hold two numbers in [0, 1)", config.Where("betas")));
+                fmt::format("{} must be two numbers in [0, 1)", config.Where("betas")));
   }
   c.beta1 = betas[0];
   c.beta2 = betas[1];
@@ -149,7 +149,7 @@ std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
   const RuleSearch search(rules);
   const std::set<std::string> embeddings = EmbeddingWeights(module);
 
-  // two groups without a rule, then two per rule: with weight decay and without
+  // two groups for parameters without a rule, then two per rule: with and without weight decay
   std::vector<ParameterGroup> groups(2 * (rules.size() + 1));
   groups[0].weight_decay = config.weight_decay;
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -196,8 +196,8 @@ AdamW::AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
 
 void AdamW::Step(double lr) {
   const torch::NoGradGuard no_grad;
-  // differs: torch.optim.AdamW counts steps per parameter; here a parameter that had no gradient
-  // for a while gets the bias correction of the others
+  // differs: torch.optim.AdamW counts steps per parameter. Here the step is shared, so a parameter
+  // that had no gradient for a while gets the same bias correction as the others.
   step_.add_(1.0);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     std::vector<torch::Tensor> parameters;
@@ -222,7 +222,7 @@ void AdamW::Step(double lr) {
 }
 
 void AdamW::ZeroGrad() {
-  // dropped rather than zeroed: the next backward writes instead of adding
+  // dropped instead of zeroed: the next backward pass writes instead of adding
   for (ParameterGroup& group : groups_) {
     for (torch::Tensor& parameter : group.parameters) parameter.mutable_grad().reset();
   }
@@ -237,7 +237,7 @@ torch::Tensor AdamW::ClipGradNorm(double max_norm) {
   // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1
   constexpr double kEps = 1e-6;
   const torch::Tensor factor = (max_norm / (norm + kEps)).clamp_max(1.0);
-  // on the CPU it costs nothing to see that nothing is to be done
+  // on the CPU it costs nothing to check whether clipping is needed
   const bool is_within = factor.is_cpu() && factor.item<float>() == 1.0F;
   if (!is_within) torch::_foreach_mul_(gradients, factor);
   return norm;

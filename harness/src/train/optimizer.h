@@ -1,6 +1,5 @@
-// AdamW (Loshchilov & Hutter 2019, algorithm 2) over named parameters. It exists because LibTorch's
-// own C++ AdamW walks the parameters one by one, several passes each; this one is a fused call per
-// group.
+// AdamW (Loshchilov & Hutter 2019, algorithm 2) over named parameters. LibTorch's C++ AdamW visits
+// the parameters one by one in several passes; this one makes one fused call per group.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,27 +15,27 @@
 
 namespace dp_bench::train {
 
-/// What the parameters of one pattern get in place of the optimiser's defaults.
+/// Overrides of the optimizer's defaults for the parameters that match a pattern.
 struct ParameterRule {
   std::string pattern;  // ECMAScript regex, searched in the full name: "obs_encoder.*backbone"
   double lr_scale = 1.0;
-  std::optional<double> weight_decay = std::nullopt;  // none: that of OptimizerConfig
+  std::optional<double> weight_decay = std::nullopt;  // none: OptimizerConfig's
   bool is_frozen = false;
-  std::string where{};  // in the config, for messages
+  std::string where{};  // the place in the config, for messages
 };
 
-/// Field names are PyTorch's, defaults those of diffusion_policy.
+/// Field names are PyTorch's, defaults are diffusion_policy's.
 struct OptimizerConfig {
   double lr = 1e-4;
   double beta1 = 0.95;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 1e-6;
-  std::vector<ParameterRule> param_groups = {};  // the first whose pattern matches counts
+  std::vector<ParameterRule> param_groups = {};  // the first matching rule applies
 
   /// Reads "lr", "betas" (two numbers), "eps", "weight_decay" and "param_groups", a list such as
   /// [{"pattern": "backbone", "lr_scale": 0.1, "weight_decay": 0.0}, {"pattern": "obs_encoder",
-  /// "frozen": true}]. Throws Error{kConfig} naming a pattern that is no regex.
+  /// "frozen": true}]. Throws Error{kConfig} naming a pattern that is not a regex.
   static OptimizerConfig FromConfig(const Config& config);
 };
 
@@ -48,39 +47,39 @@ struct ParameterGroup {
   double lr_scale = 1.0;  // factor on the rate of each step
 };
 
-/// Takes the parameters whose rule freezes them out of autograd. To be called before the EMA model
-/// is paired and the groups are made. Buffers are no parameters: the running statistics of a frozen
-/// batch norm go on following the batches, as they do in PyTorch while a module is in training mode
-/// (the encoders' default, group norm, has none). Throws Error{kConfig} listing some names for a
-/// pattern that matches no parameter, and when nothing is left to train.
+/// Takes the parameters of frozen rules out of autograd. Call it before the EMA model is paired and
+/// the groups are made. Buffers are not parameters: the running statistics of a frozen batch norm
+/// still follow the batches, as in PyTorch while a module is in training mode. (The encoders'
+/// default, group norm, has none.) Throws Error{kConfig}, with some parameter names, if a pattern
+/// matches no parameter, and if nothing is left to train.
 void FreezeParameters(torch::nn::Module& module, const OptimizerConfig& config);
 
-/// The trainable parameters of `module` in two groups: matrices and kernels with `weight_decay`,
-/// and without it everything of at most one dimension (biases, norms) and embeddings: the weights
-/// of torch::nn::Embedding and parameters whose name contains "pos_emb" or "embedding". Empty
-/// groups are left out.
+/// The trainable parameters of `module` in two groups. Matrices and kernels get `weight_decay`.
+/// Parameters of at most one dimension (biases, norms) and embeddings do not; embeddings are the
+/// weights of torch::nn::Embedding and parameters whose name contains "pos_emb" or "embedding".
+/// Empty groups are left out.
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 double weight_decay);
 
-/// As above, with the config's weight decay; behind those two groups come two for each rule, of
-/// the parameters it is the first to match, with its learning rate and its weight decay for
-/// matrices and kernels.
+/// As above, with the config's weight decay. After those two groups come two for each rule, with
+/// the parameters for which it is the first match. They have its learning rate, and its weight
+/// decay for matrices and kernels.
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 const OptimizerConfig& config);
 
 class AdamW {
  public:
-  /// Throws Error{kInternal} when there is nothing to train or a name occurs twice.
+  /// Throws Error{kInternal} if there is nothing to train or a name occurs twice.
   AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
 
-  /// One update with the gradients at hand; parameters without one stay as they are. `lr` is the
-  /// rate of this step, schedule included; each group's lr_scale multiplies it.
+  /// Makes one update with the current gradients. Parameters without a gradient do not change. `lr`
+  /// is the rate of this step, including the schedule; each group's lr_scale multiplies it.
   void Step(double lr);
 
   void ZeroGrad();
 
-  /// Total L2 norm of the gradients before clipping, a scalar; scales them so that it becomes at
-  /// most `max_norm`, as torch.nn.utils.clip_grad_norm_ does.
+  /// The total L2 norm of the gradients before clipping, a scalar. Scales them so that the norm is
+  /// at most `max_norm`, as torch.nn.utils.clip_grad_norm_ does.
   torch::Tensor ClipGradNorm(double max_norm);
 
   const OptimizerConfig& config() const { return config_; }
@@ -90,7 +89,7 @@ class AdamW {
   /// copies.
   TensorMap StateDict() const;
 
-  /// Copies the numbers. Throws Error{kCheckpoint} naming the first tensor that is missing, has
+  /// Copies the values. Throws Error{kCheckpoint} naming the first tensor that is missing, has
   /// another shape or belongs to no parameter.
   void LoadStateDict(const TensorMap& state);
 
@@ -105,7 +104,7 @@ class AdamW {
   OptimizerConfig config_;
   std::vector<ParameterGroup> groups_;
   std::vector<Moments> moments_;  // one per group
-  torch::Tensor step_;            // float32 scalar, as the fused kernel wants it
+  torch::Tensor step_;            // float32 scalar, as the fused kernel requires
 };
 
 }  // namespace dp_bench::train

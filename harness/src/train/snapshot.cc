@@ -57,7 +57,7 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
                        const run::CheckpointContents& contents, std::int64_t log_bytes) {
   if (tag.empty() || tag.front() == '.' || tag.find('/') != std::string::npos) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("the tag '{}' of a snapshot is no folder name", tag));
+                fmt::format("the tag '{}' of a snapshot is not a valid folder name", tag));
   }
   const fs::path folder = run_folder / kSnapshotFolder;
   run::CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
@@ -72,15 +72,15 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
 
 void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
   if (fs::exists(run_folder)) {
-    throw Error(ErrorCode::kUsage, fmt::format("'{}' exists already; a training is continued in a "
-                                               "folder of its own",
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' exists already; give a new folder for the "
+                                               "continued training",
                                                run_folder.string()));
   }
   const std::optional<run::Checkpoint> latest =
       run::CheckpointStore(snapshot / kCheckpointFolder).OpenLatest();
   if (!latest) {
     throw Error(ErrorCode::kCheckpoint,
-                fmt::format("'{}' holds no checkpoint to continue from", snapshot.string()));
+                fmt::format("'{}' has no checkpoint to continue from", snapshot.string()));
   }
   core::AtomicFolder run(run_folder);
   const fs::path checkpoint = run.temporary() / kCheckpointFolder / run::kLatest;
@@ -88,9 +88,9 @@ void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
   for (const fs::path& file : FilesIn(latest->folder())) {
     CopyStart(file, checkpoint / file.filename(), kWhole);
   }
-  run::Checkpoint::Open(checkpoint);  // the other run may have replaced its files meanwhile
+  run::Checkpoint::Open(checkpoint);  // the other run may have replaced files meanwhile
   core::WriteFileAtomically(run.temporary() / kRunConfigFile, latest->config());
-  // the checkpoint says how much of it counts
+  // the checkpoint records how much of the log counts
   if (fs::exists(snapshot / kLogFile)) {
     CopyStart(snapshot / kLogFile, run.temporary() / kLogFile, kWhole);
   }

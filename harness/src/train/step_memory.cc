@@ -23,8 +23,9 @@ std::int64_t ByteSize(const data::HostBatch& batch) {
   return static_cast<std::int64_t>(n);
 }
 
-// The backward pass then adds to gradients instead of making them, so that what it takes is
-// activations. Training itself drops the gradients after each step: it may need as much less.
+// Makes the backward pass add to existing gradients instead of creating them, so that the peak
+// measures activations. Training drops the gradients after each step, so it may need less by their
+// size.
 void ProvideGradients(torch::nn::Module& module) {
   for (torch::Tensor& parameter : module.parameters()) {
     if (!parameter.requires_grad() || parameter.grad().defined()) continue;
@@ -104,7 +105,7 @@ class MemoryPeak::Counter : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, std::size_t /*total_allocated*/,
                          std::size_t /*total_reserved*/, c10::Device /*device*/) override {
-    current_ += alloc_size;  // negative when memory is freed
+    current_ += alloc_size;  // negative if memory is freed
     peak_ = std::max(peak_, current_);
   }
   bool memoryProfilingEnabled() const override { return true; }

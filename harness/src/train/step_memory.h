@@ -1,5 +1,5 @@
-// The memory that training a policy takes, by batch size: a part that depends on the parameters
-// alone, and what a step needs on top.
+// The memory that training a policy needs, by batch size: a part that depends only on the
+// parameters, and the additional need of a step.
 #pragma once
 
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -15,13 +15,12 @@
 
 namespace dp_bench::train {
 
-// How much memory tensors take at most while something runs, as LibTorch's CPU allocator reports
-// it.
+// Peak memory of tensors during a piece of code, as reported by LibTorch's CPU allocator.
 
-/// Follows the CPU tensors that its thread takes and frees while it lives; backward passes of CPU
-/// tensors run on the calling thread. Not counted: tensors from before, memory that is not a
-/// tensor's (host arrays, the insides of matrix libraries), and other threads. A profiler of
-/// LibTorch and this exclude each other.
+/// Counts the CPU tensors that its thread allocates and frees while it exists. Backward passes of
+/// CPU tensors run on the calling thread. Not counted: earlier tensors, memory outside tensors
+/// (host arrays, internals of matrix libraries), and other threads. Cannot be used together with a
+/// LibTorch profiler.
 class MemoryPeak {
  public:
   MemoryPeak();
@@ -29,7 +28,7 @@ class MemoryPeak {
   MemoryPeak& operator=(const MemoryPeak&) = delete;
   ~MemoryPeak();
 
-  /// [bytes] that live now, and at most so far.
+  /// [bytes] allocated now, and the peak so far.
   std::int64_t current() const;
   std::int64_t peak() const;
 
@@ -40,13 +39,14 @@ class MemoryPeak {
   c10::DebugInfoGuard guard_;
 };
 
-/// What stays from step to step [bytes].
+/// Memory that stays allocated from step to step [bytes].
 struct HeldMemory {
-  std::int64_t parameters = 0;  // and buffers
+  std::int64_t parameters = 0;  // including buffers
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;   // AdamW: two moments of every trainable parameter
-  std::int64_t ema = 0;         // a second network, where there is one
-  std::int64_t checkpoint = 0;  // the copy of all but gradients that is written in the background
+  std::int64_t optimizer = 0;  // AdamW: two moments of every trainable parameter
+  std::int64_t ema = 0;        // a second network, if there is one
+  std::int64_t checkpoint =
+      0;  // the copy of everything but gradients that is written in the background
 
   std::int64_t total() const { return parameters + gradients + optimizer + ema + checkpoint; }
 };
@@ -55,35 +55,35 @@ struct HeldMemory {
 HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
                              bool copies_checkpoints);
 
-/// What one step needs on top [bytes].
+/// The additional memory of one step [bytes].
 struct StepMemory {
   std::int64_t batch_size = 0;
-  std::int64_t batch = 0;        // in raw units, as it is loaded
-  std::int64_t activations = 0;  // most that lives during ComputeLoss and the backward pass
-  bool is_estimated = false;     // else measured
+  std::int64_t batch = 0;        // in raw units, as loaded
+  std::int64_t activations = 0;  // peak during ComputeLoss and the backward pass
+  bool is_estimated = false;     // otherwise measured
 
   std::int64_t total() const { return batch + activations; }
 };
 
-/// Runs a training step on a synthetic batch, without the optimiser, in `precision`. The policy is
-/// on the CPU and has a normalizer; its parameters have gradients afterwards, which are not
-/// counted.
+/// Runs a training step on a synthetic batch, without the optimizer, in `precision`. The policy
+/// must be on the CPU and have a normalizer. Its parameters have gradients afterwards, which are
+/// not counted.
 StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size,
                              MixedPrecision precision = MixedPrecision::kNo);
 
-/// The straight line through two measurements at different batch sizes. Trust it for larger sizes
-/// than theirs: for smaller ones the parameters decide when the peak is, and there is more.
+/// A straight line through two measurements at different batch sizes. It holds only for larger
+/// sizes: for smaller ones the parameters determine when the peak occurs, and memory is higher.
 StepMemory EstimateStepMemory(const StepMemory& a, const StepMemory& b, std::int64_t batch_size);
 
-/// The memory of a step at any batch size: small ones are measured, larger ones estimated, so that
-/// asking takes no more memory than a few hundred megabytes. The policy must outlive it.
+/// The memory of a step at any batch size. Small sizes are measured, larger ones estimated, so a
+/// query never needs more than a few hundred megabytes. The policy must outlive it.
 class StepMemoryModel {
  public:
-  /// Measures two steps, at batch sizes as large as memory and a few seconds allow: at small ones
-  /// the parameters decide when the peak is, not the batch.
+  /// Measures two steps, at the largest batch sizes that memory and a few seconds allow: at small
+  /// sizes the parameters, not the batch, determine when the peak occurs.
   explicit StepMemoryModel(Policy& policy, MixedPrecision precision = MixedPrecision::kNo);
 
-  /// The two that estimates stand on, the smaller one first.
+  /// The two measurements behind the estimates, the smaller one first.
   const std::vector<StepMemory>& measured() const { return measured_; }
 
   StepMemory At(std::int64_t batch_size) const;

@@ -1,4 +1,4 @@
-// Where the time of training steps goes, by phase.
+// The time of training steps, by phase.
 #pragma once
 
 #include <array>
@@ -9,28 +9,28 @@
 
 namespace dp_bench::train {
 
-/// The phases of a step, in their order. On a GPU a phase is what the host waits for in it: the
-/// backward pass is waited for where the gradient norm is read, in kOptimizer.
+/// The phases of a step, in order. On a GPU a phase is the time that the host waits: the host waits
+/// for the backward pass where it reads the gradient norm, in kOptimizer.
 enum class StepPhase {
   kDataWait,   // BatchLoader::Next
-  kForward,    // the copy to the device, and the loss
+  kForward,    // copy to the device, and the loss
   kBackward,   // the gradients
-  kOptimizer,  // clipping and the update of the weights
+  kOptimizer,  // clipping, and the update of the weights
   kEma,
 };
 
-/// A stopwatch that is read once per phase and allocates nothing.
+/// A stopwatch with one reading per phase; it allocates nothing.
 class StepTimer {
  public:
-  /// `now` gives seconds, increasing. `wait` is called before each reading: a profile waits there
+  /// `now` returns seconds, increasing. `wait` is called before each reading: a profile waits there
   /// for its device, a training does not.
   explicit StepTimer(std::function<double()> now, std::function<void()> wait = {})
       : now_(std::move(now)), wait_(std::move(wait)) {}
 
-  /// What passed since the last Lap counts to no phase.
+  /// Starts timing. The time since the last Lap belongs to no phase.
   void Start() { last_ = now_(); }
 
-  /// What passed since Start or the last Lap counts to `phase`.
+  /// Adds the time since Start or the last Lap to `phase`.
   void Lap(StepPhase phase) {
     if (wait_) wait_();
     const double now = now_();

@@ -1,4 +1,4 @@
-// A batch of random numbers in the shapes of a run: to try a policy without a data set.
+// A batch of random numbers in the shapes of a run, to try a policy without a data set.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace dp_bench::train {
 
-/// Low-dimensional keys and the action are N(0, 1), rgb 0 to 255, depth 0 to 2 m (uint16 in mm), no
-/// step is padding. Row i depends on i alone. See ToBatch for its tensors.
+/// Low-dimensional keys and the action are N(0, 1), rgb is 0 to 255, depth 0 to 2 m (uint16 in mm);
+/// no step is padding. Row i depends only on i. ToBatch converts it to tensors.
 data::HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows);
 
 }  // namespace dp_bench::train

@@ -8,7 +8,8 @@ namespace dp_bench::train {
 
 namespace {
 
-// tensorflow/core/lib/hash/crc32c.h: the CRC of bytes that hold their own CRC would be degenerate.
+// tensorflow/core/lib/hash/crc32c.h masks the CRC, because the CRC of bytes that contain their own
+// CRC would be degenerate.
 std::uint32_t MaskedCrc32c(std::string_view bytes) {
   return std::rotr(Crc32c(bytes), 15) + 0xA282EAD8;
 }
@@ -28,7 +29,7 @@ namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41, lowest bit first
 
-// The remainder that each value of a byte leaves.
+// The remainder for each value of a byte.
 constexpr std::array<std::uint32_t, 256> kTable = [] {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t byte = 0; byte < table.size(); ++byte) {

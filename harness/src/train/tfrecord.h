@@ -1,6 +1,5 @@
-// TFRecord framing (tensorflow/core/lib/io/record_writer.h): how records of any length follow each
-// other in a file, so that a reader notices a damaged or unfinished one. All numbers are little
-// endian:
+// TFRecord framing (tensorflow/core/lib/io/record_writer.h): a sequence of records of any length in
+// a file, in which a reader detects damaged and incomplete records. All numbers are little endian:
 //   uint64 length | uint32 masked CRC-32C of length | data | uint32 masked CRC-32C of data
 #pragma once
 

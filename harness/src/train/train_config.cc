@@ -33,20 +33,20 @@ std::vector<std::string> GetParts(const Config& config, std::string_view key,
   for (const std::string& part : parts) {
     if (std::ranges::find(all, part) != all.end()) continue;
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: '{}' is no part of a checkpoint that can be chosen; those are {}",
+                fmt::format("{}: '{}' is not a selectable part of a checkpoint; the parts are {}",
                             config.Where(key), part, fmt::join(all, ", ")));
   }
   return parts;
 }
 
-/// A number of at least `low`; none where the key is absent or null.
+/// A number of at least `low`; none if the key is absent or null.
 std::optional<std::int64_t> GetOptionalCount(const Config& config, std::string_view key,
                                              std::int64_t low) {
   if (!config.GetOptional<std::int64_t>(key)) return std::nullopt;
   return config.GetInRange(key, low, low, std::numeric_limits<std::int64_t>::max());
 }
 
-/// Nothing can be trained in no time: 0 is refused with the negative ones.
+/// Refuses 0 as well as negative numbers: no training is possible in no time.
 std::optional<double> GetMaxMinutes(const Config& config) {
   const auto minutes = config.GetOptional<double>("max_minutes");
   if (!minutes || *minutes > 0.0) return minutes;
@@ -136,7 +136,7 @@ CheckpointParts CheckpointParts::FromConfig(const Config& config) {
       .model = has(kModelPart), .ema = has(kEmaPart), .optimizer = has(kOptimizerPart)};
   if (!parts.model && !parts.ema) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: a checkpoint with neither model nor ema holds no policy",
+                fmt::format("{}: a checkpoint with neither model nor ema has no policy",
                             config.Where("exclude_keys")));
   }
   return parts;

@@ -17,13 +17,13 @@
 
 namespace dp_bench::train {
 
-/// "training.init_checkpoint": a new training that begins with weights of another one, and with
-/// nothing else of it. Its EMA begins with the same.
+/// "training.init_checkpoint": a new training that starts from the weights of another one, and
+/// takes nothing else from it. Its EMA starts from the same weights.
 struct InitCheckpointConfig {
   std::filesystem::path path;    // checkpoint folder
   std::string weights = "ema";   // or "model"
-  bool normalizer = false;       // take its normalizer as well, instead of fitting one to the data
-  run::TensorSelection tensors;  // "include_keys", "exclude_keys"; what is left out begins anew
+  bool normalizer = false;       // also take its normalizer, instead of fitting one to the data
+  run::TensorSelection tensors;  // "include_keys", "exclude_keys"; the rest starts from new weights
 
   static InitCheckpointConfig FromConfig(const Config& config);
 };
@@ -49,11 +49,11 @@ struct TrainingConfig {
   int sample_every = 5;
   std::optional<std::int64_t> max_train_steps;  // batches per epoch
   std::optional<std::int64_t> max_val_steps;    // batches per validation
-  std::optional<double> max_minutes;            // of wall clock, for this process
-  std::optional<EarlyStopConfig> early_stop;    // none: all epochs are trained
+  std::optional<double> max_minutes;            // wall clock time of this process
+  std::optional<EarlyStopConfig> early_stop;    // none: train all epochs
   // for a run that is not resumed
   std::optional<InitCheckpointConfig> init_checkpoint;
-  bool debug = false;  // two epochs of three steps, everything due at each
+  bool debug = false;  // two epochs of three steps, with everything due at each
 
   static TrainingConfig FromConfig(const Config& config);
 };
@@ -67,7 +67,7 @@ struct DataLoaderConfig {
   static DataLoaderConfig FromConfig(const Config& config, bool shuffle_default);
 };
 
-/// "dataset", as far as the harness reads it; the plugin and its params are the app's affair.
+/// "dataset", as far as the harness reads it. The app reads the plugin and its params.
 struct SplitConfig {
   double val_ratio = 0.0;
   std::uint64_t seed = 42;
@@ -76,17 +76,18 @@ struct SplitConfig {
   static SplitConfig FromConfig(const Config& config);
 };
 
-/// What a checkpoint holds of a training; its normalizer and its state, config included, always.
+/// The selectable parts of a training in a checkpoint. The normalizer and the state, including the
+/// config, are always saved.
 struct CheckpointParts {
   bool model = true;
-  bool ema = true;  // where there is one
+  bool ema = true;  // if there is one
   bool optimizer = true;
 
-  /// Reads "include_keys" and "exclude_keys", lists of "model", "ema" and "optimizer": all by
-  /// default, and none.
+  /// Reads "include_keys" and "exclude_keys", lists of "model", "ema" and "optimizer". By default
+  /// everything is included.
   static CheckpointParts FromConfig(const Config& config);
 
-  /// "optimizer, ema": what is left out and a training cannot be resumed without; else empty.
+  /// The excluded parts that a resumed training needs, such as "optimizer, ema"; empty if none.
   std::string MissingForResume(bool use_ema) const;
 };
 
@@ -94,19 +95,19 @@ struct CheckpointParts {
 struct CheckpointConfig {
   run::TopKConfig topk;
   bool save_last_ckpt = true;
-  int keep_every = 0;  // epochs of which one is kept for good; a period
+  int keep_every = 0;  // a period in epochs; such a checkpoint is kept for good
   CheckpointParts parts;
-  bool background = true;  // written while the training goes on
+  bool background = true;  // written while the training continues
 
   static CheckpointConfig FromConfig(const Config& config);
 };
 
-/// "logging": what TensorBoard shows of the training; logs.json.txt always has every step.
+/// "logging": what TensorBoard shows of the training. logs.json.txt always has every step.
 struct LoggingConfig {
   bool tensorboard = true;
-  int every = 10;           // a point each n steps, and at the end of each epoch
+  int every = 10;           // a point every n steps, and at the end of each epoch
   int histogram_every = 0;  // distributions of weights and gradients; a period in epochs
-  int n_rollouts = 1;       // filmed at each evaluation, of each split
+  int n_rollouts = 1;       // filmed per evaluation and split
 
   static LoggingConfig FromConfig(const Config& config);
 };

@@ -1,4 +1,4 @@
-// TrainState as JSON. Doubles are written with all their digits, so that they come back bit by bit.
+// TrainState as JSON. Doubles are written with all digits, so that they are read back bit by bit.
 #include "train/train_state.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ TrainStepResult LastStepFrom(const core::JsonView& json) {
           .n_rows = json.Get<std::int64_t>("n_rows")};
 }
 
-/// A number that counts.
+/// A count: an integer that is not negative.
 template <class Integer>
 Integer CountIn(const core::JsonView& json, const char* key) {
   const auto count = json.Get<Integer>(key);
@@ -59,13 +59,14 @@ Integer CountIn(const core::JsonView& json, const char* key) {
   return count;
 }
 
-/// Throws unless it is the name of a checkpoint beside `latest`: files may be hostile, and what has
-/// such a name may be removed.
+/// Throws unless it is the name of a checkpoint next to `latest`. Files may be hostile, and a
+/// checkpoint of that name may be removed.
 void RequireCheckpointName(const std::string& name, const std::string& origin) {
   if (name.starts_with("epoch=") && name.find('/') == std::string::npos) return;
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("the training state of '{}' is damaged: '{}' is no name of a checkpoint",
-                          origin, name));
+  throw Error(
+      ErrorCode::kCheckpoint,
+      fmt::format("the training state of '{}' is damaged: '{}' is not the name of a checkpoint",
+                  origin, name));
 }
 
 }  // namespace

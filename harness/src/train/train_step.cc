@@ -58,7 +58,7 @@ void TrainStep::StartGradScaler() {
   if (is_scaling && device_.is_cpu()) {
     core::LogWarning(
         "training.mixed_precision=fp16 on a CPU: most have no float16 products and take far "
-        "longer than in float32; bf16 is made for them");
+        "longer than in float32; use bf16 on a CPU");
   }
   if (is_scaling && !grad_scaler_) {
     grad_scaler_.emplace();
@@ -82,7 +82,7 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
   }
   {
     RECORD_USER_SCOPE(NameOf(StepPhase::kBackward));
-    // rows weigh the same in whatever batch of the accumulation window they are
+    // rows have equal weight in every batch of the accumulation window
     const double weight = static_cast<double>(own.n_rows) / static_cast<double>(place.window_rows);
     const double factor = grad_scaler_ ? weight * grad_scaler_->scale : weight;
     if (loss.defined()) (factor == 1.0 ? loss : loss * factor).backward();
@@ -101,7 +101,7 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
     return result;
   }
   RECORD_USER_SCOPE(NameOf(StepPhase::kEma));
-  // differs: upstream averages after each batch, also when the weights did not change
+  // differs: upstream averages after each batch, even if the weights did not change
   if (ema_) ema_->Update();
   timer.Lap(StepPhase::kEma);
   return result;
@@ -122,7 +122,7 @@ torch::Tensor TrainStep::OwnLoss(data::HostBatch& host, const StepPlace& place,
   return output.loss;
 }
 
-// False when float16 gradients overflowed: the weights are as they were.
+// False if float16 gradients overflowed: the weights did not change.
 bool TrainStep::UpdateWeights(const StepPlace& place, const data::HostBatch& host,
                               TrainStepResult* result) {
   const double max_norm =
@@ -146,7 +146,7 @@ bool TrainStep::UpdateWeights(const StepPlace& place, const data::HostBatch& hos
   return true;
 }
 
-// Neither the optimiser nor its schedule nor the averaged weights take notice of the step, as with
+// The optimizer, its schedule and the averaged weights ignore the step, as with
 // torch.amp.GradScaler and accelerate's scheduler.
 void TrainStep::SkipUpdate(const StepPlace& place) {
   const GradScalerState& scaler = *grad_scaler_;
@@ -154,7 +154,7 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
                                         place.epoch, place.global_step);
   if (scaler.skips_in_a_row < kMaxSkipsInARow) {
     if (parallel_.is_root()) {
-      core::LogWarning(fmt::format("{}: the update is left out, the loss scale is now {:g}", found,
+      core::LogWarning(fmt::format("{}: the update is skipped, the loss scale is now {:g}", found,
                                    scaler.scale));
     }
     return;
@@ -166,7 +166,7 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
                           found, scaler.skips_in_a_row, scaler.scale));
 }
 
-// Throws unless the number is finite; says which samples the batch held.
+// Throws unless the number is finite. The message lists the samples of the batch.
 void TrainStep::RequireFinite(double value, std::string_view what, const StepPlace& place,
                               const data::HostBatch& host) const {
   if (std::isfinite(value)) return;

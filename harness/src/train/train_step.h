@@ -1,5 +1,5 @@
-// The training step: loss, gradients, update of the weights, averaged weights. There is one, which
-// a training, a profile and a benchmark all take.
+// The training step: loss, gradients, update of the weights, averaged weights. Training, profile
+// and benchmark all use this one.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ namespace dp_bench::train {
 /// "data", "forward", "backward", "optimizer", "EMA".
 const char* NameOf(StepPhase phase);
 
-/// Where in a training a step is.
+/// The position of a step in the training.
 struct StepPlace {
   int epoch = 0;                 // for messages
-  std::int64_t global_step = 0;  // the number of its noise
-  std::int64_t window_rows = 0;  // samples of the accumulation window that it belongs to
+  std::int64_t global_step = 0;  // the number in its noise keys
+  std::int64_t window_rows = 0;  // samples of its accumulation window
   bool ends_window = true;       // the weights are updated after it
   double lr = 0.0;
-  std::function<void()> before_gradients_go = {};  // after the update; null: nothing to look at
+  std::function<void()> before_gradients_go = {};  // called after the update; may be null
 };
 
-/// A policy in training, with its optimiser and its averaged weights.
+/// A policy in training, with its optimizer and its averaged weights.
 class TrainStep {
  public:
   struct Parts {
@@ -42,8 +42,8 @@ class TrainStep {
     std::optional<GradScalerState>& grad_scaler;  // the loss scale of fp16; must outlive it too
   };
 
-  /// Creates the policy, then the EMA's copy of it, on the device. Throws Error{kConfig} for what
-  /// cannot work.
+  /// Creates the policy, then the EMA's copy of it, on the device. Throws Error{kConfig} for
+  /// settings that cannot work.
   explicit TrainStep(Parts parts);
 
   Policy& policy() { return *policy_; }
@@ -53,14 +53,14 @@ class TrainStep {
   Ema* ema() { return ema_.get(); }  // null without EMA
   const TrainingConfig& config() const { return config_; }
 
-  /// Begins with the loss scale that mixed_precision asks for, also where a resumed accumulation
-  /// window is half full of gradients of another scale. Call it before the first Run.
+  /// Starts with the loss scale that mixed_precision requires, even if a resumed accumulation
+  /// window already has gradients of another scale. Call it before the first Run.
   void StartGradScaler();
 
-  /// Trains on this rank's rows of a batch. Every phase but kDataWait is a lap of `timer` and a
-  /// scope of LibTorch's profilers. The result is that of all ranks; it has a grad_norm when the
-  /// weights were updated, which fp16 leaves out when gradients overflow. Throws Error{kNumeric}
-  /// with the sample indices on a loss or gradient that is not finite.
+  /// Trains on this rank's rows of a batch. Every phase except kDataWait is a lap of `timer` and a
+  /// scope of LibTorch's profilers. The result covers all ranks. It has a grad_norm if the weights
+  /// were updated; fp16 skips the update if gradients overflow. Throws Error{kNumeric} with the
+  /// sample indices if a loss or gradient is not finite.
   TrainStepResult Run(data::HostBatch& host, const StepPlace& place, StepTimer& timer);
 
  private:

@@ -33,7 +33,7 @@ OrderedJson LineOf(const TrainState& state, const TrainStepResult& step,
   return line;
 }
 
-/// What of this process is in memory now [MiB].
+/// Memory of this process now [MiB].
 double ResidentMemory() {
   double n_program_pages = 0.0;
   double n_resident_pages = 0.0;
@@ -50,8 +50,8 @@ std::span<const float> ValuesOf(const torch::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-/// Without LibTorch, whose calls take longer than the sum for the many small parameters of a
-/// policy. The sums of the lanes do not wait for each other.
+/// Does not use LibTorch: a call for each of a policy's many small parameters takes longer than the
+/// sum itself. Separate lanes keep the sums independent of each other.
 double SumOfSquares(std::span<const float> values) {
   std::array<double, 8> sums{};
   const std::size_t n_in_lanes = values.size() / sums.size() * sums.size();
@@ -79,7 +79,7 @@ TrainingLog::TrainingLog(TrainingLogParts parts, const TrainState& state)
   json_.emplace(parts.run_folder / kLogFile, state.log_position);
   if (!config_.tensorboard) return;
   events_.emplace(parts.run_folder / kEventFolder, state.global_step);
-  // a continuation shows the text of the first file
+  // a resumed run shows the text of the first file
   if (state.global_step == 0) {
     events_->AddText("config", fmt::format("```json\n{}\n```\n", parts.config_text), 0);
   }
@@ -105,7 +105,7 @@ void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
   if (!events_) return;
   ++n_steps_;
   n_samples_ += step.n_rows;
-  // if steps that only accumulate were points, an unlucky `every` would never show a gradient norm
+  // if accumulating steps were points, an unlucky `every` would never show a gradient norm
   if (!is_point_due_ || !step.grad_norm) return;
 
   for (const auto& [name, value] : line.items()) {
@@ -123,7 +123,7 @@ void TrainingLog::AddPerformance(std::int64_t global_step) {
   };
   const auto n_steps = static_cast<double>(n_steps_);
   const double total = timer_.total();
-  if (total > 0.0) {  // a clock may stand still
+  if (total > 0.0) {  // the clock may not advance
     add("samples_per_second", static_cast<double>(n_samples_) / total);
     add("data_wait_share", timer_.seconds(StepPhase::kDataWait) / total);
   }

@@ -1,6 +1,5 @@
-// What a training writes down: logs.json.txt, which follows from the config alone and is the same
-// after an interruption, and event files for TensorBoard, which also show the clock and the
-// machine.
+// The logs of a training. logs.json.txt depends only on the config and is the same after an
+// interruption. Event files for TensorBoard also contain the clock and the machine.
 #pragma once
 
 #include <torch/types.h>
@@ -26,45 +25,46 @@ struct TrainingLogParts {
   std::filesystem::path run_folder;  // exists
   LoggingConfig config;
   std::string config_text;             // JSON of the whole run
-  std::vector<ParameterGroup> groups;  // what is trained
+  std::vector<ParameterGroup> groups;  // the trained parameters
   std::function<double()> now;         // [s], increasing
-  bool is_written = true;              // false on all ranks but 0: it only times
+  bool is_written = true;              // false on all ranks except 0: those only time
 };
 
-/// Every fault of the file system throws Error{kIo} with the path.
+/// Every file system error throws Error{kIo} with the path.
 class TrainingLog {
  public:
-  /// Continues where `state` stood: cuts logs.json.txt there, and begins a file in `tensorboard/`
-  /// that shadows what earlier ones hold from `state.global_step` on, unless `logging.tensorboard`
-  /// is off.
+  /// Continues from `state`: cuts logs.json.txt there, and unless `logging.tensorboard` is off,
+  /// begins a file in `tensorboard/` that hides data of earlier files from `state.global_step` on.
   TrainingLog(TrainingLogParts parts, const TrainState& state);
 
-  /// Times the steps for `perf/`. Start it before a step, and Lap where a phase ends.
+  /// Times the steps for `perf/`. Start it before a step, and call Lap at the end of each phase.
   StepTimer& timer() { return timer_; }
 
-  /// The line of the step that `state` counts as running. Each `logging.every` steps the same
-  /// values go to TensorBoard under the same names, together with `param_norm` and `perf/`, whose
-  /// times are means over the steps since the last such point. With accumulated gradients, the
-  /// point is at the step that completes the update: only this one has a gradient norm.
+  /// Writes the line of the step that `state` counts as current. Every `logging.every` steps the
+  /// same values go to TensorBoard under the same names, with `param_norm` and `perf/`; those times
+  /// are means over the steps since the last such point. With accumulated gradients, the point is
+  /// at the step that completes the update, because only that step has a gradient norm.
   void AddStep(const TrainState& state, const TrainStepResult& step);
 
-  /// The line of an epoch's last step, with the epoch's metrics; always goes to TensorBoard too.
+  /// Writes the line of an epoch's last step, with the epoch's metrics; always goes to TensorBoard
+  /// too.
   void AddEpochEnd(const TrainState& state, const TrainStepResult& step,
                    const std::map<std::string, double>& metrics);
 
-  /// The distributions `weights/<name>` and `gradients/<name>`, as they are between the update of
-  /// the weights and ZeroGrad: the new weights, and the gradients that led to them, clipped.
-  /// Parameters without a gradient have none. The time that this takes counts to no phase.
+  /// The distributions `weights/<name>` and `gradients/<name>`. Call it between the update of the
+  /// weights and ZeroGrad: it logs the new weights and the clipped gradients behind them.
+  /// Parameters without a gradient have no gradient distribution. The time for this belongs to no
+  /// phase.
   void AddHistograms(std::int64_t global_step);
 
-  /// Pictures by tag, for TensorBoard alone.
+  /// Pictures by tag, only for TensorBoard.
   void AddPictures(std::int64_t global_step, const std::map<std::string, RgbImage>& pictures);
 
-  /// Hands everything logged so far to the files and returns the size of logs.json.txt.
+  /// Writes everything logged so far to the files and returns the size of logs.json.txt.
   std::int64_t Flush();
 
-  /// Makes what was flushed before the call durable. Another thread may call it while this one goes
-  /// on logging.
+  /// Makes everything flushed before the call durable. Another thread may call it while this one
+  /// keeps logging.
   void Sync() const;
 
  private:
@@ -75,7 +75,7 @@ class TrainingLog {
 
   LoggingConfig config_;
   std::vector<ParameterGroup> groups_;
-  std::optional<core::JsonLog> json_;  // none where nothing is written
+  std::optional<core::JsonLog> json_;  // none if nothing is written
   std::optional<EventWriter> events_;
   StepTimer timer_;
 

@@ -11,8 +11,8 @@ namespace {
 
 using torch::Tensor;
 
-// Every key of shape_meta must be there as [B, To, shape...]. A message says which key, what was
-// wanted and what was found, so that the user can repair the config. Returns B.
+// Requires every key of shape_meta as [B, To, shape...] and returns B. A message gives the key,
+// what was expected and what was found, so that the user can repair the config.
 std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec) {
   std::int64_t batch_size = -1;
   for (const KeySpec& key : spec.shape_meta.obs) {
@@ -41,10 +41,10 @@ std::unique_ptr<Policy> ConstantActionPolicy::Create(const Config& params, const
 
 ConstantActionPolicy::ConstantActionPolicy(const Config& params, const PolicySpec& spec)
     : spec_(spec), module_(std::make_shared<torch::nn::Module>("ConstantActionPolicy")) {
-  // read every key with its default here: one that nobody reads is reported to the user as a typo
+  // read every key with its default here: an unread key is reported to the user as a typo
   const double initial = params.GetInRange("initial_naction", 0.0, -1.0, 1.0);
 
-  // what is registered is trained, averaged by EMA and saved under this name
+  // registered parameters are trained, averaged by EMA and saved under these names
   naction_ =
       module_->register_parameter("naction", torch::full({spec_.shape_meta.action_dim()}, initial));
 }
@@ -61,7 +61,7 @@ LossOutput ConstantActionPolicy::ComputeLoss(const Batch& batch, NoiseSource& /*
   RequireNormalizer();
   CheckObs(batch.obs, spec_);
 
-  // networks work on normalized values; batches come in raw units
+  // networks use normalized values; batches are in raw units
   const Tensor target = normalizer_->Normalize("action", batch.action);  // [B, T, Da]
   const Tensor loss = torch::mse_loss(naction_.expand_as(target), target);
   return {.loss = loss, .parts = {{"naction_norm", naction_.detach().norm()}}};

@@ -1,5 +1,5 @@
-// The smallest policy that keeps the whole contract of policy.h: one learnable action, the same for
-// every observation. It is the template for new policies and the policy of many tests.
+// The smallest policy that fulfils the whole contract of policy.h: one learnable action for all
+// observations. It is the template for new policies and the policy of many tests.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -14,7 +14,7 @@ namespace dp_bench::constant_action {
 
 class ConstantActionPolicy final : public Policy {
  public:
-  /// Named in plugin.cc. `params` is the policy.params object of the run's config.
+  /// plugin.cc names this function. `params` is the policy.params object of the run's config.
   static std::unique_ptr<Policy> Create(const Config& params, const PolicySpec& spec);
 
   ConstantActionPolicy(const Config& params, const PolicySpec& spec);
@@ -30,7 +30,7 @@ class ConstantActionPolicy final : public Policy {
 
   PolicySpec spec_;
   std::optional<Normalizer> normalizer_;
-  std::shared_ptr<torch::nn::Module> module_;  // owns what is trained and saved
+  std::shared_ptr<torch::nn::Module> module_;  // owns everything that is trained and saved
   torch::Tensor naction_;                      // [Da], normalized
 };
 

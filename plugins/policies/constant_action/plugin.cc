@@ -1,4 +1,4 @@
-// The library's only export. The host finds the policy by the name given here.
+// The library's only export. The host finds the policy by this name.
 #include "dp_bench/plugin.h"
 
 #include "constant_action_policy.h"

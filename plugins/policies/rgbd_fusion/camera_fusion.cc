@@ -1,4 +1,4 @@
-// See camera_fusion.h. LibTorch's modules are made for their parameters and initialisation alone.
+// See camera_fusion.h. LibTorch's modules are created only for their parameters and initialization.
 #include "camera_fusion.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// How what several cameras see in colour and in depth becomes one vector: attention over the
+// Combines the colour and depth features of several cameras into one vector: attention over the
 // cameras of each modality, then from each modality to the other.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace dp_bench::rgbd_fusion {
 
-/// kSeed: attentions alone, as the Kuavo data challenge's policy has them: what a camera saw
-/// reaches the output only through the attentions' values. kResidual: pre-norm residual attentions
-/// on tokens that know their camera, and a norm at the end.
+/// kSeed: attention only, as in the Kuavo data challenge's policy: a camera's features reach the
+/// output only through the values of the attentions. kResidual: pre-norm residual attention on
+/// tokens with camera embeddings, and a final norm.
 enum class FusionKind { kSeed, kResidual };
 
 struct FusionConfig {
@@ -30,21 +30,21 @@ class CameraFusionImpl : public torch::nn::Module {
  public:
   explicit CameraFusionImpl(const FusionConfig& config);
 
-  /// rgb and depth [N, n_cameras, d] (depth undefined without) -> [N, feature_dim].
+  /// rgb and depth [N, n_cameras, d] (depth undefined if there is none) -> [N, feature_dim].
   torch::Tensor forward(const torch::Tensor& rgb, const torch::Tensor& depth);
 
-  /// n_cameras * d, twice with depth.
+  /// n_cameras * d, twice that with depth.
   std::int64_t feature_dim() const;
 
  private:
-  /// What belongs to the tokens of one modality.
+  /// The modules for the tokens of one modality.
   struct Modality {
     torch::nn::MultiheadAttention self{nullptr};   // over the cameras
     torch::nn::MultiheadAttention cross{nullptr};  // to the other modality; null without depth
-    torch::Tensor camera_embedding;                // [n_cameras, d]; this and the norms: residual
+    torch::Tensor camera_embedding;  // [n_cameras, d]; only kResidual has this and the norms
     torch::nn::LayerNorm norm_self{nullptr};
     torch::nn::LayerNorm norm_cross{nullptr};
-    torch::nn::LayerNorm norm_memory{nullptr};  // of what `cross` attends to
+    torch::nn::LayerNorm norm_memory{nullptr};  // for the memory of `cross`
     torch::nn::LayerNorm norm_out{nullptr};
   };
 

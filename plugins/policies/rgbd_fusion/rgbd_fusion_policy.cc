@@ -13,8 +13,9 @@
 namespace dp_bench::rgbd_fusion {
 namespace {
 
-// The last frames of an episode from which a chunk of n_action_steps would reach into the padding.
-// The sampler leaves them out; a config that was made for another choice of horizons is told so.
+// The number of last frames of an episode from which a chunk of n_action_steps would reach into the
+// padding. The sampler leaves them out. A config with another value was made for other horizons and
+// is refused.
 void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
   const auto found = params.GetOptional<std::int64_t>("drop_n_last_frames");
   const int wanted = horizons.horizon - horizons.n_action_steps - horizons.n_obs_steps + 1;

@@ -8,7 +8,7 @@
 
 namespace dp_bench::rgbd_fusion {
 
-/// Throws Error{kConfig} for settings that do not fit together or the spec.
+/// Throws Error{kConfig} for settings that do not fit together or do not fit the spec.
 std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec);
 
 }  // namespace dp_bench::rgbd_fusion

@@ -17,7 +17,7 @@ using policy::ImageEncoder;
 using policy::ImageEncoderConfig;
 using torch::Tensor;
 
-// Whether the cameras have depth: all or none.
+// Whether the cameras have depth. Throws if only some do.
 bool HasDepth(const std::vector<policy::Camera>& cameras) {
   const bool has_depth = cameras[0].depth.has_value();
   for (const policy::Camera& camera : cameras) {

@@ -1,5 +1,5 @@
-// What the RGB-D fusion policy sees: every camera's colour and depth through one encoder per
-// modality, fused by attention, beside the encoded state.
+// The observation encoder of the RGB-D fusion policy: one image encoder per modality for all
+// cameras, fused by attention, plus the encoded state.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,9 +19,9 @@ namespace dp_bench::rgbd_fusion {
 
 class RgbdObsEncoder final : public policy::ObsEncoder {
  public:
-  /// Reads obs_encoder and what VisionPipeline reads from `params`; registers `rgb_encoder`,
+  /// Reads obs_encoder and the keys of VisionPipeline from `params`; registers `rgb_encoder`,
   /// `depth_encoder`, `fusion` and `state_encoder` with `parent`. Throws Error{kConfig} for a
-  /// shape_meta without cameras, with depth at some of them only, and for settings that cannot
+  /// shape_meta without cameras or with depth for only some of them, and for settings that cannot
   /// work.
   RgbdObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
 

@@ -116,9 +116,9 @@ TEST(LossTimeWeights, ThatDoNotFitTheHorizonAreAnError) {
               HasSubstr("loss_time_weights: wanted 8 numbers, one per step of the horizon, found "
                         "2"));
   EXPECT_THAT(error_of(R"(, "loss_time_weights": [1, 1, 1, 1, 1, 1, 1, -1])"),
-              HasSubstr("numbers from 0 up"));
+              HasSubstr("non-negative numbers, at least one greater than 0"));
   EXPECT_THAT(error_of(R"(, "loss_time_weights": [0, 0, 0, 0, 0, 0, 0, 0])"),
-              HasSubstr("numbers from 0 up"));
+              HasSubstr("non-negative numbers, at least one greater than 0"));
   EXPECT_THAT(error_of(R"(, "loss_time_weights": [1], "loss_time_decay": 0.5)"),
               HasSubstr("found both"));
   EXPECT_THAT(error_of(R"(, "loss_time_decay": 0)"), HasSubstr("loss_time_decay"));

@@ -78,8 +78,9 @@ TEST(LrScheduler, PolynomialWantsABaseRateAboveItsEnd) {
   const auto config = LrScheduleConfig::FromConfig(
       Config::FromJson(R"({"lr_scheduler": "polynomial", "lr_end": 0.01})"));
   CheckBaseLr(config, 0.02);
-  EXPECT_EQ(MessageOf(ErrorCode::kConfig, [&] { CheckBaseLr(config, 0.01); }),
-            "training.lr_end is 0.01, where polynomial ends; wanted less than optimizer.lr, 0.01");
+  EXPECT_EQ(
+      MessageOf(ErrorCode::kConfig, [&] { CheckBaseLr(config, 0.01); }),
+      "training.lr_end is 0.01, the final rate of polynomial; wanted less than optimizer.lr, 0.01");
 }
 
 TEST(LrScheduler, CosineIsTheDefaultAndFallsToZero) {

@@ -209,7 +209,7 @@ TEST(ParameterGroups, RulesThatCannotBeMeantAreErrors) {
               AllOf(HasSubstr("param_groups.1.pattern: 'bakbone' matches none of the policy's 7"),
                     HasSubstr("conv.weight")));
   EXPECT_THAT(error_of(R"([{"pattern": "conv["}])"),
-              HasSubstr("param_groups.0.pattern: 'conv[' is no regular expression"));
+              HasSubstr("param_groups.0.pattern: 'conv[' is not a regular expression"));
   EXPECT_THAT(error_of(R"([{"pattern": "", "frozen": true}])"), HasSubstr("freezes every"));
   EXPECT_THAT(error_of(R"({"pattern": {}})"), HasSubstr("wanted a list of objects"));
   EXPECT_THAT(error_of(R"([{"lr_scale": 1}])"), HasSubstr("pattern"));

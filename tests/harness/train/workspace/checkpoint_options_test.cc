@@ -114,9 +114,9 @@ TEST(CheckpointParts, UnknownPartsAndCheckpointsWithoutAPolicyAreErrors) {
     return MessageOf(ErrorCode::kConfig, [&] { Train(scratch.path(), ConfigOf(keys)); });
   };
   EXPECT_THAT(error_of(R"("exclude_keys": ["optimiser"])"),
-              HasSubstr("'optimiser' is no part of a checkpoint that can be chosen; those are "
+              HasSubstr("'optimiser' is not a selectable part of a checkpoint; the parts are "
                         "model, ema, optimizer"));
-  EXPECT_THAT(error_of(R"("exclude_keys": ["model", "ema"])"), HasSubstr("holds no policy"));
+  EXPECT_THAT(error_of(R"("exclude_keys": ["model", "ema"])"), HasSubstr("has no policy"));
 }
 
 TEST(CheckpointParts, PythonOpensTheTensorsAndFindsTheSameNumbers) {
@@ -291,7 +291,7 @@ TEST_F(InitCheckpointTest, KeyThatIsFoundInNoNameIsAnError) {
               HasSubstr("'head' is found in none of the names: linear.bias, linear.weight, "
                         "n_losses"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { WeightsOf(R"(, "include_keys": ["("])"); }),
-              HasSubstr("'(' is no regular expression"));
+              HasSubstr("'(' is not a regular expression"));
 }
 
 TEST(LoadSelectedState, NamesWhatDoesNotFitAndCopiesNothing) {
