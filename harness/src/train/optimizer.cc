@@ -43,7 +43,8 @@ ParameterRule ReadRule(const Config& config) {
   rule.where = config.Where("pattern");
   ToRegex(rule);
   rule.is_frozen = config.Get<bool>("frozen", false);
-  if (rule.is_frozen) return rule;  // other keys have no effect and stay unread
+  // other keys have no effect then, so they stay unread and are reported
+  if (rule.is_frozen) return rule;
   rule.lr_scale = config.GetInRange("lr_scale", rule.lr_scale, 0.0, 1e6);
   rule.weight_decay = config.GetOptional<double>("weight_decay");
   if (rule.weight_decay) config.GetInRange("weight_decay", 0.0, 0.0, 1e3);

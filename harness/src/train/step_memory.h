@@ -43,10 +43,9 @@ class MemoryPeak {
 struct HeldMemory {
   std::int64_t parameters = 0;  // including buffers
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;  // AdamW: two moments of every trainable parameter
-  std::int64_t ema = 0;        // a second network, if there is one
-  std::int64_t checkpoint =
-      0;  // the copy of everything but gradients that is written in the background
+  std::int64_t optimizer = 0;   // AdamW: two moments of every trainable parameter
+  std::int64_t ema = 0;         // a second network, if there is one
+  std::int64_t checkpoint = 0;  // the copy for background writes: everything but gradients
 
   std::int64_t total() const { return parameters + gradients + optimizer + ema + checkpoint; }
 };

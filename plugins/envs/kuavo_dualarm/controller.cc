@@ -45,7 +45,7 @@ void Controller::SetCommand(const Command& command) {
 }
 
 void Controller::WriteTargets(int substep, double delay, mjData& data) const {
-  // where between two commands, as a share of a control step
+  // the position between two commands, as a share of a control step
   double share = static_cast<double>(substep + 1) / kSubsteps - delay * kControlHz;
   const std::size_t from = share < 0.0 ? 0 : 1;
   if (share < 0.0) share += 1.0;

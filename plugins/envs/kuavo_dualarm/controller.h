@@ -1,4 +1,4 @@
-// From actions at 10 Hz to servo targets at 500 Hz.
+// Turns actions at 10 Hz into servo targets at 500 Hz.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@ namespace dp_bench::kuavo_dualarm {
 
 inline constexpr double kControlHz = 10.0;
 inline constexpr int kSubsteps = 50;             // per control step, of 2 ms
-inline constexpr double kMaxTargetSpeed = 10.0;  // [rad/s] of a target; the cap of the real robot
+inline constexpr double kMaxTargetSpeed = 10.0;  // [rad/s] per target; the limit of the real robot
 
 using Command = std::array<double, kActionDim>;
 
-/// Servo targets that move linearly from one command to the next over a control step, later by a
-/// delay of at most one control step.
+/// Servo targets that move linearly from one command to the next over a control step, delayed by at
+/// most one control step.
 class Controller {
  public:
   explicit Controller(const KuavoModel& model);
@@ -25,17 +25,17 @@ class Controller {
   const Command& low() const { return low_; }
   const Command& high() const { return high_; }
 
-  /// Holds a command, as if it had been given for long.
+  /// Holds a command, as if it had been given long ago.
   void Hold(const Command& command);
 
-  /// Takes the command of the next control step. Cut to the bounds, and joints to what they reach
-  /// at kMaxTargetSpeed from the command before.
+  /// Takes the command of the next control step. Clamps it to the bounds, and joints also to what
+  /// they can reach from the previous command at kMaxTargetSpeed.
   void SetCommand(const Command& command);
 
   /// Writes the servo targets at the end of physics step `substep` of the control step.
   void WriteTargets(int substep, double delay, mjData& data) const;
 
-  /// The two latest commands, older first: all that it remembers between control steps.
+  /// The two latest commands, older first: its entire state between control steps.
   static constexpr std::size_t kStateSize = 2 * kActionDim;
   void GetState(std::span<double> state) const;
   void SetState(std::span<const double> state);

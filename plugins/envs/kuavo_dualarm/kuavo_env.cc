@@ -1,5 +1,5 @@
-// Episodes, control steps and observations; what an object or a hand has to do is the task's
-// business, pictures are in pictures.cc.
+// Episodes, control steps and observations. The goals of objects and hands are in the tasks,
+// pictures in pictures.cc.
 #include "kuavo_env.h"
 
 #include <dp_bench/error.h>
@@ -16,14 +16,14 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-// streams of kEnvStart: 0 the task, 1 the model, 3 and more the perturbations
+// streams of kEnvStart: 0 is the task, 1 the model, 3 and up the perturbations
 constexpr std::uint64_t kDelayDraws = 2;
 constexpr double kTwoTo32 = 4294967296.0;
 constexpr std::size_t kClockSize = 3;  // upper and lower half of the seed, step
 constexpr const char* kEnvironmentState = "observation.environment_state";
 constexpr const char* kState = "observation.state";
 
-/// What MuJoCo warns of while it simulates; autoreset is off, so a diverged state would stay.
+/// MuJoCo's warnings during a simulation. Autoreset is off, so a diverged state would persist.
 constexpr std::array<std::string_view, mjNWARNING> kWarnings = {
     "an inertia matrix is singular", "too many contacts",        "too many constraints",
     "a position is not finite",      "a velocity is not finite", "an acceleration is not finite",
@@ -102,7 +102,7 @@ void KuavoEnv::BeginEpisode(std::uint64_t seed) {
   delay_ = params_.randomization.control_delay *
            RandomStream(seed, StreamId::kEnvStart, kDelayDraws).UniformDouble();
   if (randomizer_) randomizer_->Draw(seed, *data_);
-  // also forgets what the solver would start from
+  // also resets the solver's warm start
   mj_resetData(model_->model(), data_.get());
 }
 
@@ -137,7 +137,7 @@ void KuavoEnv::RequireStarted(const char* what) const {
   }
 }
 
-/// The action with the noise of this step on its joint targets.
+/// The action with this step's noise on its joint targets.
 Command KuavoEnv::NoisyCommand(std::span<const float> action) const {
   Command command = {};
   std::copy(action.begin(), action.end(), command.begin());
@@ -169,7 +169,7 @@ StepResult KuavoEnv::Step(std::span<const float> action) {
     mj_step(model_->model(), data_.get());
     RequireHealthy();
   }
-  // poses and contacts of the state that the step ended in
+  // update poses and contacts to the state at the end of the step
   mj_fwdPosition(model_->model(), data_.get());
   ++step_;
 

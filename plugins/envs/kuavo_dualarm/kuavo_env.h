@@ -57,8 +57,8 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   CameraParameters Parameters(int camera, int width, int height) const override;
   void RenderCamera(int camera, RgbImage* frame) override;
 
-  /// Two marks: where the left and the right gripper grasp, in Render's view of the scene. Those of
-  /// an action are where its joint targets lead, as if nothing stood in the way.
+  /// Two marks: the grasp points of the left and the right gripper, in Render's view of the scene.
+  /// The marks of an action are where its joint targets lead without obstacles.
   PictureMarks* picture_marks() override { return this; }
   void StateMarks(int width, int height, std::span<float> xy) const override;
   void ActionMarks(std::span<const float> action, int width, int height,
@@ -79,14 +79,14 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
 
   Params params_;
   std::shared_ptr<const KuavoModel> original_;
-  std::unique_ptr<ModelRandomizer> randomizer_;  // null when every episode has the same model
-  const KuavoModel* model_;                      // of one of the two above
+  std::unique_ptr<ModelRandomizer> randomizer_;  // null if every episode has the same model
+  const KuavoModel* model_;                      // belongs to one of the two above
   MjDataPtr data_;
   std::unique_ptr<Task> task_;
   Controller controller_;
   Pictures pictures_;
-  std::unique_ptr<Expert> expert_;              // made when first asked for
-  mutable std::unique_ptr<ArmIk> action_arms_;  // too; where actions lead is tried out in it
+  std::unique_ptr<Expert> expert_;              // created on first use
+  mutable std::unique_ptr<ArmIk> action_arms_;  // created on first use; computes where actions lead
   EnvSpec spec_;
 
   std::uint64_t seed_ = 0;

@@ -1,4 +1,4 @@
-// Compiling MJCF, and ids by name.
+// Compiles MJCF and looks up ids by name.
 #include "kuavo_model.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ MjModelPtr Compile(const std::string& file) {
   std::array<char, 1024> message = {};
   MjModelPtr model(
       mj_loadXML(file.c_str(), nullptr, message.data(), static_cast<int>(message.size())));
-  // a warning leaves a model and a message
+  // a warning gives both a model and a message
   if (model == nullptr || message[0] != '\0') {
     throw Error(ErrorCode::kEnv,
                 fmt::format("wanted a MuJoCo scene in {}, but: {}", file, message.data()));
@@ -34,7 +34,7 @@ MjModelPtr Compile(const std::string& file) {
   return model;
 }
 
-/// The file of the library (or program) that holds this code.
+/// The file of the library or program that contains this code.
 fs::path OwnFile() {
   static const char anchor = 0;
   Dl_info info = {};
@@ -47,7 +47,7 @@ fs::path OwnFile() {
 }  // namespace
 
 KuavoModel::KuavoModel(const fs::path& scene_file)
-    // MuJoCo joins a relative path twice when a scene attaches another file
+    // MuJoCo joins a relative path twice if a scene attaches another file
     : scene_file_(fs::absolute(scene_file).string()), model_(Compile(scene_file_)) {
   arms_ = {FindArm('l'), FindArm('r')};
   head_ = {.qpos = {QposOf("zhead_1_joint"), QposOf("zhead_2_joint")},
@@ -151,7 +151,7 @@ bool KuavoModel::AnyPadTouches(const mjData& data, Side side, int geom) const {
 }
 
 fs::path FindScene(const std::string& scene_dir, const std::string& scene_file) {
-  // a folder that was named must hold the scene; the others are tried in turn
+  // an explicitly named folder must have the scene; the others are tried in turn
   std::vector<fs::path> folders;
   const char* const variable = std::getenv("DP_BENCH_SCENE_PATH");
   if (!scene_dir.empty()) {

@@ -1,5 +1,5 @@
 // The compiled robot and task scene, with the ids of everything that the env, its experts and its
-// renderer touch. Joint, site, actuator and camera names are those of scenes/kuavo/.
+// renderer use. Joint, site, actuator and camera names are those of scenes/kuavo/.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -25,11 +25,11 @@ inline constexpr std::size_t kNumFingers = 2;
 inline constexpr std::size_t kSideDim = kNumArmJoints + 1;
 inline constexpr std::size_t kActionDim = kNumSides * kSideDim;
 
-inline constexpr double kFingerTravel = 0.0426;  // [m] of one finger, open to closed
+inline constexpr double kFingerTravel = 0.0426;  // [m] per finger, from open to closed
 inline constexpr double kTableTop = 0.75;        // [m] above the floor
 
-/// Where every episode starts [rad]: the hands in front of the robot, 0.93 m above the floor,
-/// approach 30 degrees down.
+/// The start posture of every episode [rad]: the hands in front of the robot, 0.93 m above the
+/// floor, approaching 30 degrees downwards.
 inline constexpr double kDegree = mjPI / 180.0;
 inline constexpr std::array<std::array<double, kNumArmJoints>, kNumSides> kHome = {{
     {30 * kDegree, 0, 0, -130 * kDegree, -90 * kDegree, -40 * kDegree, 0},
@@ -55,7 +55,7 @@ struct ArmIds {
   std::array<int, kNumFingers> finger_qpos;
   std::array<int, kNumFingers> finger_dof;
   int gripper_actuator;
-  int pinch_site;                         // approach is its -z, the closing axis its x
+  int pinch_site;                         // approach along its -z, closing axis along its x
   std::array<int, kNumFingers> pad_geom;  // a, b
   int hand_body;                          // l7, r7
 };
@@ -71,14 +71,15 @@ struct CameraIds {
   int scene;
 };
 
-/// A scene of scenes/kuavo/. Constant, and so shared by threads, unless `mutable_model` is used.
+/// A scene of scenes/kuavo/. It is constant, so threads may share it, unless `mutable_model` is
+/// used.
 class KuavoModel {
  public:
-  /// Compiles an MJCF file. Throws Error{kEnv} with MuJoCo's message when that fails or warns, and
-  /// when something that the robot must have is missing.
+  /// Compiles an MJCF file. Throws Error{kEnv} with MuJoCo's message if that fails or warns, and if
+  /// a required part of the robot is missing.
   explicit KuavoModel(const std::filesystem::path& scene_file);
 
-  /// The model of a file that the envs of this process share; it lives as long as one of them.
+  /// The model of a file, shared by the envs of this process while any of them uses it.
   static std::shared_ptr<const KuavoModel> Shared(const std::filesystem::path& scene_file);
 
   /// A copy whose numbers may be changed.
@@ -92,7 +93,7 @@ class KuavoModel {
   const HeadIds& head() const { return head_; }
   const CameraIds& cameras() const { return cameras_; }
 
-  /// Ids by name; throw Error{kEnv} naming what is missing and the scene file.
+  /// Ids by name. Throw Error{kEnv} naming what is missing and the scene file.
   int Body(const std::string& name) const { return Id(mjOBJ_BODY, name); }
   int Joint(const std::string& name) const { return Id(mjOBJ_JOINT, name); }
   int Geom(const std::string& name) const { return Id(mjOBJ_GEOM, name); }
@@ -128,9 +129,9 @@ class KuavoModel {
   CameraIds cameras_ = {};
 };
 
-/// The folder that holds the scenes: `scene_dir` when not empty, else $DP_BENCH_SCENE_PATH, else
-/// ./scenes, else a `scenes` folder beside or above this library. Throws Error{kEnv} listing where
-/// it looked when none has kuavo/<scene_file>. Returns the path of that file.
+/// The folder of the scenes: `scene_dir` if it is not empty, else $DP_BENCH_SCENE_PATH, else
+/// ./scenes, else a `scenes` folder next to or above this library. Throws Error{kEnv} with a list
+/// of the searched places if none has kuavo/<scene_file>. Returns the path of that file.
 std::filesystem::path FindScene(const std::string& scene_dir, const std::string& scene_file);
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -23,7 +23,7 @@ void HandleLog(const mjLogMessage* message) {
     std::fprintf(stderr, "MuJoCo: %s (in %s, episode with seed %" PRIu64 ")\n", message->subject,
                  episode.scene, episode.seed);
   }
-  // MuJoCo would go on with a broken simulation, and an exception must not cross its C frames
+  // MuJoCo would continue with a broken simulation, and an exception must not cross its C frames
   std::abort();
 }
 

@@ -1,5 +1,5 @@
-// What MuJoCo prints. An error of its own ends the process, so the message says in which episode of
-// which scene that was.
+// MuJoCo's messages. A MuJoCo error ends the process, so the message names the episode and the
+// scene.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Errors go to stderr and abort; warnings are dropped: those of a simulation are counted in
-/// mjData, where the env looks for them. Without this MuJoCo also writes MUJOCO_LOG.TXT into the
-/// working folder. For the whole process; further calls do nothing.
+/// Errors go to stderr and abort. Warnings are dropped, because mjData counts those of a simulation
+/// and the env checks the counts. Without this, MuJoCo also writes MUJOCO_LOG.TXT into the working
+/// folder. Applies to the whole process; further calls do nothing.
 void InstallMujocoLog();
 
-/// Names the episode that the calling thread simulates, as long as it lives.
+/// Names the episode that the calling thread simulates, while this object exists.
 class MujocoLogScope {
  public:
   /// `scene` must outlive it.

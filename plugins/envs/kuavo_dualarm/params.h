@@ -16,26 +16,26 @@ namespace dp_bench::kuavo_dualarm {
 enum class ObsMode { kState, kRgb, kRgbd };
 std::vector<std::string> ObsModeNames();  // in the order of ObsMode
 
-/// What differs between episodes beside the start, each drawn from the episode's seed. All off by
-/// default; the numbers are half widths of uniform draws unless said otherwise.
+/// Variation between episodes besides the start, drawn from the episode's seed. Everything is off
+/// by default. The numbers are half widths of uniform draws unless stated otherwise.
 struct RandomizationParams {
-  double object_pose = 1.0;      // share of the task's start ranges that is used; 1 is the task
-  double light = 0.0;            // of brightness (relative) and, times 0.5, of the direction
-  double colours = 0.0;          // 0 own colours of floor, table and objects .. 1 random ones
+  double object_pose = 1.0;      // share of the task's start ranges; 1 is the full task
+  double light = 0.0;            // relative brightness, and half of it for the direction
+  double colours = 0.0;          // 0: original colours of floor, table and objects; 1: random ones
   double camera_position = 0.0;  // [m] of the robot's cameras, per axis
   double camera_rotation = 0.0;  // [rad]
   double friction = 0.0;         // relative, of objects and pads
   double mass = 0.0;             // relative, of the objects
-  double control_delay = 0.0;    // [s] the longest; drawn from 0 to this
+  double control_delay = 0.0;    // [s] maximum; drawn from 0 to this
   double action_noise = 0.0;     // [rad] standard deviation, on every joint target
 
   static RandomizationParams FromConfig(const Config& config);
   bool ChangesModel() const;
 };
 
-/// What makes an evaluation harder than the task: strengths from 0 to 1, of draws of their own
-/// beside those of the randomization. At strength 1 light varies as with a randomization of 0.6,
-/// cameras as with 0.02 m and 0.05 rad, friction as with 0.5.
+/// Makes an evaluation harder than the task: strengths from 0 to 1, with draws separate from those
+/// of the randomization. At strength 1, light varies as with a randomization of 0.6, cameras as
+/// with 0.02 m and 0.05 rad, friction as with 0.5.
 struct PerturbationParams {
   double light = 0.0;
   double camera = 0.0;

@@ -111,7 +111,7 @@ std::array<float, 2> Pictures::PlaceInFrame(const std::array<double, 3>& point, 
   const int tile_height = IsTiled(width, height) ? height / 2 : height;
   const CameraParameters camera = Parameters(kSceneCamera, tile_width, tile_height);
 
-  // the transposed rotation takes a point of the world into the camera
+  // the transposed rotation maps a world point to the camera frame
   const std::array<double, 16>& pose = camera.camera_to_world;
   std::array<double, 3> seen = {};
   for (std::size_t row = 0; row < 3; ++row) {

@@ -1,4 +1,4 @@
-// What the cameras see: image observations, the frames of videos, and where the cameras are.
+// Camera output: image observations, video frames, and the poses of the cameras.
 #pragma once
 
 #include <dp_bench/env.h>
@@ -23,7 +23,7 @@ std::vector<KeySpec> ImageKeys(const Params& params);
 /// The robot's cameras, then the one that watches the scene.
 std::vector<std::string> CameraNames();
 
-/// Depth pictures end here [mm]: what is nearer or farther is as if it were at the bound.
+/// The depth range [mm]; nearer and farther values are clamped to it.
 inline constexpr DepthRange kDepthRange = {.min_mm = 50, .max_mm = 1500};
 
 class Pictures {
@@ -34,11 +34,11 @@ class Pictures {
   /// Writes the keys of ImageKeys.
   void Observe(const ObsWriter& obs);
 
-  /// All cameras as tiles (scene and head above, left and right wrist below) or the scene alone.
+  /// All cameras as tiles (scene and head above, left and right wrist below), or only the scene.
   void Render(RgbImage* frame);
 
-  /// Where Render's view of the scene shows a point of the world [m] in a frame of this size: from
-  /// the top left, in [0, 1]; NaN when it lies behind the camera or beside the view.
+  /// The position of a world point [m] in Render's view of the scene, in a frame of this size: from
+  /// the top left, in [0, 1]; NaN if it is behind the camera or outside the view.
   std::array<float, 2> PlaceInFrame(const std::array<double, 3>& point, int width,
                                     int height) const;
 
@@ -53,7 +53,7 @@ class Pictures {
   bool IsTiled(int width, int height) const { return tiled_ && width >= 2 && height >= 2; }
 
   const KuavoModel& model_;
-  mjData& data_;  // drawing borrows its stack
+  mjData& data_;  // drawing uses its stack
   int width_;
   int height_;
   bool has_depth_;
@@ -63,8 +63,8 @@ class Pictures {
   std::array<std::string, kNumRobotCameras> image_keys_;  // of obs
   std::array<std::string, kNumRobotCameras> depth_keys_;
   MujocoRenderer renderer_;              // of the robot's cameras, as policies see them
-  MujocoRenderer scene_renderer_;        // for people
-  std::vector<std::uint16_t> depth_mm_;  // scratch of Observe when depth is wanted in metres
+  MujocoRenderer scene_renderer_;        // for videos
+  std::vector<std::uint16_t> depth_mm_;  // scratch of Observe for depth in metres
 };
 
 }  // namespace dp_bench::kuavo_dualarm

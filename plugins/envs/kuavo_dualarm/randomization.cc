@@ -8,13 +8,13 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-/// What the robot acts on and the room it stands in; not the robot itself.
+/// The objects of the task and the room, without the robot.
 constexpr std::array<const char*, 7> kMaterials = {"floor", "table", "tray",     "object",
                                                    "goal",  "scale", "cardboard"};
 constexpr double kDirectionPerLight = 0.5;  // of a light's unit direction
 
-/// Streams of kEnvStart: one for all of the randomisation, one each for the perturbations, which
-/// are switched on one at a time.
+/// Streams of kEnvStart: one for the whole randomization, and one for each perturbation, because
+/// perturbations are switched on one at a time.
 constexpr std::uint64_t kModelDraws = 1;
 constexpr std::uint64_t kLightPerturbation = 3;
 constexpr std::uint64_t kCameraPerturbation = 4;
@@ -30,7 +30,7 @@ constexpr double kPerturbedFriction = 0.5;
 double Symmetric(RandomStream& random) { return 2.0 * random.UniformDouble() - 1.0; }
 
 void Restore(const mjModel& from, mjModel& to) {
-  // mj_copyModel would do, but it allocates
+  // mj_copyModel would work too, but it allocates
   std::copy_n(from.light_diffuse, 3 * from.nlight, to.light_diffuse);
   std::copy_n(from.light_dir, 3 * from.nlight, to.light_dir);
   to.vis.headlight = from.vis.headlight;
@@ -92,13 +92,13 @@ void ModelRandomizer::Draw(std::uint64_t seed, mjData& data) {
   Restore(*original_->model(), model);
   if (params_.ChangesModel()) {
     Randomize(seed, model);
-    mj_setConst(&model, &data);  // what derives from the masses
+    mj_setConst(&model, &data);  // updates what derives from the masses
   }
   Perturb(seed, model);
 }
 
 void ModelRandomizer::Randomize(std::uint64_t seed, mjModel& model) const {
-  // always in this order, whatever is switched on, so that one switch does not move another's draws
+  // always in this order, whatever is enabled, so that enabling one does not shift another's draws
   RandomStream random(seed, StreamId::kEnvStart, kModelDraws);
   DrawLight(params_.light, random, model);
   DrawColours(random, model);
@@ -108,7 +108,7 @@ void ModelRandomizer::Randomize(std::uint64_t seed, mjModel& model) const {
 }
 
 void ModelRandomizer::Perturb(std::uint64_t seed, mjModel& model) const {
-  // what is switched off keeps every bit
+  // disabled ones keep every bit
   if (perturbation_.light > 0.0) {
     RandomStream random(seed, StreamId::kEnvStart, kLightPerturbation);
     DrawLight(perturbation_.light * kPerturbedLight, random, model);

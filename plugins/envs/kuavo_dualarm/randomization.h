@@ -1,5 +1,5 @@
-// Domain randomisation of what is constant within an episode: light, colours, cameras, friction and
-// masses of the model; and its perturbation, on top of that.
+// Domain randomization of properties that are constant within an episode: light, colours, cameras,
+// friction and masses of the model. Perturbations are applied on top of it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class ModelRandomizer {
 
   const KuavoModel& varied() const { return *varied_; }
 
-  /// Draws the model of an episode. `data`: any of the varied model; its contents are lost.
+  /// Draws the model of an episode. `data` belongs to the varied model; its contents are lost.
   void Draw(std::uint64_t seed, mjData& data);
 
  private:

@@ -77,7 +77,7 @@ void PointMassEnv::Reset(std::uint64_t seed) {
 }
 
 StepResult PointMassEnv::Step(std::span<const float> action) {
-  // refuse what the contract refuses, and say what was wanted
+  // refuse invalid calls as the contract requires, and say what was expected
   RequireStarted("Step");
   if (terminated_) throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset");
   if (action.size() != 2) {
@@ -96,7 +96,7 @@ StepResult PointMassEnv::Step(std::span<const float> action) {
     position_[i] = std::clamp(position_[i] + velocity_[i] / kControlHz, -1.0, 1.0);
   }
 
-  // a success ends the episode; running out of steps is the EnvRunner's business
+  // success ends the episode; the EnvRunner limits the number of steps
   const double distance = Distance();
   metrics_ = {distance};
   terminated_ = distance < kGoalRadius;
@@ -150,7 +150,7 @@ void PointMassEnv::SetState(std::span<const double> state) {
 
 void PointMassEnv::Begin(std::uint64_t seed) {
   RequireStarted("Begin");
-  // experts that differ a little give data that are not one trajectory; the seed decides here too
+  // experts that differ slightly give varied demonstrations; the seed also decides this
   RandomStream random(seed, StreamId::kPolicyNoise);
   stiffness_ = 1.5 + random.UniformDouble();
 }
@@ -161,7 +161,7 @@ void PointMassEnv::Act(std::span<float> action) {
     throw Error(ErrorCode::kShape,
                 fmt::format("wanted room for an action of 2 numbers, found {}", action.size()));
   }
-  // it reads the true state and changes none; what it asks for lies within the action bounds
+  // the expert reads the true state without changing it; its actions are within the action bounds
   for (std::size_t i = 0; i < 2; ++i) {
     const double force = stiffness_ * (goal_[i] - position_[i]) - kExpertDamping * velocity_[i];
     action[i] = static_cast<float>(std::clamp(force, -1.0, 1.0));

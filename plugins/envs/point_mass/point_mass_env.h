@@ -1,6 +1,5 @@
-// A template to copy for an env of your own, and a cheap subject for tests of the harness: a mass
-// in a square is pushed onto a goal. The comments say what each part is for;
-// docs/writing_a_plugin.md has the rest.
+// A template for new envs, and a cheap env for tests of the harness: a mass in a square is pushed
+// onto a goal. The comments say what each part is for; docs/writing_a_plugin.md has the rest.
 #pragma once
 
 #include <dp_bench/env.h>
@@ -11,9 +10,8 @@
 
 namespace dp_bench::point_mass {
 
-/// The square is [-1, 1] x [-1, 1] m. Actions are forces [N] on a mass of 1 kg, each component cut
-/// to
-/// [-1, 1]. Reward is 1 at the goal and falls to 0 at a distance of 2 m. Params:
+/// The square is [-1, 1] x [-1, 1] m. Actions are forces [N] on a mass of 1 kg, each component
+/// clamped to [-1, 1]. Reward is 1 at the goal and falls to 0 at a distance of 2 m. Params:
 ///   max_steps   100
 ///   image_size  0; when positive, the observations include `image` [3, image_size, image_size]
 class PointMassEnv final : public Env, public StateAccess, public Expert {
@@ -29,13 +27,13 @@ class PointMassEnv final : public Env, public StateAccess, public Expert {
   void Observe(const ObsWriter& obs) override;
   void Render(RgbImage* frame) override;
 
-  // StateAccess is optional: leave it out, and this override with it, when a state cannot be
-  // restored bit for bit.
+  // StateAccess is optional: leave it out, with this override, if a state cannot be restored bit
+  // for bit.
   StateAccess* state_access() override { return this; }
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
 
-  // Expert is optional too: with one, `dp_bench collect` makes the demonstrations and the task
+  // Expert is optional too. With one, `dp_bench collect` makes the demonstrations, and the task
   // needs no data set. This one is a PD controller.
   Expert* expert() override { return this; }
   void Begin(std::uint64_t seed) override;

@@ -1,5 +1,5 @@
-// Sutherland-Hodgman clipping (1974) of each block box to each goal box, in the goal's frame, where
-// the goal boxes are parallel to the axes. Boxes have four corners, so buffers of eight are enough.
+// Sutherland-Hodgman clipping (1974) of each block box against each goal box, in the goal's frame,
+// where the goal boxes are axis-parallel. Boxes have four corners, so buffers of eight are enough.
 #include "coverage.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace dp_bench::pusht {
 namespace {
 
-// Clipping a convex polygon to one half plane adds at most one corner; four corners, four cuts.
+// Clipping a convex polygon against one half plane adds at most one corner; four corners, four
+// cuts.
 constexpr std::size_t kMaxCorners = 8;
 
 struct Polygon {
@@ -56,7 +57,7 @@ double ClippedArea(Polygon polygon, const Box& box) {
   return Area(polygon);
 }
 
-/// Whether the bounding box of the polygon reaches into `box`.
+/// Whether the polygon's bounding box overlaps `box`.
 bool MayOverlap(const Polygon& polygon, const Box& box) {
   Point low = polygon.corners[0];
   Point high = low;
@@ -70,13 +71,13 @@ bool MayOverlap(const Polygon& polygon, const Box& box) {
 }  // namespace
 
 double Coverage(const Pose& block) {
-  // the block's pose as the goal sees it
+  // the block's pose in the goal's frame
   static const double goal_cos = std::cos(kGoalPose.angle);
   static const double goal_sin = std::sin(kGoalPose.angle);
   const double dx = block.x - kGoalPose.x;
   const double dy = block.y - kGoalPose.y;
   const Point origin = {goal_cos * dx + goal_sin * dy, goal_cos * dy - goal_sin * dx};
-  // no corner of the T is farther than 121 px from its origin
+  // no corner of the T is more than 121 px from its origin
   constexpr double kReach = 2.0 * 121.0;
   if (origin.x * origin.x + origin.y * origin.y > kReach * kReach) return 0.0;
 

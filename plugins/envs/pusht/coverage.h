@@ -1,4 +1,4 @@
-// How much of the goal the block covers: the area that two equal T shapes share.
+// How much of the goal the block covers: the overlap of two equal T shapes.
 #pragma once
 
 #include "pusht_world.h"

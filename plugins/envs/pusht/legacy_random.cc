@@ -1,5 +1,5 @@
-// numpy's legacy distributions on top of the standard library's MT19937. The engine seeds itself
-// from one word as numpy does; from several words numpy does it in a way of its own.
+// numpy's legacy distributions on the standard library's MT19937. The engine seeds itself from one
+// word as numpy does; for several words numpy uses a different method.
 #include "legacy_random.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kWords = std::mt19937::state_size;
 
 /// The state after `init_by_array` of the authors' reference code, as a seed sequence: the engine
-/// takes these words for its state as they are.
+/// copies these words into its state.
 class WordSeed {
  public:
   using result_type = std::uint32_t;
@@ -24,7 +24,7 @@ class WordSeed {
     state_[0] = 19650218U;
     for (std::uint32_t i = 1; i < kWords; ++i) state_[i] = 1812433253U * Previous(i) + i;
 
-    // both passes walk the state in a circle whose last word is carried to the front
+    // both passes go around the state in a circle and copy the last word to the front
     std::uint32_t i = 1;
     const auto advance = [&] {
       if (++i < kWords) return;

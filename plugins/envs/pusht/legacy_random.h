@@ -1,5 +1,5 @@
-// numpy's legacy generator, np.random.RandomState, as far as the peers' PushT draws its start
-// states from it: MT19937 (Matsumoto and Nishimura 1998), randint by masked rejection, randn by the
+// The part of numpy's legacy generator, np.random.RandomState, that the peers' PushT uses for its
+// start states: MT19937 (Matsumoto and Nishimura 1998), randint by masked rejection, randn by the
 // polar method.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace dp_bench::pusht {
 
-/// Draws what np.random.RandomState(seed) draws, in the same order. numpy takes seeds below 2^32; a
-/// larger one is seeded like RandomState([seed mod 2^32, seed div 2^32]).
+/// Draws the same numbers as np.random.RandomState(seed), in the same order. numpy takes seeds
+/// below 2^32; a larger one is seeded like RandomState([seed mod 2^32, seed div 2^32]).
 class LegacyRandomState {
  public:
   explicit LegacyRandomState(std::uint64_t seed);

@@ -8,12 +8,12 @@
 namespace dp_bench::pusht {
 namespace {
 
-// At strength 1: a channel keeps this much of its light at least, the block this much of its
-// velocity per substep of 10 ms at most.
+// At strength 1: the smallest share of its light that a channel keeps, and the largest share of its
+// velocity that the block keeps per substep of 10 ms.
 constexpr double kDimmest = 0.4;
 constexpr double kLongestSlide = 0.9;
 
-// Streams of kEnvStart, one each, so that one perturbation does not move another's draws.
+// Streams of kEnvStart, one each, so that one perturbation does not shift another's draws.
 constexpr std::uint64_t kLightDraws = 1;
 constexpr std::uint64_t kFrictionDraws = 2;
 

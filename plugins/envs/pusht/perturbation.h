@@ -1,4 +1,4 @@
-// What makes PushT harder than the task: coloured light on its pictures, and a block that slides on
+// Makes PushT harder than the task: coloured light in its pictures, and a block that keeps sliding
 // after a push. Drawn per episode from its seed.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Perturbation {
 
   static Perturbation Draw(const PerturbationParams& params, std::uint64_t seed);
 
-  /// Lights `rgb`, [..., 3].
+  /// Applies the light to `rgb`, [..., 3].
   void Light(std::span<std::uint8_t> rgb) const;
 };
 

@@ -1,5 +1,5 @@
-// Random shooting followed by local random search with shrinking steps. Distances are judged by
-// their logarithm: halving the error is worth the same far away and at the goal.
+// Random shooting, then local random search with shrinking steps. Distances are compared by their
+// logarithm: halving the error has the same value far away and at the goal.
 #include "push_planner.h"
 
 #include <algorithm>
@@ -15,20 +15,20 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // the search
-constexpr int kStretches = 24;  // of the contour, each with a candidate
+constexpr int kStretches = 24;  // of the contour, with one candidate each
 constexpr int kSamplesPerStretch = 20;
 constexpr int kRounds = 10;       // of refinement
-constexpr double kShrink = 0.7;   // of its steps, from round to round
+constexpr double kShrink = 0.7;   // of the search steps, per round
 constexpr int kNextSamples = 96;  // for the push that could follow
 
 // the cost
-constexpr double kStepsPerEFold = 60.0;  // the steps that dividing the error by e is worth
-constexpr double kTurnRadius = 80.0;     // makes a turn of the block a distance [px]
+constexpr double kStepsPerEFold = 60.0;  // number of steps that dividing the error by e is worth
+constexpr double kTurnRadius = 80.0;     // converts a turn of the block into a distance [px]
 constexpr double kErrorFloor = 1.0;      // [px]
-constexpr double kErrorSolved = 0.5;     // of any pose that is good enough [px]
-constexpr double kSolvableError = 10.0;  // beyond it the coverage is never looked at [px]
-constexpr double kCrookedness = 0.05;    // straight pushes are preferred
-constexpr double kLeastMotion = 0.3;     // of the block that counts as a push [px]
+constexpr double kErrorSolved = 0.5;     // of any pose that counts as solved [px]
+constexpr double kSolvableError = 10.0;  // above this error the coverage is not computed [px]
+constexpr double kCrookedness = 0.05;    // prefers straight pushes
+constexpr double kLeastMotion = 0.3;     // motion of the block that counts as a push [px]
 
 // pushes
 constexpr double kTurnSpread = 0.35;  // [rad]
@@ -38,9 +38,9 @@ constexpr double kMaxBend = 0.012;
 constexpr double kMinLength = 4.0;  // [px]
 constexpr double kMaxLength = 260.0;
 constexpr double kStartSpeed = 4.0;  // [px per control period]
-constexpr double kStartSteps = 3.0;  // lost by getting going, in a sketch
+constexpr double kStartSteps = 3.0;  // lost while accelerating, in a sketch
 
-/// How far the block is from the goal [px]: its centre of gravity, and its turn on a radius.
+/// The block's distance from the goal [px]: its centre of gravity, and its turn times a radius.
 double ErrorOf(const Pose& block) {
   static const double goal_cos = std::cos(kGoalPose.angle);
   static const double goal_sin = std::sin(kGoalPose.angle);
@@ -58,7 +58,7 @@ double Moved(const Pose& before, const Pose& after) {
          kTurnRadius * std::abs(after.angle - before.angle);
 }
 
-/// As the env will get it.
+/// Rounded as the env receives it.
 Point Rounded(const Point& p) { return {static_cast<float>(p.x), static_cast<float>(p.y)}; }
 
 }  // namespace
@@ -109,7 +109,7 @@ bool PushPlanner::IsSolved(const Pose& block, double error) const {
   return error < kSolvableError && Coverage(block) > success_threshold_;
 }
 
-/// Of the simulation's present state, reached by `push` after `steps`.
+/// The cost of the simulation's current state, reached by `push` after `steps`.
 PushPlanner::Outcome PushPlanner::Judge(const Push& push, double steps) const {
   const Pose& block = physics_.state().block;
   const double error = ErrorOf(block);
@@ -121,8 +121,8 @@ PushPlanner::Outcome PushPlanner::Judge(const Push& push, double steps) const {
   };
 }
 
-/// Pushes on as far as the world goes and takes the best length on the way. The approach is not
-/// simulated: it is taken to leave the block alone.
+/// Pushes as far as possible and picks the best length. The approach is not simulated: it is
+/// assumed not to move the block.
 PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteMap& routes,
                                            Push push) {
   Candidate best = {.push = push, .outcome = {.rest = kInfinite}};
@@ -152,8 +152,8 @@ PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteM
   return best;
 }
 
-/// The whole push from `state`, as the env will do it. Leaves the simulation at its end. `targets`
-/// may be null.
+/// Simulates the whole push from `state`, exactly as in the env, and leaves the simulation at its
+/// end. `targets` may be null.
 PushPlanner::Outcome PushPlanner::Try(const PushtState& state, const RouteMap& routes,
                                       const Push& push, std::vector<Point>* targets) {
   const Outcome impossible = {.rest = kInfinite};
@@ -178,7 +178,7 @@ PushPlanner::Outcome PushPlanner::Try(const PushtState& state, const RouteMap& r
   return Judge(push, steps);
 }
 
-/// Fills candidates_ with the best sketch of each stretch of the contour.
+/// Fills candidates_ with the best sketch for each stretch of the contour.
 void PushPlanner::SketchAll(const PushtState& state, const RouteMap& routes, RandomStream* random) {
   const double spacing = ContourLength() / (kStretches * kSamplesPerStretch);
   candidates_.clear();
@@ -205,7 +205,7 @@ void PushPlanner::Refine(const PushtState& state, const RouteMap& routes, Random
   }
 }
 
-/// The cost of `candidate` and the best sketch of a push after it, or of stopping there.
+/// The cost of `candidate` with the best sketch of a following push, or of stopping there.
 double PushPlanner::CostWithNext(const PushtState& state, const RouteMap& routes,
                                  const Candidate& candidate, RandomStream* random) {
   if (candidate.outcome.rest == kInfinite) return kInfinite;

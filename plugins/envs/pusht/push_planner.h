@@ -1,5 +1,5 @@
-// Finds the next push by search in the simulation: sampled pushes are sketched, the best of each
-// stretch of the contour are refined, and those are judged by the push that could follow.
+// Finds the next push by search in the simulation. It sketches sampled pushes, refines the best one
+// of each stretch of the contour, and ranks these with the push that could follow.
 #pragma once
 
 #include <dp_bench/random.h>
@@ -11,8 +11,8 @@
 
 namespace dp_bench::pusht {
 
-/// Plans on a simulation of its own. Equal states and streams give equal plans. Allocates nothing
-/// once constructed.
+/// Plans on a separate simulation. Equal states and streams give equal plans. Allocates nothing
+/// after construction.
 class PushPlanner {
  public:
   static constexpr int kMaxPlanSteps = 120;
@@ -20,14 +20,14 @@ class PushPlanner {
   /// `success_threshold`: the coverage that ends an episode.
   explicit PushPlanner(double success_threshold);
 
-  /// Writes the targets of the agent [px], one per control period, of the best push found; at most
-  /// kMaxPlanSteps, numbers that float32 holds exactly. `from` is where they begin: the target of
-  /// the period before. False where no push can be reached.
+  /// Writes the targets of the agent [px] for the best push found, one per control period. There
+  /// are at most kMaxPlanSteps, and float32 represents them exactly. `from` is the target of the
+  /// previous period. False if no push can be reached.
   bool Plan(const PushtState& state, const Point& from, RandomStream random,
             std::vector<Point>* targets);
 
  private:
-  /// What a push costs and leaves to do; `rest` is infinite for one that cannot be done.
+  /// The cost of a push and the remaining error; `rest` is infinite for an impossible push.
   struct Outcome {
     double effort = 0.0;
     double rest = 0.0;

@@ -8,7 +8,7 @@
 namespace dp_bench::pusht {
 namespace {
 
-constexpr double kTouch = 1e-6;  // ways may run along a barrier [px]
+constexpr double kTouch = 1e-6;  // routes may run along a barrier [px]
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
 double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
@@ -18,8 +18,7 @@ bool IsInside(const Point& p, const Box& box) {
          p.y < box.high.y - kTouch;
 }
 
-/// Cuts [enter, leave], shares of the segment from `from` by `step`, to where it is inside the
-/// slab.
+/// Clips [enter, leave], shares of the segment from `from` by `step`, to the part inside the slab.
 void CutToSlab(double from, double step, double low, double high, double* enter, double* leave) {
   low += kTouch;
   high -= kTouch;
@@ -41,7 +40,7 @@ bool Crosses(const Point& a, const Point& b, const Box& box) {
   return enter < leave;
 }
 
-/// The nearest point on the rim of the two boxes' union, for a point inside it.
+/// The nearest point on the outline of the two boxes' union, for a point inside it.
 Point NearestExit(const Point& p, const std::array<Box, 2>& boxes) {
   Point nearest = p;
   double best = kUnreached;

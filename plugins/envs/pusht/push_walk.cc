@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kMinSpeed = 1.0;      // [px per control period]
 constexpr double kAcceleration = 4.0;  // [px per control period^2]
-constexpr double kBraking = 0.35;      // share of the rest of the way covered per control period
+constexpr double kBraking = 0.35;      // share of the remaining route covered per control period
 
-/// A stretch of the contour in the block's frame, parallel to an axis.
+/// A segment of the contour in the block's frame, parallel to an axis.
 struct Face {
   Point begin;
   Point end;
@@ -83,7 +83,7 @@ Point PushWalk::Next() {
   return point_;
 }
 
-/// Returns what is left of `way` [px] at the end of the route.
+/// Returns the part of `way` [px] that is left at the end of the route.
 double PushWalk::FollowRoute(double way) {
   while (route_rest_ > 0.0) {
     const Point& to = route_.points[next_];

@@ -1,4 +1,4 @@
-// A push as the agent does it: around the block to a point of its contour, then along an arc.
+// The execution of a push: around the block to a point on its contour, then along an arc.
 #pragma once
 
 #include "push_route.h"
@@ -6,16 +6,17 @@
 
 namespace dp_bench::pusht {
 
-/// Between agent and block on the way around it [px].
+/// Between agent and block on the route around it [px].
 inline constexpr double kClearance = 10.0;
 inline constexpr double kFreeSpeed = 16.0;  // of the target [px per control period]
 inline constexpr double kPushSpeed = 9.0;
 
-/// Where and how to push. The contour is where the agent's centre is `kClearance` away from a face
-/// of the block, cut open at the bar's top left and followed clockwise.
+/// Where and how to push. The contour is the set of positions of the agent's centre at a distance
+/// of `kClearance` from a face of the block. It is cut open at the bar's top left and followed
+/// clockwise.
 struct Push {
   double contact = 0.0;  // along the contour, cyclic [px]
-  double turn = 0.0;     // of the arc's start against the face's inward normal [rad]
+  double turn = 0.0;     // of the arc's start, relative to the face's inward normal [rad]
   double bend = 0.0;     // of the arc [rad/px]
   double length = 0.0;   // of the arc [px]
 };
@@ -23,15 +24,15 @@ struct Push {
 /// The length of the contour [px].
 double ContourLength();
 
-/// Where the agent's centre begins a push, and in which direction.
+/// Position and direction of the agent's centre at the start of a push.
 struct PushStart {
   Point point;
   double heading = 0.0;  // [rad]
 };
 PushStart StartOf(const Push& push, const Pose& block);
 
-/// The targets of the agent, one per control period. The speed grows gently, is lower while it
-/// pushes, and fades out at the end.
+/// The targets of the agent, one per control period. The speed rises gently, is lower during the
+/// push, and fades out at the end.
 class PushWalk {
  public:
   /// `route` ends at the push's start; the walk begins with `speed` [px per control period].
@@ -46,7 +47,7 @@ class PushWalk {
   void FollowArc(double way);
 
   Route route_;
-  std::size_t next_ = 1;  // the point of the route that it heads for
+  std::size_t next_ = 1;  // the next point of the route
   Point point_;
   double heading_;
   double bend_;

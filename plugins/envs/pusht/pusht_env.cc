@@ -1,4 +1,4 @@
-// Start states, observations and scores of PushT; the physics is in pusht_physics.cc.
+// Start states, observations and scores of PushT. The physics is in pusht_physics.cc.
 #include "pusht_env.h"
 
 #include <dp_bench/error.h>
@@ -20,8 +20,8 @@ constexpr double kControlHz = 1.0 / (kSubstep * kSubstepsPerControl);
 constexpr double kTwoTo32 = 4294967296.0;
 
 /// The data set's nine points of the block, in the block's frame. Least squares over the 25,650
-/// recorded (state, keypoint) pairs: median residual 1e-5 px. In 2,124 of them the block is moving
-/// and the recorded points lag behind by up to 2.2 px; they were left out.
+/// recorded (state, keypoint) pairs: median residual 1e-5 px. 2,124 pairs were left out, because
+/// the block is moving there and the recorded points lag behind by up to 2.2 px.
 constexpr std::array<Point, PushtEnv::kNumKeypoints> kKeypoints = {
     Point{9.26977, 90.04100},   Point{-60.98345, -1.18673},  Point{60.91278, -1.39332},
     Point{-0.27049, 25.54365},  Point{-14.06495, 122.81587}, Point{39.00275, 32.85744},
@@ -34,7 +34,7 @@ double WrapAngle(double angle) {
   return rest < 0.0 ? rest + 2.0 * kPi : rest;
 }
 
-/// The two halves of a seed, as PushtEnv::GetState has them.
+/// The two halves of a seed, as in PushtEnv::GetState.
 std::uint64_t SeedFrom(std::span<const double> halves) {
   for (const double half : halves) {
     if (half < 0.0 || half >= kTwoTo32 || half != std::floor(half)) {
@@ -62,7 +62,7 @@ void RequireAction(std::span<const float> action) {
               fmt::format("wanted an action of 2 numbers (x, y), found {}", action.size()));
 }
 
-/// Writes a mark, NaN when the picture does not show it.
+/// Writes a mark, or NaN if it is outside the picture.
 void WriteMark(Point point, int width, int height, std::span<float> xy) {
   if (xy.size() != 2) {
     throw Error(ErrorCode::kShape,
@@ -287,7 +287,7 @@ void PushtEnv::SetState(std::span<const double> state) {
   physics_.SetState(StateFrom(state));
 }
 
-// A square picture shows the whole world, whose y axis points down as the picture's does.
+// A square picture shows the whole world; both have a y axis that points down.
 void PushtEnv::PointerAction(double x, double y, std::span<float> action) const {
   if (action.size() != 2) {
     throw Error(ErrorCode::kShape,

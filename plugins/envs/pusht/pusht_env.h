@@ -18,9 +18,10 @@
 
 namespace dp_bench::pusht {
 
-/// What an episode starts from: numpy's RandomState(seed) draws agent and block as the peers do.
-/// `legacy_order` sets the block's position before its angle, which turns it about its centre of
-/// gravity and so moves its origin: upstream's evaluation starts that way (`legacy_test: True`).
+/// The start of an episode: numpy's RandomState(seed) draws agent and block as the peers do.
+/// `legacy_order` sets the block's position before its angle. The turn is about the centre of
+/// gravity, so it moves the block's origin; upstream's evaluation starts that way (`legacy_test:
+/// True`).
 PushtState StartState(std::uint64_t seed, bool legacy_order);
 
 /// The state that PushtEnv::GetState wrote into `numbers`, [PushtEnv::kStateSize].
@@ -64,7 +65,7 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl, pu
   PointerControl* pointer_control() override { return this; }
   void PointerAction(double x, double y, std::span<float> action) const override;
 
-  /// One mark: the agent, and where it is sent.
+  /// One mark: the agent. For an action: its target.
   PictureMarks* picture_marks() override { return this; }
   void StateMarks(int width, int height, std::span<float> xy) const override;
   void ActionMarks(std::span<const float> action, int width, int height,

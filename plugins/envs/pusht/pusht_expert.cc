@@ -1,4 +1,4 @@
-// Carries out planned pushes.
+// Executes planned pushes.
 #include "pusht_expert.h"
 
 #include <dp_bench/error.h>
@@ -13,7 +13,7 @@
 namespace dp_bench::pusht {
 namespace {
 
-// Noise on the actions up to about this much is no reason to give up a plan.
+// Action noise up to about this size does not invalidate a plan.
 constexpr double kTolerance = 2.0;  // [px]
 
 double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
@@ -57,7 +57,7 @@ void PushtExpert::Act(std::span<float> action) {
 
 bool PushtExpert::IsAsPlanned(const PushtState& state) const {
   const PushtState& planned = prediction_.state();
-  constexpr double kBlockRadius = 60.0;  // makes its turn a distance [px]
+  constexpr double kBlockRadius = 60.0;  // converts its turn into a distance
   return Distance(state.agent, planned.agent) < kTolerance &&
          std::hypot(state.block.x - planned.block.x, state.block.y - planned.block.y) +
                  kBlockRadius * std::abs(state.block.angle - planned.block.angle) <
@@ -66,7 +66,7 @@ bool PushtExpert::IsAsPlanned(const PushtState& state) const {
 
 void PushtExpert::Replan(const PushtState& state) {
   const RandomStream random(seed_, StreamId::kPolicyNoise, step_);
-  // a new push goes on from the target of the one before, so that actions do not jump
+  // a new push starts from the target of the previous one, so that actions do not jump
   if (!planner_.Plan(state, last_target_.value_or(state.agent), random, &targets_)) {
     targets_.clear();
     next_ = 0;

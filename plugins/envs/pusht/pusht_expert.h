@@ -1,4 +1,4 @@
-// Solves PushT by planning in the simulation, so that demonstrations can be collected.
+// Solves PushT by planning in the simulation, to collect demonstrations.
 #pragma once
 
 #include <dp_bench/env_abilities.h>
@@ -14,8 +14,8 @@
 
 namespace dp_bench::pusht {
 
-/// Plans one push after the other and carries each out to its end; plans anew where the world is
-/// no longer where the plan has it. Actions are targets of the agent [px].
+/// Plans one push at a time and executes it to its end. Plans again if the world deviates from the
+/// plan. Actions are targets of the agent [px].
 class PushtExpert final : public Expert {
  public:
   /// `state`, of the env that it acts for, must outlive it; it is read and never set. `state_size`:
@@ -24,7 +24,8 @@ class PushtExpert final : public Expert {
 
   void Begin(std::uint64_t seed) override;
 
-  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Reset, or when walls bar every push.
+  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Reset, or if walls prevent every
+  /// push.
   void Act(std::span<float> action) override;
 
  private:
@@ -34,10 +35,10 @@ class PushtExpert final : public Expert {
   const StateAccess& state_;
   std::vector<double> numbers_;  // the state
   PushPlanner planner_;
-  PushtPhysics prediction_;     // where the env is when it does what the plan says
-  std::vector<Point> targets_;  // of the push under way
+  PushtPhysics prediction_;     // the env's state if it follows the plan
+  std::vector<Point> targets_;  // of the current push
   std::size_t next_ = 0;
-  std::optional<Point> last_target_;  // none while no plan holds
+  std::optional<Point> last_target_;  // none without a valid plan
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;
 };

@@ -1,7 +1,7 @@
-// One substep follows cpSpaceStep: positions move first, with the velocities of the substep before;
-// then contacts are found, and velocities start from zero (the peers' damping) and are solved for.
-// Coordinates go to Box2D in the block's own frame where possible: its numbers are float32, and
-// there they are small and the boxes' corners exact.
+// One substep follows cpSpaceStep. First, positions move with the velocities of the previous
+// substep. Then contacts are found, velocities start from zero (the peers' damping), and the solver
+// runs. Where possible, coordinates go to Box2D in the block's frame: Box2D's numbers are float32,
+// and in that frame they are small and the boxes' corners exact.
 #include "pusht_physics.h"
 
 #include <box2d/b2_collision.h>
@@ -90,8 +90,8 @@ void PushtPhysics::Substep() {
   n_contacts_ = 0;
   FindAgentContacts();
   if (near_wall_) FindWallContacts();
-  // Deeper first: where the block is squeezed and contacts want opposite things, the order decides,
-  // and this one replays every recorded episode.
+  // Deeper first. If the block is squeezed, contacts conflict and their order matters. This order
+  // replays every recorded episode.
   std::sort(contacts_.begin(), contacts_.begin() + static_cast<std::ptrdiff_t>(n_contacts_),
             [](const Contact& a, const Contact& b) { return a.distance < b.distance; });
   if (n_contacts_ > 0) ResolveContacts();
@@ -107,7 +107,7 @@ void PushtPhysics::SlowDownBlock() {
   state_.block_velocity.angle *= slide_;
 }
 
-/// Derives from the block's pose what the contact search needs.
+/// Derives the inputs of the contact search from the block's pose.
 void PushtPhysics::PlaceBlock() {
   const Pose& block = state_.block;
   cos_ = std::cos(block.angle);
@@ -120,7 +120,7 @@ void PushtPhysics::PlaceBlock() {
 }
 
 void PushtPhysics::MoveBlock() {
-  // the block turns about its centre of gravity; the state holds the position of its origin
+  // the block turns about its centre of gravity; the state has the position of its origin
   const Pose& velocity = state_.block_velocity;
   const Point cog = {cog_.x + velocity.x * kSubstep, cog_.y + velocity.y * kSubstep};
   state_.block.angle += velocity.angle * kSubstep;
@@ -147,7 +147,7 @@ void PushtPhysics::FindAgentContacts() {
     b2CollidePolygonAndCircle(&manifold, &boxes_[i], identity, &agent_, identity);
     if (manifold.pointCount == 0) continue;
 
-    // Box2D says which face or corner is touched; the numbers are taken again in float64
+    // Box2D finds the touching face or corner; the numbers are computed again in float64
     Point outward = {manifold.localNormal.x, manifold.localNormal.y};
     const Point feature = {manifold.localPoint.x, manifold.localPoint.y};
     const Point from_feature = {centre.x - feature.x, centre.y - feature.y};
@@ -184,7 +184,7 @@ void PushtPhysics::FindWallContacts() {
       world.Initialize(&manifold, identity, wall.m_radius, block, box.m_radius);
       const Point normal = {world.normal.x, world.normal.y};
       for (int i = 0; i < manifold.pointCount; ++i) {
-        // Box2D's point is half-way between the two surfaces
+        // Box2D's point is halfway between the two surfaces
         const double distance = world.separations[i];
         const Point arm = {world.points[i].x + 0.5 * distance * normal.x - cog_.x,
                            world.points[i].y + 0.5 * distance * normal.y - cog_.y};
@@ -208,8 +208,8 @@ void PushtPhysics::AddContact(const Point& arm, const Point& normal, double dist
   };
 }
 
-/// Sequential impulses without friction or bounce. The bias velocity that pushes overlapping bodies
-/// apart is solved for separately and moves the block once.
+/// Sequential impulses without friction or bounce. The bias velocity that separates overlapping
+/// bodies is solved separately and moves the block once.
 void PushtPhysics::ResolveContacts() {
   Pose velocity = state_.block_velocity;
   Pose bias;
@@ -222,7 +222,7 @@ void PushtPhysics::ResolveContacts() {
     v.y += impulse * kInverseMass * contact.normal.y;
     v.angle += impulse * kInverseMoment * Cross(contact.arm, contact.normal);
   };
-  // a single contact is solved by its first iteration
+  // the first iteration solves a single contact
   const int iterations = n_contacts_ == 1 ? 1 : kSolverIterations;
   for (int iteration = 0; iteration < iterations; ++iteration) {
     for (std::size_t i = 0; i < n_contacts_; ++i) {

@@ -1,8 +1,7 @@
 // The physics of PushT: one block that only contacts move, a kinematic agent under PD control, four
-// walls. Box2D 2.4 finds the contacts; they are resolved the way of pymunk 6 (Chipmunk 7), so that
-// recorded episodes replay as they were recorded. Chipmunk's constants are not Box2D's: a
-// penetration slop of 0.1 px, and separate bias velocities that remove 6 % of the rest in each
-// substep.
+// walls. Box2D 2.4 finds the contacts. They are resolved as in pymunk 6 (Chipmunk 7), so that
+// recorded episodes replay exactly. Chipmunk's constants differ from Box2D's: a penetration slop of
+// 0.1 px, and separate bias velocities that remove 6 % of the remaining overlap in each substep.
 #pragma once
 
 #include <box2d/b2_circle_shape.h>
@@ -21,9 +20,9 @@ inline constexpr int kSubstepsPerControl = 10;    // 10 Hz control
 inline constexpr double kAgentStiffness = 100.0;  // kp [1/s^2]
 inline constexpr double kAgentDamping = 20.0;     // kv [1/s]
 
-/// Advances a PushtState. Keeps nothing but the state from call to call: equal states continue in
-/// equal bits, whatever was simulated before. differs: pymunk starts its solver from the impulses
-/// of the substep before, which only shows where several contacts act at once.
+/// Advances a PushtState. It keeps only the state between calls, so equal states continue with
+/// equal bits regardless of history. differs: pymunk warm-starts its solver with the impulses of
+/// the previous substep, which only matters if several contacts act at once.
 class PushtPhysics {
  public:
   PushtPhysics();
@@ -31,22 +30,22 @@ class PushtPhysics {
   const PushtState& state() const { return state_; }
   void SetState(const PushtState& state);
 
-  /// The share of its velocity that the block keeps in a substep, in [0, 1): it slides on after a
-  /// push. 0, the task, stops it at once.
+  /// The share of its velocity that the block keeps per substep, in [0, 1): it keeps sliding after
+  /// a push. 0, as in the task, stops it at once.
   void SetSlide(double share) { slide_ = share; }
 
-  /// One substep in which the agent keeps its velocity.
+  /// One substep with a constant velocity of the agent.
   void Substep();
 
-  /// One control period: the agent is drawn to `target` [px] by a PD controller at 100 Hz.
+  /// One control period: a PD controller at 100 Hz pulls the agent to `target` [px].
   void StepTowards(const Point& target);
 
  private:
-  /// A point where something pushes the block.
+  /// A point where another body pushes the block.
   struct Contact {
     Point arm;              // from the block's centre of gravity to the touching point of the block
     Point normal;           // towards the block
-    double distance = 0.0;  // negative when they overlap [px]
+    double distance = 0.0;  // negative if they overlap [px]
     double approach_speed = 0.0;  // of the other body along the normal [px/s]
     double effective_mass = 0.0;
     double impulse = 0.0;

@@ -8,7 +8,7 @@
 namespace dp_bench::pusht {
 namespace {
 
-// Output pixel i looks at source position (i + 1/2) * 16/3 - 1/2 = (32 i + 13) / 6.
+// Output pixel i samples source position (i + 1/2) * 16/3 - 1/2 = (32 i + 13) / 6.
 constexpr int SourcePixel(int output) { return (32 * output + 13) / 6; }
 
 // Weights of the two neighbours in units of 1/2048: the fraction of (32 i + 13) / 6 is 1/6, 1/2,
@@ -16,7 +16,7 @@ constexpr int SourcePixel(int output) { return (32 * output + 13) / 6; }
 constexpr std::array<std::array<std::int32_t, 2>, 3> kWeights = {
     {{1707, 341}, {1024, 1024}, {341, 1707}}};
 
-// Two neighbours in a row, as the vertical pass reads them.
+// Two neighbours in a row, as input of the vertical pass.
 std::int32_t BlendRow(std::size_t phase, int left, int right) {
   return (left * kWeights[phase][0] + right * kWeights[phase][1]) >> 4;
 }
@@ -82,13 +82,13 @@ void SampledCanvas::FillConvex(std::span<const Pixel> corners, std::uint8_t colo
     Pixel lower = corner;
     previous = corner;
     if (upper.y > lower.y) std::swap(upper, lower);
-    // an edge owns its upper end, and its lower end on the polygon's last line only; a polygon of
-    // one line has nothing but that line
+    // an edge includes its upper end, and its lower end only on the polygon's last line; a polygon
+    // of one line has only that line
     const int end = SampleFrom(lower.y == bottom ? bottom + 1 : lower.y);
     const int height = std::max(lower.y - upper.y, 1);
     for (int row = SampleFrom(upper.y); row < end; ++row) {
       const auto r = static_cast<std::size_t>(row);
-      // the division cuts towards the upper end, whatever the direction
+      // the division rounds towards the upper end, in either direction
       const int x = upper.x + (position_[r] - upper.y) * (lower.x - upper.x) / height;
       left[r] = std::min(left[r], x);
       right[r] = std::max(right[r], x);
@@ -107,7 +107,8 @@ void SampledCanvas::DrawWideLine(Pixel a, Pixel b, std::uint8_t colour) {
   const int step_x = a.x < b.x ? 1 : -1;
   const int step_y = a.y < b.y ? 1 : -1;
 
-  // Bresenham's line, its error term solved for the number of minor steps after `steps` major ones
+  // Bresenham's line, with its error term solved for the number of minor steps after `steps` major
+  // ones
   const auto minor_steps = [](int steps, int minor, int major) {
     return major == 0 ? 0 : (steps * minor + major - 1 - major / 2) / major;
   };
@@ -183,7 +184,7 @@ void BilinearResize::Run(const SampledCanvas& canvas, const Region& region,
       const std::size_t upper_pair = pair(upper);
       const std::size_t lower_pair = pair(lower);
       if (upper_pair == lower_pair && upper[0] == upper[1]) {
-        // four equal texels come out as they are
+        // four equal texels keep their colour
         const Rgb& colour = palette_[upper[0]];
         out[0] = colour.r;
         out[1] = colour.g;

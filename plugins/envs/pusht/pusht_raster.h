@@ -1,6 +1,7 @@
-// The part of a 512x512 drawing that a bilinear resize to 96x96 looks at, and that resize. Shapes
-// cover the same whole pixels as the demonstrations' drawing library (pygame 2.1) covers, found by
-// experiment on the recorded pictures; the resize has the bits of OpenCV's INTER_LINEAR.
+// The part of a 512x512 drawing that a bilinear resize to 96x96 reads, and that resize. Shapes
+// cover the same whole pixels as in the demonstrations' drawing library (pygame 2.1); this was
+// found by experiment on the recorded pictures. The resize has the same bits as OpenCV's
+// INTER_LINEAR.
 #pragma once
 
 #include <array>
@@ -30,9 +31,9 @@ struct Region {
   Pixel high;
 };
 
-/// The drawing, held as one palette index for each texel that the resize reads: per axis two
-/// neighbours for each of the 96 output pixels. Shapes are clipped to it; their coordinates must
-/// stay within +-16384.
+/// The drawing, stored as one palette index per texel that the resize reads: on each axis, two
+/// neighbours for each of the 96 output pixels. Shapes are clipped to it; their coordinates must be
+/// within +-16384.
 class SampledCanvas {
  public:
   static constexpr int kSamples = 2 * kImageSize;
@@ -57,7 +58,7 @@ class SampledCanvas {
   /// The output pixels that drawing between `low` and `high` (inclusive) can change.
   Region OutputRegion(Pixel low, Pixel high) const;
 
-  /// The sample at a pixel of either axis; -1 where there is none.
+  /// The sample at a pixel of either axis; -1 if there is none.
   int SampleAt(int pixel) const {
     const int sample = SampleFrom(pixel);
     return sample < kSamples && position_[static_cast<std::size_t>(sample)] == pixel ? sample : -1;
@@ -69,7 +70,8 @@ class SampledCanvas {
   }
 
  private:
-  /// First sample at or after a pixel, which is clamped to the canvas; kSamples when there is none.
+  /// The first sample at or after a pixel, which is clamped to the canvas; kSamples if there is
+  /// none.
   int SampleFrom(int pixel) const;
   void FillSpan(int row, int x_first, int x_last, std::uint8_t colour);
 

@@ -1,4 +1,4 @@
-// Wu's line on sampled texels, and the resize of the output pixels that see them.
+// Wu's line on sampled texels, and the resize of the output pixels that read them.
 #include "pusht_raster_marks.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ void SmoothMarks::DrawLine(Pixel a, Pixel b, Rgb colour) {
       length == 0 ? 0.0F : static_cast<float>(b.y - a.y) / static_cast<float>(length);
   float minor = static_cast<float>(a.y);
   for (int x = a.x; x <= b.x; ++x, minor += gradient) {
-    // the sum's rounding error must not split the last pixel, which is a whole one
+    // the sum's rounding error must not split the last pixel, which is a full one
     if (x == b.x) minor = static_cast<float>(b.y);
     const float whole = std::floor(minor);
     const float fraction = minor - whole;

@@ -1,6 +1,6 @@
 // Smooth lines over a SampledCanvas: Wu's line ("An efficient antialiasing technique", 1991)
-// between whole pixels, with pygame's float32 arithmetic. Its blends are colours that the palette
-// lacks, so the few texels that it touches are kept aside.
+// between whole pixels, with pygame's float32 arithmetic. Its blended colours are not in the
+// palette, so the few texels it touches are stored separately.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ class SmoothMarks {
   SmoothMarks(const SampledCanvas& canvas, const BilinearResize& resize)
       : canvas_(canvas), resize_(resize) {}
 
-  /// Blends a line one pixel wide over the canvas and the marks so far. Pixels that nobody samples
-  /// cost nothing; beyond 64 sampled pixels, further ones are left out.
+  /// Blends a line one pixel wide over the canvas and the earlier marks. Unsampled pixels cost
+  /// nothing. After 64 sampled pixels, further ones are left out.
   void DrawLine(Pixel a, Pixel b, Rgb colour);
 
-  /// Writes the output pixels that look at a mark into `image`, RGB8 [96, 96, 3].
+  /// Writes the output pixels that read a mark into `image`, RGB8 [96, 96, 3].
   void Resolve(std::span<std::uint8_t> image) const;
 
  private:

@@ -1,5 +1,5 @@
-// Anti-aliased shapes in a picture of any size: a shape is a signed distance in world pixels, its
-// edge is one picture pixel wide. Deterministic: nothing of the C library but square roots.
+// Anti-aliased shapes in a picture of any size: a shape is a signed distance in world pixels, and
+// its edge is one picture pixel wide. Deterministic: of the C library it uses only square roots.
 #pragma once
 
 #include <dp_bench/env.h>
@@ -22,13 +22,13 @@ struct PicturePlace {
         top((height - scale * kWorldSize) / 2.0) {}
 
   double scale;  // picture pixels per world pixel
-  double left;   // where the world begins in the picture
+  double left;   // left edge of the world in the picture
   double top;
 };
 
-/// Blends shapes into the place of the world in a picture.
-/// `distance` maps a Point of the world to its signed distance [world px], negative inside; it is
-/// asked within `bounds` and a margin for the soft edge.
+/// Blends shapes into the world's area of a picture. `distance` maps a Point of the world to its
+/// signed distance [world px], negative inside. It is called within `bounds` plus a margin for the
+/// soft edge.
 class SmoothPainter {
  public:
   /// `frame` must outlive the painter.
@@ -45,7 +45,7 @@ class SmoothPainter {
     }
   }
 
-  /// `blur`: width of the edge [world px], if that is more than a picture pixel.
+  /// `blur`: width of the edge [world px], if it is more than a picture pixel.
   template <class Distance>
   void Paint(const Box& bounds, Rgb colour, double opacity, double blur, const Distance& distance) {
     const double width = std::max(blur, pixel_size());
@@ -79,7 +79,7 @@ class SmoothPainter {
     }
   }
 
-  // The pixel that a world coordinate lies in, at most `limit`; NaN counts as 0.
+  // The pixel of a world coordinate, at most `limit`; NaN counts as 0.
   int PixelAt(double world, double offset, int limit) const {
     return static_cast<int>(std::fmin(std::fmax(world * place_.scale + offset, 0.0), limit));
   }

@@ -49,11 +49,11 @@ constexpr int kAgentReach = static_cast<int>(kAgentRadius);
 constexpr int kWallLowPixel = static_cast<int>(kWallLow);
 constexpr int kWallHighPixel = static_cast<int>(kWallHigh);
 
-// Far outside of the picture, and safe to multiply with one another.
+// Far outside the picture, but safe to multiply with each other.
 constexpr double kFarthest = 8192.0;
 
 int Round(double value) {
-  // ties go to the even pixel, as Python's round() sends them
+  // ties round to the even pixel, as in Python's round()
   return static_cast<int>(std::nearbyint(std::fmin(std::fmax(value, -kFarthest), kFarthest)));
 }
 
@@ -75,8 +75,8 @@ std::array<Corners, kBlockBoxes.size()> BlockCorners(const Pose& pose) {
   return corners;
 }
 
-// A line of 4 pixels, a parallelogram over it and a dot on each end. The peers take the line's
-// normal without its signs, so that for half of the directions the parallelogram leans over.
+// A line of 4 pixels, a parallelogram over it, and a dot on each end. The peers use the line's
+// normal without its signs, so the parallelogram is skewed for half of the directions.
 void DrawFatSegment(Pixel a, Pixel b, std::uint8_t colour, SampledCanvas* canvas) {
   canvas->DrawWideLine(a, b, colour);
   const int dx = std::abs(b.x - a.x);
@@ -103,7 +103,7 @@ void DrawWalls(SampledCanvas* canvas) {
   DrawFatSegment(bottom_left, bottom_right, kWall, canvas);
 }
 
-// The box around some points, grown as they are added.
+// The bounding box of points that are added one by one.
 struct Bounds {
   Pixel low = {kCanvasSize, kCanvasSize};
   Pixel high = {-1, -1};
@@ -120,8 +120,8 @@ struct Bounds {
 };
 
 // Where the agent touches one of the block's boxes, debug draw puts a stroke along the normal, from
-// inside of the agent to inside of the box. The block's contacts with walls have one, too, which
-// this leaves out.
+// inside the agent to inside the box. It also draws one at the block's contacts with walls; this
+// code does not.
 void DrawContacts(const PushtState& state, SmoothMarks* marks) {
   const double c = std::cos(state.block.angle);
   const double s = std::sin(state.block.angle);
@@ -133,7 +133,7 @@ void DrawContacts(const PushtState& state, SmoothMarks* marks) {
                            std::clamp(agent.y, box.low.y, box.high.y)};
     const Point gap = {nearest.x - agent.x, nearest.y - agent.y};
     const double distance = std::sqrt(gap.x * gap.x + gap.y * gap.y);
-    // within the box the direction is a matter of the peers' collision code
+    // inside the box the direction would depend on the peers' collision code
     if (!(distance > 0.0 && distance <= kAgentRadius)) continue;
     const Point normal = {(c * gap.x - s * gap.y) / distance, (s * gap.x + c * gap.y) / distance};
     const auto along = [&](double length) {
@@ -173,7 +173,7 @@ void PushtRenderer::RenderObservation(const PushtState& state, std::span<std::ui
   canvas_.DrawDisc(agent, kAgentFillRows, kAgentFill);
   agent_bounds.Add(agent, kAgentReach);
 
-  // the walls lie on top of both
+  // the walls are drawn on top of both
   if (block_bounds.TouchesWalls() || agent_bounds.TouchesWalls()) DrawWalls(&canvas_);
 
   const std::array<Region, 2> changed = {
@@ -214,8 +214,8 @@ constexpr Point kShadowOffset = {2.0, 3.0};
 constexpr double kShadowBlur = 6.0;
 constexpr double kShadowOpacity = 0.22;
 
-// Half of the block's outline, which is symmetric: from the middle of the bar's top to that of the
-// stem's end.
+// Half of the block's outline, which is symmetric: from the middle of the bar's top edge to the
+// middle of the stem's end.
 constexpr std::array<Point, 6> kHalfOutline = {{
     {0.0, kBlockBoxes[0].low.y},
     {kBlockBoxes[0].high.x, kBlockBoxes[0].low.y},
@@ -314,7 +314,7 @@ void PaintAgent(Point agent, SmoothPainter* painter) {
                        });
 }
 
-// In small pictures the cross keeps its arms wider than a pixel.
+// In small pictures the arms of the cross stay wider than a pixel.
 void PaintTarget(Point target, SmoothPainter* painter) {
   const double radius = std::max(kTargetRadius, 0.75 * painter->pixel_size());
   const double arm = std::max(kTargetArm, 2.0 * radius);

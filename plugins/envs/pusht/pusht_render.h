@@ -1,6 +1,6 @@
-// What the env shows: 96x96 observations that are the demonstrations' pictures, and pictures of any
-// size for people. Observations after diffusion_policy's PushTEnv (a 512x512 pygame drawing through
-// pymunk's debug draw, resized with OpenCV); frames are our own, anti-aliased.
+// The env's pictures: 96x96 observations equal to the demonstrations' pictures, and frames of any
+// size for people. Observations follow diffusion_policy's PushTEnv (a 512x512 pygame drawing
+// through pymunk's debug draw, resized with OpenCV); frames are our own, anti-aliased.
 #pragma once
 
 #include <dp_bench/env.h>
@@ -14,15 +14,14 @@
 
 namespace dp_bench::pusht {
 
-/// Draws observations. Allocates nothing; an instance is used by one thread at a time.
+/// Draws observations. Allocates nothing. Used by one thread at a time.
 class PushtRenderer {
  public:
   PushtRenderer();
 
   /// Draws goal, block, agent and walls into `image`, RGB8 [96, 96, 3], and a red stroke where
-  /// agent and block touch. The same state gives the same picture, whatever was drawn before.
-  /// Things outside of the world are cut off. differs: the peers also mark where the block touches
-  /// a wall.
+  /// agent and block touch. Equal states give equal pictures. Parts outside the world are cut off.
+  /// differs: the peers also mark where the block touches a wall.
   void RenderObservation(const PushtState& state, std::span<std::uint8_t> image);
 
  private:
@@ -32,12 +31,12 @@ class PushtRenderer {
   std::array<std::uint8_t, kImageSize * kImageSize * 3> background_image_;
 };
 
-/// Draws the state with smooth edges, for videos, as large as fits into `frame` and centred.
-/// `target` is where the agent is sent, marked with a cross; null draws none. Allocates nothing.
+/// Draws the state with smooth edges for videos, as large as fits into `frame` and centred. A cross
+/// marks `target`, the agent's target; null draws none. Allocates nothing.
 void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame);
 
-/// Where RenderFrame draws a point of the world in a picture of this size: from the top left, in
-/// [0, 1] where it is inside.
+/// The position of a world point in RenderFrame's picture of this size: from the top left, inside
+/// the picture in [0, 1].
 Point PlaceInFrame(Point point, int width, int height);
 
 }  // namespace dp_bench::pusht

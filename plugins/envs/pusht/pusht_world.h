@@ -1,6 +1,6 @@
-// The PushT world in numbers: geometry, start pose and state, as diffusion_policy's PushTEnv has
-// them (Chi et al. 2023, task of Florence et al. 2021). Pixels of a 512x512 picture, x to the
-// right, y down, angles in radians and positive from x to y.
+// The PushT world in numbers: geometry, start pose and state, as in diffusion_policy's PushTEnv
+// (Chi et al. 2023, task of Florence et al. 2021). Units are pixels of a 512x512 picture, x to the
+// right, y down. Angles are in radians, positive from x to y.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ struct Box {
   Point high;
 };
 
-/// Position of the block's own origin (the middle of the bar's top edge) and its angle, which is
-/// not wrapped.
+/// Position of the block's origin (the middle of the bar's top edge) and its angle, which is not
+/// wrapped.
 struct Pose {
   double x = 0.0;
   double y = 0.0;
@@ -36,19 +36,19 @@ inline constexpr std::array<Box, 2> kBlockBoxes = {
 };
 inline constexpr double kBlockArea = 120.0 * 30.0 + 30.0 * 90.0;  // [px^2]
 
-/// Centre of gravity in the block's frame: the peers take the mean of the two boxes' centres, which
-/// is not the centroid of the T.
+/// Centre of gravity in the block's frame. As in the peers, it is the mean of the two boxes'
+/// centres, which is not the centroid of the T.
 inline constexpr Point kBlockCog = {0.0, 45.0};
 
 inline constexpr Pose kGoalPose = {256.0, 256.0, kPi / 4.0};
 inline constexpr double kAgentRadius = 15.0;
 
-/// Walls: centre lines of four capsules, on the square with these two corners.
+/// Walls: the centre lines of four capsules, along the square with these two corners.
 inline constexpr double kWallLow = 5.0;
 inline constexpr double kWallHigh = 506.0;
 inline constexpr double kWallRadius = 2.0;
 
-/// Everything the task's future depends on.
+/// Everything that determines the task's future.
 struct PushtState {
   Point agent;
   Point agent_velocity;  // [px/s]

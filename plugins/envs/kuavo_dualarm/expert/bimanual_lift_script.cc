@@ -7,19 +7,19 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr double kPassDistance = 0.02;  // of a via point [m]
+constexpr double kPassDistance = 0.02;  // to a via point [m]
 constexpr double kPassAngle = 10.0 * kDegree;
-constexpr double kArriveDistance = 0.010;  // of the ears [m]
+constexpr double kArriveDistance = 0.010;  // to the ears [m]
 constexpr double kArriveAngle = 8.0 * kDegree;
-constexpr double kLevelDistance = 0.01;  // between the rises of the two hands [m]
-constexpr double kLead = 0.04;           // of the command over the lower hand while lifting [m]
-constexpr int kPatience = 25;            // steps after which a stage counts as stuck
+constexpr double kLevelDistance = 0.01;  // between the heights of the two hands' rises [m]
+constexpr double kLead = 0.04;  // how far the command is ahead of the lower hand while lifting [m]
+constexpr int kPatience = 25;   // steps after which a stage counts as stuck
 
 // closure of a gripper on an ear of 10 mm
 constexpr double kOpenEnough = 0.25;
 constexpr double kMissed = 0.95;
 constexpr double kHolding = 0.80;
-constexpr double kStill = 0.01;  // change per step of fingers that rest
+constexpr double kStill = 0.01;  // change of the fingers per step when they are at rest
 
 class BimanualLiftScript final : public Script {
  public:
@@ -38,7 +38,7 @@ class BimanualLiftScript final : public Script {
   }
 
   ArmGoals Plan(const SceneView& scene) override {
-    // the tray may have moved: look again until the fingers close
+    // the tray may have moved, so measure again until the fingers close
     if (stage_ == Stage::kReach || stage_ == Stage::kSlide) FindGrasps(scene.data);
 
     const Stage next = NextStage(scene);
@@ -71,7 +71,7 @@ class BimanualLiftScript final : public Script {
     }
   }
 
-  /// Both hands are near their grasps moved by `scale` along `direction`.
+  /// Whether both hands are near their grasps, moved by `scale` along `direction`.
   bool AreNear(const SceneView& scene, const Vector3& direction, double scale, double distance,
                double angle) const {
     return std::all_of(kSides.begin(), kSides.end(), [&](Side side) {
@@ -132,8 +132,8 @@ class BimanualLiftScript final : public Script {
     return {Path::kByLine, Shifted(grasp, {0, 0, 1}, CommandedRise(scene)), 1.0};
   }
 
-  /// One height for both hands, just ahead of the lower one; when they lose the level, the higher
-  /// one waits.
+  /// One height for both hands, just ahead of the lower one. If they are no longer level, the
+  /// higher one waits.
   double CommandedRise(const SceneView& scene) const {
     std::array<double, kNumSides> rise;
     for (const Side side : kSides) {
@@ -147,11 +147,11 @@ class BimanualLiftScript final : public Script {
   int tray_;
   std::array<int, kNumSides> ears_;
 
-  // variation of the episode
+  // variation between episodes
   double pitch_ = 0.0;          // of the approach, below the horizontal [rad]
-  double behind_ = 0.0;         // where the slide begins, before the ears [m]
-  double grasp_height_ = 0.0;   // of the pinch points above the middle of the ears [m]
-  double grasp_forward_ = 0.0;  // beyond it [m]
+  double behind_ = 0.0;         // distance of the slide's start from the ears [m]
+  double grasp_height_ = 0.0;   // pinch points above the middle of the ears [m]
+  double grasp_forward_ = 0.0;  // pinch points beyond the middle of the ears [m]
   double lift_height_ = 0.0;    // [m]
 
   Stage stage_ = Stage::kReach;

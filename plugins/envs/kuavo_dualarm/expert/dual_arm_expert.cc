@@ -1,4 +1,4 @@
-// The script says where, the trajectories say how fast.
+// The script decides where the hands go, the trajectories how fast.
 #include "dual_arm_expert.h"
 
 #include <dp_bench/error.h>
@@ -33,7 +33,7 @@ DualArmExpert::DualArmExpert(const KuavoModel& model, const mjData& data, TaskKi
       script_(MakeScript(task, model)) {}
 
 void DualArmExpert::Begin(std::uint64_t seed) {
-  // the expert acts in the place of a policy, and draws from its stream
+  // the expert replaces a policy, so it draws from the policy's stream
   RandomStream random(seed, StreamId::kPolicyNoise);
   const MotionCaps caps = {.joint_speed = DrawBetween(random, 1.1, 1.3),
                            .line_speed = DrawBetween(random, 0.22, 0.28)};

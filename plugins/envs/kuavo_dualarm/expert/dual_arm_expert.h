@@ -1,4 +1,4 @@
-// The scripted expert of kuavo_dualarm, for all of its tasks.
+// The scripted expert of kuavo_dualarm, for all its tasks.
 #pragma once
 
 #include <dp_bench/env_abilities.h>
@@ -13,9 +13,9 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Sees the true state of the env and moves both arms towards what the script of the task asks for.
-/// Within the joint ranges and 1.5 rad/s. It keeps its own commands from step to step, so that
-/// noise on the executed actions is corrected, not followed.
+/// Reads the true state of the env and moves both arms towards the goals of the task's script,
+/// within the joint ranges and 1.5 rad/s. It keeps its own commands from step to step, so it
+/// corrects noise on the executed actions instead of following it.
 class DualArmExpert final : public Expert {
  public:
   /// `model` and `data`, the live data of the env, must outlive it.
@@ -23,8 +23,7 @@ class DualArmExpert final : public Expert {
 
   void Begin(std::uint64_t seed) override;
 
-  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Begin, or when what it must reach is
-  /// out of reach.
+  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Begin, or if a goal is out of reach.
   void Act(std::span<float> action) override;
 
  private:

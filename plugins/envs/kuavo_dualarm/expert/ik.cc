@@ -1,5 +1,5 @@
-// Damped least squares with an active set: joints at a limit are taken out of the step, so that the
-// others do their share. Cutting the step at the limits instead gets stuck beside them.
+// Damped least squares with an active set: joints at a limit are removed from the step, so that the
+// others compensate. Clamping the step at the limits instead gets stuck next to them.
 #include "ik.h"
 
 #include <algorithm>
@@ -9,13 +9,13 @@ namespace dp_bench::kuavo_dualarm {
 namespace {
 
 constexpr int kMaxIterations = 60;
-constexpr double kDamping = 1e-5;        // lambda^2; more lets the pull leak into the pose
+constexpr double kDamping = 1e-5;        // lambda^2; a larger value lets the pull disturb the pose
 constexpr double kRotationWeight = 0.3;  // [m/rad]
-constexpr double kPull = 0.3;            // to the middle, per iteration
+constexpr double kPull = 0.3;            // towards the middle, per iteration
 constexpr double kMaxStep = 0.3;         // [rad]
 constexpr double kLimitMargin = 0.02;    // [rad]
 
-// when to stop
+// convergence criteria
 constexpr double kPositionTolerance = 2e-4;  // [m]
 constexpr double kRotationTolerance = 2e-3;  // [rad]
 constexpr double kStepTolerance = 2e-3;      // [rad]
@@ -29,7 +29,7 @@ double LargestMagnitude(const JointVector& v) {
   return largest;
 }
 
-/// How good a solution is, in metres.
+/// The error of a solution, in metres.
 double Residual(const IkSolution& solution) {
   return solution.position_error + kRotationWeight * solution.rotation_error;
 }
@@ -53,7 +53,7 @@ ArmIk::ArmIk(const KuavoModel& model)
 }
 
 void ArmIk::SetJoints(Side side, const JointVector& joints) {
-  // the other arm always in the same posture: its centre of mass shows in the last bits
+  // the other arm always has the same posture, because its centre of mass affects the last bits
   for (const Side arm : kSides) {
     const JointVector& posture = arm == side ? joints : kHome[Index(arm)];
     for (std::size_t i = 0; i < kNumArmJoints; ++i) {
@@ -86,7 +86,7 @@ IkSolution ArmIk::Descend(Side side, const Pose& target, const JointVector& seed
   }
 
   for (int iteration = 0;; ++iteration) {
-    // what is left to do
+    // the remaining error
     const Pose pose = PinchPose(side, solution.joints);
     const Vector3 turn = RotationBetween(pose.rotation, target.rotation);
     Vector6 error;
@@ -98,7 +98,7 @@ IkSolution ArmIk::Descend(Side side, const Pose& target, const JointVector& seed
     solution.rotation_error = std::hypot(turn[0], turn[1], turn[2]);
     if (iteration == kMaxIterations) return solution;
 
-    // stop when neither the pose nor the posture asks for more
+    // stop if neither the pose nor the posture needs to change
     ReadJacobian(side);
     JointVector step = FindStep(side, error, solution.joints);
     const double largest = LargestMagnitude(step);
@@ -154,7 +154,8 @@ JointVector ArmIk::FindStep(Side side, const std::array<double, 6>& error,
     for (std::size_t row = 0; row < 6; ++row) normal[7 * row] += kDamping;
     mju_cholFactor(normal.data(), 6, 0.0);
 
-    // step = pull + J^T (J J^T + lambda^2 I)^-1 (error - J pull): the pull acts where J does not
+    // step = pull + J^T (J J^T + lambda^2 I)^-1 (error - J pull): the pull only acts in the null
+    // space of J
     Vector6 wanted;
     mju_mulMatVec(wanted.data(), jacobian.data(), pull.data(), 6, kNumArmJoints);
     for (std::size_t row = 0; row < 6; ++row) wanted[row] = error[row] - wanted[row];
@@ -163,7 +164,7 @@ JointVector ArmIk::FindStep(Side side, const std::array<double, 6>& error,
     mju_mulMatTVec(step.data(), jacobian.data(), solved.data(), 6, kNumArmJoints);
     for (std::size_t i = 0; i < kNumArmJoints; ++i) step[i] += pull[i];
 
-    // take out the joints that would leave their range, and see what the others can do
+    // remove the joints that would leave their range, and solve for the others
     bool is_done = true;
     for (std::size_t i = 0; i < kNumArmJoints; ++i) {
       const bool is_leaving = (joints[i] <= limits.low[i] && step[i] < 0.0) ||

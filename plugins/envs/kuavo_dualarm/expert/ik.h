@@ -1,6 +1,6 @@
 // Inverse kinematics of an arm: damped least squares on the pose of the pinch frame (Buss 2004,
-// "Introduction to inverse kinematics", sec. 6), with the free seventh joint drawn to the middle of
-// the joint ranges.
+// "Introduction to inverse kinematics", sec. 6). The redundant seventh joint is pulled to the
+// middle of the joint ranges.
 #pragma once
 
 #include <vector>
@@ -11,15 +11,15 @@
 namespace dp_bench::kuavo_dualarm {
 
 struct IkSolution {
-  JointVector joints = {};      // within the joint ranges less a small margin [rad]
-  double position_error = 0.0;  // what remains [m]
+  JointVector joints = {};      // within the joint ranges minus a small margin [rad]
+  double position_error = 0.0;  // remaining error [m]
   double rotation_error = 0.0;  // [rad]
-  bool converged = false;       // both errors vanish and the joints are at rest
+  bool converged = false;       // both errors are small and the joints no longer move
 };
 
-/// Solves for the joints of either arm. It has a state of its own, so that asking changes nothing
-/// in the env. Where it converges the answer is a function of the target: the posture nearest to
-/// the middle of the joint ranges, not the one nearest to where the search began.
+/// Solves for the joints of either arm. It has separate simulation data, so solving does not change
+/// the env. If it converges, the solution depends only on the target: the posture nearest to the
+/// middle of the joint ranges, not the one nearest to the start of the search.
 class ArmIk {
  public:
   /// `model` must outlive the solver.
@@ -30,8 +30,8 @@ class ArmIk {
   /// Forward kinematics.
   Pose PinchPose(Side side, const JointVector& joints);
 
-  /// Searches from `seed`, then from other postures if that does not converge, and returns the
-  /// nearest that it found: out of reach is a residual, not an error.
+  /// Searches from `seed`, then from other postures if that does not converge. Returns the best
+  /// posture found. A target out of reach gives a residual, not an error.
   IkSolution Solve(Side side, const Pose& target, const JointVector& seed);
 
  private:

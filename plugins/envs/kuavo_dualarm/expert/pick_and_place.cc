@@ -1,4 +1,4 @@
-// Stages, and what must be measured to go from one to the next.
+// The stages, and the measurements that move it from one stage to the next.
 #include "pick_and_place.h"
 
 #include <algorithm>
@@ -7,29 +7,29 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-// when a hand has arrived: at a via point, and where it grasps or lets go
+// when a hand has arrived: at a via point, and at a grasp or release
 constexpr double kPassDistance = 0.025;  // [m]
 constexpr double kPassAngle = 12.0 * kDegree;
 constexpr double kArriveDistance = 0.010;  // [m]
 constexpr double kArriveAngle = 8.0 * kDegree;
 
-constexpr double kLostDistance = 0.045;  // of box and pinch point: it is not in the hand [m]
-constexpr double kAwayDistance = 0.06;   // of hand and grasp, while descending [m]
+constexpr double kLostDistance = 0.045;  // from box to pinch point: the box is not in the hand [m]
+constexpr double kAwayDistance = 0.06;   // from hand to grasp, while descending [m]
 constexpr int kPatience = 25;            // steps after which a stage counts as stuck
 
 constexpr double kGap = 2.0 * kFingerTravel;  // between the pads of an open gripper [m]
-constexpr double kRoom = 0.018;       // beside the box, on both sides, when there is a choice [m]
-constexpr double kSqueeze = 0.17;     // commanded beyond the closure that touches the box
-constexpr double kMissed = 0.08;      // closed further than the box is wide
-constexpr double kStill = 0.01;       // change of closure per step of fingers that rest
+constexpr double kRoom = 0.018;       // beside the box on each side, if there is a choice [m]
+constexpr double kSqueeze = 0.17;     // commanded closure beyond first contact
+constexpr double kMissed = 0.08;      // closed further than the box's width
+constexpr double kStill = 0.01;       // change of closure per step when the fingers are at rest
 constexpr double kOpenEnough = 0.25;  // closure
 
 /// The shoulder's distance from the middle of the robot [m].
 constexpr double kShoulderY = 0.2927;
 
-/// The approach that an arm reaches best, halfway between its furthest ones: from the shoulder
-/// outwards, turned inwards. Fitted to what the inverse kinematics reaches over the table: 45
-/// degrees to either side and more.
+/// The approach direction that an arm reaches best, halfway between its extremes: outwards from the
+/// shoulder, turned inwards. Fitted to the reach of the inverse kinematics over the table: at least
+/// 45 degrees to either side.
 double PreferredYaw(Side side, double x, double y) {
   const double sign = side == Side::kRight ? 1.0 : -1.0;
   const double heading = std::atan2(sign * y + kShoulderY, x);  // inwards positive
@@ -60,7 +60,7 @@ void PickAndPlace::Begin(RandomStream& random) {
 }
 
 ArmGoal PickAndPlace::Plan(const SceneView& scene, const PlaceTarget& target, bool is_placed) {
-  // the box may have moved: look again until the fingers close
+  // the box may have moved, so measure again until the fingers close
   if (stage_ == Stage::kReach || stage_ == Stage::kDescend) grasp_ = FindGrasp(scene.data);
 
   const Stage next = NextStage(scene, target, is_placed);
@@ -84,7 +84,7 @@ PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceT
   switch (stage_) {
     case Stage::kReach: {
       const Pose hover = Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height);
-      // between the pads there must be room for the box, the hand still swinging a little
+      // the pads need room for the box, even while the hand still swings a little
       const double room = std::min(kRoom, (kGap - grasp_.width) / 2.0);
       const double distance = is_stuck ? kPassDistance : room;
       const bool is_over = IsNear(hand.pinch, hover, distance, kPassAngle);
@@ -134,7 +134,7 @@ PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceT
 
 ArmGoal PickAndPlace::GoalOf(Stage stage, const SceneView& scene, const PlaceTarget& target) const {
   using Path = ArmGoal::Path;
-  // an open gripper is wide enough to hit what stands beside the box
+  // an open gripper is wide enough to hit objects beside the box
   const double open = std::max(0.0, 1.0 - (grasp_.width + 2.0 * kRoom) / kGap);
   const double hold = std::min(1.0, 1.0 - grasp_.width / kGap + kSqueeze);
   switch (stage) {
@@ -169,7 +169,7 @@ PickAndPlace::Grasp PickAndPlace::FindGrasp(const mjData& data) const {
   const double* half_size = &model_.model()->geom_size[3 * box_];
   const double preferred = PreferredYaw(side_, position[0], position[1]);
 
-  // the pads close along one of the two box axes that lie flat: take the better approach
+  // the pads close along one of the box's two horizontal axes: take the better approach
   int upright = 0;
   for (int axis = 1; axis < 3; ++axis) {
     if (std::abs(rotation[6 + axis]) > std::abs(rotation[6 + upright])) upright = axis;
@@ -213,7 +213,7 @@ Pose PickAndPlace::AbovePlace(const PlaceTarget& target) const {
 }
 
 Pose PickAndPlace::ReleasePose(const SceneView& scene, const PlaceTarget& target) const {
-  // the box hangs as far below the pinch point as it was grasped
+  // the box hangs below the pinch point by the same distance as when it was grasped
   Pose pose = AbovePlace(target);
   pose.position[2] = target.bottom_z + Hand(scene).pinch.position[2] - BottomOf(scene.data);
   return pose;

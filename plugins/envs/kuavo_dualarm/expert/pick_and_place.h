@@ -1,5 +1,4 @@
-// One hand takes a box and puts it somewhere else: the stages that pick_place and weigh_relay
-// share.
+// One hand moves a box to another place: the stages that pick_place and weigh_relay share.
 #pragma once
 
 #include <dp_bench/random.h>
@@ -8,27 +7,27 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Where a box goes [m].
+/// The target of a box [m].
 struct PlaceTarget {
   double x = 0.0;
   double y = 0.0;
-  double bottom_z = 0.0;  // height of the box's lower side when it is let go
+  double bottom_z = 0.0;  // height of the box's lower side at release
 };
 
-/// Picks and places with one hand, again and again until the box is where it shall be.
+/// Picks and places with one hand, repeatedly until the box is in place.
 class PickAndPlace {
  public:
   /// `box`: a geom of type box, in the middle of a body that moves freely.
   PickAndPlace(const KuavoModel& model, Side side, int box);
 
-  /// Draws the variation and starts over.
+  /// Draws the variation and restarts.
   void Begin(RandomStream& random);
 
-  /// The goal for the next step. `is_placed`: the box is where it belongs, so that a hand on its
-  /// way home does not come back for it.
+  /// The goal for the next step. `is_placed`: the box is in place, so a hand on its way home does
+  /// not return for it.
   ArmGoal Plan(const SceneView& scene, const PlaceTarget& target, bool is_placed);
 
-  /// The hand has let go of the box and is on its way home.
+  /// Whether the hand has released the box and is on its way home.
   bool has_released() const { return stage_ == Stage::kRetreat || stage_ == Stage::kGoHome; }
 
  private:
@@ -41,13 +40,13 @@ class PickAndPlace {
     double grasp_height = 0.0;    // of the pinch point above the middle of the box [m]
     double grasp_forward = 0.0;   // of the pinch point beyond the middle of the box [m]
     double carry_height = 0.0;    // of the pinch point above the table [m]
-    double place_x = 0.0;         // beside the target [m]
+    double place_x = 0.0;         // offset from the target [m]
     double place_y = 0.0;         // [m]
-    double place_yaw = 0.0;       // beside the preferred one [rad]
-    double retreat_height = 0.0;  // above where the box was let go [m]
+    double place_yaw = 0.0;       // offset from the preferred yaw [rad]
+    double retreat_height = 0.0;  // above the release point [m]
   };
 
-  /// How the hand takes the box.
+  /// How the hand grasps the box.
   struct Grasp {
     Pose pinch;
     double width = 0.0;  // of the box between the pads [m]
@@ -70,8 +69,8 @@ class PickAndPlace {
 
   Stage stage_ = Stage::kReach;
   int steps_in_stage_ = 0;
-  Grasp grasp_;                    // where the hand goes; frozen once the fingers close
-  Pose anchor_;                    // where the stage holds the hand or starts from
+  Grasp grasp_;                    // the hand's goal; frozen once the fingers close
+  Pose anchor_;                    // the pose that the stage holds or starts from
   double previous_closure_ = 0.0;  // measured one step ago
 };
 

@@ -1,4 +1,4 @@
-// pick_place: the right hand puts the cube into the tray, the left one stays at home.
+// pick_place: the right hand puts the cube into the tray; the left one stays at home.
 #include <cmath>
 
 #include "pick_and_place.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kTrayHalfWidth = 0.07;  // inside [m]
 constexpr double kTrayHeight = 0.03;     // of the walls [m]
-constexpr double kClearance = 0.006;     // of the cube above the walls when it is let go [m]
+constexpr double kClearance = 0.006;     // from the cube to the top of the walls at release [m]
 
 class PickPlaceScript final : public Script {
  public:

@@ -15,7 +15,8 @@ Pose PinchPose(const KuavoModel& model, const mjData& data, Side side) {
 }
 
 Matrix3 GraspRotation(Side side, double yaw, double pitch) {
-  // z against the approach; x lateral, to the left for the right hand and to the right for the left
+  // z is opposite to the approach; x is lateral: to the left for the right hand, to the right for
+  // the left
   const Vector3 approach = ApproachDirection(yaw, pitch);
   const Vector3 z = {-approach[0], -approach[1], -approach[2]};
   const double sign = side == Side::kRight ? 1.0 : -1.0;

@@ -1,4 +1,4 @@
-// Where a hand is or shall be: the pinch frame of a gripper in the world.
+// The actual or desired pose of a hand: the pinch frame of a gripper in the world.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ Pose PinchPose(const KuavoModel& model, const mjData& data, Side side);
 /// other.
 Matrix3 GraspRotation(Side side, double yaw, double pitch);
 
-/// The direction along which such a hand moves towards what it grasps.
+/// The direction in which such a hand moves towards its grasp.
 Vector3 ApproachDirection(double yaw, double pitch);
 
 /// `from` moved by `scale` times `direction`.

@@ -1,4 +1,4 @@
-// What the expert of a task decides at every control step: where each hand shall go.
+// What the expert of a task decides at every control step: the goal of each hand.
 #pragma once
 
 #include <dp_bench/random.h>
@@ -11,7 +11,7 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// What is measured of a hand.
+/// The measured state of a hand.
 struct HandState {
   Pose pinch;
   double closure = 0.0;  // 0 open .. 1 closed
@@ -26,9 +26,8 @@ struct SceneView {
 
 using ArmGoals = std::array<ArmGoal, kNumSides>;
 
-/// The way to solve one task. It moves from stage to stage by what is measured, never by the clock
-/// alone, so that its actions are nearly a function of what a policy sees, and so that it recovers
-/// when something goes wrong.
+/// The strategy for one task. It changes stages based on measurements, never on the clock alone. So
+/// its actions are nearly a function of what a policy observes, and it recovers from failures.
 class Script {
  public:
   virtual ~Script() = default;
@@ -45,7 +44,7 @@ class Script {
   Script() = default;
 };
 
-/// A draw from [low, high).
+/// A random number from [low, high).
 inline double DrawBetween(RandomStream& random, double low, double high) {
   return low + (high - low) * random.UniformDouble();
 }

@@ -1,4 +1,4 @@
-// The straight lines and their speeds.
+// The straight paths and their speeds.
 #include "trajectory.h"
 
 #include <dp_bench/error.h>
@@ -10,15 +10,15 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-// a goal whose best posture misses it by more is out of reach
+// a goal is out of reach if its best posture misses it by more than this
 constexpr double kMaxPositionError = 0.03;            // [m]
 constexpr double kMaxRotationError = 12.0 * kDegree;  // [rad]
 
-/// How far turning by 1 rad counts on a line [m].
+/// The distance on a line that corresponds to a turn of 1 rad [m].
 constexpr double kTurnLength = 0.3;
 
-/// The largest step from which one can still stop within `distance`, losing at most `acceleration`
-/// each control step: d = v dt (1 + ... + n) falls in steps of a dt.
+/// The largest step from which it is still possible to stop within `distance`, slowing down by at
+/// most `acceleration` per control step: d = v dt (1 + ... + n) falls in steps of a dt.
 double BrakingStep(double distance, double speed_cap, double acceleration) {
   const double unit = acceleration * kControlPeriod * kControlPeriod;
   const double step = unit * (std::sqrt(0.25 + 2.0 * distance / unit) - 0.5);
@@ -111,7 +111,7 @@ JointVector ArmTrajectory::Reach(const Pose& pinch) {
 }
 
 void ArmTrajectory::MoveTowards(const JointVector& wanted) {
-  // the change of velocity, in its direction, no larger than the acceleration allows
+  // change the velocity in its direction, by no more than the acceleration limit
   JointVector change;
   for (std::size_t i = 0; i < kNumArmJoints; ++i) {
     change[i] = (wanted[i] - joints_[i]) / kControlPeriod - velocity_[i];
@@ -121,12 +121,12 @@ void ArmTrajectory::MoveTowards(const JointVector& wanted) {
   const double change_scale = largest > allowed ? allowed / largest : 1.0;
   for (std::size_t i = 0; i < kNumArmJoints; ++i) velocity_[i] += change_scale * change[i];
 
-  // a line of the pinch point may ask for more than the joints may do
+  // a line of the pinch point may need more than the joints' speed limit
   const double speed = LargestMagnitude(velocity_);
   const double speed_scale = speed > kMaxJointSpeed ? kMaxJointSpeed / speed : 1.0;
   const KuavoModel& model = ik_.model();
   for (std::size_t i = 0; i < kNumArmJoints; ++i) {
-    // rounding a corner must not lead out of the joint ranges
+    // rounding a corner must stay within the joint ranges
     const double* range = &model.model()->jnt_range[2 * model.arm(side_).joint[i]];
     const double next = joints_[i] + speed_scale * velocity_[i] * kControlPeriod;
     const double allowed_next = std::clamp(next, range[0], range[1]);

@@ -1,7 +1,6 @@
-// Turns where a hand shall go into one joint command per control step: along the straight line of
-// the joints or of the pinch point, under caps on speed and acceleration. The goal may move or be
-// replaced at any step; the command goes on from the speed that it has, so that a hand passes via
-// points without a stop.
+// Turns a hand's goal into one joint command per control step: along a straight line of the joints
+// or of the pinch point, with limits on speed and acceleration. The goal may move or change at any
+// step. The command continues with its current speed, so a hand passes via points without stopping.
 #pragma once
 
 #include <optional>
@@ -15,10 +14,10 @@
 namespace dp_bench::kuavo_dualarm {
 
 inline constexpr double kControlPeriod = 1.0 / kControlHz;  // [s]
-inline constexpr double kMaxJointSpeed = 1.5;               // of any command [rad/s]
+inline constexpr double kMaxJointSpeed = 1.5;               // of every command [rad/s]
 inline constexpr double kGripperRamp = 0.25;                // of the closure per control step
 
-/// What one arm shall do.
+/// The goal of one arm.
 struct ArmGoal {
   enum class Path { kToHome, kByJoints, kByLine };
 
@@ -27,7 +26,7 @@ struct ArmGoal {
   double closure = 0.0;  // of the gripper, 0 open .. 1 closed
 };
 
-/// How fast an arm moves when nothing brakes it.
+/// The limits on an arm's motion.
 struct MotionCaps {
   double joint_speed = 1.2;         // at most kMaxJointSpeed [rad/s]
   double joint_acceleration = 6.0;  // [rad/s^2]
@@ -41,11 +40,11 @@ class ArmTrajectory {
   /// `ik` must outlive it.
   ArmTrajectory(ArmIk& ik, Side side) : ik_(ik), side_(side) {}
 
-  /// Begins at rest.
+  /// Starts at rest.
   void Start(const JointVector& joints, double closure, const MotionCaps& caps);
 
   /// Writes the command of the next control step, kSideDim numbers: joints [rad] and closure.
-  /// Throws Error{kEnv} when no posture comes near the goal.
+  /// Throws Error{kEnv} if no posture comes near the goal.
   void Advance(const ArmGoal& goal, std::span<float> action);
 
  private:
@@ -58,7 +57,7 @@ class ArmTrajectory {
   Side side_;
   MotionCaps caps_;
   JointVector joints_ = {};    // the latest command
-  JointVector velocity_ = {};  // at which it came [rad/s]
+  JointVector velocity_ = {};  // its velocity [rad/s]
   double closure_ = 0.0;
   JointVector posture_ = {};  // the latest solution of the inverse kinematics
 };

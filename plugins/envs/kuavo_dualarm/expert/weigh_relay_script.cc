@@ -1,4 +1,4 @@
-// weigh_relay: the right hand lays the parcel on the scale, the left one brings it to the goal.
+// weigh_relay: the right hand puts the parcel on the scale, the left one brings it to the goal.
 #include <cmath>
 
 #include "pick_and_place.h"
@@ -7,10 +7,10 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr double kGoalRadius = 0.06;     // a little less than the disc [m]
-constexpr double kClearance = 0.004;     // of the parcel above the ground when it is let go [m]
-constexpr double kHandedOver = 0.15;     // of the right hand from the parcel [m]
-constexpr double kRestingHeight = 0.06;  // of the parcel's middle above the ground, at most [m]
+constexpr double kGoalRadius = 0.06;     // slightly less than the disc [m]
+constexpr double kClearance = 0.004;     // from the parcel to the ground at release [m]
+constexpr double kHandedOver = 0.15;     // from the right hand to the parcel [m]
+constexpr double kRestingHeight = 0.06;  // parcel's middle above the ground, at most [m]
 
 class WeighRelayScript final : public Script {
  public:
@@ -32,7 +32,7 @@ class WeighRelayScript final : public Script {
     const double* parcel = &scene.data.geom_xpos[3 * parcel_];
     const Vector3& right_hand = scene.hands[Index(Side::kRight)].pinch.position;
 
-    // the parcel is weighed while the right hand makes room
+    // the scale weighs the parcel while the right hand moves away
     if (!is_handed_over_ && right_.has_released() && IsOnScale(scene.data)) {
       is_handed_over_ = Distance(right_hand, {parcel[0], parcel[1], parcel[2]}) > kHandedOver;
     }

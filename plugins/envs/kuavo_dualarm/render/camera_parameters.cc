@@ -20,13 +20,13 @@ CameraParameters ParametersOf(const mjModel& model, const mjData& data, int came
                             parameters.name));
   }
 
-  // the frustum at the near plane: how far it reaches below and above, left and right of the axis
+  // the frustum at the near plane: its extent below and above, left and right of the axis
   mjvCamera view;
   mjv_defaultCamera(&view);
   view.type = mjCAMERA_FIXED;
   view.fixedcamid = camera;
   std::array<float, 2> vertical = {};
-  std::array<float, 2> horizontal = {};  // zeros: as the shape of the picture gives
+  std::array<float, 2> horizontal = {};  // zeros: follow from the shape of the picture
   std::array<float, 2> clip = {};
   mjv_cameraFrustum(vertical.data(), horizontal.data(), clip.data(), &model, &view);
   const double near = clip[0];

@@ -1,4 +1,4 @@
-// Where a camera of the simulation is and how it projects.
+// The pose and projection of a camera of the simulation.
 #pragma once
 
 #include <dp_bench/env_abilities.h>
@@ -6,8 +6,8 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Of a perspective camera, for the pictures that MujocoRenderer draws at this size; `data` as
-/// expected there. Throws Error{kEnv} for an orthographic camera.
+/// The parameters of a perspective camera, for the pictures that MujocoRenderer draws at this size;
+/// `data` as required there. Throws Error{kEnv} for an orthographic camera.
 CameraParameters ParametersOf(const mjModel& model, const mjData& data, int camera, int width,
                               int height);
 

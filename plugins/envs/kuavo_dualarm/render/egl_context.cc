@@ -1,5 +1,5 @@
 // EGL without surfaces: EGL 1.5 with EGL_EXT_platform_device (GPUs and Mesa's software device) or
-// EGL_MESA_platform_surfaceless. MuJoCo draws into a framebuffer object of its own.
+// EGL_MESA_platform_surfaceless. MuJoCo draws into its own framebuffer object.
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
 #include <dlfcn.h>
@@ -105,7 +105,7 @@ class EglContext final : public GlContext {
   EGLContext context_;
 };
 
-// A display that was initialised and the configuration for its contexts.
+// An initialized display and the configuration for its contexts.
 struct EglTarget {
   EGLDisplay display;
   EGLConfig config;
@@ -138,7 +138,7 @@ class EglSystem final : public GlSystem {
   EglTarget target_;
 };
 
-// Either a target or why the display is of no use.
+// Either a target or the reason why the display cannot be used.
 struct TargetAttempt {
   std::optional<EglTarget> target;
   std::string reason;
@@ -194,7 +194,7 @@ std::vector<EGLDeviceEXT> Devices(const EglApi& egl) {
   return devices;
 }
 
-// Mesa says so of its software device (EGL_MESA_device_software).
+// Mesa marks its software device with EGL_MESA_device_software.
 bool IsSoftware(const EglApi& egl, EGLDeviceEXT device) {
   PFNEGLQUERYDEVICESTRINGEXTPROC query_string = nullptr;
   const auto address = egl.GetProcAddress("eglQueryDeviceStringEXT");
@@ -204,7 +204,7 @@ bool IsSoftware(const EglApi& egl, EGLDeviceEXT device) {
   return extensions == nullptr || std::strstr(extensions, "EGL_MESA_device_software") != nullptr;
 }
 
-// $MUJOCO_EGL_DEVICE_ID, if set; throws Error{kEnv} when there is no such device.
+// $MUJOCO_EGL_DEVICE_ID, if set. Throws Error{kEnv} if there is no such device.
 std::optional<std::size_t> WantedDevice(std::size_t num_devices) {
   const char* const variable = std::getenv("MUJOCO_EGL_DEVICE_ID");
   if (variable == nullptr) {
@@ -264,7 +264,7 @@ GlAttempt TryEgl() {
   if (!attempt.target.has_value()) {
     return {nullptr, attempt.reason};
   }
-  // MuJoCo takes its OpenGL functions from the library whose symbols are visible to everybody
+  // MuJoCo takes its OpenGL functions from the library whose symbols are globally visible
   dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
   return {std::make_unique<EglSystem>(*egl, std::move(*attempt.target)), ""};
 }

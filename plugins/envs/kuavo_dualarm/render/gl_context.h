@@ -1,6 +1,6 @@
-// Headless OpenGL: contexts without a display server or a window. EGL comes first (a GPU's driver,
-// else Mesa on the CPU), then OSMesa. Both are opened at run time, so machines that never render
-// need neither.
+// Headless OpenGL: contexts without a display server or a window. It tries EGL first (a GPU's
+// driver, else Mesa on the CPU), then OSMesa. Both are opened at run time, so machines that never
+// render need neither.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,14 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// An OpenGL context for one thread: that thread creates it, uses it and destroys it.
+/// An OpenGL context for one thread, which creates, uses and destroys it.
 class GlContext {
  public:
   GlContext(const GlContext&) = delete;
   GlContext& operator=(const GlContext&) = delete;
   virtual ~GlContext() = default;
 
-  /// Makes it the calling thread's context; cheap when it is already. Throws Error{kEnv} when the
+  /// Makes it the calling thread's context; cheap if it already is. Throws Error{kEnv} if the
   /// driver refuses, for example because a window's GLX context is current on this thread.
   virtual void MakeCurrent() = 0;
 
@@ -23,16 +23,16 @@ class GlContext {
   GlContext() = default;
 };
 
-/// The library that contexts come from; it stays open until the process ends.
+/// The library that creates contexts; it stays open until the process ends.
 class GlSystem {
  public:
   GlSystem(const GlSystem&) = delete;
   GlSystem& operator=(const GlSystem&) = delete;
   virtual ~GlSystem() = default;
 
-  /// For people: "EGL, Mesa surfaceless".
+  /// A name for messages: "EGL, Mesa surfaceless".
   virtual const std::string& name() const = 0;
-  /// Whether the CPU draws, as far as can be told; true in doubt.
+  /// Whether the CPU draws; true if unknown.
   virtual bool is_software() const = 0;
   /// A context that is current on the calling thread. Throws Error{kEnv}.
   virtual std::unique_ptr<GlContext> CreateContext() = 0;
@@ -41,17 +41,17 @@ class GlSystem {
   GlSystem() = default;
 };
 
-/// A system that works on this machine, or why there is none.
+/// A system that works on this machine, or the reason why there is none.
 struct GlAttempt {
   std::unique_ptr<GlSystem> system;
-  std::string reason;  // when `system` is null
+  std::string reason;  // if `system` is null
 };
 GlAttempt TryEgl();
 GlAttempt TryOsmesa();
 
 /// The system of this process, chosen on first use; MuJoCo can use only one. $MUJOCO_GL (egl or
-/// osmesa) narrows the choice; $MUJOCO_EGL_DEVICE_ID names one EGL device by its index. Throws
-/// Error{kEnv} with the reason of each when none works, and for another value of $MUJOCO_GL.
+/// osmesa) restricts the choice. $MUJOCO_EGL_DEVICE_ID selects an EGL device by index. Throws
+/// Error{kEnv} with the reason of each if none works, and for another value of $MUJOCO_GL.
 GlSystem& HeadlessGl();
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kRgb = 3;
 constexpr std::size_t kRgba = 4;
 
-// Everything with a surface; no sites, tendons or other marks of the editor.
+// Everything with a surface; no sites, tendons or other editor marks.
 mjvOption SurfacesOnly() {
   mjvOption option;
   mjv_defaultOption(&option);
@@ -23,7 +23,7 @@ mjvOption SurfacesOnly() {
   return option;
 }
 
-// Copies a picture whose rows run from the bottom to rows from the top, without alpha.
+// Copies a picture with rows from the bottom to one with rows from the top, without alpha.
 void CopyRgb(std::span<const std::uint8_t> rgba, std::size_t width, std::size_t height,
              std::size_t stride, std::uint8_t* rgb) {
   for (std::size_t row = 0; row < height; ++row) {
@@ -37,22 +37,22 @@ void CopyRgb(std::span<const std::uint8_t> rgba, std::size_t width, std::size_t 
   }
 }
 
-// MuJoCo draws the sky as a shell around the camera, this share of zfar away.
+// MuJoCo draws the sky as a shell around the camera, at this share of zfar.
 constexpr float kSkyShare = 0.69F;
 
-// The depth buffer and what its numbers mean.
+// The depth buffer and the meaning of its numbers.
 struct DepthBuffer {
   std::span<const float> values;  // [height, width], rows from the bottom
   std::size_t width;
   std::size_t height;
   float near;    // [m]
   float far;     // [m]
-  float tan_up;  // of half the vertical angle of view
+  float tan_up;  // of half the vertical field of view
 };
 
 // The buffer holds b = near (far - z) / (z (far - near)): 1 at the near plane, 0 at the far plane,
-// for most precision. So z = near far / (near + b (far - near)). Where the ray (x, y, 1) z is as
-// long as the sky is far, nothing was hit.
+// for the best precision. So z = near far / (near + b (far - near)). If the ray (x, y, 1) z is as
+// long as the distance to the sky, it hit nothing.
 void CopyDepth(const DepthBuffer& buffer, DepthRange range, std::uint16_t* depth_mm) {
   const float numerator = 1000.0F * buffer.near * buffer.far;  // to mm
   const float span = buffer.far - buffer.near;
@@ -102,7 +102,7 @@ RenderContext& MujocoRenderer::Draw(const mjModel& model, const mjData& data, in
   mjv_defaultCamera(&view);
   view.type = mjCAMERA_FIXED;
   view.fixedcamid = camera;
-  // MuJoCo wants mutable data for its scratch memory and for plugins; it changes no state
+  // MuJoCo takes mutable data for scratch memory and plugins; it does not change the state
   mjv_updateScene(&model, const_cast<mjData*>(&data), &option_, /*pert=*/nullptr, &view, mjCAT_ALL,
                   scene_.get());
   PruneScene(width, height, scene_.get());

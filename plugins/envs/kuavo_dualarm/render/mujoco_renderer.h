@@ -13,8 +13,8 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Depth [mm] is clipped to this range. Where a ray hits nothing within 0.69 of the model's zfar it
-/// meets the sky, and the depth is `max_mm`.
+/// Depth [mm] is clamped to this range. A ray that hits nothing within 0.69 of the model's zfar
+/// meets the sky, and its depth is `max_mm`.
 struct DepthRange {
   std::uint16_t min_mm = 0;
   std::uint16_t max_mm = 65535;
@@ -29,15 +29,13 @@ struct Tile {
   int bottom;
 };
 
-/// Draws with whatever OpenGL context the calling thread has, so it may move between threads like
-/// the env that owns it. On one machine the pixels are a function of the model, the state and the
-/// picture size alone: no thread, and nothing drawn before, can change them.
-///
-/// All calls leave the simulation as it is, expect positions that are up to date (mj_forward, or
-/// mj_kinematics with mj_camlight), and throw Error{kEnv} when the machine cannot render.
+/// Draws with the OpenGL context of the calling thread, so it may move between threads like the env
+/// that owns it. On one machine the pixels depend only on the model, the state and the picture
+/// size, not on the thread or on earlier pictures.
 class MujocoRenderer {
  public:
-  /// `model`: of every later call, or one with the same shapes and textures. Does not touch OpenGL.
+  /// `model`: the model of every later call, or one with the same shapes and textures. Does not use
+  /// OpenGL.
   explicit MujocoRenderer(const mjModel& model, RenderSettings settings = {},
                           DepthRange range = {});
 
@@ -50,7 +48,7 @@ class MujocoRenderer {
   void RenderRgbd(const mjModel& model, const mjData& data, int camera, int width, int height,
                   std::span<std::uint8_t> rgb, std::span<std::uint16_t> depth_mm);
 
-  /// Fills one tile of the frame; the rest stays as it is.
+  /// Fills one tile of the frame; the rest does not change.
   void RenderTile(const mjModel& model, const mjData& data, int camera, const Tile& tile,
                   RgbImage* frame);
 
@@ -61,7 +59,7 @@ class MujocoRenderer {
 
   enum class Read { kColour, kColourAndDepth };
 
-  // Into the memory of the returned context.
+  // Draws into the memory of the returned context.
   RenderContext& Draw(const mjModel& model, const mjData& data, int camera, int width, int height,
                       Read read);
   void DrawRgb(const mjModel& model, const mjData& data, int camera, int width, int height,

@@ -1,5 +1,5 @@
-// OSMesa: OpenGL drawn by the CPU into memory, for machines whose EGL does not work. Mesa 25.1 no
-// longer has it, so it is only the fallback.
+// OSMesa: OpenGL drawn by the CPU into memory, for machines whose EGL does not work. Mesa 25.1
+// dropped it, so it is only the fallback.
 #include <dlfcn.h>
 #include <dp_bench/error.h>
 
@@ -85,7 +85,7 @@ GlAttempt TryOsmesa() {
   std::string reason;
   for (const char* name : {"libOSMesa.so.8", "libOSMesa.so.6"}) {
     if (library == nullptr) {
-      // global: MuJoCo looks for its OpenGL functions among the symbols visible to everybody
+      // global: MuJoCo looks up its OpenGL functions among the globally visible symbols
       library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
       reason += library == nullptr ? std::string(dlerror()) + "; " : "";
     }

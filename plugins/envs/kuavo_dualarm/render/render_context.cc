@@ -16,9 +16,9 @@ namespace dp_bench::kuavo_dualarm {
 namespace {
 
 constexpr std::size_t kMaxContextsPerThread = 4;
-constexpr int kGlRgba = 0x1908;  // Mesa copies whole pixels; GL_RGB makes it convert them
+constexpr int kGlRgba = 0x1908;  // Mesa copies whole pixels; GL_RGB would make it convert them
 
-// MuJoCo counts the live contexts without a lock. Taken after gl_mutex.
+// MuJoCo counts the live contexts without a lock. Lock it after gl_mutex.
 std::mutex context_count_mutex;
 std::mutex gl_mutex;
 
@@ -27,7 +27,7 @@ class SceneContext {
   SceneContext(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings,
                int width, int height)
       : asset_key_(asset_key), settings_(settings) {
-    // a shallow copy: the arrays are the model's, the picture settings ours
+    // a shallow copy: it shares the model's arrays, with our own picture settings
     mjModel configured = model;
     configured.vis.global.offwidth = width;
     configured.vis.global.offheight = height;
@@ -56,7 +56,7 @@ class SceneContext {
     return asset_key_ == asset_key && settings_ == settings;
   }
 
-  // The size only grows, so envs with different pictures do not push each other out.
+  // The size only grows, so envs with different pictures do not evict each other's context.
   RenderContext& AtLeast(int width, int height) {
     mjrContext& mujoco = context_.mujoco;
     if (mujoco.offWidth < width || mujoco.offHeight < height) {
@@ -72,7 +72,7 @@ class SceneContext {
   RenderContext context_;
 };
 
-// Everything OpenGL of one thread. The scenes are freed before the context that they live in.
+// All OpenGL objects of one thread. The scenes are freed before their context.
 class ThreadContexts {
  public:
   ThreadContexts() = default;
@@ -87,7 +87,7 @@ class ThreadContexts {
     try {
       gl_->MakeCurrent();
     } catch (const Error&) {
-      // the thread is ending and its context cannot be reached: leave it to the end of the process
+      // the thread is ending and its context is unreachable: the end of the process frees it
       for (std::unique_ptr<SceneContext>& scene : scenes_) {
         static_cast<void>(scene.release());
       }
@@ -150,7 +150,7 @@ std::uint64_t AssetKey(const mjModel& model) {
   hash.Add(&model.vis.quality.numquads, 1);
   hash.Add(&model.vis.map, 1);
   hash.Add(&model.stat.extent, 1);
-  // textures and how materials wear them
+  // textures and their use in materials
   hash.Add(model.tex_type, model.ntex);
   hash.Add(model.tex_height, model.ntex);
   hash.Add(model.tex_width, model.ntex);

@@ -1,5 +1,5 @@
 // MuJoCo's render contexts of one thread: textures, shapes and buffers in OpenGL memory. An env
-// moves between the worker threads, so what belongs to OpenGL belongs to the thread instead.
+// moves between worker threads, so OpenGL objects belong to the thread instead of the env.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -10,46 +10,47 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// How finely pictures are drawn.
+/// The drawing quality of pictures.
 struct RenderSettings {
   int shadow_size = 1024;  // side of the shadow map [px]; 0 draws no shadows
   int samples = 0;         // multisamples per pixel; 0 or 1 is none
-  int slices = 16;         // flat faces around a ball or cylinder
+  int slices = 16;         // faces around a sphere or cylinder
   bool operator==(const RenderSettings&) const = default;
 };
 
-/// For pictures that people look at. They take several times as long as the default, a policy's.
+/// For pictures that people look at. They take several times as long as the default, which is for
+/// policies.
 inline constexpr RenderSettings kSmooth = {.shadow_size = 2048, .samples = 4, .slices = 32};
 
-/// Identifies the textures and shapes of a model, the parts that a render context copies. Equal
-/// for copies of a model, whatever their colours, lights and cameras.
+/// Identifies the textures and shapes of a model, which are the parts that a render context copies.
+/// Copies of a model have equal ids, whatever their colours, lights and cameras.
 std::uint64_t AssetKey(const mjModel& model);
 
-/// One context and the memory that its pictures are read into.
+/// One context, and the memory for its pictures.
 struct RenderContext {
   mjrContext mujoco;
   std::vector<std::uint8_t> rgba;  // [height * width * 4], rows from the bottom
   std::vector<float> depth;        // [height * width], rows from the bottom
 };
 
-/// The turn to use OpenGL: while a thread has it, no other thread of the process does. Every OpenGL
-/// call needs it: to draw, finish, read, make, resize and free, and to make a context current.
-/// Mesa's software renderer looks through what the contexts of all other threads draw without a
-/// lock of theirs (22.3: llvmpipe_is_resource_referenced, when a picture is read and when a shadow
-/// map that was just drawn is sampled) and crashes when they change it. It draws with all cores by
-/// itself. Where a GPU draws, the turns are free and threads draw side by side. Not recursive.
+/// The turn to use OpenGL: while a thread holds it, no other thread of the process uses OpenGL.
+/// Every OpenGL call needs it: to draw, finish, read, make, resize and free, and to make a context
+/// current. Mesa's software renderer inspects the draws of all other threads' contexts without a
+/// lock (22.3: llvmpipe_is_resource_referenced, when a picture is read and when a shadow map that
+/// was just drawn is sampled), and crashes if they change meanwhile. It already draws with all
+/// cores. On a GPU the turns are free and threads draw in parallel. Not recursive.
 class GlTurn {
  public:
-  /// Waits for the turn. Throws Error{kEnv} when the machine cannot render.
+  /// Waits for the turn. Throws Error{kEnv} if the machine cannot render.
   GlTurn();
 
  private:
   std::unique_lock<std::mutex> lock_;
 };
 
-/// The calling thread's context for these assets, at least `width` x `height` in size; OpenGL calls
-/// go to it until the next call of this function. It is freed when the thread ends. Throws
-/// Error{kEnv} when the machine cannot render.
+/// The calling thread's context for these assets, at least `width` x `height` in size. OpenGL calls
+/// use it until the next call of this function. It is freed when the thread ends. Throws
+/// Error{kEnv} if the machine cannot render.
 RenderContext& ThreadRenderContext(const GlTurn& turn, const mjModel& model,
                                    std::uint64_t asset_key, const RenderSettings& settings,
                                    int width, int height);

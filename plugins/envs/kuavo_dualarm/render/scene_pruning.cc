@@ -29,7 +29,7 @@ Vector Direction(float x, const Vector& a, float y, const Vector& b) {
   return sum;
 }
 
-// The pyramid that a camera sees: the planes through its position, with normals that point inwards.
+// The view pyramid of a camera: the planes through its position, with inward normals.
 struct ViewPyramid {
   Vector apex;
   std::array<Vector, 5> normals;  // behind, left, right, bottom, top
@@ -53,7 +53,7 @@ ViewPyramid PyramidOf(const mjvGLCamera& camera, int width, int height) {
            Direction(-near, up, camera.frustum_top, forward)}};
 }
 
-// Whether a ball, and the shadow that it throws along each direction, stays outside the pyramid.
+// Whether a sphere, and its shadow along each direction, is outside the pyramid.
 bool IsOutOfSight(const Vector& centre, float radius, const ViewPyramid& pyramid,
                   std::span<const Vector> light_directions) {
   const Vector offset = {centre[0] - pyramid.apex[0], centre[1] - pyramid.apex[1],
@@ -69,7 +69,7 @@ bool IsOutOfSight(const Vector& centre, float radius, const ViewPyramid& pyramid
   });
 }
 
-// Whether the geom has a bounding ball; planes and decoration have none.
+// Whether the geom has a bounding sphere; planes and decoration have none.
 bool HasBound(const mjvGeom& geom) { return geom.modelrbound > 0.0F; }
 
 void DropGeomsOutOfSight(const mjvGLCamera& camera, int width, int height, mjvScene* scene) {
@@ -94,7 +94,7 @@ void DropGeomsOutOfSight(const mjvGLCamera& camera, int width, int height, mjvSc
 }  // namespace
 
 void PruneScene(int width, int height, mjvScene* scene) {
-  // MuJoCo draws from between the eyes
+  // MuJoCo draws from the midpoint between the eyes
   const mjvGLCamera camera = mjv_averageCamera(&scene->camera[0], &scene->camera[1]);
   DropGeomsOutOfSight(camera, width, height, scene);
 

@@ -6,16 +6,17 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-// The tray's frame is the middle of its box of 0.20 x 0.28 x 0.04 m with walls of 6 mm, floor 5 mm.
+// The tray's frame is in the middle of its box of 0.20 x 0.28 x 0.04 m, with walls of 6 mm and a
+// floor of 5 mm.
 constexpr double kTrayHalfHeight = 0.02;
 constexpr double kFloorTop = -0.015;
 constexpr double kInsideX = 0.094;
 constexpr double kInsideY = 0.134;
-constexpr double kInsideZ = 0.03;  // the load's centre, at most
+constexpr double kInsideZ = 0.03;  // largest height of the load's centre
 constexpr double kLoadHalf = 0.015;
 
 constexpr double kRise = 0.10;      // [m]
-constexpr double kHalfRise = 0.05;  // [m] earns the second stage
+constexpr double kHalfRise = 0.05;  // [m] gives the second reward stage
 constexpr double kMaxTilt = 12 * kDegree;
 constexpr int kDwellSteps = 10;
 
@@ -48,7 +49,7 @@ void BimanualLiftTask::Start(RandomStream& random, double spread, mjData& data) 
   const double yaw = Draw(random, kTrayYaw, spread);
   PlaceFreeBody(data, tray_.qpos, {x, y, kTableTop + kTrayHalfHeight}, yaw);
 
-  // the load stands on the tray's floor
+  // the load starts on the tray's floor
   const double load_x = Draw(random, kLoadX, spread);
   const double load_y = Draw(random, kLoadY, spread);
   const double load_yaw = Draw(random, kLoadYaw, spread);

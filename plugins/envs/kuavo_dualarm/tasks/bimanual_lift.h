@@ -8,10 +8,10 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Solved when the tray is up by 10 cm, tilted by less than 12 degrees, the load inside and both
-/// pads of both hands at their ear, for 10 steps in a row. Reward: 0.3 both ears held, 0.6 held and
-/// up by 5 cm, 1 solved.
-/// environment_state: pose of the tray (9), position of the load (3).
+/// Solved when, for 10 steps in a row, the tray is raised by 10 cm and tilted by less than 12
+/// degrees, the load is inside, and both pads of both hands touch their ear. Reward: 0.3 both ears
+/// held, 0.6 held and raised by 5 cm, 1 solved. environment_state: pose of the tray (9), position
+/// of the load (3).
 class BimanualLiftTask final : public Task {
  public:
   explicit BimanualLiftTask(const KuavoModel& model);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kCubeHalf = 0.02;        // [m]
 constexpr double kTrayHalfInside = 0.07;  // [m]
-constexpr double kLift = 0.05;            // [m] above where the cube started
+constexpr double kLift = 0.05;            // [m] above the cube's start height
 constexpr double kInTrayBelow = 0.80;     // [m] height of the cube's centre
 constexpr double kStillBelow = 0.02;      // [m/s]
 constexpr double kOpenBelow = 0.3;        // closure of the gripper
@@ -59,7 +59,7 @@ TaskOutcome PickPlaceTask::Evaluate(const mjData& data) {
   const double lift = height - (kTableTop + kCubeHalf);
   metric_values_ = {lift, std::hypot(in_tray[0], in_tray[1])};
   const bool success = placed_steps_ >= kDwellSteps;
-  // only over its wall can the cube come into the tray
+  // the cube can enter the tray only over its wall
   const double reward = success ? 1.0 : over_tray ? 0.6 : lift > kLift ? 0.3 : 0.0;
   return {.reward = reward, .success = success};
 }

@@ -8,9 +8,9 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Solved when the cube lies in the tray, at rest and let go, for 5 steps in a row. Reward: 0.3
-/// lifted by 5 cm, 0.6 above or in the tray, 1 solved.
-/// environment_state: pose of the cube (9), x and y of the tray's centre (2).
+/// Solved when the cube lies in the tray, at rest and released, for 5 steps in a row. Reward: 0.3
+/// lifted by 5 cm, 0.6 above or in the tray, 1 solved. environment_state: pose of the cube (9), x
+/// and y of the tray's centre (2).
 class PickPlaceTask final : public Task {
  public:
   explicit PickPlaceTask(const KuavoModel& model);

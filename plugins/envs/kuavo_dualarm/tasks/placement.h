@@ -1,4 +1,4 @@
-// Putting objects down, and writing where they are.
+// Places objects, and writes their poses.
 #pragma once
 
 #include <dp_bench/random.h>
@@ -17,18 +17,18 @@ struct Range {
   double high;
 };
 
-/// Uniform in the range narrowed to `spread` of its width about its middle.
+/// Uniform in the range, narrowed to `spread` of its width about its middle.
 double Draw(RandomStream& random, const Range& range, double spread);
 
-/// Stands a free body upright with a yaw [rad], at rest. `qpos`: where its joint begins.
+/// Places a free body upright with a yaw [rad], at rest. `qpos`: the first index of its joint.
 void PlaceFreeBody(mjData& data, int qpos, const std::array<double, 3>& position, double yaw);
 
-/// Stands a mocap body at a place drawn from the ranges, on the table. `mocap`: its row in
+/// Places a mocap body on the table at a position drawn from the ranges. `mocap`: its row in
 /// data.mocap_pos.
 void PlaceOnTable(mjData& data, int mocap, RandomStream& random, const Range& x, const Range& y,
                   double spread);
 
-/// A free body by name: its body, and where its joint's coordinates begin.
+/// A free body by name: its body, and the first index of its joint's coordinates.
 struct FreeBody {
   int body;
   int qpos;
@@ -44,7 +44,8 @@ struct FreeBody {
 std::array<double, 3> PositionIn(const mjData& data, int frame_body,
                                  std::span<const double, 3> world_position);
 
-/// Writes position [m] and the first two columns of the rotation matrix; returns what is left.
+/// Writes position [m] and the first two columns of the rotation matrix; returns the rest of the
+/// buffer.
 inline constexpr std::size_t kPoseSize = 9;
 std::span<float> WritePose(const mjData& data, const FreeBody& object, std::span<float> out);
 std::span<float> WriteNumbers(std::span<const double> numbers, std::span<float> out);

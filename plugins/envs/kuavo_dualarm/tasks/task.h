@@ -1,4 +1,4 @@
-// What a task adds to the robot: objects, where they start, and when it is solved.
+// What a task adds to the robot: objects, their start poses, and the success criterion.
 #pragma once
 
 #include <dp_bench/env.h>
@@ -21,9 +21,9 @@ const std::string& Name(TaskKind kind);
 const std::vector<std::string>& TaskNames();  // in the order of TaskKind
 TaskKind ParseTask(const std::string& name);  // one of TaskNames()
 
-/// What the env reports after a control step.
+/// The result of a control step.
 struct TaskOutcome {
-  double reward = 0.0;  // the stage that the task is in, in [0, 1]; 1 with success
+  double reward = 0.0;  // the stage of the task, in [0, 1]; 1 with success
   bool success = false;
 };
 
@@ -39,8 +39,8 @@ class Task {
   virtual int max_steps() const = 0;
   virtual std::span<const MetricSpec> metrics() const = 0;
 
-  /// Places the objects for an episode in data.qpos and data.mocap_*. `spread` scales the width of
-  /// the ranges that poses are drawn from; 1 is the task as it is scored. Also zeroes the counters.
+  /// Places the objects for an episode in data.qpos and data.mocap_*, and zeroes the counters.
+  /// `spread` scales the width of the ranges of the poses; the task is scored with 1.
   virtual void Start(RandomStream& random, double spread, mjData& data) = 0;
 
   /// Advances the dwell counters by one control step.
@@ -49,12 +49,12 @@ class Task {
   /// Values of the latest Evaluate, in the order of `metrics`.
   virtual std::span<const double> metric_values() const = 0;
 
-  /// Everything a policy must know of the objects, as well-conditioned numbers: positions [m]; of
-  /// an orientation the first two columns of its rotation matrix.
+  /// Everything a policy must know about the objects, as well-conditioned numbers: positions [m],
+  /// and the first two columns of rotation matrices.
   virtual std::size_t environment_state_size() const = 0;
   virtual void WriteEnvironmentState(const mjData& data, std::span<float> out) const = 0;
 
-  /// What the future of the score depends on beside mjData.
+  /// The part of the state that affects the score and is not in mjData.
   virtual std::span<double> counters() = 0;
 
  protected:

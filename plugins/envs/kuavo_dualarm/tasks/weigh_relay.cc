@@ -12,7 +12,7 @@ constexpr double kScaleTop = 0.05;          // [m] above the table
 constexpr double kOnScaleBelow = 0.05;      // [m] the parcel's centre above the pad, on any side
 constexpr double kGoalRadius = 0.07;        // [m]
 constexpr double kInGoalBelow = 0.80;       // [m] height of the parcel's centre
-constexpr double kLift = 0.03;              // [m] less than the scale is high
+constexpr double kLift = 0.03;              // [m] less than the height of the scale
 constexpr double kStillBelow = 0.02;        // [m/s]
 constexpr double kOpenBelow = 0.3;          // closure of a gripper
 constexpr int kWeighSteps = 5;
@@ -74,7 +74,7 @@ bool WeighRelayTask::RestsInGoal(const mjData& data) const {
 }
 
 TaskOutcome WeighRelayTask::Evaluate(const mjData& data) {
-  // weighing is remembered, the rest must hold at once
+  // the weighing is remembered; the other conditions must hold at the same time
   if (!Weighed()) {
     counters_[kWeighedSteps] = RestsOnScale(data) ? counters_[kWeighedSteps] + 1.0 : 0.0;
   }

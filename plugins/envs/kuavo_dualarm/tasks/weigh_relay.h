@@ -9,13 +9,12 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// Weighed when the parcel rested on the scale, touched by no pad, for 5 steps in a row; solved
-/// when it then rests in the goal with both grippers open for 5 steps in a row. Reward: 0.2 lifted,
-/// 0.4 weighed, 0.6 weighed and lifted by the left hand, 1 solved. The metric `challenge_score` is
-/// 40 weighed + 40 placed + 20 in time (all up to 20 s of simulated time, 1 less per further
-/// second).
-/// environment_state: pose of the parcel (9), x and y of the goal (2), how much of the weighing is
-/// done (1).
+/// Weighed: the parcel rested on the scale without touching a pad, for 5 steps in a row. Solved:
+/// after that it rests in the goal with both grippers open, for 5 steps in a row. Reward: 0.2
+/// lifted, 0.4 weighed, 0.6 weighed and lifted by the left hand, 1 solved. The metric
+/// `challenge_score` is 40 for weighed + 40 for placed + 20 for time (all 20 up to 20 s of
+/// simulated time, then 1 less per second). environment_state: pose of the parcel (9), x and y of
+/// the goal (2), progress of the weighing (1).
 class WeighRelayTask final : public Task {
  public:
   explicit WeighRelayTask(const KuavoModel& model);
