@@ -74,7 +74,7 @@ rm part/episodes.jsonl part/eval_log.json
 cp deep.json part/episodes.partial.jsonl
 refuses 6 "" eval --resume part
 echo "{\"checkpoint\": {\"folder\": 3}}" >part/manifest.json
-refuses 6 "checkpoint.folder: wanted a string" eval --resume part
+refuses 6 "checkpoint.folder: expected a string" eval --resume part
 
 echo "a run folder whose config asks for other files"
 sed '/"run_id"/d; /"config_sha256"/d' eval/manifest.json >part/manifest.json  # as of a version that had no ids

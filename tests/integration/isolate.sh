@@ -45,7 +45,7 @@ expect_exit 0 "report" "$dp_bench" "${checkpoint[@]}" --output threads
 grep -q '"isolate": false' threads/config.json || fail "$(cat threads/config.json)"
 [ "$(hashes isolated)" = "$(hashes threads)" ] || fail "$(hashes isolated) $(hashes threads)"
 expect_exit 2 "excludes" "$dp_bench" "${checkpoint[@]}" --isolate --no-isolate
-expect_exit 2 "step_timeout: wanted a number from" "$dp_bench" "${checkpoint[@]}" env_runner.step_timeout=0
+expect_exit 2 "step_timeout: expected a number from" "$dp_bench" "${checkpoint[@]}" env_runner.step_timeout=0
 
 echo "collecting goes on after a crash, and lists the seed"
 config collect.json '[{"seed": 8, "kind": "abort", "in": "act", "step": 3}]' true

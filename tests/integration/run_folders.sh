@@ -163,12 +163,12 @@ expect_exit 3 "INCONCLUSIVE\|no change" "${gate[@]}" --candidate theirs --max-pa
 
 echo "names are names"
 for name in ../../../x a/b .hidden "$(printf 'a\033[31m')" "$(printf 'x%.0s' $(seq 101))"; do
-  expect_unchanged 2 "wanted a name of 1 to 100" "$dp_bench" train "${small[@]}" "name=$name"
+  expect_unchanged 2 "expected a name of 1 to 100" "$dp_bench" train "${small[@]}" "name=$name"
   ! grep -q "$(printf '\033')" out.txt || fail "a control character is printed"
 done
 
 echo "numbers that mean nothing are refused, and samples are counted by rows"
-expect_unchanged 2 "training.max_minutes: wanted more than 0 minutes" "$dp_bench" train "${small[@]}" training.max_minutes=-1 --output b
+expect_unchanged 2 "training.max_minutes: expected more than 0 minutes" "$dp_bench" train "${small[@]}" training.max_minutes=-1 --output b
 expect_unchanged 2 "training.max_train_steps" "$dp_bench" train "${small[@]}" training.max_train_steps=-1 --output b
 "$dp_bench" train "${small[@]}" dataloader.batch_size=1000000000 --output huge >out.txt 2>&1 || fail "$(cat out.txt)"
 rate=$(sed -nE 's/.*trained 1 steps in .*, ([0-9]+) samples\/s/\1/p' out.txt)

@@ -28,7 +28,7 @@ struct VectorElement<std::vector<E>> : std::true_type {
 
 [[noreturn]] void ThrowType(const config::ConfigDocument& document, const std::string& pointer,
                             std::string_view wanted, const Json& found) {
-  throw Error(ErrorCode::kConfig, fmt::format("{}: wanted {}, found {}", document.Where(pointer),
+  throw Error(ErrorCode::kConfig, fmt::format("{}: expected {}, found {}", document.Where(pointer),
                                               wanted, config::Describe(found)));
 }
 
@@ -84,7 +84,7 @@ T Convert(const config::ConfigDocument& document, const std::string& pointer, co
 template <class T>
 T CheckRange(const Config& config, std::string_view key, T value, T low, T high) {
   if (!(value >= low && value <= high)) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted a number from {} to {}, found {}",
+    throw Error(ErrorCode::kConfig, fmt::format("{}: expected a number from {} to {}, found {}",
                                                 config.Where(key), low, high, value));
   }
   return value;
@@ -167,8 +167,8 @@ std::string Config::GetChoice(std::string_view key, const std::vector<std::strin
   const auto nearest = config::NearestName(value, choices);
   throw Error(
       ErrorCode::kConfig,
-      fmt::format("{}: wanted one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "), value,
-                  nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
+      fmt::format("{}: expected one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "),
+                  value, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
 }
 
 Config Config::Sub(std::string_view key) const {

@@ -72,8 +72,9 @@ void ConfigDocument::RecordDefault(const std::string& pointer, Json value) {
     }
     const auto index = IndexIn(*place, key);
     if (!index) {
-      throw Error(ErrorCode::kConfig, fmt::format("{}: wanted an object around this key, found {}",
-                                                  WhereLocked(pointer), Describe(*place)));
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("{}: expected an object around this key, found {}",
+                              WhereLocked(pointer), Describe(*place)));
     }
     place = &(*place)[*index];
   }
@@ -86,7 +87,7 @@ void ConfigDocument::OpenObject(const std::string& pointer) {
   known_.insert(pointer);
   const Json* value = Find(pointer);
   if (value && !value->is_object() && !value->is_null() && !IsListOfObjects(*value)) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted an object, found {}",
+    throw Error(ErrorCode::kConfig, fmt::format("{}: expected an object, found {}",
                                                 WhereLocked(pointer), Describe(*value)));
   }
 }

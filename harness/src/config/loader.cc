@@ -118,7 +118,7 @@ class IncludeLoader {
     }
     if (paths.empty() && !(include.is_array() && include.empty())) {
       throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: include: wanted a path or an array of paths, found {}", place,
+                  fmt::format("{}: include: expected a path or an array of paths, found {}", place,
                               Describe(include)));
     }
     return paths;
@@ -282,7 +282,7 @@ std::vector<std::string> SplitDotted(std::string_view path, const std::string& o
     if (key.empty()) {
       throw Error(
           ErrorCode::kUsage,
-          fmt::format("override '{}': wanted key.key=value, found an empty key", override_text));
+          fmt::format("override '{}': expected key.key=value, found an empty key", override_text));
     }
   }
   if (keys.size() >= kMaxConfigDepth) {
@@ -328,7 +328,7 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
   const std::size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("override '{}': wanted key.key=value", override_text));
+                fmt::format("override '{}': expected key.key=value", override_text));
   }
   const std::string origin = std::string(kOverrideOrigin) + core::Printable(override_text);
   const std::vector<std::string> keys = SplitDotted(override_text.substr(0, equals), override_text);
@@ -351,7 +351,7 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
   Json value = ParseValue(override_text.substr(equals + 1), existing, origin);
   if (existing && !SameType(*existing, value)) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: wanted the type of {}, set at {}; found {}", origin,
+                fmt::format("{}: expected the type of {}, set at {}; found {}", origin,
                             Describe(*existing), source->origins[pointer], Describe(value)));
   }
 

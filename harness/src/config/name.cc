@@ -29,7 +29,7 @@ const std::string& RequireName(const std::string& name, std::string_view where) 
   if (is_name) return name;
   throw Error(
       ErrorCode::kConfig,
-      fmt::format("{}: wanted a name of 1 to {} letters, digits, '_', '-' and '.', without a "
+      fmt::format("{}: expected a name of 1 to {} letters, digits, '_', '-' and '.', without a "
                   "'.' in front, because it becomes a part of paths; found '{}'{}",
                   where, kMaxNameLength, core::Printable(name.substr(0, kMaxNameLength)),
                   name.size() > kMaxNameLength

@@ -25,7 +25,7 @@ torch::Device Parse(const std::string& name) {
     return torch::Device(name);
   } catch (const c10::Error&) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("training.device is '{}'; wanted 'cpu', 'cuda' or 'cuda:<n>'", name));
+                fmt::format("training.device is '{}'; expected 'cpu', 'cuda' or 'cuda:<n>'", name));
   }
 }
 

@@ -118,7 +118,7 @@ Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
     throw Error(code, fmt::format("{}: not JSON: {}", what, ReasonOf(fault)));
   }
   if (!json.is_object()) {
-    throw Error(code, fmt::format("{}: wanted a JSON object, found {}", what, Show(json)));
+    throw Error(code, fmt::format("{}: expected a JSON object, found {}", what, Show(json)));
   }
   // the parser keeps the last of several equal keys; another reader may keep the first
   if (CountMembers(json) != scan.n_members) {
@@ -154,7 +154,7 @@ bool JsonView::Has(std::string_view key) const {
 }
 
 const Json& JsonView::Member(std::string_view key) const {
-  if (!json_->is_object()) Fail(fmt::format("wanted an object, found {}", Show(*json_)));
+  if (!json_->is_object()) Fail(fmt::format("expected an object, found {}", Show(*json_)));
   const auto member = json_->find(key);
   if (member == json_->end()) Fail(fmt::format("the key '{}' is missing", key));
   return *member;
@@ -167,7 +167,7 @@ JsonView JsonView::At(std::string_view key) const {
 std::vector<JsonView> JsonView::Elements(std::string_view key) const {
   const JsonView array = At(key);
   if (!array.json_->is_array()) {
-    array.Fail(fmt::format("wanted an array, found {}", Show(*array.json_)));
+    array.Fail(fmt::format("expected an array, found {}", Show(*array.json_)));
   }
   std::vector<JsonView> elements;
   elements.reserve(array.json_->size());
@@ -179,7 +179,7 @@ std::vector<JsonView> JsonView::Elements(std::string_view key) const {
 }
 
 std::map<std::string, JsonView> JsonView::Members() const {
-  if (!json_->is_object()) Fail(fmt::format("wanted an object, found {}", Show(*json_)));
+  if (!json_->is_object()) Fail(fmt::format("expected an object, found {}", Show(*json_)));
   std::map<std::string, JsonView> members;
   for (const auto& [key, value] : json_->items()) {
     members.emplace(key, JsonView(value, *this, Joined(place_, key)));
@@ -190,7 +190,7 @@ std::map<std::string, JsonView> JsonView::Members() const {
 template <class T>
 T JsonView::As() const {
   const auto refuse = [this](std::string_view wanted) {
-    Fail(fmt::format("wanted {}, found {}", wanted, Show(*json_)));
+    Fail(fmt::format("expected {}, found {}", wanted, Show(*json_)));
   };
   if constexpr (IsVector<T>::value) {
     if (!json_->is_array()) refuse("an array");

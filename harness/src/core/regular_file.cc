@@ -27,7 +27,7 @@ void RequireRegular(const fs::path& path, const struct stat& status) {
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) kind = "a device";
   if (S_ISSOCK(status.st_mode)) kind = "a socket";
   throw Error(ErrorCode::kIo,
-              fmt::format("cannot read '{}': wanted a regular file, found {}. Give the path of a "
+              fmt::format("cannot read '{}': expected a regular file, found {}. Give the path of a "
                           "file, or copy its content into one.",
                           path.string(), kind));
 }

@@ -46,7 +46,7 @@ void RequireUsable(const std::string& key, std::string_view name, const Numbers&
   if (numbers.empty() || numbers.size() != wanted_size) {
     throw Error(
         ErrorCode::kData,
-        fmt::format("the statistics of '{}' have {} values of {}, wanted {}; compute them anew "
+        fmt::format("the statistics of '{}' have {} values of {}, expected {}; compute them anew "
                     "from the dataset",
                     key, numbers.size(), name, wanted_size));
   }
@@ -93,7 +93,7 @@ ScaleAndOffset FitDepth(const std::string& key, const KeyStats& stats) {
   const double range = Range(stats)[0];
   if (range < kRangeEps) {
     throw Error(ErrorCode::kData,
-                fmt::format("the depth range of '{}' is {} to {} m; wanted min < max", key,
+                fmt::format("the depth range of '{}' is {} to {} m; expected min < max", key,
                             stats.min[0], stats.max[0]));
   }
   return {{1.0 / range}, {-stats.min[0] / range}};
@@ -135,10 +135,11 @@ ChannelFactors PerChannel(std::string_view key, const Normalizer::Field& field,
                           const torch::Tensor& images) {
   const std::int64_t n_channels = field.scale.numel();
   if (images.dim() < 3 || images.size(-3) != n_channels) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("'{}' has shape {}; wanted [..., {}, height, width], the channels that "
-                            "its normalizer was fitted to",
-                            key, ToString(images.sizes().vec()), n_channels));
+    throw Error(
+        ErrorCode::kShape,
+        fmt::format("'{}' has shape {}; expected [..., {}, height, width], the channels that "
+                    "its normalizer was fitted to",
+                    key, ToString(images.sizes().vec()), n_channels));
   }
   return {field.scale.view({-1, 1, 1}), field.offset.view({-1, 1, 1})};
 }

@@ -73,10 +73,11 @@ bool ParseStepRules(std::string_view text, LrScheduleConfig* c) {
 void ReadStepRules(const Config& config, LrScheduleConfig* c) {
   const auto text = config.Get<std::string>("lr_step_rules");
   if (ParseStepRules(text, c)) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: wanted '<factor>:<before this step>, ..., <factor after them>' such "
-                          "as '1:1000,0.1:2000,0.01', found '{}'",
-                          config.Where("lr_step_rules"), text));
+  throw Error(
+      ErrorCode::kConfig,
+      fmt::format("{}: expected '<factor>:<before this step>, ..., <factor after them>' such "
+                  "as '1:1000,0.1:2000,0.01', found '{}'",
+                  config.Where("lr_step_rules"), text));
 }
 
 double StepRuleFactor(const LrScheduleConfig& config, std::int64_t step) {
@@ -111,7 +112,7 @@ LrScheduleConfig LrScheduleConfig::FromConfig(const Config& config) {
 void CheckBaseLr(const LrScheduleConfig& config, double base_lr) {
   if (config.schedule != LrSchedule::kPolynomial || base_lr > config.lr_end) return;
   throw Error(ErrorCode::kConfig,
-              fmt::format("training.lr_end is {}, the final rate of polynomial; wanted less than "
+              fmt::format("training.lr_end is {}, the final rate of polynomial; expected less than "
                           "optimizer.lr, {}",
                           config.lr_end, base_lr));
 }

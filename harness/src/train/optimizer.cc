@@ -57,7 +57,7 @@ std::vector<ParameterRule> ReadRules(const Config& config) {
   const Config list = config.Sub("param_groups");
   for (const std::string& key : list.Keys()) {
     if (key != std::to_string(rules.size())) {
-      throw Error(ErrorCode::kConfig, fmt::format("{}: wanted a list of objects, found an object",
+      throw Error(ErrorCode::kConfig, fmt::format("{}: expected a list of objects, found an object",
                                                   config.Where("param_groups")));
     }
     rules.push_back(ReadRule(list.Sub(key)));

@@ -49,7 +49,7 @@ Array Draw(const KeySpec& spec, std::size_t key, std::int64_t n_rows, std::int64
     FillRows<float>(&array, key, [](RandomStream& stream) { return stream.Normal(); });
   } else {
     throw Error(ErrorCode::kConfig,
-                fmt::format("cannot draw random {} values of dtype {} for '{}'; wanted float32 "
+                fmt::format("cannot draw random {} values of dtype {} for '{}'; expected float32 "
                             "for low_dim, uint8 for rgb, uint16 or float32 for depth",
                             Name(spec.type), Name(spec.dtype), spec.name));
   }

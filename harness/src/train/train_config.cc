@@ -51,7 +51,7 @@ std::optional<double> GetMaxMinutes(const Config& config) {
   const auto minutes = config.GetOptional<double>("max_minutes");
   if (!minutes || *minutes > 0.0) return minutes;
   throw Error(ErrorCode::kConfig,
-              fmt::format("{}: wanted more than 0 minutes, or null for no limit, found {}",
+              fmt::format("{}: expected more than 0 minutes, or null for no limit, found {}",
                           config.Where("max_minutes"), *minutes));
 }
 
@@ -176,7 +176,7 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   const std::vector<double> range =
       config.Get("depth_range", std::vector<double>(c.depth_range.begin(), c.depth_range.end()));
   if (range.size() != 2 || range[0] < 0.0 || range[0] >= range[1]) {
-    throw Error(ErrorCode::kConfig, fmt::format("{} is {}; wanted [nearest, farthest] in metres",
+    throw Error(ErrorCode::kConfig, fmt::format("{} is {}; expected [nearest, farthest] in metres",
                                                 config.Where("depth_range"), range));
   }
   c.depth_range = {range[0], range[1]};

@@ -55,7 +55,7 @@ TrainStepResult LastStepFrom(const core::JsonView& json) {
 template <class Integer>
 Integer CountIn(const core::JsonView& json, const char* key) {
   const auto count = json.Get<Integer>(key);
-  if (count < 0) json.At(key).Fail(fmt::format("wanted 0 or more, found {}", count));
+  if (count < 0) json.At(key).Fail(fmt::format("expected 0 or more, found {}", count));
   return count;
 }
 

@@ -23,7 +23,7 @@ bool HasDepth(const std::vector<policy::Camera>& cameras) {
   for (const policy::Camera& camera : cameras) {
     if (camera.depth.has_value() == has_depth) continue;
     throw Error(ErrorCode::kConfig,
-                fmt::format("wanted depth for all cameras or for none; of '{}' and '{}' only one "
+                fmt::format("expected depth for all cameras or for none; of '{}' and '{}' only one "
                             "has depth",
                             cameras[0].rgb.name, camera.rgb.name));
   }
@@ -53,7 +53,7 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
     : cameras_(policy::FindCameras(params, spec)), pipeline_(params, cameras_) {
   if (cameras_.empty()) {
     throw Error(ErrorCode::kConfig,
-                "this policy needs a camera: wanted an rgb key in shape_meta.obs, found none; "
+                "this policy needs a camera: expected an rgb key in shape_meta.obs, found none; "
                 "choose a task with images (--obs rgbd), or a policy for low_dim observations");
   }
   for (const KeySpec& key : spec.shape_meta.obs) {

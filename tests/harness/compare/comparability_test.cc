@@ -98,7 +98,7 @@ TEST_F(Comparability, RefusesFilesThatAreNotJson) {
               HasSubstr("b/config.json"));
   b_.config = "[]";
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { FindMismatches(a_, b_); }),
-              HasSubstr("b/config.json: wanted a JSON object"));
+              HasSubstr("b/config.json: expected a JSON object"));
 }
 
 }  // namespace

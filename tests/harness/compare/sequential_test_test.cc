@@ -139,7 +139,7 @@ TEST(SequentialTest, RefusesAStateThatDoesNotFollow) {
   EXPECT_THAT(fault("/verdict", "PASS"), HasSubstr("its verdict is \"PASS\""));
   EXPECT_THAT(fault("/config/margin", "large"), HasSubstr("cannot be continued"));
   EXPECT_THAT(fault("/config/margin", 5.0), HasSubstr("margin of a sequential test is 5"));
-  EXPECT_THAT(fault("/looks", nullptr), HasSubstr("cannot be continued: looks: wanted an array"));
+  EXPECT_THAT(fault("/looks", nullptr), HasSubstr("cannot be continued: looks: expected an array"));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(Config, ReadsEveryTypeAndAllowsComments) {
 TEST(Config, TypeErrorsNameFileLineKeyWantedAndFound) {
   const Config config = Config::FromJson("{\n\"training\": {\n\"lr\": \"fast\"}}", "my.json");
   EXPECT_EQ(ConfigErrorOf([&] { config.Sub("training").Get<double>("lr"); }),
-            "my.json:3: training.lr: wanted a number, found the string \"fast\"");
+            "my.json:3: training.lr: expected a number, found the string \"fast\"");
 }
 
 TEST(Config, NothingIsConvertedSilently) {
@@ -53,17 +53,17 @@ TEST(Config, NothingIsConvertedSilently) {
       R"({"fraction": 1.0, "negative": -1, "huge": 3000000000, "past": 9223372036854775808,
           "one": 1, "mixed": [1, "2"], "nothing": null})");
   EXPECT_THAT(ConfigErrorOf([&] { config.Get<int>("fraction"); }),
-              HasSubstr("wanted an integer, found the number 1.0"));
+              HasSubstr("expected an integer, found the number 1.0"));
   EXPECT_THAT(ConfigErrorOf([&] { config.Get<std::uint64_t>("negative"); }),
-              HasSubstr("wanted an integer from 0 to 18446744073709551615, found the number -1"));
+              HasSubstr("expected an integer from 0 to 18446744073709551615, found the number -1"));
   EXPECT_THAT(ConfigErrorOf([&] { config.Get<int>("huge"); }), HasSubstr("2147483647"));
   EXPECT_THAT(ConfigErrorOf([&] { config.Get<std::int64_t>("past"); }),
               HasSubstr("9223372036854775807"));
-  EXPECT_THAT(ConfigErrorOf([&] { config.Get<bool>("one"); }), HasSubstr("wanted true or false"));
+  EXPECT_THAT(ConfigErrorOf([&] { config.Get<bool>("one"); }), HasSubstr("expected true or false"));
   EXPECT_THAT(ConfigErrorOf([&] { config.Get<std::vector<std::int64_t>>("mixed"); }),
-              HasSubstr("wanted an integer, found the string \"2\""));
+              HasSubstr("expected an integer, found the string \"2\""));
   EXPECT_THAT(ConfigErrorOf([&] { config.Get("nothing", 0.5); }),
-              HasSubstr("wanted a number, found null"));
+              HasSubstr("expected a number, found null"));
 }
 
 TEST(Config, AMissingKeySaysHowToGiveIt) {
@@ -96,7 +96,7 @@ TEST(Config, NullCountsAsAbsentWhereAbsenceIsAllowed) {
 TEST(Config, SubOfSomethingElseIsAnError) {
   const Config config = Config::FromJson(R"({"env": "pusht"})");
   EXPECT_THAT(ConfigErrorOf([&] { config.Sub("env"); }),
-              HasSubstr("env: wanted an object, found the string \"pusht\""));
+              HasSubstr("env: expected an object, found the string \"pusht\""));
 }
 
 TEST(Config, ListOfObjectsReadsLikeAnObjectWithNumbersForKeys) {
@@ -115,23 +115,23 @@ TEST(Config, ListOfObjectsReadsLikeAnObjectWithNumbersForKeys) {
 TEST(Config, ListInPlaceOfAnObjectIsAnError) {
   const Config config = Config::FromJson(R"({"env": [{}], "training": [1]})");
   EXPECT_THAT(ConfigErrorOf([&] { config.Sub("training"); }),
-              HasSubstr("training: wanted an object, found the array [1]"));
+              HasSubstr("training: expected an object, found the array [1]"));
   EXPECT_THAT(ConfigErrorOf([&] { config.Sub("env").Get("seed", 1); }),
-              HasSubstr("env.seed: wanted an object around this key, found the array [{}]"));
+              HasSubstr("env.seed: expected an object around this key, found the array [{}]"));
 }
 
 TEST(Config, RangesAndChoicesAreChecked) {
   const Config config = Config::FromJson(R"({"ratio": 1.5, "n": 0, "mode": "cosin"})");
   EXPECT_THAT(ConfigErrorOf([&] { config.GetInRange("ratio", 0.1, 0.0, 1.0); }),
-              HasSubstr("ratio: wanted a number from 0 to 1, found 1.5"));
+              HasSubstr("ratio: expected a number from 0 to 1, found 1.5"));
   EXPECT_THAT(ConfigErrorOf([&] {
                 config.GetInRange("n", std::int64_t{1}, std::int64_t{1}, std::int64_t{8});
               }),
-              HasSubstr("n: wanted a number from 1 to 8, found 0"));
+              HasSubstr("n: expected a number from 1 to 8, found 0"));
   EXPECT_THAT(ConfigErrorOf([&] {
                 config.GetChoice("mode", {"linear", "cosine"});
               }),
-              HasSubstr("wanted one of linear, cosine, found 'cosin' (did you mean 'cosine'?)"));
+              HasSubstr("expected one of linear, cosine, found 'cosin' (did you mean 'cosine'?)"));
   EXPECT_EQ(config.GetChoice("absent", {"linear", "cosine"}), "linear");
 }
 

@@ -93,7 +93,7 @@ TEST_F(LoaderTest, AWrongIncludeNamesItsLine) {
               AllOf(HasSubstr("a.json:2: the included file 'none.json' does not exist")));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
                         [&] { LoadFile(Write("b.json", "{\n\"include\": [\"a.json\", 3]}")); }),
-              HasSubstr("b.json:2: include: wanted a path or an array of paths"));
+              HasSubstr("b.json:2: include: expected a path or an array of paths"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "absent.json"); }),
               HasSubstr("cannot be read"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_); }), HasSubstr("cannot be read"));
@@ -260,7 +260,7 @@ TEST_F(LoaderTest, AnOverrideMayMakeANumberOfASwitchAndBack) {
 TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
   const fs::path file = Write("a.json", "{\n\"lr\": 0.1,\n\"limit\": null, \"env\": {\"x\": 1}}");
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr=fast"}); }),
-              AllOf(HasSubstr("command line: lr=fast: wanted the type of the number 0.1"),
+              AllOf(HasSubstr("command line: lr=fast: expected the type of the number 0.1"),
                     HasSubstr("a.json:2"), HasSubstr("found the string \"fast\"")));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"env=3"}); }),
               HasSubstr("the type of an object"));
@@ -269,7 +269,7 @@ TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
   EXPECT_EQ(LoadFile(file, {"lr=null"}).GetOptional<double>("lr"), std::nullopt);
   EXPECT_EQ(LoadFile(file, {"limit=2"}).GetOptional<int>("limit"), 2);
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"lr"}); }),
-              HasSubstr("wanted key.key=value"));
+              HasSubstr("expected key.key=value"));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"a..b=1"}); }),
               HasSubstr("an empty key"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"new={\"a\": 1, \"a\": 2}"}); }),
@@ -313,7 +313,7 @@ TEST(Name, IsLettersDigitsAndThreeSigns) {
       "", ".", "..", ".hidden", "a/b", "../../../x", "a b", "ä", "a\n", std::string(101, 'x')};
   for (const std::string& name : bad) {
     EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { RequireName(name, "a.json:3: name"); }),
-                AllOf(HasSubstr("a.json:3: name: wanted a name"), HasSubstr("letters, digits")))
+                AllOf(HasSubstr("a.json:3: name: expected a name"), HasSubstr("letters, digits")))
         << name;
   }
 }

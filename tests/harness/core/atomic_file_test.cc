@@ -105,7 +105,7 @@ TEST(ReadFile, RefusesMoreThanAllowedBeforeTakingMemory) {
 TEST(ReadFile, RefusesAFolder) {
   const ScratchFolder scratch;
   EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { ReadFile(scratch.path(), 9); }),
-              HasSubstr("wanted a regular file, found a folder"));
+              HasSubstr("expected a regular file, found a folder"));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(OpenDevice, ShapesWithoutValuesAreNoDeviceToComputeOn) {
 TEST(OpenDevice, WhatIsNoDeviceIsNamed) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cpu cpu"}) {
     EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { OpenDevice(name); }),
-                HasSubstr("training.device is '" + std::string(name) + "'; wanted 'cpu'"));
+                HasSubstr("training.device is '" + std::string(name) + "'; expected 'cpu'"));
   }
 }
 

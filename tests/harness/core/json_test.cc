@@ -43,7 +43,7 @@ TEST(ParseJson, NamesFileAndPlaceOfWhatIsNoJsonObject) {
   EXPECT_THAT(MessageOf(ErrorCode::kData, [] { ParseJson("{\n  \"a\": }", "f.json"); }),
               HasSubstr("f.json: not JSON: parse error at line 2, column 8"));
   EXPECT_THAT(MessageOf(ErrorCode::kData, [] { ParseJson("[1, 2]", "f.json"); }),
-              HasSubstr("f.json: wanted a JSON object, found an array of 2"));
+              HasSubstr("f.json: expected a JSON object, found an array of 2"));
   EXPECT_LT(MessageOf(ErrorCode::kData, [] { ParseJson(std::string(9000, 'x'), "f"); }).size(),
             400);
   for (const char* text : {"", "1e999", "\"\xff\"", "{\"a\":1} x", "[]", "null"}) {
@@ -89,29 +89,30 @@ TEST_F(JsonViewTest, ReadsEveryType) {
 }
 
 TEST_F(JsonViewTest, ConvertsNothing) {
-  EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<int>("big"); }),
-              HasSubstr("f.json: big: wanted an integer from -2147483648 to 2147483647, found 3"));
+  EXPECT_THAT(
+      Refusal([](const JsonView& v) { v.Get<int>("big"); }),
+      HasSubstr("f.json: big: expected an integer from -2147483648 to 2147483647, found 3"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<std::uint64_t>("negative"); }),
-              HasSubstr("negative: wanted an integer from 0"));
+              HasSubstr("negative: expected an integer from 0"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<int>("real"); }), HasSubstr("found 0.5"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<int>("flag"); }), HasSubstr("found true"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<float>("huge"); }), HasSubstr("a number"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<std::string>("none"); }),
-              HasSubstr("none: wanted a string, found null"));
+              HasSubstr("none: expected a string, found null"));
 }
 
 TEST_F(JsonViewTest, NamesThePlaceOfAFault) {
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Get<int>("absent"); }),
               HasSubstr("f.json: the key 'absent' is missing"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.At("part").Get<double>("b"); }),
-              HasSubstr("f.json: part.b: wanted a number, found \"x\""));
+              HasSubstr("f.json: part.b: expected a number, found \"x\""));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.At("list").At("a"); }),
-              HasSubstr("f.json: list: wanted an object, found an array of 2"));
+              HasSubstr("f.json: list: expected an object, found an array of 2"));
   EXPECT_THAT(Refusal([](const JsonView& v) { v.Elements("part"); }),
-              HasSubstr("f.json: part: wanted an array, found an object"));
+              HasSubstr("f.json: part: expected an array, found an object"));
   EXPECT_THAT(
       Refusal([](const JsonView& v) { v.At("part").Get<std::map<std::string, double>>("a"); }),
-      HasSubstr("f.json: part.a: wanted an object, found 1.5"));
+      HasSubstr("f.json: part.a: expected an object, found 1.5"));
 }
 
 }  // namespace

@@ -46,10 +46,10 @@ TEST(RegularFile, RefusesWhatIsNoRegularFileWithoutWaitingForIt) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   fs::create_symlink(fifo, folder.path() / "link");
   const SocketFile socket(folder.path() / "s");
-  EXPECT_THAT(Refusal(fifo), HasSubstr("wanted a regular file, found a named pipe (FIFO)"));
+  EXPECT_THAT(Refusal(fifo), HasSubstr("expected a regular file, found a named pipe (FIFO)"));
   EXPECT_THAT(Refusal(folder.path() / "link"), HasSubstr("found a named pipe (FIFO)"));
   EXPECT_THAT(Refusal(folder.path() / "s"), HasSubstr("found a socket"));
-  EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("cannot read '/dev/zero': wanted a regular file, "
+  EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("cannot read '/dev/zero': expected a regular file, "
                                               "found a device"));
   EXPECT_THAT(Refusal(folder.path()), HasSubstr("found a folder"));
   EXPECT_THAT(Refusal(folder.path() / "absent"), HasSubstr("No such file"));

@@ -113,7 +113,7 @@ TEST(LossTimeWeights, ThatDoNotFitTheHorizonAreAnError) {
     return MessageOf(ErrorCode::kConfig, [&] { MakePolicy(params); });
   };
   EXPECT_THAT(error_of(R"(, "loss_time_weights": [1, 2])"),
-              HasSubstr("loss_time_weights: wanted 8 numbers, one per step of the horizon, found "
+              HasSubstr("loss_time_weights: expected 8 numbers, one per step of the horizon, found "
                         "2"));
   EXPECT_THAT(error_of(R"(, "loss_time_weights": [1, 1, 1, 1, 1, 1, 1, -1])"),
               HasSubstr("non-negative numbers, at least one greater than 0"));

@@ -285,28 +285,31 @@ TEST(ImageAugmentation, AnUnknownTypeIsRefusedWithThoseThatExist) {
 
 TEST(ImageAugmentation, WeightsMustNotBeNegativeNorAllZero) {
   EXPECT_EQ(ConfigMessage(R"("hue": {"weight": -1})"),
-            "<text>:1: augmentation.hue.weight: wanted a number from 0 to 1000000, found -1");
+            "<text>:1: augmentation.hue.weight: expected a number from 0 to 1000000, found -1");
   EXPECT_EQ(ConfigMessage(R"("hue": {"weight": 0}, "identity": {"weight": 0})"),
             "<text>:1: augmentation: all weights are 0; give one type a weight above 0, or leave "
             "'augmentation' out");
 }
 
 TEST(ImageAugmentation, SettingsOutOfRangeAreRefusedWithTheirKey) {
-  EXPECT_EQ(ConfigMessage(R"("hue": {"range": [0.1, -0.1]})"),
-            "<text>:1: augmentation.hue.range: wanted [low, high] with -0.5 <= low <= high <= 0.5, "
-            "found [0.1, -0.1]");
+  EXPECT_EQ(
+      ConfigMessage(R"("hue": {"range": [0.1, -0.1]})"),
+      "<text>:1: augmentation.hue.range: expected [low, high] with -0.5 <= low <= high <= 0.5, "
+      "found [0.1, -0.1]");
   EXPECT_EQ(ConfigMessage(R"("gamma": {"range": [-0.5, 2]})"),
-            "<text>:1: augmentation.gamma.range: wanted [low, high] with 0 <= low <= high <= 10, "
+            "<text>:1: augmentation.gamma.range: expected [low, high] with 0 <= low <= high <= 10, "
             "found [-0.5, 2]");
   EXPECT_EQ(ConfigMessage(R"("contrast": {"range": [0.5]})"),
-            "<text>:1: augmentation.contrast.range: wanted two numbers, found 1");
+            "<text>:1: augmentation.contrast.range: expected two numbers, found 1");
   EXPECT_EQ(ConfigMessage(R"("random_mask": {"size": [0.1, 1.5]})"),
-            "<text>:1: augmentation.random_mask.size: wanted shares of height and width above 0 "
+            "<text>:1: augmentation.random_mask.size: expected shares of height and width above 0 "
             "and at most 1, found [0.1, 1.5]");
-  EXPECT_EQ(ConfigMessage(R"("border_cutout": {"fraction": 15})"),
-            "<text>:1: augmentation.border_cutout.fraction: wanted a number from 0 to 1, found 15");
-  EXPECT_EQ(ConfigMessage(R"("gaussian_noise": {"sigma": -0.1})"),
-            "<text>:1: augmentation.gaussian_noise.sigma: wanted a number from 0 to 1, found -0.1");
+  EXPECT_EQ(
+      ConfigMessage(R"("border_cutout": {"fraction": 15})"),
+      "<text>:1: augmentation.border_cutout.fraction: expected a number from 0 to 1, found 15");
+  EXPECT_EQ(
+      ConfigMessage(R"("gaussian_noise": {"sigma": -0.1})"),
+      "<text>:1: augmentation.gaussian_noise.sigma: expected a number from 0 to 1, found -0.1");
 }
 
 TEST(ImageAugmentation, ASettingThatItsTypeDoesNotHaveIsReported) {

@@ -151,7 +151,7 @@ template <class Function>
 void ExpectError(ErrorCode code, const std::string& message, const Function& function) {
   try {
     function();
-    FAIL() << "no error; wanted: " << message;
+    FAIL() << "no error; expected: " << message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code);
     EXPECT_EQ(std::string(error.what()), message);
@@ -181,7 +181,7 @@ TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
   Normalizer normalizer;
   normalizer.Fit("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian);
   ExpectError(ErrorCode::kShape,
-              "'image' has shape [2, 3, 4, 5]; wanted [..., 1, height, width], the channels that "
+              "'image' has shape [2, 3, 4, 5]; expected [..., 1, height, width], the channels that "
               "its normalizer was fitted to",
               [&] {
                 normalizer.Normalize("image", torch::zeros({2, 3, 4, 5}));
@@ -191,7 +191,7 @@ TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
 TEST(Normalizer, RejectsADepthRangeWithoutExtent) {
   Normalizer normalizer;
   ExpectError(
-      ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; wanted min < max",
+      ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; expected min < max",
       [&] { normalizer.Fit("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
 }
 

@@ -76,7 +76,7 @@ TEST(Schedule, EverySpacingGivesDistinctTimestepsWithinTheTable) {
 void ExpectConfigError(const NoiseSchedulerConfig& config, const std::string& message) {
   try {
     const NoiseScheduler scheduler(config);
-    FAIL() << "accepted; wanted: " << message;
+    FAIL() << "accepted; expected: " << message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kConfig);
     EXPECT_EQ(std::string(error.what()), message);

@@ -70,7 +70,7 @@ TEST(LrScheduler, StepRulesOfAnotherFormAreAnError) {
     const Config config = Config::FromJson(
         nlohmann::json{{"lr_scheduler", "piecewise_constant"}, {"lr_step_rules", rules}}.dump());
     EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LrScheduleConfig::FromConfig(config); }),
-                HasSubstr("lr_step_rules: wanted '<factor>:<before this step>"));
+                HasSubstr("lr_step_rules: expected '<factor>:<before this step>"));
   }
 }
 
@@ -78,9 +78,9 @@ TEST(LrScheduler, PolynomialWantsABaseRateAboveItsEnd) {
   const auto config = LrScheduleConfig::FromConfig(
       Config::FromJson(R"({"lr_scheduler": "polynomial", "lr_end": 0.01})"));
   CheckBaseLr(config, 0.02);
-  EXPECT_EQ(
-      MessageOf(ErrorCode::kConfig, [&] { CheckBaseLr(config, 0.01); }),
-      "training.lr_end is 0.01, the final rate of polynomial; wanted less than optimizer.lr, 0.01");
+  EXPECT_EQ(MessageOf(ErrorCode::kConfig, [&] { CheckBaseLr(config, 0.01); }),
+            "training.lr_end is 0.01, the final rate of polynomial; expected less than "
+            "optimizer.lr, 0.01");
 }
 
 TEST(LrScheduler, CosineIsTheDefaultAndFallsToZero) {

@@ -116,7 +116,7 @@ template <class Function>
 void ExpectCheckpointError(const std::string& message, const Function& function) {
   try {
     function();
-    FAIL() << "no error; wanted: " << message;
+    FAIL() << "no error; expected: " << message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
     EXPECT_EQ(std::string(error.what()), message);
@@ -211,7 +211,7 @@ TEST(ParameterGroups, RulesThatCannotBeMeantAreErrors) {
   EXPECT_THAT(error_of(R"([{"pattern": "conv["}])"),
               HasSubstr("param_groups.0.pattern: 'conv[' is not a regular expression"));
   EXPECT_THAT(error_of(R"([{"pattern": "", "frozen": true}])"), HasSubstr("freezes every"));
-  EXPECT_THAT(error_of(R"({"pattern": {}})"), HasSubstr("wanted a list of objects"));
+  EXPECT_THAT(error_of(R"({"pattern": {}})"), HasSubstr("expected a list of objects"));
   EXPECT_THAT(error_of(R"([{"lr_scale": 1}])"), HasSubstr("pattern"));
 }
 

@@ -101,7 +101,7 @@ TEST_F(DemonstrationsTest, DamagedAttributesAreNamed) {
   data::ReplayWriter writer(folder_, env_.spec().shape_meta.obs, origin_);
   writer.Commit({{"episodes", "none"}}, true);
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { RepeatableSeeds(folder_, "stage"); }),
-              HasSubstr(".zattrs: episodes: wanted an object"));
+              HasSubstr(".zattrs: episodes: expected an object"));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ const char* PredictionName(PredictionType type) {
 
 [[noreturn]] void ThrowTimeWeights(const Config& params, const std::string& wanted) {
   throw Error(ErrorCode::kConfig,
-              fmt::format("{}: wanted {}", params.Where("loss_time_weights"), wanted));
+              fmt::format("{}: expected {}", params.Where("loss_time_weights"), wanted));
 }
 
 // The weight of each of the T steps in the loss: "loss_time_weights", a list, or "loss_time_decay"

@@ -30,7 +30,7 @@ std::vector<double> GetTwo(const Config& entry, std::string_view key,
   std::vector<double> values = entry.Get(key, default_value);
   if (values.size() != 2) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: wanted two numbers, found {}", entry.Where(key), values.size()));
+                fmt::format("{}: expected two numbers, found {}", entry.Where(key), values.size()));
   }
   return values;
 }
@@ -43,7 +43,7 @@ Change AdjustWithin(const Config& entry, const std::vector<double>& default_rang
   const double high = range[1];
   if (!(min <= low && low <= high && high <= max)) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: wanted [low, high] with {} <= low <= high <= {}, found [{}, {}]",
+                fmt::format("{}: expected [low, high] with {} <= low <= high <= {}, found [{}, {}]",
                             entry.Where("range"), min, max, low, high));
   }
   return [=](const Tensor& images, const Draws& draws) {
@@ -89,7 +89,7 @@ Change MakeRandomMask(const Config& entry) {
   const std::vector<double> size = GetTwo(entry, "size", {0.15, 0.15});
   if (!(size[0] > 0.0 && size[0] <= 1.0 && size[1] > 0.0 && size[1] <= 1.0)) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: wanted shares of height and width above 0 and at most 1, found "
+                fmt::format("{}: expected shares of height and width above 0 and at most 1, found "
                             "[{}, {}]",
                             entry.Where("size"), size[0], size[1]));
   }

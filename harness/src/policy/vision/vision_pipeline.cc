@@ -62,7 +62,7 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
     if (!camera.depth) continue;
     const Shape wanted = {1, first.shape[1], first.shape[2]};
     if (camera.depth->shape != wanted) {
-      Refuse(fmt::format("'{}' is {}; wanted {}, the size of its camera '{}'", camera.depth->name,
+      Refuse(fmt::format("'{}' is {}; expected {}, the size of its camera '{}'", camera.depth->name,
                          ToString(camera.depth->shape), ToString(wanted), camera.rgb.name));
     }
   }
@@ -72,17 +72,18 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
 Shape ReadSize(const Config& params, const char* key, const Shape& default_size) {
   const Shape size = params.GetOptional<std::vector<std::int64_t>>(key).value_or(default_size);
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
-    Refuse(fmt::format("{} is {}; wanted [height, width]", params.Where(key), ToString(size)));
+    Refuse(fmt::format("{} is {}; expected [height, width]", params.Where(key), ToString(size)));
   }
   return size;
 }
 
 void RequireFinite(const std::string& key, const Tensor& depth) {
   if (depth.scalar_type() != torch::kFloat32 || depth.isfinite().all().item<bool>()) return;
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("'{}' holds {} values that are NaN or infinite; wanted metres (where the "
-                          "sensor sees nothing, the far end of its range)",
-                          key, depth.isfinite().logical_not().sum().item<std::int64_t>()));
+  throw Error(
+      ErrorCode::kNumeric,
+      fmt::format("'{}' holds {} values that are NaN or infinite; expected metres (where the "
+                  "sensor sees nothing, the far end of its range)",
+                  key, depth.isfinite().logical_not().sum().item<std::int64_t>()));
 }
 
 // images [B, To, C, H, W] float32 -> [B, To, C, height, width].

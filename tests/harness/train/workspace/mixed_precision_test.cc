@@ -200,7 +200,7 @@ TEST(MixedPrecision, WhatIsNotFiniteInBfloat16IsAnErrorAtOnce) {
 TEST(MixedPrecision, UnknownNamesAreExplained) {
   const Config config = Config::FromJson(R"({"mixed_precision": "float16"})", "run.json");
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { TrainingConfig::FromConfig(config); }),
-              HasSubstr("mixed_precision: wanted one of no, bf16, fp16, found 'float16'"));
+              HasSubstr("mixed_precision: expected one of no, bf16, fp16, found 'float16'"));
 }
 
 }  // namespace

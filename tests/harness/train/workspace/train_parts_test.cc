@@ -188,7 +188,7 @@ TEST(TrainingConfig, RefusesNumbersThatMeanNothing) {
   };
   for (const char* minutes : {"-1", "0", "-1e-9"}) {
     EXPECT_THAT(fault(fmt::format(R"({{"max_minutes": {}}})", minutes)),
-                HasSubstr("wanted more than 0 minutes, or null for no limit"));
+                HasSubstr("expected more than 0 minutes, or null for no limit"));
   }
   for (const char* key :
        {"max_train_steps", "max_val_steps", "max_train_episodes", "num_workers", "batch_size"}) {
