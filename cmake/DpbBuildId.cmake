@@ -1,5 +1,5 @@
-# The fingerprint that host and plugin must share to the letter: compiler, C++ ABI, sanitizer, the SDK
-# headers themselves and, for policies, LibTorch. C++ types cross the plugin boundary only when it matches.
+# The fingerprint that must be identical in host and plugin: compiler, C++ ABI, sanitizer, the SDK headers themselves
+# and, for policies, LibTorch. C++ types cross the plugin boundary only if it matches.
 file(GLOB_RECURSE DPB_SDK_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/harness/include/dp_bench/*.h")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${DPB_SDK_HEADERS})
 set(sdk_digest "")

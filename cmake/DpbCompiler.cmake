@@ -8,8 +8,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
-# A compilation takes 5 s before our own code begins, for the templates of the headers; files that are
-# compiled together share that.
+# Each compilation takes 5 s for the templates of the headers before it reaches our own code. Files that are compiled
+# together share that time.
 set(CMAKE_UNITY_BUILD ${DPB_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 
@@ -22,7 +22,7 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 
-# Contraction would let the bits of a simulation depend on whether the compiler finds an FMA.
+# With contraction, the bits of a simulation would depend on whether the compiler finds an FMA.
 add_library(dpb_compile_options INTERFACE)
 target_compile_options(dpb_compile_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
@@ -32,13 +32,13 @@ target_compile_options(dpb_compile_options INTERFACE
 if(DPB_SANITIZE)
   add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer -g)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-Wno-maybe-uninitialized)  # false alarms in instrumented code, says GCC's manual
+    add_compile_options(-Wno-maybe-uninitialized)  # the GCC manual warns of false alarms in instrumented code
   endif()
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()
 
-# Precompiled headers for a target: LibTorch's, or those of nearly every other file. The compiler takes them only
-# with the same options, so programs too are compiled with -fPIC.
+# Precompiled headers for a target: LibTorch's, or those that nearly every other file uses. The compiler accepts them
+# only with the same options, so programs are compiled with -fPIC too.
 function(dpb_reuse_torch_headers target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)

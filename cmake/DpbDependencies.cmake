@@ -1,5 +1,5 @@
-# Every third-party part, in one place. scripts/setup.sh installs them; what CMAKE_PREFIX_PATH or
-# MUJOCO_DIR name wins over the local virtual environment.
+# All third-party dependencies in one place. scripts/setup.sh installs them. Paths in CMAKE_PREFIX_PATH or MUJOCO_DIR
+# win over the local virtual environment.
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 REQUIRED)           # DLL, Geometry, Math: headers
 find_package(nlohmann_json 3.10 REQUIRED)

@@ -3,8 +3,8 @@ add_custom_target(check-style
   COMMAND "${PROJECT_SOURCE_DIR}/scripts/check_style.sh"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" USES_TERMINAL)
 
-# cmake --build --preset release --target check-odr: links the program and the plugins once more with link-time
-# optimisation, which compares the types of all files and fails where two differ that have one name.
+# cmake --build --preset release --target check-odr: links the program and the plugins again with link-time
+# optimization. It compares the types of all files and fails if two different types have the same name.
 add_custom_target(check-odr
   COMMAND "${CMAKE_COMMAND}" --preset odr
   COMMAND "${CMAKE_COMMAND}" --build --preset odr

@@ -11,7 +11,7 @@ function(dpb_reuse_test_headers target)
   target_precompile_headers(${target} REUSE_FROM dpb_test_precompiled)
 endfunction()
 
-# Tests run side by side: threads that wait for each other must not spin meanwhile.
+# Tests run in parallel, so threads that wait for each other must not spin.
 set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
 
 # dpb_add_test(NAME harness.data LABELS unit SOURCES ... [LINK ...]): one GoogleTest program.
@@ -59,16 +59,16 @@ function(dpb_add_plugin_tests target kind name obs)
   set_tests_properties(exports.${test} PROPERTIES LABELS unit)
 endfunction()
 
-# What mpirun needs to start ranks in a container, also more of them than there are cores; the last one where the
-# container forbids a process to read the memory of another.
+# Settings with which mpirun starts ranks in a container, even if there are more ranks than cores. The last one is for
+# containers in which a process may not read the memory of another.
 set(DPB_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
                            OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
 if(DPB_SANITIZE)
-  list(APPEND DPB_MPIRUN_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaves memory in modules that it unloads
+  list(APPEND DPB_MPIRUN_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaks memory in modules that it unloads
 endif()
 
-# dpb_add_ranks_test(NAME harness.distributed.mpi RANKS 3 SOURCES ... [LINK ...]): a GoogleTest program that
-# mpirun starts several times; see tests/support/ranks.h. Skipped with a message where there is no MPI.
+# dpb_add_ranks_test(NAME harness.distributed.mpi RANKS 3 SOURCES ... [LINK ...]): a GoogleTest program that mpirun
+# starts several times; see tests/support/ranks.h. Skipped with a message if there is no MPI.
 function(dpb_add_ranks_test)
   cmake_parse_arguments(TEST "" "NAME;RANKS" "SOURCES;LINK" ${ARGN})
   if(NOT MPI_C_FOUND)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-format and clang-tidy over all C++ of ours; needs the apt packages clang-format and clang-tidy (14).
+# clang-format and clang-tidy over all our C++ code; needs the apt packages clang-format and clang-tidy (14).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ find_tool() {
 mapfile -t files < <(git ls-files '*.cc' '*.h')
 "$(find_tool clang-format)" --dry-run --Werror "${files[@]}"
 
-# a build folder of its own, because clang cannot read the precompiled headers of GCC, and wants each file alone
+# a separate build folder, because clang cannot read GCC's precompiled headers and must see each file alone
 build=build/style
 cmake --preset release -B "$build" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DDPB_UNITY_BUILD=OFF >/dev/null
 mapfile -t sources < <(git ls-files 'harness/*.cc' 'plugins/*.cc')

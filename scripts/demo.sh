@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job on a fresh machine: sets up, builds, evaluates the shipped PushT policy, then collects
-# demonstrations with a two-armed robot, trains a policy on them, and says where to look.
+# Shows the main features on a fresh machine: sets up, builds, evaluates the shipped PushT policy, then collects
+# demonstrations with a two-armed robot, trains a policy on them, and prints where the results are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

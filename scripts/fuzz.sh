@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs them, two at a time, each from its seeds in tests/fuzz/corpus.
 #   scripts/fuzz.sh [SECONDS | --runs N] [TARGET...]     a minute of every target by default
-# Runs that are limited by time begin with the same random numbers, so that a test run finds what the last one found;
-# campaigns (--runs) begin with new ones.
-# Ends with 1 when a target finds something; the input stays in build/fuzz/findings/.
+# Runs with a time limit start with the same random numbers, so that a test run finds what the previous one found.
+# Campaigns (--runs) start with new ones. Exits with 1 if a target finds something; the input is kept in
+# build/fuzz/findings/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs everything that dp_bench needs on Debian 12 or Ubuntu 22.04+: apt packages, and LibTorch and
-# MuJoCo as wheels in a virtual environment at .venv. Says what it installs; does nothing when nothing
-# is missing. Works as root or with sudo.
+# Installs everything that dp_bench needs on Debian 12 or Ubuntu 22.04+: apt packages, and LibTorch and MuJoCo as wheels
+# in a virtual environment at .venv. Prints what it installs, and does nothing if nothing is missing. Works as root or
+# with sudo.
 #
 #   DPB_TORCH_DIR     a LibTorch to use instead of the wheel (passed on through CMAKE_PREFIX_PATH)
 #   DPB_WITH_CLANG    installs clang too, for scripts/fuzz.sh
@@ -20,10 +20,10 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev xvfb
 )
 
-# A browser, with which a test opens the pages; Ubuntu has it as a snap alone, and the test is skipped.
+# A browser, in which a test opens the pages. Ubuntu has it only as a snap; the test is then skipped.
 if grep -qs '^ID=debian' /etc/os-release; then packages+=(chromium chromium-driver); fi
 
-# for scripts/fuzz.sh alone; it recommends the runtime of its sanitizers
+# only for scripts/fuzz.sh; it recommends the runtime of its sanitizers
 if [ -n "${DPB_WITH_CLANG:-}" ]; then packages+=(clang); fi
 
 missing=()
@@ -43,7 +43,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
 fi
 
-# A wheel counts as installed when the metadata folder of exactly that version is there.
+# A wheel counts as installed if the metadata folder of exactly that version exists.
 missing_wheels=()
 while read -r requirement; do
   name=${requirement%%==*}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests; DPB_SANITIZE=1 adds the sanitizer presets. Each fuzz target runs for
-# DPB_FUZZ_SECONDS (60; 0 leaves fuzzing out).
+# Sets up, builds and runs all tests. DPB_SANITIZE=1 adds the sanitizer presets. Each fuzz target runs for
+# DPB_FUZZ_SECONDS (60 by default; 0 skips fuzzing).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

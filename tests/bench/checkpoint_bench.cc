@@ -1,5 +1,5 @@
-// How long the training loop stands still for a checkpoint of 50 M parameters, with their EMA and
-// the two moments of AdamW (800 MB): the copy alone in the background, all of it without.
+// How long the training loop stops for a checkpoint of 50 M parameters, their EMA and the two
+// moments of AdamW (800 MB). In the background that is only the copy, otherwise the whole save.
 #include <benchmark/benchmark.h>
 #include <torch/types.h>
 
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kNumTensors = 48;  // those of a UNet1D that have more than a few elements
+constexpr int kNumTensors = 48;  // the tensors of a UNet1D with more than a few elements
 
 /// 200 MB.
 TensorMap MakeState() {
@@ -42,7 +42,7 @@ void CheckpointPause(benchmark::State& state) {
       contents->config = contents->state = "{}";
     });
   };
-  save();  // takes the memory
+  save();  // allocates the memory
   for (auto _ : state) {
     writer.Finish();
     const Clock::time_point start = Clock::now();

@@ -1,5 +1,5 @@
-// Control steps of kuavo_dualarm with their state observation, along the actions of the expert: one
-// thread, then two with an env each.
+// Control steps of kuavo_dualarm with their state observation, on the actions of the expert: one
+// thread, then two threads with one env each.
 #include <benchmark/benchmark.h>
 
 #include <array>

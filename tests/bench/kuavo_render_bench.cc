@@ -1,5 +1,5 @@
-// What pictures cost: one camera, and control steps of the dual-arm env in rgbd mode (three
-// cameras, colour and depth) on one thread and two.
+// The cost of pictures: one camera, and control steps of the dual-arm env in rgbd mode (three
+// cameras, colour and depth) on one thread and on two.
 #include <benchmark/benchmark.h>
 #include <dp_bench/config.h>
 

@@ -1,4 +1,4 @@
-// What the benchmarks of policies share: PushT's shapes, one training step and one action chunk.
+// Shared by the benchmarks of policies: PushT's shapes, one training step and one action chunk.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -83,7 +83,7 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
     optimizer.Step(1e-4);
     ema.Update();
   };
-  train();  // the first step allocates, and a slow one may be measured once
+  train();  // the first step allocates, and a slow benchmark may measure only one
   for (auto _ : state) train();
   state.counters["samples_per_s"] = benchmark::Counter(
       static_cast<double>(state.iterations() * batch_size), benchmark::Counter::kIsRate);
@@ -101,8 +101,8 @@ inline void RunPredictAction(benchmark::State& state, const PolicyFactory& creat
   }
 }
 
-/// How fast this machine multiplies [m, k] with [n, k] transposed: the limit that the figures above
-/// are held against.
+/// The rate at which this machine multiplies [m, k] with transposed [n, k]: the upper limit for the
+/// figures above.
 inline void RunSgemm(benchmark::State& state, std::int64_t m, std::int64_t k, std::int64_t n) {
   torch::set_num_threads(kThreads);
   const torch::Tensor a = torch::rand({m, k});

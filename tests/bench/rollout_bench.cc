@@ -1,5 +1,5 @@
-// What the EnvRunner costs on top of its envs: point_mass, whose step is nearly free, stepped bare
-// and through the runner with a planner that does nothing; and the encoder that films an episode.
+// The overhead of the EnvRunner: point_mass, whose step is nearly free, stepped directly and
+// through the runner with a planner that does nothing. Also the encoder that films an episode.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -19,7 +19,7 @@ BENCHMARK(TrainStep)->Arg(256)->UseRealTime()->Unit(benchmark::kMillisecond);
 void PredictAction(benchmark::State& state) { RunPredictAction(state, Create); }
 BENCHMARK(PredictAction)->Arg(1)->Arg(16)->Arg(50)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-// the network's commonest product: a tap of 256 channels at T = 4, B = 256
+// the network's most frequent product: a tap of 256 channels at T = 4, B = 256
 void Sgemm(benchmark::State& state) { RunSgemm(state, 256, 256, 1024); }
 BENCHMARK(Sgemm)->UseRealTime()->Unit(benchmark::kMicrosecond);
 

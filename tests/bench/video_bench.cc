@@ -1,4 +1,4 @@
-// How fast rollouts are filmed: videos of 300 frames of a moving point, 384 x 384, one per thread.
+// The speed of filming rollouts: videos of 300 frames of a moving point, 384 x 384, one per thread.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kSize = 384;
 constexpr int kFrames = 300;
 
-// White with a disc that moves, as pusht and point_mass look: 96 x 96 drawn four times as large.
+// White with a moving disc, like pusht and point_mass: 96 x 96 enlarged four times.
 std::vector<RgbImage> Pictures() {
   std::vector<RgbImage> pictures;
   for (int t = 0; t < kFrames; ++t) {

@@ -13,13 +13,13 @@
 
 namespace dp_bench::conformance {
 
-/// What is tested: a plugin file, the params its instances are created with and, for policies, what
-/// they observe: low_dim, rgb (low_dim and cameras) or rgbd (and their depth).
+/// The test subject: a plugin file, the params for its instances and, for policies, the
+/// observations: low_dim, rgb (low_dim and cameras) or rgbd (these with depth).
 struct Subject {
   std::filesystem::path plugin_file;
   nlohmann::json params = nlohmann::json::object();
   std::string obs = "low_dim";
-  bool is_isolated = false;  // envs: in a process of their own
+  bool is_isolated = false;  // envs: in a separate process
 };
 
 /// The subject of this program.
@@ -28,7 +28,7 @@ inline Subject& subject() {
   return subject;
 }
 
-/// Reads the command line into `subject()` and runs all tests; 2 when it is not understood.
+/// Reads the command line into `subject()` and runs all tests. Returns 2 for a wrong command line.
 inline int RunConformance(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   constexpr std::string_view kPlugin = "--plugin=";

@@ -22,11 +22,11 @@
 namespace dp_bench::conformance {
 namespace {
 
-// Large datasets are looked at in windows: at both ends and around the ends of the first episodes.
+// Large datasets are checked in windows: at both ends and around the ends of the first episodes.
 constexpr std::int64_t kWindow = 24;
 constexpr std::size_t kMaxWindows = 6;
 
-// The sums of the statistics are taken in another order here.
+// The sums of the statistics are computed in another order here.
 constexpr double kStatsTolerance = 1e-9;
 
 std::unique_ptr<Dataset> Open() {
@@ -144,7 +144,7 @@ TEST(DatasetConformance, ReadFillsItsBufferAndNothingElse) {
   constexpr std::byte kCanary{0xA5};
   for (const int key : Keys(*dataset)) {
     const std::vector<std::byte> wanted = Read(*dataset, key, 0, 1);
-    // two fills: what Read leaves as it was would show as a difference
+    // two fills: bytes that Read did not write would differ
     for (const std::byte fill : {std::byte{0x00}, std::byte{0xFF}}) {
       std::vector<std::byte> memory(wanted.size() + kCanarySize, fill);
       std::fill(memory.end() - kCanarySize, memory.end(), kCanary);

@@ -61,8 +61,8 @@ class ObsMemory {
   std::vector<std::span<std::byte>> views_;
 };
 
-/// The actions of an episode, uniform within the bounds, each held for five steps so that the env
-/// gets somewhere.
+/// The actions of an episode, uniform within the bounds. Each is held for five steps, so that the
+/// env makes progress.
 inline std::vector<float> ActionAt(const EnvSpec& spec, std::uint64_t seed, int step) {
   RandomStream random(seed, StreamId::kPolicyNoise, static_cast<std::uint64_t>(step / 5));
   std::vector<float> action(spec.action_low.size());
@@ -72,7 +72,7 @@ inline std::vector<float> ActionAt(const EnvSpec& spec, std::uint64_t seed, int 
   return action;
 }
 
-/// Everything visible of a stretch of an episode, as bytes.
+/// Everything visible during a part of an episode, as bytes.
 struct Trace {
   std::vector<std::byte> bytes;
   int n_steps = 0;
@@ -84,7 +84,8 @@ struct Trace {
   bool operator==(const Trace&) const = default;
 };
 
-/// What is to be seen after `step` steps; a picture at some of them, because drawing may be slow.
+/// The visible data after `step` steps. Includes a picture only at some steps, because drawing may
+/// be slow.
 inline void AddView(Env& env, int step, Trace& trace) {
   const ObsMemory obs(env.spec());
   env.Observe(obs.writer());

@@ -1,5 +1,4 @@
-// What an env keeps to in the abilities that it offers beyond its contract (env_abilities.h). An
-// env without one passes.
+// The contract of an env's optional abilities (env_abilities.h). An env without them passes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +17,7 @@
 namespace dp_bench::conformance {
 namespace {
 
-/// What the expert may say: an action, or that it sees no way on.
+/// The allowed results of the expert: an action, or that it cannot continue.
 std::optional<std::vector<float>> TryAct(Env& env) {
   std::vector<float> action(env.spec().action_low.size(), std::numeric_limits<float>::quiet_NaN());
   try {
@@ -30,7 +29,7 @@ std::optional<std::vector<float>> TryAct(Env& env) {
   return action;
 }
 
-/// An episode of the expert, its actions included.
+/// An episode of the expert, including its actions.
 struct ExpertTrace {
   std::vector<std::vector<float>> actions;
   Trace trace;
@@ -85,7 +84,7 @@ TEST(ExpertConformance, ActChangesNothingInTheEnv) {
   const auto env = MakeEnv();
   if (env->expert() == nullptr) return;  // an optional ability
   const ExpertTrace wanted = PlayExpert(*env, kSeed);
-  // the same actions without an expert looking on
+  // the same actions without an expert
   env->Reset(kSeed);
   Trace found;
   AddView(*env, 0, found);
@@ -200,7 +199,7 @@ TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   EXPECT_EQ(found.bytes, wanted.bytes);
 }
 
-// Marks that the picture shows lie in it; of others both numbers are NaN.
+// Visible marks are inside the picture; otherwise both numbers are NaN.
 void ExpectMarks(std::span<const float> xy, const char* of) {
   for (std::size_t i = 0; i < xy.size(); i += 2) {
     const bool is_hidden = std::isnan(xy[i]) && std::isnan(xy[i + 1]);
@@ -244,7 +243,7 @@ TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
     std::vector<float> second = first;
     for (std::vector<float>* seen : {&first, &second}) {
       marks->StateMarks(40, 30, std::span(*seen).first(n_numbers));
-      // far away, so that a trial of it in the simulation would show
+      // far away, so that trying it out in the simulation would show
       marks->ActionMarks(ActionAt(env->spec(), kSeed + 1, step), 40, 30,
                          std::span(*seen).last(n_numbers));
     }

@@ -1,4 +1,4 @@
-// What every env plugin must keep to, ours or foreign.
+// The contract of every env plugin, ours or foreign.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -229,7 +229,7 @@ TEST(EnvConformance, StepAfterTerminatedThrows) {
     }
   }
   RecordProperty("random actions ended an episode", terminated ? "yes" : "no");
-  if (!terminated) return;  // chance alone does not solve every task
+  if (!terminated) return;  // random actions do not solve every task
   EXPECT_EQ(CodeOf([&] { env->Step(ActionAt(env->spec(), kSeed, 0)); }), ErrorCode::kEnv);
   env->Reset(kSeed);
   EXPECT_NO_THROW(env->Step(ActionAt(env->spec(), kSeed, 0)));

@@ -90,14 +90,14 @@ Normalizer MakeNormalizer() {
   return normalizer;
 }
 
-// Noise whose row i is named by `rows[i]` alone.
+// Noise whose row i depends only on `rows[i]`.
 NoiseSource MakeNoise(const std::vector<std::uint64_t>& rows, std::uint64_t major = 0) {
   std::vector<NoiseKey> keys;
   for (const std::uint64_t row : rows) keys.push_back({.seed = row, .major = major});
   return NoiseSource(keys);
 }
 
-// Observations whose row i is a function of `rows[i]` alone.
+// Observations whose row i depends only on `rows[i]`.
 TensorMap MakeObs(const std::vector<std::uint64_t>& rows) {
   const auto batch = static_cast<std::int64_t>(rows.size());
   NoiseSource source = MakeNoise(rows, /*major=*/99);
@@ -167,13 +167,13 @@ TEST_F(PolicyConformance, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   EXPECT_TRUE(torch::equal(first[0], second[2]));
 }
 
-// Convolutions over pictures are LibTorch's, which shares them among threads as it likes.
+// Convolutions over pictures are LibTorch's, which distributes them over threads freely.
 TEST_F(PolicyConformance, TheNumberOfThreadsChangesNoBitAndWithPicturesOnlyTheRounding) {
   const int n_threads = at::get_num_threads();
   std::vector<torch::Tensor> actions;
   for (const int n : {1, 2, 3}) {
     at::set_num_threads(n);
-    policy_->WeightsChanged();  // what was derived from the weights is derived again
+    policy_->WeightsChanged();  // drops the caches that were derived from the weights
     actions.push_back(Predict(*policy_, {1, 2, 3, 4}));
   }
   at::set_num_threads(n_threads);
@@ -198,7 +198,7 @@ TEST_F(PolicyConformance, SavedAndLoadedWeightsGiveEqualActions) {
     for (torch::Tensor& parameter : other->module().parameters()) parameter.add_(0.25);
   }
   other->WeightsChanged();
-  Predict(*other, {1, 2, 3, 4});  // whatever it keeps must go with the old weights
+  Predict(*other, {1, 2, 3, 4});  // fills caches that must be dropped with the old weights
 
   const auto from = policy_->module().named_parameters();
   const auto to = other->module().named_parameters();
@@ -244,7 +244,8 @@ TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
   }
 }
 
-// Finds what a GPU would, without one: a tensor that stayed on the CPU, a pointer that is followed.
+// Finds faults that only a GPU would show, without one: a tensor that stayed on the CPU, a pointer
+// that is dereferenced.
 TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
   const auto loss_on = [&](c10::Device device) {
     policy_->module().train();

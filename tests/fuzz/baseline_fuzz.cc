@@ -1,4 +1,4 @@
-// A baseline of the gate, held against itself.
+// A baseline of the gate, compared with itself.
 #include "compare/baseline.h"
 #include "compare/comparability.h"
 #include "compare/gate.h"

@@ -1,4 +1,4 @@
-// A config file, and behind a NUL an override of the command line.
+// A config file, and after a NUL an override of the command line.
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/loader.h"
@@ -29,7 +29,7 @@ DPB_FUZZ(input) {
     const Config config(std::make_shared<config::ConfigDocument>(std::move(source)));
     fuzz::Accepts([&] { config.RejectUnread(); });
     ReadAll(config, 0);
-    // what was accepted can be written down and read back
+    // an accepted config can be written and read back
     DPB_ASSERT(Config::FromJson(config.ToJson()).ToJson() == config.ToJson());
   });
 }

@@ -1,4 +1,5 @@
-// episodes.jsonl, whole or as a killed evaluation left it; what is accepted reads back as it was.
+// episodes.jsonl, complete or as a killed evaluation left it. An accepted file reads back
+// unchanged.
 #include <array>
 
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-// The notes of a film, and the plots that a report draws of them.
+// The notes of a film, and the plots that a report draws from them.
 #include "fuzz.h"
 #include "report/film_plots.h"
 #include "run/film_notes.h"

@@ -1,5 +1,5 @@
-// What the fuzz targets share. Each reads its bytes as one kind of untrusted file, in memory; the
-// one answer that a bad file may get is an Error.
+// Shared by the fuzz targets. Each reads its bytes as one kind of untrusted file, in memory. A bad
+// file may only give an Error.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace dp_bench::fuzz {
 
-/// Input bytes, of which targets take what they need from the front.
+/// Input bytes; targets take parts from the front.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size)
@@ -23,7 +23,7 @@ class Input {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
 
-  /// The first byte, which chooses; 0 when there is none.
+  /// The first byte, to choose a case; 0 if there is none.
   unsigned TakeByte() {
     if (bytes_.empty()) return 0;
     const auto byte = static_cast<unsigned>(bytes_.front());
@@ -31,7 +31,7 @@ class Input {
     return byte;
   }
 
-  /// What comes before the next NUL, which cannot occur in text files; all when there is none.
+  /// Everything before the next NUL, which cannot occur in text files; everything if there is none.
   std::string_view TakeText() {
     const std::string_view all = text();
     const std::string_view part = all.substr(0, all.find('\0'));
@@ -43,7 +43,7 @@ class Input {
   std::span<const std::byte> bytes_;
 };
 
-/// Runs a reader; whether it took the input.
+/// Runs a reader. Returns whether it accepted the input.
 template <class Read>
 bool Accepts(const Read& read) {
   try {

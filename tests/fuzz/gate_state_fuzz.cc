@@ -1,4 +1,4 @@
-// What a gate that stopped without a verdict left.
+// The saved state of a gate that stopped without a verdict.
 #include "compare/gate_report.h"
 #include "fuzz.h"
 #include "report/gate_output.h"

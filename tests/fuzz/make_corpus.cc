@@ -1,5 +1,5 @@
-// Writes the seeds of the fuzz targets into the folder that is its argument, with the writers of
-// the formats: make_corpus tests/fuzz/corpus
+// Writes the seeds of the fuzz targets into the folder given as argument, with the writers of the
+// formats: make_corpus tests/fuzz/corpus
 #include <blosc.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ const std::string kManifest =
  "checkpoint": {"folder": "c", "weights": "ema", "sha256": "0"},
  "seeds": {"report": {"first": 1, "n": 2}, "selection": {"first": 5, "n": 2}}})";
 
-// Where the files of one target go.
+// The folder for the files of one target.
 class Corpus {
  public:
   explicit Corpus(fs::path folder) : folder_(std::move(folder)) { fs::create_directories(folder_); }
@@ -138,7 +138,7 @@ void AddTensors(const fs::path& root, const fs::path& scratch) {
   const std::string manifest = TextOf(folder / "manifest.json");
   const std::string rest = '\0' + contents.state + '\0' + contents.config;
   Corpus(root / "checkpoint").Add("sealed", manifest + rest);
-  Json first = Json::parse(manifest);  // the first format had no seal that mutations break
+  Json first = Json::parse(manifest);  // the first format has no seal that mutations would break
   first["format_version"] = 1;
   Corpus(root / "checkpoint").Add("unsealed", first.dump() + rest);
 }
@@ -212,7 +212,7 @@ void AddChunks(const fs::path& root) {
   }
 }
 
-// The least that a shared library with one export is made of: header, symbols, names, sections.
+// The minimal shared library with one export: header, symbols, names, sections.
 void AddLibrary(const fs::path& root) {
   constexpr std::string_view kNames("\0dp_bench_plugin\0", 17);
   Elf64_Sym symbols[2] = {};

@@ -1,4 +1,4 @@
-// A .zarr.zip, opened as a data set with a limit of its memory and read.
+// A .zarr.zip, opened as a data set with a memory limit, and read.
 #include <vector>
 
 #include "fuzz.h"

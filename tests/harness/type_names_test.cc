@@ -1,5 +1,5 @@
-// No type name of ours is defined twice in one namespace, and none twice in the harness: the linker
-// merges what has the same name, so that an exception would run the wrong destructor (the
+// No type name of ours is defined twice in one namespace, or twice in the harness. The linker
+// merges definitions of the same name, so an exception would run the wrong destructor (the
 // one-definition rule, C++20 [basic.def.odr]). Types inside unnamed namespaces, functions and
 // classes are private to them and may repeat.
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Comments and literals as blanks.
+// Replaces comments and literals by blanks.
 std::string CodeOf(const std::string& text) {
   static const std::regex kNoCode(
       R"re(//[^\n]*|/\*[\s\S]*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')re");
@@ -43,7 +43,7 @@ std::vector<std::string> FindTypes(const std::string& text) {
       R"re(namespace(?:\s+([A-Za-z_][\w:]*))?\s*\{|(?:class|struct|union)\s+(?:[A-Z_]+\s+)?([A-Z]\w*)(?:\s+final)?\s*(?::[^:;{}()][^;{}()]*)?\{|enum\s+(?:class\s+)?([A-Z]\w*)\s*(?::[^;{}]*)?\{|[{}])re");
   const std::string code = CodeOf(text);
   std::vector<std::string> types;
-  std::vector<std::string> scopes;  // of namespaces their names, "" for all else
+  std::vector<std::string> scopes;  // names of namespaces, "" for everything else
   const auto is_in_named_namespaces = [&scopes] {
     return std::ranges::none_of(scopes, [](const std::string& scope) { return scope.empty(); });
   };
@@ -71,7 +71,7 @@ std::string Read(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Key -> the files that define it, for those of more than one.
+// Key -> the files that define it, for keys with more than one file.
 using Places = std::map<std::string, std::set<std::string>>;
 
 Places Repeated(Places places) {

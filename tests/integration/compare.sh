@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# dp_bench compare: two evaluations of one checkpoint, runs that differ on known seeds, three runs, JSON, and what is
-# refused. dp_bench gate: a baseline, every verdict with its exit code, and its files.
+# dp_bench compare: two evaluations of one checkpoint, runs that differ on known seeds, three runs, JSON, and refused
+# input. dp_bench gate: a baseline, every verdict with its exit code, and its files.
 # Usage: compare.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -146,7 +146,7 @@ expect_exit 4 "margin is 0.1 in stopped.json, now 0.2" "${gate[@]}" --candidate 
 expect_exit 4 "outcomes of the first 6 seeds" "${gate[@]}" --candidate c --continue stopped.json
 expect_exit 4 "number of shared seeds" "${gate[@]}" --candidate good6 --continue one_go.json
 expect_exit 6 "not what dp_bench gate --json wrote" "${gate[@]}" --candidate b --continue a/config.json
-cp stopped.json state.json  # --continue and --json of one file: what cannot go on leaves it, what does takes its place
+cp stopped.json state.json  # --continue and --json of one file: a gate that cannot continue leaves it, one that can replaces it
 on=("${gate[@]}" --continue state.json --json ./state.json --candidate)
 expect_exit 4 "state.json keeps the earlier gate" "${on[@]}" c
 expect_exit 4 "margin is 0.1" "${on[@]}" b --margin 0.2
@@ -181,18 +181,18 @@ echo "a checkpoint is rolled out as far as the verdict takes it"
   env_runner.n_videos=0 >eval.txt 2>&1 || fail "$(cat eval.txt)"
 expect_exit 0 "is the baseline now" "${gate[@]}" --candidate long --update-baseline
 expect_exit 0 "PASS: no change: 8 of 8" "${gate[@]}" --candidate real/checkpoints/latest --output own
-[ "$(wc -l <own/episodes.jsonl)" -eq 8 ] || fail "wanted 8 episodes: $(cat out.txt)"
+[ "$(wc -l <own/episodes.jsonl)" -eq 8 ] || fail "expected 8 episodes: $(cat out.txt)"
 cmp <(head -n 8 long/episodes.jsonl) own/episodes.jsonl
 grep -q "8 of the 60 test seeds of config.json were run" own/report.html || fail "the report hides the early stop"
 expect_exit 0 "PASS: no change: 8 of 8" "${gate[@]}" --candidate own
 expect_exit 3 "INCONCLUSIVE: 40 seeds" "${gate[@]}" --candidate real/checkpoints/latest --weights model --output model \
   --max-pairs 40 --json model.json
-[ "$(wc -l <model/episodes.jsonl)" -eq 40 ] || fail "wanted 40 episodes: $(cat out.txt)"
+[ "$(wc -l <model/episodes.jsonl)" -eq 40 ] || fail "expected 40 episodes: $(cat out.txt)"
 expect_exit 0 "PASS: after 50 seeds" "${gate[@]}" --candidate real/checkpoints/latest --weights model --output more \
   --max-pairs 60 --continue model.json
 sed -i 's/"trace_hash":"[0-9a-f]*"/"trace_hash":"x"/; s/"success":false/"success":true/' baseline.json
 expect_exit 1 "FAIL: after 10 seeds" "${gate[@]}" --candidate real/checkpoints/latest --output worse
-[ "$(wc -l <worse/episodes.jsonl)" -eq 40 ] || fail "wanted 40 episodes: $(cat out.txt)"
+[ "$(wc -l <worse/episodes.jsonl)" -eq 40 ] || fail "expected 40 episodes: $(cat out.txt)"
 sed 's/"seed":100001,/"seed":100011,/' baseline.json >gap.json
 expect_exit 2 "no --candidate is one" "${gate[@]}" --candidate b --output nowhere
 expect_exit 6 "seed 100011 does not follow" "$dp_bench" gate --baseline gap.json --candidate real/checkpoints/latest

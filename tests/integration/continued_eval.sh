@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Evaluations that end before their time: killed at random moments, or by a signal, and continued to the same files.
-# Then dp_bench replay and dp_bench diff on what they left.
+# Evaluations that are killed at random moments or ended by a signal, and continued to the same files. Then dp_bench
+# replay and dp_bench diff on the results.
 # Usage: continued_eval.sh <dp_bench program> <configs folder> [number of kills, 8 by default]
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -27,7 +27,7 @@ expect_whole() {  # expect_whole FOLDER: the results, the films and nothing else
   [ "$(ls "$1")" = "$(ls whole)" ] || fail "$1 holds $(ls "$1")"
 }
 
-# each evaluation is killed, perhaps several times, until it comes to its end
+# kill each evaluation, perhaps several times, until it finishes
 RANDOM=7
 n_killed=0 n_finished=0 n_continued=0
 while [ "$n_killed" -lt "$n_kills" ]; do
@@ -57,14 +57,14 @@ if [ -d killed ]; then
 fi
 echo "$n_killed kills, $n_continued of them with episodes to go on from; $n_finished evaluations, all as if in one go"
 
-# killed after its last episode, before anything was written about them: no plan is made again
+# killed after its last episode, before anything was written about them: it makes no new plans
 mkdir unreported
 cp -r whole/config.json whole/manifest.json whole/media unreported
 cp whole/episodes.jsonl unreported/episodes.partial.jsonl
 "$dp_bench" eval --resume unreported >unreported.txt 2>&1 || fail "$(cat unreported.txt)"
 expect_whole unreported
 
-# a signal ends it soon, with the command that goes on
+# a signal ends it soon, and it prints the command that continues
 "${evaluate[@]}" --output stopped >stopped.txt 2>&1 &
 until grep -qs trace_hash stopped/episodes.partial.jsonl; do
   kill -0 $! || fail "it ended before it was interrupted"
@@ -73,14 +73,14 @@ done
 kill -INT $!
 status=0
 wait $! || status=$?
-[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, wanted 75: $(cat stopped.txt)"
+[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, expected 75: $(cat stopped.txt)"
 grep -q "continue with --resume stopped" stopped.txt || fail "it did not say how to go on: $(cat stopped.txt)"
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "$(cat stopped.txt)"
 expect_whole stopped
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "a finished one cannot be resumed: $(cat stopped.txt)"
 expect_whole stopped
 
-# what is not the same evaluation is refused
+# another evaluation is refused
 expect_exit 2 "names no checkpoint" "$dp_bench" eval --resume trained
 cp -r whole foreign
 sed -i 's/"core_build_id": "/&x/' foreign/manifest.json
@@ -98,7 +98,7 @@ expect_exit 6 "not of one run: eval_log.json is about episodes" "$dp_bench" repl
 without_id foreign
 expect_exit 1 "went differently" "$dp_bench" replay --run foreign --episode 5
 
-# where two runs part: with recorded steps, and by running the episode again
+# where two runs diverge: from recorded steps, and by running the episode again
 "$dp_bench" eval --checkpoint trained/checkpoints/latest --weights model env_runner.n_test=3 env_runner.n_train=0 \
   env_runner.micro_batch=4 env_runner.record_traces=true --output other >other.txt 2>&1 || fail "$(cat other.txt)"
 expect_exit 0 "0 of 102 episodes differ" "$dp_bench" diff whole stopped

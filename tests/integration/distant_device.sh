@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The program on a device whose memory the processor cannot touch, in the place of a GPU: what it trains, resumes
-# and rolls out there equals what it does on the CPU, up to rounding.
+# The program on a device whose memory the processor cannot access, as a substitute for a GPU. Training, resuming and
+# rollouts there equal those on the CPU, up to rounding.
 # Usage: distant_device.sh <dp_bench program> <configs folder> <library of the device>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every policy on every env, in every kind of observation that both know: 20 training steps, an evaluation of two
-# episodes. Then one policy that sees pictures is evaluated by 1, 2 and 8 workers: each episode's hash covers
-# states, actions and pixels.
+# Every policy on every env, with every kind of observation that both support: 20 training steps and an evaluation of
+# two episodes. Then a policy with pictures is evaluated by 1, 2 and 8 workers; each episode's hash covers states,
+# actions and pixels.
 # Usage: every_pair.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -47,7 +47,7 @@ run() {  # run NAME ARGUMENTS...
     env_runner.n_train=0 env_runner.n_test=2 env_runner.n_videos=0 env_runner.micro_batch=2 \
     training.rollout_every=0 policy.params.noise_scheduler.num_inference_steps=2 >"$name.txt" 2>&1 ||
     fail "$name: $(cat "$name.txt")"
-  [ "$(wc -l <"$name/episodes.jsonl")" -eq 2 ] || fail "$name: wanted 2 episodes"
+  [ "$(wc -l <"$name/episodes.jsonl")" -eq 2 ] || fail "$name: expected 2 episodes"
   ! grep -q '"failure_reason":"[^"]' "$name/episodes.jsonl" || fail "$name: $(cat "$name/episodes.jsonl")"
   echo "  $name"
 }
@@ -79,4 +79,4 @@ for workers in 1 2 8; do
   cmp eval1/episodes.jsonl "eval$workers/episodes.jsonl"
 done
 [ "$(grep -o '"trace_hash":"[0-9a-f]*"' eval1/episodes.jsonl | sort -u | wc -l)" -eq 8 ] ||
-  fail "wanted 8 hashes: $(cat eval1/episodes.jsonl)"
+  fail "expected 8 hashes: $(cat eval1/episodes.jsonl)"

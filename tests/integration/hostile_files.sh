@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Files that are no files, and JSON that is nested without end: every command that reads them ends at once with
-# the code of a bad input, and never says that this is a bug.
+# Paths that are not regular files, and JSON that is nested without end: every command that reads them ends at once with
+# the exit code for bad input, and never reports a bug.
 # Usage: hostile_files.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -77,7 +77,7 @@ echo "{\"checkpoint\": {\"folder\": 3}}" >part/manifest.json
 refuses 6 "checkpoint.folder: expected a string" eval --resume part
 
 echo "a run folder whose config asks for other files"
-sed '/"run_id"/d; /"config_sha256"/d' eval/manifest.json >part/manifest.json  # as of a version that had no ids
+sed '/"run_id"/d; /"config_sha256"/d' eval/manifest.json >part/manifest.json  # like a version without ids
 echo '{"include": "../base.json"}' >part/config.json
 refuses 2 "lies outside of" eval --resume part
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The program is stopped by signals, killed at random moments and continued elsewhere: it always ends with the
-# weights of an undisturbed run.
+# Stops the program by signals, kills it at random moments and continues it elsewhere: it always ends with the weights
+# of an undisturbed run.
 # Usage: interruptions.sh <dp_bench program> <configs folder> [how many kills; 2]
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -36,7 +36,7 @@ start() {  # start RUN: a training in the background, at work; sets `child`
 ends_with() {  # ends_with CODE RUN: what the child ends with
   local status=0
   wait "$child" || status=$?
-  [ "$status" -eq "$1" ] || fail "it ended with $status, wanted $1: $(cat "$2.txt")"
+  [ "$status" -eq "$1" ] || fail "it ended with $status, expected $1: $(cat "$2.txt")"
 }
 
 "${train[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
@@ -95,7 +95,7 @@ for i in $(seq "$kills"); do
   sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
   kill -9 "$child" 2>/dev/null || true
   wait "$child" 2>/dev/null || true
-  # before its config is written there is nothing to resume: it starts anew
+  # before its config is written there is nothing to resume: it starts from the beginning
   if [ -s killed/config.json ]; then again=("$dp_bench" train --resume killed); else again=("${train[@]}" --output killed); fi
   "${again[@]}" >out.txt 2>&1 || fail "kill $i after $moment ms: $(cat out.txt)"
   same_weights killed

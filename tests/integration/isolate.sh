@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --isolate: an env that crashes, hangs or exits costs its episode and nothing else, in eval, collect and run; the keys
-# of the config and the options that stand for them; what is left when the program is killed.
+# --isolate: an env that crashes, hangs or exits costs only its episode, in eval, collect and run. Also the config keys
+# and their options, and what remains when the program is killed.
 # Usage: isolate.sh <dp_bench program> <configs folder> <folder with libdpb_env_faulty.so>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"

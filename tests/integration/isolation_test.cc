@@ -1,4 +1,4 @@
-// Real envs in processes of their own and in threads: one hash, however many workers there are.
+// Real envs in separate processes and in threads: one hash, regardless of the number of workers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kBatchSize = 4;
 
-/// Actions that follow from what is seen, by a hash, and from the noise of the row: any bit that
-/// differs in an observation sends the episode elsewhere.
+/// Actions that depend on a hash of the observations and on the noise of the row: any differing bit
+/// in an observation changes the episode.
 class HashPlanner final : public rollout::ChunkPlanner {
  public:
   explicit HashPlanner(const EnvSpec& spec) : spec_(spec) {}

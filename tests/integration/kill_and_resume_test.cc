@@ -1,5 +1,6 @@
-// A training that is killed without warning and resumed leaves the same files as one that was not.
-// Every training runs in a child process; this process starts no LibTorch threads, so it can fork.
+// A training that is killed without warning and resumed leaves the same files as an uninterrupted
+// one. Every training runs in a child process; this process starts no LibTorch threads, so it can
+// fork.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a training kills itself; never by default.
+/// Where a training kills itself; by default nowhere.
 struct Death {
   int at_loss = -1;        // counting training and validation losses
   int at_evaluation = -1;  // counting evaluations
@@ -45,7 +46,7 @@ void Train(const fs::path& output, const std::string& training, Death death) {
   });
 }
 
-/// Trains in a child process; whether it was killed.
+/// Trains in a child process; returns whether it was killed.
 bool WasKilled(const fs::path& output, const std::string& training, Death death = {}) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,7 +1,7 @@
-// What a success rate is worth rests on this: the outcome of an episode follows from policy, env
-// and seed, whatever the number of workers, the order of the episodes, and whether envs are threads
-// or processes. Real policies on real envs; every step of every episode is in the hash.
-// DPB_ALL_ORDERS=1 runs 64 episodes with 6 worker counts and 3 shuffles; ctest a few of them.
+// The value of a success rate rests on this: the outcome of an episode depends only on policy, env
+// and seed, regardless of the number of workers, the order of the episodes, and whether envs are
+// threads or processes. Real policies on real envs; every step of every episode is in the hash.
+// DPB_ALL_ORDERS=1 runs 64 episodes with 6 worker counts and 3 shuffles; ctest runs a few of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,7 +123,7 @@ TEST_P(OneHash, ForAnyWorkersOrderAndIsolation) {
   std::vector<int> order(static_cast<std::size_t>(scope.n_episodes));
   std::iota(order.begin(), order.end(), 0);
   const std::vector<std::string> wanted = Hashes(/*is_isolated=*/false, 2, order);
-  // episodes that were all alike would hide a mix-up
+  // identical episodes would hide a mix-up
   EXPECT_EQ(std::set<std::string>(wanted.begin(), wanted.end()).size(), wanted.size());
   int n_runs = 0;
   for (int shuffle = 0; shuffle <= scope.n_shuffles; ++shuffle) {

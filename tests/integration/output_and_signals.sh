@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What the program says when the system refuses: exit codes and messages for paths that cannot be written, output
-# that is lost, memory that runs out, signals at any moment, and words that were mistyped.
+# Exit codes and messages for paths that cannot be written, lost output, exhausted memory, signals at any moment, and
+# mistyped words.
 # Usage: output_and_signals.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-export OMP_WAIT_POLICY=passive  # the program does not start itself again: every test is faster
+export OMP_WAIT_POLICY=passive  # keeps the program from starting itself again, which makes every test faster
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
@@ -35,7 +35,7 @@ for stream in full closed; do
          training.rollout_every=0 dataloader.batch_size=32 --output "trained_$stream")
   if [ "$stream" = full ]; then
     "${train[@]}" 2>/dev/full >out.txt || fail "a full stderr ended the training: $(cat out.txt)"
-  else  # and nothing takes the numbers of the closed ones
+  else  # and nothing reuses the numbers of the closed ones
     ends_with 6 "${train[@]}" <&- >&- 2>err.txt || fail "a closed stdout: $(cat err.txt)"
     grep -q "standard output could not be written" err.txt || fail "$(cat err.txt)"
   fi
@@ -61,7 +61,7 @@ set +e
 statuses=("${PIPESTATUS[@]}")
 set -e
 [ "${statuses[0]}" -eq 0 ] || [ "${statuses[0]}" -eq 6 ] || fail "| head -1 ended it with ${statuses[0]}: $(cat err.txt)"
-# a reader that is gone before the first byte
+# a reader that closes before the first byte
 set +e
 "$dp_bench" inspect --checkpoint trained/checkpoints/latest --json 2>err.txt | true
 statuses=("${PIPESTATUS[@]}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The gate on the policy that comes with dp_bench: this build must not make it worse. On the kind of machine that made the
-# baseline all episodes are the same bit for bit; elsewhere the statistics decide, and may need more seeds than these.
+# The gate on the policy that ships with dp_bench: this build must not make it worse. On the kind of machine that made
+# the baseline, all episodes are equal bit for bit. Elsewhere the statistics decide, and may need more seeds.
 # Usage: own_gate.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -19,7 +19,7 @@ case $status in
   *) fail "the gate ended with $status" ;;
 esac
 
-# rolled out by the gate itself, no more episodes are run than the verdict takes
+# when the gate rolls out itself, it runs only as many episodes as the verdict needs
 status=0
 "$dp_bench" gate --baseline "$models/pusht_unet_hybrid_baseline.json" --candidate "$models/pusht_unet_hybrid" \
   --output "$work/own" >"$work/own.txt" 2>&1 || status=$?
@@ -30,12 +30,12 @@ esac
 n_run=$(wc -l <"$work/own/episodes.jsonl")
 cmp <(head -n "$n_run" "$work/candidate/episodes.jsonl") "$work/own/episodes.jsonl" || fail "it ran other episodes"
 
-# the number of threads of its matrix products changes no bit
+# the number of threads of its matrix products does not change the result
 OMP_NUM_THREADS=1 "$dp_bench" eval --checkpoint "$models/pusht_unet_hybrid" --output "$work/one_thread" env_runner.n_train=0 \
   env_runner.n_test=8 env_runner.n_videos=0 >"$work/eval.txt" 2>&1 || fail "$(cat "$work/eval.txt")"
 cmp <(head -n 8 "$work/candidate/episodes.jsonl") "$work/one_thread/episodes.jsonl" || fail "one thread changed the episodes"
 
-# a policy with damaged weights does not come through
+# a policy with damaged weights fails
 cp -r "$models/pusht_unet_hybrid" "$work/damaged"
 python3 - "$work/damaged" <<'PYTHON'
 import hashlib, json, pathlib, random, struct, sys

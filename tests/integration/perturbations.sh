@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# dp_bench eval --perturb: an arm of strength 0 changes no bit, late and noisy actions do; the folders that arms leave;
-# an evaluation with arms that is interrupted and continued; what is refused.
+# dp_bench eval --perturb: an arm of strength 0 changes no bit, late and noisy actions do. Also the arms' folders, an
+# interrupted and continued evaluation with arms, and refused input.
 # Usage: perturbations.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -64,7 +64,7 @@ done
 kill -INT $! 2>/dev/null || true
 status=0
 wait $! || status=$?
-[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, wanted 75: $(cat stopped.txt)"
+[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, expected 75: $(cat stopped.txt)"
 grep -q -- "--resume stopped --perturb null,delay=2,noise=0.1,delay=5" stopped.txt || fail "$(cat stopped.txt)"
 expect_exit 0 "perturbations.json" "$dp_bench" eval --resume stopped --perturb null,delay=2,noise=0.1,delay=5
 cmp whole/perturbations.json stopped/perturbations.json || fail "other effects than in one go"

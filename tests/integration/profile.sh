@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dp_bench profile: its tables, its JSON, and a trace whose events lie within each other; bad input.
+# dp_bench profile: its tables, its JSON, and a trace with nested events; bad input.
 # Usage: profile.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -17,7 +17,7 @@ for line in "^profile of unet_hybrid for point_mass on cpu, float32$" "^limits o
             "^  denoising step (10 x)" "^memory of a training step" "^advice"; do
   grep -q -- "$line" out.txt || fail "no line '$line': $(cat out.txt)"
 done
-[ "$(sed -n '/operators per step/,/^$/p' out.txt | wc -l)" -eq 7 ] || fail "wanted 4 operators: $(cat out.txt)"  # title, head, blank
+[ "$(sed -n '/operators per step/,/^$/p' out.txt | wc -l)" -eq 7 ] || fail "expected 4 operators: $(cat out.txt)"  # title, head, blank
 
 echo "a batch of 8 at this rate is small, which is told with key, value and figure"
 grep -q '"advice"' profile.json || fail "$(cat profile.json)"

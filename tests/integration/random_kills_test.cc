@@ -1,6 +1,6 @@
-// A training that checkpoints often, killed without warning at random moments or out of disk space,
-// resumes to the files of an unbroken one. Every training runs in a child process; this process
-// starts no LibTorch threads, so it can fork.
+// A training that checkpoints often, is killed without warning at random moments or runs out of
+// disk space, and is resumed, leaves the same files as an uninterrupted one. Every training runs in
+// a child process; this process starts no LibTorch threads, so it can fork.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-/// 8 epochs, each of which is evaluated, becomes one of the two best or not, and is saved; further
+/// 8 epochs. Each is evaluated, may become one of the two best, and is saved. `training`: further
 /// keys of the section training.
 Config OftenSaved(const std::string& training) {
   return Config::FromJson(R"({"training": {"num_epochs": 8, "rollout_every": 1,
@@ -53,7 +53,7 @@ bool IsInTheMiddleOfASave(const fs::path& output) {
   return false;
 }
 
-/// Kills a training `after` its start; whether it had not ended by then.
+/// Kills a training `after` its start; returns whether it was still running.
 bool IsKilled(const fs::path& output, const std::string& training, Seconds after) {
   const pid_t child = StartChild([&] { Train(output, training); });
   std::this_thread::sleep_for(after);
@@ -63,7 +63,7 @@ bool IsKilled(const fs::path& output, const std::string& training, Seconds after
   return WIFSIGNALED(status);
 }
 
-// DPB_KILLS: at how many moments
+// DPB_KILLS: the number of moments
 TEST(RandomKills, EachResumesAndEveryFileEqualsThatOfAnUnbrokenRun) {
   const ScratchFolder scratch;
   const fs::path whole = scratch.path() / "whole";

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training, rollouts and faults on two ranks of mpirun, against one process on the small task.
+# Training, rollouts and errors on two ranks of mpirun, compared with one process on the small task.
 # Usage: ranks.sh <dp_bench program> <configs folder> <mpirun>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"

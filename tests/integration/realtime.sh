@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dp_bench eval --realtime and --latencies: success against latency, stale steps, what the runs leave, what is refused.
+# dp_bench eval --realtime and --latencies: success by latency, stale steps, the files of the runs, refused input.
 # Usage: realtime.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Run folders: none is written over or written by two, its files belong together whatever kills the program, and a path to
-# it is enough. Baselines without outcomes, names that leave the folder, and numbers that mean nothing are refused.
+# Run folders: a run is not overwritten by accident, only one process writes it, its files belong together at any kill,
+# and its path is enough as an argument. Baselines without outcomes, names that leave the folder, and meaningless
+# numbers are refused.
 # Usage: run_folders.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -62,7 +63,7 @@ expect_unchanged 6 "damaged/ema.safetensors" "$dp_bench" eval --checkpoint damag
 rmdir empty
 
 echo "every verb refuses a key that nothing reads, before it collects, trains or opens a window"
-fresh=(collect.start_seed=4242)  # a collection that is not there yet
+fresh=(collect.start_seed=4242)  # a collection that does not exist yet
 bad=(env_runnr.n_test=3 foo=1 training.num_epoch=3)
 expect_bad_keys() {  # expect_bad_keys COMMAND...: with these keys it names all of them
   expect_unchanged 2 "nothing reads these keys" "$@" "${bad[@]}"
@@ -174,7 +175,7 @@ expect_unchanged 2 "training.max_train_steps" "$dp_bench" train "${small[@]}" tr
 rate=$(sed -nE 's/.*trained 1 steps in .*, ([0-9]+) samples\/s/\1/p' out.txt)
 [ "$rate" -lt 1000000 ] || fail "$rate samples/s: $(cat out.txt)"
 
-echo "what does not fit says what was wanted, what was found and what to do"
+echo "what does not fit says what was expected, what was found and what to do"
 expect_unchanged 2 "the action is low_dim float32 \[3\], the env's low_dim float32 \[2\]. Correct shape_meta" \
   "${evaluate[@]}" --output b "shape_meta.action.shape=[3]"
 expect_unchanged 2 "the action is low_dim float32 \[3\]" "$dp_bench" train "${small[@]}" "${fresh[@]}" "shape_meta.action.shape=[3]"

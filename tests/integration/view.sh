@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dp_bench view on a virtual display: expert, policy, recordings; what the window showed is a picture.
+# dp_bench view on a virtual display: expert, policy, recordings; the window's picture is checked.
 # Usage: view.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -16,7 +16,7 @@ trap cleanup EXIT
 cd "$work"
 
 expect_picture() {  # expect_picture FILE WIDTH HEIGHT COLOUR...: an RGB8 PNG that has these colours
-  python3 - "$@" <<'PYTHON' || fail "$1 is not the picture that was wanted"
+  python3 - "$@" <<'PYTHON' || fail "$1 is not the expected picture"
 import struct, sys, zlib
 name, width, height, *colours = sys.argv[1:]
 data = open(name, "rb").read()

@@ -20,7 +20,7 @@ for file in config.json manifest.json logs.json.txt eval_log.json episodes.jsonl
             checkpoints/latest/manifest.json denoising.json media/test_100000.mp4 media/test_100000.safetensors; do
   [ -s "whole/$file" ] || fail "whole/$file is missing"
 done
-[ "$(wc -l <whole/episodes.jsonl)" -eq 4 ] || fail "wanted 4 episodes"
+[ "$(wc -l <whole/episodes.jsonl)" -eq 4 ] || fail "expected 4 episodes"
 grep -q "collecting 10 episodes of point_mass" whole.txt || fail "it did not collect: $(cat whole.txt)"
 
 grep -q "Test seeds 100000 to 100003; the training was evaluated on others, 200000 to 200003" whole.txt || fail "$(cat whole.txt)"

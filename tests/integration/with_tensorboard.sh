@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a Python script with an interpreter that has tensorboard: that of .venv, else python3. Where none
-# has, says so and ends with 77, which ctest shows as skipped.
+# Runs a Python script with an interpreter that has tensorboard: .venv's, else python3. If neither has it, prints that
+# and exits with 77, which ctest shows as skipped.
 # Usage: with_tensorboard.sh <script> <arguments of the script>
 set -euo pipefail
 root=$(dirname "$(readlink -f "$0")")/../..

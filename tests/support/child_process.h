@@ -1,4 +1,4 @@
-// Test bodies in processes of their own: to be killed, or with a disk of their own.
+// Runs test bodies in separate processes: to be killed, or with a separate disk.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,15 +33,15 @@ inline pid_t StartChild(const std::function<void()>& body) {
   _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-/// The status of waitpid.
+/// Returns the status of waitpid.
 inline int StatusOf(pid_t child) {
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   return status;
 }
 
-/// A disk of `bytes` at `folder`, for this process and its children alone. Whether that worked: a
-/// user other than root needs user namespaces for it.
+/// Mounts a disk of `bytes` at `folder`, for this process and its children only. Returns whether
+/// that worked: users other than root need user namespaces for it.
 inline bool MountSmallDisk(const std::filesystem::path& folder, std::size_t bytes) {
   const std::string map = "0 " + std::to_string(getuid()) + " 1";
   if (geteuid() == 0) {
@@ -55,7 +55,7 @@ inline bool MountSmallDisk(const std::filesystem::path& folder, std::size_t byte
          mount("tmpfs", folder.c_str(), "tmpfs", 0, size.c_str()) == 0;
 }
 
-/// Another size for it, or none of its files writable any more.
+/// Changes its size, or makes all its files read-only.
 inline void ResizeSmallDisk(const std::filesystem::path& folder, std::size_t bytes) {
   const std::string size = "size=" + std::to_string(bytes);
   EXPECT_EQ(mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT, size.c_str()), 0);
@@ -64,7 +64,7 @@ inline void MakeSmallDiskReadOnly(const std::filesystem::path& folder) {
   EXPECT_EQ(mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr), 0);
 }
 
-/// Runs `body` where `folder` is a disk of `bytes`; skips the test where that cannot be had.
+/// Runs `body` with `folder` as a disk of `bytes`; skips the test if that is not possible.
 inline void OnSmallDisk(const std::filesystem::path& folder, std::size_t bytes,
                         const std::function<void()>& body) {
   const int status = StatusOf(StartChild([&] {

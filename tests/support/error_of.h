@@ -1,4 +1,4 @@
-// What a call throws, for expectations about errors.
+// The error that a call throws, for expectations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace dp_bench {
 
-/// The message of the Error that `call` throws; fails the test when its code is not `code` or when
-/// nothing is thrown.
+/// The message of the Error that `call` throws. Fails the test if its code is not `code` or nothing
+/// is thrown.
 inline std::string MessageOf(ErrorCode code, const std::function<void()>& call) {
   try {
     call();
@@ -23,7 +23,7 @@ inline std::string MessageOf(ErrorCode code, const std::function<void()>& call) 
   return "";
 }
 
-/// The code of the Error that `call` throws, which must have a message; fails the test when nothing
+/// The code of the Error that `call` throws, which must have a message. Fails the test if nothing
 /// is thrown.
 inline ErrorCode CodeOf(const std::function<void()>& call) {
   try {

@@ -1,4 +1,4 @@
-// What a TensorBoard event file holds, for expectations about it.
+// The content of a TensorBoard event file, for expectations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace dp_bench {
 
-/// The file cut into events; each record must be framed as AppendTfRecord does.
+/// The events of the file; each record must be framed as by AppendTfRecord.
 inline std::vector<std::string> ReadRecords(const std::filesystem::path& path) {
   const std::string file = core::ReadTextFile(path, 1U << 24);
   std::vector<std::string> records;
@@ -37,7 +37,7 @@ inline std::vector<std::string> ReadRecords(const std::filesystem::path& path) {
 }
 
 /// Events without their wall time, which comes first: a byte of tag and a double. They equal those
-/// of tensorboard/event_proto.h for a wall time of 0.
+/// of train/event_proto.h for a wall time of 0.
 inline std::vector<std::string> ReadEvents(const std::filesystem::path& path) {
   std::vector<std::string> events = ReadRecords(path);
   for (std::string& event : events) event.erase(0, 9);

@@ -1,5 +1,5 @@
-// The calls that writers make; those of a kind count together. rename, mkdir and unlink are not
-// interrupted by signals (POSIX), the others are.
+// The calls that writers make; calls of a kind are counted together. rename, mkdir and unlink are
+// not interrupted by signals (POSIX), the others are.
 #include "support/fault_injection.h"
 
 #include <dlfcn.h>
@@ -50,7 +50,7 @@ std::string PathOf(int descriptor) {
   return size < 0 ? std::string() : std::string(path.data(), static_cast<std::size_t>(size));
 }
 
-// Whether the call is to fail now; a relative path counts with the folder that it is relative to.
+// Whether the call must fail now; a relative path belongs to the folder that it is relative to.
 bool Strikes(FaultyCall call, const char* path, int folder = AT_FDCWD) {
   if (!is_armed || call != plan.call) return false;
   const bool is_counted = IsBelow(path) || (folder != AT_FDCWD && IsBelow(PathOf(folder).c_str()));

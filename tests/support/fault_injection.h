@@ -1,6 +1,6 @@
-// Lets one system call of this process fail: the n-th open, write, fsync, ... of a file below a
-// folder. The test program defines these functions itself, which come before those of the C library
-// for every shared library of ours and for libav. Link dpb_fault_injection.
+// Makes one system call of this process fail: the n-th open, write, fsync, ... of a file below a
+// folder. The test program defines these functions itself. Its definitions take precedence over the
+// C library's for all our shared libraries and for libav. Link dpb_fault_injection.
 #pragma once
 
 #include <filesystem>
@@ -16,13 +16,13 @@ inline constexpr FaultyCall kFaultyCalls[] = {
 
 std::string_view NameOf(FaultyCall call);
 
-/// Instead of an errno, for writes: half of the bytes are taken; and the same with a disk that is
-/// full from there on (ENOSPC for the next write).
+/// Special values instead of an errno, for writes: half of the bytes are written; and the same with
+/// a disk that is full afterwards (ENOSPC for the next write).
 inline constexpr int kShortWrite = -1;
 inline constexpr int kShortWriteThenFull = -2;
 
-/// While it lives, the `place`-th call of this kind (from 1) below `folder` fails with `error`.
-/// One at a time.
+/// While it exists, the `place`-th call of this kind (from 1) below `folder` fails with `error`.
+/// Only one may exist at a time.
 class InjectedFault {
  public:
   InjectedFault(const std::filesystem::path& folder, FaultyCall call, int error, int place);

@@ -1,4 +1,4 @@
-// A disk that is full, as far as one process sees it.
+// Simulates a full disk for one process.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 
 namespace dp_bench {
 
-/// While it lives, no file of this process may grow beyond `bytes`.
+/// While it exists, no file of this process may grow beyond `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -1,4 +1,4 @@
-// What two folders hold, compared file by file.
+// Compares the content of two folders file by file.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace dp_bench {
 
-/// The names of what lies in a folder.
+/// The names of a folder's entries.
 inline std::set<std::string> NamesIn(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -22,7 +22,7 @@ inline std::set<std::string> NamesIn(const std::filesystem::path& folder) {
 /// Relative path -> content.
 using FolderContent = std::map<std::string, std::string>;
 
-/// Every file below a folder, less TensorBoard's event files: those hold the time.
+/// Every file below a folder, except TensorBoard's event files, which contain the time.
 inline FolderContent FilesBelow(const std::filesystem::path& folder) {
   FolderContent files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -34,7 +34,7 @@ inline FolderContent FilesBelow(const std::filesystem::path& folder) {
   return files;
 }
 
-/// The files that differ or exist on one side only, separated by blanks; empty when all are equal.
+/// The files that differ or exist on one side only, separated by blanks; empty if all are equal.
 inline std::string DifferingFiles(const FolderContent& left, const FolderContent& right) {
   std::string names;
   for (const auto& [name, content] : left) {

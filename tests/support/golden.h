@@ -1,4 +1,4 @@
-// Reference numbers under tests/golden, read once per program.
+// Reference numbers from tests/golden, read once per program.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace dp_bench {
 
-/// tests/golden/<name>.safetensors. For the single thread of a test program.
+/// tests/golden/<name>.safetensors. For single-threaded test programs.
 inline const run::Safetensors& Golden(const std::string& name) {
   static std::map<std::string, run::Safetensors> files;
   const auto found = files.find(name);

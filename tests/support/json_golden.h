@@ -1,4 +1,4 @@
-// Reference numbers under tests/golden that are JSON, read once per program.
+// Reference numbers from tests/golden in JSON, read once per program.
 #pragma once
 
 #include <fstream>
@@ -8,8 +8,7 @@
 
 namespace dp_bench {
 
-/// tests/golden/<name>.json, made by tests/golden/generate. For the single thread of a test
-/// program.
+/// tests/golden/<name>.json, made by tests/golden/generate. For single-threaded test programs.
 inline const nlohmann::json& JsonGolden(const std::string& name) {
   static std::map<std::string, nlohmann::json> files;
   const auto found = files.find(name);

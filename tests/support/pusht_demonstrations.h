@@ -1,4 +1,4 @@
-// Where the public PushT demonstrations are: 32 MB that no clone has.
+// The location of the public PushT demonstrations: 32 MB that are not in the repository.
 #pragma once
 
 #include <cstdlib>
@@ -11,9 +11,9 @@ inline constexpr const char* kNoPushtDemonstrations =
     "folder "
     "pusht_cchi_v7_replay.zarr";
 
-/// The zarr folder: the environment's DPB_PUSHT_DATA, else what `scripts/get_data.sh pusht`
-/// fetched. Empty when there is neither; then skip with kNoPushtDemonstrations. A wrong
-/// DPB_PUSHT_DATA comes back as it is, so that the test fails.
+/// The zarr folder: the environment variable DPB_PUSHT_DATA, or else the folder that
+/// `scripts/get_data.sh pusht` fetched. Empty if neither exists; then skip with
+/// kNoPushtDemonstrations. A wrong DPB_PUSHT_DATA is returned unchanged, so that the test fails.
 inline std::filesystem::path FindPushtDemonstrations() {
   if (const char* const given = std::getenv("DPB_PUSHT_DATA")) return given;
   const std::filesystem::path fetched = DPB_SOURCE_DIR "/data/pusht/pusht_cchi_v7_replay.zarr";

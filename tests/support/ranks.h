@@ -1,4 +1,4 @@
-// The ranks that a test program of dpb_add_ranks_test is started with.
+// The ranks of a test program of dpb_add_ranks_test.
 #pragma once
 
 #include "core/communicator.h"

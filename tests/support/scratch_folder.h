@@ -1,4 +1,4 @@
-// A folder of its own for one test, removed at its end.
+// A folder for one test, removed at its end.
 #pragma once
 
 #include <gtest/gtest.h>

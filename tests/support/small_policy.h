@@ -1,4 +1,5 @@
-// A small problem for tests of policies: one position, perhaps a camera, an action of two numbers.
+// A small problem for tests of policies: one position, optionally a camera, an action of two
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ inline PolicySpec SmallSpec(std::int64_t image_size = 0) {
   return spec;
 }
 
-/// Statistics of SmallSpec under which numbers in [-1, 1] stay as they are.
+/// Statistics for SmallSpec that leave numbers in [-1, 1] unchanged.
 inline Normalizer SmallNormalizer() {
   const KeyStats stats = {
       .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};

@@ -12,10 +12,10 @@
 
 namespace dp_bench {
 
-/// While it lives, DISPLAY names a display of its own, which outlasts every window (-noreset).
+/// While it exists, DISPLAY names a separate display, which outlasts every window (-noreset).
 class VirtualDisplay {
  public:
-  /// Throws when Xvfb is not installed (scripts/setup.sh does that) or does not start.
+  /// Throws if Xvfb is not installed (scripts/setup.sh installs it) or does not start.
   VirtualDisplay() {
     int channel[2];
     if (pipe(channel) != 0) throw std::runtime_error("pipe failed");

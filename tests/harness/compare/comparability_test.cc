@@ -23,7 +23,7 @@ class Comparability : public testing::Test {
     b_ = run::ReadRunFolder(scratch_.path() / "b");
   }
 
-  // What is found when a value of B's config differs.
+  // The mismatches after a value of B's config changed.
   std::vector<Mismatch> With(const char* place, const nlohmann::json& value) {
     nlohmann::json config = SmallConfig();
     config[nlohmann::json::json_pointer(place)] = value;

@@ -1,4 +1,4 @@
-// Against scipy and statsmodels, and against the tables that the design of the gate rests on.
+// Compared with scipy and statsmodels, and with the tables behind the design of the gate.
 #include "compare/difference_interval.h"
 
 #include <gtest/gtest.h>

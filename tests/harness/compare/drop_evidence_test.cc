@@ -1,4 +1,4 @@
-// The two e-values: against exact arithmetic, and the properties that make them evidence.
+// The two e-values: compared with exact arithmetic, and the properties that make them evidence.
 #include "compare/drop_evidence.h"
 
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ TEST(DropEvidence, IsNoneBeforeTheFirstPair) {
   EXPECT_EQ(PassEvidence(0.1).Log({}), 0.0);
 }
 
-// An e-value is a fair game where its hypothesis only just holds: what the next pair makes of it is
-// on average what it was. The fail side is fair at one half, from within its mixture.
+// An e-value is a fair game at the edge of its hypothesis: on average, the next pair does not
+// change it. The fail side is fair at one half, inside its mixture.
 TEST(PassEvidence, IsAFairGameAtTheMargin) {
   const double margin = 0.1;
   const PassEvidence evidence(margin);
@@ -74,7 +74,7 @@ TEST(AnytimeDropInterval, KnowsNothingWithoutPairs) {
   const DropInterval interval = AnytimeDropInterval({});
   EXPECT_EQ(interval.low, -1.0);
   EXPECT_EQ(interval.high, 1.0);
-  // where every seed was lost, a total drop cannot be excluded
+  // if every seed was lost, a total drop cannot be excluded
   EXPECT_NEAR(AnytimeDropInterval({.n_lost = 50}).high, 1.0, 1e-9);
 }
 

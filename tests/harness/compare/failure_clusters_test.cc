@@ -1,4 +1,4 @@
-// How failed episodes are told apart, and what is said about them.
+// How failed episodes are classified, and the text about them.
 #include "compare/failure_clusters.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST(FailureClusters, ProgressThatWasLostDiverged) {
 TEST(FailureClusters, HardlyAnyProgressNeverReached) {
   EXPECT_EQ(KindOf(Failure(0.09, {.best_step = 30})), FailureKind::kNeverReached);
   EXPECT_EQ(KindOf(Failure(0.11, {.best_step = 30})), FailureKind::kTimeout);
-  // a tenth of the way that is left from the first reward
+  // a tenth of the remaining way from the first reward
   EXPECT_EQ(KindOf(Failure(0.53, {.first_reward = 0.5, .best_step = 30})),
             FailureKind::kNeverReached);
   EXPECT_EQ(KindOf(Failure(0.56, {.first_reward = 0.5, .best_step = 30})), FailureKind::kTimeout);

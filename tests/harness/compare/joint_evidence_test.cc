@@ -29,7 +29,7 @@ TEST(NameDrops, TakesTheLargestKWhoseKthReachesItsThreshold) {
   EXPECT_THAT(NameDrops(Logs({1, 41, 1, 1}), 0.1), ElementsAre(false, true, false, false));
   EXPECT_THAT(NameDrops(Logs({39, 1, 1, 19}), 0.1), ElementsAre(false, false, false, false));
   EXPECT_THAT(NameDrops(Logs({21, 1, 1, 21}), 0.1), ElementsAre(true, false, false, true));
-  // none of the largest would do alone: the third carries them
+  // the largest values alone would not be enough: the third carries them
   EXPECT_THAT(NameDrops(Logs({14, 15, 16, 1}), 0.1), ElementsAre(true, true, true, false));
   EXPECT_THAT(NameDrops(Logs({101}), 0.01), ElementsAre(true));
 }

@@ -30,8 +30,8 @@ TEST(LetterDisplay, GivesTheOneInBetweenBothLetters) {
   EXPECT_THAT(LetterDisplay(4, Pairs{{0, 2}, {0, 3}, {1, 3}}), ElementsAre("a", "ab", "bc", "c"));
 }
 
-// Worked out by hand: 0 and 3 differ from each other, 1 and 2 as well, so that four pairs are left,
-// a ring, and none of them is within another.
+// Worked out by hand: 0 and 3 differ, and so do 1 and 2. Four pairs are left, which form a ring,
+// and none of them is within another.
 TEST(LetterDisplay, GivesARingOneLetterPerEdge) {
   EXPECT_THAT(LetterDisplay(4, Pairs{{0, 3}, {1, 2}}), ElementsAre("ab", "ac", "bd", "cd"));
 }
@@ -54,7 +54,7 @@ TEST(LetterDisplay, SaysExactlyWhichPairsDifferAndWastesNoLetter) {
         EXPECT_EQ(ShareALetter(letters[a], letters[b]), !differ);
       }
     }
-    // no letter's runs are all among those of another one
+    // no letter's runs are a subset of another letter's runs
     for (char inner = 'a'; inner < 'z'; ++inner) {
       for (char outer = 'a'; outer < 'z'; ++outer) {
         const auto has = [](const std::string& text, char c) {

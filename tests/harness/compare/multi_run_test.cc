@@ -1,4 +1,4 @@
-// What several training seeds reached, from the folders that they left.
+// The results of several training seeds, from their folders.
 #include "compare/multi_run.h"
 
 #include <fmt/format.h>

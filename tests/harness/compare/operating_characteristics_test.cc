@@ -1,7 +1,8 @@
-// What the gate does over many repetitions: how often it is wrong, how often it sees a drop, and
-// how many seeds that takes. Simulated with our own random streams, so every figure is the same on
-// every machine; compared with the table of the design (4000 gates per cell) and with exact figures
-// (tests/golden/compare.json). DPB_FULL_SIMULATION=1 takes 100,000 gates everywhere, for minutes.
+// The gate over many repetitions: how often it is wrong, how often it detects a drop, and how many
+// seeds that takes. Simulated with our own random streams, so every figure is the same on every
+// machine. Compared with the table of the design (4000 gates per cell) and with exact figures
+// (tests/golden/compare.json). DPB_FULL_SIMULATION=1 runs 100,000 gates everywhere, which takes
+// minutes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,11 +23,11 @@ namespace {
 bool IsFull() { return std::getenv("DPB_FULL_SIMULATION") != nullptr; }
 int GatesOr(int n_gates) { return IsFull() ? 100'000 : n_gates; }
 
-/// How the outcomes of a seed before and after a change go together.
+/// The joint distribution of a seed's outcomes before and after a change.
 struct Scene {
   double rate = 0.65;  // success rate before
   double drop = 0.0;   // after: rate - drop
-  double rho = 0.5;    // correlation over seeds, as far as the rates allow it
+  double rho = 0.5;    // correlation over seeds, if the rates allow it
 
   double both() const {
     const double after = rate - drop;
@@ -68,7 +69,7 @@ struct GateCounts {
   double mean_pairs() const { return n_pairs / n_gates; }
 };
 
-// The loop of SequentialTest on counts alone; a test below holds the two together.
+// The loop of SequentialTest on counts alone; a test below checks that both agree.
 GateCounts Simulate(const SequentialTestConfig& config, const Scene& scene, int n_gates) {
   const SequentialRule rule(config);
   GateCounts result = {.n_gates = n_gates};
@@ -122,7 +123,7 @@ TEST(OperatingCharacteristics, HundredThousandGatesWithoutAChangeRarelyFail) {
   }
 }
 
-// Harder than the gate: after every single pair, up to 3000, and without a PASS that ends it.
+// Harder than the gate: it looks after every single pair, up to 3000, and no PASS ends it.
 TEST(OperatingCharacteristics, FailEvidenceHoldsUnderConstantPeeking) {
   const int n_gates = GatesOr(4000);
   int n_01 = 0;
@@ -201,8 +202,8 @@ TEST(OperatingCharacteristics, ThePullRequestGateHasThePowerOfTheDesign) {
   }
 }
 
-// The table's figures are those of blocks of 20, as the exact distribution tells; with the 10 of
-// the default the mean is 5 to 45 pairs lower (AreThoseOfTheExactDistribution).
+// The table's figures are for blocks of 20, as the exact distribution confirms. With the default of
+// 10 the mean is 5 to 45 pairs lower (AreThoseOfTheExactDistribution).
 TEST(OperatingCharacteristics, TheNightlyGateHasThePowerOfTheDesign) {
   SequentialTestConfig config = SequentialTestConfig::Nightly();
   config.block_size = 20;
@@ -219,7 +220,7 @@ TEST(OperatingCharacteristics, TheNightlyGateHasThePowerOfTheDesign) {
   }
 }
 
-// The exact figures leave no room but that of the simulation itself: 4 standard errors.
+// The exact figures allow only the error of the simulation itself: 4 standard errors.
 TEST(OperatingCharacteristics, AreThoseOfTheExactDistribution) {
   int n_rows = 0;
   const int n_gates = GatesOr(2000);

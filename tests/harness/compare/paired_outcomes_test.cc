@@ -35,7 +35,7 @@ TEST(PairBySeed, CountsWhatBecameOfEachSeed) {
   EXPECT_EQ(outcomes.counts.n_discordant(), 3);
   EXPECT_EQ(outcomes.counts.n_success_a(), 3);
   EXPECT_EQ(outcomes.counts.n_success_b(), 2);
-  // in A's order, whatever B's is
+  // in A's order, regardless of B's
   EXPECT_THAT(ScoreDifferences(outcomes), ElementsAre(-0.25, 0.0, 0.5, 0.25, -0.5));
   EXPECT_TRUE(outcomes.only_in_a.empty() && outcomes.only_in_b.empty());
 }

@@ -1,4 +1,4 @@
-// Run folders as an evaluation leaves them, small enough to compute by hand.
+// Run folders like those of an evaluation, small enough to compute by hand.
 #pragma once
 
 #include <filesystem>

@@ -52,7 +52,7 @@ TEST(SequentialTest, DefaultsAreThoseOfPullRequestAndNight) {
 TEST(SequentialTest, LooksAfterCompleteBlocksOnly) {
   SequentialTest test({});
   for (int i = 0; i < 9; ++i) test.Add(true, false);
-  EXPECT_EQ(test.verdict(), Verdict::kInconclusive);  // although nine losses are evidence enough
+  EXPECT_EQ(test.verdict(), Verdict::kInconclusive);  // although nine losses are enough
   EXPECT_TRUE(test.looks().empty());
   test.Add(true, true);
   EXPECT_EQ(test.verdict(), Verdict::kFail);
@@ -94,7 +94,7 @@ TEST(SequentialTest, ContinuesWithTheNumbersOfAnUninterruptedOne) {
   EXPECT_EQ(whole.verdict(), Verdict::kInconclusive);
   EXPECT_EQ(whole.counts().n_pairs(), 237);
 
-  // and a pull request's test goes on to the length of the night's
+  // a pull request's test can continue to the length of a nightly one
   SequentialTest longer({.margin = 0.05, .max_pairs = 1500});
   stopped.ContinueTo(1500);
   EXPECT_FALSE(stopped.is_finished());

@@ -19,7 +19,7 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::Optional;
 
-/// What the episode does at its step 1, and how far it goes.
+/// The episode's data at its step 1, and its length.
 struct Episode {
   float action = 0.5F;  // its second number
   double reward = 0.25;
@@ -75,7 +75,7 @@ TEST(TraceDifference, OfAnImageShowsTheDigests) {
   EXPECT_NE(found->a, found->b);
 }
 
-// the action comes before what it leads to, and that before the next observation
+// the action comes before its results, and those before the next observation
 TEST(TraceDifference, TheFirstInTimeCounts) {
   EXPECT_THAT(FindFirstDifference(Record({}), Record({.action = 1.0F, .reward = 1.0, .pos = 9.0F})),
               IsAt(1, "action[1]"));

@@ -1,5 +1,4 @@
-// Typed reads: types, ranges, defaults, places in messages, and the report of keys that nobody
-// read.
+// Typed reads: types, ranges, defaults, places in messages, and the report of unread keys.
 #include "dp_bench/config.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Files, includes, names of the command line and overrides become one config; it can be written
-// down and run again.
+// Files, includes, names on the command line and overrides become one config, which can be written
+// and run again.
 #include "config/loader.h"
 
 #include <fmt/format.h>
@@ -128,7 +128,7 @@ TEST_F(LoaderTest, SpecialFilesAreRefusedAtOnce) {
               HasSubstr("found a device"));
 }
 
-// Linear in their number: a quadratic merge of these takes many seconds.
+// Takes time linear in their number: a quadratic merge would take many seconds.
 TEST_F(LoaderTest, ManyKeysAreMergedQuicklyAndTooManyRefused) {
   const auto with_keys = [](int n) {
     std::string text = R"({"a": {"first": 1)";

@@ -1,4 +1,4 @@
-// What reaches the user's terminal, and what is known of what does not.
+// The output that reaches the user's terminal, and how lost output is detected.
 #include "core/console.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ TEST(Console, ShowsControlCharactersInsteadOfSendingThem) {
   EXPECT_EQ(Printable("Größe é 中 ≥\u00a0\xc2"), "Größe é 中 ≥\u00a0\xc2");
 }
 
-// In a process of its own, because a stream keeps its error.
+// In a separate process, because a stream keeps its error.
 TEST(Console, RemembersThatAResultWasLost) {
   EXPECT_EXIT(
       {

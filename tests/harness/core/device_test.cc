@@ -1,4 +1,4 @@
-// From host arrays to tensors of a device, tried on the CPU and on one whose memory is its own.
+// From host arrays to tensors of a device, tested on the CPU and on a device with separate memory.
 #include "core/device.h"
 
 #include <gmock/gmock.h>
@@ -97,7 +97,7 @@ TEST(ObsToDevice, AMissingKeyIsNamed) {
               HasSubstr("'image'"));
 }
 
-// What the tests of other parts rely on.
+// Other tests rely on this.
 TEST(DistantDevice, RefusesTensorsOfTwoDevices) {
   const torch::Tensor far = torch::ones({3}, DistantDevice());
   EXPECT_THROW(far + torch::ones({3}), c10::Error);

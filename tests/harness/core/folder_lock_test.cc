@@ -1,4 +1,4 @@
-// Processes that want the same folder.
+// Processes that lock the same folder.
 #include "core/folder_lock.h"
 
 #include <gmock/gmock.h>

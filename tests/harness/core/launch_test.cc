@@ -1,4 +1,4 @@
-// What mpirun's environment says, and the threads that a rank gets.
+// Reading mpirun's environment, and the threads of a rank.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -80,7 +80,7 @@ TEST_F(LaunchTest, ARankThatWasBoundToOneCoreGetsItsShare) {
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
 
-  // two ranks on two machines: this one has its cores for itself
+  // two ranks on two machines: this one uses all cores of its machine
   EXPECT_TRUE(ShareCores({.n_ranks = 2, .n_local_ranks = 1, .local_rank = 0}));
   cpu_set_t after;
   ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);

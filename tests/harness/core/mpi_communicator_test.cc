@@ -1,4 +1,4 @@
-// The collectives over MPI, between three ranks; and rollouts that they share.
+// The collectives over MPI between three ranks, and rollouts that they share.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

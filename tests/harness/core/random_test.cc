@@ -1,5 +1,5 @@
-// Known answers of Philox4x32-10 (Random123, kat_vectors), our own bits pinned down, and the
-// statistics of each distribution.
+// Known answers of Philox4x32-10 (Random123, kat_vectors), our own bits as a regression test, and
+// the statistics of each distribution.
 #include "dp_bench/random.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
-// Two draws of float32 below 8 differ by at most one unit in the last place, 2^-21, when the double
+// Two draws of float32 below 8 differ by at most one unit in the last place, 2^-21, if the double
 // results before rounding agree to 1e-11.
 constexpr double kNormalTolerance = 0x1p-21;
 
@@ -90,7 +90,7 @@ TEST(RandomStream, UniformsFillTheirIntervalEvenly) {
 }
 
 TEST(RandomStream, BoundedIntegersAreUnbiased) {
-  // 3 * 2^30: without rejection the low third of the range would come up twice as often
+  // 3 * 2^30: without rejection, the low third of the range would occur twice as often
   constexpr std::uint32_t kBound = 3U << 30U;
   constexpr int kDraws = 90'000;
   RandomStream stream(2, StreamId::kShuffle);

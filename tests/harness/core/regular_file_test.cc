@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// A socket file, for as long as it lives.
+// A socket file that exists as long as this object.
 class SocketFile {
  public:
   explicit SocketFile(const fs::path& path) : descriptor_(::socket(AF_UNIX, SOCK_STREAM, 0)) {

@@ -1,4 +1,4 @@
-// The pool finishes what it was given, on as many threads as it was asked for.
+// The pool finishes all its jobs, on the requested number of threads.
 #include "core/thread_pool.h"
 
 #include <gtest/gtest.h>

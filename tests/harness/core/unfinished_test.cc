@@ -1,4 +1,4 @@
-// What a signal that ends the program leaves behind.
+// What remains after a signal ends the program.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In a process of its own: it can do nothing afterwards.
+// In a separate process, because it cannot continue afterwards.
 TEST(Unfinished, WhatIsBeingWrittenIsRemovedAndWhatWasCommittedStays) {
   const ScratchFolder scratch;
   EXPECT_EXIT(

@@ -1,4 +1,4 @@
-// Each piece of advice names its key and the figure that led to it; without a figure there is none.
+// Each piece of advice names its key and the figure behind it. Without a figure there is no advice.
 #include "inspect/advice.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A step that computes at the machine's rate with room to spare.
+// A step at the machine's rate, with memory to spare.
 TrainingFigures Healthy() {
   return {.data_share = 0.01,
           .fixed_share = 0.05,

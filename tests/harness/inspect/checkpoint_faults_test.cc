@@ -1,4 +1,4 @@
-// Faults planted in a trained checkpoint are named.
+// Faults planted in a trained checkpoint are found.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The trace of a real training step, held against the rules of the format.
+// The trace of a real training step follows the rules of the format.
 #include "inspect/chrome_trace.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What counts as a state that the data do not have, and how grave that is.
+// Which states count as not covered by the data, and how serious that is.
 #include "inspect/coverage_checks.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 constexpr int kEpisodes = 20;
 constexpr int kSteps = 50;
 
-// Along a line, y = x in [0, 1], each episode a little beside the others.
+// Along a line, y = x in [0, 1], with a slight offset for each episode.
 Demonstrations Line() {
   Demonstrations data = {.signals = {{.name = "pos", .dim = 2, .values = {}}}, .episode_ends = {}};
   for (int e = 0; e < kEpisodes; ++e) {
@@ -31,7 +31,7 @@ Demonstrations Line() {
 const ObsScales kScales = {{"pos", {2.0F, 2.0F}}};
 const std::vector<bool> kAllEpisodes(kEpisodes, true);
 
-// Along the line until step `n_on_line`, then at a distance of `y_off` in y.
+// Along the line until step `n_on_line`, then off it by `y_off` in y.
 std::vector<ObservedEpisode> Rollouts(int n_on_line, float y_off, bool success = false) {
   ObservedEpisode episode = {.seed = 1, .success = success, .env_steps = {}, .obs = {}};
   for (int t = 0; t < kSteps; t += 5) {
@@ -61,7 +61,7 @@ TEST(Coverage, DriftIsNamedWithDimensionAndStep) {
 
 TEST(Coverage, StatesNewOnlyInTheirCombinationAreUnseen) {
   ObservedEpisode episode = {.seed = 1, .success = false, .env_steps = {0, 4}, .obs = {}};
-  episode.obs["pos"] = {0.2F, 0.8F, 0.8F, 0.2F};  // each number is one of the data
+  episode.obs["pos"] = {0.2F, 0.8F, 0.8F, 0.2F};  // each number occurs in the data
   const Finding finding = Check({episode});
   EXPECT_TRUE(finding.is_problem());
   EXPECT_EQ(finding.config_key, "env.params") << "it is so from the start";

@@ -11,7 +11,7 @@
 namespace dp_bench::inspect {
 namespace {
 
-// Moves the actions `by` steps later in time, over the edges of episodes.
+// Moves the actions `by` steps later in time, across the edges of episodes.
 void ShiftActions(ReachDataset& data, int by) {
   const std::vector<float> before = data.action;
   const auto n = std::ssize(before);

@@ -1,4 +1,4 @@
-// What is said of a data set, and the page of it.
+// The inspection of a data set, and its page.
 #include "inspect/data_inspection.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What is recorded of the operators of a forward and a backward pass.
+// The records of the operators of a forward and a backward pass.
 #include "inspect/op_recorder.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ void ExpectNested(const std::vector<OpEvent>& events) {
 
 TEST(OpRecorder, NestsOperatorsInScopesAndNodes) { ExpectNested(RecordStep()); }
 
-// There autograd works on a thread of its own, while the thread of the program waits.
+// There autograd works on another thread while the thread of the program waits.
 TEST(OpRecorder, NestsTheBackwardPassOfAnotherDeviceInWhatWaitsForIt) {
   const std::vector<OpEvent> events = RecordStep(DistantDevice());
   ExpectNested(events);

@@ -63,7 +63,7 @@ std::unique_ptr<Policy> MakeFrom(const Subject& subject,
   return subject.wrap ? subject.wrap(std::move(policy)) : std::move(policy);
 }
 
-/// A checkpoint of a healthy training, made once for all tests.
+/// A checkpoint of a healthy training, created once for all tests.
 const run::Checkpoint& TrainedCheckpoint() {
   static const core::TemporaryFolder folder;
   static const run::Checkpoint checkpoint = [] {
@@ -97,8 +97,8 @@ run::Checkpoint Damaged(const Subject& subject, const fs::path& folder) {
   return run::Checkpoint::Open(folder);
 }
 
-// The networks are small: two threads would mostly wait for each other, beside other tests above
-// all.
+// The networks are small: two threads would mostly wait for each other, especially next to other
+// tests.
 class OneThread : public testing::Environment {
  public:
   void SetUp() override { at::set_num_threads(1); }

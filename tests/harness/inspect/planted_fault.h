@@ -20,7 +20,7 @@ namespace dp_bench::inspect {
 
 inline const std::string kScheduler = "policy.params.noise_scheduler.";
 
-/// A training, with what can be wrong about it.
+/// A training and its possible faults.
 struct Subject {
   explicit Subject(bool has_images = false) : dataset(has_images), env{.has_images = has_images} {}
 
@@ -30,7 +30,7 @@ struct Subject {
   bool is_trained = false;
   std::function<void(ArrayMap&)> edit_ema;  // of the trained checkpoint
   std::function<void(Normalizer&)> edit_normalizer;
-  std::vector<std::string> log;  // lines; empty: there is none
+  std::vector<std::string> log;  // lines; empty: no log
   std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> wrap;
 };
 
@@ -69,10 +69,10 @@ double HealthyLoss(int step);
 
 Findings DiagnoseSubject(Subject& subject);
 
-/// Null when there is none of this id.
+/// Null if there is no finding with this id.
 const Finding* Find(const Findings& findings, const std::string& id);
 
-/// The fault is among the problems.
+/// Whether the fault is among the problems.
 void ExpectNamed(const Case& fault);
 
 void ExpectNoProblem(const Case& healthy);

@@ -1,5 +1,5 @@
 // A task for diagnoses: a point that follows the commanded position, demonstrations of it in
-// memory, and the env they are from, each with room for faults.
+// memory, and their env. Both allow planted faults.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline Point RandomPoint(RandomStream& random) {
   return {1.8 * random.UniformDouble() - 0.9, 1.8 * random.UniformDouble() - 0.9};
 }
 
-/// Where to be next: a step of at most 0.15 towards the goal.
+/// The next position: a step of at most 0.15 towards the goal.
 inline Point Command(const Point& position, const Point& goal) {
   const double distance = std::hypot(goal[0] - position[0], goal[1] - position[1]);
   const double part = distance > 0.0 ? std::min(1.0, 0.15 / distance) : 0.0;
@@ -52,7 +52,7 @@ inline void Follow(const Point& command, Point* position) {
   for (std::size_t i = 0; i < 2; ++i) (*position)[i] += 0.6 * (command[i] - (*position)[i]);
 }
 
-/// The arrays may be changed at will; all steps behind each other.
+/// The arrays may be changed freely; the steps of all episodes are concatenated.
 class ReachDataset : public Dataset {
  public:
   explicit ReachDataset(bool has_images, int n_episodes = 60, int n_steps = 30) {
@@ -104,7 +104,7 @@ class ReachDataset : public Dataset {
     Point position = RandomPoint(random);
     Point target = RandomPoint(random);
     for (int t = 0; t < n_steps; ++t) {
-      if (t % 15 == 14) target = RandomPoint(random);  // no standing still at the goal
+      if (t % 15 == 14) target = RandomPoint(random);  // never stands still at the goal
       const Point command = Command(position, target);
       Append(position, &agent_pos);
       Append(target, &goal);
@@ -121,11 +121,11 @@ class ReachDataset : public Dataset {
   DatasetSpec spec_;
 };
 
-/// What may be wrong about the env.
+/// Possible faults of the env.
 struct ReachEnvParams {
   bool has_images = false;
-  Point start_offset = {};     // of starts and goals from those of the demonstrations
-  Point observed_offset = {};  // of the observed from the true position
+  Point start_offset = {};     // offset of starts and goals from those of the demonstrations
+  Point observed_offset = {};  // offset of the observed from the true position
   Point wind = {};             // per step
 };
 

@@ -1,4 +1,4 @@
-// Faults that only show while a trained policy acts are named, with where they begin.
+// Faults that only show while a trained policy acts are found, with the step where they begin.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Faults planted in the settings, the diffusion process and the log of a training are named;
-// healthy trainings raise none.
+// Faults planted in the settings, the diffusion process and the log of a training are found.
+// Healthy trainings raise none.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -13,7 +13,7 @@
 namespace dp_bench::inspect {
 namespace {
 
-/// A policy whose diffusion process is not what it should be.
+/// A policy with a faulty diffusion process.
 class FaultyProcess : public Policy {
  public:
   FaultyProcess(std::unique_ptr<Policy> inner, bool has_wrong_timesteps)

@@ -60,7 +60,7 @@ TEST(ColourPalette, HasAtMost255ColoursEachNearToThoseItStandsFor) {
   const ColourPalette palette = histogram.ChoosePalette();
   EXPECT_EQ(palette.colours().size(), ColourPalette::kMaxColours);
   for (const Colour& pixel : pixels) {
-    // 255 even squares over the plane would be 16 wide, so at most 8 away
+    // 255 equal squares over the plane would be 16 wide, so at most 8 away
     for (std::size_t c = 0; c < 3; ++c) {
       ASSERT_LE(std::abs(Shown(palette, pixel)[c] - pixel[c]), 18)
           << int{pixel[0]} << " " << int{pixel[1]};

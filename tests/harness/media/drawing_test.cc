@@ -169,7 +169,7 @@ TEST(Drawing, NoTwoCharactersAreAlike) {
   std::vector<std::string> characters = {"\u00e4", "\u00df", "\u00e9", "\u0142", "\u00d1",
                                          "\u03b1", "\u0416", "\u00b7", "\u00d7", "\u2192"};
   for (char c = '!'; c <= '~'; ++c) characters.emplace_back(1, c);
-  constexpr std::string_view kMissing = "\U000e0041";  // which has no picture in the font
+  constexpr std::string_view kMissing = "\U000e0041";  // the font has no glyph for it
   std::vector<std::vector<std::uint8_t>> pictures = {Caption(kMissing, 24).pixels};
   for (const std::string& character : characters) {
     const RgbImage image = Caption(character, 24);
@@ -184,7 +184,7 @@ TEST(Drawing, BytesThatAreNotUtf8AreQuestionMarks) {
   EXPECT_EQ(Caption("\xc3", 20).pixels, Caption("?", 20).pixels);
 }
 
-// A picture of all that can be drawn.
+// A picture with everything that can be drawn.
 RgbImage Everything(int size) {
   RgbImage image(size, size);
   const std::array<PicturePoint, 3> points = {
@@ -197,7 +197,7 @@ RgbImage Everything(int size) {
 
 TEST(Drawing, ThreadsDrawEqualPictures) {
   constexpr int kThreads = 8;
-  constexpr int kSizes = 12;  // more fonts than cairo keeps ready, so that threads make them anew
+  constexpr int kSizes = 12;  // more sizes than cairo caches, so that threads create them again
   std::vector<std::vector<RgbImage>> pictures(kThreads);
   {
     std::latch all_are_here(kThreads);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int kSize = 64;
 constexpr int kTile = kSize + 6;  // with its line
 
-/// All of one grey.
+/// A picture in a single grey.
 void WriteFilm(const fs::path& path, int n_frames, std::uint8_t grey) {
   VideoEncoder encoder(path, {.width = kSize, .height = kSize, .fps = 10.0, .crf = 0});
   RgbImage frame(kSize, kSize);
@@ -96,7 +96,7 @@ TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
   const std::vector<RgbImage> frames = Frames(folder() / "grid.gif");
   ASSERT_GE(frames.size(), 1U);
   EXPECT_EQ(frames[0].width, 2 * kTile);
-  // few colours stay what they are
+  // few colours do not change
   EXPECT_NEAR(RedAt(frames[0], kTile / 2, kTile / 2), 120, 2);
   EXPECT_NEAR(RedAt(frames[0], kTile + kTile / 2, kTile / 2), 200, 2);
 }

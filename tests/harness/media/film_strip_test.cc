@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr int kWidth = 32;
 constexpr int kHeight = 16;
 
-/// Frame i is a grey of 10 i.
+/// Frame i is grey with value 10 i.
 void WriteGreys(const fs::path& path, int n_frames) {
   VideoEncoder encoder(path, {.width = kWidth, .height = kHeight, .fps = 10.0, .crf = 0});
   for (int i = 0; i < n_frames; ++i) {

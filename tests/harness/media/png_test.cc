@@ -1,4 +1,4 @@
-// PNG files, read back by a decoder that is not ours.
+// PNG files, read back by another decoder.
 #include "media/png.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the video encoder writes, read back through the decoder.
+// The output of the video encoder, read back through the decoder.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

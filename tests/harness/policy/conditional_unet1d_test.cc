@@ -68,7 +68,7 @@ void ExpectIndependentRows(ConditionalUnet1dImpl& unet) {
   }
 }
 
-// the default network too: the matrix products choose their kernels by size
+// the default network too, because the matrix products choose their kernels by size
 TEST(ConditionalUnet1d, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   const torch::NoGradGuard no_grad;
   for (const bool is_small : {true, false}) {
@@ -85,7 +85,7 @@ TEST(ConditionalUnet1d, DropCachesMakesPredictReadTheWeightsAgain) {
   const UnetInputs in = MakeUnetInputs(4);
   const torch::Tensor timesteps = torch::full({4}, 30, torch::kInt64);
   unet->Predict(in.sample, unet->Condition({30}, in.global_cond), 0);
-  for (torch::Tensor& parameter : unet->parameters()) parameter.data().mul_(1.5);  // unnoticed
+  for (torch::Tensor& parameter : unet->parameters()) parameter.data().mul_(1.5);  // no new version
   unet->DropCaches();
   EXPECT_LE(RelativeDifference(unet->Predict(in.sample, unet->Condition({30}, in.global_cond), 0),
                                unet->ForwardReference(in.sample, timesteps, in.global_cond)),

@@ -1,4 +1,4 @@
-// How the steps of the horizon weigh in the loss.
+// The weights of the horizon's steps in the loss.
 #include "dp_bench/policy/networks/diffusion_policy.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ class PositionEncoder : public ObsEncoder {
   void set_gradient_checkpointing(bool) override {}
 };
 
-/// Predicts zeros at first.
+/// Initially predicts zeros.
 class ScalingDenoiser : public Denoiser {
  public:
   explicit ScalingDenoiser(torch::nn::Module& module)
@@ -55,7 +55,7 @@ DiffusionPolicy MakePolicy(const std::string& params) {
   return DiffusionPolicy("test", config, SmallSpec(), std::move(model));
 }
 
-/// The loss of zeros predicted for `action`, [3, T, 2]; the last two steps are padding.
+/// The loss of predicting zeros for `action`, [3, T, 2]; the last two steps are padding.
 float LossOf(const std::string& params, const torch::Tensor& action) {
   DiffusionPolicy policy = MakePolicy(params);
   policy.SetNormalizer(SmallNormalizer());
@@ -67,7 +67,7 @@ float LossOf(const std::string& params, const torch::Tensor& action) {
   return policy.ComputeLoss(batch, noise).loss.item<float>();
 }
 
-/// One at a single step and zero elsewhere: its loss, times the T steps, is that step's weight.
+/// One at a single step and zero elsewhere: the loss times T is that step's weight.
 double WeightOf(std::int64_t step, const std::string& params) {
   torch::Tensor action = torch::zeros({3, kHorizon, 2});
   action.select(1, step).fill_(1.0);

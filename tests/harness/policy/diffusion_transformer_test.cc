@@ -17,7 +17,7 @@ TransformerConfig Small() {
           .p_drop_attn = 0.1};
 }
 
-// Every way in which the network can be put together.
+// All configurations of the network.
 std::vector<TransformerConfig> Variants() {
   std::vector<TransformerConfig> variants(6, Small());
   variants[1].causal_attn = true;
@@ -57,7 +57,7 @@ Inputs MakeInputs(std::int64_t batch) {
 
 class TransformerVariant : public testing::TestWithParam<TransformerConfig> {};
 
-// which also holds the CPU's loops against LibTorch's operators, that float64 runs on
+// this also compares the CPU's loops with LibTorch's operators, which float64 uses
 TEST_P(TransformerVariant, FloatEqualsDoubleWithGradients) {
   DiffusionTransformer net = MakeNet(GetParam());
   const Inputs in = MakeInputs(3);
@@ -92,8 +92,8 @@ TEST_P(TransformerVariant, PredictEqualsForwardAtTheSameTimestep) {
   }
 }
 
-// A shuffled batch must give the shuffled result, and a batch of one the row of the whole, bit for
-// bit.
+// A shuffled batch must give the shuffled result, and a batch of one the row of the whole batch,
+// bit for bit.
 void ExpectIndependentRows(DiffusionTransformerImpl& net) {
   for (const std::int64_t batch : {2, 3, 7, 16, 50}) {
     const Inputs in = MakeInputs(batch);

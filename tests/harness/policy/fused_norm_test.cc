@@ -49,7 +49,7 @@ TEST_P(FusedNormShapes, EqualsLibTorchWithGradients) {
   ExpectEqualWithGradients(NormMishFilm(x, in, 4, kEps), Reference(x, in, 4), inputs);
 }
 
-// batches below 16 share vectors between time steps; 64 and more are worked on in blocks
+// batches below 16 share vectors between time steps; 64 and more are processed in blocks
 INSTANTIATE_TEST_SUITE_P(Shapes, FusedNormShapes,
                          testing::Values(std::tuple{2, false, 4, 1}, std::tuple{2, false, 16, 5},
                                          std::tuple{0, true, 8, 15}, std::tuple{1, true, 4, 16},

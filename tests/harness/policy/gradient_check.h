@@ -1,4 +1,4 @@
-// Two ways to compute one thing must agree in value and in every gradient.
+// Two ways to compute the same thing must agree in value and in every gradient.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline double RelativeDifference(const torch::Tensor& found, const torch::Tensor
 }
 
 /// `found` and `expected` depend on `inputs`. The loss weighs every element differently, so that no
-/// gradient cancels.
+/// gradients cancel.
 inline void ExpectEqualWithGradients(const torch::Tensor& found, const torch::Tensor& expected,
                                      const std::vector<torch::Tensor>& inputs) {
   ASSERT_EQ(found.sizes(), expected.sizes());

@@ -1,4 +1,4 @@
-// Colour changes against torchvision, and what rows, steps and configs may rely on.
+// Colour changes compared with torchvision, and the guarantees for rows, steps and configs.
 #include "dp_bench/policy/vision/image_augmentation.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 using torch::Tensor;
 
-// float32 in another order, and powers that we take in float64
+// float32 in another order, and powers that our code computes in float64
 constexpr double kTolerance = 1e-5;
 
 constexpr auto kEverything = R"({"augmentation": {"identity": {}, "brightness": {}, "contrast": {},
@@ -35,7 +35,7 @@ ImageAugmentation MakeOnly(const std::string& entry) {
   return Make(fmt::format(R"({{"augmentation": {{{}}}}})", entry));
 }
 
-// Sizes that no vector register divides.
+// Sizes that are not multiples of any vector register.
 Tensor RandomImages(std::int64_t rows, std::int64_t n_obs_steps = 2) {
   torch::manual_seed(0);
   return torch::rand({rows, n_obs_steps, 3, 7, 9});
@@ -164,7 +164,7 @@ TEST(ImageAugmentation, DrawsAnewInEveryCall) {
 
 TEST(ImageAugmentation, TypesAreDrawnByTheirWeights) {
   constexpr std::int64_t kRows = 4000;
-  // what remains of a value of 0.5 tells the type
+  // the value that 0.5 becomes identifies the type
   const ImageAugmentation augmentation = Make(R"({"augmentation": {
       "identity": {"weight": 1}, "border_cutout": {"weight": 2, "fraction": 1},
       "hue": {"weight": 0}, "brightness": {"weight": 5, "range": [0.5, 0.5]}}})");

@@ -1,4 +1,5 @@
-// Forward process and whole denoising loops against diffusers, and what clipping counts.
+// Forward process and whole denoising loops compared with diffusers, and the count of clipped
+// values.
 #include "dp_bench/noise_scheduler.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace dp_bench::policy {
 namespace {
 
-// In float64, on equal tables, only the order of operations differs.
+// In float64, with equal tables, only the order of operations differs.
 constexpr double kLoopTolerance64 = 1e-6;
 // In float32 diffusers rounds its coefficients too: relative to the largest value of the loop.
 constexpr double kLoopTolerance32 = 1e-5;
@@ -92,7 +93,7 @@ TEST(NoiseScheduler, TargetIsTheNoiseOrTheSample) {
   EXPECT_TRUE(torch::equal(sample.Target(x_0, noise, timesteps), x_0));
 }
 
-// A network that knows x_0 and predicts what it is asked for.
+// A network that knows x_0 and makes a perfect prediction of the required type.
 TEST(NoiseScheduler, APerfectPredictionLeadsBackToTheSample) {
   const torch::Tensor x_0 = GoldenTensor("input.sample").clamp(-0.9, 0.9).to(torch::kFloat64);
   const torch::Tensor noise = GoldenTensor("input.noise")[0].to(torch::kFloat64);
@@ -103,7 +104,7 @@ TEST(NoiseScheduler, APerfectPredictionLeadsBackToTheSample) {
           {.type = type, .num_inference_steps = 100, .prediction_type = prediction});
       torch::Tensor sample = scheduler.AddNoise(x_0, noise, torch::full({2}, 99, torch::kInt64));
       for (const std::int64_t t : scheduler.timesteps()) {
-        // the noise that is in the sample now, given x_0
+        // the noise in the current sample, given x_0
         const double alpha_bar = scheduler.alphas_cumprod()[static_cast<std::size_t>(t)];
         const torch::Tensor present =
             (sample - x_0 * std::sqrt(alpha_bar)) / std::sqrt(1.0 - alpha_bar);

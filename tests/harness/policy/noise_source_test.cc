@@ -1,4 +1,4 @@
-// The promise of NoiseSource: a row's numbers depend on its key and its own draws alone.
+// The guarantee of NoiseSource: a row's numbers depend only on its key and its own draws.
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"

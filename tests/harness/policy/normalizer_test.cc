@@ -1,4 +1,4 @@
-// The normalizer against plain numpy, and the numbers that it carries through a checkpoint.
+// The normalizer compared with plain numpy, and its state in a checkpoint.
 #include "dp_bench/normalizer.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@ namespace {
 
 using torch::Tensor;
 
-// columns of x, inner dimension, rows of the weight: full tiles, what remains of them, and the odd
-// sizes at which a BLAS changes its kernel
+// columns of x, inner dimension, rows of the weight: full tiles, remainders, and the odd sizes at
+// which a BLAS changes its kernel
 using Sizes = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 class ProductSizes : public testing::TestWithParam<Sizes> {
@@ -88,7 +88,7 @@ TEST_P(ProductSizes, InTrainingItHasTheGradientsOfAMatrixProduct) {
   const auto [rows, inner, out] = GetParam();
   const torch::AutoGradMode with_grad(true);
   const Tensor x = torch::randn({rows, inner}).requires_grad_();
-  // a part of a larger weight, as the query projection of in_proj_weight is
+  // a part of a larger weight, like the query projection in in_proj_weight
   const Tensor weight = torch::randn({3 * out, inner}).requires_grad_();
   const Tensor part = weight.narrow(0, out, out);
   ExpectEqualWithGradients(RowProduct(x, part), torch::matmul(x, part.t()), {x, weight});

@@ -1,4 +1,4 @@
-// Tables and timesteps against diffusers, and the settings that cannot work.
+// Tables and timesteps compared with diffusers, and invalid settings.
 #include "policy/schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a StageRecorder notes, and when nothing is noted.
+// What a StageRecorder records, and when it records nothing.
 #include "dp_bench/stage_trace.h"
 
 #include <gmock/gmock.h>

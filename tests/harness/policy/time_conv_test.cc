@@ -65,7 +65,7 @@ TEST_P(TimeConvShapes, LowerPrecisionIsRoundedOncePerProduct) {
   }
 }
 
-// kernel 7 on 2 steps: most taps meet nothing but padding
+// kernel 7 on 2 steps: most taps meet only padding
 INSTANTIATE_TEST_SUITE_P(Kinds, TimeConvShapes,
                          testing::Values(std::tuple{TimeConvKind::kSame, 5, 16, 3},
                                          std::tuple{TimeConvKind::kSame, 5, 4, 40},

@@ -13,7 +13,7 @@ namespace {
 
 torch::Tensor Random(at::IntArrayRef shape) { return torch::randn(shape).requires_grad_(true); }
 
-// LibTorch's operators run on float64, in the same functions.
+// In float64 the same functions use LibTorch's operators.
 torch::Tensor Double(const torch::Tensor& x) { return x.defined() ? x.to(torch::kFloat64) : x; }
 
 NoiseSource MakeNoise(std::int64_t rows) {
@@ -70,7 +70,7 @@ torch::Tensor MaskOf(const AttentionCase& c) {
   if (c.mask_dims == 0) return {};
   torch::Tensor mask = torch::rand({c.batch, c.n_query, c.n_key});
   mask.masked_fill_(mask < 0.3, -std::numeric_limits<float>::infinity());
-  mask.select(2, 0).fill_(0.0);  // a key that everybody sees
+  mask.select(2, 0).fill_(0.0);  // a key that every query sees
   return c.mask_dims == 3 ? mask : mask[0];
 }
 

@@ -17,15 +17,15 @@
 
 namespace dp_bench::policy {
 
-/// What a step leaves.
+/// The results of a step.
 struct StepOutcome {
   float loss = 0.0F;
   std::map<std::string, torch::Tensor> gradients;  // of every parameter, float32
   std::map<std::string, torch::Tensor> buffers;
 };
 
-/// Rows draw the same numbers each time. float16 takes the scaler's part: its loss is multiplied by
-/// 1024, and the gradients divided.
+/// Rows draw the same numbers each time. For float16 it imitates the scaler: the loss is multiplied
+/// by 1024 and the gradients are divided.
 inline StepOutcome TrainStep(Policy& policy, const Batch& batch,
                              train::MixedPrecision precision = train::MixedPrecision::kNo) {
   NoiseSource noise = NoiseOfRows(batch.action.size(0));
@@ -63,16 +63,16 @@ inline double GradientError(const StepOutcome& a, const StepOutcome& b) {
   return std::sqrt(error / size);
 }
 
-/// The gradients of a step under autocast are those in float32 up to the rounding of products:
-/// 2^-9 for each operand and result in bfloat16, 2^-12 in float16, of random sign. Through some
-/// dozens of products one after the other that adds up to 10 to 20 roundings.
+/// The gradients of a step under autocast equal those in float32 up to the rounding of products:
+/// 2^-9 for each operand and result in bfloat16, 2^-12 in float16, of random sign. A few dozen
+/// consecutive products add up to 10 to 20 roundings.
 inline void ExpectAutocastGivesNearlyTheSameGradients(Policy& policy, const Batch& batch) {
   const StepOutcome exact = TrainStep(policy, batch);
   for (const auto& [precision, rounding] :
        {std::pair{train::MixedPrecision::kBf16, 0x1p-9}, {train::MixedPrecision::kFp16, 0x1p-12}}) {
     const StepOutcome found = TrainStep(policy, batch, precision);
     EXPECT_LE(GradientError(found, exact), 24.0 * rounding);
-    EXPECT_GT(GradientError(found, exact), 0.1 * rounding);  // it was in lower precision
+    EXPECT_GT(GradientError(found, exact), 0.1 * rounding);  // it really ran in lower precision
     EXPECT_NEAR(found.loss, exact.loss, 4.0 * rounding * exact.loss);
   }
 }
@@ -87,10 +87,10 @@ inline void ExpectEqualBits(const StepOutcome& found, const StepOutcome& expecte
   }
 }
 
-/// A policy made with the key in its params, or without; from equal weights.
+/// A policy with and without the key in its params, starting from equal weights.
 using MakeCheckpointing = std::function<std::unique_ptr<Policy>(bool gradient_checkpointing)>;
 
-/// Two steps, so that buffers play a part.
+/// Two steps, so that buffers matter.
 inline void ExpectCheckpointingChangesNoBit(const MakeCheckpointing& make, const Batch& batch) {
   for (const train::MixedPrecision precision :
        {train::MixedPrecision::kNo, train::MixedPrecision::kBf16}) {
@@ -103,7 +103,7 @@ inline void ExpectCheckpointingChangesNoBit(const MakeCheckpointing& make, const
   }
 }
 
-/// The activations of a batch of 32 rows take at most `share` of what they take without.
+/// The activations of a batch of 32 rows take at most a share of `share` of the memory without it.
 inline void ExpectCheckpointingSavesMemory(const MakeCheckpointing& make, double share) {
   const std::int64_t plain = train::MeasureStepMemory(*make(false), 32).activations;
   const std::int64_t found = train::MeasureStepMemory(*make(true), 32).activations;

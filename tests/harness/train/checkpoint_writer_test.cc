@@ -1,4 +1,4 @@
-// One save in flight, faults that reach the caller, and what is complete when.
+// One save in flight, errors that reach the caller, and when which checkpoint is complete.
 #include "train/checkpoint_writer.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr int kNumSteps = 4;                         // of the store, for one checkpoint
-constexpr auto kMaxWait = std::chrono::seconds(60);  // then a test fails instead of hanging
+constexpr auto kMaxWait = std::chrono::seconds(60);  // after that a test fails instead of hanging
 
 /// A training whose whole state is one number.
 class CheckpointWriterTest : public testing::Test {

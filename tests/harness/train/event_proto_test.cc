@@ -1,4 +1,4 @@
-// Events and records are byte for byte those of TensorBoard's own classes.
+// Events and records equal those of TensorBoard's own classes byte for byte.
 #include "train/event_proto.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Event files as a reader finds them: framing, order of files, full disks.
+// Event files from a reader's view: framing, order of files, full disks.
 #include "train/event_writer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the golden events of event_proto_test do not cover: values that are not finite, many values.
+// Cases without golden events in event_proto_test: values that are not finite, many values.
 #include "train/histogram.h"
 
 #include <gmock/gmock.h>

@@ -32,7 +32,7 @@ TEST(LrScheduler, CurvesEqualThoseOfDiffusers) {
     for (std::size_t step = 0; step < factors.size(); ++step) {
       const double factor =
           LrFactor(config, static_cast<std::int64_t>(step), kNumTrainingSteps, kBaseLr);
-      // past the end cosine rises again; we share that with diffusers
+      // after the end cosine rises again, as in diffusers
       EXPECT_NEAR(factor, factors[step], kTolerance) << "step " << step;
     }
     ++n_cases;

@@ -1,4 +1,4 @@
-// What MemoryPeak counts, and what not.
+// What MemoryPeak counts and what it does not.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 

@@ -28,7 +28,7 @@ double Difference(const torch::Tensor& a, const torch::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
-// The weight and bias that the golden run starts from, in an optimiser.
+// The initial weight and bias of the golden run, in an optimizer.
 struct Problem {
   Problem()
       : weight(GoldenTensor("adamw.weight.0").requires_grad_()),
@@ -236,7 +236,7 @@ TEST(AdamW, GroupScaleMultipliesTheRateOfEachStep) {
   plain.optimizer.Step(0.125);
   EXPECT_TRUE(torch::equal(scaled.weight, plain.weight));
   EXPECT_FALSE(torch::equal(scaled.bias, plain.bias));
-  // the same names whatever the groups, so that the rules may change between runs
+  // the names do not depend on the groups, so that the rules may change between runs
   plain.optimizer.LoadStateDict(optimizer.StateDict());
 }
 

@@ -1,5 +1,5 @@
-// One training on three ranks: the same as one process with the whole batches, up to rounding. The
-// last batch of an epoch has two rows, so the third rank has none of it.
+// A training on three ranks equals one process with the whole batches, up to rounding. The last
+// batch of an epoch has two rows, so the third rank has none of it.
 #include "support/ranks.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// A scratch folder that all ranks see. Rank 0 removes it when all are through.
+/// A scratch folder that all ranks see. Rank 0 removes it when all have finished.
 class SharedFolder {
  public:
   SharedFolder() {
@@ -48,7 +48,7 @@ class SharedFolder {
   fs::path path_;
 };
 
-/// What happens to a training on this rank, with the number of its losses so far, from 1.
+/// A hook for faults on this rank; it gets the number of its losses so far, starting at 1.
 using OnLoss = std::function<void(int n_losses, FakePolicy& policy)>;
 
 struct Flags {
@@ -89,7 +89,7 @@ std::vector<nlohmann::json> LogOf(const fs::path& run) {
   return lines;
 }
 
-/// Every value of every line to 1e-5.
+/// Compares every value of every line to 1e-5.
 void ExpectSameLog(const fs::path& run, const fs::path& expected) {
   const std::vector<nlohmann::json> lines = LogOf(run);
   const std::vector<nlohmann::json> wanted = LogOf(expected);

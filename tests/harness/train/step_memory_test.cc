@@ -1,4 +1,4 @@
-// What the memory of training is made of.
+// The parts of a training's memory.
 #include "train/step_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a batch of random numbers looks like.
+// The content of a batch of random numbers.
 #include "train/synthetic_batch.h"
 
 #include <gmock/gmock.h>

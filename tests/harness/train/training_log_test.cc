@@ -1,4 +1,4 @@
-// What a training leaves in logs.json.txt and in TensorBoard's event files.
+// The output of a training in logs.json.txt and in TensorBoard's event files.
 #include "train/training_log.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ class TrainingLogTest : public testing::Test {
                        state);
   }
 
-  /// A step of a batch of 8 that takes as long as the phases are given [s].
+  /// A step of a batch of 8 whose phases take the given times [s].
   void AddTimedStep(TrainingLog* log, std::int64_t global_step, const std::vector<double>& phases) {
     log->timer().Start();
     for (std::size_t i = 0; i < phases.size(); ++i) {

@@ -1,5 +1,5 @@
-// write_event_files FOLDER: the event files of a run and of its continuation from step 6 on.
-// tests/integration/tensorboard_reads.py looks at them with TensorBoard.
+// write_event_files FOLDER: writes the event files of a run and of its continuation from step 6.
+// tests/integration/tensorboard_reads.py reads them with TensorBoard.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

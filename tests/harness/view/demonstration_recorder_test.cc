@@ -25,7 +25,7 @@ class DemonstrationsTest : public testing::Test {
     world_.end_of = [](std::uint64_t seed) { return seed == 5 ? 1 << 30 : 4; };
   }
 
-  // Drags through the episodes of these seeds; the notes they end with.
+  // Drags through the episodes of these seeds; returns their final notes.
   std::vector<std::string> Record(std::uint64_t first, int n_episodes) {
     PointerSource human(env_);
     DemonstrationRecorder demonstrations(env_, folder_, origin_);

@@ -1,4 +1,4 @@
-// A policy in the window does what it does in an evaluation.
+// A policy acts in the window exactly as in an evaluation.
 #include "view/planner_source.h"
 
 #include <gmock/gmock.h>

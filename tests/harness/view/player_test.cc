@@ -1,4 +1,4 @@
-// The player's state machine, with a clock that the test holds.
+// The player's state machine, with a clock that the test controls.
 #include "view/player.h"
 
 #include <gmock/gmock.h>

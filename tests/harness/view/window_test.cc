@@ -1,4 +1,4 @@
-// The window on a virtual display: what is shown is read back from OpenGL.
+// The window on a virtual display: the shown picture is read back from OpenGL.
 #include "view/window.h"
 
 #include <gmock/gmock.h>

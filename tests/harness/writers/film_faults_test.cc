@@ -40,7 +40,7 @@ run::FilmNotes Notes(double reward) {
   return {.n_action_steps = 1, .action_dim = 1, .reward = {reward}, .success = {0}};
 }
 
-// A writer of one file that takes the shade of a grey as what it writes.
+// A writer of one file, whose content is a grey picture of the given shade.
 Writer OfFile(const char* name, const char* file,
               const std::function<void(const fs::path&, std::uint8_t)>& write) {
   const auto bytes = [=](const fs::path& folder) {
@@ -50,7 +50,7 @@ Writer OfFile(const char* name, const char* file,
           .calls = {kOpen, kWrite, kFsync, kRename},
           .prepare =
               [=](const fs::path& folder) {
-                // both states, to compare with
+                // both states, for comparison
                 for (const char* reference : {kOld, kNew}) {
                   fs::create_directories(folder / reference);
                   write(folder / reference / file, reference == kOld ? 10 : 90);

@@ -1,4 +1,4 @@
-// What an evaluation leaves: the journal, its rows, pages and baselines.
+// The output of an evaluation: the journal, its rows, pages and baselines.
 #include <gtest/gtest.h>
 
 #include "compare/baseline.h"

@@ -18,10 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostPlaces = 1000;  // a writer that makes more calls never ends
+constexpr int kMostPlaces = 1000;  // a writer that makes more calls would never end
 constexpr int kRefused = 0;        // ENOSPC or EIO
 
-// In memory where there is such a folder: syncing a disk thousands of times takes minutes.
+// In memory if such a folder exists: syncing a disk thousands of times takes minutes.
 fs::path FreshFolder() {
   static const fs::path memory = "/dev/shm";
   const fs::path parent =
@@ -32,8 +32,8 @@ fs::path FreshFolder() {
   return folder;
 }
 
-// Those that POSIX names for the call. What is refused is refused for lack of space or for a fault
-// of the disk, in turns.
+// The errors that POSIX lists for the call. Refusals alternate between lack of space and a disk
+// error.
 std::vector<int> FaultsOf(FaultyCall call) {
   switch (call) {
     case FaultyCall::kWrite:
@@ -63,7 +63,7 @@ std::string TemporaryFilesIn(const fs::path& folder) {
   return names;
 }
 
-// The message of the Error that `write` throws; empty when it throws none.
+// The message of the Error that `write` throws; empty if it throws none.
 std::string MessageOfWriting(const Writer& writer, const fs::path& folder) {
   try {
     writer.write(folder);
@@ -81,7 +81,7 @@ void RequireNew(const Writer& writer, const fs::path& folder) {
   EXPECT_EQ(writer.find(folder), kNew);
 }
 
-// False when the writer makes fewer calls than that.
+// False if the writer makes fewer calls.
 bool FailOnce(const Writer& writer, FaultyCall call, int error, int place) {
   const fs::path folder = FreshFolder();
   writer.prepare(folder);

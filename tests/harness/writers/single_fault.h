@@ -1,4 +1,4 @@
-// Every system call of a writer fails once: what it says, and what is left.
+// Makes every system call of a writer fail once, and checks the message and the remaining files.
 #pragma once
 
 #include <filesystem>
@@ -15,18 +15,18 @@ inline constexpr const char* kNew = "new";
 
 struct Writer {
   const char* name;
-  std::vector<FaultyCall> calls;                              // that it is known to make
-  std::function<void(const std::filesystem::path&)> prepare;  // what is there before
+  std::vector<FaultyCall> calls;                              // the expected kinds of calls
+  std::function<void(const std::filesystem::path&)> prepare;  // creates the initial state
   std::function<void(const std::filesystem::path&)> write;  // also what the user does after a fault
-  /// What a reader finds: kOld, kNew, or what is wrong.
+  /// The reader's result: kOld, kNew, or a description of the damage.
   std::function<std::string(const std::filesystem::path&)> find;
 };
 
-/// For each call of `writer` below a fresh folder and each way in which it fails: the fault is an
-/// Error with the system's reason, unless the writer can do without the call, or it was only
-/// interrupted or cut short; a reader finds the old state or the new one, the new one when nothing
-/// was thrown; no temporary files are left; and writing again succeeds. Prints how many faults
-/// there were.
+/// Repeats `writer` in a fresh folder for each of its calls and each way in which the call can
+/// fail. The failure must give an Error with the system's reason, unless the writer can do without
+/// the call, or the call was only interrupted or cut short. A reader must find the old state or the
+/// new one, and the new one if nothing was thrown. No temporary files may remain, and writing again
+/// must succeed. Prints the number of injected faults.
 void FailEachCallOnce(const Writer& writer);
 
 }  // namespace dp_bench

@@ -1,4 +1,4 @@
-// What a training and a collection leave: checkpoints, snapshots, logs, data sets.
+// The output of a training and a collection: checkpoints, snapshots, logs, data sets.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -35,7 +35,7 @@ run::CheckpointContents Contents(const std::string& state) {
   return contents;
 }
 
-// What a training that resumes there begins with.
+// The state with which a training resumes there.
 std::string LatestState(const fs::path& folder) {
   run::CheckpointStore store(folder);
   store.Repair();

@@ -1,7 +1,7 @@
 // An env that breaks its process where and how its params say:
 //   {"faults": [{"seed": 3, "kind": "segv", "in": "step", "step": 5}], "marker_dir": "/tmp/x"}
-// With `marker_dir` every fault happens once: it leaves a file there, and not again. Without faults
-// it is a point that moves by the action, and its expert moves it to the origin.
+// With `marker_dir` every fault happens only once: it leaves a marker file there. Without faults it
+// is a point that moves by the action, and its expert moves it to the origin.
 #include <dp_bench/env.h>
 #include <dp_bench/env_abilities.h>
 #include <dp_bench/error.h>
@@ -170,7 +170,7 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
     xy[1] = action[1] / static_cast<float>(height);
   }
 
-  // its gain grows with every action: an expert that remembers
+  // its gain grows with every action: an expert with memory
   Expert* expert() override { return this; }
   void Begin(std::uint64_t seed) override { gain_ = 1.0 + static_cast<double>(seed % 7); }
   void Act(std::span<float> action) override {
@@ -180,7 +180,7 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   }
 
  private:
-  // Where a fault may lie in wait.
+  // Where a fault may occur.
   void Visit(const std::string& place) {
     for (std::size_t i = 0; i < params_.faults.size(); ++i) {
       const FaultSpec& fault = params_.faults[i];

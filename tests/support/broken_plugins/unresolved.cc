@@ -1,4 +1,4 @@
-// A plugin that needs a function nobody has: immediate binding must find out while loading.
+// A plugin that needs an undefined function: immediate binding must detect it while loading.
 #include "dp_bench/plugin.h"
 
 extern "C" int function_that_nobody_has();

@@ -28,13 +28,13 @@
 namespace dp_bench {
 namespace {
 
-// Habana's: no backend of LibTorch's own uses it, and a module can be moved there (not to
+// Habana's: no backend in LibTorch uses it, and a module can be moved there (not to
 // "privateuseone", TensorImpl::has_compatible_shallow_copy_type)
 constexpr c10::DeviceType kType = c10::DeviceType::HPU;
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::HPU);
 const c10::Device kDevice(kType, 0);
 
-// Pages that can be read and written only while they are held open.
+// Pages that can be read and written only while they are unlocked.
 class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t n_bytes) override {
@@ -90,7 +90,7 @@ void Memory::Free(void* data) {
   memory.blocks_.erase(found);
 }
 
-// A tensor of either device as the CPU's, over the same memory.
+// A tensor of either device as a CPU tensor over the same memory.
 class OpenTensor {
  public:
   explicit OpenTensor(const at::Tensor& tensor) : view_(tensor) {
@@ -148,7 +148,7 @@ at::Tensor CopyFromAndResize(const at::Tensor& from, const at::Tensor& to) {
   return CopyFrom(from, to, false);
 }
 
-// Any operator: the CPU's, on copies of what it is given; what it changed is copied back.
+// Any operator: runs the CPU's on copies of its arguments, and copies changed ones back.
 void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
     const bool is_elsewhere = argument.isTensor() && argument.toTensor().defined() &&
@@ -193,7 +193,7 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("_copy_from_and_resize", &CopyFromAndResize);
   m.impl("convolution_overrideable", &Convolution);
   m.impl("convolution_backward_overrideable", &ConvolutionBackward);
-  // the CPU's form with an output given warns that it has to resize it
+  // the CPU operator with an output argument warns that it has to resize it
   m.impl("mse_loss", torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
   // views read no memory
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
@@ -219,7 +219,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastHPU, m) {
 #undef DPB_LOWER
 #undef DPB_KERNEL
 
-// The name is the one that LibTorch looks up.
+// LibTorch looks this name up.
 struct HPUHooks final : at::HPUHooksInterface {
   explicit HPUHooks(at::HPUHooksArgs /*args*/) {}
   void init() const override {}
@@ -236,7 +236,7 @@ REGISTER_HPU_HOOKS(HPUHooks)
 
 std::atomic<std::int64_t> n_waits = 0;
 
-// Whatever was asked for is done when the call returns: nobody has to wait.
+// All work is done when a call returns, so no wait is needed.
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<kType> {
   void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*device*/,
               c10::EventFlag /*flag*/) const override {}

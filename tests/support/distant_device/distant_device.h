@@ -1,4 +1,4 @@
-// A device in the place of a GPU, on a machine that has none.
+// A substitute for a GPU on a machine that has none.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,14 +7,14 @@
 
 namespace dp_bench {
 
-/// "hpu" in configs: computes with the CPU's operators on memory that nothing else may touch. To
-/// read a tensor of it through its pointer ends the process, as on a GPU; an operator that is given
-/// tensors of two devices throws c10::Error (a number, dim 0, may come from the CPU). What a GPU
-/// has beside that is not imitated: no streams, no kernels, no rounding of its own. The library
-/// that this is in registers it when it is loaded, also by LD_PRELOAD.
+/// "hpu" in configs: computes with the CPU's operators on memory that nothing else may access.
+/// Reading one of its tensors through a pointer ends the process, as on a GPU. An operator with
+/// tensors of two devices throws c10::Error (a number, dim 0, may be on the CPU). Other properties
+/// of a GPU are not imitated: no streams, no kernels, no different rounding. The library registers
+/// the device when it is loaded, also through LD_PRELOAD.
 c10::Device DistantDevice();
 
-/// How many times somebody waited until the device had done its work.
+/// The number of times a caller waited until the device had done its work.
 std::int64_t DistantDeviceWaits();
 
 }  // namespace dp_bench

@@ -1,4 +1,4 @@
-// Accumulated gradients are those of the large batch.
+// Accumulated gradients equal those of the large batch.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Trainings that go on while their checkpoints are written.
+// Trainings that continue while their checkpoints are written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr int kNumSteps = 4;                         // of the store, for one checkpoint
-constexpr auto kMaxWait = std::chrono::seconds(60);  // then a test fails instead of hanging
+constexpr auto kMaxWait = std::chrono::seconds(60);  // after that a test fails instead of hanging
 
 /// What happens at the n-th loss, training and validation together, and at the n-th step of the
 /// store; an epoch has 13 losses, and those of epoch 0, 2 and 3 save two checkpoints.
@@ -58,7 +58,7 @@ TrainReport Train(const fs::path& output, const SaveHooks& hooks, bool is_backgr
   return Workspace(std::move(parts)).Run(improve);
 }
 
-/// Lets the save go on that waits, once the training has come to a loss.
+/// Releases the waiting save once the training has reached a certain loss.
 struct HeldSave {
   explicit HeldSave(int until_loss) : loss(until_loss) {}
 
@@ -85,7 +85,7 @@ TrainState LatestState(const fs::path& run) {
   return TrainState::FromJson(latest.value().state(), "latest");
 }
 
-/// Without the configs, which say how they were written, and what holds their checksums.
+/// Without the configs, which record how they were written, and the files with their checksums.
 FolderContent WithoutConfigs(const fs::path& run) {
   FolderContent files = FilesBelow(run);
   std::erase_if(files, [](const auto& item) {

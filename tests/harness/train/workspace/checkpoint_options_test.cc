@@ -1,4 +1,4 @@
-// What is kept of a training and in which checkpoints, and trainings that begin with another one's.
+// Which parts of a training go into which checkpoints, and trainings that start from another one's.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -217,7 +217,7 @@ std::map<std::string, ArrayMap, std::less<>> TensorsOf(const run::Checkpoint& ch
   return tensors;
 }
 
-// a crash between the save and the removal leaves a checkpoint too many
+// a crash between the save and the removal leaves one checkpoint too many
 TEST(TopK, ResumeRemovesWhatACrashLeftOfTheReplacedOne) {
   const ScratchFolder scratch;
   const std::string keys = R"("topk": {"monitor_key": "val_loss", "mode": "min", "k": 1})";
@@ -241,7 +241,7 @@ class InitCheckpointTest : public testing::Test {
  protected:
   InitCheckpointTest() { Train(first_, ConfigOf("")); }
 
-  /// The model of a training that begins with `first_`, after a step with the rate 0 of the
+  /// The model of a training that starts from `first_`, after a step with the rate 0 of the
   /// warm-up.
   ArrayMap WeightsOf(const std::string& init) {
     const fs::path output = scratch_.path() / fmt::format("second_{}", n_runs_++);
@@ -319,7 +319,7 @@ TEST(Snapshot, OfAnyMomentContinuesElsewhereToTheSameFiles) {
   const fs::path whole = scratch.path() / "whole";
   const Config config = ConfigOf("", kTraining);
   const Config resumed = ConfigOf("", std::string(kTraining) + R"(, "resume": true)");
-  // in an evaluation, and asked for by a signal at a step inside an accumulation window
+  // in an evaluation, and requested by a signal at a step inside an accumulation window
   std::atomic<bool> snapshot = false;
   const Hooks hooks = {.on_evaluation =
                            [](Workspace& workspace, int epoch) {

@@ -1,5 +1,5 @@
 // A dataset and a policy so small that a whole training takes a fraction of a second, and the
-// config that trains one on the other.
+// config to train one on the other.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -24,7 +24,7 @@
 
 namespace dp_bench::train {
 
-/// Episodes in which the action follows from agent_pos linearly.
+/// Episodes in which the action is a linear function of agent_pos.
 class FakeDataset : public Dataset {
  public:
   explicit FakeDataset(int n_episodes = 6, int n_steps = 14) {
@@ -133,8 +133,8 @@ inline WorkspaceParts FakeParts(Config config, const Dataset& dataset,
           .progress = {.file = nullptr, .now = [] { return 0.0; }}};
 }
 
-/// Makes fake policies that say with each loss how many there were, training and validation, those
-/// of all policies together.
+/// Creates fake policies that report each loss with its number, counting training and validation
+/// losses of all policies together.
 inline std::function<std::unique_ptr<Policy>()> MakePoliciesThatCount(
     std::function<void(int n_losses)> on_loss) {
   return [on_loss = std::move(on_loss), n_losses = std::make_shared<int>(0)] {
@@ -147,7 +147,7 @@ inline std::function<std::unique_ptr<Policy>()> MakePoliciesThatCount(
   };
 }
 
-/// A score that depends on the weights, so that it shows when they differ.
+/// A score that depends on the weights, so that it differs if they do.
 inline Scores FakeEvaluate(Policy& policy, int /*epoch*/) {
   double sum = 0.0;
   for (const torch::Tensor& p : policy.module().parameters()) sum += p.sum().item<double>();

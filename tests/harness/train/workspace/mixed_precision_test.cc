@@ -25,9 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr double kOverflowing = 1e4;  // times the loss: too much for float16 at the first scale
+constexpr double kOverflowing = 1e4;  // factor on the loss: too much for float16 at the first scale
 
-/// Notes the types that losses are computed in; multiplies the loss of step n by factor(n).
+/// Records the types that losses are computed in; multiplies the loss of step n by factor(n).
 class NotingPolicy : public FakePolicy {
  public:
   struct Notes {
@@ -53,7 +53,7 @@ class NotingPolicy : public FakePolicy {
   Notes* notes_;
 };
 
-/// `stop_at`: interrupted after so many training steps of this process.
+/// `stop_at`: interrupted after this many training steps of this process.
 TrainReport Train(const fs::path& output, const std::string& training, NotingPolicy::Notes* notes,
                   std::int64_t stop_at = -1) {
   const FakeDataset dataset;

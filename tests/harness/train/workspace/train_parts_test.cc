@@ -88,7 +88,7 @@ TEST_F(ProgressTest, TerminalLineIsDrawnAgainAndLeftByPause) {
 TEST_F(ProgressTest, RateCountsItemsAndTheRemainingTimeCountsSteps) {
   core::Progress progress(Output(false), 0);
   now_ = 2.0;
-  // one of two steps, of a batch that holds 6 rows whatever its size was to be
+  // one of two steps, of a batch with 6 rows, whatever its configured size
   const core::ProgressState state = {.done = 1, .total = 2, .items = 6, .unit = "samples"};
   EXPECT_EQ(progress.Rate(state), 3.0);
   progress.Update(state, "epoch 0", "loss 0.5");

@@ -1,4 +1,4 @@
-// Early stop, and parameters with rules of their own, in whole trainings.
+// Early stop, and parameters with their own rules, in whole trainings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Config LongConfig(const std::string& training, const std::string& optimizer = ""
       "dataset": {"val_ratio": 0.17, "seed": 1}})");
 }
 
-/// The best score is that of epoch 1.
+/// The best score is in epoch 1.
 Scores ScoreOf(Policy& /*policy*/, int epoch) {
   return {.metrics = {{"test/mean_score", epoch == 1 ? 0.9 : 0.5}}};
 }
@@ -42,7 +42,7 @@ constexpr const char* kStopOnScore =
 constexpr const char* kStopOnLoss =
     R"("rollout_every": 0, "val_every": 3, "early_stop": {"patience": 2, "min_delta": 1e9})";
 
-/// With `n_losses` it is interrupted at that loss, training and validation together.
+/// With `n_losses` it is interrupted at that loss, counting training and validation together.
 TrainReport Train(const fs::path& output, const std::string& training, int n_losses = 0) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(LongConfig(training), dataset, output);
@@ -71,7 +71,7 @@ TEST(EarlyStop, EndsTheTrainingWhenTheMetricNoLongerImproves) {
 TEST(EarlyStop, SavesTheEpochItEndsWithThoughNoCheckpointIsDue) {
   const ScratchFolder scratch;
   const TrainReport report = Train(scratch.path(), kStopOnLoss);
-  // epoch 0 is the best, patience counts the epochs 3 and 6 alone
+  // epoch 0 is the best; patience counts only the epochs 3 and 6
   EXPECT_EQ(report.end, TrainEnd::kEarlyStop);
   EXPECT_EQ(report.epoch, 7);
   ASSERT_TRUE(report.latest.has_value());
@@ -114,7 +114,7 @@ TEST(EarlyStop, PatienceThatEndsWithTheLastEpochIsANormalEnd) {
   EXPECT_EQ(report.epoch, 20);
 }
 
-/// The parameters of a training: as created, after it, and averaged.
+/// The parameters of a training: initial, final, and averaged.
 struct Trained {
   std::map<std::string, torch::Tensor> before;
   std::map<std::string, torch::Tensor> after;

@@ -1,4 +1,4 @@
-// The training loop: resume bit for bit, accumulation, logging, checkpoints, faults.
+// The training loop: resume bit for bit, accumulation, logging, checkpoints, errors.
 #include "train/workspace.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ std::vector<nlohmann::json> LogOf(const fs::path& output) {
   return lines;
 }
 
-/// Stops a training from within at its n-th loss, training and validation together.
+/// Stops a training from inside at its n-th loss, counting training and validation together.
 struct StopAtLoss {
   explicit StopAtLoss(int loss) : n(loss) {}
   std::function<void()> callback() {
@@ -104,7 +104,7 @@ TEST(Workspace, ResumedRunEqualsAnUnbrokenOneBitForBit) {
   }
 }
 
-// an evaluation may take minutes: none of the epoch before it is lost
+// an evaluation may take minutes, so the preceding epoch must not be lost
 TEST(Workspace, InterruptedEvaluationIsRepeatedAndTheRunEqualsAnUnbrokenOne) {
   const ScratchFolder scratch;
   const fs::path whole = scratch.path() / "whole";
@@ -130,7 +130,8 @@ TEST(Workspace, AbandonedRunGoesBackToItsCheckpointAndEqualsAnUnbrokenOne) {
   const fs::path whole = scratch.path() / "whole";
   const fs::path broken = scratch.path() / "broken";
   Train(whole);
-  // 10 batches and 3 validation batches an epoch: dies in epoch 1, after the checkpoint of epoch 0
+  // 10 batches and 3 validation batches per epoch: it dies in epoch 1, after the checkpoint of
+  // epoch 0
   int n = 18;
   const auto die = [&n] {
     if (--n == 0) throw Error(ErrorCode::kInternal, "power cut");

@@ -10,7 +10,7 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-// The choice is made once per process, so each of these runs in a process of its own.
+// The choice is made once per process, so each test runs in a separate process.
 [[noreturn]] void ChooseWith(const char* variable, const char* value) {
   setenv(variable, value, 1);
   try {

@@ -47,7 +47,7 @@ TEST(MujocoRenderer, RowsRunFromTheTop) {
 TEST(MujocoRenderer, DepthIsTheDistanceAlongTheOpticalAxisInMillimetres) {
   RenderedScene scene;
   scene.Draw("front");
-  // the face of the box is a plane 1.8 m away, straight ahead and beside the axis
+  // the face of the box is a plane 1.8 m away, straight ahead and off the axis
   EXPECT_EQ(DepthAt(scene, kWidth / 2, kHeight / 2), 1800);
   EXPECT_EQ(DepthAt(scene, kWidth / 2 + 12, kHeight / 2 - 12), 1800);
   scene.Draw("above");
@@ -106,7 +106,7 @@ TEST(MujocoRenderer, MultisamplesSmoothEdgesAndLeaveTheColoursOfFaces) {
   EXPECT_THAT(face, testing::ElementsAreArray(PixelAt(plain, kWidth / 2, kHeight / 2)));
 }
 
-// What plain mjr_render draws, every geom in the order of the model.
+// The picture of plain mjr_render, with every geom in the model's order.
 std::vector<std::uint8_t> DrawEverything(const RenderedScene& scene, const char* camera) {
   mjvScene everything;
   mjv_defaultScene(&everything);
@@ -185,7 +185,7 @@ TEST(MujocoRenderer, PixelsDoNotDependOnWhatWasDrawnBefore) {
   EXPECT_EQ(used.depth_mm, fresh.depth_mm);
 }
 
-// One picture of each state, drawn by `num_threads` threads that take turns in a different order.
+// One picture of each state, drawn by `num_threads` threads that take turns in different orders.
 std::vector<std::vector<std::uint8_t>> DrawStates(int num_threads) {
   constexpr int kStates = 8;
   std::vector<std::vector<std::uint8_t>> pictures(kStates);
@@ -217,9 +217,9 @@ TEST(MujocoRenderer, PixelsDoNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(DrawStates(4), one);
 }
 
-// Contexts are made, resized and freed while others draw shadows and read depth. (A crash of Mesa's
-// came once in some ten thousand pictures, so this test alone cannot show that there is none left:
-// the next one shows what prevents it.)
+// Contexts are created, resized and freed while others draw shadows and read depth. (Mesa's crash
+// occurred about once in ten thousand pictures, so this test alone cannot show that it is gone; the
+// next one shows what prevents it.)
 TEST(MujocoRenderer, ThreadsThatComeAndGoDrawTheSamePictures) {
   constexpr int kRounds = 3;
   constexpr int kThreads = 6;

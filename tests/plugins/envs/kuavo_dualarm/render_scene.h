@@ -1,5 +1,5 @@
 // A small scene for the tests of the renderer: a red box on a grey floor, a green and a blue ball,
-// a hinge that swings, and cameras in front of and above them.
+// a swinging hinge, and cameras in front of and above them.
 #pragma once
 
 #include <gtest/gtest.h>

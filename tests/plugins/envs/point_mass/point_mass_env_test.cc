@@ -1,5 +1,4 @@
-// The template env does what its comments say; the contract of all envs is tested by
-// env_conformance.
+// The template env does what its comments say. env_conformance tests the contract of all envs.
 #include "point_mass_env.h"
 
 #include <gtest/gtest.h>

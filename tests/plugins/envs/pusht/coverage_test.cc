@@ -1,4 +1,4 @@
-// Coverage against Boost.Geometry, an independent implementation.
+// Coverage compared with Boost.Geometry, an independent implementation.
 #include "coverage.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ double BoostCoverage(const Pose& pose) {
   return bg::area(shared) / kBlockArea;
 }
 
-// float64 rounding, with room; Boost.Geometry snaps coordinates to a grid of its own
+// float64 rounding, with a margin; Boost.Geometry snaps coordinates to its own grid
 constexpr double kTolerance = 1e-9;
 constexpr double kBoostTolerance = 1e-6;
 
@@ -45,7 +45,7 @@ TEST(Coverage, AgreesWithBoostGeometryAroundTheGoal) {
   RandomStream random(3, StreamId::kEnvStart);
   int n_overlapping = 0;
   for (int i = 0; i < 5000; ++i) {
-    // half of the poses are close to the goal, the rest anywhere in reach
+    // half of the poses are close to the goal, the rest anywhere within reach
     const double reach = i % 2 == 0 ? 20.0 : 200.0;
     const double turn = i % 2 == 0 ? 0.2 : kPi;
     const Pose pose = {kGoalPose.x + reach * (2 * random.UniformDouble() - 1),

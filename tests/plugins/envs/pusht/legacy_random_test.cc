@@ -33,7 +33,7 @@ TEST(LegacyRandomState, DrawsWhatNumpyDraws) {
     const std::vector<double> draws = Draws(std::stoull(name.substr(7)));
     const auto wanted = values.as<double>();
     ASSERT_EQ(draws.size(), wanted.size());
-    // the normals go through the C library's log, which may round its last bit otherwise
+    // the normals use the C library's log, whose last bit may be rounded differently
     for (std::size_t i = 0; i < draws.size(); ++i) EXPECT_DOUBLE_EQ(draws[i], wanted[i]) << name;
     ++n_seeds;
   }

@@ -1,4 +1,4 @@
-// Light and friction: what they change, and that they change nothing else.
+// Light and friction: their effects, and that they change nothing else.
 #include "perturbation.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ View ViewOf(PushtEnv& env) {
   return view;
 }
 
-/// The agent is sent to where the block started.
+/// Sends the agent to where the block started.
 View AfterPush(PushtEnv& env, std::uint64_t seed) {
   env.Reset(seed);
   std::vector<double> state(env.spec().abilities.state_size);

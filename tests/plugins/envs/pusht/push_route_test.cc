@@ -1,4 +1,4 @@
-// Ways around the block.
+// Routes around the block.
 #include "push_route.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(PushRoute, LeavesTheBlockByTheShortestWayFirst) {
 }
 
 TEST(PushRoute, DoesNotLeaveTheRoom) {
-  // the bar lies along the upper wall: what is above it cannot be reached
+  // the bar lies along the upper wall: points above it cannot be reached
   constexpr Pose kAtWall = {256.0, 20.0, 0.0};
   EXPECT_FALSE(RouteMap(kAtWall, {256.0, 300.0}, kGap).To({256.0, 20.0 - kGrown}));
   EXPECT_TRUE(RouteMap(kAtWall, {256.0, 300.0}, kGap).To({256.0 + 60.0 + kGrown, 20.0}));

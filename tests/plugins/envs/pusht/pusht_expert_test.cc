@@ -1,4 +1,4 @@
-// The expert as collect uses it.
+// The expert as used by collect.
 #include "pusht_expert.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ struct Episode {
   bool success = false;
 };
 
-/// `disturbance` [px] is added to every fifth action that the env gets.
+/// Adds `disturbance` [px] to every fifth action that the env gets.
 Episode Play(PushtEnv& env, std::uint64_t seed, std::size_t max_steps, float disturbance = 0.0F) {
   Episode episode;
   env.Reset(seed);
@@ -92,7 +92,7 @@ TEST(PushtExpert, ASlightlyDisturbedPlanIsCarriedOn) {
 
 TEST(PushtExpert, PlansAnewWhereTheWorldLeavesThePlan) {
   PushtEnv env = Make();
-  // the block is carried elsewhere in mid-push
+  // the block is moved elsewhere in mid-push
   Play(env, 100004, 20);
   StateNumbers state = StateOf(env);
   state[4] = 150.0;

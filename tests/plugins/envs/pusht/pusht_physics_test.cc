@@ -1,5 +1,5 @@
-// The physics against traces of gym-pusht (pymunk), written by tests/golden/generate/pusht.py, and
-// against statements that need no reference.
+// The physics compared with traces of gym-pusht (pymunk), written by
+// tests/golden/generate/pusht.py, and checked against properties that need no reference.
 #include "pusht_physics.h"
 
 #include <gtest/gtest.h>
@@ -59,8 +59,9 @@ TEST_P(PushtTrace, FollowsPymunk) {
   EXPECT_LT(worst_coverage, 0.05 * trace.tolerance_px + 1e-9);
 }
 
-// Contacts of the agent are solved exactly; what is left are pymunk's remembered impulses. In
-// push_14 the agent loses the block for a substep while it draws back; see episodes_test.cc.
+// Contacts of the agent are solved exactly; the remaining difference are pymunk's remembered
+// impulses. In push_14 the agent loses the block for a substep while it draws back; see
+// episodes_test.cc.
 INSTANTIATE_TEST_SUITE_P(Pusht, PushtTrace,
                          testing::Values(Trace{"push_0", 0, 1e-4}, Trace{"push_2", 2, 1e-4},
                                          Trace{"push_3", 3, 1e-4}, Trace{"push_14", 14, 0.02}),
@@ -127,7 +128,7 @@ TEST(PushtPhysics, PushedThroughItsCentreOfGravityTheBlockDoesNotTurn) {
   const Pose& block = physics.state().block;
   EXPECT_NEAR(block.x, 256.0, 1e-9);
   EXPECT_NEAR(block.angle, 0.0, 1e-12);
-  // the agent rests on the bar, apart from the slop that the contacts allow
+  // the agent touches the bar, apart from the slop that contacts allow
   EXPECT_NEAR(block.y, physics.state().agent.y + kAgentRadius, 0.2);
 }
 

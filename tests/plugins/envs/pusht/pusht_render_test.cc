@@ -1,5 +1,6 @@
-// Observations against pictures of the peers' libraries (tests/golden/generate/pusht_render.py) and
-// against the demonstrations; frames against statements that need no reference.
+// Observations compared with pictures of the peers' libraries
+// (tests/golden/generate/pusht_render.py) and with the demonstrations; frames checked against
+// properties that need no reference.
 #include "pusht_render.h"
 
 #include <blosc.h>
@@ -132,8 +133,9 @@ std::vector<float> ReadChunk(const std::filesystem::path& path) {
   return values;
 }
 
-// Over all 25,650 (DPB_ALL_RECORDED_IMAGES=1): error 0.000013, 99.79 % equal. Of the 53 others, 47
-// show a block at a wall, where the peers mark contacts, and 5 are first pictures of an episode.
+// Over all 25,650 pictures (DPB_ALL_RECORDED_IMAGES=1): error 0.000013, 99.79 % equal. Of the 53
+// others, 47 show a block at a wall, where the peers mark contacts, and 5 are first pictures of an
+// episode.
 constexpr double kMaxRecordedError = 0.0002;  // mean absolute error, of 255
 constexpr double kMinEqualShare = 0.99;
 
@@ -141,7 +143,7 @@ TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
   const std::filesystem::path demonstrations = FindPushtDemonstrations();
   if (demonstrations.empty()) GTEST_SKIP() << kNoPushtDemonstrations;
   const std::filesystem::path data = demonstrations / "data";
-  // both arrays have chunks of so many steps; the last chunk is padded
+  // both arrays have chunks of this many steps; the last chunk is padded
   constexpr std::size_t kPictureChunk = 161;
   constexpr std::size_t kSteps = 25650;
   const char* all = std::getenv("DPB_ALL_RECORDED_IMAGES");
@@ -241,12 +243,12 @@ INSTANTIATE_TEST_SUITE_P(Sizes, PushtFrame,
                                          std::pair{240, 321}));
 
 TEST(PushtFrame, MirroredStatesGiveMirroredPictures) {
-  // the goal lies aslant and the walls are not centred, so compare around the block alone
+  // the goal is rotated and the walls are not centred, so compare only around the block
   PushtState state;
   state.agent = {400.0, 400.0};
   state.block = {256.0, 60.0, 0.0};
   const RgbImage frame = Frame(state, nullptr, 512, 512);
-  // the shadow falls to the right: look at the block's own pixels
+  // the shadow falls to the right, so use the block's own pixels
   for (int y = 61; y < 180; ++y) {
     for (const int half : {1, 5, 12, 14}) {
       EXPECT_EQ(At(frame, 256 + half - 1, y), At(frame, 256 - half, y)) << half << " " << y;

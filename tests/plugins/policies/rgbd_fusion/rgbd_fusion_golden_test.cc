@@ -1,6 +1,6 @@
-// The observation encoder against a plain PyTorch one on the same weights, from raw pictures to the
-// condition: what the encoders see, the condition, all gradients. The numbers come from
-// tests/golden/generate/rgbd_fusion.py.
+// The observation encoder compared with a plain PyTorch one with the same weights, from raw
+// pictures to the condition: inputs of the image encoders, the condition, all gradients. The
+// numbers come from tests/golden/generate/rgbd_fusion.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +97,7 @@ class RgbdFusionGolden : public testing::TestWithParam<Case> {
   TensorMap MakeObs() const {
     TensorMap obs = {{"state", Get("state")}};
     for (std::int64_t i = 0; i < GetParam().n_cameras; ++i) {
-      // as batches come: stored [H, W, C]
+      // stored [H, W, C], as in batches
       const auto stored = [](const torch::Tensor& x) {
         return x.permute({0, 1, 3, 4, 2}).contiguous().permute({0, 1, 4, 2, 3});
       };

@@ -51,7 +51,7 @@ std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const char* params = kSmall) 
   return policy;
 }
 
-// Row i: a picture and a depth map of its own.
+// Row i has its own picture and depth map.
 TensorMap MakeObs(std::int64_t rows) {
   NoiseSource source = NoiseOfRows(rows, /*major=*/77);
   const auto draw = [&](std::int64_t channels) {
@@ -91,7 +91,7 @@ TEST(RgbdFusionPolicy, LearnsEightSamplesByHeart) {
 
 TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
   const auto policy = MakeSmall();
-  // a picture whose depth repeats its red channel: wherever the crop lies, they stay equal
+  // a picture whose depth equals its red channel: they stay equal wherever the crop is
   PolicySpec spec = MakeSpec();
   const Config params = Config::FromJson(kSmall);
   const auto cameras = policy::FindCameras(params, spec);

@@ -1,4 +1,4 @@
-// The whole policy against a network of PyTorch's own modules on the same weights: prediction,
+// The whole policy compared with a network of PyTorch's modules with the same weights: prediction,
 // loss, gradients and a DDIM sample. The numbers come from tests/golden/generate/transformer.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -64,7 +64,7 @@ void ExpectLearnsBoth(const char* params) {
 }
 
 TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
-  torch::set_num_threads(1);  // so small a network only waits for others
+  torch::set_num_threads(1);  // more threads would only wait in a network this small
   const char* schedule =
       R"("n_layer": 2, "n_head": 4, "n_emb": 32, "noise_scheduler": {"type": "ddim",
     "num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})";
@@ -84,7 +84,7 @@ TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
   };
   torch::manual_seed(1);
   const double first = loss(1);
-  torch::manual_seed(2);  // the global generator plays no part
+  torch::manual_seed(2);  // the global generator must not matter
   EXPECT_EQ(loss(1), first);
   policy->module().eval();
   EXPECT_NE(loss(1), first);
@@ -104,7 +104,7 @@ TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
   EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
 }
 
-// upstream's get_optim_groups: decay on the weights of linear layers and attention alone
+// upstream's get_optim_groups: decay only on the weights of linear layers and attention
 TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
   const auto policy = MakePolicy(R"({"n_layer": 1, "n_cond_layers": 1})");
   for (const train::ParameterGroup& group : train::MakeParameterGroups(policy->module(), 1e-3)) {

@@ -12,7 +12,7 @@ std::unique_ptr<Policy> MakePolicy(const std::string& more) {
   auto policy = transformer::MakePolicy(
       Config::FromJson(R"({"n_layer": 4, "n_head": 4, "n_emb": 64)" + more + "}"), SmallSpec());
   policy->SetNormalizer(SmallNormalizer());
-  // attention and feed-forward of fresh weights hardly show beside the residual stream
+  // with fresh weights, attention and feed-forward are small compared with the residual stream
   const torch::NoGradGuard no_grad;
   for (torch::Tensor& parameter : policy->module().parameters()) {
     if (parameter.dim() == 2) parameter.mul_(4.0);

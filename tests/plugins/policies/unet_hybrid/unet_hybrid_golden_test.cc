@@ -1,5 +1,5 @@
-// The whole policy against LeRobot's diffusion model on the same weights: conditioning, loss,
-// gradients and a DDIM sample. The numbers come from tests/golden/generate/unet_hybrid.py.
+// The whole policy compared with LeRobot's diffusion model with the same weights: conditioning,
+// loss, gradients and a DDIM sample. The numbers come from tests/golden/generate/unet_hybrid.py.
 #include <gtest/gtest.h>
 
 #include <cmath>

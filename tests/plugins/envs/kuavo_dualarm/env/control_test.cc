@@ -1,4 +1,4 @@
-// From actions to motion, and what happens when the physics breaks down.
+// From actions to motion, and the handling of a diverging simulation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,10 +106,10 @@ TEST(KuavoControl, ADelayShiftsTheTargetsInTime) {
     command[0] = target;
     controller.SetCommand(command);
   }
-  // 0.03 s late: half way through the second step it is where it was at 0.02 s of it
+  // 0.03 s late: halfway through the second step it is where it was at 0.02 s
   controller.WriteTargets(24, 0.03, *data);
   EXPECT_NEAR(data->ctrl[0], 0.4 + 0.4 * 0.2, 1e-12);
-  // at its start it is still on the way to the first command
+  // at its start it is still moving to the first command
   controller.WriteTargets(4, 0.03, *data);
   EXPECT_NEAR(data->ctrl[0], 0.4 * 0.8, 1e-12);
 }

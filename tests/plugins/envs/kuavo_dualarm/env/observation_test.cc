@@ -1,4 +1,4 @@
-// What each observation mode shows.
+// The content of each observation mode.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,7 +119,7 @@ TEST(KuavoObservation, HeadPitchIsTheParams) {
   EXPECT_NEAR(env.data().qpos[env.model().head().qpos[1]], 0.209, 1e-6);
 }
 
-/// The mean brightness of a part of a picture, given as shares of it.
+/// The mean brightness of a part of a picture; the part is given as shares of its size.
 double Brightness(const RgbImage& frame, double left, double top) {
   const int x0 = static_cast<int>(left * frame.width);
   const int y0 = static_cast<int>(top * frame.height);

@@ -36,7 +36,7 @@ Parts PartsWith(const std::string& json, std::uint64_t seed) {
   return PartsOf(env);
 }
 
-/// All state after the grippers have closed, bit for bit.
+/// The whole state after closing the grippers, bit for bit.
 std::vector<double> Played(const std::string& json, std::uint64_t seed) {
   KuavoEnv env = MakeEnv(json);
   env.Reset(seed);

@@ -1,4 +1,4 @@
-// Domain randomisation: drawn from the seed, within its bounds, without memory.
+// Domain randomization: drawn from the seed, within its bounds, independent of earlier episodes.
 #include <gtest/gtest.h>
 
 #include "stage.h"
@@ -10,7 +10,7 @@ constexpr const char* kEverything = R"({"task": "weigh_relay", "randomization": 
   "light": 0.3, "colours": 0.5, "camera_position": 0.01, "camera_rotation": 0.05, "friction": 0.2,
   "mass": 0.3, "control_delay": 0.08, "action_noise": 0.01}})";
 
-/// The numbers of a model that randomisation may change.
+/// The numbers of a model that randomization may change.
 std::vector<double> Numbers(const KuavoEnv& env) {
   const mjModel& m = *env.model().model();
   std::vector<double> numbers(m.light_dir, m.light_dir + 3 * m.nlight);

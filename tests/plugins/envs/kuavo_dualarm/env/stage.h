@@ -1,4 +1,4 @@
-// An env whose objects the tests move by hand, through its state.
+// An env whose objects the tests move through its state.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ inline std::size_t QvelInState(const KuavoEnv& env, int dof) {
   return 1 + static_cast<std::size_t>(env.model().model()->nq + dof);
 }
 
-/// Puts a free body somewhere, upright and at rest.
+/// Moves a free body to a place, upright and at rest.
 inline void Teleport(KuavoEnv& env, const std::string& body,
                      const std::array<double, 3>& position) {
   std::vector<double> state(env.spec().abilities.state_size);

@@ -1,4 +1,4 @@
-// Where episodes start, and what counts as solved.
+// The start states of episodes, and the success criteria.
 #include <gtest/gtest.h>
 
 #include "stage.h"
@@ -33,7 +33,7 @@ struct Starts {
   Span x, y, yaw;
 };
 
-/// Where a body stands at the start of many episodes.
+/// The positions of a body at the start of many episodes.
 Starts StartsOf(const std::string& task, const std::string& body) {
   KuavoEnv env = MakeEnv(R"({"task": ")" + task + "\"}");
   Starts starts;
@@ -93,7 +93,7 @@ TEST(KuavoStart, NothingOverlapsAndNothingMoves) {
   }
 }
 
-/// Lays the cube into the tray.
+/// Puts the cube into the tray.
 void PutCubeIntoTray(KuavoEnv& env, double x = 0.0) {
   const std::array<double, 3> tray = PositionOf(env, "tray");
   Teleport(env, "cube", {tray[0] + x, tray[1], 0.7751});

@@ -1,4 +1,4 @@
-// The scripted experts in the env: they solve the tasks, and what they command can be done.
+// The scripted experts in the env: they solve the tasks, and their commands are feasible.
 #include <dp_bench/random.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct Episode {
   std::vector<Action> actions;
 };
 
-/// One episode by the expert. `change` may alter what is executed, by step.
+/// One episode by the expert. `change` may modify the executed action, by step.
 Episode Play(
     KuavoEnv& env, std::uint64_t seed,
     const std::function<void(int, Action&)>& change = [](int, Action&) {}) {
@@ -66,7 +66,7 @@ TEST_P(DualArmExpertTest, SolvesItsTask) {
     n_steps += episode.actions.size();
   }
   EXPECT_GE(n_success, 19);
-  // with room to spare before the episode is cut off
+  // with time to spare before the step limit
   EXPECT_LT(static_cast<double>(n_steps) / kEpisodes, 0.7 * env.spec().max_steps);
 }
 
@@ -86,7 +86,7 @@ TEST_P(DualArmExpertTest, KeepsToRangesSpeedAndTorqueOfEveryJoint) {
           const double angle = env.data().qpos[arm.qpos[i]];
           const double torque_limit = model.jnt_actfrcrange[2 * arm.joint[i] + 1];
 
-          // commands are float32; the joint may sag into its stop by a little
+          // commands are float32; a joint may exceed its stop slightly
           EXPECT_GE(command, range[0] - 1e-6);
           EXPECT_LE(command, range[1] + 1e-6);
           if (step > 0) {
@@ -153,7 +153,7 @@ TEST_P(DualArmExpertTest, GripsAgainWhatItsHandsLost) {
   KuavoEnv env = Make(GetParam());
   int opened_at = -1;
   const Episode episode = Play(env, 11, [&](int step, Action& action) {
-    // both hands open for a second once something was lifted 3 cm
+    // both hands open for a second after something was lifted by 3 cm
     const double height = env.data().xpos[3 * env.model().Body(object) + 2];
     if (opened_at < 0 && height > kTableTop + 0.05) opened_at = step;
     if (opened_at < 0 || step >= opened_at + 10) return;

@@ -1,4 +1,4 @@
-// The compiled scenes against the robot's facts: masses, torques, and what they make of gravity.
+// The compiled scenes compared with the robot's data: masses, torques, and the effect of gravity.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ TEST(KuavoScene, ServosAndJointsHaveTheRobotsTorqueLimits) {
   EXPECT_EQ(m.jnt_actfrcrange[2 * model.Joint("zhead_2_joint") + 1], 12.0);
 }
 
-/// What gravity asks of the joints of an arm [Nm], from the tables alone.
+/// The torque that gravity needs at the joints of an arm [Nm], from the tables alone.
 ArmAngles GravityLoad(Side side, const std::array<LinkFacts, kNumArmJoints>& arm,
                       const ArmAngles& angles) {
   const std::array<Frame, kNumArmJoints> frames = ForwardKinematics(side, angles);
@@ -98,7 +98,7 @@ ArmAngles GravityLoad(Side side, const std::array<LinkFacts, kNumArmJoints>& arm
   const auto add_weight = [&](std::size_t link, double mass, const Vec3& com) {
     const Vec3 point = Add(frames[link].position, Rotate(frames[link].rotation, com));
     for (std::size_t i = 0; i <= link; ++i) {
-      // torque about the joint's axis that holds the weight: axis . (lever x (0, 0, m g))
+      // torque about the joint's axis that balances the weight: axis . (lever x (0, 0, m g))
       const Vec3 axis = Rotate(frames[i].rotation, arm[i].axis);
       const double x = point[0] - frames[i].position[0];
       const double y = point[1] - frames[i].position[1];

@@ -1,4 +1,4 @@
-// The compiled scenes against the robot's facts: where things are and how far they move.
+// The compiled scenes compared with the robot's data: positions and ranges of motion.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -204,7 +204,7 @@ TEST(KuavoScene, NamesWhatIsMissing) {
 TEST(KuavoScene, AFileThatIsNoSceneIsAnError) {
   EXPECT_EQ(CodeOf([] { KuavoModel(DPB_SOURCE_DIR "/scenes/kuavo/table.xml"); }), ErrorCode::kEnv);
   EXPECT_EQ(CodeOf([] { KuavoModel("no_such_file.xml"); }), ErrorCode::kEnv);
-  // one that only the compiler of MuJoCo finds fault with
+  // an error that only MuJoCo's compiler finds
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "flat.xml";
   std::ofstream(file) << R"(<mujoco><worldbody><geom type="box"/></worldbody></mujoco>)";

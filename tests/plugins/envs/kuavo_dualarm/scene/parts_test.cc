@@ -1,4 +1,4 @@
-// Grippers, who may touch whom, and the sizes of tables and objects.
+// Grippers, allowed collisions, and the sizes of tables and objects.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,7 +70,7 @@ TEST(KuavoGripper, PadsAreThoseOfThe2f85) {
   }
 }
 
-/// A cube in the closed right hand, off the table; returns how far it slips in a second [m].
+/// Holds a cube in the closed right hand above the table; returns how far it slips in a second [m].
 double SlipOfHeldCube(double closure) {
   const KuavoModel model = LoadScene();
   const mjModel& m = *model.model();
@@ -105,7 +105,7 @@ bool MayTouch(const mjModel& m, int a, int b) {
          (m.geom_contype[b] & m.geom_conaffinity[a]) != 0;
 }
 
-/// Geoms of the bodies from `root` on that can touch anything.
+/// Geoms of `root` and the bodies below it that can collide.
 std::set<int> SolidGeomsBelow(const mjModel& m, int root) {
   std::set<int> geoms;
   for (int geom = 0; geom < m.ngeom; ++geom) {

@@ -1,6 +1,6 @@
-// The robot in numbers, written down independently of scenes/kuavo: what the URDF of biped_s45 and
-// the simulator of the Kuavo data challenge say. Offsets [m], angles [rad], masses [kg], inertias
-// [kg m^2] about the centre of mass in link axes, torques [Nm].
+// The robot in numbers, independent of scenes/kuavo: from the URDF of biped_s45 and the simulator
+// of the Kuavo data challenge. Offsets [m], angles [rad], masses [kg], inertias [kg m^2] about the
+// centre of mass in link axes, torques [Nm].
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct LinkFacts {
   Vec3 products;  // xy, xz, yz
 };
 
-/// The left arm. Link 7 is the bare wrist; its gripper is a body of its own.
+/// The left arm. Link 7 is the bare wrist; the gripper is a separate body.
 inline constexpr std::array<LinkFacts, kNumArmJoints> kLeftArm = {{
     {{-0.01750, 0.29270, 0.42450},
      {0, 1, 0},
@@ -95,7 +95,7 @@ inline constexpr std::array<LinkFacts, kNumArmJoints> kLeftArm = {{
      {0, 0, 0}},
 }};
 
-/// The right arm mirrors the left one in y, but for fractions of a millimetre in links 6 and 7.
+/// The right arm mirrors the left one in y, except for fractions of a millimetre in links 6 and 7.
 inline std::array<LinkFacts, kNumArmJoints> ArmFacts(Side side) {
   std::array<LinkFacts, kNumArmJoints> arm = kLeftArm;
   if (side == Side::kLeft) return arm;
