@@ -26,7 +26,7 @@ endif()
 add_library(dpb_compile_options INTERFACE)
 target_compile_options(dpb_compile_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  # of its own, clang also warns about what files that are compiled together name twice
+  # by default, clang also warns about names that occur twice in files compiled together
   $<$<CXX_COMPILER_ID:Clang>:-Wno-shadow;-Wno-sign-conversion;-Wno-implicit-int-float-conversion> -Werror -ffp-contract=off)
 
 if(DPB_SANITIZE)

@@ -43,6 +43,6 @@ run_one() {
 }
 export -f run_one
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'run_one "$@" || exit 1' _ {} "${limit[@]}" || {
-  echo "fuzz.sh: a target found something; its input lies in build/fuzz/findings" >&2
+  echo "fuzz.sh: a target found something; its input is in build/fuzz/findings" >&2
   exit 1
 }

@@ -30,7 +30,7 @@ std::unique_ptr<Env> MakeEnv(const Config& params = ParamsWith({}));
 /// Heap allocations of the whole process so far.
 long NumAllocations();
 
-/// Observation buffers for one env, with a canary behind each.
+/// Observation buffers for one env, with a canary after each.
 class ObsMemory {
  public:
   explicit ObsMemory(const EnvSpec& spec, std::byte fill = std::byte{0})

@@ -192,7 +192,7 @@ TEST(EnvConformance, ObserveFillsItsBuffersAndNoMore) {
   env->Observe(zeros.writer());
   env->Observe(ones.writer());
   EXPECT_TRUE(zeros == ones) << "some bytes were not written";
-  EXPECT_TRUE(zeros.CanariesAlive()) << "bytes behind a buffer were written";
+  EXPECT_TRUE(zeros.CanariesAlive()) << "bytes after a buffer were written";
 }
 
 TEST(EnvConformance, EveryNumberIsFinite) {

@@ -88,12 +88,12 @@ sed -i '1,3d' fewer/episodes.jsonl
 expect_exit 4 "test seeds is 10 from 100000 to 100009 in a, 7 from 100003 to 100009 in fewer" "${compare[@]}" a fewer
 expect_exit 0 "B did not run: 100000, 100001, 100002" "${compare[@]}" a fewer --force
 
-echo "episodes alone are enough, with a remark"
+echo "episodes.jsonl alone is enough, with a note"
 mkdir bare
 cp b/episodes.jsonl bare
 expect_exit 0 "bare has no config.json" "${compare[@]}" a bare
 
-echo "bad input says what is wrong, with its own exit code"
+echo "bad input gives a message and its exit code"
 expect_exit 2 "runs" "${compare[@]}" a
 expect_exit 2 "nowhere" "${compare[@]}" a nowhere
 expect_exit 2 "not in range" "${compare[@]}" a b --difference 0
@@ -128,7 +128,7 @@ expect_exit 2 "margin" "${gate[@]}" --candidate b --margin 1.5
 expect_exit 6 "not a baseline" "$dp_bench" gate --baseline a/config.json --candidate b
 expect_exit 6 "has no test episodes" "${gate[@]}" --candidate empty
 
-echo "an inconclusive gate goes on with more seeds, and equals the one in one go"
+echo "an inconclusive gate continues with more seeds, and equals an uninterrupted one"
 part() {  # part FOLDER RUN N: its first N episodes
   cp -r "$2" "$1"
   head -n "$3" "$2/episodes.jsonl" >"$1/episodes.jsonl"

@@ -71,7 +71,7 @@ expect_exit 2 "needs a camera" "$dp_bench" train --config-dir "$configs" --confi
 expect_exit 2 "is depth" "$dp_bench" train --config-dir "$configs" --config-dir more "${transformer[@]}" \
   "${kuavo[@]}" --obs small_rgbd --output bad2
 
-echo "one hash per episode of states, actions and pixels, whatever the number of workers"
+echo "one hash per episode of states, actions and pixels, for any number of workers"
 for workers in 1 2 8; do
   "$dp_bench" eval --checkpoint rgbd_fusion_kuavo_rgbd/checkpoints/latest --output "eval$workers" \
     env_runner.n_test=8 env_runner.n_workers="$workers" env_runner.n_envs="$workers" >eval.txt 2>&1 ||

@@ -26,7 +26,7 @@ train_briefly "$program" "$configs" run
 compare=(compare eval broken)
 broken() { rm -rf broken; cp -r eval broken; }
 
-echo "FIFOs and devices in place of files"
+echo "FIFOs and devices instead of files"
 refuses 2 "found a named pipe" inspect --config fifo
 for file in episodes.jsonl eval_log.json config.json manifest.json logs.json.txt; do
   broken

@@ -31,7 +31,7 @@ for line in "condition  *\[1, 2, 4\]  *float32" "timesteps  *\[1\]  *int64" "une
   grep -q -- "$line" unet.txt || fail "no line '$line': $(cat unet.txt)"
 done
 
-echo "the transformer's too, and its modules add up to the total"
+echo "so has the transformer's, and its modules add up to the total"
 expect_json 'stage("normalized action") == [3, 16, 16] and stage("predicted noise") == [3, 16, 16]
              and stage("transformer: condition tokens") == [3, 3, 192]
              and stage("transformer: decoder layer 4") == [3, 16, 192]
@@ -39,7 +39,7 @@ expect_json 'stage("normalized action") == [3, 16, 16] and stage("predicted nois
              and sum(m["parameters"] for m in found["modules"] if m["depth"] == 1) == 2685520' \
   "${transformer[@]}" --batch-size 3
 
-echo "the RGB-D policy has the data flow and the size that the seeds ask for"
+echo "the RGB-D policy has the expected data flow and size"
 cameras="head_cam_h wrist_cam_l wrist_cam_r"
 expect_json 'all(stage("observation.images." + camera) == [2, 2, 3, 480, 640] for camera in "'"$cameras"'".split())
              and all(stage("observation.depth.depth_" + camera) == [2, 2, 1, 480, 640] for camera in "hlr")
@@ -51,7 +51,7 @@ expect_json 'all(stage("observation.images." + camera) == [2, 2, 3, 480, 640] fo
              and abs(found["parameters"] / 52.7e6 - 1) < 0.01' \
   "${inspect[@]}" --policy rgbd_fusion --env kuavo_dualarm --obs rgbd --batch-size 2 --batch-sizes 1
 
-echo "what the config says is what is shown"
+echo "the output follows the config"
 expect_json 'stage("normalized action") == [1, 32, 2] and "unet: down 3" not in [s["name"] for s in found["stages"]]' \
   "${unet[@]}" horizon=32 "policy.params.down_dims=[16,32]" policy.params.n_groups=4
 
@@ -64,7 +64,7 @@ expect_json 'found["memory"]["gradients"] == 4 * found["parameters"]
              and found["memory"]["steps"][1]["batch"] == 50 * found["memory"]["steps"][0]["batch"]' \
   "${transformer[@]}" --batch-sizes 2,100 training.use_ema=false
 
-echo "estimates are within 10 % of what is measured"
+echo "estimates are within 10 % of the measurement"
 for policy in unet transformer; do
   declare -n command=$policy
   expect_exit 0 "checked at batch size 128: .* apart" "${command[@]}" --check 128
@@ -86,7 +86,7 @@ expect_json 'found["policy"] == "unet_hybrid" and found["state"]["epoch"] == 100
   "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid"
 expect_exit 6 "manifest.json" "$1" inspect --checkpoint "$2"
 
-echo "bad input says what is wrong, with its own exit code"
+echo "bad input gives a message and its exit code"
 expect_exit 2 "there is no config of this name" "${inspect[@]}" --policy unet_hybri --env point_mass
 expect_exit 2 "nothing to inspect" "${inspect[@]}"
 expect_exit 2 "nothing to run: give --policy and --env" "${inspect[@]}" --policy unet_hybrid

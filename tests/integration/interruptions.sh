@@ -70,7 +70,7 @@ wait "$child" || status=$?
 "$dp_bench" train --resume twice >out.txt 2>&1 || fail "$(cat out.txt)"
 same_weights twice
 
-echo "SIGUSR1: a snapshot, from which the run continues elsewhere; the training goes on"
+echo "SIGUSR1: a snapshot; the run can continue elsewhere from it, and the training continues"
 start asked
 kill -USR1 "$child"
 ends_with 0 asked

@@ -47,7 +47,7 @@ grep -q '"isolate": false' threads/config.json || fail "$(cat threads/config.jso
 expect_exit 2 "excludes" "$dp_bench" "${checkpoint[@]}" --isolate --no-isolate
 expect_exit 2 "step_timeout: expected a number from" "$dp_bench" "${checkpoint[@]}" env_runner.step_timeout=0
 
-echo "collecting goes on after a crash, and lists the seed"
+echo "collecting continues after a crash, and lists the seed"
 config collect.json '[{"seed": 8, "kind": "abort", "in": "act", "step": 3}]' true
 expect_exit 0 "3 episodes" "$dp_bench" collect --config collect.json "${with[@]}" --output data.zarr
 grep -q "died with signal 6 (SIGABRT)" data.zarr/.zattrs || fail "$(cat data.zarr/.zattrs)"

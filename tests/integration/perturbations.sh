@@ -38,7 +38,7 @@ expect_effects whole 'arm["delay=2"]["n_changed"] == 12 and arm["noise=0.1"]["n_
 grep -q "^null .*+0.000 (+0.000 to +0.000) *0/12" out.txt || fail "$(cat out.txt)"
 grep -q "<h2>Perturbations</h2>" whole/report.html || fail "the report does not show the arms"
 
-echo "an arm is a run folder: replayed as it was, and not to be compared with what is not perturbed"
+echo "an arm is a run folder: it replays exactly, and cannot be compared with a run without perturbation"
 [ -s whole/perturbations/delay=2/media/test_100000.mp4 ] || fail "no film"
 expect_exit 0 "trace hash as recorded" "$dp_bench" replay --run whole/perturbations/noise=0.1 --episode 3
 expect_exit 4 "env.perturb.delay is absent in whole" "$dp_bench" compare whole whole/perturbations/delay=2
@@ -55,7 +55,7 @@ for arm in delay=2 noise=0.1; do
   [ "$(hashes whole/perturbations/$arm)" = "$(hashes other/perturbations/$arm)" ] || fail "$arm depends on the workers"
 done
 
-echo "interrupted in an arm, it is continued without what is there"
+echo "after an interruption in an arm, only the missing episodes run"
 "${evaluate[@]}" --output stopped --perturb null,delay=2,noise=0.1,delay=5 >stopped.txt 2>&1 &
 until grep -qs trace_hash stopped/perturbations/delay=2/episodes.partial.jsonl; do
   kill -0 $! 2>/dev/null || break

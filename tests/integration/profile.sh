@@ -58,7 +58,7 @@ for thread in {e["tid"] for e in calls}:
 assert deepest >= 3, deepest
 PYTHON
 
-echo "bad input says what is wrong, with its own exit code"
+echo "bad input gives a message and its exit code"
 expect_exit 2 "nothing to run" "$1" profile
 expect_exit 2 "not in range" "${profile[@]}" --steps 0
 expect_exit 2 "there is no config of this name" "$1" profile --config-dir "$2" --policy unet_hybri --env point_mass

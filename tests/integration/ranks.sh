@@ -50,7 +50,7 @@ for file in config.json manifest.json logs.json.txt eval_log.json episodes.jsonl
             checkpoints/latest/manifest.json media/test_100000.mp4 media/test_100001.mp4; do
   [ -s "together/$file" ] || fail "together/$file is missing"
 done
-grep -q '"ranks": 2' together/manifest.json || fail "the manifest does not tell of the ranks"
+grep -q '"ranks": 2' together/manifest.json || fail "the manifest lacks the ranks"
 "$dp_bench" train "${small[@]}" training.num_epochs=3 training.max_grad_norm=1 --output alone >out.txt 2>&1 || fail "$(cat out.txt)"
 same_curves together alone 1e-5
 

@@ -31,7 +31,7 @@ grep -q "^ *0 ms .* 0.0 %$" out.txt || fail "$(cat out.txt)"
 cmp plain/episodes.jsonl curve/latency_0/episodes.jsonl || fail "a latency of 0 is not an evaluation without one"
 if cmp -s plain/episodes.jsonl curve/latency_150/episodes.jsonl; then fail "a latency changed no episode"; fi
 for file in eval_log.json report.html; do
-  grep -q "n_stale_steps" curve/latency_150/$file || fail "latency_150/$file does not tell the stale steps"
+  grep -q "n_stale_steps" curve/latency_150/$file || fail "latency_150/$file lacks the stale steps"
 done
 
 echo "a latency of the config is repeatable, also at another speed"
@@ -48,7 +48,7 @@ grep -q '"realtime_latency_ms": [0-9.]*[1-9]' measured/config.json || fail "$(ca
 echo "runs of different latency are not compared"
 expect_exit 4 "simulated latency" "$dp_bench" compare plain given
 
-echo "bad input says what is wrong, with its own exit code"
+echo "bad input gives a message and its exit code"
 expect_exit 2 "excludes" "${evaluate[@]}" --latencies 100 --perturb delay
 expect_exit 2 "not in range" "${evaluate[@]}" --latencies=-1
 expect_exit 2 "env_runner.realtime_latency_ms" "${evaluate[@]}" --realtime env_runner.realtime_latency_ms=-1

@@ -44,7 +44,7 @@ echo mine >theirs/notes.txt
 "${evaluate[@]}" --output theirs >theirs.txt 2>&1 || fail "$(cat theirs.txt)"
 cmp a/episodes.jsonl theirs/episodes.jsonl || fail "other episodes in a folder that was there"
 
-echo "--overwrite leaves nothing of the old evaluation, and what is not of one"
+echo "--overwrite removes the whole old evaluation, and only that"
 "${evaluate[@]}" --output theirs --overwrite --weights model env_runner.n_videos=0 >theirs.txt 2>&1 || fail "$(cat theirs.txt)"
 [ ! -e theirs/media ] || fail "old films: $(ls theirs/media)"
 [ "$(cat theirs/notes.txt)" = mine ] || fail "it removed what was not its own"

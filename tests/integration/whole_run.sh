@@ -27,7 +27,7 @@ grep -q "Test seeds 100000 to 100003; the training was evaluated on others, 2000
 [ -s whole/rollouts/media/test_200000.mp4 ] || fail "the training filmed $(ls whole/rollouts/media)"
 grep -q '"test/mean_score"' whole/logs.json.txt || fail "the log lacks the score"
 
-echo "an evaluation on the seeds by which checkpoints are chosen is marked"
+echo "an evaluation on the seeds that select checkpoints is marked"
 "$dp_bench" eval --checkpoint whole/checkpoints/latest --output chosen env_runner.test_start_seed=200002 >eval.txt 2>&1 ||
   fail "$(cat eval.txt)"
 grep -q "WARNING: 2 of the 4 test seeds" eval.txt || fail "$(cat eval.txt)"
@@ -48,7 +48,7 @@ echo "a training that was cut short resumes to the same weights"
 "$dp_bench" train --resume cut training.max_minutes=null >cut.txt 2>&1 || fail "$(cat cut.txt)"
 cmp whole/checkpoints/latest/ema.safetensors cut/checkpoints/latest/ema.safetensors
 
-echo "a checkpoint evaluates to the same episodes, whatever the number of workers, exported or not"
+echo "a checkpoint gives the same episodes for any number of workers, exported or not"
 "$dp_bench" export --checkpoint whole/checkpoints/latest --output exported >/dev/null
 for workers in 1 3; do
   "$dp_bench" eval --checkpoint exported --output "eval$workers" \
@@ -66,7 +66,7 @@ diff -r own.zarr data/point_mass-*.zarr || fail "the same episodes, other bytes"
 cmp whole/checkpoints/latest/ema.safetensors own/checkpoints/latest/ema.safetensors
 expect_exit 2 "another origin" "${collect[@]}" --episodes 12 collect.start_seed=5
 
-echo "a dry run tries every part, says what the run needs, and leaves nothing behind"
+echo "a dry run tries every part, prints what the run needs, and leaves no files"
 find . -type f | sort >before.txt
 TMPDIR=$work "$dp_bench" run "${small[@]}" --output later/dry --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 for line in "trained 2 steps" "dry run: every part works" "^disk .* for 7 checkpoints" "^memory .* batch size 32"; do
@@ -100,7 +100,7 @@ done
 expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
 expect_exit 2 "leave --seeds out" "$dp_bench" run --resume seeds --seeds 42
 
-echo "bad input says what is wrong, with its own exit code"
+echo "bad input gives a message and its exit code"
 expect_exit 2 "num_epochs" "$dp_bench" train "${small[@]}" training.num_epoch=1 --output bad1
 expect_exit 2 "point_mass" "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mas
 expect_exit 2 "single task" "$dp_bench" train "${small[@]}" --task lift

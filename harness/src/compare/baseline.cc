@@ -57,7 +57,7 @@ void RequireOutcomes(const run::RunFolder& run) {
   const run::SplitSummary summary = run::Summarize(run.episodes, "test");
   if (summary.n_episodes == 0) {
     throw Error(ErrorCode::kData,
-                fmt::format("{} cannot become a baseline: it has no test episodes. Give the "
+                fmt::format("{} cannot become a baseline: it has no test episodes. Wanted is the "
                             "folder of a finished run or evaluation (dp_bench eval).",
                             run.path.string()));
   }

@@ -119,7 +119,7 @@ std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::
   std::vector<std::string> notes;
   for (const run::RunFolder* folder : {&a, &b}) {
     if (ConfigOf(*folder).is_null()) {
-      notes.push_back(fmt::format("{} has no config.json: so env and task cannot be compared",
+      notes.push_back(fmt::format("{} has no config.json: whether env and task agree is not known",
                                   folder->path.string()));
     }
   }

@@ -151,7 +151,7 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
   const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
   if (new_episodes.empty()) {
     throw Error(ErrorCode::kData,
-                fmt::format("{} has no test episodes; give the folder of a run or of an "
+                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
                             "evaluation, with episodes.jsonl",
                             candidate.path.string()));
   }

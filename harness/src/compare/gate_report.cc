@@ -196,8 +196,8 @@ std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
   const std::vector<std::size_t> order = FindOrder(titles, TitlesOf(candidates));
   if (order.empty()) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("which candidate belongs to which baseline is not clear. Give one "
-                            "candidate per baseline, of the same task. Found the baselines {} "
+                fmt::format("which candidate belongs to which baseline is not clear. Wanted is one "
+                            "candidate per baseline, of the same task; found are the baselines {} "
                             "and the candidates {}",
                             Listed(baselines), Listed(candidates)));
   }
@@ -256,7 +256,7 @@ std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const Aske
                                           const std::vector<TaskPair>& pairs) {
   std::vector<Mismatch> changes;
   if (stopped.status != GateStatus::kInconclusive) {
-    changes.push_back({"status", std::string(StatusName(stopped.status)), "expected INCONCLUSIVE"});
+    changes.push_back({"status", std::string(StatusName(stopped.status)), "INCONCLUSIVE wanted"});
   }
   const auto compare = [&changes](const char* field, double before,
                                   const std::optional<double>& now) {

@@ -143,7 +143,7 @@ std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::p
     const std::vector<run::EpisodeRecord>& episodes = runs.back().episodes;
     if (run::Summarize(episodes, "test").n_episodes == 0) {
       throw Error(ErrorCode::kData,
-                  fmt::format("{} has no test episodes; give the folder of a run or of an "
+                  fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
                               "evaluation, with episodes.jsonl",
                               path.string()));
     }

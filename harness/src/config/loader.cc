@@ -75,7 +75,7 @@ class IncludeLoader {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: the included file '{}' lies outside of {}. A {} is taken for that "
                             "of a run or checkpoint, which may come from anywhere and includes "
-                            "files of its own folder only; give a config of your own another name.",
+                            "only files of its folder; give your own config another name.",
                             place, include.string(), folder_->string(), kFolderConfig));
   }
 

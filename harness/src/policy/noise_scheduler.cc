@@ -271,7 +271,7 @@ StepCoefficients NoiseScheduler::Coefficients(std::int64_t timestep) const {
     return DdpmCoefficients(config_.prediction_type, alpha_bar, alpha_bar_at(prev, 1.0),
                             timestep == 0);
   }
-  // DDIM strides evenly, whatever the spacing
+  // DDIM strides evenly with every spacing
   const std::int64_t stride =
       config_.num_train_timesteps / static_cast<std::int64_t>(timesteps_.size());
   const double final_alpha = config_.set_alpha_to_one ? 1.0 : alphas_cumprod_.front();

@@ -50,7 +50,7 @@ void CheckpointWriter::Finish() {
 void CheckpointWriter::Write(const CheckpointSave& save) {
   try {
     sync_log_();
-    // whatever a crash leaves behind, each checkpoint in the newest table exists
+    // after any crash, each checkpoint in the newest table exists
     if (save.best) store_.Save(*save.best, contents_);
     if (save.kept) store_.Save(*save.kept, contents_);
     if (save.is_latest) store_.Save(run::kLatest, contents_);

@@ -98,7 +98,7 @@ void ModelRandomizer::Draw(std::uint64_t seed, mjData& data) {
 }
 
 void ModelRandomizer::Randomize(std::uint64_t seed, mjModel& model) const {
-  // always in this order, whatever is enabled, so that enabling one does not shift another's draws
+  // always draws in this order, so that enabling one does not shift another's draws
   RandomStream random(seed, StreamId::kEnvStart, kModelDraws);
   DrawLight(params_.light, random, model);
   DrawColours(random, model);

@@ -47,7 +47,7 @@ inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 inline std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
 
-// ---- what is planted
+// The planted fault.
 
 void Nothing(Subject& subject);
 
@@ -65,7 +65,7 @@ Plant Log(std::function<double(int step)> loss);
 
 double HealthyLoss(int step);
 
-// ---- what comes of it
+// The diagnosis.
 
 Findings DiagnoseSubject(Subject& subject);
 

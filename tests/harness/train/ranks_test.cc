@@ -120,7 +120,7 @@ void ExpectSameWeights(const fs::path& run, const fs::path& expected) {
   }
 }
 
-/// The same training by rank 0 alone.
+/// The same training on rank 0 only.
 void TrainAlone(const fs::path& output, const std::string& training) {
   if (TestRanks().is_root()) Train(output, FakeConfig(training), nullptr);
   TestRanks().Barrier();

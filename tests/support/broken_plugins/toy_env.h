@@ -1,4 +1,4 @@
-// The smallest env, for plugins that are broken elsewhere. `fault` says what it throws, and where.
+// The smallest env, for plugins with a fault elsewhere. `fault` says what it throws, and where.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ class Memory final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &Free; }
 
   void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*n_bytes*/) const override {
-    TORCH_CHECK(false, "the distant device copies tensors alone");
+    TORCH_CHECK(false, "the distant device copies only tensors");
   }
 
   void Open(void* data) { Change(data, 1); }

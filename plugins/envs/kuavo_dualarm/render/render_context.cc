@@ -41,7 +41,7 @@ class SceneContext {
     mjr_makeContext(&configured, &context_.mujoco, mjFONTSCALE_100);
     mjr_setBuffer(mjFB_OFFSCREEN, &context_.mujoco);
     context_.mujoco.readPixelFormat = kGlRgba;
-    context_.mujoco.readDepthMap = mjDEPTH_ZEROFAR;  // as it is stored
+    context_.mujoco.readDepthMap = mjDEPTH_ZEROFAR;  // the stored format
   }
 
   SceneContext(const SceneContext&) = delete;

@@ -1,5 +1,5 @@
-// The cache of decoded chunks: each decoded once, never more memory than the limit, whatever the
-// threads do.
+// The cache of decoded chunks: each decoded once, never more memory than the limit, whatever
+// the threads do.
 #include "chunk_cache.h"
 
 #include <gmock/gmock.h>

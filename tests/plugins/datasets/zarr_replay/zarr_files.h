@@ -24,7 +24,7 @@ Bytes ToBytes(std::string_view text);
 
 void WriteFile(const std::filesystem::path& file, const Bytes& bytes);
 
-/// A folder of its own below the system's temporary one, removed with everything in it.
+/// A new folder in the system's temporary one, removed with its contents.
 class TempFolder {
  public:
   TempFolder();

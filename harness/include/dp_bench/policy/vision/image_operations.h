@@ -2,9 +2,9 @@
 // of torchvision.transforms.functional for float images.
 //
 // In all of them `images` is [R, To, 3, H, W], float32 in [0, 1], on any device; the result is a
-// new tensor like it. What belongs to a row serves all its steps, and may lie on the CPU. No row of
-// a result depends on the rows beside it: means and powers are taken in float64, so that neither
-// the number of rows nor the number of threads shows.
+// new tensor like it. Values per row apply to all steps of the row, and may be on the CPU. No row
+// of a result depends on its neighbours: means and powers are computed in float64, so that neither
+// the number of rows nor the number of threads matters.
 #pragma once
 
 #include <torch/types.h>
