@@ -80,7 +80,7 @@ def check_continuation(folder):
     expect_equal("shadowed histograms", [event.step for event in found.Histograms("weights")], [5])
     expect_equal("shadowed images", [event.step for event in found.Images("rollout")], [5])
 
-    # what the web server reads with: everything is a tensor there
+    # read like the web server, for which everything is a tensor
     found = plugin_event_accumulator.EventAccumulator(str(folder)).Reload()
     expect_equal("shadowed texts", [event.step for event in found.Tensors("notes")], [5])
     expect_equal("shadowed by the server", [event.step for event in found.Tensors("train_loss")], list(range(8)))

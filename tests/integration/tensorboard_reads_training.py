@@ -49,7 +49,7 @@ def make_run(dp_bench, configs, work):
 
 
 def check_scalars(lines, events):
-    """What is in a line of the log, and nothing else, is a point of that step."""
+    """The points of a step are exactly the values in its line of the log."""
     last_of_epoch = {line["epoch"]: line["global_step"] for line in lines}
     points = [line for line in lines
               if line["global_step"] % EVERY == 0 or line["global_step"] == last_of_epoch[line["epoch"]]]
@@ -103,7 +103,7 @@ def check_pictures(events, n_steps_per_epoch):
 
 
 def check_server(folder, config):
-    """What the web server reads with: everything is a tensor there."""
+    """Reads like the web server, for which everything is a tensor."""
     events = plugin_event_accumulator.EventAccumulator(str(folder)).Reload()
     text, = events.Tensors("config")
     lines = tensor_util.make_ndarray(text.tensor_proto).item().decode().splitlines()

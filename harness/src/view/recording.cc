@@ -109,7 +109,7 @@ RecordedEnv::RecordedEnv(const Dataset& dataset) : dataset_(dataset), mosaic_(0,
   if (rgb_keys_.empty()) {
     throw Error(
         ErrorCode::kUsage,
-        "there is nothing to show: the dataset tells no seeds from which its actions would "
+        "there is nothing to show: the dataset has no seeds from which its actions would "
         "repeat an episode (`dp_bench collect` without action noise keeps them), and it has "
         "no pictures under this task; choose one with an rgb key, such as pusht_image");
   }

@@ -37,7 +37,7 @@ def our_milliseconds(program, case, seconds):
 
 
 def main(description, program, peer, make_cases):
-    """make_cases() -> {name of our benchmark: what the peer does for it}."""
+    """make_cases() -> {name of our benchmark: the function of the peer}."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--ours", required=True, help=f"the program {program}")
     parser.add_argument("--rounds", type=int, default=5)

@@ -153,7 +153,7 @@ def lerobot_loop(arrays, folder):
 
 
 def our_samples_per_s(program, n_steps):
-    """Of two runs that differ by n_steps, so that start and end do not count."""
+    """The difference of two runs that differ by n_steps, so that start and end do not count."""
     def seconds(steps):
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()

@@ -158,7 +158,7 @@ def best_of():
     for rates, n in [((0.65,) * 10, 50), ((0.4, 0.5, 0.6), 40), ((0.9, 0.3, 0.3), 60), ((0.7, 0.7), 30), ((1.0, 1.0), 20)]:
         outcomes = (random.random((len(rates), n)) < np.array(rates)[:, None]).astype(int)
         rate = outcomes.mean(axis=1)
-        # what the seeds alone make of differences, taken off those that were seen
+        # the differences that the seeds alone produce, subtracted from the observed ones
         noise = (outcomes - outcomes.mean(axis=0)).var(axis=1, ddof=1).sum() / n
         spread = ((rate - rate.mean()) ** 2).sum()
         truth = rate.mean() + (max(0.0, 1 - noise / spread) if spread > 0 else 0.0) * (rate - rate.mean())

@@ -1,4 +1,4 @@
-"""Writes tests/golden/grad_scaler.json: how torch.amp.GradScaler's scale and growth tracker go on.
+"""Writes tests/golden/grad_scaler.json: the course of torch.amp.GradScaler's scale and growth tracker.
 
 Made with torch 2.13.0 (CPU). From the project's root:
     .venv/bin/python tests/golden/generate/grad_scaler.py
@@ -18,7 +18,7 @@ OUT = pathlib.Path(__file__).parents[1] / "grad_scaler.json"
 CASES = [
     dict(init_scale=65536.0, n_steps=6100, overflows=[0, 1, 2, 700, 701, 2702, 4800]),
     dict(init_scale=65536.0, n_steps=4010, overflows=[]),
-    dict(init_scale=2.0**127, n_steps=4010, overflows=[2500]),  # twice it is no float32 any more
+    dict(init_scale=2.0**127, n_steps=4010, overflows=[2500]),  # doubling it would overflow float32
     dict(init_scale=65536.0, n_steps=40, overflows=list(range(32))),
 ]
 
@@ -31,7 +31,7 @@ def curve(init_scale, n_steps, overflows):
     optimizer.register_step_post_hook(lambda *_: counted.append(1))
     counted = []
     for step in range(n_steps):
-        scaler.scale(torch.zeros(()))  # makes the scale on first use
+        scaler.scale(torch.zeros(()))  # creates the scale on first use
         weight.grad = torch.full((3,), float("inf") if step in overflows else 1.0)
         before = scaler.get_scale()
         scaler.step(optimizer)

@@ -81,7 +81,7 @@ def run_loop(config, dtype):
         if kind == "ddim":
             step = scheduler.step(output, int(t), sample, eta=eta, variance_noise=noise)
         else:
-            # DDPMScheduler draws its noise itself: hand it ours
+            # DDPMScheduler draws its own noise: replace it by ours
             scheduling_ddpm.randn_tensor = lambda *args, **kwargs: noise
             step = scheduler.step(output, int(t), sample)
         sample = step.prev_sample

@@ -48,7 +48,7 @@ def histogram(values):
     values = np.array(values, dtype=np.float64)
     right = limits()
     counts = np.histogram(values, bins=right)[0]
-    counts = [0] + counts.tolist()  # nothing lies below -DBL_MAX
+    counts = [0] + counts.tolist()  # nothing is below -DBL_MAX
     kept = [i for i, count in enumerate(counts) if count or counts[i + 1:i + 2] != [0]]
     return histogram_pb2.HistogramProto(
         min=values.min(), max=values.max(), num=len(values), sum=values.sum(), sum_squares=values @ values,

@@ -1,4 +1,5 @@
-// Data sets do not depend on workers or interruptions; failures are listed, never kept by accident.
+// Data sets do not depend on workers or interruptions. Failures are listed and never kept by
+// accident.
 #include "data/collector.h"
 
 #include <fmt/format.h>

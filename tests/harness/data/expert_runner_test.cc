@@ -68,7 +68,7 @@ TEST_F(ExpertRunnerTest, AnEnvThatThrewIsMadeAnew) {
 }
 
 TEST_F(ExpertRunnerTest, NoiseIsOfTheSeedAndStaysWithinTheBounds) {
-  plan_.noise_std = {3.0};  // cut to [-1, 1] nearly always
+  plan_.noise_std = {3.0};  // almost always clamped to [-1, 1]
   const std::int64_t n_steps = Run(4).steps.n_steps();
   EXPECT_EQ(Run(4).steps.n_steps(), n_steps);
   plan_.noise_std = {0.0};

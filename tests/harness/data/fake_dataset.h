@@ -1,4 +1,4 @@
-// A dataset in memory whose every value names its step, for tests of what reads datasets.
+// A dataset in memory in which every value identifies its step, for tests of dataset readers.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,7 @@ void ExpectEqual(const std::vector<HostBatch>& a, const std::vector<HostBatch>& 
   }
 }
 
-// Every value of a batch, against the dataset's formulas and the sampler's steps.
+// Compares every value of a batch with the dataset's formulas and the sampler's steps.
 void ExpectGathered(const HostBatch& batch, const SequenceSampler& sampler, int n_obs_steps) {
   const auto horizon = static_cast<std::size_t>(sampler.horizon());
   const auto n_obs = static_cast<std::size_t>(n_obs_steps);
@@ -186,7 +186,7 @@ TEST(BatchLoader, UsesTheMemoryOfReturnedBatchesAgain) {
   }
   std::sort(buffers.begin(), buffers.end());
   buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
-  // waiting, being gathered, with the caller, and free; once more for the short batches
+  // waiting, being filled, at the caller, and free; plus one set for the short batches
   EXPECT_LE(buffers.size(), 2U * (4 + 2 + 1 + 1));
 }
 

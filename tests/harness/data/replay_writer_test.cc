@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 const json kOrigin = {{"env", {{"plugin", "toy"}, {"params", {{"task", "a"}}}}}};
 
-// Numbers, small pictures, and pictures of a chunk each.
+// Numbers, small pictures, and pictures with one chunk each.
 std::vector<KeySpec> Keys() {
   return {{.name = "depth", .type = KeyType::kDepth, .shape = {1, 6, 4}, .dtype = DType::kUInt16},
           {.name = "large", .type = KeyType::kRgb, .shape = {3, 400, 500}, .dtype = DType::kUInt8},
@@ -95,7 +95,7 @@ TEST(ReplayWriter, BytesDoNotDependOnCommitsNorOnInterruptions) {
   }
 }
 
-// A kill between two files of a Commit: each prefix of what it replaces, in its order.
+// A kill between two files of a Commit: every prefix of its replacements, in order.
 TEST(ReplayWriter, AKillWithinACommitKeepsTheEpisodesOfTheLastOne) {
   const ScratchFolder scratch;
   WriteAtOnce(scratch.path() / "whole", 4);

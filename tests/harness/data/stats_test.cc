@@ -12,7 +12,7 @@
 namespace dp_bench::data {
 namespace {
 
-// float64 sums of 40000 numbers below 4e5, in an order of their own
+// float64 sums of 40000 numbers below 4e5, in another order
 constexpr double kRelativeTolerance = 1e-12;
 
 TEST(ComputeStats, EqualsTheClosedFormAcrossBlocks) {

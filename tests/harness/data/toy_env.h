@@ -1,4 +1,4 @@
-// An env whose expert walks to a goal and whose faults are ordered by seed.
+// An env whose expert walks to a goal. Faults are selected by seed.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,9 @@ struct ToyWorld {
   std::atomic<int> n_resets = 0;
 };
 
-/// x [1] starts at 0 and adds the action [1]; success beyond a goal in [3, 8) that the seed draws.
-/// The expert's step is 0.5 to 1 of the expert's seed. Observations: "state" {x, step number} and
-/// "pixels" [3, 2, 2], the step number everywhere.
+/// x [1] starts at 0 and adds the action [1]. Success: beyond a goal in [3, 8) that depends on the
+/// seed. The expert's step is 0.5 to 1, depending on the expert's seed. Observations: "state" {x,
+/// step number} and "pixels" [3, 2, 2], filled with the step number.
 class ToyEnv final : public Env, public Expert {
  public:
   explicit ToyEnv(ToyWorld& world, bool has_expert = true)

@@ -1,4 +1,4 @@
-// Arrays on disk: the same bytes however they came about.
+// Arrays on disk: the same bytes in every way of writing them.
 #include "data/zarr_array_writer.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ ZarrLayout PairsInChunksOf(std::int64_t chunk_rows) {
   return {.dtype = DType::kFloat32, .row_shape = {2}, .chunk_rows = chunk_rows};
 }
 
-// Rows [begin, end) of an array that counts up.
+// Rows [begin, end) of an array of ascending numbers.
 std::vector<std::byte> Rows(std::int64_t begin, std::int64_t end) {
   std::vector<float> rows(static_cast<std::size_t>(2 * (end - begin)));
   std::iota(rows.begin(), rows.end(), static_cast<float>(2 * begin));

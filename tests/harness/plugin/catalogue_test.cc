@@ -1,4 +1,4 @@
-// The host against good and broken plugin files: what is wrong is said in full, and nothing else
+// The host with good and broken plugin files: every fault is reported in full, and nothing else
 // breaks.
 #include "plugin/catalogue.h"
 
@@ -142,7 +142,7 @@ TEST(PluginCatalogue, ALibraryWithoutTheEntryIsRefusedBeforeItsCodeRuns) {
               HasSubstr("does not export dp_bench_plugin"));
   EXPECT_FALSE(fs::exists(canary));
 
-  // the same file does leave its trace once it is loaded
+  // the same file does leave its trace when it is loaded
   const fs::path file = Folder("no_entry") / "libdpb_env_canary.so";
   ASSERT_NE(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr);
   EXPECT_TRUE(fs::exists(canary));

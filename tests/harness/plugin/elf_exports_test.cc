@@ -1,4 +1,4 @@
-// Files that are no shared libraries, or damaged ones, are refused without reading past their end.
+// Files that are not shared libraries, or damaged ones, are refused without reading past their end.
 #include "plugin/elf_exports.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The EnvRunner with envs that break their processes: every episode is accounted for, those without
-// a fault are bit-equal to a run without any, and nothing is left running.
+// The EnvRunner with envs that break their processes. Every episode is accounted for, those without
+// a fault equal a run without any fault bit for bit, and no process is left running.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST_F(FaultsInRollouts, TwoHundredFaultsFailTwoHundredEpisodesEachWithItsReason
     const std::size_t begin = record.failure_reason->find(": ") + 2;
     ++reasons[record.failure_reason->substr(begin, record.failure_reason->find('\n') - begin)];
   }
-  // a hang in Reset names another limit than one in Step
+  // a hang in Reset has another limit than one in Step
   EXPECT_EQ(reasons.size(), kKinds.size() + 1) << testing::PrintToString(reasons);
   EXPECT_TRUE(Eventually([] { return WorkersOf(getpid()).empty(); }));
 }
@@ -116,7 +116,7 @@ TEST_F(FaultsInRollouts, FaultsThatDoNotRepeatChangeNoOutcome) {
   const run::RunResult repaired = Run(Isolated(params));
   int n_failed = 0;
   for (std::size_t i = 0; i < kEpisodes; ++i) {
-    // what is thrown is the env's own answer, and not repeated
+    // the thrown error is the env's own answer, and is not repeated
     const bool is_thrown =
         repaired.records[i].failure_reason.value_or("").find("got lost") != std::string::npos;
     if (is_thrown) {

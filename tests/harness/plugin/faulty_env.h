@@ -1,4 +1,4 @@
-// The env of tests/support/broken_plugins/faulty_env.cc, apart from the test and within it.
+// The env of tests/support/broken_plugins/faulty_env.cc, in a separate process and inside the test.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ inline std::filesystem::path FaultyPlugin() {
   return std::filesystem::path(DPB_BROKEN_PLUGIN_DIR) / "faulty/libdpb_env_faulty.so";
 }
 
-/// Short limits, so that a test of one takes no longer than it must.
+/// Short limits, so that a test of one ends quickly.
 inline IsolationConfig ShortLimits() {
   return {.is_enabled = true, .step_timeout = 2.0, .reset_timeout = 10.0};
 }

@@ -1,4 +1,4 @@
-// Guarded objects behave as what they wrap, and add the plugin and the call to every error.
+// Guarded objects behave like the wrapped ones, and add the plugin and the call to every error.
 #include "plugin/guard.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A guarded policy behaves as what it wraps; what it throws says which plugin and which call, once.
+// A guarded policy behaves like the wrapped one. Its errors name the plugin and the call once.
 #include "plugin/guarded_policy.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// An isolated env is not to be told from one that is not.
+// An isolated env behaves exactly like one that is not isolated.
 #include "plugin/isolated_env.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array<float, 2> kPush = {0.25F, -0.75F};
 
-/// All that is to be seen of an episode.
+/// Everything visible of an episode.
 std::vector<double> Play(Env& env, std::uint64_t seed, int n_steps = 20) {
   std::vector<double> seen;
   ObsMemory obs(env.spec());  // pixels, pos

@@ -1,4 +1,4 @@
-// When the host ends, however it ends, its env processes end, and nothing stays behind.
+// When the host ends for any reason, its env processes end and nothing is left over.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -25,7 +25,7 @@ std::set<std::string> SharedMemoryFiles() {
   return names;
 }
 
-/// The program isolate_host, once its envs are there and one of them hangs.
+/// The program isolate_host, started, with its envs running and one of them hanging.
 pid_t StartHost() {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);

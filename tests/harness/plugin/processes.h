@@ -1,4 +1,4 @@
-// Which processes there are.
+// Lists processes.
 #pragma once
 
 #include <unistd.h>
@@ -17,8 +17,8 @@
 namespace dp_bench::plugin {
 
 struct ProcessStatus {
-  std::string name;  // cut at 15 letters by the kernel
-  char state = 'X';  // X: there is none
+  std::string name;  // the kernel cuts it after 15 letters
+  char state = 'X';  // X: there is no such process
   pid_t parent = -1;
 };
 
@@ -33,7 +33,7 @@ inline ProcessStatus StatusOf(pid_t pid) {
   return status;
 }
 
-/// The env processes that `host` started and that have not ended.
+/// The env processes of `host` that are still running.
 inline std::vector<pid_t> WorkersOf(pid_t host) {
   std::vector<pid_t> workers;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -1,4 +1,4 @@
-// Whatever ends an env's process costs one repetition, then one error that says what it was.
+// Any end of an env's process costs one repetition, then gives one error with the cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ std::string EndingOf(const std::string& kind, const std::string& in = "step") {
 }
 
 TEST(WorkerEnd, IsReportedWithCauseAndCall) {
-  // a sanitizer turns some signals into an exit of its own
+  // a sanitizer turns some signals into an exit
   EXPECT_THAT(
       EndingOf("segv"),
       AnyOf(StartsWith("the env plugin died with signal 11 (SIGSEGV), and again in a fresh "

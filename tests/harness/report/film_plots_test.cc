@@ -1,4 +1,4 @@
-// Plans and paths as SVG: what is drawn, what is left out, and how large it gets.
+// Plans and paths as SVG: what is drawn, what is left out, and the size of the result.
 #include "report/film_plots.h"
 
 #include <gmock/gmock.h>

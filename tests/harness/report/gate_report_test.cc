@@ -58,7 +58,7 @@ class GateReportTest : public testing::Test {
   }
   compare::GateReport Gate(const std::vector<Outcomes>& outcomes) { return Gate(Pairs(outcomes)); }
 
-  // Writes the report, and goes on from it.
+  // Writes the report and continues from it.
   compare::GateReport Continue(const compare::GateReport& report,
                                const std::vector<compare::TaskPair>& pairs, int max_pairs) {
     const compare::StoppedGate stopped = compare::ReadStoppedGate(Written(compare::ToJson(report)));
@@ -107,13 +107,13 @@ TEST_F(GateReportTest, FailsOnOneTaskAndNamesIt) {
       Gate({{"push", good, good}, {"lift", good, compare::Times(30, "f")}, {"pull", good, good}});
   EXPECT_EQ(report.status, compare::GateStatus::kFail);
   EXPECT_EQ(report.reason, "a drop of the success rate is shown in pusht, lift");
-  // the evidence of a single task must show it in the mean over all three
+  // the evidence of a single task must be enough for the mean over all three
   EXPECT_GE(report.log_fail_evidence, std::log(100.0));
   EXPECT_EQ(report.tasks[0].status, compare::GateStatus::kInconclusive);
 }
 
 TEST_F(GateReportTest, FailsOnTasksThatShowADropOnlyTogether) {
-  // 9 lost of 10: E is 102, enough for alpha .01 where both tasks have it
+  // 9 of 10 lost: E is 102, enough for alpha .01 if both tasks have it
   const std::string old_run = compare::Times(10, "s");
   const std::string new_run = compare::Times(9, "f") + "s";
   const compare::GateReport both = Gate({{"push", old_run, new_run}, {"lift", old_run, new_run}});
@@ -171,7 +171,7 @@ TEST_F(GateReportTest, MatchesByTaskElseByOrder) {
                                                              {Run("lift", "s"), Run("push", "s")});
   EXPECT_EQ(pairs[0].task, "pusht, push");
   EXPECT_EQ(run::TaskTitle(pairs[0].candidate), "pusht, push");
-  // one task twice, with other parameters: by order
+  // one task twice, with different parameters: matched by order
   run::RunFolder second = Run("push", "ff");
   pairs = compare::MatchTasks({Run("push", "s"), Run("push", "s")}, {Run("push", "s"), second});
   EXPECT_EQ(pairs[1].candidate.path, second.path);
@@ -287,8 +287,8 @@ TEST_F(GateReportTest, RefusesWhatIsNoStoppedGate) {
             ErrorCode::kIo);
 }
 
-// Policies without a drop, on tasks that share what luck there is: a third of the seeds change, and
-// which way they change is the same in all tasks.
+// Policies without a drop, on tasks that share their luck: a third of the seeds change, and in the
+// same direction in all tasks.
 TEST(GateReportErrors, AFalseFailStaysBelowAlphaWhateverTheTasksShare) {
   compare::SequentialTestConfig config;
   config.alpha = 0.05;

@@ -1,5 +1,5 @@
-// report.html from the files of a run folder: what it shows, what it leaves out, and that nothing
-// in a file can become markup.
+// report.html from the files of a run folder: what it shows and leaves out, and that no file
+// content becomes markup.
 #include "report/html_report.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Plots of awkward data: single points, values a logarithm cannot take, very many points.
+// Plots of awkward data: single points, values without a logarithm, very many points.
 #include "report/line_plot.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What is executed between two plans, with and without latency.
+// The executed actions between two plans, with and without latency.
 #include "rollout/action_queue.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kActionSteps = 8;
 
-// Plan number p says 10 p, 10 p + 1, ...; what is executed, plan after plan, stale actions
-// negative.
+// Plan number p has the actions 10 p, 10 p + 1, ... Returns the executed actions, plan after plan,
+// with stale ones negative.
 std::vector<std::vector<float>> Execute(int n_stale, int n_plans) {
   ActionQueue queue(kActionSteps, /*action_dim=*/1, n_stale);
   std::vector<std::vector<float>> executed;

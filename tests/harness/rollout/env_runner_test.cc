@@ -1,4 +1,4 @@
-// The runner's promises: outcomes depend on the seed alone; windows, chunks, scores and splits are
+// The runner's guarantees: outcomes depend only on the seed; windows, chunks, scores and splits are
 // those of diffusion_policy.
 #include "rollout/env_runner.h"
 
@@ -136,7 +136,7 @@ TEST_F(RolloutTest, WindowLongerThanHistoryIsFilledWithTheFirstObservation) {
 }
 
 TEST_F(RolloutTest, WindowEndsAtTheCurrentStep) {
-  config_.check_batch_invariance = false;  // it plans rows of its own
+  config_.check_batch_invariance = false;  // the check plans additional rows
   Windows windows;
   Run(RecordWindows(&windows));
   EXPECT_THAT((windows[{1, 0}]), ElementsAre(0, 0));
@@ -259,7 +259,7 @@ TEST_F(RolloutTest, ProgressReachesTheLastEpisode) {
 }
 
 TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
-  config_.check_batch_invariance = false;  // it plans too
+  config_.check_batch_invariance = false;  // the check plans too
   const std::string whole = run::HashRecords(Run().records);
   EnvRunner runner = MakeRunner();
   for (const int n_plans : {1, 2, 3}) {

@@ -1,4 +1,4 @@
-// Films with plans and paths drawn in, and what must not depend on them.
+// Films with plans and paths, and what must not depend on them.
 #include "rollout/episode_film.h"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ TEST_F(EpisodeFilmTest, NotesTellPlansPathRewardsAndSuccess) {
   EXPECT_EQ(notes.n_action_steps, 8);
   EXPECT_EQ(notes.action_dim, 2);
   EXPECT_EQ(notes.n_marks, 2);
-  // without latency, chunk after chunk is what was executed
+  // without latency, the executed actions are chunk after chunk
   const std::vector<float> executed = ExecutedActions();
   ASSERT_EQ(executed.size(), 21U * 2);
   EXPECT_TRUE(std::equal(executed.begin(), executed.end(), notes.plan.begin()));
@@ -137,7 +137,7 @@ TEST_F(EpisodeFilmTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
   Film();
   const run::FilmNotes notes = Notes();
   EXPECT_THAT(notes.plan_step, ElementsAre(0, 5, 10, 15, 20, 25));
-  // the second chunk takes over with its fourth action, 3 steps after it was asked for
+  // the second chunk takes over with its fourth action, 3 steps after it was requested
   const std::vector<float> executed = ExecutedActions();
   EXPECT_EQ(executed[2 * 8], notes.plan[2 * (8 + 3)]);
   EXPECT_EQ(Frames().size(), 31U);
@@ -165,7 +165,7 @@ TEST_F(EpisodeFilmTest, MarksThatFailCostTheFilmOnly) {
 
 TEST_F(EpisodeFilmTest, MarksOutsideOfThePictureAreHidden) {
   Film(Marks::kOutside);
-  const run::FilmNotes notes = Notes();  // whose reader takes no others
+  const run::FilmNotes notes = Notes();  // their reader accepts no others
   EXPECT_TRUE(std::ranges::all_of(notes.state_marks, [](float x) { return std::isnan(x); }));
 }
 

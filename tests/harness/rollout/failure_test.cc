@@ -1,5 +1,5 @@
-// A failing episode is a record of its own and changes no other; a planner that mixes rows is
-// caught.
+// A failing episode becomes a record and does not affect any other episode. A planner that mixes
+// rows is detected.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,7 +20,8 @@ constexpr std::size_t kBadEpisode = 4;
 
 class FailureTest : public RolloutTest {
  protected:
-  // Runs with the fault in one episode, and checks that it alone differs from a run without.
+  // Runs with the fault in one episode, and checks that only this one differs from a run without
+  // the fault.
   std::string ReasonFor(Fault fault) {
     world_.fault_of = [](std::uint64_t) { return Fault::kNone; };
     const run::RunResult good = Run();

@@ -1,5 +1,5 @@
-// A tiny env whose every fault can be ordered by seed, and a planner to go with it. Both are pure
-// functions of what they are given, so that any difference between two runs is the runner's.
+// A tiny env whose faults are selected by seed, and a matching planner. Both are pure functions of
+// their inputs, so any difference between two runs comes from the runner.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,8 @@ enum class Fault {
   kThrowInRender,
 };
 
-/// What the envs of one test do, and what they saw. `fault_of` and `end_of` are given the seed.
+/// The behaviour of the envs of one test, and what they observed. `fault_of` and `end_of` get the
+/// seed.
 struct FakeWorld {
   std::function<Fault(std::uint64_t)> fault_of = [](std::uint64_t) { return Fault::kNone; };
   std::function<int(std::uint64_t)> end_of = [](std::uint64_t) { return 1 << 30; };
@@ -46,7 +47,7 @@ struct FakeWorld {
 };
 
 /// A point [2] that moves by the action. Observations: "pos" [2], "pixels" [3, 2, 2], and "step"
-/// [1] counted from 0, which makes windows readable.
+/// [1], counted from 0, which makes windows readable.
 class FakeEnv : public Env {
  public:
   explicit FakeEnv(FakeWorld& world) : world_(world) {
@@ -123,7 +124,7 @@ class FakeEnv : public Env {
   std::vector<double> metrics_;
 };
 
-/// Actions made of the window and of noise. Hooks change a row's chunk, or throw.
+/// Actions computed from the window and from noise. Hooks change a row's chunk, or throw.
 class FakePlanner : public ChunkPlanner {
  public:
   using Hook = std::function<void(const ObsBatch& obs, std::size_t row, const PlanRow& name,

@@ -1,4 +1,4 @@
-// The observation window by itself.
+// The observation window alone.
 #include "rollout/obs_history.h"
 
 #include <gmock/gmock.h>

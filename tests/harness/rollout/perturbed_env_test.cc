@@ -1,4 +1,4 @@
-// Late and noisy actions: what reaches the env, and that outcomes still depend on the seed alone.
+// Late and noisy actions: what the env receives, and that outcomes still depend only on the seed.
 #include "rollout/perturbed_env.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Remembers the first number of every action that reaches it.
+// Records the first number of every action that it receives.
 class RecordingEnv final : public FakeEnv {
  public:
   RecordingEnv(FakeWorld& world, std::vector<float>* executed)
@@ -27,7 +27,7 @@ class RecordingEnv final : public FakeEnv {
 
 class PerturbedEnvTest : public RolloutTest {
  protected:
-  // What reaches the env in an episode whose n-th action is n / 10.
+  // The actions that the env receives in an episode whose n-th action is n / 10.
   std::vector<float> Executed(const ActionPerturbation& perturbation, int n_steps,
                               std::uint64_t seed = 1) {
     std::vector<float> executed;

@@ -1,4 +1,4 @@
-// What is kept of a plan while it is denoised, and whose ranges observations are judged by.
+// The stored denoising of a plan, and the ranges that observations are compared with.
 #include "rollout/policy_denoising.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace dp_bench::rollout {
 namespace {
 
-// Scales its noise `n_steps` times; with 0 steps it says nothing of how it came to its actions.
+// Scales its noise `n_steps` times; with 0 steps it reports no stages.
 class ScalingPolicy : public Policy {
  public:
   explicit ScalingPolicy(int n_steps, double factor = 0.5) : n_steps_(n_steps), factor_(factor) {}
@@ -65,7 +65,7 @@ TEST(RecordDenoising, KeepsTheSamplesFromNoiseToPlanWithTheirTimesteps) {
   EXPECT_EQ(denoising->steps[0].sample.size(), horizon);
   EXPECT_EQ(denoising->steps[3].sample[0][1], 0.125F * denoising->steps[0].sample[0][1]);
 
-  // it is the plan of the rollout
+  // the same plan as in the rollout
   std::vector<float> actions(static_cast<std::size_t>(policy.spec().horizons.n_action_steps) * 2);
   PolicyPlanner(policy, torch::kCPU, 1).Plan(recorded.obs, {&recorded.row, 1}, actions);
   EXPECT_EQ(denoising->steps[3].sample[0][0], actions[0]);

@@ -1,4 +1,4 @@
-// Taking the time changes nothing, and says what was timed.
+// Measuring latency does not change results, and the stages are named.
 #include "rollout/policy_latency.h"
 
 #include <ATen/record_function.h>
@@ -13,7 +13,7 @@
 namespace dp_bench::rollout {
 namespace {
 
-// Actions are noise plus the position; it names two stages.
+// Its actions are noise plus the position; it names two stages.
 class StagedPolicy : public Policy {
  public:
   const PolicySpec& spec() const override { return spec_; }

@@ -1,4 +1,4 @@
-// Rollouts in which simulated time passes while the policy thinks.
+// Rollouts in which simulated time passes while the policy plans.
 #include "harness/rollout/fixture.h"
 
 namespace dp_bench::rollout {
@@ -22,7 +22,7 @@ TEST_F(RealtimeTest, ALatencyBelowAnythingThatTakesAStepIsAStep) {
 
 TEST_F(RealtimeTest, WithoutItNothingChanges) {
   const run::RunResult plain = Run();
-  config_.realtime_latency_ms = 500.0;  // without realtime nobody looks at it
+  config_.realtime_latency_ms = 500.0;  // has no effect without realtime
   const run::RunResult result = Run();
   EXPECT_EQ(run::HashRecords(result.records), run::HashRecords(plain.records));
   for (const run::EpisodeRecord& record : plain.records) EXPECT_EQ(record.n_stale_steps, 0);

@@ -1,4 +1,4 @@
-// A policy from a checkpoint folder alone.
+// Creates a policy from a checkpoint folder alone.
 #include "run/create_from_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// A checkpoint that comes with the program, in the first version of the format.
+/// A shipped checkpoint, in the first version of the format.
 fs::path Shipped() { return fs::path(DPB_SOURCE_DIR) / "models/pusht_unet_hybrid"; }
 
 TEST(CreateFromCheckpoint, FolderAloneGivesThePolicyAndItsConfig) {

@@ -1,5 +1,5 @@
-// What a damaged checkpoint, a full disk and a read-only one lead to: a clear error, never half a
-// checkpoint, and the one before loads.
+// Damaged checkpoints, full disks and read-only disks give a clear error and never a partial
+// checkpoint, and the previous checkpoint still loads.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kMaxFileBytes = 1U << 24;
 
-/// Every file that a training writes, each as small as it can be.
+/// Every file that a training writes, each as small as possible.
 CheckpointContents ContentsOf(int epoch, std::int64_t size = 3) {
   CheckpointContents contents;
   for (const std::string_view file : {kModelFile, kEmaFile, kNormalizerFile, kOptimizerFile}) {
@@ -48,7 +48,7 @@ CheckpointContents ContentsOf(int epoch, std::int64_t size = 3) {
 
 std::string StateOf(int epoch) { return ContentsOf(epoch).state; }
 
-/// Without waiting for the disk, unlike all that we write elsewhere: ext4 does when a file is cut.
+/// Does not wait for the disk, unlike our other writes: ext4 waits when a file is truncated.
 void Overwrite(const fs::path& path, std::span<const std::byte> bytes) {
   fs::remove(path);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
@@ -56,7 +56,7 @@ void Overwrite(const fs::path& path, std::span<const std::byte> bytes) {
              static_cast<std::streamsize>(bytes.size()));
 }
 
-/// A store with `latest` of epoch 2, to be damaged, and one of epoch 1.
+/// A store with `latest` of epoch 2, which the test damages, and a checkpoint of epoch 1.
 class DamagedCheckpointTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -68,7 +68,7 @@ class DamagedCheckpointTest : public testing::Test {
 
   fs::path latest() const { return scratch_.path() / kLatest; }
 
-  /// Puts `bytes` in place of the file's; what was wrong with the behaviour then, or nothing.
+  /// Replaces the file's content by `bytes`. Returns what was wrong with the behaviour, or nothing.
   std::string ProblemWith(const fs::path& file, std::span<const std::byte> bytes) {
     Overwrite(file, bytes);
     try {
@@ -102,7 +102,7 @@ TEST_F(DamagedCheckpointTest, EveryCutOfEveryFileIsAnErrorAndTheOneBeforeLoads) 
   EXPECT_EQ(store_.OpenLatest()->state(), StateOf(2));
 }
 
-// DPB_BIT_FLIPS: how many
+// DPB_BIT_FLIPS: their number
 TEST_F(DamagedCheckpointTest, EveryFlippedBitIsAnErrorAndTheOneBeforeLoads) {
   struct Place {
     fs::path file;

@@ -1,4 +1,4 @@
-// denoising.json, there and back.
+// Writes and reads denoising.json.
 #include "run/denoising.h"
 
 #include <gmock/gmock.h>

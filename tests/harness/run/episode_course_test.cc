@@ -1,4 +1,4 @@
-// What is kept of how an episode went, and that keeping it changes nothing else.
+// The stored course of an episode; storing it changes nothing else.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -46,19 +46,19 @@ TEST(EpisodeCourse, KeepsFirstLastAndBestReward) {
   const EpisodeCourse course = CourseOf({0.25, 0.5, 0.75, 0.75, 0.625}, /*is_terminated=*/true);
   EXPECT_EQ(course.first_reward, 0.25);
   EXPECT_EQ(course.last_reward, 0.625);
-  EXPECT_EQ(course.best_step, 3);  // the first of equal ones, counted from 1
+  EXPECT_EQ(course.best_step, 3);  // the first of equal ones; steps start at 1
   EXPECT_TRUE(course.is_terminated);
   EXPECT_FALSE(CourseOf({0.25}).is_terminated);
 }
 
 TEST(EpisodeCourse, ProgressIsLostAtTheLastStepAboveHalfWay) {
   EXPECT_EQ(CourseOf({0.0, 1.0, 0.75, 0.25, 0.625, 0.375, 0.0}).lost_step, 5);
-  // measured by the highest reward of all, not by the highest one until then
+  // relative to the highest reward of the episode, not to the highest one so far
   EXPECT_EQ(CourseOf({0.0, 0.5, 0.4, 1.0, 0.4}).lost_step, 4);
 }
 
 TEST(EpisodeCourse, ProgressThatIsKeptIsNotLost) {
-  EXPECT_FALSE(CourseOf({0.0, 1.0, 0.25, 0.5}).lost_step);  // half way is still there
+  EXPECT_FALSE(CourseOf({0.0, 1.0, 0.25, 0.5}).lost_step);  // exactly half is not lost
   EXPECT_FALSE(CourseOf({0.5, 0.5, 0.5}).lost_step);
   EXPECT_FALSE(CourseOf({}).lost_step);
 }
@@ -93,7 +93,7 @@ TEST_F(RolloutTest, ObservationsAreJudgedByTheTrainingDataWithoutChangingAnEpiso
   EXPECT_EQ(HashRecords(judged.records), HashRecords(plain.records));
   for (std::size_t i = 0; i < judged.records.size(); ++i) {
     EXPECT_FALSE(plain.records[i].course->unseen_step);
-    // of the steps above 10.5 those are observed that the plan of step 16 looks at
+    // of the steps above 10.5, the plan of step 16 observes these
     EXPECT_EQ(judged.records[i].course->unseen_step, 15);
     EXPECT_EQ(judged.records[i].course->unseen_key, "step");
   }

@@ -1,4 +1,4 @@
-// Episodes that are written down as they end, and a run that continues from them.
+// Episodes that are written as they end, and a run that continues from them.
 #include "run/episode_journal.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using testing::SizeIs;
 class JournalTest : public rollout::RolloutTest {
  protected:
   JournalTest() {
-    // rows with everything that a row can hold
+    // rows with every possible field
     world_.fault_of = [](std::uint64_t seed) {
       if (seed == 100001) return rollout::Fault::kThrowInStep;
       return seed == 100002 ? rollout::Fault::kThrowInReset : rollout::Fault::kNone;
@@ -30,7 +30,7 @@ class JournalTest : public rollout::RolloutTest {
   fs::path file() const { return folder() / "episodes.jsonl"; }
   std::string Text() const { return core::ReadTextFile(file(), 1U << 20); }
 
-  /// Runs what the journal lacks; the result is that of all episodes.
+  /// Runs the episodes that the journal lacks; returns the result of all episodes.
   RunResult Continue() {
     rollout::EnvRunner runner = MakeRunner();
     EpisodeJournal journal(file(), {"x_max", "x_mean", "x_last"});

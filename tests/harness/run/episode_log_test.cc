@@ -1,4 +1,4 @@
-// The files that an evaluation leaves.
+// The files of an evaluation.
 #include "run/episode_log.h"
 
 #include <cmath>

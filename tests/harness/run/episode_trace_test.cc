@@ -27,7 +27,7 @@ TEST_F(TraceTest, HasEachStepAndEachObservationThatAPlanSaw) {
   const ArrayMap trace = TraceOf("test", 100001);
   EXPECT_EQ(trace.at("action").shape(), (Shape{11, 2}));
   EXPECT_EQ(trace.at("metrics").shape(), (Shape{11, 3}));
-  // the window of the second plan; the third never came
+  // the window of the second plan; there was no third plan
   EXPECT_THAT(trace.at("obs_step").as<std::int64_t>(), ElementsAre(0, 7, 8));
   EXPECT_THAT(trace.at("obs.step").as<float>(), ElementsAre(0.0F, 7.0F, 8.0F));
   EXPECT_EQ(trace.at("obs.pos").shape(), (Shape{3, 2}));

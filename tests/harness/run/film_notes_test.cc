@@ -1,4 +1,4 @@
-// The file of facts beside a film, and files that are none.
+// The data file of a film, and invalid ones.
 #include "run/film_notes.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ FilmNotes TwoPlans() {
 
 class FilmNotesTest : public testing::Test {
  protected:
-  /// What reading says after one array of a good file was changed.
+  /// The error of reading after one array of a good file was changed.
   std::string ErrorWith(const std::string& name, const Array& array) {
     WriteFilmNotes(file_, TwoPlans());
     Safetensors content = ReadSafetensors(file_);

@@ -1,4 +1,4 @@
-// The checkpoint that the path of a run stands for, and the run that a checkpoint stands for.
+// The checkpoint for the path of a run, and the run of a checkpoint.
 #include "run/run_checkpoint.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Folders that a run may be written into, and what is removed of an old evaluation.
+// Folders into which a run may be written, and which files of an old evaluation are removed.
 #include "run/run_contents.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST_F(RunContentsTest, ATrainingOrCheckpointIsRefusedAlsoToOverwrite) {
     Add(file);
     EXPECT_THAT(Refusal(true), HasSubstr("never overwritten")) << file;
   }
-  // of a run whose training has not begun, and a config that could be anybody's
+  // of a run whose training has not begun, and a config that could be a user's
   fs::remove_all(run_);
   Add("config.json");
   EXPECT_THAT(Refusal(true), HasSubstr("config.json"));
@@ -98,7 +98,7 @@ TEST_F(RunContentsTest, OverwritingRemovesTheEvaluationAndNothingElse) {
 
 TEST_F(RunContentsTest, WhatCannotBeRemovedKeepsItsHead) {
   AddEvaluation();
-  // a folder in the place of a file cannot be removed: as if killed there
+  // a folder at the file's path cannot be removed: as if killed there
   fs::remove(run_ / "eval_log.json");
   Add("eval_log.json/x");
   EXPECT_EQ(CodeOf([&] { RemoveEvaluation(run_); }), ErrorCode::kIo);

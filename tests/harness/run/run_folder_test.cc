@@ -1,4 +1,4 @@
-// Files of a run folder that belong together, and those that do not.
+// Files of a run folder that belong together, and files that do not.
 #include "run/run_folder.h"
 
 #include <gmock/gmock.h>
@@ -22,8 +22,7 @@ using testing::HasSubstr;
 
 class RunFolderTest : public testing::Test {
  protected:
-  /// A finished evaluation with this number of action steps, or training where there is none of a
-  /// checkpoint.
+  /// A finished evaluation with this number of action steps, or a training if it has no checkpoint.
   fs::path Evaluation(const std::string& name, int n_action_steps,
                       bool is_evaluation = true) const {
     const fs::path folder = scratch_.path() / name;

@@ -1,4 +1,4 @@
-// The id of a run follows from its config and manifest, and its files name it.
+// The id of a run is derived from its config and manifest, and its files contain it.
 #include "run/run_id.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ TEST(RunId, TheJournalRefusesEpisodesOfAnotherRun) {
       MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "bbbb"); }),
       HasSubstr("has episodes of run aaaa, but the manifest.json beside it is of run bbbb"));
 
-  // cut within its first line, it begins anew; without one it is of an old version
+  // cut within its first line, it starts over; without an id it is from an old version
   core::WriteFileAtomically(file, std::string_view("{\"run_id\":"));
   EXPECT_THAT(EpisodeJournal(file, {}, "bbbb").found(), SizeIs(0));
   EXPECT_EQ(core::ReadTextFile(file, 1000), "{\"run_id\":\"bbbb\"}\n");

@@ -1,4 +1,4 @@
-// Round trips, agreement with the Python library, and files that were damaged or made to hurt.
+// Round trips, agreement with the Python library, and damaged or malicious files.
 #include "run/safetensors.h"
 
 #include <fmt/format.h>
@@ -55,9 +55,9 @@ std::string FileWith(const std::string& header, const std::string& buffer) {
   return file + header + buffer;
 }
 
-/// What reading a file of these bytes throws; empty when it can be read.
+/// The error of reading a file of these bytes; empty if it can be read.
 std::string ErrorFor(const fs::path& path, const std::string& content) {
-  fs::remove(path);  // ext4 waits for the disk when a file is cut to be written anew
+  fs::remove(path);  // ext4 waits for the disk when a file is truncated and rewritten
   std::ofstream(path, std::ios::binary) << content;
   try {
     ReadSafetensors(path);
@@ -164,7 +164,7 @@ TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
   }
 }
 
-// Linear in their number: a quadratic reader takes 20 s.
+// Takes time linear in their number: a quadratic reader would take 20 s.
 TEST(Safetensors, AHundredThousandTensorsAreReadQuickly) {
   const ScratchFolder scratch;
   std::string header;

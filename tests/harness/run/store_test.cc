@@ -1,4 +1,5 @@
-// Checkpoint folders: checksums, replacement that survives a kill at every point, the k best.
+// Checkpoint folders: checksums, replacement that survives a kill at every point, the k best
+// checkpoints.
 #include "run/store.h"
 
 #include <gmock/gmock.h>
@@ -123,7 +124,7 @@ TEST(Checkpoint, RefusesADamagedManifestAndAFutureFormat) {
 }
 
 /// Saves checkpoint 2 over checkpoint 1 in a child process that is killed after step `fatal_step`;
-/// 0 kills it in the middle of writing.
+/// 0 kills it in the middle of a write.
 void SaveAndDie(const fs::path& folder, int fatal_step) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -153,7 +154,7 @@ TEST(CheckpointStore, ACompleteLatestSurvivesAKillAtEveryStep) {
     const std::string wanted = step <= 2 ? "1" : "2";
     EXPECT_EQ(store.OpenLatest()->state(), wanted) << "killed after step " << step;
 
-    // the next process tidies up and goes on
+    // the next process cleans up and continues
     store.Repair();
     EXPECT_THAT(NamesIn(scratch.path()), ElementsAre("latest")) << "killed after step " << step;
     EXPECT_EQ(store.OpenLatest()->state(), wanted);

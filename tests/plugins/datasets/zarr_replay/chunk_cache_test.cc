@@ -38,7 +38,7 @@ void ExpectFilled(const ChunkCache::Chunk& chunk, std::int64_t number, std::size
       << "chunk " << number;
 }
 
-// Whether the cache has the chunk; decodes it when not.
+// Whether the cache has the chunk; if not, decodes it.
 bool IsHere(ChunkCache* cache, std::int64_t chunk, std::size_t size) {
   bool is_here = true;
   cache->Get(KeyOf(chunk), size, [&is_here](std::span<std::byte>) { is_here = false; });
@@ -120,7 +120,7 @@ TEST(ChunkCache, AChunkThatSeveralThreadsWantIsDecodedOnce) {
 
 TEST(ChunkCache, DifferentChunksAreDecodedAtTheSameTime) {
   ChunkCache cache(4 * kLine);
-  std::barrier together(4);  // nobody passes alone
+  std::barrier together(4);  // makes all threads start together
   RunThreads(4, [&](int thread) {
     cache.Get(KeyOf(thread), kLine, [&](std::span<std::byte>) { together.arrive_and_wait(); });
   });
@@ -130,7 +130,7 @@ TEST(ChunkCache, DifferentChunksAreDecodedAtTheSameTime) {
 TEST(ChunkCache, NeverTakesMoreThanTheLimitWhateverTheThreadsDo) {
   for (const std::size_t limit : {6 * kLine, 9 * kLine, 20 * kLine}) {
     ChunkCache cache(limit);
-    std::atomic<std::size_t> in_use = 0;  // counted here: what threads decode and hold
+    std::atomic<std::size_t> in_use = 0;  // counted here: decoded and held by threads
     RunThreads(4, [&](int thread) {
       RandomStream random(static_cast<std::uint64_t>(thread), StreamId::kAugment);
       for (int i = 0; i < 5000; ++i) {

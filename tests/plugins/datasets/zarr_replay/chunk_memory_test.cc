@@ -1,4 +1,4 @@
-// The memory that chunks share: pieces never overlap, and what is given back can be taken again.
+// The memory that chunks share: pieces never overlap, and returned memory can be used again.
 #include "chunk_memory.h"
 
 #include <gtest/gtest.h>

@@ -108,7 +108,7 @@ TEST(Collected, BadAttributesAndMissingActionsAreNamed) {
   EXPECT_THAT(load("{}", false), HasSubstr("holds no data/action"));
 }
 
-// As diffusion_policy stores them; as numbers, each pixel would be a dimension.
+// Pictures as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
 TEST(KeysWithoutAConfig, Float32PicturesAreRgb) {
   const TempFolder folder;
   const auto type_of = [&folder](std::int64_t width) {

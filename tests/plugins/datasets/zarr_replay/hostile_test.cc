@@ -1,5 +1,5 @@
-// Damaged and malicious hierarchies end in an Error{kData} that names the file, never in a crash
-// and never in memory taken on the word of a header.
+// Damaged and malicious hierarchies give an Error{kData} that names the file, never a crash, and
+// never an allocation whose size a header dictates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What loading says.
+// The error message of loading.
 std::string Load(const ZarrFiles& files, const ZarrReplayConfig& config = SmallConfig("")) {
   const TempFolder folder;
   files.WriteFolder(folder.path() / "folder");
@@ -101,7 +101,7 @@ TEST(Hostile, TinyFilesCannotClaimLargeChunks) {
   EXPECT_THAT(error, HasSubstr("which cannot hold a chunk of 2147483640"));
 }
 
-// Flips bits one by one in the headers and at random behind them: any answer but a crash.
+// Flips bits one by one in the headers and at random after them. Anything but a crash is allowed.
 TEST(Hostile, FlippedBitsNeverCrash) {
   const TempFolder folder;
   ZarrFiles files = SmallReplay();

@@ -1,5 +1,5 @@
-// Pictures that are decoded where they are read: the same bytes and the same messages as of
-// pictures that are loaded.
+// Pictures that are decoded when they are read: the same bytes and the same messages as for
+// pictures that are loaded in advance.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -185,9 +185,9 @@ TEST(LazyRead, AZipArchiveReadsAsItIsLoaded) {
   }
 }
 
-// What opening the data set and reading all of its images says; nothing when both succeed.
+// The error of opening the data set and reading all of its images; empty if both succeed.
 std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, bool* is_open) {
-  static const TempFolder folder;  // one path, so that messages can be compared
+  static const TempFolder folder;  // one path, so that messages are comparable
   files.WriteFolder(folder.path() / "a");
   ZarrReplayConfig config = SmallConfig(folder.path() / "a");
   config.memory_limit_mb = memory_limit_mb;
@@ -207,7 +207,7 @@ std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, boo
   return "";
 }
 
-// That the fault is found at opening when pictures are loaded, else when they are read.
+// The fault is found at opening if pictures are loaded in advance, else when they are read.
 void ExpectFoundWhenRead(const ZarrFiles& files, std::string_view wanted) {
   bool is_open = false;
   const std::string loading = MessageOfReading(files, kImageMb, &is_open);
@@ -248,7 +248,7 @@ TEST(LazyRead, OtherStepsOfADamagedArrayAreRead) {
       HasSubstr("data/img/7.0.0.0: "));
 }
 
-// What opening a data set whose pictures exceed the limit says.
+// The error of opening a data set whose pictures exceed the limit.
 std::string OpenLazy(const ZarrFiles& files, ErrorCode code, double memory_limit_mb) {
   const TempFolder folder;
   files.WriteFolder(folder.path());

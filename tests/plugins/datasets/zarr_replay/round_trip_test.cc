@@ -1,4 +1,4 @@
-// Data written through c-blosc, zlib, zstd and libzip come back as they were.
+// Data written through c-blosc, zlib, zstd and libzip is read back unchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Writes an array alone and loads it.
+// Writes a single array and loads it.
 template <class T, class Out>
 std::vector<Out> RoundTrip(const ArrayLayout& layout, const std::vector<T>& values, Target target,
                            int n_threads = 2) {

@@ -1,4 +1,4 @@
-// Names cannot leave the folder, by no way.
+// Names cannot leave the folder in any way.
 #include "store.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 std::string ErrorOf(const std::function<void()>& call) { return MessageOf(ErrorCode::kData, call); }
 
-// A folder `inside` with files, and a secret beside it.
+// A folder `inside` with files, and a secret file next to it.
 class FolderStoreTest : public ::testing::TestWithParam<bool> {
  protected:
   FolderStoreTest() {

@@ -1,5 +1,5 @@
-// Zarr hierarchies for tests: written into memory through the compressors' own libraries, damaged
-// there at will, then put into a folder or a zip archive.
+// Zarr hierarchies for tests: written into memory with the compressors' own libraries, damaged
+// there if needed, then written to a folder or a zip archive.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +65,7 @@ class ZarrFiles {
   bool Contains(const std::string& name) const { return files_.contains(name); }
   void Erase(const std::string& name) { files_.erase(name); }
 
-  /// Replaces every `from` in a text file by `to`; aborts when there is none.
+  /// Replaces every `from` in a text file by `to`; aborts if there is none.
   void Replace(const std::string& name, std::string_view from, std::string_view to);
 
   template <class T>
@@ -91,8 +91,9 @@ std::vector<T> Count(std::int64_t n) {
   return values;
 }
 
-/// Episodes of 4, 5 and 1 steps: data/action [10, 2] and data/state [10, 5] count up as float32,
-/// data/img [10, 4, 4, 3] counts modulo 256; chunks of 4 steps, blosc with zstd and bitshuffle.
+/// Episodes of 4, 5 and 1 steps: data/action [10, 2] and data/state [10, 5] are ascending float32
+/// numbers, data/img [10, 4, 4, 3] counts modulo 256; chunks of 4 steps, blosc with zstd and
+/// bitshuffle.
 ZarrFiles SmallReplay();
 
 /// Keys action, agent_pos (the first two of state) and image of SmallReplay, at `path`.
