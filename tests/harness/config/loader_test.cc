@@ -111,7 +111,7 @@ TEST_F(LoaderTest, TheConfigOfARunIncludesNothingFromOutsideItsFolder) {
   };
   EXPECT_THAT(refusal("../outside.json"),
               AllOf(HasSubstr("config.json:1: the included file '../outside.json' lies outside of"),
-                    HasSubstr("give a config of your own another name")));
+                    HasSubstr("give your own config another name")));
   EXPECT_THAT(refusal((dir_ / "outside.json").string()), HasSubstr("lies outside of"));
   fs::create_symlink("../outside.json", dir_ / "run/link.json");
   EXPECT_THAT(refusal("link.json"), HasSubstr("lies outside of"));

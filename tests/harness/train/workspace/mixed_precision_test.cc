@@ -112,7 +112,7 @@ TEST(MixedPrecision, UpdatesThatOverflowAreLeftOutAndCountNowhere) {
   Train(scratch.path(), R"("mixed_precision": "fp16")", &notes);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("float16 gradients overflowed at epoch 1, global_step 17: the update is "
-                        "left out, the loss scale is now 16384"));
+                        "skipped, the loss scale is now 16384"));
   const TrainState state = StateIn(scratch.path());
   EXPECT_EQ(state.global_step, 40);
   EXPECT_EQ(state.optimizer_step, 38);
