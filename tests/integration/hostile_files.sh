@@ -79,7 +79,7 @@ refuses 6 "checkpoint.folder: expected a string" eval --resume part
 echo "a run folder whose config asks for other files"
 sed '/"run_id"/d; /"config_sha256"/d' eval/manifest.json >part/manifest.json  # like a version without ids
 echo '{"include": "../base.json"}' >part/config.json
-refuses 2 "lies outside of" eval --resume part
+refuses 2 "is outside " eval --resume part
 
 echo "a batch that no memory holds is estimated, not tried"
 timeout 120 "$program" train --dry-run --config-dir "$configs" --policy unet_hybrid --env point_mass \

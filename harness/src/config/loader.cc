@@ -73,9 +73,10 @@ class IncludeLoader {
     const fs::path below = fs::weakly_canonical(path).lexically_relative(*folder_);
     if (!below.empty() && *below.begin() != "..") return;
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: the included file '{}' lies outside of {}. A {} is taken for that "
-                            "of a run or checkpoint, which may come from anywhere and includes "
-                            "only files of its folder; give your own config another name.",
+                fmt::format("{}: the included file '{}' is outside {}. A {} counts as that of a "
+                            "run or checkpoint. Such a folder may come from anywhere, so its "
+                            "config includes only files of the folder. Give your own config "
+                            "another name.",
                             place, include.string(), folder_->string(), kFolderConfig));
   }
 

@@ -110,13 +110,13 @@ TEST_F(LoaderTest, TheConfigOfARunIncludesNothingFromOutsideItsFolder) {
     return MessageOf(ErrorCode::kConfig, [&] { load(include); });
   };
   EXPECT_THAT(refusal("../outside.json"),
-              AllOf(HasSubstr("config.json:1: the included file '../outside.json' lies outside of"),
-                    HasSubstr("give your own config another name")));
-  EXPECT_THAT(refusal((dir_ / "outside.json").string()), HasSubstr("lies outside of"));
+              AllOf(HasSubstr("config.json:1: the included file '../outside.json' is outside "),
+                    HasSubstr("Give your own config another name")));
+  EXPECT_THAT(refusal((dir_ / "outside.json").string()), HasSubstr("is outside "));
   fs::create_symlink("../outside.json", dir_ / "run/link.json");
-  EXPECT_THAT(refusal("link.json"), HasSubstr("lies outside of"));
+  EXPECT_THAT(refusal("link.json"), HasSubstr("is outside "));
   Write("run/sub/a.json", R"({"include": "../../outside.json"})");
-  EXPECT_THAT(refusal("sub/a.json"), HasSubstr("lies outside of"));
+  EXPECT_THAT(refusal("sub/a.json"), HasSubstr("is outside "));
 }
 
 TEST_F(LoaderTest, SpecialFilesAreRefusedAtOnce) {
