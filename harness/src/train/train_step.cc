@@ -57,7 +57,7 @@ void TrainStep::StartGradScaler() {
   const bool is_scaling = config_.mixed_precision == MixedPrecision::kFp16;
   if (is_scaling && device_.is_cpu()) {
     core::LogWarning(
-        "training.mixed_precision=fp16 on a CPU: most have no float16 products and take far "
+        "training.mixed_precision=fp16 on a CPU: most CPUs have no float16 products and take far "
         "longer than in float32; use bf16 on a CPU");
   }
   if (is_scaling && !grad_scaler_) {
