@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "chunk_codec.h"
+#include "data/zarr/chunk_codec.h"
 #include "fuzz.h"
 
 using namespace dp_bench;
-using zarr_replay::Compressor;
+using zarr::Compressor;
 
 DPB_FUZZ(input) {
   constexpr std::int64_t kMaxChunkBytes = 1 << 18;
@@ -16,11 +16,11 @@ DPB_FUZZ(input) {
   for (int i = 0; i < 3; ++i) chunk_bytes = chunk_bytes * 256 + input.TakeByte();
   chunk_bytes = chunk_bytes % kMaxChunkBytes + 1;
   const auto file = input.bytes();
-  const auto header = file.first(std::min(file.size(), zarr_replay::kChunkHeaderBytes));
+  const auto header = file.first(std::min(file.size(), zarr::kChunkHeaderBytes));
   fuzz::Accepts([&] {
-    zarr_replay::CheckChunkHeader(compressor, header, file.size(), chunk_bytes, "0.0");
-    zarr_replay::DecoderBytes(compressor, header);
+    zarr::CheckChunkHeader(compressor, header, file.size(), chunk_bytes, "0.0");
+    zarr::DecoderBytes(compressor, header);
     std::vector<std::byte> chunk(static_cast<std::size_t>(chunk_bytes));
-    zarr_replay::DecodeChunk(compressor, file, chunk, "0.0");
+    zarr::DecodeChunk(compressor, file, chunk, "0.0");
   });
 }

@@ -1,8 +1,8 @@
 // A .zarr.zip, opened as a data set with a memory limit, and read.
 #include <vector>
 
+#include "data/zarr/store.h"
 #include "fuzz.h"
-#include "store.h"
 #include "zarr_replay_dataset.h"
 
 using namespace dp_bench;
@@ -10,7 +10,7 @@ using namespace dp_bench;
 DPB_FUZZ(input) {
   fuzz::Accepts([&] {
     const zarr_replay::ZarrReplayDataset dataset({.path = "a.zip", .memory_limit_mb = 1},
-                                                 zarr_replay::OpenZipStore(input.bytes(), "a.zip"));
+                                                 zarr::OpenZipStore(input.bytes(), "a.zip"));
     const DatasetSpec& spec = dataset.spec();
     for (std::size_t key = 0; key < spec.keys.size(); ++key) {
       std::vector<std::byte> step(spec.keys[key].ByteSize());

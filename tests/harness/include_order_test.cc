@@ -1,5 +1,5 @@
 // The folders of harness/src form layers: each includes the SDK, itself and the folders before it
-// in docs/architecture.md. Plugins include the SDK and their own folder.
+// in docs/architecture.md. Plugins include the SDK, data/zarr and their own folder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,15 +23,16 @@ int LayerOf(const std::string& folder) {
   return it == kLayers.end() ? -1 : static_cast<int>(it - kLayers.begin());
 }
 
-// The first folder of every #include "folder/file.h" in a C++ file.
-std::vector<std::string> IncludedFolders(const fs::path& file) {
-  static const std::regex kInclude(R"re(^#include "([a-z_0-9]+)/.*")re");
-  std::vector<std::string> folders;
+// "folder/file.h" of every #include of a C++ file that names a folder.
+std::vector<fs::path> IncludesOf(const fs::path& file) {
+  static const std::regex kInclude(R"re(^#include "([a-z_0-9]+/.*)")re");
+  std::vector<fs::path> includes;
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
-    if (std::smatch match; std::regex_search(line, match, kInclude)) folders.push_back(match[1]);
+    if (std::smatch match; std::regex_search(line, match, kInclude))
+      includes.push_back(match.str(1));
   }
-  return folders;
+  return includes;
 }
 
 bool IsSource(const fs::path& file) {
@@ -44,7 +45,8 @@ TEST(IncludeOrder, HarnessFoldersIncludeOnlyThoseBeforeThem) {
     for (const auto& entry :
          fs::recursive_directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src" / folder)) {
       if (!IsSource(entry.path())) continue;
-      for (const std::string& included : IncludedFolders(entry.path())) {
+      for (const fs::path& include : IncludesOf(entry.path())) {
+        const std::string included = *include.begin();
         if (included == "dp_bench") continue;
         EXPECT_LE(LayerOf(included), LayerOf(folder))
             << entry.path() << " includes " << included << "/";
@@ -62,16 +64,31 @@ TEST(IncludeOrder, EveryFolderOfTheHarnessHasAPlaceInTheOrder) {
   }
 }
 
+// Zarr, which a plugin may link: it brings in nothing else of the harness.
+const fs::path kSharedFolder = "data/zarr";
+
+TEST(IncludeOrder, HeadersThatPluginsShareIncludeTheSdkAndThemselves) {
+  const fs::path shared = fs::path(DPB_SOURCE_DIR) / "harness/src" / kSharedFolder;
+  for (const auto& entry : fs::directory_iterator(shared)) {
+    if (entry.path().extension() != ".h") continue;
+    for (const fs::path& include : IncludesOf(entry.path())) {
+      EXPECT_TRUE(*include.begin() == "dp_bench" || include.parent_path() == kSharedFolder)
+          << entry.path() << " includes " << include;
+    }
+  }
+}
+
 // A plugin may also include the folders below its own.
-TEST(IncludeOrder, PluginsIncludeTheSdkAndThemselves) {
+TEST(IncludeOrder, PluginsIncludeTheSdkZarrAndThemselves) {
   const fs::path plugins = fs::path(DPB_SOURCE_DIR) / "plugins";
   for (const auto& entry : fs::recursive_directory_iterator(plugins)) {
     if (!IsSource(entry.path())) continue;
     const fs::path file = fs::relative(entry.path(), plugins);
     const fs::path own = plugins / *file.begin() / *std::next(file.begin());
-    for (const std::string& included : IncludedFolders(entry.path())) {
-      EXPECT_TRUE(included == "dp_bench" || fs::is_directory(own / included))
-          << entry.path() << " includes " << included << "/";
+    for (const fs::path& include : IncludesOf(entry.path())) {
+      EXPECT_TRUE(*include.begin() == "dp_bench" || include.parent_path() == kSharedFolder ||
+                  fs::is_directory(own / *include.begin()))
+          << entry.path() << " includes " << include;
     }
   }
 }

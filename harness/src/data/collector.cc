@@ -10,6 +10,7 @@
 
 #include "core/thread_pool.h"
 #include "data/replay_writer.h"
+#include "data/zarr/attributes.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
@@ -73,7 +74,7 @@ json CollectionLog::ToJson(double fps) const {
   for (const SeedFailure& failure : failures) {
     failed.push_back({{"seed", failure.seed}, {"reason", failure.reason}});
   }
-  return {{"fps", fps},
+  return {{zarr::kFpsAttribute, fps},
           {"n_steps", n_steps},
           {"episodes", {{"seed", seeds}, {"success", successes}}},
           {"failures", std::move(failed)},
@@ -185,7 +186,7 @@ CollectReport ReportOf(const CollectionLog& log) {
 std::optional<CollectReport> FindCollection(const CollectRequest& request) {
   const json attributes = ReadReplayAttributes(request.output);
   if (attributes.is_null() || attributes.at("origin") != request.origin ||
-      attributes.value("complete", json()) != true) {
+      attributes.value(zarr::kCompleteAttribute, json()) != true) {
     return std::nullopt;
   }
   const json seeds = attributes.value("/episodes/seed"_json_pointer, json::array());

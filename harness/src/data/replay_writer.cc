@@ -12,6 +12,8 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "core/system_error.h"
+#include "data/zarr/attributes.h"
+#include "data/zarr/chunk_codec.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::data {
@@ -20,11 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kMaxAttributeBytes = std::size_t{1} << 30;
 constexpr const char* kOrigin = "origin";
-constexpr const char* kComplete = "complete";
 
-ZarrLayout LayoutOf(const KeySpec& key) {
+zarr::ZarrLayout LayoutOf(const KeySpec& key) {
   const DType wanted = key.type == KeyType::kRgb     ? DType::kUInt8
                        : key.type == KeyType::kDepth ? DType::kUInt16
                                                      : DType::kFloat32;
@@ -40,17 +40,18 @@ ZarrLayout LayoutOf(const KeySpec& key) {
   }
   return {.dtype = key.dtype,
           .row_shape = key.StorageShape(),
-          .chunk_rows = RowsPerChunk(key.ByteSize())};
+          .chunk_rows = zarr::RowsPerChunk(key.ByteSize())};
 }
 
-ZarrLayout EpisodeEndsLayout() {
-  return {
-      .dtype = DType::kInt64, .row_shape = {}, .chunk_rows = RowsPerChunk(sizeof(std::int64_t))};
+zarr::ZarrLayout EpisodeEndsLayout() {
+  return {.dtype = DType::kInt64,
+          .row_shape = {},
+          .chunk_rows = zarr::RowsPerChunk(sizeof(std::int64_t))};
 }
 
 // Text from plugins may hold bytes that are not UTF-8: those are replaced.
 void WriteAttributes(const fs::path& folder, const json& attributes) {
-  core::WriteFileAtomically(folder / ".zattrs",
+  core::WriteFileAtomically(folder / zarr::kAttributesFile,
                             attributes.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
@@ -79,7 +80,7 @@ void ReplayEpisode::Append(std::span<const std::span<const std::byte>> values) {
     Key& key = keys_[i];
     DPB_ASSERT(values[i].size() == key.layout.RowBytes());
     if (key.layout.chunk_rows == 1) {
-      key.chunks.push_back(EncodeChunk(key.layout, values[i]));
+      key.chunks.push_back(zarr::EncodeChunk(key.layout.dtype, values[i]));
     } else {
       key.rows.insert(key.rows.end(), values[i].begin(), values[i].end());
     }
@@ -125,25 +126,26 @@ void ReplayWriter::Identify() {
 
 // .zattrs comes first: a folder that holds anything holds its origin.
 void ReplayWriter::CreateGroups() {
-  attributes_[kComplete] = false;
+  attributes_[zarr::kCompleteAttribute] = false;
   WriteAttributes(folder_, attributes_);
   const std::string group = json{{"zarr_format", 2}}.dump(4);
-  for (const fs::path& path : {folder_, folder_ / "data", folder_ / "meta"}) {
+  for (const fs::path& path :
+       {folder_, folder_ / zarr::kDataFolder, (folder_ / zarr::kEpisodeEndsArray).parent_path()}) {
     fs::create_directory(path);
     if (!fs::exists(path / ".zgroup")) core::WriteFileAtomically(path / ".zgroup", group);
   }
 }
 
 void ReplayWriter::OpenArrays() {
-  const fs::path ends = folder_ / "meta" / "episode_ends";
-  const std::int64_t n_episodes = ZarrArrayWriter::RowsOnDisk(ends);
-  episode_ends_ = std::make_unique<ZarrArrayWriter>(ends, EpisodeEndsLayout(), n_episodes);
+  const fs::path ends = folder_ / zarr::kEpisodeEndsArray;
+  const std::int64_t n_episodes = zarr::ZarrArrayWriter::RowsOnDisk(ends);
+  episode_ends_ = std::make_unique<zarr::ZarrArrayWriter>(ends, EpisodeEndsLayout(), n_episodes);
   if (n_episodes > 0) {
     const std::vector<std::byte> last = episode_ends_->ReadRow(n_episodes - 1);
     std::memcpy(&n_steps_, last.data(), sizeof(n_steps_));
   }
   for (const KeySpec& key : keys_) {
-    arrays_.emplace_back(folder_ / "data" / key.name, LayoutOf(key), n_steps_);
+    arrays_.emplace_back(folder_ / zarr::kDataFolder / key.name, LayoutOf(key), n_steps_);
   }
 }
 
@@ -162,21 +164,21 @@ void ReplayWriter::Append(const ReplayEpisode& episode) {
 void ReplayWriter::Commit(json attributes, bool is_complete) {
   if (has_unsynced_chunks_) lock_->SyncFileSystem();
   has_unsynced_chunks_ = false;
-  for (ZarrArrayWriter& array : arrays_) array.Flush();
+  for (zarr::ZarrArrayWriter& array : arrays_) array.Flush();
   attributes_ = std::move(attributes);
   attributes_[kOrigin] = origin_;
-  attributes_[kComplete] = false;
+  attributes_[zarr::kCompleteAttribute] = false;
   WriteAttributes(folder_, attributes_);
   episode_ends_->Flush();
   if (!is_complete) return;
-  attributes_[kComplete] = true;
+  attributes_[zarr::kCompleteAttribute] = true;
   WriteAttributes(folder_, attributes_);
 }
 
 json ReadReplayAttributes(const fs::path& folder) {
-  const fs::path file = folder / ".zattrs";
+  const fs::path file = folder / zarr::kAttributesFile;
   if (!fs::is_regular_file(file)) return nullptr;
-  json attributes = core::TryParseJson(core::ReadTextFile(file, kMaxAttributeBytes));
+  json attributes = core::TryParseJson(core::ReadTextFile(file, zarr::kMaxAttributeBytes));
   if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
   return attributes;
 }

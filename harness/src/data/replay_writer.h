@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/folder_lock.h"
-#include "data/zarr_array_writer.h"
+#include "data/zarr/array_writer.h"
 #include "dp_bench/spec.h"
 
 namespace dp_bench::data {
@@ -35,7 +35,7 @@ class ReplayEpisode {
   friend class ReplayWriter;
 
   struct Key {
-    ZarrLayout layout;
+    zarr::ZarrLayout layout;
     std::vector<std::byte> rows;                 // of chunks of many steps
     std::vector<std::vector<std::byte>> chunks;  // encoded, of chunks of one step
   };
@@ -79,8 +79,8 @@ class ReplayWriter {
   nlohmann::json attributes_;
   nlohmann::json origin_;
   std::unique_ptr<core::FolderLock> lock_;
-  std::vector<ZarrArrayWriter> arrays_;  // as keys_
-  std::unique_ptr<ZarrArrayWriter> episode_ends_;
+  std::vector<zarr::ZarrArrayWriter> arrays_;  // as keys_
+  std::unique_ptr<zarr::ZarrArrayWriter> episode_ends_;
   std::int64_t n_steps_ = 0;
   bool has_unsynced_chunks_ = false;
 };

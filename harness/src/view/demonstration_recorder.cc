@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/json.h"
+#include "data/zarr/attributes.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 
@@ -77,7 +78,7 @@ std::int64_t DemonstrationRecorder::Keep() {
   writer_.Append(episode_);
   seeds_.push_back(seed_);
   writer_.Commit(
-      {{"fps", env_.spec().control_hz},
+      {{zarr::kFpsAttribute, env_.spec().control_hz},
        {"n_steps", writer_.n_steps()},
        {"episodes", {{"seed", seeds_}, {"success", std::vector<bool>(seeds_.size(), true)}}},
        {"failures", json::array()},

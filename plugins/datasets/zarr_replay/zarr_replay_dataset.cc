@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "dp_bench/error.h"
-#include "zarr_attributes.h"
 
 namespace dp_bench::zarr_replay {
 namespace {
@@ -19,7 +18,6 @@ constexpr double kDefaultFps = 10.0;
 constexpr double kBytesPerMb = 1 << 20;
 constexpr double kMinMemoryLimitMb = 0.01;
 constexpr double kMaxMemoryLimitMb = 1e7;
-constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1} << 30;  // of a million episodes
 constexpr std::size_t kMaxArrays = 1000;
 
 // The limit is there for pictures and for what is hostile: this much of anything else does not
@@ -33,25 +31,27 @@ std::uint64_t MachineMemory() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-double LoadedBytes(const ZarrArray& array, Target target) {
-  return static_cast<double>(array.num_elements()) * static_cast<double>(TargetSize(target));
+double LoadedBytes(const zarr::ZarrArray& array, zarr::Target target) {
+  return static_cast<double>(array.num_elements()) * static_cast<double>(zarr::TargetSize(target));
 }
 
 KeyType ParseType(std::string_view name) {
   return name == "rgb" ? KeyType::kRgb : name == "depth" ? KeyType::kDepth : KeyType::kLowDim;
 }
 
-Target TargetOf(KeyType type) {
-  return type == KeyType::kRgb     ? Target::kImage
-         : type == KeyType::kDepth ? Target::kDepth
-                                   : Target::kFloat32;
+zarr::Target TargetOf(KeyType type) {
+  return type == KeyType::kRgb     ? zarr::Target::kImage
+         : type == KeyType::kDepth ? zarr::Target::kDepth
+                                   : zarr::Target::kFloat32;
 }
 
-bool IsPicture(Target target) { return target == Target::kImage || target == Target::kDepth; }
+bool IsPicture(zarr::Target target) {
+  return target == zarr::Target::kImage || target == zarr::Target::kDepth;
+}
 
 // What an array is when the config does not say it. diffusion_policy keeps pictures as float32 of 0
 // to 255; as numbers they would take four times the memory, and each pixel would be a dimension.
-KeyType GuessType(const ZarrArray& array) {
+KeyType GuessType(const zarr::ZarrArray& array) {
   constexpr std::int64_t kLeastPixels = 16;  // in each direction
   const Shape& shape = array.shape();
   if (array.dtype() == DType::kUInt8 && shape.size() == 4) return KeyType::kRgb;
@@ -77,7 +77,7 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
       .path = params.Get<std::string>("path"),
       .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends)};
   if (params.GetOptional<double>("fps")) {
-    config.fps = params.GetInRange("fps", 0.0, kMinFps, kMaxFps);
+    config.fps = params.GetInRange("fps", 0.0, zarr::kMinFps, zarr::kMaxFps);
   }
   config.memory_limit_mb = params.GetInRange("memory_limit_mb", defaults.memory_limit_mb,
                                              kMinMemoryLimitMb, kMaxMemoryLimitMb);
@@ -104,13 +104,14 @@ std::unique_ptr<Dataset> ZarrReplayDataset::Create(const Config& params) {
 }
 
 ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config)
-    : ZarrReplayDataset(config, OpenStore(config.path)) {}
+    : ZarrReplayDataset(config, zarr::OpenStore(config.path)) {}
 
-ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<Store> store)
+ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
+                                     std::unique_ptr<zarr::Store> store)
     : memory_limit_(config.memory_limit_mb * kBytesPerMb), store_(std::move(store)) {
-  const ZarrAttributes attributes = ReadZarrAttributes(
-      *store_,
-      std::min(kMaxAttributeBytes, static_cast<std::uint64_t>(memory_limit_ + kUncountedBytes)));
+  const zarr::ZarrAttributes attributes = zarr::ReadZarrAttributes(
+      *store_, std::min(zarr::kMaxAttributeBytes,
+                        static_cast<std::uint64_t>(memory_limit_ + kUncountedBytes)));
   is_growing_ = attributes.is_growing;
   spec_.fps = config.fps.value_or(attributes.fps.value_or(kDefaultFps));
   LoadEpisodeEnds(config.episode_ends);
@@ -120,35 +121,36 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config, std::unique
   LoadArrays();
 }
 
-const ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
+const zarr::ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
   return arrays_.try_emplace(name, *store_, name).first->second;
 }
 
 std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
   std::map<std::string, KeyConfig> keys;
-  const std::vector<std::string> names = store_->ListArrays("data");
+  const std::vector<std::string> names = store_->ListArrays(zarr::kDataFolder);
   if (names.size() > kMaxArrays) {
     throw Error(
         ErrorCode::kData,
         fmt::format("{} holds {} arrays; at most {} are read. Name those that are wanted in "
                     "dataset.params.keys.",
-                    store_->Describe("data"), names.size(), kMaxArrays));
+                    store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
   }
   for (const std::string& name : names) {
-    const std::string array = "data/" + name;
+    const std::string array = fmt::format("{}/{}", zarr::kDataFolder, name);
     keys[name] = {.array = array, .type = GuessType(Open(array))};
   }
   if (!keys.contains("action")) {
     throw Error(ErrorCode::kData,
                 fmt::format("{} holds no data/action; name the arrays in dataset.params.keys, such "
                             "as {{\"action\": {{\"array\": \"data/actions\"}}}}",
-                            store_->Describe("data")));
+                            store_->Describe(zarr::kDataFolder)));
   }
   return keys;
 }
 
 // Everything is counted before it takes memory; as many threads decode as fit.
-void ZarrReplayDataset::Load(const ZarrArray& array, Target target, PageBuffer* buffer) {
+void ZarrReplayDataset::Load(const zarr::ZarrArray& array, zarr::Target target,
+                             zarr::PageBuffer* buffer) {
   const double bytes = LoadedBytes(array, target);
   const auto scratch = static_cast<double>(array.scratch_bytes());
   const double needed = Counted(held_bytes_ + bytes + scratch);
@@ -165,7 +167,7 @@ void ZarrReplayDataset::Load(const ZarrArray& array, Target target, PageBuffer* 
                 fmt::format("{} needs {:.0f} bytes; this machine has {} of memory",
                             array.Describe(), bytes, MachineMemory()));
   }
-  *buffer = PageBuffer(static_cast<std::size_t>(bytes));
+  *buffer = zarr::PageBuffer(static_cast<std::size_t>(bytes));
   held_bytes_ += bytes;
   const double room = memory_limit_ + kUncountedBytes - held_bytes_;
   const double n_threads = std::max(1U, std::thread::hardware_concurrency());
@@ -174,12 +176,12 @@ void ZarrReplayDataset::Load(const ZarrArray& array, Target target, PageBuffer* 
 }
 
 void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
-  const ZarrArray& array = Open(name);
+  const zarr::ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
     throw Error(ErrorCode::kData, fmt::format("{} has shape {}; wanted the end of each episode",
                                               array.Describe(), ToString(array.shape())));
   }
-  Load(array, Target::kInt64, &episode_end_bytes_);
+  Load(array, zarr::Target::kInt64, &episode_end_bytes_);
   episode_ends_ = {reinterpret_cast<const std::int64_t*>(episode_end_bytes_.bytes().data()),
                    static_cast<std::size_t>(array.num_elements())};
 
@@ -194,7 +196,7 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
 }
 
 void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config) {
-  const ZarrArray& array = Open(config.array);
+  const zarr::ZarrArray& array = Open(config.array);
   const auto refuse = [&](ErrorCode code, const std::string& what) {
     throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
                                   ToString(array.shape()), what));
@@ -207,10 +209,10 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
 
   KeySpec spec{.name = name};
-  const Target target = TargetOf(config.type);
+  const zarr::Target target = TargetOf(config.type);
   KeySource source{.array = &array,
                    .target = target,
-                   .step_bytes = static_cast<std::size_t>(step) * TargetSize(target),
+                   .step_bytes = static_cast<std::size_t>(step) * zarr::TargetSize(target),
                    .offset = 0};
   const bool is_sliced = config.begin || config.end;
   if (config.type != KeyType::kLowDim) {
@@ -251,7 +253,7 @@ void ZarrReplayDataset::LoadArrays() {
   }
   double picture_bytes = 0.0;
   double scratch_bytes = 0.0;
-  std::set<std::pair<const ZarrArray*, Target>> pictures;  // keys may share an array
+  std::set<std::pair<const zarr::ZarrArray*, zarr::Target>> pictures;  // keys may share an array
   for (const KeySource& source : sources_) {
     if (!IsPicture(source.target) || !pictures.emplace(source.array, source.target).second)
       continue;
@@ -293,7 +295,7 @@ void ZarrReplayDataset::PrepareCache() {
                     "pictures need more than the limit",
                     memory_limit_mb, static_cast<double>(MachineMemory()) / kBytesPerMb));
   }
-  cache_ = std::make_unique<ChunkCache>(limit);
+  cache_ = std::make_unique<zarr::ChunkCache>(limit);
 }
 
 void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,

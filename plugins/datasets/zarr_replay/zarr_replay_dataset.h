@@ -15,12 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "chunk_cache.h"
-#include "conversion.h"
+#include "data/zarr/array.h"
+#include "data/zarr/attributes.h"
+#include "data/zarr/chunk_cache.h"
+#include "data/zarr/conversion.h"
+#include "data/zarr/page_buffer.h"
+#include "data/zarr/store.h"
 #include "dp_bench/dataset.h"
-#include "page_buffer.h"
-#include "store.h"
-#include "zarr_array.h"
 
 namespace dp_bench::zarr_replay {
 
@@ -43,7 +44,7 @@ struct KeyConfig {
 struct ZarrReplayConfig {
   std::filesystem::path path;  // folder or .zarr.zip; relative to the current directory
   std::optional<double> fps;   // else what .zattrs says, else 10
-  std::string episode_ends = "meta/episode_ends";
+  std::string episode_ends = zarr::kEpisodeEndsArray;
   std::map<std::string, KeyConfig> keys;  // none: every array below data/
   double memory_limit_mb = 4096.0;        // for everything [2^20 bytes]
 
@@ -60,7 +61,7 @@ class ZarrReplayDataset final : public Dataset {
   explicit ZarrReplayDataset(const ZarrReplayConfig& config);
 
   /// The same from this store; the config's path is not read.
-  ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<Store> store);
+  ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<zarr::Store> store);
 
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
@@ -71,33 +72,33 @@ class ZarrReplayDataset final : public Dataset {
  private:
   // Part of every step of an array.
   struct KeySource {
-    const ZarrArray* array;
-    Target target;
+    const zarr::ZarrArray* array;
+    zarr::Target target;
     std::size_t step_bytes;
     std::size_t offset;
-    const PageBuffer* buffer = nullptr;  // null: decoded where it is read
+    const zarr::PageBuffer* buffer = nullptr;  // null: decoded where it is read
   };
 
-  const ZarrArray& Open(const std::string& name);
+  const zarr::ZarrArray& Open(const std::string& name);
   std::map<std::string, KeyConfig> FindKeys();
   void LoadEpisodeEnds(const std::string& name);
   void AddKey(const std::string& name, const KeyConfig& config);
-  void Load(const ZarrArray& array, Target target, PageBuffer* buffer);
+  void Load(const zarr::ZarrArray& array, zarr::Target target, zarr::PageBuffer* buffer);
   void LoadArrays();
   void LoadSource(KeySource* source);
   void PrepareCache();
 
   double memory_limit_;      // [bytes]
   double held_bytes_ = 0.0;  // of what is loaded
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<zarr::Store> store_;
   DatasetSpec spec_;
   bool is_growing_ = false;  // arrays may be longer than the episodes
-  PageBuffer episode_end_bytes_;
-  std::span<const std::int64_t> episode_ends_;  // in them
-  std::map<std::string, ZarrArray> arrays_;     // opened once, shared by keys
-  std::map<std::pair<const ZarrArray*, Target>, PageBuffer> buffers_;
-  std::unique_ptr<ChunkCache> cache_;  // of pictures that are not loaded
-  std::vector<KeySource> sources_;     // as spec_.keys
+  zarr::PageBuffer episode_end_bytes_;
+  std::span<const std::int64_t> episode_ends_;     // in them
+  std::map<std::string, zarr::ZarrArray> arrays_;  // opened once, shared by keys
+  std::map<std::pair<const zarr::ZarrArray*, zarr::Target>, zarr::PageBuffer> buffers_;
+  std::unique_ptr<zarr::ChunkCache> cache_;  // of pictures that are not loaded
+  std::vector<KeySource> sources_;           // as spec_.keys
 };
 
 }  // namespace dp_bench::zarr_replay

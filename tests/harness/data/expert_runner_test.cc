@@ -78,10 +78,10 @@ TEST_F(ExpertRunnerTest, NoiseIsOfTheSeedAndStaysWithinTheBounds) {
 // Rows of a low_dim key of a data set.
 std::vector<float> ReadRows(const std::filesystem::path& array, std::int64_t width,
                             std::int64_t n_rows) {
-  const ZarrLayout layout = {
+  const zarr::ZarrLayout layout = {
       .row_shape = {width},
-      .chunk_rows = RowsPerChunk(static_cast<std::size_t>(width) * sizeof(float))};
-  const ZarrArrayWriter reader(array, layout, n_rows);
+      .chunk_rows = zarr::RowsPerChunk(static_cast<std::size_t>(width) * sizeof(float))};
+  const zarr::ZarrArrayWriter reader(array, layout, n_rows);
   std::vector<float> values(static_cast<std::size_t>(n_rows * width));
   for (std::int64_t row = 0; row < n_rows; ++row) {
     const std::vector<std::byte> bytes = reader.ReadRow(row);

@@ -56,9 +56,9 @@ TEST_F(DemonstrationsTest, SuccessfulEpisodesAreKeptWithTheirSeeds) {
   EXPECT_EQ(attributes.at("n_steps"), 8);
   EXPECT_EQ(attributes.at("complete"), true);
   EXPECT_EQ(attributes.at("fps"), 10.0);
-  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 8);
-  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "data/pixels"), 8);
-  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "meta/episode_ends"), 2);
+  EXPECT_EQ(zarr::ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 8);
+  EXPECT_EQ(zarr::ZarrArrayWriter::RowsOnDisk(folder_ / "data/pixels"), 8);
+  EXPECT_EQ(zarr::ZarrArrayWriter::RowsOnDisk(folder_ / "meta/episode_ends"), 2);
 }
 
 TEST_F(DemonstrationsTest, ALaterSessionContinues) {
@@ -75,7 +75,7 @@ TEST_F(DemonstrationsTest, ARestartForgetsWhatWasDragged) {
   player.Advance(1.0);
   player.Apply(Command::kRestart);
   for (double now = 2.0; !player.status().is_over; now += 1.0) player.Advance(now);
-  EXPECT_EQ(data::ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 4);
+  EXPECT_EQ(zarr::ZarrArrayWriter::RowsOnDisk(folder_ / "data/action"), 4);
 }
 
 TEST_F(DemonstrationsTest, AnotherEnvsFolderIsRefused) {

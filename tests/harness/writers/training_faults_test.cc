@@ -222,7 +222,7 @@ TEST(TrainingFaults, ADataSetKeepsItsEpisodesAndGoesOn) {
                       const std::string differing = DifferingFiles(FilesBelow(data), whole);
                       if (differing.empty()) return kNew;
                       const auto n =
-                          data::ZarrArrayWriter::RowsOnDisk(data / "meta" / "episode_ends");
+                          zarr::ZarrArrayWriter::RowsOnDisk(data / "meta" / "episode_ends");
                       if (n == 3) return differing == ".zattrs " ? kOld : differing;
                       const bool has_first =
                           core::ReadFile(data / "data/large/0.0.0.0", 1U << 20).size() ==

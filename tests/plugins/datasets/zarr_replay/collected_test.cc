@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "data/replay_writer.h"
+#include "small_replay.h"
 #include "support/error_of.h"
-#include "zarr_files.h"
 
 namespace dp_bench::zarr_replay::testing {
 namespace {
@@ -34,7 +34,7 @@ data::ReplayEpisode Episode(std::int64_t first, std::int64_t n) {
 }
 
 TEST(Collected, EveryArrayIsAKeyOfItsOwnTypeAndName) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   {
     data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
     writer.Append(Episode(0, 4));
@@ -51,7 +51,7 @@ TEST(Collected, EveryArrayIsAKeyOfItsOwnTypeAndName) {
 }
 
 TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
   writer.Append(Episode(0, 4));
   writer.Commit({{"fps", 25.0}}, false);
@@ -63,7 +63,7 @@ TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
 }
 
 TEST(Collected, AZipArchiveGivesTheSameKeys) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ZarrFiles files = SmallReplay();
   files.AddArray<std::uint16_t>("data/depth", {{10, 2, 2}, {4, 2, 2}}, Count<std::uint16_t>(40));
   files.AddArray<std::uint8_t>("data/rgb", {{10, 2, 2, 3}, {4, 2, 2, 3}}, Count<std::uint8_t>(120));
@@ -82,7 +82,7 @@ TEST(Collected, AZipArchiveGivesTheSameKeys) {
 }
 
 TEST(Collected, FpsOfTheConfigWins) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ZarrFiles files = SmallReplay();
   files[".zattrs"] = ToBytes(R"({"fps": 20})");
   files.WriteFolder(folder.path());
@@ -92,7 +92,7 @@ TEST(Collected, FpsOfTheConfigWins) {
 
 TEST(Collected, BadAttributesAndMissingActionsAreNamed) {
   const auto load = [](std::string_view attributes, bool has_action = true) {
-    const TempFolder folder;
+    const TemporaryFolder folder;
     ZarrFiles files = SmallReplay();
     files[".zattrs"] = ToBytes(attributes);
     if (!has_action) files.Erase("data/action/.zarray");
@@ -110,7 +110,7 @@ TEST(Collected, BadAttributesAndMissingActionsAreNamed) {
 
 // Pictures as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
 TEST(KeysWithoutAConfig, Float32PicturesAreRgb) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto type_of = [&folder](std::int64_t width) {
     ZarrFiles files = SmallReplay();
     files.AddArray<float>("data/img", {{10, 16, width, 3}, {4, 16, width, 3}},

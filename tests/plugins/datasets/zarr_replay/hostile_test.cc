@@ -8,8 +8,8 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
+#include "small_replay.h"
 #include "support/error_of.h"
-#include "zarr_files.h"
 
 namespace dp_bench::zarr_replay::testing {
 namespace {
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 // The error message of loading.
 std::string Load(const ZarrFiles& files, const ZarrReplayConfig& config = SmallConfig("")) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   files.WriteFolder(folder.path() / "folder");
   ZarrReplayConfig here = config;
   here.path = folder.path() / "folder";
@@ -94,7 +94,7 @@ TEST(Hostile, ABloscHeaderIsNotBelieved) {
 TEST(Hostile, TinyFilesCannotClaimLargeChunks) {
   // header and metadata agree on 2 GB
   const std::string error = LoadWith([](ZarrFiles* files) {
-    files->Replace("data/action/.zarray", R"("chunks": [4, 2])", R"("chunks": [268435455, 2])");
+    files->Replace("data/action/.zarray", R"("chunks":[4,2])", R"("chunks": [268435455, 2])");
     const std::uint32_t nbytes = 268435455U * 8U;
     std::memcpy((*files)["data/action/0.0"].data() + 4, &nbytes, sizeof(nbytes));
   });
@@ -103,7 +103,7 @@ TEST(Hostile, TinyFilesCannotClaimLargeChunks) {
 
 // Flips bits one by one in the headers and at random after them. Anything but a crash is allowed.
 TEST(Hostile, FlippedBitsNeverCrash) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ZarrFiles files = SmallReplay();
   files.WriteFolder(folder.path());
   RandomStream random(1, StreamId::kAugment);
@@ -160,19 +160,19 @@ TEST(Hostile, ImpossibleShapesAreRefusedBeforeMemoryIsTaken) {
        {"[9223372036854775807, 2]", "[9223372036854775808, 2]", "[4611686018427387904, 4]",
         "[-1, 2]", "[10.5, 2]", "[\"10\", 2]", "[]", "10", "[1e30, 2]",
         "[10, 2, 1, 1, 1, 1, 1, 1, 1]", "[10]", "[18446744073709551616, 2]"}) {
-    EXPECT_THAT(LoadWithMetadata(R"("shape": [10, 2])", std::string(R"("shape": )") + shape),
+    EXPECT_THAT(LoadWithMetadata(R"("shape":[10,2])", std::string(R"("shape": )") + shape),
                 HasSubstr("data/action/.zarray: "))
         << shape;
   }
   for (const char* chunks : {"[0, 2]", "[4611686018427387904, 2]", "[1073741824, 2]", "[4]"}) {
-    EXPECT_THAT(LoadWithMetadata(R"("chunks": [4, 2])", std::string(R"("chunks": )") + chunks),
+    EXPECT_THAT(LoadWithMetadata(R"("chunks":[4,2])", std::string(R"("chunks": )") + chunks),
                 HasSubstr("data/action/.zarray: "))
         << chunks;
   }
 }
 
 TEST(Hostile, APromiseOfCountlessChunksCostsNothing) {
-  EXPECT_THAT(LoadWithMetadata(R"("shape": [10, 2])", R"("shape": [1000000000000000, 2])"),
+  EXPECT_THAT(LoadWithMetadata(R"("shape":[10,2])", R"("shape": [1000000000000000, 2])"),
               HasSubstr("chunk 3 of 250000000000000"));
 }
 
@@ -180,14 +180,14 @@ TEST(Hostile, LayoutsThatAreNotReadAreNamed) {
   for (const char* dtype : {"\"|O\"", "\">f4\"", "\"<f2\"", "\"<U8\"", "[[\"a\", \"<f4\"]]", "7"}) {
     EXPECT_THAT(LoadWithMetadata(R"("<f4")", dtype), HasSubstr(".zarray: dtype is ")) << dtype;
   }
-  EXPECT_THAT(LoadWithMetadata(R"("order": "C")", R"("order": "F")"), HasSubstr("order is \"F\""));
-  EXPECT_THAT(LoadWithMetadata(R"("filters": null)", R"("filters": [{"id": "delta"}])"),
+  EXPECT_THAT(LoadWithMetadata(R"("order":"C")", R"("order": "F")"), HasSubstr("order is \"F\""));
+  EXPECT_THAT(LoadWithMetadata(R"("filters":null)", R"("filters": [{"id": "delta"}])"),
               HasSubstr("filters is "));
-  EXPECT_THAT(LoadWithMetadata(R"("zarr_format": 2)", R"("zarr_format": 3)"),
+  EXPECT_THAT(LoadWithMetadata(R"("zarr_format":2)", R"("zarr_format": 3)"),
               HasSubstr("zarr_format is 3"));
-  EXPECT_THAT(LoadWithMetadata(R"("id": "blosc")", R"("id": "imagecodecs_jpegxl")"),
+  EXPECT_THAT(LoadWithMetadata(R"("id":"blosc")", R"("id": "imagecodecs_jpegxl")"),
               HasSubstr("compressor is "));
-  EXPECT_THAT(LoadWithMetadata(R"("order": "C",)", ""), HasSubstr("order is missing"));
+  EXPECT_THAT(LoadWithMetadata(R"("order":"C",)", ""), HasSubstr("order is missing"));
 }
 
 TEST(Hostile, JsonGarbageIsNamed) {
@@ -222,7 +222,7 @@ TEST(Hostile, TheLimitHoldsForWhatASmallFileDecodesTo) {
 }
 
 TEST(Hostile, TheLimitHoldsInsideAZipArchiveAndForEpisodeEnds) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ZarrFiles files = SmallReplay();
   files.AddArray<std::int32_t>("meta/episode_ends", {{3}, {std::int64_t{20} << 20}, Zlib()},
                                {4, 9, 10});

@@ -4,15 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <thread>
 
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
+#include "small_replay.h"
 #include "support/error_of.h"
-#include "zarr_array.h"
-#include "zarr_files.h"
 
 namespace dp_bench::zarr_replay::testing {
 namespace {
@@ -21,97 +19,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr double kBytesPerMb = 1 << 20;
-
-// Every range of steps, read through a cache of `n_chunks` chunks.
-void ExpectReadsAsLoaded(const ZarrArray& array, Target target, std::size_t n_chunks) {
-  const auto step_bytes = static_cast<std::size_t>(array.step_elements()) * TargetSize(target);
-  Bytes loaded(static_cast<std::size_t>(array.num_steps()) * step_bytes);
-  array.Load(target, 1, loaded);
-  ChunkCache cache(n_chunks * array.chunk_bytes());
-  for (std::int64_t begin = 0; begin < array.num_steps(); ++begin) {
-    for (std::int64_t end = begin + 1; end <= array.num_steps(); ++end) {
-      Bytes read(static_cast<std::size_t>(end - begin) * step_bytes);
-      array.ReadSteps(begin, end, target, &cache, read);
-      const auto from = loaded.begin() + begin * static_cast<std::int64_t>(step_bytes);
-      ASSERT_TRUE(std::equal(read.begin(), read.end(), from)) << begin << " to " << end;
-      ASSERT_LE(cache.bytes(), cache.limit());
-    }
-  }
-}
-
-template <class T>
-void ExpectReadsAsLoaded(const ArrayLayout& layout, const std::vector<T>& values, Target target) {
-  const TempFolder folder;
-  ZarrFiles files;
-  files.AddArray<T>("a", layout, values);
-  files.WriteFolder(folder.path());
-  const auto store = OpenStore(folder.path());
-  for (const std::size_t n_chunks : {1, 3}) {
-    SCOPED_TRACE(ToString(layout.chunks));
-    ExpectReadsAsLoaded(ZarrArray(*store, "a"), target, n_chunks);
-  }
-}
-
-TEST(ReadSteps, ChunksMayCutEveryAxis) {
-  const Shape shape = {5, 4, 6, 3};
-  const std::vector<float> values = Count<float>(NumElements(shape));
-  for (const Shape& chunks : {Shape{5, 4, 6, 3}, Shape{2, 4, 6, 3}, Shape{2, 3, 6, 3},
-                              Shape{2, 3, 4, 2}, Shape{1, 1, 1, 1}, Shape{9, 9, 9, 9},
-                              Shape{5, 2, 6, 3}, Shape{5, 4, 6, 2}, Shape{3, 9, 6, 3}}) {
-    for (const char separator : {'.', '/'}) {
-      ExpectReadsAsLoaded<float>({shape, chunks, Zstd(), separator}, values, Target::kFloat32);
-    }
-  }
-}
-
-TEST(ReadSteps, EveryPictureBecomesWhatItIsLoadedAs) {
-  const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(9 * 5 * 7 * 3);
-  const std::vector<float> as_float(pixels.begin(), pixels.end());
-  const std::vector<std::uint16_t> depth = Count<std::uint16_t>(9 * 50 * 70);
-  const Encoding blosc = Blosc("zstd", 2);
-  for (const Shape& chunks : {Shape{1, 5, 7, 3}, Shape{4, 5, 7, 3}, Shape{4, 2, 4, 3}}) {
-    const ArrayLayout layout{{9, 5, 7, 3}, chunks, blosc};
-    ExpectReadsAsLoaded<std::uint8_t>(layout, pixels, Target::kImage);
-    ExpectReadsAsLoaded<float>(layout, as_float, Target::kImage);
-  }
-  for (const Shape& chunks : {Shape{1, 50, 70}, Shape{4, 50, 70}, Shape{2, 30, 70}}) {
-    ExpectReadsAsLoaded<std::uint16_t>({{9, 50, 70}, chunks, blosc}, depth, Target::kDepth);
-  }
-}
-
-TEST(ReadSteps, ReadsTheTinyReplay) {
-  const auto store = OpenStore(DPB_SOURCE_DIR "/tests/data/tiny_replay.zarr");
-  ExpectReadsAsLoaded(ZarrArray(*store, "data/img"), Target::kImage, 1);
-  ExpectReadsAsLoaded(ZarrArray(*store, "data/keypoint"), Target::kFloat32, 2);
-}
-
-TEST(ReadSteps, ManyThreadsStayWithinTheLimit) {
-  const TempFolder folder;
-  ZarrFiles files;
-  const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(40 * 48);
-  files.AddArray<std::uint8_t>("a", {{40, 4, 4, 3}, {3, 2, 4, 3}, Zlib()}, pixels);
-  files.WriteFolder(folder.path());
-  const auto store = OpenStore(folder.path());
-  const ZarrArray array(*store, "a");
-  for (const std::size_t n_chunks : {1, 2, 7}) {
-    ChunkCache cache(n_chunks * array.chunk_bytes());
-    std::vector<std::jthread> threads;
-    for (std::uint64_t thread = 0; thread < 4; ++thread) {
-      threads.emplace_back([&, thread] {
-        RandomStream random(thread, StreamId::kAugment);
-        for (int i = 0; i < 300; ++i) {
-          const std::int64_t begin = random.UniformInt(40);
-          const std::int64_t end = std::min<std::int64_t>(40, begin + 1 + random.UniformInt(5));
-          std::vector<std::uint8_t> read(static_cast<std::size_t>(end - begin) * 48);
-          array.ReadSteps(begin, end, Target::kImage, &cache,
-                          std::as_writable_bytes(std::span(read)));
-          EXPECT_TRUE(std::equal(read.begin(), read.end(), pixels.begin() + begin * 48));
-          EXPECT_LE(cache.bytes(), cache.limit());
-        }
-      });
-    }
-  }
-}
 
 // Reads short random ranges of all keys.
 void ExpectSameReads(const Dataset& dataset, const Dataset& wanted, std::uint64_t seed) {
@@ -154,7 +61,7 @@ void Collect(const std::filesystem::path& folder, std::int64_t n_steps) {
 }
 
 TEST(LazyRead, ACollectedDataSetReadsAsItIsLoaded) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   Collect(folder.path() / "a", 50);
   const ZarrReplayDataset loaded({.path = folder.path() / "a"});
   const ZarrReplayDataset lazy({.path = folder.path() / "a", .memory_limit_mb = 3});
@@ -176,7 +83,7 @@ ZarrFiles OneStepPerChunk() {
 
 TEST(LazyRead, AZipArchiveReadsAsItIsLoaded) {
   for (const bool deflate : {false, true}) {
-    const TempFolder folder;
+    const TemporaryFolder folder;
     OneStepPerChunk().WriteZip(folder.path() / "a.zip", deflate);
     ZarrReplayConfig config = SmallConfig(folder.path() / "a.zip");
     const ZarrReplayDataset loaded(config);
@@ -187,7 +94,7 @@ TEST(LazyRead, AZipArchiveReadsAsItIsLoaded) {
 
 // The error of opening the data set and reading all of its images; empty if both succeed.
 std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, bool* is_open) {
-  static const TempFolder folder;  // one path, so that messages are comparable
+  static const TemporaryFolder folder;  // one path, so that messages can be compared
   files.WriteFolder(folder.path() / "a");
   ZarrReplayConfig config = SmallConfig(folder.path() / "a");
   config.memory_limit_mb = memory_limit_mb;
@@ -233,7 +140,7 @@ TEST(LazyRead, AValueThatIsNoPixelIsFoundWhenItIsRead) {
 }
 
 TEST(LazyRead, OtherStepsOfADamagedArrayAreRead) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ZarrFiles files = OneStepPerChunk();
   files["data/img/7.0.0.0"].resize(20);
   files.WriteFolder(folder.path());
@@ -250,7 +157,7 @@ TEST(LazyRead, OtherStepsOfADamagedArrayAreRead) {
 
 // The error of opening a data set whose pictures exceed the limit.
 std::string OpenLazy(const ZarrFiles& files, ErrorCode code, double memory_limit_mb) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   files.WriteFolder(folder.path());
   ZarrReplayConfig config = SmallConfig(folder.path());
   config.memory_limit_mb = memory_limit_mb;
@@ -294,7 +201,7 @@ TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
   for (std::int64_t step = 0; step < n_steps; ++step) {
     files["data/img/" + std::to_string(step) + ".0.0.0"].resize(30'000);
   }
-  files.Replace("data/img/.zarray", "1, 1, 3]", "20000, 30000, 3]");
+  files.Replace("data/img/.zarray", "1,1,3]", "20000,30000,3]");
   EXPECT_THAT(
       OpenLazy(files, ErrorCode::kConfig, static_cast<double>(memory) / kBytesPerMb + 1),
       AllOf(HasSubstr("dataset.params.memory_limit_mb is "), HasSubstr("; this machine has ")));

@@ -1,6 +1,6 @@
-// The cache of decoded chunks: each decoded once, never more memory than the limit, whatever
-// the threads do.
-#include "chunk_cache.h"
+// The cache of decoded chunks: each decoded once, never more memory than the limit, whatever the
+// threads do.
+#include "data/zarr/chunk_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "dp_bench/random.h"
 #include "support/error_of.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 constexpr std::size_t kLine = 64;  // sizes are multiples of it
@@ -184,4 +184,4 @@ TEST(ChunkCache, AFailureReachesEveryThreadThatWantsTheChunk) {
 }
 
 }  // namespace
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

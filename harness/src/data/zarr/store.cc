@@ -1,4 +1,4 @@
-#include "store.h"
+#include "data/zarr/store.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 std::unique_ptr<Store> OpenStore(const std::filesystem::path& path) {
   std::error_code error;
@@ -41,4 +41,4 @@ void RequireSafeName(std::string_view name) {
                           shown));
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -1,4 +1,4 @@
-#include "conversion.h"
+#include "data/zarr/conversion.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 template <class In, class Out>
@@ -123,4 +123,4 @@ std::string ElementText(DType dtype, const std::byte* element) {
   return dtype == DType::kUInt8 ? Text<std::uint8_t>(element) : Text<float>(element);
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

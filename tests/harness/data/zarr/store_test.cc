@@ -1,5 +1,5 @@
 // Names cannot leave the folder in any way.
-#include "store.h"
+#include "data/zarr/store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,12 @@
 
 #include <fstream>
 
+#include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "support/error_of.h"
-#include "zarr_files.h"
+#include "support/zarr_files.h"
 
-namespace dp_bench::zarr_replay::testing {
+namespace dp_bench::zarr {
 namespace {
 
 using ::testing::HasSubstr;
@@ -34,7 +35,7 @@ class FolderStoreTest : public ::testing::TestWithParam<bool> {
     return ErrorOf([&] { Open()->Read(name, 100, &bytes); });
   }
 
-  TempFolder folder_;
+  core::TemporaryFolder folder_;
 };
 
 TEST_P(FolderStoreTest, ReadsFilesAndTheirHeads) {
@@ -96,14 +97,14 @@ INSTANTIATE_TEST_SUITE_P(Openat2, FolderStoreTest, ::testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(Walk, FolderStoreTest, ::testing::Values(false));
 
 TEST(ZipStore, NamesTheArchiveThatCannotBeRead) {
-  const TempFolder folder;
+  const core::TemporaryFolder folder;
   std::ofstream(folder.path() / "bad.zarr.zip") << "this is no archive";
   EXPECT_THAT(ErrorOf([&] { OpenStore(folder.path() / "bad.zarr.zip"); }),
               HasSubstr("bad.zarr.zip as a zip archive"));
 }
 
 TEST(ZipStore, FindsADamagedEntryByItsChecksum) {
-  const TempFolder folder;
+  const core::TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "a.zip";
   ZarrFiles files;
   files["data/chunk"] = ToBytes("a chunk that is stored as it is");
@@ -122,7 +123,7 @@ TEST(ZipStore, FindsADamagedEntryByItsChecksum) {
 }
 
 TEST(ZipStore, KeepsTheLimitsOfTheFolder) {
-  const TempFolder folder;
+  const core::TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "a.zip";
   ZarrFiles files;
   files["bomb"] = Bytes(1 << 20);
@@ -136,4 +137,4 @@ TEST(ZipStore, KeepsTheLimitsOfTheFolder) {
 }
 
 }  // namespace
-}  // namespace dp_bench::zarr_replay::testing
+}  // namespace dp_bench::zarr

@@ -1,4 +1,4 @@
-#include "chunk_codec.h"
+#include "data/zarr/chunk_codec.h"
 
 #include <blosc.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 // What a compressed byte can become at most: deflate spends a bit on 258 bytes twice over (1032);
@@ -175,4 +175,20 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
   }
 }
 
-}  // namespace dp_bench::zarr_replay
+std::vector<std::byte> EncodeChunk(DType dtype, std::span<const std::byte> chunk) {
+  static_assert(kBloscByteShuffle == BLOSC_SHUFFLE);
+  std::vector<std::byte> out(chunk.size() + BLOSC_MAX_OVERHEAD);
+  // one thread: the blocks of the buffer, and so its bytes, depend on nothing but the chunk
+  const int size = blosc_compress_ctx(kBloscLevel, kBloscByteShuffle, SizeOf(dtype), chunk.size(),
+                                      chunk.data(), out.data(), out.size(), kBloscCodec,
+                                      /*blocksize=*/0, /*numinternalthreads=*/1);
+  if (size <= 0) {
+    throw Error(ErrorCode::kInternal,
+                fmt::format("c-blosc did not compress {} bytes ({}); its zstd codec is missing?",
+                            chunk.size(), size));
+  }
+  out.resize(static_cast<std::size_t>(size));
+  return out;
+}
+
+}  // namespace dp_bench::zarr

@@ -1,5 +1,5 @@
 // Arrays on disk: the same bytes in every way of writing them.
-#include "data/zarr_array_writer.h"
+#include "data/zarr/array_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "data/zarr/chunk_codec.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench::data {
+namespace dp_bench::zarr {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ZarrLayout PairsInChunksOf(std::int64_t chunk_rows) {
   return {.dtype = DType::kFloat32, .row_shape = {2}, .chunk_rows = chunk_rows};
@@ -88,7 +89,7 @@ TEST(ZarrArrayWriter, EncodedChunksEqualAppendedRows) {
   appended.Flush();
   ZarrArrayWriter encoded(scratch.path() / "b", layout, 0);
   for (std::int64_t i = 0; i < 3; ++i) {
-    encoded.AppendEncoded(EncodeChunk(layout, Rows(i, i + 1)));
+    encoded.AppendEncoded(EncodeChunk(layout.dtype, Rows(i, i + 1)));
   }
   encoded.Flush();
   EXPECT_EQ(Files(scratch.path() / "a"), Files(scratch.path() / "b"));
@@ -121,13 +122,13 @@ TEST(ZarrArrayWriter, DamagedOrForeignArraysAreNamed) {
   const auto reopen = [&folder] { ZarrArrayWriter(folder, PairsInChunksOf(4), 6); };
   write();
   core::WriteFileAtomically(folder / "1.0", "no blosc");
-  EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr("1.0 is damaged"));
+  EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr("1.0: "));
   write();
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ZarrArrayWriter(folder, PairsInChunksOf(8), 6); }),
               HasSubstr("another version"));
   core::WriteFileAtomically(folder / ".zarray", "[]");
-  EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr("does not tell a number of rows"));
+  EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr(".zarray is not a JSON object"));
 }
 
 }  // namespace
-}  // namespace dp_bench::data
+}  // namespace dp_bench::zarr

@@ -1,10 +1,10 @@
-#include "chunk_cache.h"
+#include "data/zarr/chunk_cache.h"
 
 #include <optional>
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 // Ends a claim, whether decoding succeeded or not.
 class ChunkCache::Claim {
@@ -81,4 +81,4 @@ void ChunkCache::GiveRoom(std::span<std::byte> room) {
   changed_.notify_all();
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -1,9 +1,9 @@
-#include "chunk_memory.h"
+#include "data/zarr/chunk_memory.h"
 
 #include <algorithm>
 #include <iterator>
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
@@ -47,4 +47,4 @@ void ChunkMemory::Give(std::span<std::byte> piece) {
   }
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

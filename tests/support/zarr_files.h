@@ -1,5 +1,5 @@
-// Zarr hierarchies for tests: written into memory with the compressors' own libraries, damaged
-// there if needed, then written to a folder or a zip archive.
+// Zarr hierarchies as other programs write them, with every compressor and chunks that cut every
+// axis: written into memory, damaged there at will, then put into a folder or a zip archive.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dp_bench/array.h"
-#include "zarr_replay_dataset.h"
 
-namespace dp_bench::zarr_replay::testing {
+namespace dp_bench::zarr {
 
 using Bytes = std::vector<std::byte>;
 
@@ -24,23 +24,10 @@ Bytes ToBytes(std::string_view text);
 
 void WriteFile(const std::filesystem::path& file, const Bytes& bytes);
 
-/// A new folder in the system's temporary one, removed with its contents.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 /// How an array is written: the "compressor" of its .zarray, and the function that compresses a
 /// chunk (item size, decoded bytes).
 struct Encoding {
-  std::string json = "null";
+  nlohmann::json json = nullptr;
   std::function<Bytes(std::size_t, std::span<const std::byte>)> encode;
 };
 
@@ -91,23 +78,4 @@ std::vector<T> Count(std::int64_t n) {
   return values;
 }
 
-/// Episodes of 4, 5 and 1 steps: data/action [10, 2] and data/state [10, 5] are ascending float32
-/// numbers, data/img [10, 4, 4, 3] counts modulo 256; chunks of 4 steps, blosc with zstd and
-/// bitshuffle.
-ZarrFiles SmallReplay();
-
-/// Keys action, agent_pos (the first two of state) and image of SmallReplay, at `path`.
-ZarrReplayConfig SmallConfig(const std::filesystem::path& path);
-
-/// All steps of a key.
-template <class T>
-std::vector<T> ReadAll(const Dataset& dataset, const char* name) {
-  const int key = dataset.KeyIndex(name);
-  const std::int64_t n = dataset.episode_ends().back();
-  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
-  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
-  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
-}  // namespace dp_bench::zarr_replay::testing
+}  // namespace dp_bench::zarr

@@ -1,5 +1,5 @@
 // The memory that chunks share: pieces never overlap, and returned memory can be used again.
-#include "chunk_memory.h"
+#include "data/zarr/chunk_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "dp_bench/random.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 TEST(ChunkMemory, HoldsOnePieceOfItsSizeThoughItIsNoMultipleOfACacheLine) {
@@ -64,4 +64,4 @@ TEST(ChunkMemory, PiecesNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

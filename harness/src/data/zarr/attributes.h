@@ -1,4 +1,5 @@
-// The .zattrs file at the root of a replay buffer, as `dp_bench collect` writes it.
+// What diffusion_policy's layout of a replay buffer names: data/<key> with the steps of all
+// episodes, meta/episode_ends, and .zattrs at the root, as `dp_bench collect` writes it.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,18 @@
 #include <string>
 #include <string_view>
 
-#include "store.h"
+#include "data/zarr/store.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
+
+inline constexpr const char* kDataFolder = "data";
+inline constexpr const char* kEpisodeEndsArray = "meta/episode_ends";
+
+inline constexpr const char* kAttributesFile = ".zattrs";
+inline constexpr const char* kFpsAttribute = "fps";
+inline constexpr const char* kCompleteAttribute = "complete";
+inline constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1}
+                                                    << 30;  // of a million episodes
 
 inline constexpr double kMinFps = 1e-3;
 inline constexpr double kMaxFps = 1e5;
@@ -26,4 +36,4 @@ ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes);
 /// The same for a text; `file` is its name in messages.
 ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file);
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -1,14 +1,16 @@
-// Compressed chunks: raw, zlib (RFC 1950), zstd (RFC 8878) and c-blosc 1.x buffers.
+// Compressed chunks: raw, zlib (RFC 1950), zstd (RFC 8878) and c-blosc 1.x buffers are read; blosc
+// is written.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "zarr_metadata.h"
+#include "data/zarr/metadata.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 /// Bytes of a chunk file that `CheckChunkHeader` looks at.
 inline constexpr std::size_t kChunkHeaderBytes = 18;
@@ -31,4 +33,7 @@ std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> heade
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
                  std::span<std::byte> out, const std::string& file);
 
-}  // namespace dp_bench::zarr_replay
+/// A chunk as a writer stores it; equal chunks give equal bytes. Safe from several threads at once.
+std::vector<std::byte> EncodeChunk(DType dtype, std::span<const std::byte> chunk);
+
+}  // namespace dp_bench::zarr

@@ -9,7 +9,7 @@
 
 #include "dp_bench/array.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 enum class Target { kFloat32, kImage, kDepth, kInt64 };
 
@@ -27,4 +27,4 @@ std::optional<std::int64_t> Convert(DType dtype, Target target, const std::byte*
 /// An element as text, for messages.
 std::string ElementText(DType dtype, const std::byte* element);
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -1,5 +1,5 @@
-// The .zarray file of a zarr v2 array (Zarr storage specification version 2), reduced to what this
-// plugin reads: little-endian numbers in C order without filters.
+// The .zarray file of a zarr v2 array (Zarr storage specification version 2), for little-endian
+// numbers in C order without filters.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 #include "dp_bench/array.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 enum class Compressor { kNone, kZlib, kZstd, kBlosc };
 
@@ -27,9 +27,22 @@ struct ZarrMetadata {
   std::int64_t num_elements = 0;
 };
 
+inline constexpr const char* kArrayFile = ".zarray";
 inline constexpr std::uint64_t kMaxMetadataBytes = 256U << 10;
+
+/// How chunks are written: c-blosc with this codec behind a byte shuffle. Higher levels gain a few
+/// percent and cost several times the time.
+inline constexpr const char* kBloscCodec = "zstd";
+inline constexpr int kBloscLevel = 1;
+inline constexpr int kBloscByteShuffle = 1;
 
 /// `file` names the text in messages. Throws Error{kData}.
 ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file);
 
-}  // namespace dp_bench::zarr_replay
+/// The .zarray of an array whose chunks `EncodeChunk` makes, as Python's zarr would write it.
+std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype);
+
+/// The file of a chunk in the folder of its array, such as "3.0.0".
+std::string ChunkFile(std::span<const std::int64_t> indices, char separator = '.');
+
+}  // namespace dp_bench::zarr

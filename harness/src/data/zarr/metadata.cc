@@ -1,17 +1,32 @@
-#include "zarr_metadata.h"
+#include "data/zarr/metadata.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 using Json = nlohmann::json;
+
+struct DTypeName {
+  DType dtype;
+  const char* name;
+};
+
+constexpr std::array<DTypeName, 6> kDTypeNames = {{{DType::kUInt8, "|u1"},
+                                                   {DType::kUInt16, "<u2"},
+                                                   {DType::kInt32, "<i4"},
+                                                   {DType::kInt64, "<i8"},
+                                                   {DType::kFloat32, "<f4"},
+                                                   {DType::kFloat64, "<f8"}}};
 
 constexpr int kMaxMetadataDepth = 32;
 constexpr std::size_t kMaxAxes = 8;
@@ -96,14 +111,12 @@ class Fields {
 
 DType ReadDType(const Fields& fields) {
   const Json& value = fields.Get("dtype");
-  if (value == "|u1") return DType::kUInt8;
-  if (value == "<u2") return DType::kUInt16;
-  if (value == "<i4") return DType::kInt32;
-  if (value == "<i8") return DType::kInt64;
-  if (value == "<f4") return DType::kFloat32;
-  if (value == "<f8") return DType::kFloat64;
-  fields.Fail("dtype", fmt::format("is {}; this plugin reads |u1, <u2, <i4, <i8, <f4 and <f8",
-                                   fields.Show(value)));
+  for (const DTypeName& entry : kDTypeNames) {
+    if (value == entry.name) return entry.dtype;
+  }
+  const auto names = kDTypeNames | std::views::transform(&DTypeName::name);
+  fields.Fail("dtype",
+              fmt::format("is {}; dp_bench reads {}", fields.Show(value), fmt::join(names, ", ")));
 }
 
 Compressor ReadCompressor(const Fields& fields) {
@@ -115,7 +128,7 @@ Compressor ReadCompressor(const Fields& fields) {
     if (*id == "zlib") return Compressor::kZlib;
     if (*id == "zstd") return Compressor::kZstd;
   }
-  fields.Fail("compressor", fmt::format("is {}; this plugin decodes null, zlib, zstd and blosc",
+  fields.Fail("compressor", fmt::format("is {}; dp_bench decodes null, zlib, zstd and blosc",
                                         fields.Show(value)));
 }
 
@@ -181,4 +194,22 @@ ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::strin
   return metadata;
 }
 
-}  // namespace dp_bench::zarr_replay
+std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype) {
+  const auto type = std::ranges::find(kDTypeNames, dtype, &DTypeName::dtype);
+  DPB_ASSERT(type != kDTypeNames.end());
+  const Json compressor = {{"id", "blosc"},
+                           {"cname", kBloscCodec},
+                           {"clevel", kBloscLevel},
+                           {"shuffle", kBloscByteShuffle},
+                           {"blocksize", 0}};
+  const Json metadata = {{"zarr_format", 2}, {"shape", shape},      {"chunks", chunks},
+                         {"order", "C"},     {"dtype", type->name}, {"compressor", compressor},
+                         {"fill_value", 0},  {"filters", nullptr}};
+  return metadata.dump(4);
+}
+
+std::string ChunkFile(std::span<const std::int64_t> indices, char separator) {
+  return fmt::format("{}", fmt::join(indices, std::string_view(&separator, 1)));
+}
+
+}  // namespace dp_bench::zarr

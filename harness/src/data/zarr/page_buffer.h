@@ -10,7 +10,7 @@
 #include <new>
 #include <span>
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 class PageBuffer {
  public:
@@ -41,4 +41,4 @@ class PageBuffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -13,10 +13,11 @@
 #include <system_error>
 #include <utility>
 
+#include "data/zarr/metadata.h"
+#include "data/zarr/store.h"
 #include "dp_bench/error.h"
-#include "store.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;  // a FIFO must not block
@@ -85,7 +86,7 @@ class FolderStore final : public Store {
     while (const dirent* entry = ::readdir(entries.get())) {
       const std::string name = entry->d_name;
       if (name.starts_with('.')) continue;
-      if (Peek(fmt::format("{}/{}/.zarray", folder, name), {})) names.push_back(name);
+      if (Peek(fmt::format("{}/{}/{}", folder, name, kArrayFile), {})) names.push_back(name);
     }
     return names;
   }
@@ -185,4 +186,4 @@ std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path, bool m
   return std::make_unique<FolderStore>(path, may_use_openat2);
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "chunk_cache.h"
-#include "conversion.h"
-#include "store.h"
-#include "zarr_metadata.h"
+#include "data/zarr/chunk_cache.h"
+#include "data/zarr/conversion.h"
+#include "data/zarr/metadata.h"
+#include "data/zarr/store.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 class ZarrArray {
  public:
@@ -76,4 +76,4 @@ class ZarrArray {
   std::size_t scratch_bytes_ = 0;
 };
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

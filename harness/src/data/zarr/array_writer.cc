@@ -1,48 +1,24 @@
-#include "data/zarr_array_writer.h"
+#include "data/zarr/array_writer.h"
 
-#include <blosc.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/json.h"
 #include "core/system_error.h"
+#include "data/zarr/chunk_codec.h"
+#include "data/zarr/metadata.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench::data {
+namespace dp_bench::zarr {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-constexpr std::size_t kMaxMetadataBytes = std::size_t{1} << 20;
-// higher levels gain a few percent and cost several times the time
-constexpr int kCompressionLevel = 1;
-
-std::string_view ZarrName(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return "|u1";
-    case DType::kUInt16:
-      return "<u2";
-    case DType::kInt32:
-      return "<i4";
-    case DType::kInt64:
-      return "<i8";
-    case DType::kFloat32:
-      return "<f4";
-    case DType::kFloat64:
-      return "<f8";
-  }
-  return "?";
-}
 
 }  // namespace
 
@@ -52,22 +28,6 @@ std::size_t ZarrLayout::RowBytes() const {
 
 std::int64_t RowsPerChunk(std::size_t row_bytes) {
   return static_cast<std::int64_t>(std::max<std::size_t>(1, kChunkBytes / row_bytes));
-}
-
-std::vector<std::byte> EncodeChunk(const ZarrLayout& layout, std::span<const std::byte> rows) {
-  DPB_ASSERT(rows.size() == static_cast<std::size_t>(layout.chunk_rows) * layout.RowBytes());
-  std::vector<std::byte> chunk(rows.size() + BLOSC_MAX_OVERHEAD);
-  // one thread: the blocks of the buffer, and so its bytes, depend on nothing but the rows
-  const int size = blosc_compress_ctx(kCompressionLevel, BLOSC_SHUFFLE, SizeOf(layout.dtype),
-                                      rows.size(), rows.data(), chunk.data(), chunk.size(), "zstd",
-                                      /*blocksize=*/0, /*numinternalthreads=*/1);
-  if (size <= 0) {
-    throw Error(ErrorCode::kInternal,
-                fmt::format("c-blosc did not compress {} bytes ({}); its zstd codec is missing?",
-                            rows.size(), size));
-  }
-  chunk.resize(static_cast<std::size_t>(size));
-  return chunk;
 }
 
 ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_t n_rows)
@@ -92,50 +52,27 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
 }
 
 std::int64_t ZarrArrayWriter::RowsOnDisk(const fs::path& folder) {
-  const fs::path file = folder / ".zarray";
+  const fs::path file = folder / kArrayFile;
   if (!fs::exists(file)) return 0;
-  const json metadata = core::TryParseJson(core::ReadTextFile(file, kMaxMetadataBytes));
-  const json* shape =
-      metadata.is_object() && metadata.contains("shape") ? &metadata["shape"] : nullptr;
-  if (shape == nullptr || !shape->is_array() || shape->empty() ||
-      !(*shape)[0].is_number_unsigned()) {
-    throw Error(ErrorCode::kData, fmt::format("{} does not tell a number of rows", file.string()));
-  }
-  return (*shape)[0].get<std::int64_t>();
+  return ParseZarrMetadata(core::ReadFile(file, kMaxMetadataBytes), file.string()).shape[0];
 }
 
 fs::path ZarrArrayWriter::ChunkPath(std::int64_t chunk) const {
-  std::string name = std::to_string(chunk);
-  for (std::size_t i = 0; i < layout_.row_shape.size(); ++i) name += ".0";
-  return folder_ / name;
+  Shape indices(layout_.row_shape.size() + 1, 0);
+  indices[0] = chunk;
+  return folder_ / ChunkFile(indices);
 }
 
-// In the form that Python's zarr gives it.
 std::string ZarrArrayWriter::Metadata(std::int64_t n_rows) const {
-  json shape = json::array({n_rows});
-  json chunks = json::array({layout_.chunk_rows});
-  for (const std::int64_t size : layout_.row_shape) {
-    shape.push_back(size);
-    chunks.push_back(size);
-  }
-  const json compressor = {{"id", "blosc"},
-                           {"cname", "zstd"},
-                           {"clevel", kCompressionLevel},
-                           {"shuffle", BLOSC_SHUFFLE},
-                           {"blocksize", 0}};
-  const json metadata = {{"zarr_format", 2},
-                         {"shape", shape},
-                         {"chunks", chunks},
-                         {"order", "C"},
-                         {"dtype", std::string(ZarrName(layout_.dtype))},
-                         {"compressor", compressor},
-                         {"fill_value", 0},
-                         {"filters", nullptr}};
-  return metadata.dump(4);
+  Shape shape = {n_rows};
+  Shape chunks = {layout_.chunk_rows};
+  shape.insert(shape.end(), layout_.row_shape.begin(), layout_.row_shape.end());
+  chunks.insert(chunks.end(), layout_.row_shape.begin(), layout_.row_shape.end());
+  return FormatZarrMetadata(shape, chunks, layout_.dtype);
 }
 
 void ZarrArrayWriter::RequireSameLayout() const {
-  const fs::path file = folder_ / ".zarray";
+  const fs::path file = folder_ / kArrayFile;
   const std::int64_t n_found = RowsOnDisk(folder_);
   if (n_found >= n_rows_ && core::ReadTextFile(file, kMaxMetadataBytes) == Metadata(n_found))
     return;
@@ -159,14 +96,8 @@ void ZarrArrayWriter::RemoveChunksFrom(std::int64_t first) const {
 std::vector<std::byte> ZarrArrayWriter::ReadChunk(std::int64_t chunk) const {
   const fs::path file = ChunkPath(chunk);
   std::vector<std::byte> rows(static_cast<std::size_t>(layout_.chunk_rows) * row_bytes_);
-  const std::vector<std::byte> encoded = core::ReadFile(file, rows.size() + BLOSC_MAX_OVERHEAD);
-  std::size_t size = 0;
-  if (blosc_cbuffer_validate(encoded.data(), encoded.size(), &size) != 0 || size != rows.size() ||
-      blosc_decompress_ctx(encoded.data(), rows.data(), rows.size(), 1) !=
-          static_cast<int>(rows.size())) {
-    throw Error(ErrorCode::kData, fmt::format("{} is damaged: it does not decode to {} bytes",
-                                              file.string(), rows.size()));
-  }
+  const auto max_bytes = MaxFileBytes(static_cast<std::int64_t>(rows.size()));
+  DecodeChunk(Compressor::kBlosc, core::ReadFile(file, max_bytes), rows, file.string());
   return rows;
 }
 
@@ -181,7 +112,7 @@ void ZarrArrayWriter::Append(std::span<const std::byte> rows) {
     if (used + size < tail_.size()) return;
     // atomically, because an earlier form of this chunk may be in use
     core::WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows - 1),
-                              EncodeChunk(layout_, tail_));
+                              EncodeChunk(layout_.dtype, tail_));
     std::ranges::fill(tail_, std::byte{0});
   }
 }
@@ -194,9 +125,10 @@ void ZarrArrayWriter::AppendEncoded(std::span<const std::byte> chunk) {
 
 void ZarrArrayWriter::Flush() {
   if (n_rows_ % layout_.chunk_rows != 0) {
-    core::WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows), EncodeChunk(layout_, tail_));
+    core::WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows),
+                              EncodeChunk(layout_.dtype, tail_));
   }
-  core::WriteFileAtomically(folder_ / ".zarray", Metadata(n_rows_));
+  core::WriteFileAtomically(folder_ / kArrayFile, Metadata(n_rows_));
 }
 
 std::vector<std::byte> ZarrArrayWriter::ReadRow(std::int64_t row) const {
@@ -207,4 +139,4 @@ std::vector<std::byte> ZarrArrayWriter::ReadRow(std::int64_t row) const {
   return {begin, begin + static_cast<std::ptrdiff_t>(row_bytes_)};
 }
 
-}  // namespace dp_bench::data
+}  // namespace dp_bench::zarr

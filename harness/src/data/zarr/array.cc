@@ -1,22 +1,61 @@
-#include "zarr_array.h"
+#include "data/zarr/array.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
 #include <utility>
 
-#include "chunk_codec.h"
+#include "data/zarr/chunk_codec.h"
+#include "data/zarr/page_buffer.h"
 #include "dp_bench/error.h"
-#include "page_buffer.h"
-#include "parallel.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
+
+// Calls body(thread, i) for i in [0, n), handing out indices in order. When bodies throw, the loop
+// ends early and the exception of the smallest index is thrown, whatever the number of threads.
+template <class Body>
+void ParallelFor(std::int64_t n, int n_threads, const Body& body) {
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> has_failed{false};
+  std::mutex mutex;
+  std::int64_t failed_index = std::numeric_limits<std::int64_t>::max();
+  std::exception_ptr failure;
+
+  const auto work = [&](int thread) {
+    while (!has_failed) {
+      const std::int64_t i = next++;
+      if (i >= n) return;
+      try {
+        body(thread, i);
+      } catch (...) {  // thread entry point: the caller gets it
+        const std::lock_guard lock(mutex);
+        has_failed = true;
+        if (i < failed_index) {
+          failed_index = i;
+          failure = std::current_exception();
+        }
+      }
+    }
+  };
+
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 1; thread < n_threads; ++thread) threads.emplace_back(work, thread);
+    work(0);
+  }
+  if (failure) std::rethrow_exception(failure);
+}
 
 ZarrMetadata ReadMetadata(const Store& store, const std::string& name) {
   RequireSafeName(name);
-  const std::string file = name + "/.zarray";
+  const std::string file = fmt::format("{}/{}", name, kArrayFile);
   if (!store.Peek(file, {})) {
     throw Error(ErrorCode::kData,
                 fmt::format("no array '{}': {} does not exist", name, store.Describe(file)));
@@ -49,13 +88,7 @@ Shape ZarrArray::ChunkIndices(std::int64_t chunk) const {
 }
 
 std::string ZarrArray::ChunkName(std::int64_t chunk) const {
-  std::string file = name_;
-  char separator = '/';
-  for (const std::int64_t index : ChunkIndices(chunk)) {
-    file += separator + std::to_string(index);
-    separator = metadata_.separator;
-  }
-  return file;
+  return fmt::format("{}/{}", name_, ChunkFile(ChunkIndices(chunk), metadata_.separator));
 }
 
 // Stops at the first chunk that does not exist, so a promise of 2^60 chunks costs nothing.
@@ -196,4 +229,4 @@ void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target, c
                           steps.begin + (position + *bad) / step_elements()));
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -1,9 +1,6 @@
-#include "zarr_files.h"
+#include "support/zarr_files.h"
 
 #include <blosc.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <stdlib.h>
 #include <zip.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -11,31 +8,14 @@
 #include <algorithm>
 #include <fstream>
 
+#include "data/zarr/metadata.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay::testing {
+namespace dp_bench::zarr {
 namespace {
 
-std::string_view ZarrName(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return "|u1";
-    case DType::kUInt16:
-      return "<u2";
-    case DType::kInt32:
-      return "<i4";
-    case DType::kInt64:
-      return "<i8";
-    case DType::kFloat32:
-      return "<f4";
-    case DType::kFloat64:
-      return "<f8";
-  }
-  return "?";
-}
-
-// Element by element, so that it shares no code or idea with the reader. Returns the chunk at these
-// indices, with zeros beyond the array.
+// Element by element, so that it shares no idea with the reader: the chunk of these indices, zeros
+// beyond the array.
 Bytes CutChunk(const ArrayLayout& layout, const Shape& indices, std::size_t item,
                std::span<const std::byte> values) {
   const std::size_t n_axes = layout.shape.size();
@@ -73,25 +53,14 @@ void WriteFile(const std::filesystem::path& file, const Bytes& bytes) {
   DPB_ASSERT(out.good());
 }
 
-TempFolder::TempFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "zarr_test_XXXXXX").string();
-  DPB_ASSERT(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 Encoding Raw() {
-  return {.json = "null", .encode = [](std::size_t, std::span<const std::byte> chunk) {
-            return Bytes(chunk.begin(), chunk.end());
-          }};
+  return {.encode = [](std::size_t, std::span<const std::byte> chunk) {
+    return Bytes(chunk.begin(), chunk.end());
+  }};
 }
 
 Encoding Zlib(int level) {
-  return {.json = fmt::format(R"({{"id": "zlib", "level": {}}})", level),
+  return {.json = {{"id", "zlib"}, {"level", level}},
           .encode = [level](std::size_t, std::span<const std::byte> chunk) {
             uLongf size = compressBound(static_cast<uLong>(chunk.size()));
             Bytes out(size);
@@ -104,7 +73,7 @@ Encoding Zlib(int level) {
 }
 
 Encoding Zstd(bool with_content_size) {
-  return {.json = R"({"id": "zstd", "level": 1})",
+  return {.json = {{"id", "zstd"}, {"level", 1}},
           .encode = [with_content_size](std::size_t, std::span<const std::byte> chunk) {
             Bytes out(ZSTD_compressBound(chunk.size()));
             ZSTD_CCtx* context = ZSTD_createCCtx();
@@ -119,8 +88,7 @@ Encoding Zstd(bool with_content_size) {
 }
 
 Encoding Blosc(const std::string& codec, int shuffle, int level) {
-  return {.json = fmt::format(R"({{"id": "blosc", "cname": "{}", "clevel": {}, "shuffle": {}}})",
-                              codec, level, shuffle),
+  return {.json = {{"id", "blosc"}, {"cname", codec}, {"clevel", level}, {"shuffle", shuffle}},
           .encode = [=](std::size_t item, std::span<const std::byte> chunk) {
             Bytes out(chunk.size() + BLOSC_MAX_OVERHEAD);
             const int size = blosc_compress_ctx(level, shuffle, item, chunk.size(), chunk.data(),
@@ -146,20 +114,15 @@ void ZarrFiles::Replace(const std::string& name, std::string_view from, std::str
 void ZarrFiles::AddArray(const std::string& name, const ArrayLayout& layout, DType dtype,
                          std::span<const std::byte> values) {
   DPB_ASSERT(values.size() == static_cast<std::size_t>(NumElements(layout.shape)) * SizeOf(dtype));
-  files_[name + "/.zarray"] = ToBytes(fmt::format(
-      R"({{"zarr_format": 2, "shape": [{}], "chunks": [{}], "dtype": "{}", "compressor": {}, )"
-      R"("fill_value": 0, "order": "C", "filters": null, "dimension_separator": "{}"}})",
-      fmt::join(layout.shape, ", "), fmt::join(layout.chunks, ", "), ZarrName(dtype),
-      layout.encoding.json, layout.separator));
+  auto metadata = nlohmann::json::parse(FormatZarrMetadata(layout.shape, layout.chunks, dtype));
+  metadata["compressor"] = layout.encoding.json;
+  metadata["dimension_separator"] = std::string(1, layout.separator);
+  files_[name + "/" + kArrayFile] = ToBytes(metadata.dump());
 
   const std::size_t n_axes = layout.shape.size();
   Shape indices(n_axes, 0);
   while (true) {
-    std::string file = name;
-    for (std::size_t axis = 0; axis < n_axes; ++axis) {
-      file += (axis == 0 ? '/' : layout.separator) + std::to_string(indices[axis]);
-    }
-    files_[file] =
+    files_[name + "/" + ChunkFile(indices, layout.separator)] =
         layout.encoding.encode(SizeOf(dtype), CutChunk(layout, indices, SizeOf(dtype), values));
     // the next chunk, last axis first
     std::size_t axis = n_axes;
@@ -192,23 +155,4 @@ void ZarrFiles::WriteZip(const std::filesystem::path& file, bool deflate) const 
   DPB_ASSERT(zip_close(archive) == 0);
 }
 
-ZarrFiles SmallReplay() {
-  ZarrFiles files;
-  const Encoding blosc = Blosc("zstd", 2);
-  std::vector<float> pixels = Count<float>(10 * 48);
-  for (float& pixel : pixels) pixel = static_cast<float>(static_cast<int>(pixel) % 256);
-  files.AddArray<float>("data/action", {{10, 2}, {4, 2}, blosc}, Count<float>(20));
-  files.AddArray<float>("data/state", {{10, 5}, {4, 5}, blosc}, Count<float>(50));
-  files.AddArray<float>("data/img", {{10, 4, 4, 3}, {4, 4, 4, 3}, blosc}, pixels);
-  files.AddArray<std::int64_t>("meta/episode_ends", {{3}, {3}}, {4, 9, 10});
-  return files;
-}
-
-ZarrReplayConfig SmallConfig(const std::filesystem::path& path) {
-  return {.path = path,
-          .keys = {{"action", {.array = "data/action"}},
-                   {"agent_pos", {.array = "data/state", .begin = 0, .end = 2}},
-                   {"image", {.array = "data/img", .type = KeyType::kRgb}}}};
-}
-
-}  // namespace dp_bench::zarr_replay::testing
+}  // namespace dp_bench::zarr

@@ -1,6 +1,5 @@
-// One array of a zarr v2 folder that grows at its end (Zarr storage specification version 2, chunks
-// of c-blosc 1.x: zstd behind a byte shuffle). Equal rows give equal bytes, however they were
-// appended and however often the array was opened again.
+// One array of a zarr v2 folder that grows at its end. Equal rows give equal bytes, however they
+// were appended and however often the array was opened again.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 #include "dp_bench/array.h"
 
-namespace dp_bench::data {
+namespace dp_bench::zarr {
 
 struct ZarrLayout {
   DType dtype = DType::kFloat32;
@@ -24,9 +23,6 @@ struct ZarrLayout {
 
 /// Rows whose chunk has about 1 MiB; one for rows that are larger.
 std::int64_t RowsPerChunk(std::size_t row_bytes);
-
-/// A chunk as it is stored, from `chunk_rows` rows. Safe from several threads at once.
-std::vector<std::byte> EncodeChunk(const ZarrLayout& layout, std::span<const std::byte> rows);
 
 /// On disk the array has the rows of the last `Flush`; chunks behind them belong to nobody yet.
 /// Every fault throws Error{kIo} or Error{kData} naming the file.
@@ -68,4 +64,4 @@ class ZarrArrayWriter {
   std::vector<std::byte> tail_;  // the chunk that is not full yet, zeros behind its rows
 };
 
-}  // namespace dp_bench::data
+}  // namespace dp_bench::zarr

@@ -16,9 +16,9 @@
 #include <span>
 #include <utility>
 
-#include "chunk_memory.h"
+#include "data/zarr/chunk_memory.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 class ZarrArray;
 
@@ -84,4 +84,4 @@ class ChunkCache {
   std::map<Key, std::list<Entry>::iterator> places_;
 };
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
-#include "page_buffer.h"
+#include "data/zarr/page_buffer.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 /// For one thread at a time.
 class ChunkMemory {
@@ -32,4 +32,4 @@ class ChunkMemory {
   std::size_t taken_ = 0;
 };
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -8,10 +8,11 @@
 #include <mutex>
 #include <utility>
 
+#include "data/zarr/metadata.h"
+#include "data/zarr/store.h"
 #include "dp_bench/error.h"
-#include "store.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 struct CloseArchive {
@@ -80,16 +81,16 @@ class ZipStore final : public Store {
   }
 
   std::vector<std::string> ListArrays(const std::string& folder) const override {
-    constexpr std::string_view kEnd = "/.zarray";
+    const std::string end = fmt::format("/{}", kArrayFile);
     const std::string begin = folder + "/";
     const std::lock_guard lock(mutex_);
     std::vector<std::string> names;
     for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
       const char* const text = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), 0);
       std::string_view name = text != nullptr ? text : "";
-      if (!name.starts_with(begin) || !name.ends_with(kEnd)) continue;
-      if (name.size() <= begin.size() + kEnd.size()) continue;
-      name = name.substr(begin.size(), name.size() - begin.size() - kEnd.size());
+      if (!name.starts_with(begin) || !name.ends_with(end)) continue;
+      if (name.size() <= begin.size() + end.size()) continue;
+      name = name.substr(begin.size(), name.size() - begin.size() - end.size());
       if (name.find('/') == std::string_view::npos) names.emplace_back(name);
     }
     return names;
@@ -156,4 +157,4 @@ std::unique_ptr<Store> OpenZipStore(std::span<const std::byte> archive,
   return std::make_unique<ZipStore>(path, source, error.get());
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

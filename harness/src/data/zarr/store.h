@@ -1,6 +1,5 @@
 // Where the files of a zarr hierarchy come from: a folder or a zip archive. Names are relative,
-// with
-// '/' between the parts, and can never reach outside.
+// with '/' between the parts, and can never reach outside.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 
 /// Read-only and safe from several threads at once. Every fault is an Error{kData} naming the file.
 class Store {
@@ -56,4 +55,4 @@ std::unique_ptr<Store> OpenZipStore(std::span<const std::byte> archive,
 /// Throws unless `name` is a relative path of ordinary parts: no "..", no empty part, no NUL.
 void RequireSafeName(std::string_view name);
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr

@@ -1,4 +1,4 @@
-#include "zarr_attributes.h"
+#include "data/zarr/attributes.h"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,11 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::zarr_replay {
+namespace dp_bench::zarr {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kFile = ".zattrs";
 constexpr std::size_t kMaxAttributeDepth = 64;
 
 [[noreturn]] void RefuseAttributes(const std::string& file, const std::string& what) {
@@ -59,8 +58,8 @@ class AttributePicker {
   // The value of a member of the object, in a list or object only that there is one.
   bool Take(Json value) {
     if (depth_ != 1 || !is_object_) return true;
-    if (key_ == "fps") fps_ = std::move(value);
-    if (key_ == "complete") complete_ = std::move(value);
+    if (key_ == kFpsAttribute) fps_ = std::move(value);
+    if (key_ == kCompleteAttribute) complete_ = std::move(value);
     return true;
   }
 
@@ -111,11 +110,11 @@ ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& fil
 }
 
 ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes) {
-  if (!store.Peek(kFile, {})) return {};
+  if (!store.Peek(kAttributesFile, {})) return {};
   std::vector<std::byte> bytes;
-  store.Read(kFile, max_bytes, &bytes);
+  store.Read(kAttributesFile, max_bytes, &bytes);
   return ParseZarrAttributes({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                             store.Describe(kFile));
+                             store.Describe(kAttributesFile));
 }
 
-}  // namespace dp_bench::zarr_replay
+}  // namespace dp_bench::zarr
