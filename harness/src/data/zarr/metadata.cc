@@ -7,7 +7,6 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "dp_bench/error.h"
 
@@ -114,9 +113,8 @@ DType ReadDType(const Fields& fields) {
   for (const DTypeName& entry : kDTypeNames) {
     if (value == entry.name) return entry.dtype;
   }
-  const auto names = kDTypeNames | std::views::transform(&DTypeName::name);
-  fields.Fail("dtype",
-              fmt::format("is {}; dp_bench reads {}", fields.Show(value), fmt::join(names, ", ")));
+  fields.Fail("dtype", fmt::format("is {}; dp_bench reads |u1, <u2, <i4, <i8, <f4 and <f8",
+                                   fields.Show(value)));
 }
 
 Compressor ReadCompressor(const Fields& fields) {
