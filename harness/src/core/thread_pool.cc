@@ -10,7 +10,8 @@ int ResolveThreadCount(int n_threads) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-ThreadPool::ThreadPool(int n_threads) {
+// Delegates, so that the destructor joins the threads that started before one was refused.
+ThreadPool::ThreadPool(int n_threads) : ThreadPool() {
   const int count = ResolveThreadCount(n_threads);
   threads_.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Work(); });

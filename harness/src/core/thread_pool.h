@@ -12,7 +12,8 @@ namespace dp_bench::core {
 
 class ThreadPool {
  public:
-  /// `n_threads` < 1 means one thread per hardware thread.
+  /// `n_threads` < 1 means one thread per hardware thread. Throws std::system_error when the system
+  /// refuses a thread.
   explicit ThreadPool(int n_threads);
 
   /// Finishes every job that was submitted, then joins.
@@ -27,6 +28,7 @@ class ThreadPool {
   void Submit(std::function<void()> job);
 
  private:
+  ThreadPool() = default;
   void Work();
 
   std::mutex mutex_;

@@ -12,7 +12,21 @@
 #include "config/document.h"
 #include "config/json_source.h"
 
-namespace dp_bench::plugin {
+namespace dp_bench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeySpec, name, type, shape, dtype)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShapeMeta, obs, action)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetricSpec, name, aggregate)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerturbationSpec, name, low, high, strength, is_visual)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvAbilities, state_size, has_expert, has_pointer_control,
+                                   cameras, n_marks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvSpec, shape_meta, action_low, action_high, control_hz,
+                                   max_steps, metrics, tasks, obs_modes, perturbations, abilities)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CameraParameters, name, fx, fy, cx, cy, camera_to_world)
+
+namespace plugin {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvOffer, spec, params)
 
 namespace {
 
@@ -21,85 +35,6 @@ using Json = nlohmann::json;
 Json ParseCbor(std::span<const std::byte> bytes) {
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return Json::from_cbor(begin, begin + bytes.size());
-}
-
-Json ToJson(const KeySpec& key) {
-  return {{"name", key.name}, {"type", key.type}, {"shape", key.shape}, {"dtype", key.dtype}};
-}
-
-KeySpec KeyFrom(const Json& json) {
-  return {.name = json.at("name"),
-          .type = json.at("type").get<KeyType>(),
-          .shape = json.at("shape").get<Shape>(),
-          .dtype = json.at("dtype").get<DType>()};
-}
-
-Json ToJson(const EnvAbilities& abilities) {
-  return {{"state_size", abilities.state_size},
-          {"has_expert", abilities.has_expert},
-          {"has_pointer_control", abilities.has_pointer_control},
-          {"cameras", abilities.cameras},
-          {"n_marks", abilities.n_marks}};
-}
-
-EnvAbilities AbilitiesFrom(const Json& json) {
-  return {.state_size = json.at("state_size"),
-          .has_expert = json.at("has_expert"),
-          .has_pointer_control = json.at("has_pointer_control"),
-          .cameras = json.at("cameras").get<std::vector<std::string>>(),
-          .n_marks = json.at("n_marks")};
-}
-
-Json ToJson(const EnvSpec& spec) {
-  Json obs = Json::array();
-  for (const KeySpec& key : spec.shape_meta.obs) obs.push_back(ToJson(key));
-  Json metrics = Json::array();
-  for (const MetricSpec& metric : spec.metrics) {
-    metrics.push_back({{"name", metric.name}, {"aggregate", metric.aggregate}});
-  }
-  Json perturbations = Json::array();
-  for (const PerturbationSpec& perturbation : spec.perturbations) {
-    perturbations.push_back({{"name", perturbation.name},
-                             {"low", perturbation.low},
-                             {"high", perturbation.high},
-                             {"strength", perturbation.strength},
-                             {"is_visual", perturbation.is_visual}});
-  }
-  return {{"obs", obs},
-          {"action", ToJson(spec.shape_meta.action)},
-          {"action_low", spec.action_low},
-          {"action_high", spec.action_high},
-          {"control_hz", spec.control_hz},
-          {"max_steps", spec.max_steps},
-          {"metrics", metrics},
-          {"tasks", spec.tasks},
-          {"obs_modes", spec.obs_modes},
-          {"perturbations", perturbations},
-          {"abilities", ToJson(spec.abilities)}};
-}
-
-EnvSpec SpecFrom(const Json& json) {
-  EnvSpec spec;
-  for (const Json& key : json.at("obs")) spec.shape_meta.obs.push_back(KeyFrom(key));
-  spec.shape_meta.action = KeyFrom(json.at("action"));
-  spec.action_low = json.at("action_low").get<std::vector<float>>();
-  spec.action_high = json.at("action_high").get<std::vector<float>>();
-  spec.control_hz = json.at("control_hz");
-  spec.max_steps = json.at("max_steps");
-  for (const Json& metric : json.at("metrics")) {
-    spec.metrics.push_back({metric.at("name"), metric.at("aggregate").get<Aggregate>()});
-  }
-  spec.tasks = json.at("tasks").get<std::vector<std::string>>();
-  spec.obs_modes = json.at("obs_modes").get<std::vector<std::string>>();
-  for (const Json& perturbation : json.at("perturbations")) {
-    spec.perturbations.push_back({.name = perturbation.at("name"),
-                                  .low = perturbation.at("low"),
-                                  .high = perturbation.at("high"),
-                                  .strength = perturbation.at("strength"),
-                                  .is_visual = perturbation.at("is_visual")});
-  }
-  spec.abilities = AbilitiesFrom(json.at("abilities"));
-  return spec;
 }
 
 }  // namespace
@@ -142,37 +77,13 @@ const char* Name(EnvCommand command) {
   return "an unknown call";
 }
 
-std::vector<std::uint8_t> Encode(const EnvOffer& offer) {
-  return Json::to_cbor({{"spec", ToJson(offer.spec)}, {"params", offer.params}});
-}
-
-EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
-  const Json json = ParseCbor(bytes);
-  return {.spec = SpecFrom(json.at("spec")), .params = json.at("params")};
-}
-
-std::vector<std::uint8_t> Encode(const CameraParameters& camera) {
-  return Json::to_cbor({{"name", camera.name},
-                        {"fx", camera.fx},
-                        {"fy", camera.fy},
-                        {"cx", camera.cx},
-                        {"cy", camera.cy},
-                        {"camera_to_world", camera.camera_to_world}});
-}
-
-CameraParameters DecodeCamera(std::span<const std::byte> bytes) {
-  const Json json = ParseCbor(bytes);
-  return {.name = json.at("name"),
-          .fx = json.at("fx"),
-          .fy = json.at("fy"),
-          .cx = json.at("cx"),
-          .cy = json.at("cy"),
-          .camera_to_world = json.at("camera_to_world").get<std::array<double, 16>>()};
-}
+std::vector<std::uint8_t> Encode(const EnvOffer& offer) { return Json::to_cbor(offer); }
+EnvOffer DecodeOffer(std::span<const std::byte> bytes) { return ParseCbor(bytes); }
+std::vector<std::uint8_t> Encode(const CameraParameters& camera) { return Json::to_cbor(camera); }
+CameraParameters DecodeCamera(std::span<const std::byte> bytes) { return ParseCbor(bytes); }
 
 namespace {
 
-using Json = nlohmann::json;
 using Origins = std::map<std::string, std::string>;  // by pointer, "" is the config itself
 
 bool HoldsKeys(const Json& value) {
@@ -261,4 +172,5 @@ void AdoptReads(const Config& config, const Json& read) {
   });
 }
 
-}  // namespace dp_bench::plugin
+}  // namespace plugin
+}  // namespace dp_bench

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "core/sha256.h"
 
@@ -65,7 +65,7 @@ ArrayMap EpisodeTrace::ToArrays() const {
     shape.insert(shape.begin(),
                  static_cast<std::int64_t>(counter.bytes.size() / SizeOf(counter.dtype)));
     Array array(column.dtype, shape);
-    std::memcpy(array.bytes().data(), column.bytes.data(), column.bytes.size());
+    std::ranges::copy(column.bytes, array.bytes().begin());
     arrays.emplace(name, std::move(array));
   }
   return arrays;

@@ -2,9 +2,13 @@
 #include "core/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <latch>
+#include <system_error>
 #include <vector>
 
 namespace dp_bench::core {
@@ -52,6 +56,25 @@ TEST(ThreadPool, CountBelowOneMeansOnePerHardwareThread) {
   EXPECT_GE(ResolveThreadCount(0), 1);
   EXPECT_EQ(ThreadPool(0).size(), ResolveThreadCount(0));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need address space
+TEST(ThreadPool, ARefusedThreadIsAnErrorAndTheOthersAreJoined) {
+  const auto start_too_many = [] {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t limit = pages * static_cast<rlim_t>(getpagesize()) + (rlim_t{64} << 20);
+    const rlimit address_space = {.rlim_cur = limit, .rlim_max = limit};
+    setrlimit(RLIMIT_AS, &address_space);
+    try {
+      ThreadPool pool(1000);
+    } catch (const std::system_error&) {
+      _exit(7);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(start_too_many(), testing::ExitedWithCode(7), "");
+}
+#endif
 
 }  // namespace
 }  // namespace dp_bench::core
