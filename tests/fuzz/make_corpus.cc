@@ -23,9 +23,9 @@
 #include "dp_bench/error.h"
 #include "report/gate_output.h"
 #include "run/checkpoint.h"
-#include "run/denoising.h"
 #include "run/episode_log.h"
 #include "run/film_notes.h"
+#include "run/planning.h"
 #include "train/train_state.h"
 
 namespace dp_bench {

@@ -1,7 +1,7 @@
 // The texts of a run folder, with a NUL in between: episodes.jsonl, eval_log.json, logs.json.txt,
 // config.json, manifest.json and denoising.json.
 #include "fuzz.h"
-#include "run/denoising.h"
+#include "run/planning.h"
 #include "run/run_folder.h"
 #include "run/run_result.h"
 #include "run/seed_use.h"

@@ -53,7 +53,10 @@ bool ReportMismatches(const std::vector<run::RunFolder>& folders) {
 }
 
 int Compare(const CompareVerbOptions& options) {
-  std::vector<run::RunFolder> folders = compare::ReadRunsToCompare(options.folders);
+  std::vector<run::RunFolder> folders;
+  for (const fs::path& folder : options.folders) {
+    folders.push_back(compare::RequireComparable(run::ReadRunFolder(folder)));
+  }
   if (!options.is_forced && ReportMismatches(folders)) return core::kExitNotComparable;
   const compare::RunComparison comparison =
       compare::CompareRuns(std::move(folders), options.compare);

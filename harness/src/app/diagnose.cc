@@ -11,6 +11,7 @@
 #include "dp_bench/error.h"
 #include "experiment/key_check.h"
 #include "inspect/diagnosis.h"
+#include "run/run_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -69,12 +70,13 @@ DiagnoseVerbOptions Resolved(DiagnoseVerbOptions options) {
   } else {
     ChooseCheckpoint(&options.checkpoint);
   }
-  if (!options.checkpoint.empty()) options.experiment.config = options.checkpoint / "config.json";
+  if (!options.checkpoint.empty())
+    options.experiment.config = options.checkpoint / run::kConfigFile;
   return options;
 }
 
 std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
-  const fs::path log = options.run / "logs.json.txt";
+  const fs::path log = options.run / run::kTrainingLogFile;
   return options.run.empty() || !fs::exists(log) ? std::nullopt : std::optional(log);
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,6 @@
 #include "core/console.h"
 #include "dp_bench/error.h"
 #include "media/film_grid.h"
-#include "report/link.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::app {
@@ -35,19 +35,15 @@ struct FilmVerbOptions {
   media::FilmGridOptions grid;
 };
 
-bool IsWanted(const run::EpisodeRecord& record, const std::string& only) {
-  if (!report::StaysBelow(record.video))
-    return false;  // none, or a path that leaves the run folder
-  return only == "all" || record.success == (only == "successes");
-}
-
 std::vector<media::GridFilm> ChooseFilms(const FilmVerbOptions& options) {
   const run::RunFolder run = run::ReadRunFolder(run::FindRunOf(options.run));
   run::RequireFinished(run);
   std::vector<media::GridFilm> films;
   for (const run::EpisodeRecord& record : run.episodes) {
-    if (!IsWanted(record, options.only) || std::ssize(films) == options.n_episodes) continue;
-    media::GridFilm film = {.path = run.path / record.video,
+    const std::optional<fs::path> path = run.FilmOf(record);
+    const bool is_wanted = options.only == "all" || record.success == (options.only == "successes");
+    if (!path || !is_wanted || std::ssize(films) == options.n_episodes) continue;
+    media::GridFilm film = {.path = *path,
                             .caption = fmt::format("{} {:.2f}", record.seed, record.score)};
     film.frame_colour = {198, 40, 40};
     if (record.success) film.frame_colour = {21, 128, 61};

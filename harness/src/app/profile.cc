@@ -12,6 +12,7 @@
 #include "inspect/chrome_trace.h"
 #include "inspect/profile_experiment.h"
 #include "run/checkpoint.h"
+#include "run/run_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -41,7 +42,7 @@ int Profile(ProfileVerbOptions options) {
   std::unique_ptr<Policy> trained;
   const bool is_of_checkpoint = !options.checkpoint.empty() && options.experiment.config.empty() &&
                                 options.experiment.env.empty();
-  if (is_of_checkpoint) options.experiment.config = options.checkpoint / "config.json";
+  if (is_of_checkpoint) options.experiment.config = options.checkpoint / run::kConfigFile;
   const experiment::Experiment experiment(options.experiment);
   if (!options.checkpoint.empty()) {
     trained = experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), "ema");

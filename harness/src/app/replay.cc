@@ -9,6 +9,7 @@
 #include "app/verbs.h"
 #include "core/console.h"
 #include "experiment/replay_episode.h"
+#include "run/run_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -40,7 +41,7 @@ int Replay(const ReplayVerbOptions& options) {
         fmt::format("env_runner.video_size=[{},{}]", options.size[0], options.size[1]));
   }
   if (!options.device.empty()) overrides.push_back("training.device=" + options.device);
-  const fs::path output = options.output.empty() ? run.path / "replay" : options.output;
+  const fs::path output = options.output.empty() ? run.path / run::kReplayFolder : options.output;
   const run::EpisodeRecord record =
       experiment::RunRecordedEpisode(run, options.episode, overrides, output);
 

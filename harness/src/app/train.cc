@@ -19,6 +19,7 @@
 #include "experiment/manifest.h"
 #include "experiment/multi_run.h"
 #include "experiment/output_folder.h"
+#include "run/run_files.h"
 #include "train/snapshot.h"
 #include "train/train_config.h"
 #include "train/workspace.h"
@@ -65,7 +66,7 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
 // A resumed run is its folder: the config comes from there.
 experiment::ExperimentOptions ResumeOptions(experiment::ExperimentOptions options,
                                             const fs::path& folder) {
-  options.config = folder / "config.json";
+  options.config = folder / run::kConfigFile;
   return options;
 }
 
@@ -170,7 +171,7 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
     if (std::exchange(is_begun, true)) return;
     folder->Begin();
     if (!ranks.is_root()) return;
-    config::WriteResolvedConfig(checked.config(), folder->path() / "config.json");
+    config::WriteResolvedConfig(checked.config(), folder->path() / run::kConfigFile);
     write_summary();
   };
   return experiment::RunSeeds(

@@ -14,6 +14,7 @@
 #include "rollout/env_runner.h"
 #include "rollout/policy_planner.h"
 #include "run/checkpoint.h"
+#include "run/run_files.h"
 #include "view/demonstration_recorder.h"
 #include "view/planner_source.h"
 #include "view/recording.h"
@@ -86,7 +87,7 @@ view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& con
 int ViewCheckpoint(ViewVerbOptions options) {
   ChooseCheckpoint(&options.checkpoint);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
-  options.experiment.config = options.checkpoint / "config.json";
+  options.experiment.config = options.checkpoint / run::kConfigFile;
   const experiment::Experiment experiment(options.experiment);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
 

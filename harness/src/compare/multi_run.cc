@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -33,7 +34,7 @@ std::string SeedFolder(std::uint64_t seed) { return fmt::format("seed_{}", seed)
 
 MultiRun ReadMultiRun(const std::filesystem::path& folder,
                       const std::vector<std::uint64_t>& seeds) {
-  MultiRun result;
+  MultiRun result = {.path = folder};
   for (const std::uint64_t seed : seeds) {
     SeedRun run = {.seed = seed, .folder = SeedFolder(seed)};
     run.files = run::ReadRunFolder(folder / run.folder);
@@ -52,6 +53,8 @@ MultiRun ReadMultiRun(const std::filesystem::path& folder,
   result.mean_score = IntervalOf(result.runs, &run::SplitSummary::mean_score);
   return result;
 }
+
+std::filesystem::path MultiRun::report_file() const { return path / run::kReportFile; }
 
 std::string MultiRunTable(const MultiRun& multi_run) {
   std::string table = fmt::format("{:<14} {:>12}  {:>9} {:>11} {:>8}\n", "training seed",

@@ -21,9 +21,12 @@ struct SeedRun {
 };
 
 struct MultiRun {
+  std::filesystem::path path;
   std::vector<SeedRun> runs;
   MeanInterval success_rate;  // one value per training seed; in [0, 1]
   MeanInterval mean_score;
+
+  std::filesystem::path report_file() const;  // where its page is
 };
 
 /// "seed_42"

@@ -10,7 +10,7 @@
 
 #include "compare/letter_display.h"
 #include "dp_bench/error.h"
-#include "run/seed_use.h"
+#include "run/run_files.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -58,7 +58,7 @@ void AddNotes(RunComparison* comparison) {
                                 run.test.n_failed, run.label));
   }
   for (const ComparedRun& run : comparison->runs) {
-    const std::optional<run::SeedUse> seeds = run::SeedUseOf(run.files.manifest);
+    const std::optional<run::SeedUse>& seeds = run.files.seeds;
     if (!seeds || seeds->n_shared() == 0) continue;
     notes.push_back(
         fmt::format("{}'s training was evaluated on {} of its test seeds: if it was "
@@ -135,37 +135,32 @@ void SetLetters(RunComparison* comparison) {
 
 }  // namespace
 
-std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders) {
-  std::vector<run::RunFolder> runs;
-  for (const std::filesystem::path& path : folders) {
-    runs.push_back(run::ReadRunFolder(path));
-    run::RequireFinished(runs.back());
-    const std::vector<run::EpisodeRecord>& episodes = runs.back().episodes;
-    if (run::Summarize(episodes, "test").n_episodes == 0) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
-                              "evaluation, with episodes.jsonl",
-                              path.string()));
-    }
-    try {
-      PairBySeed(episodes, episodes);
-    } catch (Error& fault) {
-      fault.AddContext("in " + (path / "episodes.jsonl").string());
-      throw;
-    }
+run::RunFolder RequireComparable(run::RunFolder run) {
+  run::RequireFinished(run);
+  if (run::Summarize(run.episodes, "test").n_episodes == 0) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
+                            "evaluation, with {}",
+                            run.path.string(), run::kEpisodesFile));
   }
-  return runs;
+  try {
+    PairBySeed(run.episodes, run.episodes);
+  } catch (Error& fault) {
+    fault.AddContext("in " + (run.path / run::kEpisodesFile).string());
+    throw;
+  }
+  return run;
 }
 
 std::string_view MethodName(RateMethod method) {
   return method == RateMethod::kWilson ? "Wilson" : "Clopper-Pearson";
 }
 
-RunComparison CompareRuns(std::vector<run::RunFolder> folders, const CompareOptions& options) {
-  DPB_ASSERT(folders.size() >= 2 && folders.size() <= kMaxComparedRuns);
+RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions& options) {
+  DPB_ASSERT(runs.size() >= 2 && runs.size() <= kMaxComparedRuns);
   RunComparison comparison = {.options = options};
-  for (std::size_t i = 0; i < folders.size(); ++i) {
-    comparison.runs.push_back(Describe(i, std::move(folders[i]), options.rate_method));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    comparison.runs.push_back(Describe(i, std::move(runs[i]), options.rate_method));
   }
   std::vector<double> p_values;
   for (std::size_t i = 1; i < comparison.runs.size(); ++i) {

@@ -1,10 +1,8 @@
 // Finished runs side by side: each alone, and each against the first on the seeds that they share.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,11 +72,12 @@ struct RunComparison {
 
 constexpr std::size_t kMaxComparedRuns = 26;
 
-/// Throws Error{kData} if a folder has no test episodes, or two with the same seed.
-std::vector<run::RunFolder> ReadRunsToCompare(std::span<const std::filesystem::path> folders);
+/// Returns `run`. Throws Error{kData} if it is not finished, has no test episodes, or two with the
+/// same seed.
+run::RunFolder RequireComparable(run::RunFolder run);
 
-/// Needs 2 to kMaxComparedRuns runs from ReadRunsToCompare. Throws Error{kData} if a candidate
+/// Needs 2 to kMaxComparedRuns runs from RequireComparable. Throws Error{kData} if a candidate
 /// shares no seed with the first run.
-RunComparison CompareRuns(std::vector<run::RunFolder> folders, const CompareOptions& options);
+RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions& options);
 
 }  // namespace dp_bench::compare

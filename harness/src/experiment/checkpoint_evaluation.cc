@@ -15,36 +15,26 @@
 #include "experiment/realtime.h"
 #include "run/checkpoint.h"
 #include "run/policy_weights.h"
+#include "run/run_files.h"
 #include "run/run_folder.h"
 #include "run/run_id.h"
 
 namespace dp_bench::experiment {
-namespace {
-
 namespace fs = std::filesystem;
 
-// Rows of episodes that have ended, until all have: then episodes.jsonl takes its place.
-constexpr const char* kJournalFile = "episodes.partial.jsonl";
-
-// An evaluation that goes on is its folder: checkpoint and config come from there.
 void TakeFromFolder(CheckpointEvaluationOptions* options) {
-  const fs::path manifest = options->resume / "manifest.json";
-  const auto evaluated = EvaluatedCheckpoint(core::ReadTextFile(manifest, 1U << 24));
+  const auto evaluated = run::EvaluatedCheckpoint(run::ReadRunManifest(options->resume));
   if (!evaluated) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' is not the folder of an evaluation: its manifest.json names no "
-                            "checkpoint",
-                            options->resume.string()));
+                fmt::format("'{}' is not the folder of an evaluation: its {} names no checkpoint",
+                            options->resume.string(), run::kManifestFile));
   }
+  const run::RunFolder run = run::ReadRunFolder(options->resume);
   options->checkpoint = evaluated->folder;
   options->weights = evaluated->weights;
-  options->experiment.config = options->resume / "config.json";
-  const run::RunFolder run =
-      run::ReadRunFolder(options->resume);  // throws when they are not of one run
+  options->experiment.config = run.config_file();
   if (run.config.empty()) run::RequireFinished(run);
 }
-
-}  // namespace
 
 CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
                                            core::Communicator& ranks)
@@ -52,7 +42,7 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   OpenFolder();
   if (!options_.resume.empty()) TakeFromFolder(&options_);
   if (options_.experiment.config.empty()) {
-    options_.experiment.config = options_.checkpoint / "config.json";
+    options_.experiment.config = options_.checkpoint / run::kConfigFile;
   }
   if (options_.resume.empty()) ProvideRealtimeLatency(&options_, ranks_);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options_.checkpoint);
@@ -81,15 +71,15 @@ void CheckpointEvaluation::OpenFolder() {
 // The manifest names the run and the config that belongs to it, so it comes first.
 void CheckpointEvaluation::WriteHead() {
   std::string manifest = MakeManifest(*experiment_, ranks_.size(),
-                                      CheckpointChoice{options_.checkpoint, options_.weights});
+                                      run::CheckpointChoice{options_.checkpoint, options_.weights});
   if (options_.resume.empty()) {
     manifest = WriteRunHead(folder(), manifest, experiment_->config(), ranks_);
   } else {
-    manifest = RequireSameManifest(folder() / "manifest.json", manifest);
+    manifest = RequireSameManifest(folder(), manifest);
   }
   if (ranks_.size() > 1) return;
   if (!options_.resume.empty()) core::RemoveTemporaryFiles(folder());  // what a kill left
-  journal_.emplace(folder() / kJournalFile, runner().metric_names(), run::RunIdOf(manifest));
+  journal_.emplace(folder() / run::kJournalFile, runner().metric_names(), run::RunIdOf(manifest));
 }
 
 CheckpointEvaluation::~CheckpointEvaluation() = default;
@@ -116,9 +106,9 @@ run::RunResult CheckpointEvaluation::RunJournalled(std::span<const int> episodes
 
 int CheckpointEvaluation::Report(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
-  const PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
+  const run::PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
   const int exit_code = ReportEvaluation(result, planning, folder());
-  fs::remove(folder() / kJournalFile);
+  fs::remove(folder() / run::kJournalFile);
   return exit_code;
 }
 

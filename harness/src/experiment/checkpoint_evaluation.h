@@ -23,6 +23,11 @@ struct CheckpointEvaluationOptions {
   std::string weights = "ema";   // or "model"
 };
 
+/// Takes checkpoint, weights and config from the folder that is resumed: an evaluation that goes on
+/// is its folder. Throws Error{kUsage} when it is not the folder of an evaluation, Error{kData}
+/// when its files are not of one run.
+void TakeFromFolder(CheckpointEvaluationOptions* options);
+
 class CheckpointEvaluation {
  public:
   /// Locks the folder, opens the checkpoint, checks everything, and writes manifest.json and

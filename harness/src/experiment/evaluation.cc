@@ -5,29 +5,25 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "media/film_grid.h"
 #include "report/console_table.h"
-#include "report/denoising_strip.h"
 #include "report/failure_report.h"
 #include "report/html_report.h"
-#include "report/latency_report.h"
+#include "report/planning_report.h"
 #include "rollout/normalizer_ranges.h"
 #include "rollout/policy_denoising.h"
 #include "rollout/policy_planner.h"
 #include "rollout/shared_run.h"
 #include "run/episode_log.h"
-#include "run/run_id.h"
-#include "run/seed_use.h"
+#include "run/run_folder.h"
 
 namespace dp_bench::experiment {
 namespace {
@@ -41,29 +37,6 @@ run::EnvRunnerConfig ReadConfig(const Experiment& experiment, std::optional<int>
   config.n_videos = n_videos.value_or(config.n_videos);
   if (test_seeds == TestSeeds::kSelection) config.test_start_seed = config.selection_start_seed;
   return config;
-}
-
-std::string ReadManifest(const std::filesystem::path& output_dir) {
-  constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
-  const std::filesystem::path manifest = output_dir / "manifest.json";
-  return std::filesystem::exists(manifest) ? core::ReadTextFile(manifest, kMaxBytes) : "";
-}
-
-// The latency that an evaluation knows which planned nothing takes the place of no other.
-void WritePlanning(const PlanningRecord& planning, const std::filesystem::path& output_dir) {
-  const bool knows_rollouts = !planning.latency.in_rollouts.chunk_s.empty();
-  const std::filesystem::path latency_file = output_dir / report::kLatencyFile;
-  if (knows_rollouts || !std::filesystem::exists(latency_file)) {
-    core::WriteFileAtomically(latency_file,
-                              std::string_view(run::ToJson(planning.latency).dump(2) + "\n"));
-  }
-  const std::filesystem::path denoising_file = output_dir / report::kDenoisingFile;
-  if (planning.denoising) {
-    core::WriteFileAtomically(denoising_file,
-                              std::string_view(run::ToJson(*planning.denoising).dump() + "\n"));
-  } else {
-    std::filesystem::remove(denoising_file);
-  }
 }
 
 }  // namespace
@@ -110,7 +83,7 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<c
   return result;
 }
 
-PlanningRecord Evaluation::RecordPlanning(Policy& policy, torch::Device device) const {
+run::PlanningRecord Evaluation::RecordPlanning(Policy& policy, torch::Device device) const {
   run::PolicyLatency latency = {.control_hz = runner_.env_spec().control_hz,
                                 .is_of_recorded_obs = !recorded_.empty(),
                                 .in_rollouts = latency_};
@@ -152,19 +125,17 @@ std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
   return strips;
 }
 
-int ReportEvaluation(const run::RunResult& result, const PlanningRecord& planning,
+int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
                      const std::filesystem::path& output_dir) {
-  const std::string manifest = ReadManifest(output_dir);
-  const std::optional<run::SeedUse> seeds = run::SeedUseOf(manifest);
-  run::WriteEpisodeLog(output_dir, result, seeds ? seeds->n_shared() : 0, run::RunIdOf(manifest));
-  WritePlanning(planning, output_dir);
-  report::WriteHtmlReport(output_dir);
+  run::WriteResults(output_dir, result, planning);
+  const run::RunFolder folder = run::ReadRunFolder(output_dir);
+  const std::string seeds = folder.seeds ? run::SeedText(*folder.seeds) + "\n" : "";
+  report::WriteHtmlReport(folder);
   core::PrintResult("{}{}{}", report::ResultTable(result), report::FailureText(result.records),
-                    report::LatencyTable(planning.latency));
+                    report::LatencyTable(run::Summarize(planning.latency)));
   core::PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
                     result.n_env_steps, result.plan_s);
-  if (seeds) core::PrintResult("{}\n", run::SeedText(*seeds));
-  core::PrintResult("report: {}\n", (output_dir / "report.html").string());
+  core::PrintResult("{}report: {}\n", seeds, folder.report_file().string());
   for (const run::EpisodeRecord& record : result.records) {
     if (record.video_error.empty()) continue;
     core::PrintResult("no video of {} seed {}: {}\n", record.split, record.seed,

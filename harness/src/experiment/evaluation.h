@@ -14,8 +14,7 @@
 #include "experiment/experiment.h"
 #include "rollout/env_runner.h"
 #include "rollout/policy_latency.h"
-#include "run/denoising.h"
-#include "run/latency.h"
+#include "run/planning.h"
 
 namespace dp_bench {
 class Normalizer;
@@ -25,13 +24,6 @@ namespace dp_bench::experiment {
 
 /// Which test seeds: those from env_runner.test_start_seed or selection_start_seed on.
 enum class TestSeeds { kReport, kSelection };
-
-/// How the policy plans, besides what comes of it.
-struct PlanningRecord {
-  run::PolicyLatency latency;
-  std::optional<run::Denoising>
-      denoising;  // none: there is no episode, or the policy does not denoise
-};
 
 class Evaluation {
  public:
@@ -55,7 +47,7 @@ class Evaluation {
   /// Of the last Run that planned anything on this rank: the latency there, and now of single rows
   /// that it planned. Of the first test episode, or else the first: the denoising of its first
   /// plan, made again. Changes nothing that is rolled out.
-  PlanningRecord RecordPlanning(Policy& policy, c10::Device device) const;
+  run::PlanningRecord RecordPlanning(Policy& policy, c10::Device device) const;
 
   const rollout::EnvRunner& runner() const { return runner_; }
 
@@ -77,11 +69,9 @@ std::map<std::string, double> MetricsOf(const run::RunResult& result);
 std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
                                              const std::filesystem::path& output_dir);
 
-/// Writes, beside the manifest.json that is there, episodes.jsonl, eval_log.json, latency.json,
-/// denoising.json and report.html, and prints the tables. When the record does not know the
-/// rollouts, a latency.json of theirs is kept. Returns the exit code: 0, or 5 when an episode
-/// failed.
-int ReportEvaluation(const run::RunResult& result, const PlanningRecord& planning,
+/// Writes the results into the run folder, whose manifest and config are there, makes its page, and
+/// prints the tables. Returns the exit code: 0, or 5 when an episode failed.
+int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
                      const std::filesystem::path& output_dir);
 
 }  // namespace dp_bench::experiment

@@ -18,6 +18,7 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 #include "run/run_id.h"
 #include "run/seed_use.h"
 
@@ -37,7 +38,7 @@ std::string CpuModel() {
 }  // namespace
 
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
-                         const std::optional<CheckpointChoice>& checkpoint) {
+                         const std::optional<run::CheckpointChoice>& checkpoint) {
   nlohmann::json plugins = nlohmann::json::array();
   for (const char* section : {"policy", "env", "dataset"}) {
     const std::string name = std::string_view(section) == "dataset"
@@ -71,8 +72,9 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
                         .selection = run::SelectionSeeds(config)};
   if (checkpoint) {
     seeds.selection = run::SelectionSeeds(
-        core::ReadJsonFile(checkpoint->folder / "config.json", kMaxManifestBytes));
-    const auto of_files = core::ReadFile(checkpoint->folder / "manifest.json", kMaxManifestBytes);
+        core::ReadJsonFile(checkpoint->folder / run::kConfigFile, kMaxManifestBytes));
+    const auto of_files =
+        core::ReadFile(checkpoint->folder / run::kManifestFile, kMaxManifestBytes);
     manifest["checkpoint"] = {
         {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
         {"weights", checkpoint->weights},
@@ -82,28 +84,18 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   return manifest.dump(2) + "\n";
 }
 
-std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest) {
-  const nlohmann::json json = core::TryParseJson(manifest);
-  const core::JsonView view(json, "manifest.json");
-  if (!view.Has("checkpoint")) return std::nullopt;
-  const core::JsonView origin = view.At("checkpoint");
-  return CheckpointChoice{origin.Get<std::string>("folder"), origin.Get<std::string>("weights")};
-}
-
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
                          const Config& config, core::Communicator& ranks) {
   const std::string text = config.ToJson() + "\n";
   const std::string with_id = run::WithRunId(manifest, text);
-  if (ranks.is_root()) {
-    core::WriteFileAtomically(folder / "manifest.json", std::string_view(with_id));
-    core::WriteFileAtomically(folder / "config.json", std::string_view(text));
-  }
+  if (ranks.is_root()) run::WriteRunHead(folder, with_id, text);
   return with_id;
 }
 
-std::string RequireSameManifest(const std::filesystem::path& path, const std::string& manifest) {
-  const std::string found = core::ReadTextFile(path, kMaxManifestBytes);
-  const auto before = core::ParseJson(run::WithoutRunId(found), path.string()).flatten();
+std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest) {
+  const std::string found = run::ReadRunManifest(folder);
+  const auto before =
+      core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string()).flatten();
   const auto now = nlohmann::json::parse(manifest).flatten();
   std::vector<std::string> places;
   for (const auto& change : nlohmann::json::diff(before, now)) {
@@ -117,7 +109,7 @@ std::string RequireSameManifest(const std::filesystem::path& path, const std::st
   throw Error(ErrorCode::kUsage,
               fmt::format("'{}' was begun with another {}; its remaining episodes would not belong "
                           "to the others. Start over in another --output folder.",
-                          path.parent_path().string(), fmt::join(places, ", ")));
+                          folder.string(), fmt::join(places, ", ")));
 }
 
 }  // namespace dp_bench::experiment

@@ -7,33 +7,25 @@
 
 #include "core/communicator.h"
 #include "experiment/experiment.h"
+#include "run/run_checkpoint.h"
 
 namespace dp_bench::experiment {
-
-/// What an evaluation rolls out.
-struct CheckpointChoice {
-  std::filesystem::path folder;
-  std::string weights;  // "ema" or "model"
-};
 
 /// Versions, build ids, the plugins used with the SHA-256 of their files, and the machine, as JSON
 /// text. `n_ranks`: processes that share the run. Of a checkpoint also the SHA-256 of its own
 /// manifest, which has those of all its files. "seeds": which ones report, and which the training
 /// was evaluated on.
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
-                         const std::optional<CheckpointChoice>& checkpoint = std::nullopt);
+                         const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt);
 
-/// What the run with this manifest evaluated; nothing when it says nothing of it.
-std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest);
-
-/// Writes manifest.json with the id of the run (rollout/run_id.h), which it returns, and then the
-/// resolved config.json. With several ranks the first one writes.
+/// Writes the manifest with the id of the run (run/run_id.h), which it returns, and then the
+/// resolved config. With several ranks the first one writes.
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
                          const Config& config, core::Communicator& ranks);
 
 /// Throws Error{kUsage} naming every place where the manifest of a run that is to be continued
-/// differs from what would be written now: its remaining episodes would not belong to the others.
-/// Returns the one that is there.
-std::string RequireSameManifest(const std::filesystem::path& path, const std::string& manifest);
+/// in `folder` differs from what would be written now: its remaining episodes would not belong to
+/// the others. Returns the one that is there.
+std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest);
 
 }  // namespace dp_bench::experiment

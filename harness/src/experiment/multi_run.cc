@@ -13,17 +13,18 @@
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "report/multi_run_report.h"
+#include "run/run_contents.h"
+#include "run/run_files.h"
 
 namespace dp_bench::experiment {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSummaryFile = "multi_run.json";
 constexpr std::size_t kMaxSummaryBytes = std::size_t{1} << 20;
 
 void WriteSummary(const fs::path& folder, const nlohmann::json& summary) {
-  core::WriteFileAtomically(folder / kSummaryFile, std::string_view(summary.dump(2) + "\n"));
+  core::WriteFileAtomically(folder / run::kMultiRunFile, std::string_view(summary.dump(2) + "\n"));
 }
 
 void RequireDistinct(std::vector<std::uint64_t> seeds) {
@@ -39,10 +40,9 @@ enum class SeedProgress { kNone, kBegun, kDone };
 SeedProgress ProgressOf(const fs::path& seed_folder, core::Communicator& ranks) {
   SeedProgress progress = SeedProgress::kNone;
   if (ranks.is_root()) {
-    for (const char* name : {"manifest.json", "checkpoints"}) {
-      if (fs::exists(seed_folder / name)) progress = SeedProgress::kBegun;
-    }
-    if (fs::exists(seed_folder / "eval_log.json")) progress = SeedProgress::kDone;
+    const run::RunContents contents = run::LookIntoRun(seed_folder);
+    if (!contents.is_empty()) progress = SeedProgress::kBegun;
+    if (contents.is_finished) progress = SeedProgress::kDone;
   }
   return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
 }
@@ -76,14 +76,14 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
   if (!ranks.is_root()) return exit_code;
   const compare::MultiRun multi_run = compare::ReadMultiRun(folder, seeds);
   WriteSummary(folder, compare::ToJson(multi_run));
-  report::WriteMultiRunReport(folder, multi_run);
+  report::WriteMultiRunReport(multi_run);
   core::PrintResult("{}report: {}\n", compare::MultiRunTable(multi_run),
-                    (folder / "report.html").string());
+                    multi_run.report_file().string());
   return exit_code;
 }
 
 std::vector<std::uint64_t> SeedsOf(const fs::path& folder) {
-  const fs::path file = folder / kSummaryFile;
+  const fs::path file = folder / run::kMultiRunFile;
   if (!fs::exists(file)) return {};
   const nlohmann::json json = core::ReadJsonFile(file, kMaxSummaryBytes);
   const std::string what = file.string();

@@ -4,53 +4,265 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
 
 #include "compare/run_comparison.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
-#include "experiment/manifest.h"
-#include "experiment/perturbation_arms.h"
-#include "experiment/perturbation_effects.h"
+#include "report/console_table.h"
 #include "report/html_report.h"
+#include "rollout/perturbed_env.h"
+#include "run/run_contents.h"
+#include "run/run_files.h"
 
 namespace dp_bench::experiment {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kArmsFolder = "perturbations";
-constexpr const char* kResultsFile = "eval_log.json";  // written when all episodes have ended
+// One way to make an evaluation harder.
+struct PerturbationArm {
+  std::string name;                    // as asked for, "delay" or "delay=3"; also its folder
+  std::string kind;                    // "delay"
+  std::optional<double> strength;      // none for `null`
+  std::vector<std::string> overrides;  // of the config
+  std::string note;                    // why it cannot have an effect; empty when it may
+};
 
-bool IsFinished(const fs::path& folder) {
-  return !folder.empty() && fs::exists(folder / kResultsFile);
+constexpr const char* kNull = "null";
+
+constexpr const char* kOfEnv = "env.params.perturb";  // the env's own perturbations
+constexpr const char* kOfHarness = "env.perturb";     // those that work with every env
+
+// A perturbation, and the section of the config that holds its strength.
+struct Kind {
+  PerturbationSpec spec;
+  const char* section;
+};
+
+// The unperturbed task, and the perturbations that it can have.
+struct Subject {
+  std::string env;
+  bool has_images = false;
+  std::vector<Kind> kinds;
+};
+
+Subject Examine(const ExperimentOptions& experiment) {
+  const Task task(experiment);
+  const Config env = task.config().Sub("env");
+  if (env.Has("perturb") || env.Sub("params").Has("perturb")) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("the config has {} or {}: arms are compared with an unperturbed "
+                            "evaluation; evaluate without --perturb, or remove the section",
+                            kOfHarness, kOfEnv));
+  }
+  Subject subject = {
+      .env = task.env_name(),
+      .has_images = std::ranges::any_of(
+          task.shape_meta().obs, [](const KeySpec& key) { return key.type != KeyType::kLowDim; })};
+  for (PerturbationSpec& spec : task.DescribeEnv().perturbations) {
+    subject.kinds.push_back({std::move(spec), kOfEnv});
+  }
+  for (PerturbationSpec& spec : rollout::ActionPerturbation::Kinds()) {
+    subject.kinds.push_back({std::move(spec), kOfHarness});
+  }
+  return subject;
+}
+
+const Kind& FindKind(const std::string& name, const Subject& subject) {
+  const auto kind = std::ranges::find_if(
+      subject.kinds, [&name](const Kind& known) { return name == known.spec.name; });
+  if (kind != subject.kinds.end()) return *kind;
+  std::vector<std::string> names;
+  for (const Kind& known : subject.kinds) names.push_back(known.spec.name);
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--perturb: env '{}' has no perturbation '{}'; it has {} and {}",
+                          subject.env, name, fmt::join(names, ", "), kNull));
+}
+
+double ParseStrength(const std::string& text, std::size_t begin) {
+  double value = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, fault] = std::from_chars(text.data() + begin, end, value);
+  if (fault == std::errc() && stop == end) return value;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--perturb: expected a number after the '=' of '{}'", text));
+}
+
+// A strength that is out of range must not show only after the other arms have run.
+void RequireValid(const PerturbationArm& arm, ExperimentOptions experiment) {
+  std::ranges::copy(arm.overrides, std::back_inserter(experiment.overrides));
+  Task(experiment).DescribeEnv();
+}
+
+std::string Override(const Kind& kind, double strength) {
+  return fmt::format("{}.{}={}", kind.section, kind.spec.name, strength);
+}
+
+// All perturbations at strength 0: shows what the machinery alone does.
+PerturbationArm NullArm(const Subject& subject) {
+  PerturbationArm arm = {.name = kNull, .kind = kNull};
+  for (const Kind& kind : subject.kinds) arm.overrides.push_back(Override(kind, 0.0));
+  return arm;
+}
+
+PerturbationArm ReadArm(const std::string& text, const Subject& subject) {
+  if (text == kNull) return NullArm(subject);
+  const std::size_t equals = std::min(text.find('='), text.size());
+  const Kind& kind = FindKind(text.substr(0, equals), subject);
+  PerturbationArm arm = {.name = text, .kind = kind.spec.name};
+  arm.strength = equals < text.size() ? ParseStrength(text, equals + 1) : kind.spec.strength;
+  arm.overrides = {Override(kind, *arm.strength)};
+  if (kind.spec.is_visual && !subject.has_images) {
+    arm.note = fmt::format("{} cannot have an effect: the policy sees no images", text);
+  }
+  return arm;
+}
+
+// Reads `texts`, each KIND or KIND=STRENGTH. `experiment`: the unperturbed one. Throws
+// Error{kUsage} for a kind that neither the harness nor the env has, listing those that exist, and
+// for an experiment that is already perturbed; Error{kConfig} for a strength out of range.
+std::vector<PerturbationArm> ReadArms(std::span<const std::string> texts,
+                                      const ExperimentOptions& experiment) {
+  if (texts.size() >= compare::kMaxComparedRuns) {
+    throw Error(ErrorCode::kUsage, fmt::format("--perturb: expected at most {} arms, found {}",
+                                               compare::kMaxComparedRuns - 1, texts.size()));
+  }
+  const Subject subject = Examine(experiment);
+  std::vector<PerturbationArm> arms;
+  std::set<std::string> names;
+  for (const std::string& text : texts) {
+    if (!names.insert(text).second) {
+      throw Error(ErrorCode::kUsage, fmt::format("--perturb: '{}' is listed twice", text));
+    }
+    arms.push_back(ReadArm(text, subject));
+    RequireValid(arms.back(), experiment);
+  }
+  return arms;
+}
+
+run::ArmResult ResultOf(const compare::ComparedRun& run, const std::string& folder) {
+  return {.folder = folder,
+          .n_episodes = run.test.n_episodes,
+          .n_success = run.test.n_success,
+          .n_failed = run.test.n_failed,
+          .success_rate = run.success_rate.rate,
+          .mean_score = run.test.mean_score};
+}
+
+run::PerturbedArm EffectOf(const PerturbationArm& arm, const compare::ComparedRun& run,
+                           const compare::CandidateComparison& against_control) {
+  const auto n_changed = std::ranges::count_if(
+      against_control.outcomes.pairs,
+      [](const compare::EpisodePair& pair) { return pair.a.trace_hash != pair.b.trace_hash; });
+  const compare::DifferenceInterval& rate = against_control.success_rate;
+  const compare::MeanInterval& score = against_control.score;
+  return {.name = arm.name,
+          .kind = arm.kind,
+          .strength = arm.strength,
+          .note = arm.note,
+          .result = ResultOf(run, fmt::format("{}/{}", run::kArmsFolder, arm.name)),
+          .success_rate = {rate.difference, rate.low, rate.high},
+          .score = {score.mean, score.low, score.high},
+          .p_mcnemar = against_control.p_exact,
+          .p_holm = against_control.p_holm,
+          .n_changed = static_cast<int>(n_changed),
+          .n_pairs = against_control.outcomes.counts.n()};
+}
+
+// The control and its arms, one after the other, in one run folder.
+class ArmsEvaluation {
+ public:
+  ArmsEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks);
+
+  int Run(const std::vector<std::string>& texts);
+
+ private:
+  ExperimentOptions Unperturbed() const;
+  fs::path FolderOf(const PerturbationArm& arm) const;
+  CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm) const;
+
+  // Unless the folder that is resumed has it already. False after a stop signal.
+  bool Evaluate(const CheckpointEvaluationOptions& options);
+  bool EvaluateControl();
+
+  // Writes what the arms did; true when no episode failed.
+  bool ReportEffects(const std::vector<PerturbationArm>& arms) const;
+
+  CheckpointEvaluationOptions options_;
+  core::Communicator& ranks_;
+  bool is_resumed_;
+  fs::path control_;                    // empty until a new folder is made
+  std::unique_ptr<OutputFolder> held_;  // the control's, which gets the effects at the end
+};
+
+ArmsEvaluation::ArmsEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks)
+    : options_(std::move(options)),
+      ranks_(ranks),
+      is_resumed_(!options_.resume.empty()),
+      control_(is_resumed_ ? options_.resume : options_.output) {}
+
+int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
+  const std::vector<PerturbationArm> arms = ReadArms(texts, Unperturbed());
+  for (const PerturbationArm& arm : arms) {
+    if (!arm.note.empty()) core::PrintResult("note: {}\n", arm.note);
+  }
+  bool is_done = EvaluateControl();
+  for (const PerturbationArm& arm : arms) {
+    if (!is_done) break;
+    core::PrintResult("\nperturbation {}\n", arm.name);
+    is_done = Evaluate(OptionsOf(arm));
+  }
+  if (!is_done) {
+    core::PrintResult("with the arms: --resume {} --perturb {}\n", control_.string(),
+                      fmt::join(texts, ","));
+    return core::kExitInterrupted;
+  }
+  if (!ranks_.is_root()) return 0;
+  return ReportEffects(arms) ? 0 : ExitCodeFor(ErrorCode::kEnv);
 }
 
 // The config that arms perturb: of the checkpoint, or of the folder that is resumed.
-ExperimentOptions Unperturbed(const CheckpointEvaluationOptions& options) {
-  ExperimentOptions experiment = options.experiment;
-  experiment.config =
-      (options.resume.empty() ? options.checkpoint : options.resume) / "config.json";
+ExperimentOptions ArmsEvaluation::Unperturbed() const {
+  ExperimentOptions experiment = options_.experiment;
+  experiment.config = (is_resumed_ ? options_.resume : options_.checkpoint) / run::kConfigFile;
   return experiment;
 }
 
-// Arms that a resumed folder lacks start from its checkpoint and config.
-void TakeOriginFromFolder(CheckpointEvaluationOptions* options) {
-  const auto evaluated =
-      EvaluatedCheckpoint(core::ReadTextFile(options->resume / "manifest.json", 1U << 24));
-  if (!evaluated) return;  // an error of the evaluation that resumes it
-  options->checkpoint = evaluated->folder;
-  options->weights = evaluated->weights;
-  options->experiment.config = options->resume / "config.json";
+fs::path ArmsEvaluation::FolderOf(const PerturbationArm& arm) const {
+  return control_ / run::kArmsFolder / arm.name;
 }
 
-CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm, const fs::path& folder,
-                                      CheckpointEvaluationOptions options) {
-  if (!options.resume.empty() && fs::exists(folder / "manifest.json")) {
+bool ArmsEvaluation::Evaluate(const CheckpointEvaluationOptions& options) {
+  if (is_resumed_ && run::LookIntoRun(options.resume).is_finished) return true;
+  CheckpointEvaluation evaluation(options, ranks_);
+  if (control_.empty()) control_ = evaluation.folder();
+  const bool is_done = RunToItsEnd(evaluation) != core::kExitInterrupted;
+  if (held_ == nullptr) held_ = evaluation.TakeFolder();
+  return is_done;
+}
+
+bool ArmsEvaluation::EvaluateControl() {
+  if (is_resumed_ && run::LookIntoRun(control_).is_finished) {
+    held_ = std::make_unique<OutputFolder>(control_, OldRun::kContinue, ranks_);
+  }
+  const bool is_done = Evaluate(options_);
+  // arms that a resumed folder lacks start from its checkpoint and config
+  if (is_resumed_) TakeFromFolder(&options_);
+  return is_done;
+}
+
+CheckpointEvaluationOptions ArmsEvaluation::OptionsOf(const PerturbationArm& arm) const {
+  CheckpointEvaluationOptions options = options_;
+  const fs::path folder = FolderOf(arm);
+  if (is_resumed_ && fs::exists(folder / run::kManifestFile)) {
     options.resume = folder;
     options.experiment.config.clear();
     return options;
@@ -62,17 +274,21 @@ CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm, const fs::path
   return options;
 }
 
-// Writes what the arms did; true when no episode failed.
-bool ReportEffects(const fs::path& control, const std::vector<PerturbationArm>& arms) {
-  std::vector<fs::path> folders = {control};
-  for (const PerturbationArm& arm : arms) folders.push_back(control / kArmsFolder / arm.name);
-  const compare::RunComparison comparison =
-      compare::CompareRuns(compare::ReadRunsToCompare(folders), {});
-  const std::string json = PerturbationJson(comparison, arms).dump(2) + "\n";
-  core::WriteFileAtomically(control / kEffectsFile, std::string_view(json));
-  report::WriteHtmlReport(control);
-  core::PrintResult("\n{}{}\n", PerturbationTable(comparison, arms),
-                    (control / kEffectsFile).string());
+bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms) const {
+  std::vector<run::RunFolder> runs = {compare::RequireComparable(run::ReadRunFolder(control_))};
+  for (const PerturbationArm& arm : arms) {
+    runs.push_back(compare::RequireComparable(run::ReadRunFolder(FolderOf(arm))));
+  }
+  const compare::RunComparison comparison = compare::CompareRuns(std::move(runs), {});
+  const compare::ComparedRun& control = comparison.runs[0];
+  run::PerturbationEffects effects = {.control = ResultOf(control, ".")};
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    effects.arms.push_back(EffectOf(arms[i], comparison.runs[i + 1], comparison.candidates[i]));
+  }
+  run::WriteEffects(control_, effects);
+  report::WriteHtmlReport(control.files);
+  core::PrintResult("\n{}{}\n", report::EffectsTable(effects),
+                    (control_ / run::kEffectsFile).string());
   return std::ranges::all_of(comparison.runs, [](const compare::ComparedRun& run) {
     return std::ranges::none_of(run.files.episodes, [](const run::EpisodeRecord& record) {
       return record.failure_reason.has_value();
@@ -96,38 +312,7 @@ int RunToItsEnd(CheckpointEvaluation& evaluation) {
 
 int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
                      core::Communicator& ranks) {
-  const std::vector<PerturbationArm> arms = ReadArms(texts, Unperturbed(options));
-  for (const PerturbationArm& arm : arms) {
-    if (!arm.note.empty()) core::PrintResult("note: {}\n", arm.note);
-  }
-  const bool is_resumed = !options.resume.empty();
-  fs::path control = is_resumed ? options.resume : options.output;
-  std::unique_ptr<OutputFolder> held;  // the control's, which gets the effects at the end
-  const auto run = [&](const CheckpointEvaluationOptions& evaluation_options) {
-    if (is_resumed && IsFinished(evaluation_options.resume)) return true;
-    CheckpointEvaluation evaluation(evaluation_options, ranks);
-    if (control.empty()) control = evaluation.folder();
-    const bool is_done = RunToItsEnd(evaluation) != core::kExitInterrupted;
-    if (held == nullptr) held = evaluation.TakeFolder();
-    return is_done;
-  };
-  if (is_resumed && IsFinished(control)) {
-    held = std::make_unique<OutputFolder>(control, OldRun::kContinue, ranks);
-  }
-  bool is_done = run(options);
-  if (is_resumed) TakeOriginFromFolder(&options);
-  for (const PerturbationArm& arm : arms) {
-    if (!is_done) break;
-    core::PrintResult("\nperturbation {}\n", arm.name);
-    is_done = run(OptionsOf(arm, control / kArmsFolder / arm.name, options));
-  }
-  if (!is_done) {
-    core::PrintResult("with the arms: --resume {} --perturb {}\n", control.string(),
-                      fmt::join(texts, ","));
-    return core::kExitInterrupted;
-  }
-  if (!ranks.is_root()) return 0;
-  return ReportEffects(control, arms) ? 0 : ExitCodeFor(ErrorCode::kEnv);
+  return ArmsEvaluation(std::move(options), ranks).Run(texts);
 }
 
 }  // namespace dp_bench::experiment

@@ -13,7 +13,7 @@ namespace dp_bench::experiment {
 /// signal.
 int RunToItsEnd(CheckpointEvaluation& evaluation);
 
-/// Evaluates as `options` say, and then with each arm of `texts` (app/perturbation_arms.h) in
+/// Evaluates as `options` say, and then with each arm of `texts`, KIND or KIND=STRENGTH, in
 /// perturbations/<arm> of the same run folder; of a folder that is resumed what is not there yet.
 /// Writes perturbations.json and the report. Returns the exit code: kExitInterrupted after a stop
 /// signal, that of failed episodes when any evaluation has one.

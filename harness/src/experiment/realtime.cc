@@ -14,6 +14,7 @@
 #include "experiment/key_check.h"
 #include "experiment/perturbed_evaluation.h"
 #include "rollout/policy_latency.h"
+#include "run/run_files.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::experiment {
@@ -21,11 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCurveFile = "realtime.json";
-
 ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
   ExperimentOptions experiment = options.experiment;
-  if (experiment.config.empty()) experiment.config = options.checkpoint / "config.json";
+  if (experiment.config.empty()) experiment.config = options.checkpoint / run::kConfigFile;
   return experiment;
 }
 
@@ -125,7 +124,7 @@ int EvaluateAtLatencies(CheckpointEvaluationOptions options,
     if (ranks.is_root()) rows.push_back(RowOf(latency_ms, run));
   }
   if (!ranks.is_root()) return exit_code;
-  const fs::path summary = folder / kCurveFile;
+  const fs::path summary = folder / run::kRealtimeFile;
   core::WriteFileAtomically(summary, std::string_view(nlohmann::json(rows).dump(2) + "\n"));
   core::PrintResult("{}{}\n", Table(rows), summary.string());
   return exit_code;

@@ -14,6 +14,7 @@
 #include "dp_bench/policy.h"
 #include "experiment/evaluation.h"
 #include "experiment/manifest.h"
+#include "run/run_files.h"
 #include "run/store.h"
 
 namespace dp_bench::experiment {
@@ -22,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // What the run evaluated.
-CheckpointChoice CheckpointOf(const run::RunFolder& run) {
-  if (const auto evaluated = EvaluatedCheckpoint(run.manifest)) return *evaluated;
-  const fs::path latest = run.path / "checkpoints" / run::kLatest;
+run::CheckpointChoice CheckpointOf(const run::RunFolder& run) {
+  if (const auto evaluated = run::EvaluatedCheckpoint(run.manifest)) return *evaluated;
+  const fs::path latest = run.path / run::kCheckpointsFolder / run::kLatest;
   if (!fs::exists(latest)) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("'{}' cannot be replayed: its manifest.json names no checkpoint, and "
@@ -37,7 +38,7 @@ CheckpointChoice CheckpointOf(const run::RunFolder& run) {
 void WarnOfOtherCheckpoint(const run::RunFolder& run, const std::string& manifest_now) {
   const nlohmann::json json_before = core::TryParseJson(run.manifest);
   const nlohmann::json json_now = core::ParseJson(manifest_now, "the manifest");
-  const core::JsonView before(json_before, "manifest.json");
+  const core::JsonView before(json_before, run::kManifestFile);
   if (!before.Has("checkpoint")) return;
   const core::JsonView now = core::JsonView(json_now, "the manifest").At("checkpoint");
   if (before.At("checkpoint").Get<std::string>("sha256") == now.Get<std::string>("sha256")) return;
@@ -58,9 +59,9 @@ run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
                                       const std::vector<std::string>& overrides,
                                       const fs::path& output) {
   EpisodeAt(run, place);
-  const CheckpointChoice choice = CheckpointOf(run);
+  const run::CheckpointChoice choice = CheckpointOf(run);
   ExperimentOptions options;
-  options.config = run.path / "config.json";
+  options.config = run.config_file();
   options.overrides = {"env_runner.record_traces=true"};
   options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
   const Experiment experiment(options);

@@ -16,7 +16,7 @@
 #include "inspect/machine_limits.h"
 #include "inspect/op_recorder.h"
 #include "inspect/op_summary.h"
-#include "run/latency.h"
+#include "run/planning.h"
 #include "train/step_timer.h"
 
 namespace dp_bench::inspect {

@@ -13,7 +13,6 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
-#include "report/link.h"
 #include "report/page_data.h"
 #include "report/page_templates.h"
 
@@ -261,9 +260,9 @@ data SideData(const compare::ComparedRun& run, const run::EpisodeRecord& record,
   side.set("label", run.label);
   side.set("score", record.failure_reason ? "failed" : fmt::format("{:.3f}", record.score));
   side.set("source", false);
-  const fs::path video = run.files.path / record.video;
-  if (StaysBelow(record.video) && fs::is_regular_file(video)) {
-    side.set("source", LinkTo(fs::relative(video, folder)));
+  const std::optional<fs::path> film = run.files.FilmOf(record);
+  if (film && fs::is_regular_file(*film)) {
+    side.set("source", LinkTo(fs::relative(*film, folder)));
   }
   return side;
 }

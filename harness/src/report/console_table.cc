@@ -20,6 +20,18 @@ std::string Indented(const std::string& text) {
   return indented;
 }
 
+std::string DifferenceText(const run::ArmDifference& effect) {
+  return fmt::format("{:+.3f} ({:+.3f} to {:+.3f})", effect.difference, effect.low, effect.high);
+}
+
+std::string ArmRow(const std::string& name, const run::ArmResult& result,
+                   const std::string& rate_effect, const std::string& score_effect,
+                   const std::string& changed) {
+  return fmt::format("{:<14} {:>6.3f} {:>9}  {:<29}{:>6.3f}  {:<29}{:>8}\n", name,
+                     result.success_rate, fmt::format("{}/{}", result.n_success, result.n_episodes),
+                     rate_effect, result.mean_score, score_effect, changed);
+}
+
 }  // namespace
 
 std::string ResultTable(const run::RunResult& result) {
@@ -46,6 +58,21 @@ std::string ResultTable(const run::RunResult& result) {
     if (!record.failure_reason) continue;
     table += fmt::format("failed: {} seed {} after {} steps: {}\n", record.split, record.seed,
                          record.n_steps, Indented(*record.failure_reason));
+  }
+  return table;
+}
+
+std::string EffectsTable(const run::PerturbationEffects& effects) {
+  std::string table =
+      fmt::format("{:<14} {:>16}  {:<29}{:>6}  {:<29}{:>8}\n", "perturbation", "success rate",
+                  "difference (95 % interval)", "score", "difference (95 % interval)", "changed");
+  table += ArmRow("none", effects.control, "", "", "");
+  for (const run::PerturbedArm& arm : effects.arms) {
+    table += ArmRow(arm.name, arm.result, DifferenceText(arm.success_rate),
+                    DifferenceText(arm.score), fmt::format("{}/{}", arm.n_changed, arm.n_pairs));
+  }
+  for (const run::PerturbedArm& arm : effects.arms) {
+    if (!arm.note.empty()) table += "note: " + arm.note + "\n";
   }
   return table;
 }

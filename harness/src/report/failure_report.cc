@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compare/failure_clusters.h"
-#include "report/link.h"
+#include "report/page_data.h"
 
 namespace dp_bench::report {
 namespace {
@@ -38,7 +38,7 @@ std::string Quoted(const std::string& text) {
 }
 
 data SignsData(const compare::FailureCluster& cluster) {
-  data signs(data::type::list);
+  data signs = List();
   for (std::size_t i = 0; i < cluster.signs.size(); ++i) {
     data sign;
     sign.set("when", When(i));
@@ -48,9 +48,9 @@ data SignsData(const compare::FailureCluster& cluster) {
   return signs;
 }
 
-void SetFilms(const compare::FailureCluster& cluster, const std::filesystem::path& run_dir,
+void SetFilms(const compare::FailureCluster& cluster, const std::filesystem::path& run_path,
               data* page) {
-  data seeds(data::type::list);
+  data seeds = List();
   std::string commands;
   for (const run::EpisodeRecord* record : cluster.episodes) {
     const std::string link = LinkBelow(record->video);
@@ -59,7 +59,7 @@ void SetFilms(const compare::FailureCluster& cluster, const std::filesystem::pat
     seed.set("href", link.empty() ? data(false) : data(link));
     seeds.push_back(seed);
     if (!link.empty()) continue;
-    commands += fmt::format("dp_bench replay --run {} --episode {}\n", Quoted(run_dir.string()),
+    commands += fmt::format("dp_bench replay --run {} --episode {}\n", Quoted(run_path.string()),
                             record->episode);
   }
   page->set("seeds", seeds);
@@ -81,10 +81,9 @@ std::string FailureText(std::span<const run::EpisodeRecord> records) {
   return text;
 }
 
-data FailuresData(std::span<const run::EpisodeRecord> records, std::string_view split,
-                  const std::filesystem::path& run_dir) {
-  data clusters(data::type::list);
-  for (const compare::FailureCluster& cluster : compare::FailureClusters(records, split)) {
+data FailuresData(const run::RunFolder& run, std::string_view split) {
+  data clusters = List();
+  for (const compare::FailureCluster& cluster : compare::FailureClusters(run.episodes, split)) {
     data row;
     row.set("name", std::string(compare::NameOf(cluster.kind)));
     row.set("meaning", std::string(compare::MeaningOf(cluster.kind)));
@@ -92,7 +91,7 @@ data FailuresData(std::span<const run::EpisodeRecord> records, std::string_view 
     row.set("score", fmt::format("{:.3f}", cluster.median_score));
     row.set("signs", SignsData(cluster));
     row.set("note", cluster.note.empty() ? data(false) : data(cluster.note));
-    SetFilms(cluster, run_dir, &row);
+    SetFilms(cluster, run.path, &row);
     clusters.push_back(row);
   }
   return clusters;

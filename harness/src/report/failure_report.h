@@ -1,13 +1,12 @@
 // What an evaluation says about its failures, for the terminal and for report.html.
 #pragma once
 
-#include <filesystem>
 #include <kainjow/mustache.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "run/episode_record.h"
+#include "run/run_folder.h"
 
 namespace dp_bench::report {
 
@@ -15,9 +14,7 @@ namespace dp_bench::report {
 std::string FailureText(std::span<const run::EpisodeRecord> records);
 
 /// The clusters of a split as the template's `clusters`: {name, meaning, n, score, signs: [{when,
-/// text}], note, seeds: [{seed, href}], commands}. `run_dir` is named in the commands that film
-/// what was not filmed.
-kainjow::mustache::data FailuresData(std::span<const run::EpisodeRecord> records,
-                                     std::string_view split, const std::filesystem::path& run_dir);
+/// text}], note, seeds: [{seed, href}], commands}, which film what was not filmed.
+kainjow::mustache::data FailuresData(const run::RunFolder& run, std::string_view split);
 
 }  // namespace dp_bench::report

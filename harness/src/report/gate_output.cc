@@ -6,10 +6,31 @@
 
 #include "core/console.h"
 #include "report/line_plot.h"
-#include "report/markdown.h"
 
 namespace dp_bench::report {
 namespace {
+
+// The text such that Markdown shows it as it is, on one line, in a paragraph and in a table. The
+// characters: CommonMark 2.4 (backslash escapes) and GitHub's tables, which end a cell at '|'.
+std::string EscapeMarkdown(std::string_view text) {
+  constexpr std::string_view kSpecial = "\\`*_{}[]#|~";
+  std::string escaped;
+  for (const char c : core::Printable(text)) {
+    if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '\n' || c == '\t') {
+      escaped += ' ';
+    } else {
+      if (kSpecial.find(c) != std::string_view::npos) escaped += '\\';
+      escaped += c;
+    }
+  }
+  return escaped;
+}
 
 bool HasVerdict(const compare::GateResult& result) {
   return result.status != compare::GateStatus::kNotComparable &&

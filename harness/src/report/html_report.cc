@@ -7,25 +7,24 @@
 #include <algorithm>
 #include <cmath>
 #include <kainjow/mustache.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "compare/success_rate.h"
 #include "core/atomic_file.h"
+#include "core/base64.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
-#include "report/denoising_strip.h"
 #include "report/failure_report.h"
-#include "report/latency_report.h"
+#include "report/film_plots.h"
 #include "report/line_plot.h"
-#include "report/link.h"
 #include "report/page_data.h"
 #include "report/page_templates.h"
-#include "report/video_section.h"
-#include "run/run_folder.h"
+#include "report/planning_report.h"
 #include "run/run_id.h"
-#include "run/seed_use.h"
 
 namespace dp_bench::report {
 namespace {
@@ -34,14 +33,12 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using kainjow::mustache::data;
 
-constexpr std::size_t kMaxEffectBytes = std::size_t{1} << 20;
-
-data SplitData(const run::RunFolder& folder, const std::string& split) {
-  const run::SplitSummary summary = run::Summarize(folder.episodes, split);
+data SplitData(const run::RunFolder& run, const std::string& split) {
+  const run::SplitSummary summary = run::Summarize(run.episodes, split);
   const compare::RateInterval rate = compare::WilsonInterval(summary.n_success, summary.n_episodes);
   std::vector<double> scores;
   double steps = 0.0;
-  for (const run::EpisodeRecord& record : folder.episodes) {
+  for (const run::EpisodeRecord& record : run.episodes) {
     if (record.split != split) continue;
     scores.push_back(record.score);
     steps += record.n_steps;
@@ -99,12 +96,136 @@ data CellData(const run::EpisodeRecord& record, double max_score) {
   return cell;
 }
 
-data GridData(const run::RunFolder& folder, const std::string& split) {
+// "-0.120 (-0.250 to +0.010)"
+std::string EffectText(const run::ArmDifference& effect) {
+  const auto text = [](double value) {
+    return std::isfinite(value) ? fmt::format("{:+.3f}", value) : std::string("open");
+  };
+  return fmt::format("{} ({} to {})", text(effect.difference), text(effect.low), text(effect.high));
+}
+
+data ArmData(const std::string& name, const run::ArmResult& result) {
+  data row;
+  row.set("name", name);
+  row.set("href", false);
+  row.set("rate", fmt::format("{} % ({} of {})", Percent(result.success_rate), result.n_success,
+                              result.n_episodes));
+  row.set("score", fmt::format("{:.3f}", result.mean_score));
+  for (const char* effect : {"rate_effect", "score_effect", "changed"}) row.set(effect, "");
+  return row;
+}
+
+data VideoData(const run::EpisodeRecord& record, const std::string& source) {
+  data video;
+  video.set("split", record.split);
+  video.set("seed", std::to_string(record.seed));
+  video.set("score", fmt::format("{:.3f}", record.score));
+  video.set("success", record.success);
+  video.set("source", source);
+  return video;
+}
+
+// Whether the picture's plane is among them.
+bool SetFilmPlots(const run::FilmNotes& notes, double aspect, data* film) {
+  const std::string plane = PlannedPathsSvg(notes, aspect);
+  film->set("plane", plane.empty() ? data(false) : data(plane));
+  data plots = List();
+  AppendPlot(RewardPlot(notes), &plots);
+  if (plane.empty()) AppendPlot(ActionPlot(notes), &plots);
+  film->set("plots", plots);
+  const auto success = std::ranges::find(notes.success, 1);
+  const bool has_step = success != notes.success.end();
+  film->set("at",
+            has_step ? data(fmt::format("{}", success - notes.success.begin() + 1)) : data(false));
+  return !plane.empty();
+}
+
+// The page of one run, section by section.
+class RunPage {
+ public:
+  RunPage(const run::RunFolder& run, const HtmlReportOptions& options)
+      : run_(run), options_(options) {}
+
+  std::string Render();
+
+ private:
+  // A list, and whether it has anything: mustache cannot ask that of a heading around it.
+  void SetList(const std::string& name, const data& list);
+  void SetText(const std::string& name, const std::string& text);
+
+  void SetHead();
+  void SetSplits();
+  void SetArms();
+  void SetPlanning();
+  void SetCurves();
+  void SetVideos();
+  void SetNumbers();
+  void SetFiles();
+
+  data GridData(const std::string& split) const;
+  data EpisodesData(bool failed_only) const;
+  std::string VideoSource(const run::EpisodeRecord& record) const;
+  double PictureAspect() const;
+
+  const run::RunFolder& run_;
+  const HtmlReportOptions& options_;
+  data page_;
+};
+
+std::string RunPage::Render() {
+  SetHead();
+  SetSplits();
+  SetArms();
+  SetPlanning();
+  SetCurves();
+  SetVideos();
+  SetNumbers();
+  SetFiles();
+  kainjow::mustache::mustache page_template(kReportTemplate);
+  DPB_ASSERT(page_template.is_valid());
+  return page_template.render(page_);
+}
+
+void RunPage::SetList(const std::string& name, const data& list) {
+  page_.set(name, list);
+  page_.set("has_" + name, !list.is_empty_list());
+}
+
+void RunPage::SetText(const std::string& name, const std::string& text) {
+  page_.set(name, text.empty() ? data(false) : data(text));
+}
+
+void RunPage::SetHead() {
+  page_.set("style", kReportStyle);
+  page_.set("title", run::RunTitle(run_));
+  page_.set("subtitle", "dp_bench, run folder " +
+                            fs::weakly_canonical(fs::absolute(run_.path)).filename().string());
+}
+
+void RunPage::SetSplits() {
+  data grids = List();
+  data others = List();
+  page_.set("headline", false);
+  for (const std::string& split : run::SplitsOf(run_)) {
+    if (grids.is_empty_list()) {  // the first split is the headline
+      page_.set("headline", SplitData(run_, split));
+    } else {
+      others.push_back(SplitData(run_, split));
+    }
+    grids.push_back(GridData(split));
+  }
+  page_.set("others", others);
+  page_.set("grids", grids);
+  page_.set("episodes", EpisodesData(/*failed_only=*/false));
+  SetList("failed", EpisodesData(/*failed_only=*/true));
+}
+
+data RunPage::GridData(const std::string& split) const {
   double max_score = 1.0;  // scores of other tasks may be larger
-  for (const run::EpisodeRecord& record : folder.episodes)
+  for (const run::EpisodeRecord& record : run_.episodes)
     max_score = std::max(max_score, record.score);
   data cells = List();
-  for (const run::EpisodeRecord& record : folder.episodes) {
+  for (const run::EpisodeRecord& record : run_.episodes) {
     if (record.split == split) cells.push_back(CellData(record, max_score));
   }
   data grid;
@@ -112,10 +233,59 @@ data GridData(const run::RunFolder& folder, const std::string& split) {
   grid.set("half_score", fmt::format("{:.3g}", 0.5 * max_score));
   grid.set("max_score", fmt::format("{:.3g}", max_score));
   grid.set("cells", cells);
+  const data clusters = FailuresData(run_, split);
+  grid.set("clusters", clusters);
+  grid.set("has_clusters", !clusters.is_empty_list());
   return grid;
 }
 
-data PlotsData(const run::RunFolder& folder) {
+data RunPage::EpisodesData(bool failed_only) const {
+  data episodes = List();
+  for (const run::EpisodeRecord& record : run_.episodes) {
+    if (failed_only && !record.failure_reason) continue;
+    data row;
+    row.set("split", record.split);
+    row.set("seed", std::to_string(record.seed));
+    row.set("score", fmt::format("{:.4f}", record.score));
+    row.set("success", std::string(record.success ? "yes" : "no"));
+    row.set("n_steps", std::to_string(record.n_steps));
+    row.set("trace_hash", record.trace_hash.substr(0, 16));
+    row.set("reason", record.failure_reason.value_or(""));
+    episodes.push_back(row);
+  }
+  return episodes;
+}
+
+// The control, then what each arm changed.
+void RunPage::SetArms() {
+  data rows = List();
+  data notes = List();
+  if (const std::optional<run::PerturbationEffects> effects = run_.ReadEffects()) {
+    rows.push_back(ArmData("none", effects->control));
+    for (const run::PerturbedArm& arm : effects->arms) {
+      data row = ArmData(arm.name, arm.result);
+      row.set("href", LinkTo(fs::path(arm.result.folder) / run_.report_file().filename()));
+      row.set("rate_effect", EffectText(arm.success_rate));
+      row.set("score_effect", EffectText(arm.score));
+      row.set("changed", std::to_string(arm.n_changed));
+      rows.push_back(row);
+      data note;
+      note.set("text", arm.note);
+      if (!arm.note.empty()) notes.push_back(note);
+    }
+  }
+  SetList("arms", rows);
+  page_.set("arm_notes", notes);
+}
+
+void RunPage::SetPlanning() {
+  const std::optional<run::PolicyLatencySummary> latency = run_.ReadLatency();
+  page_.set("latency", latency ? LatencyData(*latency) : data(false));
+  const std::optional<run::Denoising> denoising = run_.ReadDenoising();
+  page_.set("denoising", denoising ? DenoisingData(*denoising) : data(false));
+}
+
+void RunPage::SetCurves() {
   struct Choice {
     const char* title;
     std::vector<std::string> keys;
@@ -131,36 +301,68 @@ data PlotsData(const run::RunFolder& folder) {
   for (const Choice& choice : choices) {
     LinePlot plot{.title = choice.title, .log_y = choice.log_y, .unit_range = choice.unit_range};
     for (const std::string& key : choice.keys) {
-      const auto curve = folder.curves.find(key);
-      if (curve != folder.curves.end()) plot.series.push_back({key, curve->second});
+      const auto curve = run_.curves.find(key);
+      if (curve != run_.curves.end()) plot.series.push_back({key, curve->second});
     }
     AppendPlot(plot, &plots);
   }
-  return plots;
+  SetList("plots", plots);
 }
 
-data EpisodesData(const run::RunFolder& folder, bool failed_only) {
-  data episodes = List();
-  for (const run::EpisodeRecord& record : folder.episodes) {
-    if (failed_only && !record.failure_reason) continue;
-    data row;
-    row.set("split", record.split);
-    row.set("seed", std::to_string(record.seed));
-    row.set("score", fmt::format("{:.4f}", record.score));
-    row.set("success", std::string(record.success ? "yes" : "no"));
-    row.set("n_steps", std::to_string(record.n_steps));
-    row.set("trace_hash", record.trace_hash.substr(0, 16));
-    row.set("reason", record.failure_reason.value_or(""));
-    episodes.push_back(row);
+std::string RunPage::VideoSource(const run::EpisodeRecord& record) const {
+  const std::optional<fs::path> film = run_.FilmOf(record);
+  if (!film || !options_.embed_videos) return LinkBelow(record.video);
+  std::error_code fault;
+  const auto size = fs::file_size(*film, fault);
+  if (fault || size > options_.max_embedded_bytes) return LinkBelow(record.video);
+  return "data:video/mp4;base64," +
+         core::Base64(core::ReadTextFile(*film, options_.max_embedded_bytes));
+}
+
+// Height over width of the films, as config.json has it; films are square by default.
+double RunPage::PictureAspect() const {
+  constexpr double kLongest = 4.0;
+  const Json config = core::TryParseJson(run_.config);
+  const Json::json_pointer place("/env_runner/video_size");
+  if (!config.is_object() || !config.contains(place)) return 1.0;
+  const Json& size = config[place];
+  if (!size.is_array() || size.size() != 2 || !size[0].is_number() || !size[1].is_number()) {
+    return 1.0;
   }
-  return episodes;
+  const double aspect = size[1].get<double>() / size[0].get<double>();
+  return aspect > 0.0 ? std::clamp(aspect, 1.0 / kLongest, kLongest) : 1.0;
+}
+
+// Films with notes beside them are shown with what was planned in them, the others by themselves.
+void RunPage::SetVideos() {
+  const double aspect = PictureAspect();
+  bool has_planes = false;
+  data films = List();
+  data videos = List();
+  for (const std::string& split : run::SplitsOf(run_)) {
+    for (const run::EpisodeRecord& record : run_.episodes) {
+      if (record.split != split) continue;
+      const std::string source = VideoSource(record);
+      if (source.empty()) continue;
+      data video = VideoData(record, source);
+      if (const std::optional<run::FilmNotes> notes = run_.ReadNotesOf(record)) {
+        has_planes = SetFilmPlots(*notes, aspect, &video) || has_planes;
+        films.push_back(video);
+      } else {
+        videos.push_back(video);
+      }
+    }
+  }
+  page_.set("has_videos", !films.is_empty_list() || !videos.is_empty_list());
+  page_.set("has_planes", has_planes);
+  SetList("films", films);
+  page_.set("videos", videos);
 }
 
 // The evaluation's keys but for those per seed, which the grid shows, and the names of files.
-data NumbersData(const run::RunFolder& folder) {
+void RunPage::SetNumbers() {
   data numbers = List();
-  if (!folder.eval_log.is_object()) return numbers;
-  for (const auto& [key, value] : folder.eval_log.items()) {
+  for (const auto& [key, value] : run_.eval_log.items()) {
     if (key.find("/sim_") != std::string::npos || key == run::kRunIdKey ||
         key == run::kEpisodesHashKey) {
       continue;
@@ -170,118 +372,27 @@ data NumbersData(const run::RunFolder& folder) {
     row.set("value", value.dump(-1, ' ', false, Json::error_handler_t::replace));
     numbers.push_back(row);
   }
-  return numbers;
+  SetList("numbers", numbers);
 }
 
-// "-0.120 (-0.250 to +0.010)"; an interval that one episode leaves open is null.
-std::string EffectText(const core::JsonView& effect) {
-  const auto text = [&](const char* key) {
-    const auto value = effect.GetOptional<double>(key);
-    return value ? fmt::format("{:+.3f}", *value) : std::string("open");
-  };
-  return fmt::format("{} ({} to {})", text("difference"), text("low"), text("high"));
-}
-
-data ArmData(const std::string& name, const core::JsonView& run) {
-  data row;
-  row.set("name", name);
-  row.set("href", false);
-  row.set("rate", fmt::format("{} % ({} of {})", Percent(run.Get<double>("success_rate")),
-                              run.Get<int>("n_success"), run.Get<int>("n_episodes")));
-  row.set("score", fmt::format("{:.3f}", run.Get<double>("mean_score")));
-  for (const char* effect : {"rate_effect", "score_effect", "changed"}) row.set(effect, "");
-  return row;
-}
-
-// A list, and whether it has anything: mustache cannot ask that of a heading around it.
-void SetList(const std::string& name, const data& list, data* page) {
-  page->set(name, list);
-  page->set("has_" + name, !list.is_empty_list());
-}
-
-void SetText(const std::string& name, const std::string& text, data* page) {
-  if (text.empty()) {
-    page->set(name, false);
-  } else {
-    page->set(name, text);
-  }
-}
-
-// perturbations.json: the control, then what each arm changed.
-void SetArms(const fs::path& file, data* page) {
-  data rows = List();
+void RunPage::SetFiles() {
+  SetText("seeds", run_.seeds && !run_.episodes.empty() ? run::SeedText(*run_.seeds) : "");
+  page_.set("has_shared_seeds", run_.seeds && run_.seeds->n_shared() > 0);
+  SetText("config", run_.config);
+  SetText("manifest", run_.manifest);
   data notes = List();
-  if (fs::exists(file)) {
-    const std::string what = file.string();
-    const Json json = core::ReadJsonFile(file, kMaxEffectBytes);
-    const core::JsonView effects(json, what);
-    rows.push_back(ArmData("none", effects.At("control")));
-    for (const core::JsonView& arm : effects.Elements("arms")) {
-      data row = ArmData(arm.Get<std::string>("name"), arm);
-      row.set("href", LinkTo(arm.Get<std::string>("folder") + "/report.html"));
-      row.set("rate_effect", EffectText(arm.At("success_rate_effect")));
-      row.set("score_effect", EffectText(arm.At("score_effect")));
-      row.set("changed", std::to_string(arm.Get<int>("n_changed")));
-      rows.push_back(row);
-      data note;
-      note.set("text", arm.Get<std::string>("note"));
-      if (!arm.Get<std::string>("note").empty()) notes.push_back(note);
-    }
-  }
-  SetList("arms", rows, page);
-  page->set("arm_notes", notes);
-}
-
-}  // namespace
-
-void WriteHtmlReport(const fs::path& run_dir, const HtmlReportOptions& options) {
-  const run::RunFolder folder = run::ReadRunFolder(run_dir);
-  data page;
-  page.set("style", kReportStyle);
-  page.set("title", run::RunTitle(folder));
-  page.set("subtitle", "dp_bench, run folder " +
-                           fs::weakly_canonical(fs::absolute(run_dir)).filename().string());
-
-  // the first split is the headline
-  data grids = List();
-  data others = List();
-  page.set("headline", false);
-  for (const std::string& split : run::SplitsOf(folder)) {
-    if (grids.is_empty_list()) {
-      page.set("headline", SplitData(folder, split));
-    } else {
-      others.push_back(SplitData(folder, split));
-    }
-    data grid = GridData(folder, split);
-    SetList("clusters", FailuresData(folder.episodes, split, run_dir), &grid);
-    grids.push_back(grid);
-  }
-  page.set("others", others);
-  page.set("grids", grids);
-  page.set("episodes", EpisodesData(folder, /*failed_only=*/false));
-  SetArms(run_dir / "perturbations.json", &page);
-  SetLatency(run_dir / kLatencyFile, &page);
-  SetDenoising(run_dir / kDenoisingFile, &page);
-  SetList("plots", PlotsData(folder), &page);
-  SetVideos(folder, options, &page);
-  SetList("failed", EpisodesData(folder, /*failed_only=*/true), &page);
-  SetList("numbers", NumbersData(folder), &page);
-  const std::optional<run::SeedUse> seeds = run::SeedUseOf(folder.manifest);
-  SetText("seeds", seeds && !folder.episodes.empty() ? run::SeedText(*seeds) : "", &page);
-  page.set("has_shared_seeds", seeds && seeds->n_shared() > 0);
-  SetText("config", folder.config, &page);
-  SetText("manifest", folder.manifest, &page);
-  data notes = List();
-  for (const std::string& note : folder.notes) {
+  for (const std::string& note : run_.notes) {
     data item;
     item.set("text", note);
     notes.push_back(item);
   }
-  SetList("notes", notes, &page);
+  SetList("notes", notes);
+}
 
-  kainjow::mustache::mustache page_template(kReportTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(run_dir / "report.html", std::string_view(page_template.render(page)));
+}  // namespace
+
+void WriteHtmlReport(const run::RunFolder& run, const HtmlReportOptions& options) {
+  core::WriteFileAtomically(run.report_file(), std::string_view(RunPage(run, options).Render()));
 }
 
 }  // namespace dp_bench::report

@@ -74,7 +74,7 @@ data Headline(const compare::MeanInterval& rate) {
 
 }  // namespace
 
-void WriteMultiRunReport(const std::filesystem::path& folder, const compare::MultiRun& multi_run) {
+void WriteMultiRunReport(const compare::MultiRun& multi_run) {
   DPB_ASSERT(!multi_run.runs.empty());
   data page;
   page.set("style", kReportStyle);
@@ -87,7 +87,7 @@ void WriteMultiRunReport(const std::filesystem::path& folder, const compare::Mul
 
   kainjow::mustache::mustache page_template(kMultiRunTemplate);
   DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(folder / "report.html", std::string_view(page_template.render(page)));
+  core::WriteFileAtomically(multi_run.report_file(), std::string_view(page_template.render(page)));
 }
 
 }  // namespace dp_bench::report

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
+#include "run/run_folder.h"
+
 namespace dp_bench::report {
 
 using kainjow::mustache::data;
@@ -9,6 +13,22 @@ using kainjow::mustache::data;
 data List() { return data(data::type::list); }
 
 std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
+
+std::string LinkTo(const std::filesystem::path& relative_path) {
+  std::string link = "./";
+  for (const char c : relative_path.generic_string()) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') ||
+                          std::string_view("/._-=").find(c) != std::string_view::npos;
+    link += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return link;
+}
+
+std::string LinkBelow(const std::string& relative_path) {
+  if (!run::StaysBelow(relative_path)) return "";
+  return LinkTo(std::filesystem::path(relative_path).lexically_normal());
+}
 
 void AppendPlot(const LinePlot& plot, data* plots) {
   const std::string svg = LinePlotSvg(plot);

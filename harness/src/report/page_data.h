@@ -1,6 +1,7 @@
 // What the pages' templates are filled with.
 #pragma once
 
+#include <filesystem>
 #include <kainjow/mustache.hpp>
 #include <string>
 
@@ -13,6 +14,13 @@ kainjow::mustache::data List();
 
 /// 0.254 as "25.4".
 std::string Percent(double fraction);
+
+/// A relative path as the value of href or src: percent-encoded, and with "./" in front so that no
+/// path can be taken for a URL with a scheme. The page and its files may move together.
+std::string LinkTo(const std::filesystem::path& relative_path);
+
+/// A link to a file below the page's folder; empty for a path that would leave it.
+std::string LinkBelow(const std::string& relative_path);
 
 /// Appends {name, series: [{index, label}], has_legend, svg} to the list `plots`; nothing for an
 /// empty plot.

@@ -5,7 +5,7 @@
 
 #include "dp_bench/policy.h"
 #include "rollout/policy_latency.h"
-#include "run/denoising.h"
+#include "run/planning.h"
 
 namespace dp_bench::rollout {
 

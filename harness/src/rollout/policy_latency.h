@@ -8,7 +8,7 @@
 
 #include "dp_bench/spec.h"
 #include "rollout/chunk_planner.h"
-#include "run/latency.h"
+#include "run/planning.h"
 
 namespace dp_bench {
 class Policy;

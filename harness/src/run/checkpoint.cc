@@ -16,6 +16,7 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 
 namespace dp_bench::run {
 namespace fs = std::filesystem;
@@ -27,8 +28,6 @@ constexpr int kFormatVersion = 2;
 constexpr int kFirstSealedVersion = 2;
 constexpr std::size_t kMaxJsonBytes = 64U << 20;
 constexpr std::size_t kHashBlockBytes = 1U << 20;
-constexpr std::string_view kManifestFile = "manifest.json";
-constexpr std::string_view kConfigFile = "config.json";
 constexpr std::string_view kStateFile = "state.json";
 constexpr const char* kSealKey = "sha256";
 

@@ -11,7 +11,7 @@
 
 namespace dp_bench::run {
 
-/// The first line names the run, {"run_id": "..."}, where it has an id (rollout/run_id.h). Rows lie
+/// The first line names the run, {"run_id": "..."}, where it has an id (run/run_id.h). Rows lie
 /// in the order in which episodes end. Every fault of the file system throws Error{kIo}
 /// with the path.
 class EpisodeJournal {

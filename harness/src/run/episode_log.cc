@@ -10,7 +10,9 @@
 #include "core/json.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 #include "run/run_id.h"
+#include "run/seed_use.h"
 
 namespace dp_bench::run {
 namespace {
@@ -169,9 +171,16 @@ std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const st
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
                      int n_selection_seeds, const std::string& run_id) {
   core::CreateFolders(folder);
-  core::WriteFileAtomically(folder / "episodes.jsonl", EpisodesJsonl(result));
-  core::WriteFileAtomically(folder / "eval_log.json",
-                            EvalLogJson(result, n_selection_seeds, run_id));
+  core::WriteFileAtomically(folder / kEpisodesFile, EpisodesJsonl(result));
+  core::WriteFileAtomically(folder / kEvalLogFile, EvalLogJson(result, n_selection_seeds, run_id));
+}
+
+void WriteResults(const std::filesystem::path& folder, const RunResult& result,
+                  const PlanningRecord& planning) {
+  const std::string manifest = ReadRunManifest(folder);
+  const std::optional<SeedUse> seeds = SeedUseOf(manifest);
+  WriteEpisodeLog(folder, result, seeds ? seeds->n_shared() : 0, RunIdOf(manifest));
+  WritePlanning(folder, planning);
 }
 
 }  // namespace dp_bench::run

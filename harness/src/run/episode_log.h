@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "run/planning.h"
 #include "run/run_result.h"
 
 namespace dp_bench::run {
@@ -31,7 +32,7 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
 /// mean of every metric over the episodes that have it as <split>/mean_<metric>, and per seed
 /// <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted. Where the training
 /// was evaluated on some of the test seeds, their number as test/n_selection_seeds. With a `run_id`
-/// (rollout/run_id.h), that and the SHA-256 of EpisodesJsonl.
+/// (run/run_id.h), that and the SHA-256 of EpisodesJsonl.
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
                         const std::string& run_id = "");
 
@@ -39,5 +40,10 @@ std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
 /// it is there. Throws Error{kIo}.
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
                      int n_selection_seeds = 0, const std::string& run_id = "");
+
+/// All that an evaluation leaves in `folder`, whose manifest names the run: the two files, then how
+/// the policy planned (run/planning.h). Throws Error{kIo}.
+void WriteResults(const std::filesystem::path& folder, const RunResult& result,
+                  const PlanningRecord& planning);
 
 }  // namespace dp_bench::run

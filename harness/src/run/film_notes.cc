@@ -10,6 +10,7 @@
 
 #include "dp_bench/array.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::run {
@@ -141,7 +142,7 @@ FilmNotes WithDataErrors(const Read& read) {
 }  // namespace
 
 fs::path FilmNotesFile(const std::string& split, std::uint64_t seed) {
-  return fs::path("media") / fmt::format("{}_{}.safetensors", split, seed);
+  return fs::path(kMediaFolder) / fmt::format("{}_{}.safetensors", split, seed);
 }
 
 void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {

@@ -13,6 +13,7 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 #include "run/store.h"
 
 namespace dp_bench::run {
@@ -21,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 20;
-constexpr const char* kCheckpointsFolder = "checkpoints";
 constexpr std::string_view kEpochBegin = "epoch=";
 
 // null when it is not there, or is no JSON.
@@ -53,7 +53,7 @@ struct Ranking {
 };
 
 Ranking RankingOf(const fs::path& checkpoints) {
-  const nlohmann::json config = ReadJsonHead(checkpoints.parent_path() / "config.json");
+  const nlohmann::json config = ReadJsonHead(checkpoints.parent_path() / kConfigFile);
   Ranking ranking = {.key = TextIn(config, "/checkpoint/topk/monitor_key", "test_mean_score"),
                      .is_max = TextIn(config, "/checkpoint/topk/mode", "max") == "max"};
   std::ranges::replace(ranking.key, '/', '_');
@@ -124,7 +124,7 @@ std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
 }  // namespace
 
 bool IsCheckpointFolder(const fs::path& folder) {
-  if (fs::exists(folder / "episodes.jsonl") || !fs::exists(folder / "manifest.json")) return false;
+  if (fs::exists(folder / kEpisodesFile) || !fs::exists(folder / kManifestFile)) return false;
   return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
     return entry.path().extension() == ".safetensors";
   });
@@ -142,9 +142,17 @@ ChosenCheckpoint FindCheckpoint(const fs::path& path, CheckpointOrder order) {
     }
   }
   const std::string evaluated =
-      TextIn(ReadJsonHead(path / "manifest.json"), "/checkpoint/folder", "");
+      TextIn(ReadJsonHead(path / kManifestFile), "/checkpoint/folder", "");
   if (evaluated.empty()) ThrowNoCheckpoint(path);
   return {evaluated, "the one that the evaluation in " + path.string() + " rolled out"};
+}
+
+std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest) {
+  const nlohmann::json json = core::TryParseJson(manifest);
+  const core::JsonView view(json, kManifestFile);
+  if (!view.Has("checkpoint")) return std::nullopt;
+  const core::JsonView origin = view.At("checkpoint");
+  return CheckpointChoice{origin.Get<std::string>("folder"), origin.Get<std::string>("weights")};
 }
 
 fs::path FindRunOf(const fs::path& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace dp_bench::run {
@@ -22,6 +23,15 @@ struct ChosenCheckpoint {
 /// what to give for one that is neither.
 ChosenCheckpoint FindCheckpoint(const std::filesystem::path& path,
                                 CheckpointOrder order = CheckpointOrder::kBestFirst);
+
+/// What an evaluation rolls out.
+struct CheckpointChoice {
+  std::filesystem::path folder;
+  std::string weights;  // "ema" or "model"
+};
+
+/// What the run with this manifest evaluated; nothing when it says nothing of it.
+std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest);
 
 /// The run folder that `path` stands for: that of the training for one of its checkpoints, else
 /// itself.

@@ -13,31 +13,25 @@
 #include "core/json.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
+#include "run/run_id.h"
 
 namespace dp_bench::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxManifestFileBytes = std::size_t{16} << 20;
 constexpr std::size_t kShownNames = 4;
-constexpr const char* kEpisodes = "episodes.jsonl";
-constexpr const char* kResults = "eval_log.json";
-constexpr const char* kConfigName = "config.json";
-constexpr const char* kManifestName = "manifest.json";
 
 // In the order in which they are removed.
-constexpr std::array<const char*, 8> kEvaluationFiles = {
-    kEpisodes,        kResults,      "episodes.partial.jsonl", "latency.json",
-    "denoising.json", "report.html", "perturbations.json",     "realtime.json"};
-constexpr std::array<const char*, 2> kEpisodeFolders = {"media", "traces"};
-constexpr const char* kReplayFolder = "replay";
-constexpr const char* kArmsName = "perturbations";
+constexpr std::array kEvaluationFiles = {kEpisodesFile,  kEvalLogFile, kJournalFile, kLatencyFile,
+                                         kDenoisingFile, kReportFile,  kEffectsFile, kRealtimeFile};
+constexpr std::array<std::string_view, 2> kEpisodeFolders = {kMediaFolder, "traces"};
 constexpr const char* kLatencyPrefix = "latency_";
 
-constexpr std::array<const char*, 7> kTrainingNames = {
-    "checkpoints", "logs.json.txt",  "snapshots", "tensorboard",
-    "rollouts",    "multi_run.json", "state.json"};
+constexpr std::array<std::string_view, 7> kTrainingNames = {
+    kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
+    "rollouts",         kMultiRunFile,    "state.json"};
 
 // "test_100003.mp4" and "train_0.safetensors": what films and traces are called, and what is left
 // of them by a kill.
@@ -71,7 +65,7 @@ std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   for (const fs::path& entry : EntriesIn(folder)) {
     if (!fs::is_directory(entry)) continue;
     if (entry.filename().string().starts_with(kLatencyPrefix)) below.push_back(entry);
-    if (entry.filename() == kArmsName)
+    if (entry.filename() == kArmsFolder)
       std::ranges::copy(EntriesIn(entry), std::back_inserter(below));
   }
   std::erase_if(below, [](const fs::path& path) {
@@ -80,19 +74,15 @@ std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   return below;
 }
 
-bool IsManifestOfEvaluation(const fs::path& manifest) {
-  const auto json = core::TryParseJson(core::ReadTextFile(manifest, kMaxManifestFileBytes));
-  return json.contains("checkpoint");
-}
-
 // config.json and manifest.json belong to whatever run there is; without a manifest that names what
 // it evaluated, they are not ours to remove.
 void SortHead(const fs::path& folder, RunContents* contents) {
-  const bool has_manifest = fs::exists(folder / kManifestName);
-  const bool is_evaluation = has_manifest && IsManifestOfEvaluation(folder / kManifestName);
+  const bool has_manifest = fs::exists(folder / kManifestFile);
+  const bool is_evaluation =
+      has_manifest && core::TryParseJson(ReadRunManifest(folder)).contains("checkpoint");
   std::vector<std::string>& owner = is_evaluation ? contents->evaluation : contents->training;
-  if (fs::exists(folder / kConfigName)) owner.emplace_back(kConfigName);
-  if (has_manifest) owner.emplace_back(kManifestName);
+  if (fs::exists(folder / kConfigFile)) owner.emplace_back(kConfigFile);
+  if (has_manifest) owner.emplace_back(kManifestFile);
 }
 
 void RemoveFile(const fs::path& path) {
@@ -128,25 +118,25 @@ std::string Listed(const std::vector<std::string>& names) {
 RunContents LookIntoRun(const fs::path& folder) {
   RunContents contents;
   if (!fs::is_directory(folder)) return contents;
-  for (const char* name : kTrainingNames) {
+  for (const std::string_view name : kTrainingNames) {
     if (fs::exists(folder / name)) contents.training.emplace_back(name);
   }
   for (const fs::path& path : EntriesIn(folder)) {
     const std::string name = path.filename().string();
-    const bool is_seed = name.starts_with("seed_") && fs::exists(path / kManifestName);
+    const bool is_seed = name.starts_with("seed_") && fs::exists(path / kManifestFile);
     if (path.extension() == ".safetensors" || is_seed) contents.training.push_back(name);
   }
   SortHead(folder, &contents);
-  for (const char* name : kEvaluationFiles) {
+  for (const std::string_view name : kEvaluationFiles) {
     if (fs::exists(folder / name)) contents.evaluation.emplace_back(name);
   }
-  for (const char* name : kEpisodeFolders) {
+  for (const std::string_view name : kEpisodeFolders) {
     if (HasEpisodeFiles(folder / name)) contents.evaluation.emplace_back(name);
   }
   for (const fs::path& path : EvaluationsBelow(folder)) {
     contents.evaluation.push_back(path.lexically_relative(folder).string());
   }
-  contents.is_finished = fs::exists(folder / kEpisodes) && fs::exists(folder / kResults);
+  contents.is_finished = fs::exists(folder / kEpisodesFile) && fs::exists(folder / kEvalLogFile);
   return contents;
 }
 
@@ -175,23 +165,23 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
 
 void RemoveEvaluation(const fs::path& folder) {
   // without its episodes it is not finished, whatever else is still there
-  RemoveFile(folder / kEpisodes);
+  RemoveFile(folder / kEpisodesFile);
   core::FsyncFolder(folder);
-  for (const char* name : kEvaluationFiles) RemoveFile(folder / name);
+  for (const std::string_view name : kEvaluationFiles) RemoveFile(folder / name);
   for (const fs::path& below : EvaluationsBelow(folder)) {
     if (!LookIntoRun(below).training.empty()) continue;
     RemoveEvaluation(below);
     RemoveIfEmpty(below);
   }
-  RemoveIfEmpty(folder / kArmsName);
+  RemoveIfEmpty(folder / kArmsFolder);
   for (const fs::path& parent : {folder, folder / kReplayFolder}) {
-    for (const char* name : kEpisodeFolders) RemoveEpisodeFiles(parent / name);
+    for (const std::string_view name : kEpisodeFolders) RemoveEpisodeFiles(parent / name);
   }
   RemoveIfEmpty(folder / kReplayFolder);
-  if (fs::exists(folder / kManifestName)) {
-    RemoveFile(folder / kConfigName);
+  if (fs::exists(folder / kManifestFile)) {
+    RemoveFile(folder / kConfigFile);
     core::FsyncFolder(folder);
-    RemoveFile(folder / kManifestName);
+    RemoveFile(folder / kManifestFile);
   }
   core::FsyncFolder(folder);
 }

@@ -19,8 +19,8 @@
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "run/episode_log.h"
+#include "run/run_files.h"
 #include "run/run_id.h"
-#include "run/seed_use.h"
 
 namespace dp_bench::run {
 namespace {
@@ -28,10 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr const char* kEpisodesFile = "episodes.jsonl";
-constexpr const char* kEvalLogFile = "eval_log.json";
-constexpr const char* kLogFile = "logs.json.txt";
 constexpr std::size_t kMaxRunFileBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;  // of what pages alone show
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together
@@ -40,11 +38,18 @@ std::string ReadIfPresent(const fs::path& file) {
   return fs::exists(file) ? core::ReadTextFile(file, kMaxRunFileBytes) : "";
 }
 
+// What `parse` makes of a file's text; nothing where there is no such file.
+template <class Parse>
+auto ReadExtra(const fs::path& file, const Parse& parse)
+    -> std::optional<decltype(parse(std::string_view(), std::string()))> {
+  if (!fs::exists(file)) return std::nullopt;
+  return parse(core::ReadTextFile(file, kMaxExtraBytes), file.string());
+}
+
 // The last value of a key within an epoch counts: for train_loss that is the epoch's mean, and
 // after a resume the newer of two rows.
 // `next` fills in the next line; false when there is none.
-void ReadLog(const fs::path& file, const std::function<bool(std::string*)>& next,
-             RunFolder* folder) {
+void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
   std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
   int n_unreadable = 0;
   std::size_t n_points = 0;
@@ -61,9 +66,10 @@ void ReadLog(const fs::path& file, const std::function<bool(std::string*)>& next
       n_points += curve.insert_or_assign(epoch->get<double>(), value.get<double>()).second ? 1 : 0;
     }
     if (n_points > kMaxCurvePoints) {
-      throw Error(ErrorCode::kData, fmt::format("{} holds more than {} values of keys and epochs: "
-                                                "this is not the log of a training",
-                                                file.string(), kMaxCurvePoints));
+      throw Error(ErrorCode::kData,
+                  fmt::format("{} holds more than {} values of keys and epochs: "
+                              "this is not the log of a training",
+                              (folder->path / kTrainingLogFile).string(), kMaxCurvePoints));
     }
   }
   for (const auto& [key, points] : values) {
@@ -127,11 +133,11 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   if (folder.manifest.empty()) return "";
   std::string missing;
   if (folder.config.empty()) {
-    missing = "config.json";
-  } else if (!fs::exists(folder.path / "episodes.jsonl")) {
-    missing = "episodes.jsonl";
+    missing = kConfigFile;
+  } else if (!fs::exists(folder.path / kEpisodesFile)) {
+    missing = kEpisodesFile;
   } else if (!run_id.empty() && folder.eval_log.is_null()) {
-    missing = "eval_log.json";
+    missing = kEvalLogFile;
   }
   const Json manifest = core::TryParseJson(folder.manifest);
   const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
@@ -154,7 +160,7 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
 void CheckBelonging(RunFolder* folder, const std::string& episodes) {
   if (!folder->manifest.empty()) {
     core::ParseJson(folder->manifest,
-                    (folder->path / "manifest.json").string());  // throws when damaged
+                    (folder->path / kManifestFile).string());  // throws when damaged
   }
   const std::string run_id = RunIdOf(folder->manifest);
   folder->unfinished = WhyUnfinished(*folder, run_id);
@@ -165,13 +171,12 @@ void CheckBelonging(RunFolder* folder, const std::string& episodes) {
 
 // An evaluation that ended early keeps a config and a manifest with the whole seed list.
 void NoteSeedsNotRun(RunFolder* folder) {
-  const std::optional<SeedUse> seeds = SeedUseOf(folder->manifest);
   const auto n_run = std::ranges::count(folder->episodes, "test", &EpisodeRecord::split);
-  if (!seeds || n_run == 0 || n_run >= seeds->report.n) return;
+  if (!folder->seeds || n_run == 0 || n_run >= folder->seeds->report.n) return;
   folder->notes.push_back(
       fmt::format("{} of the {} test seeds of config.json were run: dp_bench gate stops as soon as "
                   "its verdict is there",
-                  n_run, seeds->report.n));
+                  n_run, folder->seeds->report.n));
 }
 
 // Everything but the log.
@@ -189,6 +194,7 @@ RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
   folder.config = std::move(texts.config);
   folder.manifest = std::move(texts.manifest);
   CheckBelonging(&folder, texts.episodes);
+  folder.seeds = SeedUseOf(folder.manifest);
   NoteSeedsNotRun(&folder);
   return folder;
 }
@@ -204,25 +210,55 @@ std::string ConfigText(const RunFolder& folder, const char* place) {
 
 }  // namespace
 
+fs::path RunFolder::config_file() const { return path / kConfigFile; }
+
+fs::path RunFolder::report_file() const { return path / kReportFile; }
+
+std::optional<PolicyLatencySummary> RunFolder::ReadLatency() const {
+  return ReadExtra(path / kLatencyFile, ParseLatency);
+}
+
+std::optional<Denoising> RunFolder::ReadDenoising() const {
+  return ReadExtra(path / kDenoisingFile, ParseDenoising);
+}
+
+std::optional<PerturbationEffects> RunFolder::ReadEffects() const {
+  return ReadExtra(path / kEffectsFile, ParseEffects);
+}
+
+std::optional<fs::path> RunFolder::FilmOf(const EpisodeRecord& record) const {
+  return StaysBelow(record.video) ? std::optional(path / record.video) : std::nullopt;
+}
+
+std::optional<FilmNotes> RunFolder::ReadNotesOf(const EpisodeRecord& record) const {
+  const std::optional<fs::path> film = FilmOf(record);
+  if (!film) return std::nullopt;
+  const fs::path file = film->lexically_normal().replace_extension(".safetensors");
+  return fs::is_regular_file(file) ? std::optional(ReadFilmNotes(file)) : std::nullopt;
+}
+
+bool StaysBelow(const std::string& relative_path) {
+  const fs::path path = fs::path(relative_path).lexically_normal();
+  return !relative_path.empty() && !path.is_absolute() && *path.begin() != "..";
+}
+
 RunFolder ReadRunFolder(const fs::path& path) {
   RunFolder folder = ParseFiles(path, {.episodes = ReadIfPresent(path / kEpisodesFile),
                                        .eval_log = ReadIfPresent(path / kEvalLogFile),
-                                       .config = ReadIfPresent(path / "config.json"),
-                                       .manifest = ReadIfPresent(path / "manifest.json")});
-  const fs::path log = path / kLogFile;
+                                       .config = ReadIfPresent(path / kConfigFile),
+                                       .manifest = ReadIfPresent(path / kManifestFile)});
+  const fs::path log = path / kTrainingLogFile;
   if (!fs::exists(log)) return folder;
   core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
-  ReadLog(
-      log, [&lines](std::string* line) { return lines.Next(line); }, &folder);
+  ReadLog([&lines](std::string* line) { return lines.Next(line); }, &folder);
   return folder;
 }
 
 RunFolder ParseRunFolder(const fs::path& path, RunFolderTexts texts) {
   std::istringstream log(std::move(texts.log));
   RunFolder folder = ParseFiles(path, std::move(texts));
-  ReadLog(
-      path / kLogFile,
-      [&log](std::string* line) { return static_cast<bool>(std::getline(log, *line)); }, &folder);
+  ReadLog([&log](std::string* line) { return static_cast<bool>(std::getline(log, *line)); },
+          &folder);
   return folder;
 }
 

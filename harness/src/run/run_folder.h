@@ -1,13 +1,19 @@
-// Reads back what a run left in its folder, so that a report can be made again at any time.
+// Reads back what a run left in its folder. Pages are made of a RunFolder alone, so they can be
+// made again at any time.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "run/episode_record.h"
+#include "run/film_notes.h"
+#include "run/perturbation_effects.h"
+#include "run/planning.h"
+#include "run/seed_use.h"
 
 namespace dp_bench::run {
 
@@ -24,12 +30,27 @@ struct RunFolder {
   std::map<std::string, std::vector<CurvePoint>> curves;  // logs.json.txt, by key
   std::string config;                                     // config.json, as text
   std::string manifest;                                   // manifest.json, as text
+  std::optional<SeedUse> seeds;                           // as the manifest says
   std::string unfinished;  // why its evaluation has no result yet, and what to do; else empty
   std::vector<std::string> notes;  // what the reader of the report should know about these files
+
+  std::filesystem::path config_file() const;
+  std::filesystem::path report_file() const;  // where its page is
+
+  /// What pages alone show is read when they ask for it; nothing where the run has none. Each
+  /// throws as ReadRunFolder does.
+  std::optional<PolicyLatencySummary> ReadLatency() const;
+  std::optional<Denoising> ReadDenoising() const;
+  std::optional<PerturbationEffects> ReadEffects() const;
+
+  /// The film that an episode of this run names, which may be gone; nothing when it names none, or
+  /// one outside of the folder.
+  std::optional<std::filesystem::path> FilmOf(const EpisodeRecord& record) const;
+  std::optional<FilmNotes> ReadNotesOf(const EpisodeRecord& record) const;
 };
 
 /// Throws Error{kData} naming file and line when a file is not what it should be, and naming both
-/// files when they are not of the same run (rollout/run_id.h; folders of versions before 0.2 do not
+/// files when they are not of the same run (run/run_id.h; folders of versions before 0.2 do not
 /// say); Error{kIo} when one cannot be read. Lines of the log that a crash cut off are skipped, and
 /// noted.
 RunFolder ReadRunFolder(const std::filesystem::path& path);
@@ -48,6 +69,9 @@ struct RunFolderTexts {
 
 /// ReadRunFolder for a folder whose files have these texts.
 RunFolder ParseRunFolder(const std::filesystem::path& path, RunFolderTexts texts);
+
+/// Whether a path that a file names stays below the folder of that file; an empty one does not.
+bool StaysBelow(const std::string& relative_path);
 
 /// Of its episodes, test first: it is the headline.
 std::vector<std::string> SplitsOf(const RunFolder& folder);

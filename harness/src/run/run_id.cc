@@ -3,13 +3,16 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "core/atomic_file.h"
 #include "core/json.h"
 #include "core/sha256.h"
+#include "run/run_files.h"
 
 namespace dp_bench::run {
 namespace {
 
 constexpr std::size_t kIdDigits = 16;
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
 std::string HashOfText(const std::string& text) {
   return core::Sha256Hex(std::as_bytes(std::span(text)));
@@ -29,10 +32,20 @@ std::string WithRunId(const std::string& manifest, const std::string& config) {
 }
 
 std::string WithoutRunId(const std::string& manifest) {
-  auto json = core::ParseJson(manifest, "manifest.json");
+  auto json = core::ParseJson(manifest, kManifestFile);
   json.erase(kRunIdKey);
   json.erase(kConfigHashKey);
   return json.dump(2) + "\n";
+}
+
+void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                  const std::string& config) {
+  core::WriteFileAtomically(folder / kManifestFile, std::string_view(manifest));
+  core::WriteFileAtomically(folder / kConfigFile, std::string_view(config));
+}
+
+std::string ReadRunManifest(const std::filesystem::path& folder) {
+  return core::ReadTextFile(folder / kManifestFile, kMaxManifestBytes);
 }
 
 std::string RunIdOf(const std::string& json_text) {

@@ -4,6 +4,7 @@
 // on: the same evaluation again, or one that was interrupted and continued, leaves the same bytes.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace dp_bench::run {
@@ -19,6 +20,14 @@ std::string WithRunId(const std::string& manifest, const std::string& config);
 
 /// The manifest as it was before WithRunId.
 std::string WithoutRunId(const std::string& manifest);
+
+/// Writes the two files that a run begins with: manifest.json, which names the run and the config
+/// that belongs to it, and then config.json. Throws Error{kIo}.
+void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                  const std::string& config);
+
+/// The text of manifest.json. Throws Error{kIo} when it cannot be read.
+std::string ReadRunManifest(const std::filesystem::path& folder);
 
 /// The id that a manifest or an eval_log names; empty when there is none (versions before 0.2) or
 /// the text is not a JSON object.

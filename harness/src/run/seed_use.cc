@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "run/env_runner_config.h"
+#include "run/run_files.h"
 
 namespace dp_bench::run {
 namespace {
@@ -64,7 +65,7 @@ Json ToJson(const SeedUse& use) {
 
 std::optional<SeedUse> SeedUseOf(const std::string& manifest) {
   const Json json = core::TryParseJson(manifest);
-  const core::JsonView view(json, "manifest.json");
+  const core::JsonView view(json, kManifestFile);
   if (!view.Has("seeds")) return std::nullopt;
   try {
     const core::JsonView seeds = view.At("seeds");

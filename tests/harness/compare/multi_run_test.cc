@@ -46,7 +46,7 @@ class MultiRunTest : public testing::Test {
   }
 
   std::string Page(const MultiRun& multi_run) const {
-    report::WriteMultiRunReport(dir_, multi_run);
+    report::WriteMultiRunReport(multi_run);
     std::ifstream stream(dir_ / "report.html", std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }

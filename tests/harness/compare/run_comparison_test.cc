@@ -28,7 +28,7 @@ class CompareRunsTest : public testing::Test {
       folders.push_back(scratch_.path() / std::string(1, static_cast<char>('p' + folders.size())));
       WriteSmallRun(folders.back(), outcomes, first_seed);
     }
-    return CompareRuns(ReadRunsToCompare(folders), options);
+    return CompareRuns(ReadRuns(folders), options);
   }
 
   ScratchFolder scratch_;
@@ -74,8 +74,7 @@ TEST_F(CompareRunsTest, CorrectsForSeveralCandidates) {
 TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {
   std::vector<run::RunFolder> folders(2);
   for (run::RunFolder& folder : folders) folder.episodes = SmallEpisodes("sf");
-  folders[1].manifest = R"({"seeds": {"report": {"first": 100000, "n": 2},
-                                      "selection": {"first": 100001, "n": 2}}})";
+  folders[1].seeds = {.report = {.first = 100000, .n = 2}, .selection = {.first = 100001, .n = 2}};
   EXPECT_THAT(CompareRuns(folders, {}).notes,
               testing::Contains(HasSubstr("B's training was evaluated on 1 of its test seeds")));
 }
@@ -162,8 +161,7 @@ TEST_F(CompareRunsTest, RefusesRunsThatShareNoSeed) {
 }
 
 TEST_F(CompareRunsTest, RefusesAFolderWithoutTestEpisodes) {
-  const std::vector<std::filesystem::path> folders = {scratch_.path()};
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadRunsToCompare(folders); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadRuns({scratch_.path()}); }),
               HasSubstr("has no test episodes"));
 }
 
@@ -173,8 +171,7 @@ TEST_F(CompareRunsTest, RefusesASeedThatOccursTwiceAndNamesTheFile) {
   std::string row;
   std::getline(once, row);
   std::ofstream(scratch_.path() / "twice/episodes.jsonl") << row << "\n" << row << "\n";
-  const std::vector<std::filesystem::path> folders = {scratch_.path() / "twice"};
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadRunsToCompare(folders); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadRuns({scratch_.path() / "twice"}); }),
               testing::AllOf(HasSubstr("two test episodes of seed 100000"),
                              HasSubstr("twice/episodes.jsonl")));
 }

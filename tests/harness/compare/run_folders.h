@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/run_comparison.h"
 #include "run/episode_log.h"
 
 namespace dp_bench::compare {
@@ -53,6 +54,15 @@ inline void WriteSmallRun(const std::filesystem::path& folder, const std::string
   run::WriteEpisodeLog(folder, {.records = SmallEpisodes(outcomes, first_seed)});
   std::ofstream(folder / "config.json") << SmallConfig();
   std::ofstream(folder / "manifest.json") << SmallManifest();
+}
+
+/// The runs in these folders.
+inline std::vector<run::RunFolder> ReadRuns(const std::vector<std::filesystem::path>& folders) {
+  std::vector<run::RunFolder> runs;
+  for (const std::filesystem::path& folder : folders) {
+    runs.push_back(RequireComparable(run::ReadRunFolder(folder)));
+  }
+  return runs;
 }
 
 }  // namespace dp_bench::compare

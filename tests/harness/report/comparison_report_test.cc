@@ -31,9 +31,8 @@ class ComparisonReport : public testing::Test {
     std::ofstream(scratch_.path() / video) << "film";
   }
   std::string Page(const compare::CompareOptions& options = {}, const fs::path& file = "out.html") {
-    report::WriteComparisonReport(
-        compare::CompareRuns(compare::ReadRunsToCompare(folders_), options),
-        scratch_.path() / file);
+    report::WriteComparisonReport(compare::CompareRuns(compare::ReadRuns(folders_), options),
+                                  scratch_.path() / file);
     return core::ReadTextFile(scratch_.path() / file, 1 << 20);
   }
 

@@ -32,7 +32,7 @@ class HtmlReportTest : public testing::Test {
   }
 
   std::string Report(const HtmlReportOptions& options = {}) const {
-    WriteHtmlReport(dir_, options);
+    WriteHtmlReport(run::ReadRunFolder(dir_), options);
     std::ifstream stream(dir_ / "report.html", std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
@@ -205,7 +205,7 @@ TEST_F(HtmlReportTest, AFolderNameCannotAddToTheCommand) {
   fs::create_directories(hostile);
   std::ofstream(hostile / "episodes.jsonl")
       << R"({"episode":3,"split":"test","seed":5,"score":0,"success":false,"n_steps":1})";
-  WriteHtmlReport(hostile);
+  WriteHtmlReport(run::ReadRunFolder(hostile));
   std::ifstream stream(hostile / "report.html", std::ios::binary);
   const std::string html = {std::istreambuf_iterator<char>(stream), {}};
   EXPECT_THAT(html, HasSubstr("/it&apos;\\&apos;&apos;s; &lt;rm&gt; -rf&apos; --episode 3"));

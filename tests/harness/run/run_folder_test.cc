@@ -90,5 +90,13 @@ TEST_F(RunFolderTest, OfAVersionWithoutIdsIsReadAsItIs) {
   EXPECT_EQ(ReadRunFolder(folder).unfinished, "");
 }
 
+TEST(StaysBelow, RefusesWhatLeavesTheFolder) {
+  EXPECT_TRUE(StaysBelow("media/test_1.mp4"));
+  EXPECT_TRUE(StaysBelow("a/../b"));
+  for (const char* path : {"", "/etc/passwd", "../x", "a/../../x", ".."}) {
+    EXPECT_FALSE(StaysBelow(path)) << path;
+  }
+}
+
 }  // namespace
 }  // namespace dp_bench::run

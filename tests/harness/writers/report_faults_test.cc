@@ -47,16 +47,16 @@ TEST(ReportFaults, ABaselineIsTheOldOneOrTheNewOne) {
 
 TEST(ReportFaults, AReportIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(
-      OfRun("report", "report.html",
-            [](const fs::path& run, const fs::path& /*file*/) { report::WriteHtmlReport(run); }));
+      OfRun("report", "report.html", [](const fs::path& run, const fs::path& /*file*/) {
+        report::WriteHtmlReport(run::ReadRunFolder(run));
+      }));
 }
 
 TEST(ReportFaults, AComparisonIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(
       OfRun("comparison", "comparison.html", [](const fs::path& run, const fs::path& file) {
-        const std::vector<fs::path> runs = {run, run};
-        report::WriteComparisonReport(compare::CompareRuns(compare::ReadRunsToCompare(runs), {}),
-                                      file);
+        const std::vector<run::RunFolder> runs(2, run::ReadRunFolder(run));
+        report::WriteComparisonReport(compare::CompareRuns(runs, {}), file);
       }));
 }
 

@@ -1,20 +1,17 @@
-#include "report/denoising_strip.h"
+#include "report/planning_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
-#include <string>
 
-#include "core/atomic_file.h"
-#include "run/denoising.h"
+#include "report/page_data.h"
 
 namespace dp_bench::report {
 namespace {
 
 using kainjow::mustache::data;
 
-constexpr std::size_t kMaxDenoisingBytes = std::size_t{1} << 20;
 constexpr std::size_t kColours = 6;  // series-0 to series-5 of the style sheet
 constexpr double kWidth = 120.0;     // of a panel
 constexpr double kHeight = 96.0;
@@ -78,9 +75,78 @@ std::string PanelSvg(const run::Denoising& denoising, const run::DenoisingStep& 
   return svg + "</svg>";
 }
 
-data PageData(const run::Denoising& denoising) {
+std::string LatencyRow(const std::string& name, const run::LatencySummary& latency) {
+  return fmt::format("  {:<24} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} ms of {}\n", name,
+                     1e3 * latency.p50_s, 1e3 * latency.p95_s, 1e3 * latency.p99_s,
+                     1e3 * latency.max_s, latency.n);
+}
+
+std::string Rows(const run::PlanningSummary& planning, double deadline_s) {
+  std::string rows = LatencyRow("whole chunk", planning.chunk);
+  for (const auto& [name, stage] : planning.stages) rows += LatencyRow("  " + name, stage);
+  return rows + fmt::format("  {:.1f} % of the chunks took longer than {:g} ms\n",
+                            100.0 * planning.share_late, 1e3 * deadline_s);
+}
+
+data RowData(const std::string& name, const run::LatencySummary& latency) {
+  data row;
+  row.set("name", name);
+  row.set("p50_ms", fmt::format("{:.2f}", 1e3 * latency.p50_s));
+  row.set("p95_ms", fmt::format("{:.2f}", 1e3 * latency.p95_s));
+  row.set("p99_ms", fmt::format("{:.2f}", 1e3 * latency.p99_s));
+  row.set("max_ms", fmt::format("{:.2f}", 1e3 * latency.max_s));
+  row.set("n", std::to_string(latency.n));
+  return row;
+}
+
+data TableData(const std::string& title, const run::PlanningSummary& planning) {
+  data rows = List();
+  rows.push_back(RowData("whole chunk", planning.chunk));
+  for (const auto& [name, stage] : planning.stages) rows.push_back(RowData(name, stage));
+  data table;
+  table.set("title", title);
+  table.set("rows", rows);
+  table.set("late", Percent(planning.share_late));
+  return table;
+}
+
+}  // namespace
+
+std::string LatencyTable(const run::PolicyLatencySummary& latency) {
+  const std::string header =
+      fmt::format("  {:<24} {:>8} {:>8} {:>8} {:>8}\n", "", "p50", "p95", "p99", "max");
+  std::string text =
+      fmt::format("latency at batch 1, as on a robot, on {}\n",
+                  latency.is_of_recorded_obs ? "observations of the rollouts" : "random numbers");
+  text += header + Rows(latency.alone, latency.deadline_s);
+  if (!latency.in_rollouts) return text;
+  return text +
+         fmt::format("latency in the rollouts, padded to batch {}\n",
+                     latency.in_rollouts->batch_size) +
+         Rows(*latency.in_rollouts, latency.deadline_s);
+}
+
+data LatencyData(const run::PolicyLatencySummary& latency) {
+  data tables = List();
+  tables.push_back(
+      TableData(fmt::format("batch 1, as on a robot, measured on observations that are {}",
+                            latency.is_of_recorded_obs ? "of the rollouts" : "random numbers"),
+                latency.alone));
+  if (latency.in_rollouts) {
+    tables.push_back(TableData(
+        fmt::format("in the rollouts, padded to batch {}", latency.in_rollouts->batch_size),
+        *latency.in_rollouts));
+  }
+  data page;
+  page.set("tables", tables);
+  page.set("deadline", fmt::format("{:g}", 1e3 * latency.deadline_s));
+  page.set("control_hz", fmt::format("{:g}", latency.control_hz));
+  return page;
+}
+
+data DenoisingData(const run::Denoising& denoising) {
   const Range range = RangeOf(denoising);
-  data panels(data::type::list);
+  data panels = List();
   for (const run::DenoisingStep& step : denoising.steps) {
     const bool is_plan = &step == &denoising.steps.back();
     data panel;
@@ -104,15 +170,6 @@ data PageData(const run::Denoising& denoising) {
   page.set("low", fmt::format("{:.2f}", range.low));
   page.set("high", fmt::format("{:.2f}", range.high));
   return page;
-}
-
-}  // namespace
-
-void SetDenoising(const std::filesystem::path& file, data* page) {
-  page->set("denoising", false);
-  if (!std::filesystem::exists(file)) return;
-  page->set("denoising", PageData(run::ParseDenoising(core::ReadTextFile(file, kMaxDenoisingBytes),
-                                                      file.string())));
 }
 
 }  // namespace dp_bench::report

@@ -1,0 +1,204 @@
+#include "run/planning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "dp_bench/error.h"
+#include "run/run_files.h"
+
+namespace dp_bench::run {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kOfRollouts = "of the rollouts";
+
+PlanningSummary SummarizePlanning(const PlanningLatency& planning, double deadline_s) {
+  PlanningSummary summary = {.batch_size = planning.batch_size,
+                             .chunk = SummarizeLatency(planning.chunk_s),
+                             .share_late = ShareLate(planning.chunk_s, deadline_s)};
+  for (const auto& [name, seconds] : planning.stage_s) {
+    summary.stages[name] = SummarizeLatency(seconds);
+  }
+  return summary;
+}
+
+Json ToJson(const PlanningSummary& planning) {
+  Json stages = Json::object();
+  for (const auto& [name, summary] : planning.stages) stages[name] = ToJson(summary);
+  return {{"batch_size", planning.batch_size},
+          {"chunk", ToJson(planning.chunk)},
+          {"share_late", planning.share_late},
+          {"stages", stages}};
+}
+
+LatencySummary ToLatency(const core::JsonView& json) {
+  return {.n = json.Get<int>("n"),
+          .p50_s = 1e-3 * json.Get<double>("p50_ms"),
+          .p95_s = 1e-3 * json.Get<double>("p95_ms"),
+          .p99_s = 1e-3 * json.Get<double>("p99_ms"),
+          .max_s = 1e-3 * json.Get<double>("max_ms")};
+}
+
+PlanningSummary ToPlanning(const core::JsonView& json) {
+  PlanningSummary planning = {.batch_size = json.Get<int>("batch_size"),
+                              .chunk = ToLatency(json.At("chunk")),
+                              .share_late = json.Get<double>("share_late")};
+  for (const auto& [name, stage] : json.At("stages").Members()) {
+    planning.stages[name] = ToLatency(stage);
+  }
+  return planning;
+}
+
+double Rounded(float value) { return std::round(1e4 * value) / 1e4; }
+
+Json ToJson(const DenoisingStep& step) {
+  Json rows = Json::array();
+  for (const std::vector<float>& row : step.sample) {
+    Json numbers = Json::array();
+    for (const float value : row) numbers.push_back(Rounded(value));
+    rows.push_back(std::move(numbers));
+  }
+  return {{"timestep", step.timestep ? Json(*step.timestep) : Json()}, {"sample", rows}};
+}
+
+DenoisingStep ToStep(const core::JsonView& json) {
+  return {.timestep = json.GetOptional<int>("timestep"),
+          .sample = json.Get<std::vector<std::vector<float>>>("sample")};
+}
+
+int CountIn(const core::JsonView& view, const char* key) {
+  constexpr int kMaxCount = 1'000'000;
+  const int count = view.Get<int>(key);
+  if (count < 0 || count > kMaxCount) {
+    view.At(key).Fail(fmt::format("wanted a number from 0 to {}, found {}", kMaxCount, count));
+  }
+  return count;
+}
+
+// Every sample is [T, D] with T and D of the first one.
+bool AreAlike(const std::vector<DenoisingStep>& steps) {
+  if (steps.empty() || steps[0].sample.empty() || steps[0].sample[0].empty()) return false;
+  const std::size_t horizon = steps[0].sample.size();
+  const std::size_t dim = steps[0].sample[0].size();
+  return std::ranges::all_of(steps, [&](const DenoisingStep& step) {
+    return step.sample.size() == horizon &&
+           std::ranges::all_of(step.sample, [&](const auto& row) { return row.size() == dim; });
+  });
+}
+
+}  // namespace
+
+LatencySummary SummarizeLatency(std::vector<double> seconds) {
+  if (seconds.empty()) return {};
+  std::ranges::sort(seconds);
+  const auto at = [&seconds](double fraction) {
+    const double rank = std::ceil(fraction * static_cast<double>(seconds.size()));
+    return seconds[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
+  };
+  return {.n = static_cast<int>(seconds.size()),
+          .p50_s = at(0.5),
+          .p95_s = at(0.95),
+          .p99_s = at(0.99),
+          .max_s = seconds.back()};
+}
+
+double ShareLate(std::span<const double> seconds, double deadline_s) {
+  if (seconds.empty()) return 0.0;
+  const auto n_late = std::ranges::count_if(seconds, [&](double s) { return s > deadline_s; });
+  return static_cast<double>(n_late) / static_cast<double>(seconds.size());
+}
+
+Json ToJson(const LatencySummary& summary) {
+  return {{"n", summary.n},
+          {"p50_ms", 1e3 * summary.p50_s},
+          {"p95_ms", 1e3 * summary.p95_s},
+          {"p99_ms", 1e3 * summary.p99_s},
+          {"max_ms", 1e3 * summary.max_s}};
+}
+
+PolicyLatencySummary Summarize(const PolicyLatency& latency) {
+  const double deadline_s = 1.0 / latency.control_hz;
+  PolicyLatencySummary summary = {.control_hz = latency.control_hz,
+                                  .deadline_s = deadline_s,
+                                  .alone = SummarizePlanning(latency.alone, deadline_s),
+                                  .is_of_recorded_obs = latency.is_of_recorded_obs};
+  if (!latency.in_rollouts.chunk_s.empty()) {
+    summary.in_rollouts = SummarizePlanning(latency.in_rollouts, deadline_s);
+  }
+  return summary;
+}
+
+Json ToJson(const PolicyLatencySummary& latency) {
+  Json alone = ToJson(latency.alone);
+  alone["observations"] = latency.is_of_recorded_obs ? kOfRollouts : "random numbers";
+  return {{"control_hz", latency.control_hz},
+          {"deadline_ms", 1e3 * latency.deadline_s},
+          {"batch_1", alone},
+          {"rollouts", latency.in_rollouts ? ToJson(*latency.in_rollouts) : Json()}};
+}
+
+PolicyLatencySummary ParseLatency(std::string_view text, const std::string& origin) {
+  const Json json = core::ParseJson(text, origin);
+  const core::JsonView view(json, origin);
+  const core::JsonView alone = view.At("batch_1");
+  PolicyLatencySummary latency = {
+      .control_hz = view.Get<double>("control_hz"),
+      .deadline_s = 1e-3 * view.Get<double>("deadline_ms"),
+      .alone = ToPlanning(alone),
+      .is_of_recorded_obs = alone.Get<std::string>("observations") == kOfRollouts};
+  if (view.Has("rollouts")) latency.in_rollouts = ToPlanning(view.At("rollouts"));
+  return latency;
+}
+
+Json ToJson(const Denoising& denoising) {
+  Json steps = Json::array();
+  for (const DenoisingStep& step : denoising.steps) steps.push_back(ToJson(step));
+  return {{"seed", denoising.seed},
+          {"env_step", denoising.env_step},
+          {"n_steps", denoising.n_steps},
+          {"first_executed", denoising.first_executed},
+          {"n_executed", denoising.n_executed},
+          {"action_dim", denoising.action_dim},
+          {"steps", steps}};
+}
+
+Denoising ParseDenoising(std::string_view text, const std::string& origin) {
+  const std::string what = origin + ": not the denoising of a plan";
+  const Json json = core::ParseJson(text, what);
+  const core::JsonView view(json, what);
+  Denoising denoising = {.seed = view.Get<std::uint64_t>("seed"),
+                         .env_step = view.Get<std::uint64_t>("env_step"),
+                         .n_steps = CountIn(view, "n_steps"),
+                         .first_executed = CountIn(view, "first_executed"),
+                         .n_executed = CountIn(view, "n_executed"),
+                         .action_dim = CountIn(view, "action_dim")};
+  for (const core::JsonView& step : view.Elements("steps")) denoising.steps.push_back(ToStep(step));
+  if (AreAlike(denoising.steps)) return denoising;
+  throw Error(ErrorCode::kData,
+              fmt::format("{}: not the denoising of a plan: wanted at least one sample, all of the "
+                          "same shape [T, D]",
+                          origin));
+}
+
+void WritePlanning(const std::filesystem::path& folder, const PlanningRecord& record) {
+  const PolicyLatencySummary latency = Summarize(record.latency);
+  const std::filesystem::path latency_file = folder / kLatencyFile;
+  if (latency.in_rollouts || !std::filesystem::exists(latency_file)) {
+    core::WriteFileAtomically(latency_file, std::string_view(ToJson(latency).dump(2) + "\n"));
+  }
+  if (record.denoising) {
+    core::WriteFileAtomically(folder / kDenoisingFile,
+                              std::string_view(ToJson(*record.denoising).dump() + "\n"));
+  } else {
+    std::filesystem::remove(folder / kDenoisingFile);
+  }
+}
+
+}  // namespace dp_bench::run

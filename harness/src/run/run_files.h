@@ -1,0 +1,25 @@
+// The names of the files of a run folder. docs/architecture.md says what each holds.
+#pragma once
+
+#include <string_view>
+
+namespace dp_bench::run {
+
+inline constexpr std::string_view kConfigFile = "config.json";      // a checkpoint has one, too
+inline constexpr std::string_view kManifestFile = "manifest.json";  // a checkpoint has one, too
+inline constexpr std::string_view kTrainingLogFile = "logs.json.txt";
+inline constexpr std::string_view kEpisodesFile = "episodes.jsonl";
+inline constexpr std::string_view kJournalFile = "episodes.partial.jsonl";
+inline constexpr std::string_view kEvalLogFile = "eval_log.json";
+inline constexpr std::string_view kLatencyFile = "latency.json";
+inline constexpr std::string_view kDenoisingFile = "denoising.json";
+inline constexpr std::string_view kEffectsFile = "perturbations.json";
+inline constexpr std::string_view kRealtimeFile = "realtime.json";
+inline constexpr std::string_view kReportFile = "report.html";
+inline constexpr std::string_view kMultiRunFile = "multi_run.json";  // beside the seeds' folders
+inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
+inline constexpr std::string_view kMediaFolder = "media";
+inline constexpr std::string_view kArmsFolder = "perturbations";
+inline constexpr std::string_view kReplayFolder = "replay";
+
+}  // namespace dp_bench::run

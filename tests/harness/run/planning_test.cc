@@ -1,0 +1,103 @@
+// latency.json and denoising.json, there and back.
+#include "run/planning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "support/error_of.h"
+
+namespace dp_bench::run {
+namespace {
+
+TEST(Latency, PercentilesAreTimesThatOccurred) {
+  std::vector<double> seconds(200);
+  std::iota(seconds.rbegin(), seconds.rend(), 1.0);
+  const LatencySummary summary = SummarizeLatency(seconds);
+  EXPECT_EQ(summary.n, 200);
+  EXPECT_EQ(summary.p50_s, 100.0);
+  EXPECT_EQ(summary.p95_s, 190.0);
+  EXPECT_EQ(summary.p99_s, 198.0);
+  EXPECT_EQ(summary.max_s, 200.0);
+  EXPECT_EQ(SummarizeLatency({0.5}).p99_s, 0.5);
+  EXPECT_EQ(SummarizeLatency({}).n, 0);
+}
+
+TEST(Latency, LateIsWhatTakesLongerThanTheDeadline) {
+  EXPECT_EQ(ShareLate(std::vector<double>{0.05, 0.1, 0.11, 0.2}, 0.1), 0.5);
+  EXPECT_EQ(ShareLate({}, 0.1), 0.0);
+}
+
+TEST(Latency, JsonSaysAtWhichBatchSizeItWasMeasured) {
+  PolicyLatency latency = {
+      .control_hz = 10.0,
+      .alone = {.batch_size = 1, .chunk_s = {0.02, 0.3}, .stage_s = {{"denoising step", {0.001}}}}};
+  nlohmann::json file = ToJson(Summarize(latency));
+  EXPECT_EQ(file["deadline_ms"], 100.0);
+  EXPECT_EQ(file["batch_1"]["batch_size"], 1);
+  EXPECT_EQ(file["batch_1"]["share_late"], 0.5);
+  EXPECT_EQ(file["batch_1"]["chunk"]["p50_ms"], 20.0);
+  EXPECT_EQ(file["batch_1"]["stages"]["denoising step"]["n"], 1);
+  EXPECT_TRUE(file["rollouts"].is_null());
+  latency.in_rollouts = {.batch_size = 16, .chunk_s = {0.04}, .stage_s = {}};
+  const nlohmann::json whole = ToJson(Summarize(latency));
+  EXPECT_EQ(whole["rollouts"]["batch_size"], 16);
+}
+
+TEST(Latency, IsReadBackAsItWas) {
+  const PolicyLatency latency = {
+      .control_hz = 10.0,
+      .alone = {.batch_size = 1, .chunk_s = {0.25, 0.5}, .stage_s = {{"denoising step", {0.125}}}},
+      .is_of_recorded_obs = false,
+      .in_rollouts = {.batch_size = 16, .chunk_s = {0.0625}, .stage_s = {}}};
+  const PolicyLatencySummary read = ParseLatency(ToJson(Summarize(latency)).dump(), "here");
+  EXPECT_FALSE(read.is_of_recorded_obs);
+  EXPECT_DOUBLE_EQ(read.deadline_s, 0.1);
+  EXPECT_DOUBLE_EQ(read.alone.chunk.max_s, 0.5);
+  EXPECT_EQ(read.alone.share_late, 1.0);
+  EXPECT_DOUBLE_EQ(read.alone.stages.at("denoising step").p50_s, 0.125);
+  ASSERT_TRUE(read.in_rollouts);
+  EXPECT_EQ(read.in_rollouts->batch_size, 16);
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [] { ParseLatency("{}", "a/latency.json"); }),
+              testing::HasSubstr("a/latency.json"));
+}
+
+TEST(Denoising, IsReadBackAsItWas) {
+  const Denoising written = {
+      .seed = 100000,
+      .env_step = 8,
+      .n_steps = 16,
+      .first_executed = 1,
+      .n_executed = 2,
+      .action_dim = 7,
+      .steps = {{.timestep = 99, .sample = {{1.25F, -2.5F}, {0.5F, 0.0F}}},
+                {.timestep = {}, .sample = {{0.12344F, 1.0F}, {0.0F, 0.0F}}}}};
+  const std::string text = ToJson(written).dump();
+  const Denoising read = ParseDenoising(text, "here");
+  EXPECT_EQ(ToJson(read).dump(), text);
+  ASSERT_EQ(read.steps.size(), 2U);
+  EXPECT_EQ(read.steps[0].timestep, 99);
+  EXPECT_EQ(read.steps[0].sample, written.steps[0].sample);
+  EXPECT_FALSE(read.steps[1].timestep);
+  EXPECT_EQ(read.steps[1].sample[0][0], 0.1234F);  // 4 decimals are more than a plot shows
+}
+
+TEST(Denoising, WhatIsNoDenoisingIsNamed) {
+  const std::string head = R"({"seed":0,"env_step":0,"n_steps":1,"first_executed":0,)"
+                           R"("n_executed":1,"action_dim":1,"steps":)";
+  for (const std::string& text :
+       {std::string("{"), std::string("{}"), head + "[]}", head + R"([{"timestep":1}]})",
+        head + R"([{"timestep":null,"sample":[]}]})",
+        head + R"([{"timestep":1,"sample":[["x"]]}]})",
+        head + R"([{"timestep":1,"sample":[[1],[1,2]]}]})",
+        head + R"([{"timestep":1,"sample":[[1]]},{"timestep":0,"sample":[[1],[2]]}]})"}) {
+    EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ParseDenoising(text, "a/denoising.json"); }),
+                testing::HasSubstr("a/denoising.json: not the denoising of a plan"))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench::run
