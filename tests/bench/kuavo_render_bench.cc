@@ -1,7 +1,6 @@
 // The cost of pictures: one camera, and control steps of the dual-arm env in rgbd mode (three
 // cameras, colour and depth) on one thread and on two.
 #include <benchmark/benchmark.h>
-#include <dp_bench/config.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/config.h"
 #include "kuavo_env.h"
 #include "render/mujoco_renderer.h"
 

@@ -1,7 +1,6 @@
 // PushT with pictures on one core: one observation, one env step with its observation, one video
 // frame. The peer's side is peers/pusht_render_bench.py.
 #include <benchmark/benchmark.h>
-#include <dp_bench/random.h>
 
 #include <array>
 #include <cstddef>
@@ -9,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "dp_bench/random.h"
 #include "pusht_env.h"
 #include "pusht_render.h"
 

@@ -121,6 +121,7 @@ int Main(int argc, char** argv) {
         Entry{"view", "Show an env in a window: policy, expert, recording or person",
               &dp_bench::app::AddView},
         Entry{"plugins", "List the plugins that are found", &dp_bench::app::AddPlugins},
+        Entry{"keys", "Print every key of a config and its meaning", &dp_bench::app::AddKeys},
         Entry{"profile", "Show where the time of training and inference goes",
               &dp_bench::app::AddProfile},
         Entry{"bench", "Measure the speed of the parts", &dp_bench::app::AddBench}}) {

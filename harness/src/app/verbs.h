@@ -39,6 +39,7 @@ Verb AddFilm(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);
 Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
+Verb AddKeys(CLI::App* app);
 Verb AddProfile(CLI::App* app);
 Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);

@@ -82,6 +82,52 @@ T Convert(const config::ConfigDocument& document, const std::string& pointer, co
 }
 
 template <class T>
+std::string TypeName() {
+  if constexpr (VectorElement<T>::value) {
+    return fmt::format("list of {}s", TypeName<typename VectorElement<T>::Type>());
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "boolean";
+  } else if constexpr (std::is_same_v<T, double>) {
+    return "number";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "string";
+  } else {
+    return std::is_unsigned_v<T> ? "integer, at least 0" : "integer";
+  }
+}
+
+// A bound beyond this one only stops nonsense; the reference leaves it out.
+constexpr double kUnbounded = 1e9;
+
+template <class T>
+std::string RangeText(T low, T high) {
+  return static_cast<double>(high) < kUnbounded ? fmt::format("{} to {}", low, high)
+                                                : fmt::format("at least {}", low);
+}
+
+template <class T>
+std::string DefaultText(const T& value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return fmt::format("{}", value);  // shorter than JSON's text
+  } else {
+    return Json(value).dump();
+  }
+}
+
+// Notes a read for the config reference. Second reads, without a meaning, do not name their file.
+void Note(config::ConfigDocument* document, config::KeyRead read, const KeyMeaning& meaning) {
+  if (!document->is_noting()) return;
+  read.meaning = meaning.text;
+  if (!read.meaning.empty()) read.reader = meaning.reader.file_name();
+  document->Note(std::move(read));
+}
+
+template <class T>
+void NoteRange(config::ConfigDocument* document, const std::string& pointer, T low, T high) {
+  Note(document, {.pointer = pointer, .range = RangeText(low, high)}, {});
+}
+
+template <class T>
 T CheckRange(const Config& config, std::string_view key, T value, T low, T high) {
   if (!(value >= low && value <= high)) {
     throw Error(ErrorCode::kConfig, fmt::format("{}: expected a number from {} to {}, found {}",
@@ -104,20 +150,21 @@ bool Config::Has(std::string_view key) const {
 }
 
 template <class T>
-T Config::Get(std::string_view key) const {
+T Config::Require(std::string_view key, const KeyMeaning& meaning) const {
   const std::string pointer = config::ChildPointer(pointer_, key);
+  Note(document_.get(), {pointer, TypeName<T>(), "required"}, meaning);
   const std::optional<Json> value = document_->Read(pointer);
-  if (!value) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: this key is missing; give it in a config file or as {}=...",
-                            document_->Where(pointer), config::DottedKey(pointer)));
-  }
-  return Convert<T>(*document_, pointer, *value);
+  if (value) return Convert<T>(*document_, pointer, *value);
+  if (document_->is_noting()) return T{};
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: this key is missing; give it in a config file or as {}=...",
+                          document_->Where(pointer), config::DottedKey(pointer)));
 }
 
 template <class T>
-T Config::Get(std::string_view key, const T& default_value) const {
+T Config::Get(std::string_view key, const T& default_value, const KeyMeaning& meaning) const {
   const std::string pointer = config::ChildPointer(pointer_, key);
+  Note(document_.get(), {pointer, TypeName<T>(), DefaultText(default_value)}, meaning);
   const std::optional<Json> value = document_->Read(pointer);
   if (value) return Convert<T>(*document_, pointer, *value);
   document_->RecordDefault(pointer, default_value);
@@ -125,18 +172,20 @@ T Config::Get(std::string_view key, const T& default_value) const {
 }
 
 template <class T>
-std::optional<T> Config::GetOptional(std::string_view key) const {
+std::optional<T> Config::GetOptional(std::string_view key, const KeyMeaning& meaning) const {
   const std::string pointer = config::ChildPointer(pointer_, key);
+  Note(document_.get(), {pointer, TypeName<T>(), "none"}, meaning);
   const std::optional<Json> value = document_->Read(pointer);
   if (value && !value->is_null()) return Convert<T>(*document_, pointer, *value);
   if (!value) document_->RecordDefault(pointer, nullptr);
   return std::nullopt;
 }
 
-#define DPB_INSTANTIATE_CONFIG_READS(T)                                \
-  template DPB_API T Config::Get<T>(std::string_view) const;           \
-  template DPB_API T Config::Get<T>(std::string_view, const T&) const; \
-  template DPB_API std::optional<T> Config::GetOptional<T>(std::string_view) const;
+#define DPB_INSTANTIATE_CONFIG_READS(T)                                                         \
+  template DPB_API T Config::Require<T>(std::string_view, const KeyMeaning&) const;             \
+  template DPB_API T Config::Get<T>(std::string_view, const T&, const KeyMeaning&) const;       \
+  template DPB_API std::optional<T> Config::GetOptional<T>(std::string_view, const KeyMeaning&) \
+      const;
 
 DPB_INSTANTIATE_CONFIG_READS(bool)
 DPB_INSTANTIATE_CONFIG_READS(int)
@@ -150,19 +199,40 @@ DPB_INSTANTIATE_CONFIG_READS(std::vector<std::string>)
 
 #undef DPB_INSTANTIATE_CONFIG_READS
 
-double Config::GetInRange(std::string_view key, double default_value, double low,
-                          double high) const {
-  return CheckRange(*this, key, Get(key, default_value), low, high);
+double Config::GetInRange(std::string_view key, double default_value, double low, double high,
+                          const KeyMeaning& meaning) const {
+  NoteRange(document_.get(), config::ChildPointer(pointer_, key), low, high);
+  return CheckRange(*this, key, Get(key, default_value, meaning), low, high);
 }
 
 std::int64_t Config::GetInRange(std::string_view key, std::int64_t default_value, std::int64_t low,
-                                std::int64_t high) const {
-  return CheckRange(*this, key, Get(key, default_value), low, high);
+                                std::int64_t high, const KeyMeaning& meaning) const {
+  NoteRange(document_.get(), config::ChildPointer(pointer_, key), low, high);
+  return CheckRange(*this, key, Get(key, default_value, meaning), low, high);
 }
 
-std::string Config::GetChoice(std::string_view key, const std::vector<std::string>& choices) const {
+std::optional<double> Config::GetOptionalInRange(std::string_view key, double low, double high,
+                                                 const KeyMeaning& meaning) const {
+  NoteRange(document_.get(), config::ChildPointer(pointer_, key), low, high);
+  const auto value = GetOptional<double>(key, meaning);
+  if (value) CheckRange(*this, key, *value, low, high);
+  return value;
+}
+
+std::optional<std::int64_t> Config::GetOptionalInRange(std::string_view key, std::int64_t low,
+                                                       std::int64_t high,
+                                                       const KeyMeaning& meaning) const {
+  NoteRange(document_.get(), config::ChildPointer(pointer_, key), low, high);
+  const auto value = GetOptional<std::int64_t>(key, meaning);
+  if (value) CheckRange(*this, key, *value, low, high);
+  return value;
+}
+
+std::string Config::GetChoice(std::string_view key, const std::vector<std::string>& choices,
+                              const KeyMeaning& meaning) const {
   DPB_ASSERT(!choices.empty());
-  std::string value = Get(key, choices.front());
+  Note(document_.get(), {.pointer = config::ChildPointer(pointer_, key), .choices = choices}, {});
+  std::string value = Get(key, choices.front(), meaning);
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
   const auto nearest = config::NearestName(value, choices);
   throw Error(
@@ -171,13 +241,30 @@ std::string Config::GetChoice(std::string_view key, const std::vector<std::strin
                   value, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
 }
 
-Config Config::Sub(std::string_view key) const {
+Config Config::Sub(std::string_view key, const KeyMeaning& meaning) const {
   std::string pointer = config::ChildPointer(pointer_, key);
+  if (*meaning.text != '\0') Note(document_.get(), {pointer, "object", "{}"}, meaning);
   document_->OpenObject(pointer);
   return Config(document_, std::move(pointer));
 }
 
+std::vector<Config> Config::List(std::string_view key, const KeyMeaning& meaning) const {
+  const std::string pointer = config::ChildPointer(pointer_, key);
+  Note(document_.get(), {pointer, "list of objects", "none"}, meaning);
+  if (document_->is_noting()) document_->NoteList(pointer);
+  const Json list = document_->Copy(pointer);
+  if (list.is_object()) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted a list of objects, found an object",
+                                                document_->Where(pointer)));
+  }
+  std::vector<Config> objects;
+  const Config parent = Sub(key);
+  for (std::size_t i = 0; i < list.size(); ++i) objects.push_back(parent.Sub(std::to_string(i)));
+  return objects;
+}
+
 std::vector<std::string> Config::Keys() const {
+  if (document_->is_noting()) document_->NoteAnyKey(pointer_);
   std::vector<std::string> keys;
   const Json object = document_->Copy(pointer_);
   for (const auto& item : object.items()) keys.push_back(item.key());

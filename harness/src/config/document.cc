@@ -34,6 +34,18 @@ std::optional<std::size_t> IndexIn(const Json& array, const std::string& key) {
 
 }  // namespace
 
+void FillIn(const KeyRead& later, KeyRead* read) {
+  const auto fill = [](const auto& from, auto* to) {
+    if (to->empty()) *to = from;
+  };
+  fill(later.type, &read->type);
+  fill(later.default_value, &read->default_value);
+  fill(later.range, &read->range);
+  fill(later.choices, &read->choices);
+  fill(later.meaning, &read->meaning);
+  fill(later.reader, &read->reader);
+}
+
 ConfigDocument::ConfigDocument(JsonSource source) : source_(std::move(source)) {}
 
 const Json* ConfigDocument::Find(std::string_view pointer) const {
@@ -95,8 +107,35 @@ void ConfigDocument::OpenObject(const std::string& pointer) {
 bool ConfigDocument::Has(const std::string& pointer) {
   const std::lock_guard lock(mutex_);
   known_.insert(pointer);
+  if (reads_) reads_->asked.insert(pointer);
   const Json* value = Find(pointer);
   return value && !value->is_null();
+}
+
+void ConfigDocument::StartNotes() { reads_.emplace(); }
+
+void ConfigDocument::Note(KeyRead read) {
+  const std::lock_guard lock(mutex_);
+  // a key that is asked for with Has may be left out, whatever its read says
+  if (!read.default_value.empty() && reads_->asked.contains(read.pointer)) {
+    read.default_value = "none";
+  }
+  const auto known = std::ranges::find(reads_->keys, read.pointer, &KeyRead::pointer);
+  if (known == reads_->keys.end()) {
+    reads_->keys.push_back(std::move(read));
+  } else {
+    FillIn(read, &*known);
+  }
+}
+
+void ConfigDocument::NoteList(const std::string& pointer) {
+  const std::lock_guard lock(mutex_);
+  reads_->lists.insert(pointer);
+}
+
+void ConfigDocument::NoteAnyKey(const std::string& pointer) {
+  const std::lock_guard lock(mutex_);
+  reads_->with_any_key.insert(pointer);
 }
 
 Json ConfigDocument::Copy(const std::string& pointer) const {

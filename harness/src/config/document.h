@@ -13,6 +13,28 @@
 
 namespace dp_bench::config {
 
+/// How the code reads a key, for the config reference.
+struct KeyRead {
+  std::string pointer;
+  std::string type{};           // "integer"
+  std::string default_value{};  // as JSON, or "required", or "none"
+  std::string range{};          // "0 to 1"
+  std::vector<std::string> choices{};
+  std::string meaning{};
+  std::string reader{};  // source file in which the meaning is written
+};
+
+/// Takes from a later read of the same key what `read` does not say.
+void FillIn(const KeyRead& later, KeyRead* read);
+
+/// What the code asked of a config.
+struct KeyReads {
+  std::vector<KeyRead> keys;           // each once, in the order of their first reads
+  std::set<std::string> asked;         // places where Has was called
+  std::set<std::string> lists;         // places read as a list of objects
+  std::set<std::string> with_any_key;  // objects whose keys the config chooses
+};
+
 /// A config document. Every method may be called from several threads at once. Places are JSON
 /// pointers. A null value counts as absent wherever a value may be absent.
 class ConfigDocument {
@@ -34,6 +56,16 @@ class ConfigDocument {
 
   /// A copy of the value, or null if absent. Does not mark it as read.
   nlohmann::json Copy(const std::string& pointer) const;
+
+  /// From now on reads are noted, and a required key that is missing reads as an empty value.
+  void StartNotes();
+  bool is_noting() const { return reads_.has_value(); }
+  const KeyReads& reads() const { return *reads_; }
+
+  /// Notes a read; what an earlier read of the key did not say is added to it.
+  void Note(KeyRead read);
+  void NoteList(const std::string& pointer);
+  void NoteAnyKey(const std::string& pointer);
 
   /// "file:line: dotted.key".
   std::string Where(const std::string& pointer) const;
@@ -62,7 +94,8 @@ class ConfigDocument {
   mutable std::mutex mutex_;
   JsonSource source_;
   std::set<std::string> read_;
-  std::set<std::string> known_;  // read, or asked for with Has
+  std::set<std::string> known_;    // read, or asked for with Has
+  std::optional<KeyReads> reads_;  // noted only for the config reference
 };
 
 /// Throws Error{kConfig} with these lines if there are any.

@@ -14,13 +14,19 @@ namespace dp_bench {
 namespace {
 
 KeySpec ReadKeySpec(const Config& config, const std::string& name) {
-  const std::string type = config.GetChoice("type", {"low_dim", "rgb", "depth"});
-  KeySpec key{.name = name, .shape = config.Get<std::vector<std::int64_t>>("shape")};
+  const std::string type = config.GetChoice("type", {"low_dim", "rgb", "depth"},
+                                            "numbers, a colour image or a depth image");
+  KeySpec key{.name = name,
+              .shape = config.Require<std::vector<std::int64_t>>(
+                  "shape", "shape of one time step; images are [C, H, W]")};
   if (type == "rgb") key.type = KeyType::kRgb;
   if (type == "depth") key.type = KeyType::kDepth;
 
   const char* default_dtype = type == "rgb" ? "uint8" : "float32";
-  key.dtype = ParseDType(config.Get<std::string>("dtype", default_dtype));
+  key.dtype = ParseDType(config.Get<std::string>(
+      "dtype", default_dtype,
+      "float32, uint8 or uint16; rgb keys are uint8 by default. Depth as uint16 is in millimetres, "
+      "as float32 in metres"));
 
   const bool is_image = key.type != KeyType::kLowDim;
   if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
@@ -101,11 +107,11 @@ std::size_t KeySpec::ByteSize() const {
 
 ShapeMeta ShapeMeta::FromConfig(const Config& config) {
   ShapeMeta meta;
-  const Config obs = config.Sub("obs");
+  const Config obs = config.Sub("obs", "observations; if left out, all that the env offers");
   for (const std::string& name : obs.Keys()) {
     meta.obs.push_back(ReadKeySpec(obs.Sub(name), name));
   }
-  meta.action = ReadKeySpec(config.Sub("action"), "action");
+  meta.action = ReadKeySpec(config.Sub("action", "the action; if left out, the env's"), "action");
   if (meta.obs.empty() || meta.action.type != KeyType::kLowDim) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} needs at least one obs key and a low_dim action", config.Where()));
@@ -115,12 +121,14 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
 
 Horizons Horizons::FromConfig(const Config& config) {
   const Horizons defaults;
-  const Horizons h{.horizon = static_cast<int>(
-                       config.GetInRange("horizon", std::int64_t{defaults.horizon}, 1, 4096)),
-                   .n_obs_steps = static_cast<int>(config.GetInRange(
-                       "n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256)),
-                   .n_action_steps = static_cast<int>(config.GetInRange(
-                       "n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096))};
+  const Horizons h{
+      .horizon = static_cast<int>(config.GetInRange("horizon", std::int64_t{defaults.horizon}, 1,
+                                                    4096, "T, predicted steps")),
+      .n_obs_steps = static_cast<int>(config.GetInRange(
+          "n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256, "To, observed steps")),
+      .n_action_steps = static_cast<int>(
+          config.GetInRange("n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096,
+                            "Ta, executed steps; at most horizon - n_obs_steps + 1"))};
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie "

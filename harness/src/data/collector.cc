@@ -213,14 +213,22 @@ CollectReport Collect(const CollectRequest& request, const CollectProgressFn& pr
 
 CollectConfig CollectConfig::FromConfig(const Config& config) {
   CollectConfig c;
-  c.n_episodes = static_cast<int>(
-      config.GetInRange("n_episodes", std::int64_t{c.n_episodes}, std::int64_t{1}, 10'000'000));
-  c.start_seed = config.Get<std::uint64_t>("start_seed", c.start_seed);
-  c.action_noise = config.GetInRange("action_noise", c.action_noise, 0.0, 1.0);
-  c.action_noise_std = config.GetOptional<std::vector<double>>("action_noise_std");
-  c.keep_failures = config.Get<bool>("keep_failures", c.keep_failures);
+  c.n_episodes = static_cast<int>(config.GetInRange(
+      "n_episodes", std::int64_t{c.n_episodes}, std::int64_t{1}, 10'000'000, "episodes to keep"));
+  c.start_seed = config.Get<std::uint64_t>("start_seed", c.start_seed,
+                                           "seed of the first episode; the others follow");
+  c.action_noise = config.GetInRange(
+      "action_noise", c.action_noise, 0.0, 1.0,
+      "standard deviation of noise on executed actions, as a fraction of the action range; the "
+      "expert's own action is recorded");
+  c.action_noise_std = config.GetOptional<std::vector<double>>(
+      "action_noise_std",
+      "in place of action_noise: one standard deviation per dimension, in the action's units");
+  c.keep_failures =
+      config.Get<bool>("keep_failures", c.keep_failures, "keep episodes without success too");
   c.n_workers = static_cast<int>(
-      config.GetInRange("n_workers", std::int64_t{c.n_workers}, std::int64_t{0}, 4096));
+      config.GetInRange("n_workers", std::int64_t{c.n_workers}, std::int64_t{0}, 4096,
+                        "threads; 0 = one per hardware thread. No part of the result"));
   if (!c.action_noise_std) return c;
 
   const auto is_std = [](double value) { return std::isfinite(value) && value >= 0.0; };

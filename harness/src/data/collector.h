@@ -29,12 +29,12 @@ namespace dp_bench::data {
 // The config section "collect": how many demonstrations of an env's expert, and which.
 
 struct CollectConfig {
-  int n_episodes = 200;                  // to keep
-  std::uint64_t start_seed = 1'000'000;  // and the seeds that follow; never those of env_runner
-  double action_noise = 0.0;             // standard deviation, as a fraction of the action range
-  std::optional<std::vector<double>> action_noise_std;  // instead: per dimension, its own units
+  int n_episodes = 200;
+  std::uint64_t start_seed = 1'000'000;
+  double action_noise = 0.0;
+  std::optional<std::vector<double>> action_noise_std;
   bool keep_failures = false;
-  int n_workers = 0;  // threads; 0: one per hardware thread. Part of no result
+  int n_workers = 0;
 
   /// Throws Error{kConfig} for values out of range, or both kinds of noise.
   static CollectConfig FromConfig(const Config& config);

@@ -7,14 +7,9 @@
 #include <string_view>
 
 #include "config/document.h"
-#include "data/collector.h"
 #include "experiment/collection.h"
-#include "plugin/isolated_env.h"
-#include "rollout/env_runner.h"
+#include "experiment/config_reference.h"
 #include "run/create_from_checkpoint.h"
-#include "train/ema.h"
-#include "train/optimizer.h"
-#include "train/train_config.h"
 
 namespace dp_bench::experiment {
 namespace {
@@ -22,43 +17,6 @@ namespace {
 constexpr std::string_view kEnvParams = "/env/params";
 constexpr std::string_view kPolicyParams = "/policy/params";
 constexpr std::string_view kDatasetParams = "/dataset/params";
-
-struct Section {
-  const char* name;
-  void (*read)(const Config& section);
-};
-
-void ReadPlugin(const Config& section) {
-  if (section.Has("plugin")) section.Get<std::string>("plugin");
-  section.Sub("params");
-}
-
-// Of the sections that every verb may find in a config, those that are read by the harness.
-constexpr Section kSections[] = {
-    {"env", ReadPlugin},
-    {"policy", ReadPlugin},
-    {"dataset",
-     [](const Config& section) {
-       ReadPlugin(section);
-       train::SplitConfig::FromConfig(section);
-     }},
-    {"collect", [](const Config& section) { data::CollectConfig::FromConfig(section); }},
-    {"training", [](const Config& section) { train::TrainingConfig::FromConfig(section); }},
-    {"optimizer", [](const Config& section) { train::OptimizerConfig::FromConfig(section); }},
-    {"ema", [](const Config& section) { train::EmaConfig::FromConfig(section); }},
-    {"dataloader",
-     [](const Config& section) { train::DataLoaderConfig::FromConfig(section, true); }},
-    {"val_dataloader",
-     [](const Config& section) { train::DataLoaderConfig::FromConfig(section, false); }},
-    {"checkpoint", [](const Config& section) { train::CheckpointConfig::FromConfig(section); }},
-    {"logging", [](const Config& section) { train::LoggingConfig::FromConfig(section); }},
-    {"normalizer", [](const Config& section) { train::NormalizerConfig::FromConfig(section); }},
-    {"env_runner",
-     [](const Config& section) {
-       run::EnvRunnerConfig::FromConfig(section);
-       plugin::IsolationConfig::FromConfig(section);
-     }},
-};
 
 bool IsBelow(std::string_view pointer, std::string_view place) {
   return pointer == place ||
@@ -78,7 +36,7 @@ bool IsOfRollouts(std::string_view pointer) {
 void ReadSections(const Task& task, const KeyCheck& check) {
   const Config& config = task.config();
   Horizons::FromConfig(config);
-  for (const Section& section : kSections) {
+  for (const ConfigSection& section : ConfigSections()) {
     const std::string pointer = fmt::format("/{}", section.name);
     if (!config.Has(section.name)) continue;
     if (!check.is_of_checkpoint || IsOfRollouts(pointer) || task.document().HasOverride(pointer)) {

@@ -55,7 +55,7 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
   const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
-  const auto name = config::RequireName(config.Get("name", plugin), config.Where("name"));
+  const std::string name = ReadTaskName(config, plugin);
   const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
   const auto task = params.find("task");
   if (task == params.end() || !task->is_string()) return name;
@@ -72,6 +72,12 @@ void EnterKey(const KeySpec& key, const Config& config) {
 }
 
 }  // namespace
+
+std::string ReadTaskName(const Config& config, const std::string& env_plugin) {
+  return config::RequireName(
+      config.Get("name", env_plugin, "names the task in run folders, data sets and reports"),
+      config.Where("name"));
+}
 
 std::vector<fs::path> DefaultConfigDirs() {
   std::vector<fs::path> dirs;

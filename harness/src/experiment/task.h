@@ -38,6 +38,9 @@ struct ExperimentOptions {
   std::vector<std::filesystem::path> plugin_dirs;
 };
 
+/// The top-level key "name", by default the name of the env plugin.
+std::string ReadTaskName(const Config& config, const std::string& env_plugin);
+
 class Task {
  public:
   /// Throws Error{kUsage} when the options name neither an env nor a config.

@@ -168,12 +168,16 @@ EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,
 
 IsolationConfig IsolationConfig::FromConfig(const Config& env_runner) {
   IsolationConfig c;
-  c.is_enabled = env_runner.Get<bool>("isolate", c.is_enabled);
-  c.step_timeout = env_runner.GetInRange("step_timeout", c.step_timeout, kMinTimeout, kMaxTimeout);
+  c.is_enabled = env_runner.Get<bool>("isolate", c.is_enabled, "one process per env");
+  c.step_timeout = env_runner.GetInRange(
+      "step_timeout", c.step_timeout, kMinTimeout, kMaxTimeout,
+      "seconds that a step, an observation or an image of an isolated env may take");
   c.reset_timeout =
-      env_runner.GetInRange("reset_timeout", c.reset_timeout, kMinTimeout, kMaxTimeout);
+      env_runner.GetInRange("reset_timeout", c.reset_timeout, kMinTimeout, kMaxTimeout,
+                            "seconds that creating or resetting an isolated env may take");
   c.memory_limit_mb = static_cast<int>(env_runner.GetInRange(
-      "memory_limit_mb", std::int64_t{c.memory_limit_mb}, std::int64_t{0}, std::int64_t{1} << 30));
+      "memory_limit_mb", std::int64_t{c.memory_limit_mb}, std::int64_t{0}, std::int64_t{1} << 30,
+      "memory that the process of an isolated env may use, in MiB; 0 = no limit"));
   return c;
 }
 

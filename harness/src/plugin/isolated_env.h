@@ -14,10 +14,10 @@ namespace dp_bench::plugin {
 // own, and how long such a process may take.
 
 struct IsolationConfig {
-  bool is_enabled = false;      // "isolate"
-  double step_timeout = 30.0;   // [s] for Step, Observe, Render and what else is quick
-  double reset_timeout = 60.0;  // [s] for creating an env, Reset, and an expert's Begin
-  int memory_limit_mb = 0;      // resident memory of one env's process; 0: no limit
+  bool is_enabled = false;
+  double step_timeout = 30.0;
+  double reset_timeout = 60.0;
+  int memory_limit_mb = 0;
 
   /// Throws Error{kConfig} for values out of range.
   static IsolationConfig FromConfig(const Config& env_runner);

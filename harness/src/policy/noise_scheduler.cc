@@ -34,15 +34,16 @@ namespace {
 // The first choice is the default.
 template <class Enum>
 Enum ReadEnum(const Config& config, std::string_view key,
-              const std::vector<std::pair<std::string, Enum>>& choices) {
+              const std::vector<std::pair<std::string, Enum>>& choices, const KeyMeaning& meaning) {
   std::vector<std::string> names;
   for (const auto& [name, value] : choices) names.push_back(name);
-  const std::string found = config.GetChoice(key, names);
+  const std::string found = config.GetChoice(key, names, meaning);
   return choices[static_cast<std::size_t>(std::ranges::find(names, found) - names.begin())].second;
 }
 
-int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
-  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
+int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high,
+            const KeyMeaning& meaning) {
+  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high, meaning));
 }
 
 void RequireWorkable(const NoiseSchedulerConfig& config) {
@@ -146,32 +147,46 @@ StepCoefficients DdimCoefficients(PredictionType prediction_type, double alpha_b
 NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
   NoiseSchedulerConfig c;
   constexpr int kMaxTimesteps = 1'000'000;
-  c.type = ReadEnum<SchedulerType>(
-      config, "type", {{"ddpm", SchedulerType::kDdpm}, {"ddim", SchedulerType::kDdim}});
-  c.num_train_timesteps =
-      ReadInt(config, "num_train_timesteps", c.num_train_timesteps, 1, kMaxTimesteps);
-  c.num_inference_steps =
-      ReadInt(config, "num_inference_steps", c.num_train_timesteps, 1, c.num_train_timesteps);
-  c.beta_start = config.GetInRange("beta_start", c.beta_start, 0.0, 1.0);
-  c.beta_end = config.GetInRange("beta_end", c.beta_end, 0.0, 1.0);
+  c.type = ReadEnum<SchedulerType>(config, "type",
+                                   {{"ddpm", SchedulerType::kDdpm}, {"ddim", SchedulerType::kDdim}},
+                                   "how noise is removed, as in diffusers");
+  c.num_train_timesteps = ReadInt(config, "num_train_timesteps", c.num_train_timesteps, 1,
+                                  kMaxTimesteps, "steps from data to noise in training");
+  c.num_inference_steps = ReadInt(
+      config, "num_inference_steps", c.num_train_timesteps, 1, c.num_train_timesteps,
+      "denoising steps when actions are planned; at most and by default num_train_timesteps");
+  c.beta_start = config.GetInRange("beta_start", c.beta_start, 0.0, 1.0,
+                                   "noise variance of the first step; unused by squaredcos_cap_v2");
+  c.beta_end = config.GetInRange("beta_end", c.beta_end, 0.0, 1.0,
+                                 "noise variance of the last step; unused by squaredcos_cap_v2");
   c.beta_schedule = ReadEnum<BetaSchedule>(config, "beta_schedule",
                                            {{"squaredcos_cap_v2", BetaSchedule::kSquaredcosCapV2},
                                             {"linear", BetaSchedule::kLinear},
                                             {"scaled_linear", BetaSchedule::kScaledLinear},
-                                            {"quadratic", BetaSchedule::kQuadratic}});
+                                            {"quadratic", BetaSchedule::kQuadratic}},
+                                           "course of the noise variance over the steps");
   c.prediction_type = ReadEnum<PredictionType>(config, "prediction_type",
                                                {{"epsilon", PredictionType::kEpsilon},
                                                 {"sample", PredictionType::kSample},
-                                                {"v_prediction", PredictionType::kVPrediction}});
-  c.clip_sample = config.Get<bool>("clip_sample", c.clip_sample);
-  c.clip_sample_range = config.Get<double>("clip_sample_range", c.clip_sample_range);
+                                                {"v_prediction", PredictionType::kVPrediction}},
+                                               "what the network predicts: the noise, the action, "
+                                               "or the velocity between them");
+  c.clip_sample = config.Get<bool>("clip_sample", c.clip_sample,
+                                   "clip the predicted normalized action at each denoising step");
+  c.clip_sample_range = config.Get<double>("clip_sample_range", c.clip_sample_range,
+                                           "clip it to plus and minus this");
   c.timestep_spacing = ReadEnum<TimestepSpacing>(config, "timestep_spacing",
                                                  {{"leading", TimestepSpacing::kLeading},
                                                   {"trailing", TimestepSpacing::kTrailing},
-                                                  {"linspace", TimestepSpacing::kLinspace}});
-  c.steps_offset = ReadInt(config, "steps_offset", c.steps_offset, 0, kMaxTimesteps);
-  c.set_alpha_to_one = config.Get<bool>("set_alpha_to_one", c.set_alpha_to_one);
-  c.eta = config.GetInRange("eta", c.eta, 0.0, 1.0);
+                                                  {"linspace", TimestepSpacing::kLinspace}},
+                                                 "which training steps the denoising steps are");
+  c.steps_offset = ReadInt(config, "steps_offset", c.steps_offset, 0, kMaxTimesteps,
+                           "added to the denoising steps of the spacing leading");
+  c.set_alpha_to_one = config.Get<bool>("set_alpha_to_one", c.set_alpha_to_one,
+                                        "ddim only: the last step ends without noise; false: with "
+                                        "that of training step 0");
+  c.eta = config.GetInRange("eta", c.eta, 0.0, 1.0,
+                            "ddim only: noise added at each step; 0 none, 1 as much as ddpm");
   return c;
 }
 

@@ -92,11 +92,14 @@ class PerturbedEnv final : public plugin::ForwardingEnv {
 
 std::optional<ActionPerturbation> ActionPerturbation::FromConfig(const Config& env) {
   if (!env.Has("perturb")) return std::nullopt;
-  const Config section = env.Sub("perturb");
+  const Config section = env.Sub("perturb", "makes every action harder to execute");
   ActionPerturbation perturbation;
   perturbation.delay =
-      static_cast<int>(section.GetInRange("delay", std::int64_t{0}, std::int64_t{0}, kMaxDelay));
-  perturbation.noise = section.GetInRange("noise", 0.0, 0.0, kMaxNoise);
+      static_cast<int>(section.GetInRange("delay", std::int64_t{0}, std::int64_t{0}, kMaxDelay,
+                                          "control steps by which an action arrives late"));
+  perturbation.noise = section.GetInRange(
+      "noise", 0.0, 0.0, kMaxNoise,
+      "standard deviation of noise on actions, as a fraction of the action range");
   return perturbation;
 }
 

@@ -12,8 +12,8 @@ namespace dp_bench::rollout {
 
 /// The section "env.perturb" of a config.
 struct ActionPerturbation {
-  int delay = 0;       // [control steps] until an action reaches the env
-  double noise = 0.0;  // standard deviation as a fraction of the action range
+  int delay = 0;
+  double noise = 0.0;
 
   /// Nothing when the section is not there. Throws Error{kConfig} for values out of range.
   static std::optional<ActionPerturbation> FromConfig(const Config& env);

@@ -20,18 +20,23 @@ constexpr int kMaxVideoSize = 4096;  // [px]
 constexpr double kMaxSpeed = 1000.0;
 constexpr double kMaxLatency = 1.0e6;  // [ms]
 
-int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high) {
-  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high));
+int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high,
+            const KeyMeaning& meaning) {
+  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high, meaning));
 }
+
+constexpr KeyMeaning kRealtimeMeaning =
+    "true: the env does not wait while the policy plans. A number: simulated time also runs this "
+    "many times faster";
 
 // false, true or a factor.
 double ReadRealtime(const Config& config) {
   const auto section = nlohmann::json::parse(config.ToJson());
   const auto value = section.find("realtime");
   if (value == section.end() || value->is_boolean()) {
-    return config.Get<bool>("realtime", false) ? 1.0 : 0.0;
+    return config.Get<bool>("realtime", false, kRealtimeMeaning) ? 1.0 : 0.0;
   }
-  return config.GetInRange("realtime", 0.0, 0.0, kMaxSpeed);
+  return config.GetInRange("realtime", 0.0, 0.0, kMaxSpeed, kRealtimeMeaning);
 }
 
 }  // namespace
@@ -39,28 +44,44 @@ double ReadRealtime(const Config& config) {
 EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   const EnvRunnerConfig defaults;
   EnvRunnerConfig c;
-  c.n_train = ReadInt(config, "n_train", defaults.n_train, 0, kMaxEpisodes);
-  c.n_test = ReadInt(config, "n_test", defaults.n_test, 0, kMaxEpisodes);
-  c.train_start_seed = config.Get<std::uint64_t>("train_start_seed", defaults.train_start_seed);
-  c.test_start_seed = config.Get<std::uint64_t>("test_start_seed", defaults.test_start_seed);
-  c.selection_start_seed =
-      config.Get<std::uint64_t>("selection_start_seed", defaults.selection_start_seed);
-  c.n_envs = ReadInt(config, "n_envs", defaults.n_envs, 0, kMaxParallel);
-  c.n_workers = ReadInt(config, "n_workers", defaults.n_workers, 0, kMaxParallel);
-  c.n_videos = ReadInt(config, "n_videos", defaults.n_videos, 0, kMaxEpisodes);
-  c.max_steps =
-      ReadInt(config, "max_steps", defaults.max_steps, 0, std::numeric_limits<int>::max());
-  c.micro_batch = ReadInt(config, "micro_batch", defaults.micro_batch, 1, kMaxParallel);
-  c.check_batch_invariance =
-      config.Get<bool>("check_batch_invariance", defaults.check_batch_invariance);
-  c.record_traces = config.Get<bool>("record_traces", defaults.record_traces);
+  c.n_train =
+      ReadInt(config, "n_train", defaults.n_train, 0, kMaxEpisodes, "episodes of the split train");
+  c.n_test =
+      ReadInt(config, "n_test", defaults.n_test, 0, kMaxEpisodes, "episodes of the split test");
+  c.train_start_seed =
+      config.Get<std::uint64_t>("train_start_seed", defaults.train_start_seed,
+                                "seed of the first train episode; the others follow");
+  c.test_start_seed = config.Get<std::uint64_t>(
+      "test_start_seed", defaults.test_start_seed,
+      "seed of the first test episode in `eval` and in the report of `run`");
+  c.selection_start_seed = config.Get<std::uint64_t>(
+      "selection_start_seed", defaults.selection_start_seed,
+      "seed of the first test episode in the evaluations of a training, which choose checkpoints");
+  c.n_envs = ReadInt(config, "n_envs", defaults.n_envs, 0, kMaxParallel,
+                     "env instances; 0 = two micro-batches of them");
+  c.n_workers = ReadInt(config, "n_workers", defaults.n_workers, 0, kMaxParallel,
+                        "threads that step the envs; 0 = one per hardware thread");
+  c.n_videos = ReadInt(config, "n_videos", defaults.n_videos, 0, kMaxEpisodes,
+                       "filmed episodes of each split");
+  c.max_steps = ReadInt(config, "max_steps", defaults.max_steps, 0, std::numeric_limits<int>::max(),
+                        "steps of an episode at most; 0 = the env's limit");
+  c.micro_batch = ReadInt(config, "micro_batch", defaults.micro_batch, 1, kMaxParallel,
+                          "constant batch size of the policy; part of the outcome");
+  c.check_batch_invariance = config.Get<bool>(
+      "check_batch_invariance", defaults.check_batch_invariance,
+      "check before each evaluation that the rows of a batch do not affect each other");
+  c.record_traces = config.Get<bool>("record_traces", defaults.record_traces,
+                                     "keep every step of every episode in `traces/`");
   c.realtime = ReadRealtime(config);
   c.realtime_latency_ms =
-      config.GetInRange("realtime_latency_ms", defaults.realtime_latency_ms, 0.0, kMaxLatency);
-  c.crf = ReadInt(config, "crf", defaults.crf, 0, 51);
+      config.GetInRange("realtime_latency_ms", defaults.realtime_latency_ms, 0.0, kMaxLatency,
+                        "how long one plan takes, in ms; 0 = measured by `eval`");
+  c.crf =
+      ReadInt(config, "crf", defaults.crf, 0, 51, "H.264 quality of films: 0 lossless, 51 worst");
 
   const auto size = config.Get<std::vector<std::int64_t>>(
-      "video_size", {defaults.video_width, defaults.video_height});
+      "video_size", {defaults.video_width, defaults.video_height},
+      "[width, height] of films in pixels");
   if (size.size() != 2 || std::ranges::min(size) < 1 || std::ranges::max(size) > kMaxVideoSize) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is [{}]; wanted [width, height], each 1 to {}",
@@ -68,7 +89,9 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   }
   c.video_width = static_cast<int>(size[0]);
   c.video_height = static_cast<int>(size[1]);
-  c.video_overlay = config.Get<bool>("video_overlay", defaults.video_overlay);
+  c.video_overlay =
+      config.Get<bool>("video_overlay", defaults.video_overlay,
+                       "films show the planned chunk, the executed path, step and score");
   return c;
 }
 

@@ -41,10 +41,13 @@ double FindMetric(const std::string& wanted, const std::map<std::string, double>
 
 TopKConfig TopKConfig::FromConfig(const Config& config) {
   TopKConfig result;
-  result.monitor_key = config.Get<std::string>("monitor_key", result.monitor_key);
-  result.is_max = config.GetChoice("mode", {"max", "min"}) == "max";
-  result.k = static_cast<int>(
-      config.GetInRange("k", std::int64_t{5}, std::int64_t{0}, std::int64_t{1000}));
+  result.monitor_key = config.Get<std::string>("monitor_key", result.monitor_key,
+                                               "a metric of `logs.json.txt`; / and _ are the same");
+  result.is_max =
+      config.GetChoice("mode", {"max", "min"}, "whether more or less is better") == "max";
+  result.k =
+      static_cast<int>(config.GetInRange("k", std::int64_t{5}, std::int64_t{0}, std::int64_t{1000},
+                                         "number of checkpoints; 0 = none"));
   return result;
 }
 

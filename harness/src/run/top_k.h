@@ -12,11 +12,10 @@
 namespace dp_bench::run {
 
 struct TopKConfig {
-  std::string monitor_key = "test_mean_score";  // '/' and '_' are the same here
-  bool is_max = true;                           // mode "max", else "min"
-  int k = 5;                                    // 0: none are kept
+  std::string monitor_key = "test_mean_score";
+  bool is_max = true;
+  int k = 5;
 
-  /// Reads `monitor_key`, `mode` and `k`.
   static TopKConfig FromConfig(const Config& config);
 };
 

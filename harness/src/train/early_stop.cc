@@ -25,11 +25,13 @@ std::string Spelling(std::string name) {
 
 EarlyStopConfig EarlyStopConfig::FromConfig(const Config& config) {
   EarlyStopConfig c;
-  c.monitor = config.Get<std::string>("monitor", c.monitor);
-  c.is_max = config.GetChoice("mode", {"min", "max"}) == "max";
+  c.monitor = config.Get<std::string>("monitor", c.monitor, "a metric of `logs.json.txt`");
+  c.is_max = config.GetChoice("mode", {"min", "max"}, "whether less or more is better") == "max";
   c.patience = static_cast<int>(
-      config.GetInRange("patience", std::int64_t{c.patience}, 1, std::numeric_limits<int>::max()));
-  c.min_delta = config.GetInRange("min_delta", c.min_delta, 0.0, 1e30);
+      config.GetInRange("patience", std::int64_t{c.patience}, 1, std::numeric_limits<int>::max(),
+                        "epochs without improvement, of those that measured the metric"));
+  c.min_delta =
+      config.GetInRange("min_delta", c.min_delta, 0.0, 1e30, "an improvement is more than this");
   return c;
 }
 

@@ -12,12 +12,11 @@ namespace dp_bench::train {
 
 /// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
 struct EarlyStopConfig {
-  std::string monitor = "val_loss";  // a metric of logs.json.txt; '/' and '_' are equivalent here
-  bool is_max = false;               // mode "max", else "min"
-  int patience = 10;  // epochs without improvement, counting only those that measure the metric
-  double min_delta = 0.0;  // an improvement must exceed this
+  std::string monitor = "val_loss";
+  bool is_max = false;
+  int patience = 10;
+  double min_delta = 0.0;
 
-  /// Reads "monitor", "mode", "patience" and "min_delta".
   static EarlyStopConfig FromConfig(const Config& config);
 };
 

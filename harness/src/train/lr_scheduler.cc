@@ -32,7 +32,8 @@ constexpr std::array<std::pair<const char*, LrSchedule>, 7> kSchedules = {{
 LrSchedule ReadSchedule(const Config& config) {
   std::vector<std::string> names;
   for (const auto& [name, schedule] : kSchedules) names.emplace_back(name);
-  const std::string wanted = config.GetChoice("lr_scheduler", names);
+  const std::string wanted = config.GetChoice(
+      "lr_scheduler", names, "course of the learning rate over the updates, as in diffusers");
   const auto is_wanted = [&](const auto& entry) { return entry.first == wanted; };
   return std::ranges::find_if(kSchedules, is_wanted)->second;
 }
@@ -71,7 +72,10 @@ bool ParseStepRules(std::string_view text, LrScheduleConfig* c) {
 }
 
 void ReadStepRules(const Config& config, LrScheduleConfig* c) {
-  const auto text = config.Get<std::string>("lr_step_rules");
+  const auto text = config.Require<std::string>("lr_step_rules",
+                                                "piecewise_constant only: factors and the steps "
+                                                "before which they hold; 1:10,0.1:20,0.01 is 1 "
+                                                "before step 10, 0.1 before step 20, then 0.01");
   if (ParseStepRules(text, c)) return;
   throw Error(
       ErrorCode::kConfig,
@@ -99,11 +103,17 @@ LrScheduleConfig LrScheduleConfig::FromConfig(const Config& config) {
   c.schedule = ReadSchedule(config);
   if (c.schedule == LrSchedule::kCosineWithRestarts) c.num_cycles = 1.0;
   c.num_warmup_steps =
-      config.GetInRange("lr_warmup_steps", c.num_warmup_steps, 0, std::int64_t{1} << 40);
-  c.num_cycles = config.GetInRange("lr_num_cycles", c.num_cycles, 0.0, 1e6);
+      config.GetInRange("lr_warmup_steps", c.num_warmup_steps, 0, std::int64_t{1} << 40,
+                        "updates over which the learning rate rises from 0");
+  c.num_cycles = config.GetInRange("lr_num_cycles", c.num_cycles, 0.0, 1e6,
+                                   "cosine: periods, of which 0.5 falls from 1 to 0; "
+                                   "cosine_with_restarts: falls from 1 to 0, by "
+                                   "default 1");
   if (c.schedule == LrSchedule::kPolynomial) {
-    c.power = config.GetInRange("lr_power", c.power, 1e-6, 1e3);
-    c.lr_end = config.GetInRange("lr_end", c.lr_end, 0.0, 1e3);
+    c.power =
+        config.GetInRange("lr_power", c.power, 1e-6, 1e3, "polynomial only: the power of its fall");
+    c.lr_end = config.GetInRange("lr_end", c.lr_end, 0.0, 1e3,
+                                 "polynomial only: the learning rate at its end");
   }
   if (c.schedule == LrSchedule::kPiecewiseConstant) ReadStepRules(config, &c);
   return c;

@@ -39,28 +39,24 @@ std::regex ToRegex(const ParameterRule& rule) {
 
 ParameterRule ReadRule(const Config& config) {
   ParameterRule rule;
-  rule.pattern = config.Get<std::string>("pattern");
+  rule.pattern = config.Require<std::string>(
+      "pattern", "regex that is searched in parameter names; the first rule that matches counts");
   rule.where = config.Where("pattern");
   ToRegex(rule);
-  rule.is_frozen = config.Get<bool>("frozen", false);
-  // other keys have no effect then, so they stay unread and are reported
-  if (rule.is_frozen) return rule;
-  rule.lr_scale = config.GetInRange("lr_scale", rule.lr_scale, 0.0, 1e6);
-  rule.weight_decay = config.GetOptional<double>("weight_decay");
-  if (rule.weight_decay) config.GetInRange("weight_decay", 0.0, 0.0, 1e3);
+  rule.is_frozen = config.Get<bool>(
+      "frozen", false, "do not train these parameters; the rule then has no other keys");
+  if (rule.is_frozen) return rule;  // other keys have no meaning then, and are left unread
+  rule.lr_scale =
+      config.GetInRange("lr_scale", rule.lr_scale, 0.0, 1e6, "factor on the learning rate");
+  rule.weight_decay = config.GetOptionalInRange(
+      "weight_decay", 0.0, 1e3, "weight decay of matrices and kernels; none for the optimizer's");
   return rule;
 }
 
 std::vector<ParameterRule> ReadRules(const Config& config) {
   std::vector<ParameterRule> rules;
-  if (!config.Has("param_groups")) return rules;
-  const Config list = config.Sub("param_groups");
-  for (const std::string& key : list.Keys()) {
-    if (key != std::to_string(rules.size())) {
-      throw Error(ErrorCode::kConfig, fmt::format("{}: expected a list of objects, found an object",
-                                                  config.Where("param_groups")));
-    }
-    rules.push_back(ReadRule(list.Sub(key)));
+  for (const Config& rule : config.List("param_groups", "rules for parts of the network")) {
+    rules.push_back(ReadRule(rule));
   }
   return rules;
 }
@@ -108,8 +104,10 @@ void RequireMatches(const std::vector<ParameterRule>& rules, const RuleSearch& s
 
 OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   OptimizerConfig c;
-  c.lr = config.GetInRange("lr", c.lr, 0.0, 1e3);
-  const auto betas = config.Get<std::vector<double>>("betas", {c.beta1, c.beta2});
+  c.lr = config.GetInRange("lr", c.lr, 0.0, 1e3, "learning rate at factor 1 of the schedule");
+  const auto betas = config.Get<std::vector<double>>(
+      "betas", {c.beta1, c.beta2},
+      "decay of the running means of the gradient and of its square; two numbers in [0, 1)");
   const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
   if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1])) {
     throw Error(ErrorCode::kConfig,
@@ -117,8 +115,9 @@ OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   }
   c.beta1 = betas[0];
   c.beta2 = betas[1];
-  c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0);
-  c.weight_decay = config.GetInRange("weight_decay", c.weight_decay, 0.0, 1e3);
+  c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0, "added to the denominator of an update");
+  c.weight_decay = config.GetInRange("weight_decay", c.weight_decay, 0.0, 1e3,
+                                     "none on biases, norms and embeddings");
   c.param_groups = ReadRules(config);
   return c;
 }

@@ -17,9 +17,9 @@ namespace dp_bench::train {
 
 /// Overrides of the optimizer's defaults for the parameters that match a pattern.
 struct ParameterRule {
-  std::string pattern;  // ECMAScript regex, searched in the full name: "obs_encoder.*backbone"
+  std::string pattern;
   double lr_scale = 1.0;
-  std::optional<double> weight_decay = std::nullopt;  // none: OptimizerConfig's
+  std::optional<double> weight_decay = std::nullopt;
   bool is_frozen = false;
   std::string where{};  // the place in the config, for messages
 };
@@ -31,11 +31,9 @@ struct OptimizerConfig {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 1e-6;
-  std::vector<ParameterRule> param_groups = {};  // the first matching rule applies
+  std::vector<ParameterRule> param_groups = {};
 
-  /// Reads "lr", "betas" (two numbers), "eps", "weight_decay" and "param_groups", a list such as
-  /// [{"pattern": "backbone", "lr_scale": 0.1, "weight_decay": 0.0}, {"pattern": "obs_encoder",
-  /// "frozen": true}]. Throws Error{kConfig} naming a pattern that is not a regex.
+  /// Throws Error{kConfig} naming a pattern that is no regex.
   static OptimizerConfig FromConfig(const Config& config);
 };
 

@@ -16,9 +16,10 @@ namespace {
 constexpr std::int64_t kMaxCount = std::numeric_limits<int>::max();
 constexpr std::int64_t kMaxThreads = 4096;
 
-int GetCount(const Config& config, std::string_view key, int default_value, int low) {
+int GetCount(const Config& config, std::string_view key, int default_value, int low,
+             const KeyMeaning& meaning) {
   return static_cast<int>(
-      config.GetInRange(key, std::int64_t{default_value}, std::int64_t{low}, kMaxCount));
+      config.GetInRange(key, std::int64_t{default_value}, std::int64_t{low}, kMaxCount, meaning));
 }
 
 constexpr const char* kModelPart = "model";
@@ -27,9 +28,10 @@ constexpr const char* kOptimizerPart = "optimizer";
 
 /// A list of parts of a checkpoint.
 std::vector<std::string> GetParts(const Config& config, std::string_view key,
-                                  const std::vector<std::string>& default_value) {
+                                  const std::vector<std::string>& default_value,
+                                  const KeyMeaning& meaning) {
   const std::vector<std::string> all = {kModelPart, kEmaPart, kOptimizerPart};
-  std::vector<std::string> parts = config.Get(key, default_value);
+  std::vector<std::string> parts = config.Get(key, default_value, meaning);
   for (const std::string& part : parts) {
     if (std::ranges::find(all, part) != all.end()) continue;
     throw Error(ErrorCode::kConfig,
@@ -39,16 +41,17 @@ std::vector<std::string> GetParts(const Config& config, std::string_view key,
   return parts;
 }
 
-/// A number of at least `low`; none if the key is absent or null.
+/// A number of at least 1; none where the key is absent or null.
 std::optional<std::int64_t> GetOptionalCount(const Config& config, std::string_view key,
-                                             std::int64_t low) {
-  if (!config.GetOptional<std::int64_t>(key)) return std::nullopt;
-  return config.GetInRange(key, low, low, std::numeric_limits<std::int64_t>::max());
+                                             const KeyMeaning& meaning) {
+  return config.GetOptionalInRange(key, std::int64_t{1}, std::numeric_limits<std::int64_t>::max(),
+                                   meaning);
 }
 
 /// Refuses 0 as well as negative numbers: no training is possible in no time.
 std::optional<double> GetMaxMinutes(const Config& config) {
-  const auto minutes = config.GetOptional<double>("max_minutes");
+  const auto minutes = config.GetOptional<double>(
+      "max_minutes", "wall-clock limit in minutes, more than 0; none for no limit");
   if (!minutes || *minutes > 0.0) return minutes;
   throw Error(ErrorCode::kConfig,
               fmt::format("{}: expected more than 0 minutes, or null for no limit, found {}",
@@ -56,7 +59,9 @@ std::optional<double> GetMaxMinutes(const Config& config) {
 }
 
 MixedPrecision GetMixedPrecision(const Config& config) {
-  const std::string name = config.GetChoice("mixed_precision", {"no", "bf16", "fp16"});
+  const std::string name = config.GetChoice(
+      "mixed_precision", {"no", "bf16", "fp16"},
+      "type of matrix products and convolutions in the training loss; everything else is float32");
   if (name == "bf16") return MixedPrecision::kBf16;
   return name == "fp16" ? MixedPrecision::kFp16 : MixedPrecision::kNo;
 }
@@ -65,40 +70,62 @@ MixedPrecision GetMixedPrecision(const Config& config) {
 
 InitCheckpointConfig InitCheckpointConfig::FromConfig(const Config& config) {
   InitCheckpointConfig c;
-  c.path = config.Get<std::string>("path");
-  c.weights = config.GetChoice("weights", {"ema", "model"});
-  c.normalizer = config.Get<bool>("normalizer", c.normalizer);
-  c.tensors.include_keys = config.Get("include_keys", c.tensors.include_keys);
-  c.tensors.exclude_keys = config.Get("exclude_keys", c.tensors.exclude_keys);
+  c.path =
+      config.Require<std::string>("path", "checkpoint folder or run folder of the other training");
+  c.weights = config.GetChoice("weights", {"ema", "model"},
+                               "start from its averaged weights or from its last ones");
+  c.normalizer = config.Get<bool>("normalizer", c.normalizer,
+                                  "take its normalizer too; false fits a new one to the data");
+  c.tensors.include_keys = config.Get(
+      "include_keys", c.tensors.include_keys,
+      "regexes that are searched in tensor names; only matching tensors are taken. Empty for all");
+  c.tensors.exclude_keys =
+      config.Get("exclude_keys", c.tensors.exclude_keys,
+                 "regexes; tensors whose names match are not taken and start fresh");
   return c;
 }
 
 TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   TrainingConfig c;
-  c.seed = config.Get<std::uint64_t>("seed", c.seed);
-  c.device = config.Get<std::string>("device", c.device);
-  c.num_epochs = GetCount(config, "num_epochs", c.num_epochs, 0);
-  c.resume = config.Get<bool>("resume", c.resume);
+  c.seed = config.Get<std::uint64_t>(
+      "seed", c.seed, "decides the first weights, the order of samples and all noise");
+  c.device = config.Get<std::string>("device", c.device, "a device of LibTorch: cpu, cuda, cuda:1");
+  c.num_epochs = GetCount(config, "num_epochs", c.num_epochs, 0, "passes over the training data");
+  c.resume = config.Get<bool>("resume", c.resume,
+                              "continue from the latest checkpoint in the output folder");
   c.lr_schedule = LrScheduleConfig::FromConfig(config);
   c.mixed_precision = GetMixedPrecision(config);
-  c.gradient_accumulate_every = config.GetInRange(
-      "gradient_accumulate_every", c.gradient_accumulate_every, std::int64_t{1}, kMaxCount);
-  c.max_grad_norm = config.GetInRange("max_grad_norm", c.max_grad_norm, 0.0, 1e30);
-  c.use_ema = config.Get<bool>("use_ema", c.use_ema);
-  c.rollout_every = GetCount(config, "rollout_every", c.rollout_every, 0);
-  c.checkpoint_every = GetCount(config, "checkpoint_every", c.checkpoint_every, 0);
-  c.val_every = GetCount(config, "val_every", c.val_every, 0);
-  c.sample_every = GetCount(config, "sample_every", c.sample_every, 0);
-  c.max_train_steps = GetOptionalCount(config, "max_train_steps", 1);
-  c.max_val_steps = GetOptionalCount(config, "max_val_steps", 1);
+  c.gradient_accumulate_every =
+      config.GetInRange("gradient_accumulate_every", c.gradient_accumulate_every, std::int64_t{1},
+                        kMaxCount, "batches whose gradients are summed for one update");
+  c.max_grad_norm = config.GetInRange("max_grad_norm", c.max_grad_norm, 0.0, 1e30,
+                                      "longer gradients are scaled to this norm; 0 = off");
+  c.use_ema =
+      config.Get<bool>("use_ema", c.use_ema, "average the weights and evaluate the average");
+  c.rollout_every = GetCount(config, "rollout_every", c.rollout_every, 0,
+                             "period of the evaluations in the env, in epochs; 0 = never");
+  c.checkpoint_every = GetCount(config, "checkpoint_every", c.checkpoint_every, 0,
+                                "period of the checkpoints, in epochs; 0 = never");
+  c.val_every = GetCount(config, "val_every", c.val_every, 0,
+                         "period of the validation loss, in epochs; 0 = never");
+  c.sample_every = GetCount(config, "sample_every", c.sample_every, 0,
+                            "period in epochs of sampling actions for a training batch to measure "
+                            "their error; 0 = never");
+  c.max_train_steps =
+      GetOptionalCount(config, "max_train_steps", "batches per epoch; none for all");
+  c.max_val_steps =
+      GetOptionalCount(config, "max_val_steps", "batches per validation; none for all");
   c.max_minutes = GetMaxMinutes(config);
   if (config.Has("early_stop")) {
-    c.early_stop = EarlyStopConfig::FromConfig(config.Sub("early_stop"));
+    c.early_stop = EarlyStopConfig::FromConfig(
+        config.Sub("early_stop", "ends a training whose metric no longer improves"));
   }
   if (config.Has("init_checkpoint")) {
-    c.init_checkpoint = InitCheckpointConfig::FromConfig(config.Sub("init_checkpoint"));
+    c.init_checkpoint = InitCheckpointConfig::FromConfig(
+        config.Sub("init_checkpoint", "start a new training from the weights of another one"));
   }
-  c.debug = config.Get<bool>("debug", c.debug);
+  c.debug =
+      config.Get<bool>("debug", c.debug, "two epochs of three steps, with everything due at each");
   if (c.debug) {
     c.num_epochs = 2;
     c.max_train_steps = 3;
@@ -110,24 +137,29 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
 
 DataLoaderConfig DataLoaderConfig::FromConfig(const Config& config, bool shuffle_default) {
   DataLoaderConfig c;
-  c.batch_size = config.GetInRange("batch_size", c.batch_size, std::int64_t{1}, kMaxCount);
+  c.batch_size = config.GetInRange("batch_size", c.batch_size, std::int64_t{1}, kMaxCount,
+                                   "samples per batch, over all ranks");
   c.num_workers = static_cast<int>(
-      config.GetInRange("num_workers", std::int64_t{c.num_workers}, std::int64_t{0}, kMaxThreads));
-  c.shuffle = config.Get<bool>("shuffle", shuffle_default);
+      config.GetInRange("num_workers", std::int64_t{c.num_workers}, std::int64_t{0}, kMaxThreads,
+                        "threads that prepare batches; 0 prepares them on the training's thread"));
+  c.shuffle = config.Get<bool>("shuffle", shuffle_default, "a new order of the samples each epoch");
   return c;
 }
 
 SplitConfig SplitConfig::FromConfig(const Config& config) {
   SplitConfig c;
-  c.val_ratio = config.GetInRange("val_ratio", c.val_ratio, 0.0, 1.0);
-  c.seed = config.Get<std::uint64_t>("seed", c.seed);
-  c.max_train_episodes = GetOptionalCount(config, "max_train_episodes", 1);
+  c.val_ratio = config.GetInRange("val_ratio", c.val_ratio, 0.0, 1.0,
+                                  "fraction of the episodes used for validation");
+  c.seed = config.Get<std::uint64_t>("seed", c.seed, "decides which episodes those are");
+  c.max_train_episodes =
+      GetOptionalCount(config, "max_train_episodes", "training episodes at most; none for all");
   return c;
 }
 
 CheckpointParts CheckpointParts::FromConfig(const Config& config) {
-  const auto included = GetParts(config, "include_keys", {kModelPart, kEmaPart, kOptimizerPart});
-  const auto excluded = GetParts(config, "exclude_keys", {});
+  const auto included = GetParts(config, "include_keys", {kModelPart, kEmaPart, kOptimizerPart},
+                                 "parts to save: model, ema, optimizer");
+  const auto excluded = GetParts(config, "exclude_keys", {}, "parts to leave out");
   const auto has = [&](const char* part) {
     return std::ranges::find(included, part) != included.end() &&
            std::ranges::find(excluded, part) == excluded.end();
@@ -152,29 +184,49 @@ std::string CheckpointParts::MissingForResume(bool use_ema) const {
 
 CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
-  c.topk = run::TopKConfig::FromConfig(config.Sub("topk"));
-  c.save_last_ckpt = config.Get<bool>("save_last_ckpt", c.save_last_ckpt);
-  c.keep_every = GetCount(config, "keep_every", c.keep_every, 0);
+  c.topk =
+      run::TopKConfig::FromConfig(config.Sub("topk", "which of the best checkpoints are kept"));
+  c.save_last_ckpt =
+      config.Get<bool>("save_last_ckpt", c.save_last_ckpt, "keep the latest checkpoint, `latest`");
+  c.keep_every =
+      GetCount(config, "keep_every", c.keep_every, 0,
+               "keep the checkpoints of epochs 0, n, 2n, … and of the last one for good; 0 = none");
   c.parts = CheckpointParts::FromConfig(config);
-  c.background = config.Get<bool>("background", c.background);
+  c.background = config.Get<bool>(
+      "background", c.background,
+      "train on while a checkpoint is written, which takes a copy of weights, averaged weights and "
+      "optimizer state in host memory; false: the training waits and the copy is freed");
   return c;
 }
 
 LoggingConfig LoggingConfig::FromConfig(const Config& config) {
   LoggingConfig c;
-  c.tensorboard = config.Get<bool>("tensorboard", c.tensorboard);
-  c.every = GetCount(config, "every", c.every, 1);
-  c.histogram_every = GetCount(config, "histogram_every", c.histogram_every, 0);
-  c.n_rollouts = GetCount(config, "n_rollouts", c.n_rollouts, 0);
+  c.tensorboard =
+      config.Get<bool>("tensorboard", c.tensorboard,
+                       "write TensorBoard files; `logs.json.txt` always has every step");
+  c.every = GetCount(config, "every", c.every, 1,
+                     "steps between two points of a curve; the end of an epoch is one too");
+  c.histogram_every =
+      GetCount(config, "histogram_every", c.histogram_every, 0,
+               "period of the distributions of weights and gradients, in epochs; 0 = never");
+  c.n_rollouts = GetCount(
+      config, "n_rollouts", c.n_rollouts, 0,
+      "episodes of each split that are filmed at each evaluation of a training. "
+      "`rollouts/media/` keeps the films of the last evaluation; TensorBoard shows frames of each");
   return c;
 }
 
 NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   NormalizerConfig c;
-  c.default_mode = config.GetChoice("default", {"limits", "gaussian", "identity"});
-  c.default_rgb = config.GetChoice("default_rgb", {"image", "image_gaussian"});
-  const std::vector<double> range =
-      config.Get("depth_range", std::vector<double>(c.depth_range.begin(), c.depth_range.end()));
+  c.default_mode = config.GetChoice("default", {"limits", "gaussian", "identity"},
+                                    "mode of numbers and of the action");
+  c.default_rgb = config.GetChoice(
+      "default_rgb", {"image", "image_gaussian"},
+      "mode of colour images: image maps to [-1, 1], image_gaussian to mean 0 and deviation 1 per "
+      "channel of the dataset");
+  const std::vector<double> range = config.Get(
+      "depth_range", std::vector<double>(c.depth_range.begin(), c.depth_range.end()),
+      "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
   if (range.size() != 2 || range[0] < 0.0 || range[0] >= range[1]) {
     throw Error(ErrorCode::kConfig, fmt::format("{} is {}; expected [nearest, farthest] in metres",
                                                 config.Where("depth_range"), range));
@@ -182,7 +234,10 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   c.depth_range = {range[0], range[1]};
   for (const std::string& key : config.Keys()) {
     if (key != "default" && key != "default_rgb" && key != "depth_range")
-      c.modes[key] = config.Get<std::string>(key);
+      c.modes[key] = config.Require<std::string>(
+          key,
+          "mode of one key of shape_meta or of `action`: limits, gaussian, identity; image, "
+          "image_gaussian; depth");
   }
   return c;
 }

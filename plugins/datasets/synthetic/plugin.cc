@@ -1,5 +1,5 @@
 // The entry of the dataset plugin `synthetic`, the one symbol that the library exports.
-#include <dp_bench/plugin.h>
+#include "dp_bench/plugin.h"
 
 #include "synthetic_dataset.h"
 

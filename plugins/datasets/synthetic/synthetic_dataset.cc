@@ -1,13 +1,14 @@
 // The expert and the dynamics: semi-implicit Euler on a damped point mass, as in the env.
 #include "synthetic_dataset.h"
 
-#include <dp_bench/error.h>
-#include <dp_bench/random.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
 
 namespace dp_bench::synthetic {
 namespace {
@@ -45,13 +46,14 @@ void Draw(const std::array<float, 2>& position, const std::array<float, 2>& goal
 }  // namespace
 
 SyntheticDataset::SyntheticDataset(const Config& params) {
-  const std::int64_t n_episodes =
-      params.GetInRange("n_episodes", std::int64_t{50}, std::int64_t{1}, std::int64_t{100000});
-  const std::int64_t length =
-      params.GetInRange("episode_length", std::int64_t{40}, std::int64_t{1}, std::int64_t{10000});
-  const auto seed = params.Get<std::uint64_t>("seed", 0);
+  const std::int64_t n_episodes = params.GetInRange("n_episodes", std::int64_t{50}, std::int64_t{1},
+                                                    std::int64_t{100000}, "number of episodes");
+  const std::int64_t length = params.GetInRange("episode_length", std::int64_t{40}, std::int64_t{1},
+                                                std::int64_t{10000}, "steps of each episode");
+  const auto seed = params.Get<std::uint64_t>("seed", 0, "decides starts and goals");
   const std::int64_t size =
-      params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024});
+      params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024},
+                        "height and width of the image key in pixels; 0 = no image");
 
   // keys in alphabetical order, under the names that shape_meta uses; "action" is one of them
   spec_.fps = kControlHz;

@@ -3,11 +3,11 @@
 // docs/writing_a_plugin.md has the rest.
 #pragma once
 
-#include <dp_bench/dataset.h>
-
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include "dp_bench/dataset.h"
 
 namespace dp_bench::synthetic {
 

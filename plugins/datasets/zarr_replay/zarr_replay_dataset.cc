@@ -74,22 +74,32 @@ std::optional<Shape> PictureShape(const Shape& array, KeyType type) {
 ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
   const ZarrReplayConfig defaults;
   ZarrReplayConfig config{
-      .path = params.Get<std::string>("path"),
-      .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends)};
-  if (params.GetOptional<double>("fps")) {
-    config.fps = params.GetInRange("fps", 0.0, zarr::kMinFps, zarr::kMaxFps);
-  }
-  config.memory_limit_mb = params.GetInRange("memory_limit_mb", defaults.memory_limit_mb,
-                                             kMinMemoryLimitMb, kMaxMemoryLimitMb);
+      .path = params.Require<std::string>(
+          "path", "zarr folder or .zarr.zip, relative to the current directory"),
+      .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends,
+                                              "array of the step after the end of each episode")};
+  config.fps = params.GetOptionalInRange(
+      "fps", kMinFps, kMaxFps, "steps per second; none for what `.zattrs` says, or else 10");
+  config.memory_limit_mb = params.GetInRange(
+      "memory_limit_mb", defaults.memory_limit_mb, kMinMemoryLimitMb, kMaxMemoryLimitMb,
+      "MiB for everything that the reader holds, of which the first 16 "
+      "MB of numbers do not count. Images that do not fit are "
+      "read from their chunks as needed; other data that does "
+      "not fit is an error");
   if (!params.Has("keys")) return config;
 
-  const Config keys = params.Sub("keys");
+  const Config keys = params.Sub(
+      "keys", "where each key comes from; if left out, every array below `data/` is a key");
   for (const std::string& name : keys.Keys()) {
     const Config key = keys.Sub(name);
-    config.keys[name] = {.array = key.Get<std::string>("array"),
-                         .type = ParseType(key.GetChoice("type", {"low_dim", "rgb", "depth"})),
-                         .begin = key.GetOptional<std::int64_t>("begin"),
-                         .end = key.GetOptional<std::int64_t>("end")};
+    config.keys[name] = {
+        .array = key.Require<std::string>("array", "the array, such as data/state"),
+        .type = ParseType(
+            key.GetChoice("type", {"low_dim", "rgb", "depth"}, "numbers, colour or depth images")),
+        .begin = key.GetOptional<std::int64_t>(
+            "begin", "first element of a step to take; low_dim only, none for 0"),
+        .end =
+            key.GetOptional<std::int64_t>("end", "behind the last element to take; none for all")};
   }
   if (!config.keys.contains("action")) {
     throw Error(ErrorCode::kConfig,

@@ -27,9 +27,9 @@ namespace dp_bench::zarr_replay {
 
 /// Where a key comes from.
 struct KeyConfig {
-  std::string array;  // data/state
+  std::string array;
   KeyType type = KeyType::kLowDim;
-  std::optional<std::int64_t> begin;  // range within the flattened elements of a step; low_dim only
+  std::optional<std::int64_t> begin;
   std::optional<std::int64_t> end;
 };
 
@@ -37,16 +37,15 @@ struct KeyConfig {
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
 /// Without "keys", every array below data/ is a key of its own name: [N, H, W, 3] of uint8, or of
 /// float32 with 16 pixels or more, is rgb, [N, H, W] or [N, H, W, 1] of uint16 depth, anything else
-/// low_dim. "memory_limit_mb" (4096; 0.01 to 10 million, of 2^20 bytes) is what all of it may take:
-/// pictures, numbers, episode ends, and the chunks while they are decoded; of what are no pictures,
-/// 16 MB do not count. When pictures need more than is left, their chunks are decoded on demand:
-/// opening costs no decoding, every epoch does. When the rest needs more, that is an error.
+/// low_dim. "memory_limit_mb" is what all of it may take: pictures, numbers, episode ends, and the
+/// chunks while they are decoded. When pictures need more than is left, their chunks are decoded on
+/// demand: opening costs no decoding, every epoch does.
 struct ZarrReplayConfig {
-  std::filesystem::path path;  // folder or .zarr.zip; relative to the current directory
-  std::optional<double> fps;   // else what .zattrs says, else 10
-  std::string episode_ends = zarr::kEpisodeEndsArray;
-  std::map<std::string, KeyConfig> keys;  // none: every array below data/
-  double memory_limit_mb = 4096.0;        // for everything [2^20 bytes]
+  std::filesystem::path path;
+  std::optional<double> fps;
+  std::string episode_ends = "meta/episode_ends";
+  std::map<std::string, KeyConfig> keys;
+  double memory_limit_mb = 4096.0;
 
   static ZarrReplayConfig FromConfig(const Config& params);
 };

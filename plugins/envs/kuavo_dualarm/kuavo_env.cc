@@ -2,14 +2,14 @@
 // pictures in pictures.cc.
 #include "kuavo_env.h"
 
-#include <dp_bench/error.h>
-#include <dp_bench/random.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
 #include "expert/dual_arm_expert.h"
 #include "mujoco_log.h"
 

@@ -2,15 +2,14 @@
 // head camera and two wrist cameras.
 #pragma once
 
-#include <dp_bench/env.h>
-#include <dp_bench/env_abilities.h>
-
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "controller.h"
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 #include "expert/ik.h"
 #include "expert/pose.h"
 #include "kuavo_model.h"

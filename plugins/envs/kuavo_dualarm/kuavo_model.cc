@@ -2,7 +2,6 @@
 #include "kuavo_model.h"
 
 #include <dlfcn.h>
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "dp_bench/error.h"
 #include "mujoco_log.h"
 
 namespace dp_bench::kuavo_dualarm {

@@ -1,13 +1,12 @@
 // The params of the env, read and checked once.
 #pragma once
 
-#include <dp_bench/array.h>
-#include <dp_bench/config.h>
-#include <dp_bench/env.h>
-
 #include <string>
 #include <vector>
 
+#include "dp_bench/array.h"
+#include "dp_bench/config.h"
+#include "dp_bench/env.h"
 #include "tasks/task.h"
 
 namespace dp_bench::kuavo_dualarm {
@@ -17,25 +16,24 @@ enum class ObsMode { kState, kRgb, kRgbd };
 std::vector<std::string> ObsModeNames();  // in the order of ObsMode
 
 /// Variation between episodes besides the start, drawn from the episode's seed. Everything is off
-/// by default. The numbers are half widths of uniform draws unless stated otherwise.
+/// by default.
 struct RandomizationParams {
-  double object_pose = 1.0;      // share of the task's start ranges; 1 is the full task
-  double light = 0.0;            // relative brightness, and half of it for the direction
-  double colours = 0.0;          // 0: original colours of floor, table and objects; 1: random ones
-  double camera_position = 0.0;  // [m] of the robot's cameras, per axis
-  double camera_rotation = 0.0;  // [rad]
-  double friction = 0.0;         // relative, of objects and pads
-  double mass = 0.0;             // relative, of the objects
-  double control_delay = 0.0;    // [s] maximum; drawn from 0 to this
-  double action_noise = 0.0;     // [rad] standard deviation, on every joint target
+  double object_pose = 1.0;
+  double light = 0.0;
+  double colours = 0.0;
+  double camera_position = 0.0;
+  double camera_rotation = 0.0;
+  double friction = 0.0;
+  double mass = 0.0;
+  double control_delay = 0.0;
+  double action_noise = 0.0;
 
   static RandomizationParams FromConfig(const Config& config);
   bool ChangesModel() const;
 };
 
 /// Makes an evaluation harder than the task: strengths from 0 to 1, with draws separate from those
-/// of the randomization. At strength 1, light varies as with a randomization of 0.6, cameras as
-/// with 0.02 m and 0.05 rad, friction as with 0.5.
+/// of the randomization.
 struct PerturbationParams {
   double light = 0.0;
   double camera = 0.0;
@@ -55,8 +53,8 @@ struct Params {
   int image_width = 640;
   int image_height = 480;
   DType depth_dtype = DType::kUInt16;  // millimetres; kFloat32: metres
-  double head_pitch = 0.40;            // [rad] down
-  bool tiled = true;                   // Render draws all cameras
+  double head_pitch = 0.40;
+  bool tiled = true;
   std::string scene_dir;
   RandomizationParams randomization;
   PerturbationParams perturbation;

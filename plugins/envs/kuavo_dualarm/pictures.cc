@@ -1,11 +1,11 @@
 #include "pictures.h"
 
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "dp_bench/error.h"
 #include "render/camera_parameters.h"
 
 namespace dp_bench::kuavo_dualarm {

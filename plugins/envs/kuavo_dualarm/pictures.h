@@ -1,14 +1,13 @@
 // Camera output: image observations, video frames, and the poses of the cameras.
 #pragma once
 
-#include <dp_bench/env.h>
-#include <dp_bench/env_abilities.h>
-
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 #include "kuavo_model.h"
 #include "params.h"
 #include "render/mujoco_renderer.h"

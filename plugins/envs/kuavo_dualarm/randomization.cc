@@ -1,9 +1,9 @@
 #include "randomization.h"
 
-#include <dp_bench/error.h>
-
 #include <algorithm>
 #include <array>
+
+#include "dp_bench/error.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

@@ -1,5 +1,5 @@
 // The library's only export.
-#include <dp_bench/plugin.h>
+#include "dp_bench/plugin.h"
 
 #include "point_mass_env.h"
 

@@ -1,12 +1,13 @@
 // Semi-implicit Euler on a damped point mass.
 #include "point_mass_env.h"
 
-#include <dp_bench/error.h>
-#include <dp_bench/random.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
 
 namespace dp_bench::point_mass {
 namespace {
@@ -45,7 +46,8 @@ void Draw(const std::array<double, 2>& position, const std::array<double, 2>& go
 EnvSpec PointMassEnv::Describe(const Config& params) {
   EnvSpec spec;
   const std::int64_t size =
-      params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024});
+      params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024},
+                        "height and width of the image observation in pixels; 0 = no image");
   // observation keys in alphabetical order
   spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}, {.name = "goal", .shape = {2}}};
   if (size > 0) {
@@ -56,8 +58,9 @@ EnvSpec PointMassEnv::Describe(const Config& params) {
   spec.action_low = {-1.0F, -1.0F};
   spec.action_high = {1.0F, 1.0F};
   spec.control_hz = kControlHz;
-  spec.max_steps = static_cast<int>(
-      params.GetInRange("max_steps", std::int64_t{100}, std::int64_t{1}, std::int64_t{1000000}));
+  spec.max_steps = static_cast<int>(params.GetInRange("max_steps", std::int64_t{100},
+                                                      std::int64_t{1}, std::int64_t{1000000},
+                                                      "maximum number of steps of an episode"));
   spec.metrics = {{"distance", Aggregate::kLast}};
   // must agree with what state_access() and expert() return
   spec.abilities = {.state_size = kStateSize, .has_expert = true};

@@ -2,11 +2,11 @@
 // onto a goal. The comments say what each part is for; docs/writing_a_plugin.md has the rest.
 #pragma once
 
-#include <dp_bench/env.h>
-#include <dp_bench/env_abilities.h>
-
 #include <array>
 #include <cstdint>
+
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 
 namespace dp_bench::point_mass {
 

@@ -2,13 +2,13 @@
 // after a push. Drawn per episode from its seed.
 #pragma once
 
-#include <dp_bench/config.h>
-#include <dp_bench/env.h>
-
 #include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "dp_bench/config.h"
+#include "dp_bench/env.h"
 
 namespace dp_bench::pusht {
 

@@ -2,10 +2,9 @@
 // of each stretch of the contour, and ranks these with the push that could follow.
 #pragma once
 
-#include <dp_bench/random.h>
-
 #include <vector>
 
+#include "dp_bench/random.h"
 #include "push_walk.h"
 #include "pusht_physics.h"
 

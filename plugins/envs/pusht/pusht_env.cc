@@ -1,7 +1,6 @@
 // Start states, observations and scores of PushT. The physics is in pusht_physics.cc.
 #include "pusht_env.h"
 
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +10,7 @@
 #include <string_view>
 
 #include "coverage.h"
+#include "dp_bench/error.h"
 #include "legacy_random.h"
 
 namespace dp_bench::pusht {
@@ -135,12 +135,17 @@ PushtState StateFrom(std::span<const double> numbers) {
 
 PushtParams PushtParams::FromConfig(const Config& config) {
   PushtParams params;
-  params.obs = config.Get<std::vector<std::string>>("obs", {"agent_pos", "keypoint"});
-  params.max_steps = static_cast<int>(config.GetInRange("max_steps", std::int64_t{params.max_steps},
-                                                        std::int64_t{1}, std::int64_t{1000000}));
-  params.success_threshold =
-      config.GetInRange("success_threshold", params.success_threshold, 0.01, 1.0);
-  params.legacy = config.Get<bool>("legacy", params.legacy);
+  params.obs = config.Get<std::vector<std::string>>(
+      "obs", {"agent_pos", "keypoint"}, "observations: agent_pos, image, keypoint, state");
+  params.max_steps = static_cast<int>(
+      config.GetInRange("max_steps", std::int64_t{params.max_steps}, std::int64_t{1},
+                        std::int64_t{1000000}, "maximum number of steps of an episode, at 10 Hz"));
+  params.success_threshold = config.GetInRange(
+      "success_threshold", params.success_threshold, 0.01, 1.0,
+      "an episode succeeds above this coverage of the goal; the score is coverage / this");
+  params.legacy = config.Get<bool>(
+      "legacy", params.legacy,
+      "start as in diffusion_policy's evaluation (legacy_test); false: as in its PushTEnv");
   params.perturb = PerturbationParams::FromConfig(config);
 
   const std::string where = config.Where("obs");

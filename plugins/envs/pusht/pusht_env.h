@@ -2,15 +2,14 @@
 // score as in diffusion_policy's PushTEnv and gym-pusht, so that scores can be compared.
 #pragma once
 
-#include <dp_bench/env.h>
-#include <dp_bench/env_abilities.h>
-
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
 #include "perturbation.h"
 #include "pusht_expert.h"
 #include "pusht_physics.h"

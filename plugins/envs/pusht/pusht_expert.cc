@@ -1,13 +1,13 @@
 // Executes planned pushes.
 #include "pusht_expert.h"
 
-#include <dp_bench/error.h>
-#include <dp_bench/random.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
 
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
 #include "pusht_env.h"
 
 namespace dp_bench::pusht {

@@ -1,14 +1,13 @@
 // Solves PushT by planning in the simulation, to collect demonstrations.
 #pragma once
 
-#include <dp_bench/env_abilities.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "dp_bench/env_abilities.h"
 #include "push_planner.h"
 #include "pusht_physics.h"
 

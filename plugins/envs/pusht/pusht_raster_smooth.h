@@ -2,13 +2,12 @@
 // its edge is one picture pixel wide. Deterministic: of the C library it uses only square roots.
 #pragma once
 
-#include <dp_bench/env.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
+#include "dp_bench/env.h"
 #include "pusht_raster.h"
 #include "pusht_world.h"
 

@@ -2,12 +2,11 @@
 // drawing.
 #include "pusht_render.h"
 
-#include <dp_bench/error.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "dp_bench/error.h"
 #include "pusht_raster_marks.h"
 #include "pusht_raster_smooth.h"
 

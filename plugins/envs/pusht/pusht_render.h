@@ -3,12 +3,11 @@
 // through pymunk's debug draw, resized with OpenCV); frames are our own, anti-aliased.
 #pragma once
 
-#include <dp_bench/env.h>
-
 #include <array>
 #include <cstdint>
 #include <span>
 
+#include "dp_bench/env.h"
 #include "pusht_raster.h"
 #include "pusht_world.h"
 

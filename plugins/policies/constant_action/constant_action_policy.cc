@@ -41,8 +41,10 @@ std::unique_ptr<Policy> ConstantActionPolicy::Create(const Config& params, const
 
 ConstantActionPolicy::ConstantActionPolicy(const Config& params, const PolicySpec& spec)
     : spec_(spec), module_(std::make_shared<torch::nn::Module>("ConstantActionPolicy")) {
-  // read every key with its default here: an unread key is reported to the user as a typo
-  const double initial = params.GetInRange("initial_naction", 0.0, -1.0, 1.0);
+  // read every key here, with its default and what it means: a key that you do not read is
+  // reported to the user as a typo
+  const double initial =
+      params.GetInRange("initial_naction", 0.0, -1.0, 1.0, "normalized action before the training");
 
   // registered parameters are trained, averaged by EMA and saved under these names
   naction_ =

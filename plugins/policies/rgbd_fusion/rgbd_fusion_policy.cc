@@ -17,7 +17,10 @@ namespace {
 // padding. The sampler leaves them out. A config with another value was made for other horizons and
 // is refused.
 void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
-  const auto found = params.GetOptional<std::int64_t>("drop_n_last_frames");
+  const auto found = params.GetOptional<std::int64_t>(
+      "drop_n_last_frames",
+      "a check for configs of other programs: must be horizon - n_action_steps - n_obs_steps + 1, "
+      "or none");
   const int wanted = horizons.horizon - horizons.n_action_steps - horizons.n_obs_steps + 1;
   if (!found || *found == wanted) return;
   throw Error(ErrorCode::kConfig,
@@ -31,8 +34,9 @@ void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
 std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
                                                std::int64_t obs_feature_dim,
                                                torch::nn::Module& parent) {
-  const Config settings = params.Sub("denoiser");
-  if (settings.GetChoice("type", {"transformer", "unet"}) == "unet") {
+  const Config settings = params.Sub("denoiser", "the network that removes noise from actions");
+  if (settings.GetChoice("type", {"transformer", "unet"},
+                         "each has the keys of the policy of its name") == "unet") {
     return std::make_unique<policy::UnetDenoiser>(settings, spec, obs_feature_dim, parent);
   }
   return std::make_unique<policy::TransformerDenoiser>(settings, spec, obs_feature_dim, parent);

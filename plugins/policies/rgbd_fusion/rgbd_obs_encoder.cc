@@ -33,10 +33,14 @@ bool HasDepth(const std::vector<policy::Camera>& cameras) {
 FusionConfig ReadFusion(const Config& settings, std::int64_t n_cameras, std::int64_t token_dim,
                         bool has_depth) {
   FusionConfig config = {.n_cameras = n_cameras, .token_dim = token_dim, .has_depth = has_depth};
-  if (settings.GetChoice("fusion", {"seed", "residual"}) == "residual") {
+  if (settings.GetChoice("fusion", {"seed", "residual"},
+                         "seed: attentions alone, as in the Kuavo data challenge; residual: "
+                         "pre-norm residual attentions") == "residual") {
     config.kind = FusionKind::kResidual;
   }
-  config.n_head = settings.GetInRange("n_head", config.n_head, 1, 1024);
+  config.n_head = settings.GetInRange(
+      "n_head", config.n_head, 1, 1024,
+      "attention heads of the fusion; must divide 2 * spatial_softmax_num_keypoints");
   if (token_dim % config.n_head != 0) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is {}; it must divide the {} features of a camera, 2 * "
@@ -60,7 +64,7 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
     if (key.type == KeyType::kLowDim) low_dim_.push_back(key);
   }
   const bool has_depth = HasDepth(cameras_);
-  const Config settings = params.Sub("obs_encoder");
+  const Config settings = params.Sub("obs_encoder", "the network that turns images into features");
   policy::ImageEncoderConfig config = policy::ImageEncoderConfig::FromConfig(settings);
   config.height = pipeline_.height();
   config.width = pipeline_.width();
@@ -78,8 +82,8 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
 }
 
 void RgbdObsEncoder::AddStateEncoder(const Config& settings, torch::nn::Module& parent) {
-  const std::int64_t state_dim =
-      settings.GetInRange("state_feature_dim", std::int64_t{128}, 1, 65536);
+  const std::int64_t state_dim = settings.GetInRange("state_feature_dim", std::int64_t{128}, 1,
+                                                     65536, "features of the low_dim observations");
   if (low_dim_.empty()) return;
   std::int64_t n_values = 0;
   for (const KeySpec& key : low_dim_) n_values += key.NumElements();

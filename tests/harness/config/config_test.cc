@@ -111,6 +111,30 @@ TEST(Config, ListOfObjectsReadsLikeAnObjectWithNumbersForKeys) {
                     HasSubstr("my.json:2: groups.1.scael (did you mean 'scale'?)")));
 }
 
+TEST(Config, AListOfObjectsGivesOneConfigPerElement) {
+  const Config config = Config::FromJson(
+      "{\"rules\": [{\"name\": \"a\"},\n{\"name\": \"b\"}], \"object\": {\"0\": {}}, \"text\": "
+      "\"a\"}",
+      "my.json");
+  std::vector<std::string> names;
+  for (const Config& rule : config.List("rules")) names.push_back(rule.Get<std::string>("name"));
+  EXPECT_THAT(names, ElementsAre("a", "b"));
+  EXPECT_TRUE(config.List("absent").empty());
+  EXPECT_EQ(ConfigErrorOf([&] { config.List("object"); }),
+            "my.json:2: object: wanted a list of objects, found an object");
+  EXPECT_THAT(ConfigErrorOf([&] { config.List("text"); }), HasSubstr("found the string"));
+}
+
+TEST(Config, OptionalNumbersAreCheckedWhereTheyAreGiven) {
+  const Config config = Config::FromJson(R"({"null": null, "low": 0, "good": 2})");
+  const auto read = [&](const char* key) { return config.GetOptionalInRange(key, 1.0, 3.0); };
+  EXPECT_EQ(read("null"), std::nullopt);
+  EXPECT_EQ(read("absent"), std::nullopt);
+  EXPECT_EQ(read("good"), 2.0);
+  EXPECT_THAT(ConfigErrorOf([&] { read("low"); }),
+              HasSubstr("low: wanted a number from 1 to 3, found 0"));
+}
+
 TEST(Config, ListInPlaceOfAnObjectIsAnError) {
   const Config config = Config::FromJson(R"({"env": [{}], "training": [1]})");
   EXPECT_THAT(ConfigErrorOf([&] { config.Sub("training"); }),

@@ -2,11 +2,6 @@
 //   {"faults": [{"seed": 3, "kind": "segv", "in": "step", "step": 5}], "marker_dir": "/tmp/x"}
 // With `marker_dir` every fault happens only once: it leaves a marker file there. Without faults it
 // is a point that moves by the action, and its expert moves it to the origin.
-#include <dp_bench/env.h>
-#include <dp_bench/env_abilities.h>
-#include <dp_bench/error.h>
-#include <dp_bench/plugin.h>
-#include <dp_bench/random.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +15,12 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "dp_bench/env.h"
+#include "dp_bench/env_abilities.h"
+#include "dp_bench/error.h"
+#include "dp_bench/plugin.h"
+#include "dp_bench/random.h"
 
 namespace dp_bench::broken {
 namespace {

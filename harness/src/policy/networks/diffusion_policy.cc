@@ -46,12 +46,15 @@ Tensor ReadLossTimeWeights(const Config& params, std::int64_t horizon) {
   if (!has_list && !has_decay) return {};
   std::vector<double> weights(static_cast<std::size_t>(horizon));
   if (has_decay) {
-    const double decay = params.GetInRange("loss_time_decay", 1.0, 1e-3, 1.0);
+    const double decay = params.GetInRange("loss_time_decay", 1.0, 1e-3, 1.0,
+                                           "d, for weights d^t in place of loss_time_weights");
     for (std::size_t t = 0; t < weights.size(); ++t) {
       weights[t] = std::pow(decay, static_cast<double>(t));
     }
   } else {
-    weights = params.Get<std::vector<double>>("loss_time_weights");
+    weights = params.Require<std::vector<double>>(
+        "loss_time_weights",
+        "T numbers that weigh the predicted steps in the loss; scaled to mean 1");
   }
   if (std::ssize(weights) != horizon) {
     ThrowTimeWeights(params, fmt::format("{} numbers, one per step of the horizon, found {}",
@@ -90,12 +93,16 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
     : name_(std::move(name)),
       spec_(spec),
       scheduler_(NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"))),
-      mask_loss_for_padding_(params.Get<bool>("do_mask_loss_for_padding", false)),
+      mask_loss_for_padding_(params.Get<bool>(
+          "do_mask_loss_for_padding", false,
+          "leave steps before the start and after the end of an episode out of the loss")),
       loss_time_weights_(ReadLossTimeWeights(params, spec.horizons.horizon)),
       root_(std::make_shared<torch::nn::Module>(name_)),
       model_(std::move(model)) {
   root_->register_module("diffusion", model_.module);
-  const bool is_checkpointing = params.Get<bool>("gradient_checkpointing", false);
+  const bool is_checkpointing = params.Get<bool>(
+      "gradient_checkpointing", false,
+      "save memory in training: recompute the inside of each block in the backward pass");
   model_.obs_encoder->set_gradient_checkpointing(is_checkpointing);
   model_.denoiser->set_gradient_checkpointing(is_checkpointing);
 }

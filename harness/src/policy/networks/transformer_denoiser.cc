@@ -16,18 +16,32 @@ TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& 
       .obs_feature_dim = obs_feature_dim,
       .horizon = spec.horizons.horizon,
       .n_obs_steps = spec.horizons.n_obs_steps,
-      .n_layer = params.GetInRange("n_layer", defaults.n_layer, 1, 128),
-      .n_head = params.GetInRange("n_head", defaults.n_head, 1, 256),
-      .n_emb = params.GetInRange("n_emb", defaults.n_emb, 4, 16384),
-      .n_cond_layers = params.GetInRange("n_cond_layers", defaults.n_cond_layers, 0, 128),
-      .p_drop_emb = params.GetInRange("p_drop_emb", defaults.p_drop_emb, 0.0, 0.95),
-      .p_drop_attn = params.GetInRange("p_drop_attn", defaults.p_drop_attn, 0.0, 0.95),
-      .causal_attn = params.Get<bool>("causal_attn", defaults.causal_attn),
-      .time_as_cond = params.Get<bool>("time_as_cond", defaults.time_as_cond),
-      .obs_as_cond = params.Get<bool>("obs_as_cond", defaults.obs_as_cond),
-      .is_pre_norm = params.GetChoice("norm", {"pre", "post"}) == "pre",
-      .has_qkv_bias = params.Get<bool>("qkv_bias", defaults.has_qkv_bias),
-      .is_position_learned = params.GetChoice("position", {"learned", "sinusoidal"}) == "learned"};
+      .n_layer = params.GetInRange("n_layer", defaults.n_layer, 1, 128, "transformer layers"),
+      .n_head = params.GetInRange("n_head", defaults.n_head, 1, 256,
+                                  "attention heads; must divide n_emb"),
+      .n_emb = params.GetInRange("n_emb", defaults.n_emb, 4, 16384, "features of a token"),
+      .n_cond_layers =
+          params.GetInRange("n_cond_layers", defaults.n_cond_layers, 0, 128,
+                            "transformer layers over the condition; 0: an MLP per token"),
+      .p_drop_emb = params.GetInRange("p_drop_emb", defaults.p_drop_emb, 0.0, 0.95,
+                                      "dropout of the embeddings"),
+      .p_drop_attn = params.GetInRange("p_drop_attn", defaults.p_drop_attn, 0.0, 0.95,
+                                       "dropout of everything within the layers"),
+      .causal_attn =
+          params.Get<bool>("causal_attn", defaults.causal_attn, "no token attends to later ones"),
+      .time_as_cond = params.Get<bool>("time_as_cond", defaults.time_as_cond,
+                                       "the denoising step is part of the condition; false: it is "
+                                       "the first token, and there is no cross-attention"),
+      .obs_as_cond = params.Get<bool>("obs_as_cond", defaults.obs_as_cond,
+                                      "observations are part of the condition; false: they are "
+                                      "further input channels"),
+      .is_pre_norm = params.GetChoice("norm", {"pre", "post"},
+                                      "layer norm before or after each block") == "pre",
+      .has_qkv_bias = params.Get<bool>("qkv_bias", defaults.has_qkv_bias,
+                                       "queries, keys and values have a bias"),
+      .is_position_learned =
+          params.GetChoice("position", {"learned", "sinusoidal"},
+                           "embedding of the place in the sequence") == "learned"};
 }
 
 }  // namespace

@@ -16,11 +16,18 @@ UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
       .action_dim = spec.shape_meta.action_dim(),
       .global_cond_dim = spec.horizons.n_obs_steps * obs_feature_dim,
       .diffusion_step_embed_dim =
-          params.GetInRange("diffusion_step_embed_dim", defaults.diffusion_step_embed_dim, 4, 4096),
-      .down_dims = params.Get<std::vector<std::int64_t>>("down_dims", defaults.down_dims),
-      .kernel_size = params.GetInRange("kernel_size", defaults.kernel_size, 1, 63),
-      .n_groups = params.GetInRange("n_groups", defaults.n_groups, 1, 1024),
-      .cond_predict_scale = params.Get<bool>("cond_predict_scale", defaults.cond_predict_scale)};
+          params.GetInRange("diffusion_step_embed_dim", defaults.diffusion_step_embed_dim, 4, 4096,
+                            "channels of the embedded denoising step"),
+      .down_dims = params.Get<std::vector<std::int64_t>>(
+          "down_dims", defaults.down_dims,
+          "channels of the levels, 1 to 12; n levels need a horizon divisible by 2^(n-1)"),
+      .kernel_size = params.GetInRange("kernel_size", defaults.kernel_size, 1, 63,
+                                       "steps that a convolution sees"),
+      .n_groups =
+          params.GetInRange("n_groups", defaults.n_groups, 1, 1024, "groups of the group norms"),
+      .cond_predict_scale =
+          params.Get<bool>("cond_predict_scale", defaults.cond_predict_scale,
+                           "the condition scales and shifts features; false: it only shifts them")};
 
   if (config.down_dims.empty() || config.down_dims.size() > 12) {
     throw Error(ErrorCode::kConfig,

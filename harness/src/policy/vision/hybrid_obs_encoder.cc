@@ -35,9 +35,10 @@ HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
     : low_dim_(LowDimKeys(spec)), cameras_(FindCameras(params, spec)), pipeline_(params, cameras_) {
   for (const KeySpec& key : low_dim_) feature_dim_ += key.NumElements();
 
-  // read every setting, so that one policy config fits tasks with and without cameras
-  const Config settings = params.Sub("obs_encoder");
-  const bool is_separate = settings.Get<bool>("use_separate_rgb_encoder_per_camera", false);
+  // every setting is read, so that one policy config fits tasks with and without cameras
+  const Config settings = params.Sub("obs_encoder", "the network that turns images into features");
+  const bool is_separate = settings.Get<bool>("use_separate_rgb_encoder_per_camera", false,
+                                              "one network per camera; false: they share one");
   ImageEncoderConfig config = ImageEncoderConfig::FromConfig(settings);
   if (cameras_.empty()) return;
 

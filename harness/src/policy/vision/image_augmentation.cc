@@ -26,8 +26,8 @@ constexpr double kMaxWeight = 1e6;
 constexpr double kMaxFactor = 10.0;
 
 std::vector<double> GetTwo(const Config& entry, std::string_view key,
-                           const std::vector<double>& default_value) {
-  std::vector<double> values = entry.Get(key, default_value);
+                           const std::vector<double>& default_value, const KeyMeaning& meaning) {
+  std::vector<double> values = entry.Get(key, default_value, meaning);
   if (values.size() != 2) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: expected two numbers, found {}", entry.Where(key), values.size()));
@@ -37,8 +37,9 @@ std::vector<double> GetTwo(const Config& entry, std::string_view key,
 
 // A number drawn uniformly from `range`, passed to `adjust` with the images.
 Change AdjustWithin(const Config& entry, const std::vector<double>& default_range, double min,
-                    double max, Tensor (*adjust)(const Tensor& images, const Tensor& factor)) {
-  const std::vector<double> range = GetTwo(entry, "range", default_range);
+                    double max, Tensor (*adjust)(const Tensor& images, const Tensor& factor),
+                    const KeyMeaning& meaning) {
+  const std::vector<double> range = GetTwo(entry, "range", default_range, meaning);
   const double low = range[0];
   const double high = range[1];
   if (!(min <= low && low <= high && high <= max)) {
@@ -51,28 +52,32 @@ Change AdjustWithin(const Config& entry, const std::vector<double>& default_rang
   };
 }
 
+constexpr KeyMeaning kFactor = "[low, high] of the factor";
+
 Change MakeBrightness(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustBrightness);
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustBrightness, kFactor);
 }
 
 Change MakeContrast(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustContrast);
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustContrast, kFactor);
 }
 
 Change MakeSaturation(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSaturation);
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSaturation, kFactor);
 }
 
 Change MakeSharpness(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSharpness);
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSharpness, kFactor);
 }
 
 Change MakeHue(const Config& entry) {
-  return AdjustWithin(entry, {-0.05, 0.05}, -0.5, 0.5, AdjustHue);
+  return AdjustWithin(entry, {-0.05, 0.05}, -0.5, 0.5, AdjustHue,
+                      "[low, high] of the shift of the hue, in turns of the colour circle");
 }
 
 Change MakeGamma(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 2.0}, 0.0, kMaxFactor, AdjustGamma);
+  return AdjustWithin(entry, {0.5, 2.0}, 0.0, kMaxFactor, AdjustGamma,
+                      "[low, high] of the power of each value");
 }
 
 std::int64_t PixelsOf(double share, std::int64_t pixels) {
@@ -86,7 +91,9 @@ Tensor ToInteger(const Tensor& uniform, std::int64_t bound) {
 }
 
 Change MakeRandomMask(const Config& entry) {
-  const std::vector<double> size = GetTwo(entry, "size", {0.15, 0.15});
+  const std::vector<double> size =
+      GetTwo(entry, "size", {0.15, 0.15},
+             "height and width of the black rectangle, as shares of the image's");
   if (!(size[0] > 0.0 && size[0] <= 1.0 && size[1] > 0.0 && size[1] <= 1.0)) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: expected shares of height and width above 0 and at most 1, found "
@@ -107,7 +114,9 @@ Tensor Rectangle(std::int64_t top, std::int64_t bottom, std::int64_t left, std::
 }
 
 Change MakeBorderCutout(const Config& entry) {
-  const double fraction = entry.GetInRange("fraction", 0.15, 0.0, 1.0);
+  const double fraction =
+      entry.GetInRange("fraction", 0.15, 0.0, 1.0,
+                       "share of height or width that turns black at one of the four borders");
   return [fraction](const Tensor& images, const Draws& draws) {
     const std::int64_t height = images.size(3);
     const std::int64_t width = images.size(4);
@@ -123,7 +132,8 @@ Change MakeBorderCutout(const Config& entry) {
 }
 
 Change MakeGaussianNoise(const Config& entry) {
-  const double sigma = entry.GetInRange("sigma", 0.1, 0.0, 1.0);
+  const double sigma =
+      entry.GetInRange("sigma", 0.1, 0.0, 1.0, "standard deviation, where values run from 0 to 1");
   return [sigma](const Tensor& images, const Draws& draws) {
     return AddGaussianNoise(images, draws.noise_keys, sigma);
   };
@@ -148,15 +158,15 @@ constexpr std::array<Type, 10> kTypes = {{
     {"sharpness", 1.0, MakeSharpness},
 }};
 
-const Type& FindType(const Config& augmentation, const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const Type& type : kTypes) {
-    if (type.name == name) return type;
-    names.push_back(type.name);
+void RequireKnownTypes(const Config& augmentation) {
+  std::vector<std::string> names;
+  for (const Type& type : kTypes) names.emplace_back(type.name);
+  for (const std::string& name : augmentation.Keys()) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: there is no augmentation '{}'; there are {}",
+                            augmentation.Where(name), name, fmt::join(names, ", ")));
   }
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: there is no augmentation '{}'; there are {}",
-                          augmentation.Where(name), name, fmt::join(names, ", ")));
 }
 
 void CheckImages(const Tensor& images, std::int64_t batch_size) {
@@ -200,12 +210,17 @@ struct RowDraws {
 }  // namespace
 
 ImageAugmentation::ImageAugmentation(const Config& params) {
-  const Config augmentation = params.Sub("augmentation");
+  const Config augmentation = params.Sub(
+      "augmentation",
+      "changes of images in training, one of these per sample and camera; {} gives an entry its "
+      "defaults");
   double total = 0.0;
-  for (const std::string& name : augmentation.Keys()) {
-    const Type& type = FindType(augmentation, name);
-    const Config entry = augmentation.Sub(name);
-    total += entry.GetInRange("weight", type.default_weight, 0.0, kMaxWeight);
+  RequireKnownTypes(augmentation);
+  for (const Type& type : kTypes) {
+    if (!augmentation.Has(type.name)) continue;
+    const Config entry = augmentation.Sub(type.name);
+    total += entry.GetInRange("weight", type.default_weight, 0.0, kMaxWeight,
+                              "how often it is chosen, relative to the other weights");
     entries_.push_back({.change = type.make(entry), .cumulative_weight = total});
   }
   if (!empty() && total == 0.0) {

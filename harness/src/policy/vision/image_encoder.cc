@@ -31,12 +31,17 @@ Tensor SpatialSoftmaxImpl::forward(const Tensor& features) {
 
 ImageEncoderConfig ImageEncoderConfig::FromConfig(const Config& settings) {
   ImageEncoderConfig config;
-  config.backbone.norm =
-      settings.Get<bool>("use_group_norm", true) ? NormKind::kGroup : NormKind::kBatch;
-  config.backbone.width = settings.GetInRange("resnet_width", config.backbone.width, 8, 256);
-  config.backbone.n_stages = settings.GetInRange("resnet_stages", config.backbone.n_stages, 1, 4);
-  config.spatial_softmax_num_keypoints = settings.GetInRange(
-      "spatial_softmax_num_keypoints", config.spatial_softmax_num_keypoints, 1, 4096);
+  config.backbone.norm = settings.Get<bool>("use_group_norm", true, "group norm; false: batch norm")
+                             ? NormKind::kGroup
+                             : NormKind::kBatch;
+  config.backbone.width =
+      settings.GetInRange("resnet_width", config.backbone.width, 8, 256,
+                          "channels of the first stage; each stage doubles them");
+  config.backbone.n_stages = settings.GetInRange("resnet_stages", config.backbone.n_stages, 1, 4,
+                                                 "stages of two blocks; 4 make a ResNet-18");
+  config.spatial_softmax_num_keypoints =
+      settings.GetInRange("spatial_softmax_num_keypoints", config.spatial_softmax_num_keypoints, 1,
+                          4096, "points per image; each gives two features");
   return config;
 }
 

@@ -22,7 +22,9 @@ constexpr double kMaxUInt8 = 255.0;
 // Assigns every depth key to its camera.
 void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
                std::vector<Camera>* cameras) {
-  const Config depth_of = params.Sub("depth_of");
+  const Config depth_of = params.Sub(
+      "depth_of",
+      "which camera a depth key belongs to; if left out, they pair in alphabetical order");
   if (depth_of.Keys().empty() && depths.size() != cameras->size()) {
     Refuse(
         fmt::format("shape_meta has {} colour cameras and {} depth keys; say which belong "
@@ -34,7 +36,9 @@ void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
     Camera& camera = (*cameras)[i];
     if (depth_of.Keys().empty()) {
       camera.depth = depths[i];
-    } else if (const auto name = depth_of.GetOptional<std::string>(camera.rgb.name)) {
+    } else if (const auto name = depth_of.GetOptional<std::string>(
+                   camera.rgb.name,
+                   "for an rgb key: its depth key, or null for a camera without")) {
       for (const KeySpec& depth : depths) {
         if (depth.name == *name) camera.depth = depth;
       }
@@ -68,9 +72,11 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
   }
 }
 
-// [height, width] from `key`, or the default if it is absent.
-Shape ReadSize(const Config& params, const char* key, const Shape& default_size) {
-  const Shape size = params.GetOptional<std::vector<std::int64_t>>(key).value_or(default_size);
+// [height, width] of `key`, or the default when it is absent.
+Shape ReadSize(const Config& params, const char* key, const Shape& default_size,
+               const KeyMeaning& meaning) {
+  const Shape size =
+      params.GetOptional<std::vector<std::int64_t>>(key, meaning).value_or(default_size);
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
     Refuse(fmt::format("{} is {}; expected [height, width]", params.Where(key), ToString(size)));
   }
@@ -110,12 +116,20 @@ std::vector<Camera> FindCameras(const Config& params, const PolicySpec& spec) {
 }
 
 VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& cameras)
-    : crop_is_random_(params.Get<bool>("crop_is_random", true)), augmentation_(params) {
-  // read every setting, so that one policy config fits tasks with and without cameras
+    : crop_is_random_(params.Get<bool>(
+          "crop_is_random", true,
+          "a random place per sample in training; false: the centre, as in evaluation")),
+      augmentation_(params) {
+  // every setting is read, so that one policy config fits tasks with and without cameras
   const Shape image = cameras.empty() ? Shape{} : cameras[0].rgb.shape;  // [C, H, W]
   const Shape whole = cameras.empty() ? Shape{1, 1} : Shape{image[1], image[2]};
-  const Shape crop = ReadSize(params, "crop_shape", whole);
-  const Shape out = ReadSize(params, "resize_shape", crop);
+  const Shape crop = ReadSize(
+      params, "crop_shape", whole,
+      "[height, width] of the part that is seen, the same for colour and depth; none for the whole "
+      "image");
+  const Shape out = ReadSize(params, "resize_shape", crop,
+                             "[height, width] after the crop; bilinear for colour, nearest "
+                             "neighbour for depth; none for no change");
   if (cameras.empty()) return;
 
   if (crop[0] > image[1] || crop[1] > image[2]) {

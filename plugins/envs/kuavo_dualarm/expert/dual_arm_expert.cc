@@ -1,10 +1,10 @@
 // The script decides where the hands go, the trajectories how fast.
 #include "dual_arm_expert.h"
 
-#include <dp_bench/error.h>
-#include <dp_bench/random.h>
 #include <fmt/format.h>
 
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
 #include "scripts.h"
 
 namespace dp_bench::kuavo_dualarm {

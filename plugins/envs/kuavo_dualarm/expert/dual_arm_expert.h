@@ -1,11 +1,10 @@
 // The scripted expert of kuavo_dualarm, for all its tasks.
 #pragma once
 
-#include <dp_bench/env_abilities.h>
-
 #include <array>
 #include <memory>
 
+#include "dp_bench/env_abilities.h"
 #include "ik.h"
 #include "script.h"
 #include "tasks/task.h"

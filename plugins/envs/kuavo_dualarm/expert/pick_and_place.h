@@ -1,8 +1,7 @@
 // One hand moves a box to another place: the stages that pick_place and weigh_relay share.
 #pragma once
 
-#include <dp_bench/random.h>
-
+#include "dp_bench/random.h"
 #include "script.h"
 
 namespace dp_bench::kuavo_dualarm {

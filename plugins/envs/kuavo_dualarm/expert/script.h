@@ -1,10 +1,9 @@
 // What the expert of a task decides at every control step: the goal of each hand.
 #pragma once
 
-#include <dp_bench/random.h>
-
 #include <array>
 
+#include "dp_bench/random.h"
 #include "kuavo_model.h"
 #include "pose.h"
 #include "trajectory.h"

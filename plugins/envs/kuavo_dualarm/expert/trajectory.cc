@@ -1,11 +1,12 @@
 // The straight paths and their speeds.
 #include "trajectory.h"
 
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "dp_bench/error.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

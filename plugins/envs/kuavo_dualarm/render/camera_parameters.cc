@@ -1,10 +1,11 @@
 #include "render/camera_parameters.h"
 
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <cstddef>
+
+#include "dp_bench/error.h"
 
 namespace dp_bench::kuavo_dualarm {
 

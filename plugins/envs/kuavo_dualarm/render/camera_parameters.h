@@ -1,8 +1,9 @@
 // The pose and projection of a camera of the simulation.
 #pragma once
 
-#include <dp_bench/env_abilities.h>
 #include <mujoco/mujoco.h>
+
+#include "dp_bench/env_abilities.h"
 
 namespace dp_bench::kuavo_dualarm {
 

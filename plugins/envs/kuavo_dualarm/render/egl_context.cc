@@ -3,7 +3,6 @@
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
 #include <dlfcn.h>
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "dp_bench/error.h"
 #include "render/gl_context.h"
 
 namespace dp_bench::kuavo_dualarm {

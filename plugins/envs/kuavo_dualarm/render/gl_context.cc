@@ -1,10 +1,11 @@
 #include "render/gl_context.h"
 
-#include <dp_bench/error.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <string_view>
+
+#include "dp_bench/error.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

@@ -1,9 +1,8 @@
 #include "render/mujoco_renderer.h"
 
-#include <dp_bench/error.h>
-
 #include <algorithm>
 
+#include "dp_bench/error.h"
 #include "render/scene_pruning.h"
 
 namespace dp_bench::kuavo_dualarm {

@@ -1,7 +1,6 @@
 // Pictures of a MuJoCo simulation: colour and depth from one draw, without a display.
 #pragma once
 
-#include <dp_bench/env.h>
 #include <mujoco/mujoco.h>
 
 #include <cstddef>
@@ -9,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "dp_bench/env.h"
 #include "render/render_context.h"
 
 namespace dp_bench::kuavo_dualarm {

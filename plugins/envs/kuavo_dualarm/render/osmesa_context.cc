@@ -1,12 +1,12 @@
 // OSMesa: OpenGL drawn by the CPU into memory, for machines whose EGL does not work. Mesa 25.1
 // dropped it, so it is only the fallback.
 #include <dlfcn.h>
-#include <dp_bench/error.h>
 
 #include <array>
 #include <cstddef>
 #include <initializer_list>
 
+#include "dp_bench/error.h"
 #include "render/gl_context.h"
 
 namespace dp_bench::kuavo_dualarm {

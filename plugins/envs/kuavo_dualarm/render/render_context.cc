@@ -1,7 +1,5 @@
 #include "render/render_context.h"
 
-#include <dp_bench/error.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -10,6 +8,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "dp_bench/error.h"
 #include "render/gl_context.h"
 
 namespace dp_bench::kuavo_dualarm {

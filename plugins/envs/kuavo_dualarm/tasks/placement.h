@@ -1,12 +1,11 @@
 // Places objects, and writes their poses.
 #pragma once
 
-#include <dp_bench/random.h>
-
 #include <array>
 #include <cstddef>
 #include <span>
 
+#include "dp_bench/random.h"
 #include "kuavo_model.h"
 
 namespace dp_bench::kuavo_dualarm {

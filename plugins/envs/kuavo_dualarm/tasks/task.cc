@@ -1,10 +1,9 @@
 #include "task.h"
 
-#include <dp_bench/error.h>
-
 #include <algorithm>
 
 #include "bimanual_lift.h"
+#include "dp_bench/error.h"
 #include "pick_place.h"
 #include "weigh_relay.h"
 

@@ -1,15 +1,14 @@
 // What a task adds to the robot: objects, their start poses, and the success criterion.
 #pragma once
 
-#include <dp_bench/env.h>
-#include <dp_bench/random.h>
-
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "dp_bench/env.h"
+#include "dp_bench/random.h"
 #include "kuavo_model.h"
 
 namespace dp_bench::kuavo_dualarm {

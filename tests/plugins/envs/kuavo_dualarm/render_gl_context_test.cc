@@ -1,10 +1,10 @@
-#include <dp_bench/error.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <iostream>
 #include <thread>
 
+#include "dp_bench/error.h"
 #include "render/gl_context.h"
 
 namespace dp_bench::kuavo_dualarm {

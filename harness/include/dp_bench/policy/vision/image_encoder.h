@@ -36,7 +36,6 @@ struct ImageEncoderConfig {
   std::int64_t width = 96;
   std::int64_t spatial_softmax_num_keypoints = 32;  // K
 
-  /// Reads use_group_norm, spatial_softmax_num_keypoints, resnet_width and resnet_stages.
   static ImageEncoderConfig FromConfig(const Config& settings);
 
   std::int64_t feature_dim() const { return 2 * spatial_softmax_num_keypoints; }

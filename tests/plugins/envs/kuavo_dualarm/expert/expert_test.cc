@@ -1,5 +1,4 @@
-// The scripted experts in the env: they solve the tasks, and their commands are feasible.
-#include <dp_bench/random.h>
+// The scripted experts in the env: they solve the tasks, and what they command can be done.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/random.h"
 #include "expert/dual_arm_expert.h"
 #include "kuavo_env.h"
 #include "support/error_of.h"

@@ -1,10 +1,11 @@
 // Inverse kinematics of the arms.
 #include "expert/ik.h"
 
-#include <dp_bench/random.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "dp_bench/random.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

@@ -1,0 +1,155 @@
+#include "experiment/config_reference.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <utility>
+
+#include "data/collector.h"
+#include "dp_bench/error.h"
+#include "experiment/task.h"
+#include "plugin/guarded_policy.h"
+#include "plugin/isolated_env.h"
+#include "rollout/perturbed_env.h"
+#include "run/env_runner_config.h"
+#include "train/ema.h"
+#include "train/optimizer.h"
+#include "train/train_config.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+void ReadPlugin(const Config& section) {
+  if (section.Has("plugin")) {
+    section.Require<std::string>("plugin", "name of the plugin, as `dp_bench plugins` lists it");
+  }
+  section.Sub("params", "what the plugin reads; see the tables of the plugins");
+}
+
+constexpr ConfigSection kSections[] = {
+    {"env", "the env plugin",
+     [](const Config& section) {
+       ReadPlugin(section);
+       rollout::ActionPerturbation::FromConfig(section);
+     }},
+    {"policy", "the policy plugin", ReadPlugin},
+    {"dataset", "the dataset plugin and the split",
+     [](const Config& section) {
+       ReadPlugin(section);
+       train::SplitConfig::FromConfig(section);
+     }},
+    {"collect", "demonstrations by the env's expert; used when dataset.plugin is not given",
+     [](const Config& section) { data::CollectConfig::FromConfig(section); }},
+    {"training", "the training loop",
+     [](const Config& section) { train::TrainingConfig::FromConfig(section); }},
+    {"optimizer", "AdamW",
+     [](const Config& section) { train::OptimizerConfig::FromConfig(section); }},
+    {"ema", "the averaged weights that are evaluated",
+     [](const Config& section) { train::EmaConfig::FromConfig(section); }},
+    {"dataloader", "batches of the training",
+     [](const Config& section) { train::DataLoaderConfig::FromConfig(section, true); }},
+    {"val_dataloader", "batches of the validation",
+     [](const Config& section) { train::DataLoaderConfig::FromConfig(section, false); }},
+    {"checkpoint", "which checkpoints are kept, and their parts",
+     [](const Config& section) { train::CheckpointConfig::FromConfig(section); }},
+    {"logging", "what TensorBoard shows of a training",
+     [](const Config& section) { train::LoggingConfig::FromConfig(section); }},
+    {"normalizer", "scaling of observations and actions",
+     [](const Config& section) { train::NormalizerConfig::FromConfig(section); }},
+    {"env_runner", "evaluation",
+     [](const Config& section) {
+       run::EnvRunnerConfig::FromConfig(section);
+       plugin::IsolationConfig::FromConfig(section);
+     }},
+};
+
+// These two are not read like the others: the env may stand in for what they leave out.
+constexpr ConfigSection kTopLevel = {"top level", "horizons, shared by all, and the name",
+                                     [](const Config& config) {
+                                       Horizons::FromConfig(config);
+                                       ReadTaskName(config, "<env plugin>");
+                                     }};
+constexpr ConfigSection kShapeMeta = {
+    "shape_meta", "observation keys and action, shared by dataset, policy and env",
+    [](const Config& section) { ShapeMeta::FromConfig(section); }};
+
+// What a policy is created for: with and without depth, which some policies refuse.
+std::vector<PolicySpec> PolicySpecs() {
+  const KeySpec state = {.name = "<low_dim>", .shape = {2}};
+  const KeySpec rgb = {
+      .name = "<rgb>", .type = KeyType::kRgb, .shape = {3, 96, 96}, .dtype = DType::kUInt8};
+  const KeySpec depth = {
+      .name = "<depth>", .type = KeyType::kDepth, .shape = {1, 96, 96}, .dtype = DType::kUInt16};
+  const KeySpec action = {.name = "action", .shape = {2}};
+  return {{.shape_meta = {.obs = {state, rgb}, .action = action}, .horizons = {}},
+          {.shape_meta = {.obs = {depth, state, rgb}, .action = action}, .horizons = {}}};
+}
+
+std::vector<config::KeyRead> PluginKeys(PluginKind kind, const std::string& name,
+                                        plugin::PluginCatalogue& catalogue) {
+  if (kind == PluginKind::kEnv) {
+    return config::FindKeys([&](const Config& params) { catalogue.DescribeEnv(name, params); });
+  }
+  if (kind == PluginKind::kDataset) {
+    return config::FindKeys([&](const Config& params) { catalogue.Create<Dataset>(name, params); });
+  }
+  std::vector<config::KeyRead> keys;
+  for (const PolicySpec& spec : PolicySpecs()) {
+    const auto create = [&](const Config& params) { catalogue.Create<Policy>(name, params, spec); };
+    config::MergeKeys(config::FindKeys(create), &keys);
+  }
+  return keys;
+}
+
+void AppendPlugins(PluginKind kind, const std::string& wanted, plugin::PluginCatalogue& catalogue,
+                   std::vector<config::KeySection>* sections) {
+  if (!wanted.empty()) catalogue.Find(kind, wanted);  // throws when there is none
+  for (const plugin::PluginInfo& plugin : catalogue.List()) {
+    const bool is_wanted = wanted.empty() || plugin.name == wanted;
+    if (plugin.kind != kind || !plugin.refused.empty() || !is_wanted) continue;
+    sections->push_back(
+        {.name = fmt::format("{}.params of {}", plugin::KindName(kind), plugin.name),
+         .meaning = fmt::format("the {} plugin {}", plugin::KindName(kind), plugin.name),
+         .keys = PluginKeys(kind, plugin.name, catalogue)});
+  }
+}
+
+void RequireSection(const std::string& wanted, const std::vector<ConfigSection>& sections) {
+  std::vector<std::string> names;
+  for (const ConfigSection& section : sections) {
+    if (section.name == wanted) return;
+    names.emplace_back(section.name);
+  }
+  throw Error(ErrorCode::kUsage, fmt::format("a config has no section '{}'; its sections are: {}",
+                                             wanted, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::span<const ConfigSection> ConfigSections() { return kSections; }
+
+std::vector<config::KeySection> ConfigReference(const KeyRequest& request,
+                                                plugin::PluginCatalogue& catalogue) {
+  std::vector<ConfigSection> all = {kTopLevel, kShapeMeta};
+  all.insert(all.end(), std::begin(kSections), std::end(kSections));
+  if (!request.section.empty()) RequireSection(request.section, all);
+
+  const auto is_wanted = [&](std::string_view name) {
+    return request.section.empty() || request.section == name;
+  };
+  std::vector<config::KeySection> sections;
+  for (const ConfigSection& section : all) {
+    if (!is_wanted(section.name)) continue;
+    sections.push_back(
+        {.name = section.name, .meaning = section.meaning, .keys = config::FindKeys(section.read)});
+  }
+  if (is_wanted("env")) AppendPlugins(PluginKind::kEnv, request.env, catalogue, &sections);
+  if (is_wanted("dataset")) {
+    AppendPlugins(PluginKind::kDataset, request.dataset, catalogue, &sections);
+  }
+  if (is_wanted("policy")) AppendPlugins(PluginKind::kPolicy, request.policy, catalogue, &sections);
+  return sections;
+}
+
+}  // namespace dp_bench::experiment
