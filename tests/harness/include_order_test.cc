@@ -93,4 +93,16 @@ TEST(IncludeOrder, PluginsIncludeTheSdkZarrAndThemselves) {
   }
 }
 
+TEST(IncludeOrder, HeadersOfTheSdkAreInQuotes) {
+  for (const char* folder : {"harness", "plugins", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DPB_SOURCE_DIR) / folder)) {
+      if (!IsSource(entry.path())) continue;
+      std::ifstream stream(entry.path());
+      for (std::string line; std::getline(stream, line);) {
+        EXPECT_FALSE(line.starts_with("#include <dp_bench/")) << entry.path() << ": " << line;
+      }
+    }
+  }
+}
+
 }  // namespace

@@ -20,23 +20,29 @@
 namespace dp_bench::experiment {
 namespace {
 
-void ReadPlugin(const Config& section) {
-  if (section.Has("plugin")) {
-    section.Require<std::string>("plugin", "name of the plugin, as `dp_bench plugins` lists it");
-  }
+constexpr KeyMeaning kPluginMeaning = "name of the plugin, as `dp_bench plugins` lists it";
+
+void ReadParams(const Config& section) {
   section.Sub("params", "what the plugin reads; see the tables of the plugins");
+}
+
+// A verb may do without this plugin.
+void ReadOptionalPlugin(const Config& section) {
+  if (section.Has("plugin")) section.Require<std::string>("plugin", kPluginMeaning);
+  ReadParams(section);
 }
 
 constexpr ConfigSection kSections[] = {
     {"env", "the env plugin",
      [](const Config& section) {
-       ReadPlugin(section);
+       section.Require<std::string>("plugin", kPluginMeaning);
+       ReadParams(section);
        rollout::ActionPerturbation::FromConfig(section);
      }},
-    {"policy", "the policy plugin", ReadPlugin},
+    {"policy", "the policy plugin", ReadOptionalPlugin},
     {"dataset", "the dataset plugin and the split",
      [](const Config& section) {
-       ReadPlugin(section);
+       ReadOptionalPlugin(section);
        train::SplitConfig::FromConfig(section);
      }},
     {"collect", "demonstrations by the env's expert; used when dataset.plugin is not given",

@@ -26,8 +26,8 @@ int ReadInt(const Config& config, std::string_view key, int default_value, int l
 }
 
 constexpr KeyMeaning kRealtimeMeaning =
-    "true: the env does not wait while the policy plans. A number: simulated time also runs this "
-    "many times faster";
+    "true: the env does not wait while the policy plans. A number: the same, and simulated time "
+    "runs this many times faster";
 
 // false, true or a factor.
 double ReadRealtime(const Config& config) {

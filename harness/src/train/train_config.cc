@@ -70,8 +70,7 @@ MixedPrecision GetMixedPrecision(const Config& config) {
 
 InitCheckpointConfig InitCheckpointConfig::FromConfig(const Config& config) {
   InitCheckpointConfig c;
-  c.path =
-      config.Require<std::string>("path", "checkpoint folder or run folder of the other training");
+  c.path = config.Require<std::string>("path", "checkpoint folder of the other training");
   c.weights = config.GetChoice("weights", {"ema", "model"},
                                "start from its averaged weights or from its last ones");
   c.normalizer = config.Get<bool>("normalizer", c.normalizer,

@@ -215,7 +215,6 @@ ImageAugmentation::ImageAugmentation(const Config& params) {
       "changes of images in training, one of these per sample and camera; {} gives an entry its "
       "defaults");
   double total = 0.0;
-  RequireKnownTypes(augmentation);
   for (const Type& type : kTypes) {
     if (!augmentation.Has(type.name)) continue;
     const Config entry = augmentation.Sub(type.name);
@@ -223,6 +222,7 @@ ImageAugmentation::ImageAugmentation(const Config& params) {
                               "how often it is chosen, relative to the other weights");
     entries_.push_back({.change = type.make(entry), .cumulative_weight = total});
   }
+  RequireKnownTypes(augmentation);
   if (!empty() && total == 0.0) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: all weights are 0; give one type a weight above 0, or leave "
