@@ -13,6 +13,7 @@
 #include "dp_bench/policy.h"
 #include "train/autocast.h"
 #include "train/ema.h"
+#include "train/fit_normalizer.h"
 #include "train/optimizer.h"
 
 namespace dp_bench {
@@ -38,11 +39,9 @@ inline std::unique_ptr<Policy> MakePolicy(const PolicyFactory& create) {
                          {.name = "keypoint", .shape = {9, 2}}};
   spec.shape_meta.action = {.name = "action", .shape = {2}};
   std::unique_ptr<Policy> policy = create(spec);
-  Normalizer normalizer;
-  normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
-  normalizer.Fit("keypoint", StatsOf(18), NormalizeMode::kLimits);
-  normalizer.Fit("action", StatsOf(2), NormalizeMode::kLimits);
-  policy->SetNormalizer(normalizer);
+  policy->SetNormalizer(Normalizer({train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
+                                    train::FitKey("keypoint", StatsOf(18), NormalizeMode::kLimits),
+                                    train::FitKey("action", StatsOf(2), NormalizeMode::kLimits)}));
   return policy;
 }
 

@@ -19,6 +19,7 @@
 #include "plugin/catalogue.h"
 #include "plugin/guarded_policy.h"
 #include "support/distant_device/distant_device.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::conformance {
 namespace {
@@ -78,16 +79,17 @@ KeyStats StatsOf(std::size_t n) {
 }
 
 Normalizer MakeNormalizer() {
-  Normalizer normalizer;
-  normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
-  normalizer.Fit("keypoint", StatsOf(6), NormalizeMode::kLimits);
-  normalizer.Fit("action", StatsOf(2), NormalizeMode::kLimits);
+  Normalizer::Fields fields = {train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
+                               train::FitKey("keypoint", StatsOf(6), NormalizeMode::kLimits),
+                               train::FitKey("action", StatsOf(2), NormalizeMode::kLimits)};
   for (const KeySpec& key : MakeSpec().shape_meta.obs) {
-    if (key.type == KeyType::kRgb) normalizer.Fit(key.name, {}, NormalizeMode::kImage);
+    if (key.type == KeyType::kRgb) {
+      fields.insert(train::FitKey(key.name, {}, NormalizeMode::kImage));
+    }
     if (key.type != KeyType::kDepth) continue;
-    normalizer.Fit(key.name, {.min = {0.05}, .max = {1.5}}, NormalizeMode::kDepth);
+    fields.insert(train::FitKey(key.name, {.min = {0.05}, .max = {1.5}}, NormalizeMode::kDepth));
   }
-  return normalizer;
+  return Normalizer(std::move(fields));
 }
 
 // Noise whose row i depends only on `rows[i]`.
@@ -335,9 +337,8 @@ TEST_F(PolicyConformance, WithoutANormalizerItRefuses) {
 }
 
 TEST_F(PolicyConformance, ANormalizerWithoutTheActionIsRefused) {
-  Normalizer normalizer;
-  normalizer.Fit("agent_pos", StatsOf(2), NormalizeMode::kLimits);
-  normalizer.Fit("keypoint", StatsOf(6), NormalizeMode::kLimits);
+  const Normalizer normalizer({train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
+                               train::FitKey("keypoint", StatsOf(6), NormalizeMode::kLimits)});
   try {
     policy_->SetNormalizer(normalizer);
     ADD_FAILURE() << "no error for a missing statistic";

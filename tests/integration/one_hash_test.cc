@@ -21,6 +21,7 @@
 #include "rollout/env_runner.h"
 #include "rollout/policy_planner.h"
 #include "support/scratch_folder.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench {
 namespace {
@@ -55,12 +56,13 @@ class OneHash : public testing::TestWithParam<Subject> {
     torch::manual_seed(3);
     policy_ = catalogue_.Create<Policy>(GetParam().policy,
                                         Config::FromJson(GetParam().policy_params, "policy"), spec);
-    Normalizer normalizer;
+    Normalizer::Fields fields;
     for (const KeySpec& key : spec.shape_meta.obs) {
-      normalizer.Fit(key.name, WideStats(key.NumElements()), NormalizeMode::kGaussian);
+      fields.insert(
+          train::FitKey(key.name, WideStats(key.NumElements()), NormalizeMode::kGaussian));
     }
-    normalizer.Fit("action", ActionStats(), NormalizeMode::kLimits);
-    policy_->SetNormalizer(normalizer);
+    fields.insert(train::FitKey("action", ActionStats(), NormalizeMode::kLimits));
+    policy_->SetNormalizer(Normalizer(std::move(fields)));
     policy_->module().eval();
     policy_->WeightsChanged();
   }

@@ -8,6 +8,7 @@
 
 #include "dp_bench/normalizer.h"
 #include "dp_bench/policy.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench {
 
@@ -30,11 +31,9 @@ inline PolicySpec SmallSpec(std::int64_t image_size = 0) {
 inline Normalizer SmallNormalizer() {
   const KeyStats stats = {
       .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
-  Normalizer normalizer;
-  normalizer.Fit("agent_pos", stats, NormalizeMode::kLimits);
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
-  normalizer.Fit("action", stats, NormalizeMode::kLimits);
-  return normalizer;
+  return Normalizer({train::FitKey("agent_pos", stats, NormalizeMode::kLimits),
+                     train::FitKey("image", {}, NormalizeMode::kImage),
+                     train::FitKey("action", stats, NormalizeMode::kLimits)});
 }
 
 /// Row i draws from seed i.

@@ -4,14 +4,15 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/export.h"
 #include "dp_bench/stats.h"
-#include "dp_bench/tensor.h"
 
 namespace dp_bench {
 
@@ -20,9 +21,6 @@ namespace dp_bench {
 /// image_gaussian: mean 0, std 1 per channel. For depth, uint16 [mm] or float32 [m]: depth:
 /// [min, max] metres -> [0, 1], what lies outside is clipped.
 enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage, kImageGaussian, kDepth };
-
-/// "limits", ...; throws Error{kConfig} for anything else.
-DPB_API NormalizeMode ParseNormalizeMode(std::string_view name);
 
 class DPB_API Normalizer {
  public:
@@ -35,28 +33,23 @@ class DPB_API Normalizer {
     std::vector<int> zero_range_dims;  // dimensions whose range is below 1e-4 (limits) or 1e-4 std
   };
 
-  /// Adds or replaces a key. `stats`: per dimension; for image_gaussian per channel, of values in
-  /// [0, 1]; for depth the range [m] in min[0] and max[0]. A dimension without range gets scale 1
-  /// and the offset that centres it, as upstream does, and is listed in zero_range_dims so that the
-  /// caller can name it.
-  void Fit(const std::string& key, const KeyStats& stats, NormalizeMode mode);
+  using Fields = std::map<std::string, Field, std::less<>>;  // by key
+
+  Normalizer() = default;
+  explicit Normalizer(Fields fields) : fields_(std::move(fields)) {}
 
   /// x: [..., key shape]. Throws Error{kData} naming the keys that exist when `key` has no field.
   torch::Tensor Normalize(std::string_view key, const torch::Tensor& x) const;
   torch::Tensor Unnormalize(std::string_view key, const torch::Tensor& x) const;
 
-  const std::map<std::string, Field, std::less<>>& fields() const { return fields_; }
+  const Fields& fields() const { return fields_; }
 
   void To(torch::Device device);
-
-  /// "<key>.scale", "<key>.offset", "<key>.min", ".max", ".mean", ".std", ".count", ".mode".
-  TensorMap StateDict() const;
-  static Normalizer FromStateDict(const TensorMap& state);
 
  private:
   const Field& Get(std::string_view key) const;
 
-  std::map<std::string, Field, std::less<>> fields_;
+  Fields fields_;
 };
 
 }  // namespace dp_bench

@@ -14,18 +14,17 @@ namespace dp_bench {
 DPB_API std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> counter,
                                                 std::array<std::uint32_t, 2> key);
 
-/// What a stream is for. Streams of one seed never overlap.
+/// What a stream is for. Streams of one seed never overlap. The numbers decide what is drawn, so
+/// they never change; those left out are the harness's own.
 enum class StreamId : std::uint32_t {
   kEnvStart = 1,
-  kEnvNoise,
-  kPolicyNoise,
-  kDiffusionTimestep,
-  kTrainingNoise,
-  kCrop,
-  kAugment,
-  kShuffle,
-  kDropout,
-  kInit,
+  kEnvNoise = 2,
+  kPolicyNoise = 3,
+  kDiffusionTimestep = 4,
+  kTrainingNoise = 5,
+  kCrop = 6,
+  kAugment = 7,
+  kDropout = 9,
 };
 
 /// A stream of draws named by (seed, id, major, minor): for example (episode seed, kPolicyNoise,

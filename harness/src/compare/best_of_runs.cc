@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/random_streams.h"
 #include "dp_bench/error.h"
-#include "dp_bench/random.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -57,7 +57,7 @@ std::vector<double> ShrunkRates(Outcomes outcomes, const std::vector<double>& ra
 std::vector<double> ResampledErrors(Outcomes outcomes, const std::vector<double>& rates,
                                     std::uint64_t resample) {
   const auto n = static_cast<std::uint32_t>(outcomes[0].size());
-  RandomStream random(/*seed=*/0, StreamId::kShuffle, resample);
+  RandomStream random(/*seed=*/0, core::kShuffleStream, resample);
   std::vector<int> successes(outcomes.size());
   for (std::uint32_t draw = 0; draw < n; ++draw) {
     const std::uint32_t seed = random.UniformInt(n);

@@ -10,8 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "core/random_streams.h"
 #include "dp_bench/error.h"
-#include "dp_bench/random.h"
 
 namespace dp_bench::data {
 
@@ -306,7 +306,7 @@ std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, st
   std::iota(order.begin(), order.end(), std::int64_t{0});
 
   // Fisher-Yates over the epoch's own stream
-  RandomStream stream(seed, StreamId::kShuffle, epoch);
+  RandomStream stream(seed, core::kShuffleStream, epoch);
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[stream.UniformInt(static_cast<std::uint32_t>(i))]);
   }

@@ -8,7 +8,7 @@
 #include <array>
 #include <cmath>
 
-#include "dp_bench/stage_trace.h"
+#include "policy/stage_recorder.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -244,7 +244,7 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
   std::vector<std::pair<std::string, Tensor>> stages;
   Tensor action;
   {
-    const StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
+    const policy::StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
       stages.emplace_back(name, tensor.clone());
     });
     action = policy.PredictAction(is_permuted ? PermutedRows(batch.obs) : batch.obs, noise);

@@ -62,8 +62,7 @@ class Examination {
     if (subject_.log) Append(CheckLog(ReadLossCurve(*subject_.log)));
     if (HasFinding("data.not_finite")) return findings_;  // nothing can be normalized
     normalizer_ = subject_.checkpoint != nullptr
-                      ? Normalizer::FromStateDict(
-                            run::ToTensors(subject_.checkpoint->ReadTensors(run::kNormalizerFile)))
+                      ? run::NormalizerOf(*subject_.checkpoint)
                       : train::FitNormalizer(
                             subject_.dataset, subject_.spec.shape_meta,
                             train::NormalizerConfig::FromConfig(subject_.config.Sub("normalizer")));

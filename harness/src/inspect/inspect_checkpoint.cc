@@ -110,8 +110,7 @@ CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
       .task = core::Printable(config.Get<std::string>("name", "")),
       .state = core::ParseJson(checkpoint.state(), (folder / "state.json").string(),
                                ErrorCode::kCheckpoint),
-      .normalizer =
-          Normalizer::FromStateDict(run::ToTensors(checkpoint.ReadTensors(run::kNormalizerFile))),
+      .normalizer = run::NormalizerOf(checkpoint),
       .modules = train::ModuleSizes(policy->module(), n_levels),
       .n_parameters = train::NumParameters(policy->module())};
   for (const std::string_view file : {run::kModelFile, run::kEmaFile, run::kNormalizerFile,

@@ -16,13 +16,13 @@
 namespace dp_bench::inspect {
 namespace {
 
-std::vector<Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
+std::vector<policy::Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
   data::HostBatch host = train::SyntheticBatch(policy.spec(), batch_size);
   const Batch batch = train::ToBatch(host, policy.spec().shape_meta, torch::kCPU);
   NoiseSource noise =
       train::BatchNoise(/*seed=*/0, train::NoisePurpose::kTraining, /*number=*/0, batch_size);
   policy.module().train();
-  const StageRecorder recorder;
+  const policy::StageRecorder recorder;
   policy.ComputeLoss(batch, noise);
   return recorder.stages();
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "dp_bench/stage_trace.h"
 #include "experiment/experiment.h"
+#include "policy/stage_recorder.h"
 #include "train/module_sizes.h"
 #include "train/step_memory.h"
 
@@ -35,7 +35,7 @@ struct PolicyInspection {
   std::string policy;
   std::string task;
   std::int64_t batch_size = 0;
-  std::vector<Stage> stages;
+  std::vector<policy::Stage> stages;
   std::vector<train::ModuleSize> modules;
   std::int64_t n_parameters = 0;
   train::HeldMemory held;

@@ -16,9 +16,9 @@ constexpr const char* kPrecision = "float32";
 std::string StageTable(const PolicyInspection& inspection) {
   if (inspection.stages.empty()) return "the policy names no stages\n";
   std::size_t width = 0;
-  for (const Stage& stage : inspection.stages) width = std::max(width, stage.name.size());
+  for (const policy::Stage& stage : inspection.stages) width = std::max(width, stage.name.size());
   std::string table = fmt::format("{:<{}}  {:<22} {}\n", "stage", width, "shape", "dtype");
-  for (const Stage& stage : inspection.stages) {
+  for (const policy::Stage& stage : inspection.stages) {
     table +=
         fmt::format("{:<{}}  {:<22} {}\n", stage.name, width, ToString(stage.shape), stage.dtype);
   }
@@ -102,7 +102,7 @@ std::string ToText(const PolicyInspection& inspection) {
 
 nlohmann::json ToJson(const PolicyInspection& inspection) {
   nlohmann::json stages = nlohmann::json::array();
-  for (const Stage& stage : inspection.stages) {
+  for (const policy::Stage& stage : inspection.stages) {
     stages.push_back({{"name", stage.name}, {"shape", stage.shape}, {"dtype", stage.dtype}});
   }
   return {{"policy", inspection.policy},

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "data/sequence_sampler.h"
-#include "dp_bench/stage_trace.h"
+#include "policy/stage_recorder.h"
 #include "train/device_batch.h"
 
 namespace dp_bench::inspect {
@@ -72,7 +72,7 @@ ProcessSample RecordLosses(Policy& policy, const Probe& probe) {
   std::map<std::string, std::vector<Tensor>> stages;
   ProcessSample sample;
   {
-    const StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
+    const policy::StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
       stages[SlotOf(name)].push_back(tensor.detach().clone());
     });
     for (std::size_t i = 0; i < probe.size(); ++i) {

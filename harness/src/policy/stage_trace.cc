@@ -1,15 +1,16 @@
-// See stage_trace.h. The recorder of a thread is stored in this library. Plugins call into it, so
-// they and the program use the same recorder.
+// See stage_trace.h and stage_recorder.h. The recorder of a thread lives in this library: plugins
+// call in here, so that they and the program see the same one.
 #include "dp_bench/stage_trace.h"
 
 #include <utility>
 
 #include "dp_bench/error.h"
+#include "policy/stage_recorder.h"
 
 namespace dp_bench {
 namespace {
 
-thread_local StageRecorder* current_recorder = nullptr;
+thread_local policy::StageRecorder* current_recorder = nullptr;
 
 }  // namespace
 
@@ -23,6 +24,8 @@ void TraceStage(std::string_view name, const torch::Tensor& tensor) {
 
 bool IsTracingStages() { return current_recorder != nullptr; }
 
+namespace policy {
+
 StageRecorder::StageRecorder(Observer observer) : observer_(std::move(observer)) {
   DPB_ASSERT(current_recorder == nullptr);
   current_recorder = this;
@@ -30,4 +33,5 @@ StageRecorder::StageRecorder(Observer observer) : observer_(std::move(observer))
 
 StageRecorder::~StageRecorder() { current_recorder = nullptr; }
 
+}  // namespace policy
 }  // namespace dp_bench

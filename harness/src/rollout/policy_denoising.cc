@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/stage_trace.h"
+#include "policy/stage_recorder.h"
 #include "rollout/policy_planner.h"
 
 namespace dp_bench::rollout {
@@ -69,7 +69,7 @@ std::optional<run::Denoising> RecordDenoising(Policy& policy, torch::Device devi
   std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps * action_dim));
   SampleCollector collector;
   {
-    const StageRecorder recorder(std::ref(collector));
+    const policy::StageRecorder recorder(std::ref(collector));
     PolicyPlanner(policy, device, /*micro_batch=*/1)
         .Plan(recorded.obs, {&recorded.row, 1}, actions);
   }

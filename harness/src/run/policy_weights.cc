@@ -9,9 +9,11 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/error.h"
+#include "policy/normalize_mode.h"
 
 namespace dp_bench::run {
 namespace {
@@ -109,6 +111,36 @@ void CopyToArray(const torch::Tensor& tensor, Array* array) {
   torch::from_blob(array->bytes().data(), tensor.sizes(), tensor.scalar_type()).copy_(tensor);
 }
 
+using Numbers = std::vector<double>;
+
+torch::Tensor ToDouble(const Numbers& numbers) { return torch::tensor(numbers, torch::kFloat64); }
+
+Numbers ToNumbers(const torch::Tensor& tensor) {
+  const torch::Tensor host = tensor.to(torch::kCPU, torch::kFloat64).contiguous();
+  const double* data = host.data_ptr<double>();
+  return {data, data + host.numel()};
+}
+
+const torch::Tensor& Require(const TensorMap& state, const std::string& name) {
+  const auto found = state.find(name);
+  if (found != state.end()) return found->second;
+  throw Error(ErrorCode::kCheckpoint,
+              fmt::format("the normalizer's state has no tensor '{}'", name));
+}
+
+Numbers ReadNumbers(const TensorMap& state, const std::string& name) {
+  const auto found = state.find(name);
+  return found == state.end() ? Numbers{} : ToNumbers(found->second);
+}
+
+// The named fields of KeyStats, as StateDict writes them.
+std::vector<std::pair<std::string, Numbers KeyStats::*>> StatsMembers() {
+  return {{".min", &KeyStats::min},
+          {".max", &KeyStats::max},
+          {".mean", &KeyStats::mean},
+          {".std", &KeyStats::std}};
+}
+
 }  // namespace
 
 ArrayMap ModuleState(const torch::nn::Module& module) { return ToArrays(NamedTensors(module)); }
@@ -168,8 +200,60 @@ std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights) {
   return file;
 }
 
+TensorMap NormalizerState(const Normalizer& normalizer) {
+  TensorMap state;
+  for (const auto& [key, field] : normalizer.fields()) {
+    state[key + ".scale"] = field.scale.to(torch::kCPU);
+    state[key + ".offset"] = field.offset.to(torch::kCPU);
+    for (const auto& [suffix, member] : StatsMembers()) {
+      const Numbers& numbers = field.stats.*member;
+      if (!numbers.empty()) state[key + suffix] = ToDouble(numbers);
+    }
+    state[key + ".count"] = torch::tensor(field.stats.count, torch::kInt64);
+    state[key + ".mode"] = torch::tensor(static_cast<std::int64_t>(field.mode), torch::kInt64);
+  }
+  return state;
+}
+
+Normalizer NormalizerFromState(const TensorMap& state) {
+  constexpr std::string_view kScale = ".scale";
+  Normalizer::Fields fields;
+  for (const auto& [name, scale] : state) {
+    if (!name.ends_with(kScale)) continue;
+    const std::string key = name.substr(0, name.size() - kScale.size());
+
+    const auto mode = Require(state, key + ".mode").item<std::int64_t>();
+    if (mode < 0 || mode >= std::ssize(policy::kNormalizeModeNames)) {
+      throw Error(
+          ErrorCode::kCheckpoint,
+          fmt::format("the normalizer's state has mode {} for '{}', which is none of 0 .. 5", mode,
+                      key));
+    }
+    Normalizer::Field field{.scale = scale.to(torch::kFloat32),
+                            .offset = Require(state, key + ".offset").to(torch::kFloat32),
+                            .mode = static_cast<NormalizeMode>(mode)};
+    if (field.scale.dim() != 1 || field.scale.sizes() != field.offset.sizes()) {
+      throw Error(
+          ErrorCode::kCheckpoint,
+          fmt::format("the normalizer's state has scale {} and offset {} for '{}'; both should "
+                      "be [D]",
+                      ToString(field.scale.sizes().vec()), ToString(field.offset.sizes().vec()),
+                      key));
+    }
+    for (const auto& [suffix, member] : StatsMembers()) {
+      field.stats.*member = ReadNumbers(state, key + suffix);
+    }
+    field.stats.count = Require(state, key + ".count").item<std::int64_t>();
+    if (field.stats.min.size() == field.stats.max.size()) {
+      field.zero_range_dims = policy::FindZeroRangeDims(field.stats, field.mode);
+    }
+    fields[key] = std::move(field);
+  }
+  return Normalizer(std::move(fields));
+}
+
 Normalizer NormalizerOf(const Checkpoint& checkpoint) {
-  return Normalizer::FromStateDict(ToTensors(checkpoint.ReadTensors(kNormalizerFile)));
+  return NormalizerFromState(ToTensors(checkpoint.ReadTensors(kNormalizerFile)));
 }
 
 void LoadPolicyWeights(const Checkpoint& checkpoint, Policy& policy, Weights weights) {

@@ -50,6 +50,12 @@ enum class Weights { kModel, kEma };
 /// the checkpoint was saved without.
 std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights);
 
+/// "<key>.scale", "<key>.offset", "<key>.min", ".max", ".mean", ".std", ".count", ".mode".
+TensorMap NormalizerState(const Normalizer& normalizer);
+
+/// Throws Error{kCheckpoint} for what no NormalizerState is.
+Normalizer NormalizerFromState(const TensorMap& state);
+
 /// The normalizer that a checkpoint's policy was trained with.
 Normalizer NormalizerOf(const Checkpoint& checkpoint);
 

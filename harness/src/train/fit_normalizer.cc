@@ -1,20 +1,93 @@
-// Chooses the mode of each key and computes its statistics.
+// The choice of mode per key, its statistics, and the formulas of diffusion_policy's
+// LinearNormalizer.
 #include "train/fit_normalizer.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ranges>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/console.h"
 #include "data/stats.h"
 #include "dp_bench/error.h"
+#include "policy/normalize_mode.h"
 
 namespace dp_bench::train {
 namespace {
+
+using policy::kOutputMax;
+using policy::kOutputMin;
+using policy::kRangeEps;
+using Numbers = std::vector<double>;
+
+Numbers Range(const KeyStats& stats) {
+  Numbers range;
+  for (std::size_t i = 0; i < stats.min.size(); ++i) range.push_back(stats.max[i] - stats.min[i]);
+  return range;
+}
+
+void RequireUsable(const std::string& key, std::string_view name, const Numbers& numbers,
+                   std::size_t wanted_size) {
+  if (numbers.empty() || numbers.size() != wanted_size) {
+    throw Error(
+        ErrorCode::kData,
+        fmt::format("the statistics of '{}' have {} values of {}, wanted {}; compute them anew "
+                    "from the dataset",
+                    key, numbers.size(), name, wanted_size));
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (std::isfinite(numbers[i])) continue;
+    throw Error(
+        ErrorCode::kNumeric,
+        fmt::format("{} of '{}' is {} in dimension {}; the dataset holds values that are not "
+                    "finite",
+                    name, key, numbers[i], i));
+  }
+}
+
+struct ScaleAndOffset {
+  Numbers scale;
+  Numbers offset;
+};
+
+ScaleAndOffset FitLimits(const KeyStats& stats) {
+  ScaleAndOffset result;
+  const Numbers range = Range(stats);
+  for (std::size_t i = 0; i < range.size(); ++i) {
+    const bool has_range = range[i] >= kRangeEps;
+    const double scale = has_range ? (kOutputMax - kOutputMin) / range[i] : 1.0;
+    result.scale.push_back(scale);
+    result.offset.push_back(has_range ? kOutputMin - scale * stats.min[i]
+                                      : (kOutputMax + kOutputMin) / 2.0 - stats.min[i]);
+  }
+  return result;
+}
+
+ScaleAndOffset FitGaussian(const KeyStats& stats) {
+  ScaleAndOffset result;
+  for (std::size_t i = 0; i < stats.mean.size(); ++i) {
+    const double scale = stats.std[i] < kRangeEps ? 1.0 : 1.0 / stats.std[i];
+    result.scale.push_back(scale);
+    result.offset.push_back(-stats.mean[i] * scale);
+  }
+  return result;
+}
+
+// From [min, max] to [0, 1].
+ScaleAndOffset FitDepth(const std::string& key, const KeyStats& stats) {
+  const double range = Range(stats)[0];
+  if (range < kRangeEps) {
+    throw Error(ErrorCode::kData,
+                fmt::format("the depth range of '{}' is {} to {} m; wanted min < max", key,
+                            stats.min[0], stats.max[0]));
+  }
+  return {{1.0 / range}, {-stats.min[0] / range}};
+}
 
 std::string DefaultModeOf(const KeySpec& key, const NormalizerConfig& config) {
   if (key.type == KeyType::kRgb) return config.default_rgb;
@@ -40,7 +113,7 @@ bool Fits(NormalizeMode mode, KeyType type) {
 NormalizeMode ModeOf(const KeySpec& key, const NormalizerConfig& config) {
   const auto named = config.modes.find(key.name);
   const std::string name = named != config.modes.end() ? named->second : DefaultModeOf(key, config);
-  const NormalizeMode mode = ParseNormalizeMode(name);
+  const NormalizeMode mode = policy::ParseNormalizeMode(name);
   if (Fits(mode, key.type)) return mode;
   throw Error(ErrorCode::kConfig,
               fmt::format("normalizer.{} is '{}'; low_dim keys have limits, gaussian or identity, "
@@ -82,24 +155,61 @@ std::vector<KeySpec> KeysOf(const ShapeMeta& shape_meta, const NormalizerConfig&
 
 }  // namespace
 
+Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
+                                      NormalizeMode mode) {
+  ScaleAndOffset fit;
+  switch (mode) {
+    case NormalizeMode::kLimits:
+      RequireUsable(key, "min", stats.min, stats.min.size());
+      RequireUsable(key, "max", stats.max, stats.min.size());
+      fit = FitLimits(stats);
+      break;
+    case NormalizeMode::kGaussian:
+    case NormalizeMode::kImageGaussian:
+      RequireUsable(key, "mean", stats.mean, stats.mean.size());
+      RequireUsable(key, "std", stats.std, stats.mean.size());
+      fit = FitGaussian(stats);
+      break;
+    case NormalizeMode::kIdentity:
+      RequireUsable(key, "min", stats.min, stats.min.size());
+      fit = {Numbers(stats.min.size(), 1.0), Numbers(stats.min.size(), 0.0)};
+      break;
+    case NormalizeMode::kDepth:
+      RequireUsable(key, "min", stats.min, 1);
+      RequireUsable(key, "max", stats.max, 1);
+      fit = FitDepth(key, stats);
+      break;
+    case NormalizeMode::kImage:
+      fit = {{kOutputMax - kOutputMin}, {kOutputMin}};
+      break;
+  }
+  return {key,
+          {.scale = torch::tensor(fit.scale, torch::kFloat32),
+           .offset = torch::tensor(fit.offset, torch::kFloat32),
+           .stats = mode == NormalizeMode::kImage ? KeyStats{} : stats,
+           .mode = mode,
+           .zero_range_dims = policy::FindZeroRangeDims(stats, mode)}};
+}
+
 Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
                          const NormalizerConfig& config) {
-  Normalizer normalizer;
+  Normalizer::Fields fields;
   for (const KeySpec& key : KeysOf(shape_meta, config)) {
     const NormalizeMode mode = ModeOf(key, config);
-    normalizer.Fit(key.name, StatsFor(mode, dataset, key, config), mode);
-    const std::vector<int>& flat = normalizer.fields().find(key.name)->second.zero_range_dims;
+    const auto [field, is_new] =
+        fields.insert(FitKey(key.name, StatsFor(mode, dataset, key, config), mode));
+    const std::vector<int>& flat = field->second.zero_range_dims;
     if (!flat.empty()) {
       core::LogWarning(
           fmt::format("'{}' never changes in dimensions [{}]: they are centred, not scaled",
                       key.name, fmt::join(flat, ", ")));
     }
   }
-  return normalizer;
+  return Normalizer(std::move(fields));
 }
 
 Normalizer NeutralNormalizer(const ShapeMeta& shape_meta, const NormalizerConfig& config) {
-  Normalizer normalizer;
+  Normalizer::Fields fields;
   for (const KeySpec& key : KeysOf(shape_meta, config)) {
     const NormalizeMode mode = ModeOf(key, config);
     const auto all = [&](std::int64_t n, double value) {
@@ -114,9 +224,9 @@ Normalizer NeutralNormalizer(const ShapeMeta& shape_meta, const NormalizerConfig
     if (mode == NormalizeMode::kDepth) {
       stats = {.min = {config.depth_range[0]}, .max = {config.depth_range[1]}};
     }
-    normalizer.Fit(key.name, stats, mode);
+    fields.insert(FitKey(key.name, stats, mode));
   }
-  return normalizer;
+  return Normalizer(std::move(fields));
 }
 
 }  // namespace dp_bench::train

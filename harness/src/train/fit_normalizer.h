@@ -1,6 +1,8 @@
 // Fits a normalizer to the statistics of a dataset.
 #pragma once
 
+#include <string>
+
 #include "dp_bench/dataset.h"
 #include "dp_bench/normalizer.h"
 #include "dp_bench/spec.h"
@@ -8,9 +10,16 @@
 
 namespace dp_bench::train {
 
-/// Fits every key of `shape_meta` over all episodes, including the validation set, as upstream
-/// does. A warning names dimensions without range. Throws Error{kConfig} for a mode of a key that
-/// does not exist or does not allow that mode.
+/// A field of a Normalizer under its key. `stats`: per dimension; for image_gaussian per channel,
+/// of values in [0, 1]; for depth the range [m] in min[0] and max[0]. A dimension without range
+/// gets scale 1 and the offset that centres it, as upstream does, and is listed in zero_range_dims
+/// so that the caller can name it.
+Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
+                                      NormalizeMode mode);
+
+/// Fits every key of `shape_meta` over all episodes, those of the validation set included, as
+/// upstream does. Dimensions without range are named in a warning. Throws Error{kConfig} for a mode
+/// given to a key that does not exist or does not have it.
 Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
                          const NormalizerConfig& config);
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <span>
 
+#include "core/random_streams.h"
 #include "dp_bench/error.h"
-#include "dp_bench/random.h"
 
 namespace dp_bench::train {
 namespace {
@@ -23,7 +23,7 @@ void FillRows(Array* array, std::size_t key, const Draw& draw) {
   const auto n_rows = static_cast<std::size_t>(array->shape()[0]);
   const std::size_t row_size = values.size() / n_rows;
   for (std::size_t row = 0; row < n_rows; ++row) {
-    RandomStream stream(kSeed, StreamId::kInit, key, static_cast<std::uint32_t>(row));
+    RandomStream stream(kSeed, core::kInitStream, key, static_cast<std::uint32_t>(row));
     for (T& value : values.subspan(row * row_size, row_size)) value = draw(stream);
   }
 }

@@ -288,7 +288,7 @@ void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts&
   if (parts.model) run::CopyModuleState(step_->policy().module(), file(run::kModelFile));
   if (parts.ema && step_->ema() != nullptr)
     run::CopyModuleState(step_->ema_policy()->module(), file(run::kEmaFile));
-  run::CopyToArrays(normalizer_.StateDict(), file(run::kNormalizerFile));
+  run::CopyToArrays(run::NormalizerState(normalizer_), file(run::kNormalizerFile));
   if (parts.optimizer) run::CopyToArrays(step_->optimizer().StateDict(), file(run::kOptimizerFile));
   contents->tensors.erase(std::string(run::kGradientsFile));
   if (parts.optimizer && IsInWindow()) {

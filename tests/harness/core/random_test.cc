@@ -11,6 +11,8 @@
 #include <set>
 #include <vector>
 
+#include "core/random_streams.h"
+
 namespace dp_bench::core {
 namespace {
 
@@ -36,7 +38,7 @@ TEST(RandomStream, KeepsItsBitsForever) {
   for (const std::uint32_t expected : {0x40892754U, 0x4F1A097EU, 0x261374E1U, 0x2F9E2F43U}) {
     EXPECT_EQ(words.NextU32(), expected);
   }
-  RandomStream mixed(42, StreamId::kShuffle, std::uint64_t{1} << 40U, 9);
+  RandomStream mixed(42, core::kShuffleStream, std::uint64_t{1} << 40U, 9);
   EXPECT_EQ(mixed.UniformInt(1000), 484U);
   EXPECT_EQ(mixed.UniformDouble(), 0.55461033603180265);
   EXPECT_EQ(mixed.Uniform(), 0.336548448F);
@@ -52,7 +54,7 @@ TEST(RandomStream, EveryPartOfItsNameSelectsAnotherStream) {
   std::set<std::array<std::uint32_t, 4>> seen;
   int n_streams = 0;
   for (const std::uint64_t seed : {0ULL, 1ULL, 1ULL << 32U}) {
-    for (const StreamId id : {StreamId::kEnvStart, StreamId::kPolicyNoise, StreamId::kInit}) {
+    for (const StreamId id : {StreamId::kEnvStart, StreamId::kPolicyNoise, core::kInitStream}) {
       for (const std::uint64_t major : {0ULL, 1ULL, 1ULL << 32U, (1ULL << 32U) + 1}) {
         for (const std::uint32_t minor : {0U, 1U, 0xFFFFFFFFU}) {
           RandomStream stream(seed, id, major, minor);
@@ -93,7 +95,7 @@ TEST(RandomStream, BoundedIntegersAreUnbiased) {
   // 3 * 2^30: without rejection, the low third of the range would occur twice as often
   constexpr std::uint32_t kBound = 3U << 30U;
   constexpr int kDraws = 90'000;
-  RandomStream stream(2, StreamId::kShuffle);
+  RandomStream stream(2, core::kShuffleStream);
   std::array<int, 3> counts = {};
   for (int i = 0; i < kDraws; ++i) ++counts[stream.UniformInt(kBound) >> 30U];
   const double five_sigma = 5.0 * std::sqrt(kDraws * (1.0 / 3.0) * (2.0 / 3.0));

@@ -4,22 +4,24 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/random_streams.h"
 #include "harness/inspect/planted_fault.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::inspect {
 namespace {
 
 void FitToPixels(Subject& subject) {
   subject.is_trained = true;
-  subject.edit_normalizer = [](Normalizer& normalizer) {
+  subject.edit_normalizer = [](Normalizer::Fields& fields) {
     const KeyStats pixels = {
         .min = {0, 0}, .max = {512, 512}, .mean = {256, 256}, .std = {9, 9}, .count = 9};
-    normalizer.Fit("agent_pos", pixels, NormalizeMode::kLimits);
+    fields.at("agent_pos") = train::FitKey("agent_pos", pixels, NormalizeMode::kLimits).second;
   };
 }
 
 void DrawAnew(const std::string& name, std::span<float> values) {
-  RandomStream random(name.size(), StreamId::kInit);
+  RandomStream random(name.size(), core::kInitStream);
   for (float& value : values) value = 0.05F * random.Normal();
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/random_streams.h"
 #include "harness/inspect/planted_fault.h"
 
 namespace dp_bench::inspect {
@@ -22,7 +23,7 @@ void ShiftActions(ReachDataset& data, int by) {
 }
 
 void ShuffleActions(ReachDataset& data) {
-  RandomStream random(3, StreamId::kShuffle);
+  RandomStream random(3, core::kShuffleStream);
   const auto n = static_cast<std::uint32_t>(data.n_steps());
   for (std::uint32_t i = n - 1; i > 0; --i) {
     const std::uint32_t j = random.UniformInt(i + 1);

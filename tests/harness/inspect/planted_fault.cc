@@ -89,9 +89,9 @@ run::Checkpoint Damaged(const Subject& subject, const fs::path& folder) {
   if (subject.edit_ema) subject.edit_ema(contents.tensors[std::string(run::kEmaFile)]);
   if (subject.edit_normalizer) {
     auto& arrays = contents.tensors[std::string(run::kNormalizerFile)];
-    Normalizer normalizer = Normalizer::FromStateDict(run::ToTensors(arrays));
-    subject.edit_normalizer(normalizer);
-    arrays = run::ToArrays(normalizer.StateDict());
+    auto fields = run::NormalizerFromState(run::ToTensors(arrays)).fields();
+    subject.edit_normalizer(fields);
+    arrays = run::ToArrays(run::NormalizerState(Normalizer(std::move(fields))));
   }
   run::WriteCheckpointFiles(folder, contents);
   return run::Checkpoint::Open(folder);

@@ -29,8 +29,8 @@ struct Subject {
   std::vector<std::string> overrides;  // of the config
   bool is_trained = false;
   std::function<void(ArrayMap&)> edit_ema;  // of the trained checkpoint
-  std::function<void(Normalizer&)> edit_normalizer;
-  std::vector<std::string> log;  // lines; empty: no log
+  std::function<void(Normalizer::Fields&)> edit_normalizer;
+  std::vector<std::string> log;  // lines; empty: there is none
   std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> wrap;
 };
 

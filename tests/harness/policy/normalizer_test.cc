@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
+#include "policy/normalize_mode.h"
+#include "run/policy_weights.h"
 #include "support/golden.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -40,8 +43,7 @@ class NormalizerModes : public testing::TestWithParam<const char*> {};
 
 TEST_P(NormalizerModes, AgreesWithNumpy) {
   const std::string mode = GetParam();
-  Normalizer normalizer;
-  normalizer.Fit("keypoint", GoldenStats(), ParseNormalizeMode(mode));
+  const Normalizer normalizer({train::FitKey("keypoint", GoldenStats(), ParseNormalizeMode(mode))});
   const Normalizer::Field& field = normalizer.fields().at("keypoint");
   EXPECT_EQ(field.scale.sizes(), torch::IntArrayRef({18}));
   EXPECT_LE(Difference(field.scale, GoldenTensor(mode + ".scale")), kTolerance);
@@ -56,18 +58,18 @@ TEST_P(NormalizerModes, AgreesWithNumpy) {
 }
 
 TEST_P(NormalizerModes, NamesTheDimensionsWithoutRange) {
-  Normalizer normalizer;
-  normalizer.Fit("keypoint", GoldenStats(), ParseNormalizeMode(GetParam()));
+  const Normalizer normalizer(
+      {train::FitKey("keypoint", GoldenStats(), ParseNormalizeMode(GetParam()))});
   EXPECT_EQ(normalizer.fields().at("keypoint").zero_range_dims, (std::vector<int>{3, 4}));
   const torch::Tensor flat = normalizer.Normalize("keypoint", GoldenTensor("data").view({50, 18}));
   EXPECT_LE(flat.select(1, 3).abs().max().item<double>(), 1e-4);
 }
 
 TEST_P(NormalizerModes, SurvivesTheStateDict) {
-  Normalizer normalizer;
-  normalizer.Fit("observation.state", GoldenStats(), ParseNormalizeMode(GetParam()));
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
-  const Normalizer restored = Normalizer::FromStateDict(normalizer.StateDict());
+  const Normalizer normalizer(
+      {train::FitKey("observation.state", GoldenStats(), ParseNormalizeMode(GetParam())),
+       train::FitKey("image", {}, NormalizeMode::kImage)});
+  const Normalizer restored = run::NormalizerFromState(run::NormalizerState(normalizer));
   ASSERT_EQ(restored.fields().size(), 2U);
   const Normalizer::Field& before = normalizer.fields().at("observation.state");
   const Normalizer::Field& after = restored.fields().at("observation.state");
@@ -84,24 +86,23 @@ TEST_P(NormalizerModes, SurvivesTheStateDict) {
 INSTANTIATE_TEST_SUITE_P(Fitted, NormalizerModes, testing::Values("limits", "gaussian"));
 
 TEST(Normalizer, LimitsMapTheRangeToMinusOneAndOne) {
-  Normalizer normalizer;
-  normalizer.Fit("action", {.min = {0.0, -4.0}, .max = {512.0, 4.0}}, NormalizeMode::kLimits);
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0, -4.0}, .max = {512.0, 4.0}}, NormalizeMode::kLimits)});
   const torch::Tensor x = torch::tensor({{0.0F, -4.0F}, {512.0F, 4.0F}, {256.0F, 0.0F}});
   EXPECT_TRUE(torch::equal(normalizer.Normalize("action", x),
                            torch::tensor({{-1.0F, -1.0F}, {1.0F, 1.0F}, {0.0F, 0.0F}})));
 }
 
 TEST(Normalizer, IdentityChangesNothing) {
-  Normalizer normalizer;
-  normalizer.Fit("action", {.min = {0.0}, .max = {9.0}}, NormalizeMode::kIdentity);
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0}, .max = {9.0}}, NormalizeMode::kIdentity)});
   const torch::Tensor x = torch::tensor({{3.5F}, {-2.0F}});
   EXPECT_TRUE(torch::equal(normalizer.Normalize("action", x), x));
   EXPECT_TRUE(torch::equal(normalizer.Unnormalize("action", x), x));
 }
 
 TEST(Normalizer, ImagesOfBytesAndOfUnitFloatsMeanTheSame) {
-  Normalizer normalizer;
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
+  const Normalizer normalizer({train::FitKey("image", {}, NormalizeMode::kImage)});
   const torch::Tensor bytes = torch::tensor({0, 51, 255}, torch::kUInt8).view({1, 1, 3});
   const torch::Tensor expected = torch::tensor({-1.0F, -0.6F, 1.0F}).view({1, 1, 3});
   EXPECT_LE(Difference(normalizer.Normalize("image", bytes), expected), kTolerance);
@@ -110,9 +111,8 @@ TEST(Normalizer, ImagesOfBytesAndOfUnitFloatsMeanTheSame) {
 }
 
 TEST(Normalizer, ColoursGetMeanZeroAndDeviationOnePerChannel) {
-  Normalizer normalizer;
-  normalizer.Fit("image", {.mean = {0.2, 0.4, 0.6}, .std = {0.1, 0.2, 0.4}},
-                 NormalizeMode::kImageGaussian);
+  const Normalizer normalizer({train::FitKey(
+      "image", {.mean = {0.2, 0.4, 0.6}, .std = {0.1, 0.2, 0.4}}, NormalizeMode::kImageGaussian)});
   const torch::Tensor bytes = torch::tensor({51, 102, 255}, torch::kUInt8).view({1, 3, 1, 1});
   const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 1.0F}).view({1, 3, 1, 1});
   const auto images = bytes.expand({2, 3, 4, 5});
@@ -123,8 +123,8 @@ TEST(Normalizer, ColoursGetMeanZeroAndDeviationOnePerChannel) {
 }
 
 TEST(Normalizer, DepthOfMillimetresAndOfMetresMeansTheSameAndIsClipped) {
-  Normalizer normalizer;
-  normalizer.Fit("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth);
+  const Normalizer normalizer(
+      {train::FitKey("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth)});
   const torch::Tensor metres = torch::tensor({0.0F, 0.5F, 0.75F, 1.5F, 9.0F}).view({1, 1, 5});
   const torch::Tensor millimetres = (metres * 1000.0).to(torch::kUInt16);
   const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 0.25F, 1.0F, 1.0F}).view({1, 1, 5});
@@ -136,10 +136,10 @@ TEST(Normalizer, DepthOfMillimetresAndOfMetresMeansTheSameAndIsClipped) {
 }
 
 TEST(Normalizer, ImageModesSurviveTheStateDict) {
-  Normalizer normalizer;
-  normalizer.Fit("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian);
-  normalizer.Fit("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth);
-  const Normalizer restored = Normalizer::FromStateDict(normalizer.StateDict());
+  const Normalizer normalizer(
+      {train::FitKey("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian),
+       train::FitKey("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth)});
+  const Normalizer restored = run::NormalizerFromState(run::NormalizerState(normalizer));
   for (const auto& [key, field] : normalizer.fields()) {
     EXPECT_EQ(restored.fields().at(key).mode, field.mode);
     EXPECT_TRUE(torch::equal(restored.fields().at(key).scale, field.scale));
@@ -159,16 +159,15 @@ void ExpectError(ErrorCode code, const std::string& message, const Function& fun
 }
 
 TEST(Normalizer, AMissingKeyIsAnErrorThatListsTheKeys) {
-  Normalizer normalizer;
-  normalizer.Fit("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits);
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits),
+       train::FitKey("image", {}, NormalizeMode::kImage)});
   ExpectError(ErrorCode::kData, "the normalizer has no key 'agent_pos'; it has: action, image",
               [&] { normalizer.Normalize("agent_pos", torch::zeros({1})); });
 }
 
 TEST(Normalizer, RejectsAShapeThatIsNotTheKeys) {
-  Normalizer normalizer;
-  normalizer.Fit("keypoint", GoldenStats(), NormalizeMode::kLimits);
+  const Normalizer normalizer({train::FitKey("keypoint", GoldenStats(), NormalizeMode::kLimits)});
   ExpectError(ErrorCode::kShape,
               "'keypoint' has shape [4, 6]; its last sizes must multiply to the 18 values that its "
               "normalizer was fitted to",
@@ -178,8 +177,8 @@ TEST(Normalizer, RejectsAShapeThatIsNotTheKeys) {
 }
 
 TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
-  Normalizer normalizer;
-  normalizer.Fit("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian);
+  const Normalizer normalizer(
+      {train::FitKey("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian)});
   ExpectError(ErrorCode::kShape,
               "'image' has shape [2, 3, 4, 5]; expected [..., 1, height, width], the channels that "
               "its normalizer was fitted to",
@@ -189,19 +188,16 @@ TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
 }
 
 TEST(Normalizer, RejectsADepthRangeWithoutExtent) {
-  Normalizer normalizer;
-  ExpectError(
-      ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; expected min < max",
-      [&] { normalizer.Fit("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
+  ExpectError(ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; wanted min < max",
+              [&] { train::FitKey("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
 }
 
 TEST(Normalizer, RejectsStatisticsThatAreNotFinite) {
-  Normalizer normalizer;
   ExpectError(ErrorCode::kNumeric,
               "max of 'action' is inf in dimension 1; the dataset holds values that are not finite",
               [&] {
-                normalizer.Fit("action", {.min = {0.0, 0.0}, .max = {1.0, INFINITY}},
-                               NormalizeMode::kLimits);
+                train::FitKey("action", {.min = {0.0, 0.0}, .max = {1.0, INFINITY}},
+                              NormalizeMode::kLimits);
               });
 }
 
@@ -214,12 +210,12 @@ TEST(Normalizer, RejectsAnUnknownMode) {
 }
 
 TEST(Normalizer, AStateWithoutOffsetIsAnError) {
-  Normalizer normalizer;
-  normalizer.Fit("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits);
-  TensorMap state = normalizer.StateDict();
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits)});
+  TensorMap state = run::NormalizerState(normalizer);
   state.erase("action.offset");
   ExpectError(ErrorCode::kCheckpoint, "the normalizer's state has no tensor 'action.offset'",
-              [&] { Normalizer::FromStateDict(state); });
+              [&] { run::NormalizerFromState(state); });
 }
 
 }  // namespace

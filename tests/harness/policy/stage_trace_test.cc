@@ -1,10 +1,10 @@
-// What a StageRecorder records, and when it records nothing.
-#include "dp_bench/stage_trace.h"
-
+// What a StageRecorder notes, and when nothing is noted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
+
+#include "policy/stage_recorder.h"
 
 namespace dp_bench::policy {
 namespace {

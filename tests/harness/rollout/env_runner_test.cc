@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/random_streams.h"
 #include "harness/rollout/fixture.h"
 
 namespace dp_bench::rollout {
@@ -47,7 +48,8 @@ TEST_F(RolloutTest, OutcomeDependsOnNeitherWorkersNorEnvsNorOrder) {
       hashes.push_back(run::HashRecords(runner.Run(planner, order).records));
 
       // the next order: a keyed shuffle
-      RandomStream random(static_cast<std::uint64_t>(n_workers * 100 + n_envs), StreamId::kShuffle);
+      RandomStream random(static_cast<std::uint64_t>(n_workers * 100 + n_envs),
+                          core::kShuffleStream);
       for (std::uint32_t i = 63; i > 0; --i) std::swap(order[i], order[random.UniformInt(i + 1)]);
     }
   }

@@ -9,6 +9,7 @@
 #include "rollout/normalizer_ranges.h"
 #include "rollout/policy_planner.h"
 #include "support/small_policy.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::rollout {
 namespace {
@@ -98,11 +99,11 @@ TEST(ObsRanges, AreThoseOfTheNormalizersLowDimensionalKeys) {
               {.name = "pos", .shape = {2}},
               {.name = "unknown", .shape = {1}},
               {.name = "without_limits", .shape = {1}}};
-  Normalizer normalizer;
-  normalizer.Fit("image", {}, NormalizeMode::kImage);
-  normalizer.Fit("pos", {.min = {-1.0, 2.0}, .max = {1.0, 4.0}}, NormalizeMode::kLimits);
-  normalizer.Fit("without_limits", {.mean = {0.0}, .std = {1.0}}, NormalizeMode::kGaussian);
-  normalizer.Fit("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits);
+  const Normalizer normalizer(
+      {train::FitKey("image", {}, NormalizeMode::kImage),
+       train::FitKey("pos", {.min = {-1.0, 2.0}, .max = {1.0, 4.0}}, NormalizeMode::kLimits),
+       train::FitKey("without_limits", {.mean = {0.0}, .std = {1.0}}, NormalizeMode::kGaussian),
+       train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits)});
   const run::ObsRanges ranges = ObsRangesOf(normalizer, meta);
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges.at("pos").low, (std::vector<double>{-1.0, 2.0}));

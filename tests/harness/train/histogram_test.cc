@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/random_streams.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::train {
@@ -39,7 +40,7 @@ TEST(Histogram, WithoutAFiniteValueHasOneEmptyBucket) {
 }
 
 TEST(Histogram, BucketsHoldTheValuesBelowTheirLimit) {
-  RandomStream random(0, StreamId::kInit);
+  RandomStream random(0, core::kInitStream);
   std::vector<float> values(5000);
   for (float& value : values) value = random.Normal();
   const Histogram histogram = MakeHistogram(values);

@@ -5,6 +5,7 @@
 #include <torch/optim/sgd.h>
 
 #include "dp_bench/error.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::constant_action {
 namespace {
@@ -19,11 +20,9 @@ PolicySpec MakeSpec() {
 
 std::unique_ptr<Policy> MakePolicy(const char* params) {
   auto policy = ConstantActionPolicy::Create(Config::FromJson(params), MakeSpec());
-  Normalizer normalizer;
-  normalizer.Fit("action",
-                 {.min = {0, 0}, .max = {10, 20}, .mean = {5, 10}, .std = {1, 1}, .count = 2},
-                 NormalizeMode::kLimits);
-  policy->SetNormalizer(normalizer);
+  const KeyStats stats = {
+      .min = {0, 0}, .max = {10, 20}, .mean = {5, 10}, .std = {1, 1}, .count = 2};
+  policy->SetNormalizer(Normalizer({train::FitKey("action", stats, NormalizeMode::kLimits)}));
   return policy;
 }
 

@@ -10,6 +10,7 @@
 
 #include "rgbd_obs_encoder.h"
 #include "support/golden.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -80,18 +81,20 @@ class RgbdFusionGolden : public testing::TestWithParam<Case> {
   }
 
   static Normalizer MakeNormalizer() {
-    Normalizer normalizer;
+    Normalizer::Fields fields;
     for (const KeySpec& key : MakeSpec().shape_meta.obs) {
       if (key.type == KeyType::kRgb) {
-        normalizer.Fit(key.name, {.mean = {0.4, 0.5, 0.6}, .std = {0.2, 0.25, 0.3}},
-                       NormalizeMode::kImageGaussian);
+        fields.insert(train::FitKey(key.name, {.mean = {0.4, 0.5, 0.6}, .std = {0.2, 0.25, 0.3}},
+                                    NormalizeMode::kImageGaussian));
       } else if (key.type == KeyType::kDepth) {
-        normalizer.Fit(key.name, {.min = {0.05}, .max = {1.5}}, NormalizeMode::kDepth);
+        fields.insert(
+            train::FitKey(key.name, {.min = {0.05}, .max = {1.5}}, NormalizeMode::kDepth));
       } else {
-        normalizer.Fit(key.name, {.min = std::vector<double>(5, -1.0)}, NormalizeMode::kIdentity);
+        fields.insert(train::FitKey(key.name, {.min = std::vector<double>(5, -1.0)},
+                                    NormalizeMode::kIdentity));
       }
     }
-    return normalizer;
+    return Normalizer(std::move(fields));
   }
 
   TensorMap MakeObs() const {

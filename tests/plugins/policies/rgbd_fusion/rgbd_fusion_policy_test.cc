@@ -11,6 +11,7 @@
 #include "dp_bench/policy/vision/vision_pipeline.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -42,12 +43,16 @@ PolicySpec MakeSpec() {
   return spec;
 }
 
+Normalizer NormalizerWithDepth() {
+  Normalizer::Fields fields = SmallNormalizer().fields();
+  fields.insert(train::FitKey("depth", {.min = {0.0}, .max = {2.0}}, NormalizeMode::kDepth));
+  return Normalizer(std::move(fields));
+}
+
 std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const char* params = kSmall) {
   torch::manual_seed(5);
   auto policy = MakePolicy(Config::FromJson(params), MakeSpec());
-  Normalizer normalizer = SmallNormalizer();
-  normalizer.Fit("depth", {.min = {0.0}, .max = {2.0}}, NormalizeMode::kDepth);
-  policy->SetNormalizer(normalizer);
+  policy->SetNormalizer(NormalizerWithDepth());
   return policy;
 }
 
@@ -98,10 +103,10 @@ TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
   const policy::VisionPipeline pipeline(params, cameras);
   TensorMap obs = MakeObs(6);
   obs["depth"] = obs["image"].narrow(2, 0, 1).to(torch::kFloat32) / 255.0;
-  Normalizer normalizer;
-  normalizer.Fit("image", {.mean = {0.0, 0.0, 0.0}, .std = {1.0, 1.0, 1.0}},
-                 NormalizeMode::kImageGaussian);
-  normalizer.Fit("depth", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kDepth);
+  const KeyStats colours = {.mean = {0.0, 0.0, 0.0}, .std = {1.0, 1.0, 1.0}};
+  const Normalizer normalizer(
+      {train::FitKey("image", colours, NormalizeMode::kImageGaussian),
+       train::FitKey("depth", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kDepth)});
   NoiseSource noise = NoiseOfRows(6);
   const policy::CameraView view = pipeline.Prepare(cameras[0], obs, normalizer, &noise);
   EXPECT_EQ(view.rgb.sizes(), torch::IntArrayRef({6, 2, 3, 20, 28}));
@@ -145,10 +150,10 @@ TEST(RgbdFusionPolicy, AMissingCameraIsNamed) {
 
 TEST(RgbdFusionPolicy, StatisticsOfOtherChannelsAreRefused) {
   const auto policy = MakeSmall();
-  Normalizer normalizer = SmallNormalizer();
-  normalizer.Fit("depth", {.min = {0.0}, .max = {2.0}}, NormalizeMode::kDepth);
-  normalizer.Fit("image", {.mean = {0.5}, .std = {0.5}}, NormalizeMode::kImageGaussian);
-  policy->SetNormalizer(normalizer);
+  Normalizer::Fields fields = NormalizerWithDepth().fields();
+  fields.at("image") =
+      train::FitKey("image", {.mean = {0.5}, .std = {0.5}}, NormalizeMode::kImageGaussian).second;
+  policy->SetNormalizer(Normalizer(std::move(fields)));
   const std::string message = MessageOf(ErrorCode::kShape, [&] {
     NoiseSource noise = NoiseOfRows(2);
     policy->PredictAction(MakeObs(2), noise);

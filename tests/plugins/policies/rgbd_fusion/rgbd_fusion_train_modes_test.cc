@@ -1,6 +1,7 @@
 // The RGB-D policy under autocast and with gradient checkpointing.
 #include "harness/policy/train_modes.h"
 #include "rgbd_fusion_policy.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::rgbd_fusion {
 namespace {
@@ -34,13 +35,13 @@ std::unique_ptr<Policy> MakePolicy(const std::string& more) {
         "denoiser": {"n_layer": 2, "n_head": 2, "n_emb": 64, "p_drop_attn": 0.2})" +
                        more + "}"),
       MakeSmallSpec());
-  Normalizer normalizer = SmallNormalizer();
+  Normalizer::Fields fields = SmallNormalizer().fields();
   for (const char* camera : {"0", "1"}) {
-    normalizer.Fit(std::string("image") + camera, {}, NormalizeMode::kImage);
-    normalizer.Fit(std::string("depth") + camera, {.min = {0.0}, .max = {2.0}},
-                   NormalizeMode::kDepth);
+    fields.insert(train::FitKey(std::string("image") + camera, {}, NormalizeMode::kImage));
+    fields.insert(train::FitKey(std::string("depth") + camera, {.min = {0.0}, .max = {2.0}},
+                                NormalizeMode::kDepth));
   }
-  policy->SetNormalizer(normalizer);
+  policy->SetNormalizer(Normalizer(std::move(fields)));
   return policy;
 }
 

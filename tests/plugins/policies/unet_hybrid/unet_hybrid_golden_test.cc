@@ -9,6 +9,7 @@
 
 #include "dp_bench/policy/networks/conditional_unet1d.h"
 #include "run/safetensors.h"
+#include "train/fit_normalizer.h"
 #include "unet_hybrid_policy.h"
 
 namespace dp_bench::unet_hybrid {
@@ -75,7 +76,7 @@ class Golden {
 
  private:
   Normalizer MakeNormalizer() const {
-    Normalizer normalizer;
+    Normalizer::Fields fields;
     for (const KeySpec& key : spec_.shape_meta.obs) {
       const auto n = static_cast<std::size_t>(key.NumElements());
       const KeyStats stats = {.min = std::vector<double>(n, -1.0),
@@ -83,13 +84,14 @@ class Golden {
                               .mean = std::vector<double>(n),
                               .std = std::vector<double>(n, 1.0),
                               .count = 2};
-      normalizer.Fit(key.name, stats,
-                     key.type == KeyType::kRgb ? NormalizeMode::kImage : NormalizeMode::kIdentity);
+      fields.insert(train::FitKey(
+          key.name, stats,
+          key.type == KeyType::kRgb ? NormalizeMode::kImage : NormalizeMode::kIdentity));
     }
-    normalizer.Fit("action",
-                   {.min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2},
-                   NormalizeMode::kIdentity);
-    return normalizer;
+    fields.insert(train::FitKey(
+        "action", {.min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2},
+        NormalizeMode::kIdentity));
+    return Normalizer(std::move(fields));
   }
 
   void LoadWeights() {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "dp_bench/random.h"
+#include "core/random_streams.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -38,7 +38,7 @@ TEST(ArmIk, KnowsWhereTheHandsAreAtHome) {
 TEST(ArmIk, FindsThePosesThatPosturesReach) {
   const KuavoModel model = Model();
   ArmIk ik(model);
-  RandomStream random(1, StreamId::kInit);
+  RandomStream random(1, core::kInitStream);
   int solved = 0;
   for (int i = 0; i < 100; ++i) {
     const Side side = i % 2 == 0 ? Side::kLeft : Side::kRight;
@@ -54,7 +54,7 @@ TEST(ArmIk, FindsThePosesThatPosturesReach) {
 TEST(ArmIk, AnswersByTheTargetAndNotByTheSeed) {
   const KuavoModel model = Model();
   ArmIk ik(model);
-  RandomStream random(2, StreamId::kInit);
+  RandomStream random(2, core::kInitStream);
   for (int i = 0; i < 20; ++i) {
     const Pose target = {.position = {0.28 + 0.1 * random.UniformDouble(),
                                       -0.35 + 0.15 * random.UniformDouble(), 0.8},
