@@ -56,6 +56,11 @@ struct TrainingConfig {
   bool debug = false;
 
   static TrainingConfig FromConfig(const Config& config);
+
+  /// Whether what has the period `every` is due at the end of this epoch.
+  bool IsDue(int every, int epoch) const {
+    return every > 0 && (epoch % every == 0 || epoch + 1 == num_epochs);
+  }
 };
 
 /// "dataloader" and "val_dataloader".

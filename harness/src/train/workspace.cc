@@ -1,4 +1,4 @@
-// Construction and the training loop. What happens between two epochs is in workspace_epoch.cc.
+// Construction and the training loop.
 #include "train/workspace.h"
 
 #include <fmt/format.h>
@@ -63,8 +63,7 @@ Workspace::Workspace(WorkspaceParts parts)
       logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
       device_(core::OpenDevice(config_.device)),
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
-      topk_(checkpoint_config_.topk),
-      early_stop_(config_.early_stop) {
+      schedule_(config_, checkpoint_config_, parts_.snapshot) {
   if (!parallel_.is_root()) parts_.progress.file = nullptr;
   // LibTorch draws the initial weights from its global generator
   torch::manual_seed(config_.seed);
@@ -110,19 +109,22 @@ void Workspace::CreateLoaders() {
                             std::ranges::count(split.train, true), n_episodes,
                             train_loader_->num_batches()));
   }
+
+  EpochEvaluation::Parts evaluation = {.config = config_, .parallel = parallel_, .device = device_};
   if (std::ranges::count(split.val, true) > 0) {
-    val_loader_ = std::make_unique<data::BatchLoader>(
+    evaluation.val_loader = std::make_unique<data::BatchLoader>(
         parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
         LoaderOptions(spec, val_config, config_.seed, shard));
   }
 
-  // the rows whose actions are sampled: the first ones of the first epoch, as upstream
-  if (config_.sample_every == 0) return;
-  options.batch_size = std::min(options.batch_size, kMaxSampleRows);
-  options.n_threads = 0;
-  data::BatchLoader first(parts_.dataset, sampler, options);
-  first.StartEpoch(0);
-  first.Next(&sampling_host_);
+  if (config_.sample_every > 0) {  // the first rows of the first epoch, as upstream
+    options.batch_size = std::min(options.batch_size, kMaxSampleRows);
+    options.n_threads = 0;
+    data::BatchLoader first(parts_.dataset, sampler, options);
+    first.StartEpoch(0);
+    first.Next(&evaluation.sampled);
+  }
+  evaluation_ = std::make_unique<EpochEvaluation>(std::move(evaluation));
 }
 
 TrainReport Workspace::Run(const EvalFn& evaluate) {
@@ -137,7 +139,7 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
   }
   if (report_.end == TrainEnd::kEarlyStop) {
     core::LogInfo(fmt::format("stopped early after {} of {} epochs: {}", state_.epoch,
-                              config_.num_epochs, early_stop_->Reason(state_.early_stop)));
+                              config_.num_epochs, schedule_.EarlyStopReason(state_)));
   }
   eval_policy().module().eval();
   eval_policy().WeightsChanged();
@@ -149,10 +151,10 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
 }
 
 void Workspace::Train(const EvalFn& evaluate) {
-  report_.end = IsEarlyStop() ? TrainEnd::kEarlyStop : TrainEnd::kFinished;
+  report_.end = schedule_.IsEarlyStop(state_) ? TrainEnd::kEarlyStop : TrainEnd::kFinished;
   while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
     if (TrainEpoch()) FinishEpoch(evaluate);
-    if (IsEarlyStop()) report_.end = TrainEnd::kEarlyStop;
+    if (schedule_.IsEarlyStop(state_)) report_.end = TrainEnd::kEarlyStop;
     const auto reason = state_.last_step ? TrainEnd::kInterrupted : ReasonToStop();
     if (reason && state_.epoch < config_.num_epochs) {
       Save({});
@@ -200,7 +202,7 @@ TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
           (state_.batch_in_epoch + 1) % config_.gradient_accumulate_every == 0 || is_last_of_epoch,
       .lr = base_lr *
             LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr)};
-  if (is_last_of_epoch && IsDue(logging_config_.histogram_every)) {
+  if (is_last_of_epoch && config_.IsDue(logging_config_.histogram_every, state_.epoch)) {
     place.before_gradients_go = [this] { log_->AddHistograms(state_.global_step); };
   }
   const TrainStepResult result = step_->Run(host, place, log_->timer());
@@ -208,6 +210,37 @@ TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
   state_.train_loss_sum += result.loss;
   if (result.grad_norm) ++state_.optimizer_step;
   return result;
+}
+
+void Workspace::FinishEpoch(const EvalFn& evaluate) {
+  report_.train_loss = state_.train_loss_sum / static_cast<double>(batches_per_epoch_);
+  last_step_.loss = report_.train_loss;
+
+  EvalFn paused;
+  if (evaluate) {
+    paused = [&](Policy& policy, int epoch) {
+      progress_->Pause();
+      return evaluate(policy, epoch);
+    };
+  }
+  state_.last_step = last_step_;  // whoever is interrupted or continued now begins with this
+  auto results = evaluation_->Run(paused, step_->policy(), eval_policy(), state_.epoch);
+  if (!results) return;
+  state_.last_step.reset();
+  if (results->scores) {
+    report_.metrics = results->scores->metrics;
+    log_->AddPictures(state_.global_step, results->scores->pictures);
+  }
+  log_->AddEpochEnd(state_, last_step_, results->metrics);
+  results->metrics["train_loss"] = report_.train_loss;
+  auto save = schedule_.EndEpoch(results->metrics, results->scores.has_value(), &state_);
+
+  // the next epoch begins
+  ++state_.global_step;
+  ++state_.epoch;
+  state_.batch_in_epoch = 0;
+  state_.train_loss_sum = 0.0;
+  if (save) Save(std::move(*save));
 }
 
 Policy& Workspace::eval_policy() {

@@ -17,27 +17,18 @@
 #include "data/loader.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
-#include "dp_bench/env.h"
 #include "dp_bench/policy.h"
 #include "run/store.h"
-#include "run/top_k.h"
+#include "train/checkpoint_schedule.h"
 #include "train/checkpoint_writer.h"
 #include "train/data_parallel.h"
+#include "train/epoch_evaluation.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 #include "train/training_log.h"
 
 namespace dp_bench::train {
-
-/// What an evaluation between two epochs found.
-struct Scores {
-  std::map<std::string, double> metrics;       // such as "test/mean_score"
-  std::map<std::string, RgbImage> pictures{};  // tag -> what TensorBoard shows of it
-};
-
-/// Scores a policy; nothing when WorkspaceParts::stop ended it before. Called between two epochs.
-using EvalFn = std::function<std::optional<Scores>(Policy& policy, int epoch)>;
 
 struct WorkspaceParts {
   Config config;  // the whole run: training, optimizer, ema, dataloader, dataset, checkpoint,
@@ -111,20 +102,13 @@ class Workspace {
   TrainStepResult TakeStep(data::HostBatch& host);
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
-  double ValidationLoss();
-  double ActionMse();
-  double OwnActionMse();  // over this rank's rows
   void ShowProgress();
   core::ProgressState ProgressNow() const;
   void CompleteSave(const run::Checkpoint& checkpoint);
-  CheckpointSave SaveOfEpoch(const std::map<std::string, double>& metrics, bool is_evaluated);
   void Save(CheckpointSave save);
   void SaveSnapshotIfAsked();
   void CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts);
   bool IsInWindow() const;  // of accumulated gradients, with some of its batches done
-  bool IsDue(int every) const;
-  bool AreAllMetricsDue() const;
-  bool IsEarlyStop() const;  // between two epochs
   std::optional<TrainEnd> ReasonToStop() const;
   double Elapsed() const;
 
@@ -143,14 +127,12 @@ class Workspace {
   TrainState state_;
   std::unique_ptr<TrainStep> step_;  // refers to the loss scale in state_
   std::unique_ptr<data::BatchLoader> train_loader_;
-  std::unique_ptr<data::BatchLoader> val_loader_;  // null without validation episodes
+  std::unique_ptr<EpochEvaluation> evaluation_;
   std::int64_t batches_per_epoch_ = 0;
-  data::HostBatch sampling_host_;  // the rows of ActionMse
   Normalizer normalizer_;
 
   run::CheckpointStore store_;
-  run::TopK topk_;
-  std::optional<EarlyStop> early_stop_;
+  CheckpointSchedule schedule_;
   std::unique_ptr<TrainingLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;  // behind store and log, which it uses
   std::unique_ptr<core::Progress> progress_;

@@ -1,4 +1,4 @@
-// Checkpoints of the workspace: start and resume, what is saved when, snapshots.
+// Checkpoints of the workspace: start and resume, saving, snapshots.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -208,7 +208,7 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   normalizer_ = run::NormalizerOf(checkpoint);
   step_->policy().WeightsChanged();
   if (step_->ema_policy() != nullptr) step_->ema_policy()->WeightsChanged();
-  topk_.set_table(state_.topk);
+  schedule_.set_topk(state_.topk);
   if (parallel_.is_root()) CompleteSave(checkpoint);
   report_.latest = checkpoint.folder();
   core::LogInfo(fmt::format("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
@@ -223,26 +223,6 @@ void Workspace::CompleteSave(const run::Checkpoint& checkpoint) {
     });
   }
   if (state_.replaced) store_.Remove(*state_.replaced);
-}
-
-CheckpointSave Workspace::SaveOfEpoch(const std::map<std::string, double>& metrics,
-                                      bool is_evaluated) {
-  CheckpointSave save = {.is_latest = checkpoint_config_.save_last_ckpt};
-  if (IsDue(checkpoint_config_.keep_every)) save.kept = run::EpochName(state_.epoch);
-  // with all metrics at hand, a missing one is a wrong name
-  const bool must_be_ranked = is_evaluated && AreAllMetricsDue();
-  if (must_be_ranked || topk_.IsMonitored(metrics)) {
-    if (const auto best = topk_.Offer(state_.epoch, metrics)) {
-      save.best = best->save;
-      save.remove = best->remove;
-    }
-  } else if (checkpoint_config_.topk.k > 0 && state_.epoch == 0 && AreAllMetricsDue()) {
-    core::LogWarning(
-        fmt::format("checkpoint.topk.monitor_key '{}' is not measured in this training: no "
-                    "best checkpoints are kept",
-                    checkpoint_config_.topk.monitor_key));
-  }
-  return save;
 }
 
 void Workspace::Save(CheckpointSave save) {
@@ -274,15 +254,14 @@ std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
 }
 
 void Workspace::SaveSnapshotIfAsked() {
-  const bool is_asked = parts_.snapshot != nullptr && parts_.snapshot->exchange(false);
-  if (parallel_.Max(is_asked ? 1 : 0) == 0) return;
+  if (parallel_.Max(schedule_.TakeSnapshotRequest() ? 1 : 0) == 0) return;
   const auto folder = SaveSnapshot(fmt::format("step={:07}", state_.global_step));
   core::LogInfo(fmt::format("snapshot of the training in '{}'", folder.string()));
 }
 
 void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts) {
   state_.ema_step = step_->ema() != nullptr ? step_->ema()->step() : 0;
-  state_.topk = topk_.table();
+  state_.topk = schedule_.topk();
   state_.log_position = log_->Flush();
   const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
   if (parts.model) run::CopyModuleState(step_->policy().module(), file(run::kModelFile));

@@ -1,0 +1,111 @@
+// What is saved at the end of which epoch.
+#include "train/checkpoint_schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/error_of.h"
+
+namespace dp_bench::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Metrics = std::map<std::string, double>;
+
+// Ten epochs with a checkpoint every fourth one; nothing is measured unless a test says so.
+TrainingConfig TenEpochs() {
+  TrainingConfig config;
+  config.num_epochs = 10;
+  config.checkpoint_every = 4;
+  config.rollout_every = config.val_every = config.sample_every = 0;
+  return config;
+}
+
+std::optional<CheckpointSave> EndEpoch(CheckpointSchedule& schedule, int epoch,
+                                       const Metrics& metrics = {}, bool has_scores = false) {
+  TrainState state;
+  state.epoch = epoch;
+  return schedule.EndEpoch(metrics, has_scores, &state);
+}
+
+std::vector<int> SavedEpochs(CheckpointSchedule& schedule) {
+  std::vector<int> epochs;
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    if (EndEpoch(schedule, epoch)) epochs.push_back(epoch);
+  }
+  return epochs;
+}
+
+TEST(CheckpointSchedule, SavesAtItsPeriodAndAtTheLastEpoch) {
+  CheckpointSchedule schedule(TenEpochs(), {}, nullptr);
+  EXPECT_THAT(SavedEpochs(schedule), ElementsAre(0, 4, 8, 9));
+  TrainingConfig never = TenEpochs();
+  never.checkpoint_every = 0;
+  CheckpointSchedule at_the_end(never, {}, nullptr);
+  EXPECT_THAT(SavedEpochs(at_the_end), ElementsAre(9));
+}
+
+TEST(CheckpointSchedule, KeptEpochsAreSavedAlsoWhereNoOtherIsDue) {
+  CheckpointSchedule schedule(TenEpochs(), {.keep_every = 3}, nullptr);
+  EXPECT_THAT(SavedEpochs(schedule), ElementsAre(0, 3, 4, 6, 8, 9));
+  EXPECT_EQ(EndEpoch(schedule, 3)->kept, "epoch=0003");
+  EXPECT_EQ(EndEpoch(schedule, 4)->kept, std::nullopt);
+}
+
+TEST(CheckpointSchedule, EveryEvaluationIsSavedAndTheBestHaveNames) {
+  TrainingConfig config = TenEpochs();
+  config.rollout_every = 1;
+  CheckpointConfig checkpoint;
+  checkpoint.topk.k = 1;
+  CheckpointSchedule schedule(config, checkpoint, nullptr);
+  const auto first = EndEpoch(schedule, 1, {{"test/mean_score", 0.5}}, /*has_scores=*/true);
+  EXPECT_EQ(first->best, "epoch=0001-test_mean_score=0.500");
+  const auto worse = EndEpoch(schedule, 2, {{"test/mean_score", 0.25}}, true);
+  EXPECT_EQ(worse->best, std::nullopt);
+  const auto better = EndEpoch(schedule, 3, {{"test/mean_score", 0.75}}, true);
+  EXPECT_EQ(better->remove, first->best);
+  EXPECT_THAT(schedule.topk(), ElementsAre(testing::Pair(*better->best, 0.75)));
+}
+
+TEST(CheckpointSchedule, WithAllMetricsAtHandAnUnknownNameIsAnError) {
+  TrainingConfig config = TenEpochs();
+  config.rollout_every = 1;
+  config.val_every = 2;
+  CheckpointSchedule schedule(config, {}, nullptr);
+  EXPECT_TRUE(EndEpoch(schedule, 1, {{"score", 1.0}}, true)) << "the validation is not due";
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] {
+                          EndEpoch(schedule, 2, {{"score", 1.0}}, true);
+                        }),
+              HasSubstr("test_mean_score"));
+}
+
+TEST(CheckpointSchedule, TheEpochThatEndsThePatienceIsSaved) {
+  TrainingConfig config = TenEpochs();
+  config.early_stop = EarlyStopConfig{.monitor = "train_loss", .patience = 1};
+  CheckpointSchedule schedule(config, {}, nullptr);
+  TrainState state;
+  state.epoch = 1;
+  EXPECT_FALSE(schedule.EndEpoch({{"train_loss", 1.0}}, false, &state));
+  EXPECT_FALSE(schedule.IsEarlyStop(state));
+  state.epoch = 2;
+  EXPECT_TRUE(schedule.EndEpoch({{"train_loss", 1.0}}, false, &state));
+  EXPECT_TRUE(schedule.IsEarlyStop(state));
+  EXPECT_THAT(schedule.EarlyStopReason(state), HasSubstr("has not improved on 1 of epoch 1"));
+  state.epoch = 10;
+  EXPECT_FALSE(schedule.IsEarlyStop(state)) << "no epoch is left";
+}
+
+TEST(CheckpointSchedule, EachRequestForASnapshotIsTakenOnce) {
+  std::atomic<bool> request = true;
+  CheckpointSchedule schedule(TenEpochs(), {}, &request);
+  EXPECT_TRUE(schedule.TakeSnapshotRequest());
+  EXPECT_FALSE(schedule.TakeSnapshotRequest());
+  EXPECT_FALSE(CheckpointSchedule(TenEpochs(), {}, nullptr).TakeSnapshotRequest());
+}
+
+}  // namespace
+}  // namespace dp_bench::train
