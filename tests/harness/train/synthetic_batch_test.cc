@@ -55,7 +55,7 @@ TEST(SyntheticBatch, HasRowsThatDoNotDependOnEachOther) {
 TEST(SyntheticBatch, RefusesTypesThatNoPolicyReads) {
   EXPECT_THAT(
       MessageOf(ErrorCode::kConfig, [] { SyntheticBatch(SpecWithDepth(DType::kInt64), 1); }),
-      HasSubstr("no random depth values of dtype int64 for 'near'"));
+      HasSubstr("cannot draw random depth values of dtype int64 for 'near'"));
 }
 
 }  // namespace
