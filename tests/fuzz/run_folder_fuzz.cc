@@ -1,5 +1,8 @@
 // The texts of a run folder, with a NUL in between: episodes.jsonl, eval_log.json, logs.json.txt,
-// config.json, manifest.json and denoising.json.
+// config.json, manifest.json, and one of what pages alone show.
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "fuzz.h"
 #include "run/planning.h"
 #include "run/run_folder.h"
@@ -20,5 +23,8 @@ DPB_FUZZ(input) {
     for (const std::string& split : run::SplitsOf(folder)) run::Summarize(folder.episodes, split);
     if (const auto seeds = run::SeedUseOf(folder.manifest)) run::SeedText(*seeds);
   });
-  fuzz::Accepts([&] { run::ToJson(run::ParseDenoising(input.text(), "denoising.json")); });
+  const std::string last(input.text());
+  fuzz::Accepts([&] { run::ToJson(run::ParseDenoising(last, "denoising.json")); });
+  fuzz::Accepts([&] { run::ToJson(run::ParseLatency(last, "latency.json")); });
+  fuzz::Accepts([&] { run::ParseEffects(last, "perturbations.json"); });
 }

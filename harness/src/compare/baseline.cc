@@ -7,6 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -76,16 +77,16 @@ void RequireOutcomes(const run::RunFolder& run) {
 std::string BaselineJson(const run::RunFolder& run) {
   RequireOutcomes(run);
   try {
-    const Json config_json = core::ParseJson(run.config, "config.json");
-    const Json manifest_json = core::ParseJson(run.manifest, "manifest.json");
-    const core::JsonView config(config_json, "config.json");
+    const Json config_json = core::ParseJson(run.config, run::kConfigFile);
+    const Json manifest_json = core::ParseJson(run.manifest, run::kManifestFile);
+    const core::JsonView config(config_json, run::kConfigFile);
     Json head = {{"format", kFormat},
                  {"title", run::RunTitle(run)},
                  {"config",
                   {{"policy", {{"plugin", config.At("policy").At("plugin").json()}}},
                    {"env", config.At("env").json()},
                    {"env_runner", RunnerOf(config)}}},
-                 {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, "manifest.json"))}};
+                 {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, run::kManifestFile))}};
     // one line per episode, so that a diff of the baseline is readable
     std::string rows;
     for (const run::EpisodeRecord& record : run.episodes) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/json.h"
+#include "run/run_files.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -13,11 +14,13 @@ namespace {
 using Json = nlohmann::json;
 
 // null if the file does not exist
-Json Parsed(const run::RunFolder& folder, const char* file, const std::string& text) {
+Json Parsed(const run::RunFolder& folder, std::string_view file, const std::string& text) {
   return text.empty() ? Json() : core::ParseJson(text, (folder.path / file).string());
 }
 
-Json ConfigOf(const run::RunFolder& folder) { return Parsed(folder, "config.json", folder.config); }
+Json ConfigOf(const run::RunFolder& folder) {
+  return Parsed(folder, run::kConfigFile, folder.config);
+}
 
 Json At(const Json& document, const char* pointer) {
   const Json::json_pointer place(pointer);
@@ -26,7 +29,7 @@ Json At(const Json& document, const char* pointer) {
 
 // The manifest's entry of the env plugin; null when there is none.
 Json EnvPlugin(const run::RunFolder& folder) {
-  const Json plugins = At(Parsed(folder, "manifest.json", folder.manifest), "/plugins");
+  const Json plugins = At(Parsed(folder, run::kManifestFile, folder.manifest), "/plugins");
   if (!plugins.is_array()) return {};
   for (const Json& plugin : plugins) {
     if (plugin.is_object() && plugin.value("kind", Json()) == "env") return plugin;

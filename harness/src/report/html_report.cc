@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "compare/success_rate.h"
@@ -310,13 +309,11 @@ void RunPage::SetCurves() {
 }
 
 std::string RunPage::VideoSource(const run::EpisodeRecord& record) const {
-  const std::optional<fs::path> film = run_.FilmOf(record);
-  if (!film || !options_.embed_videos) return LinkBelow(record.video);
-  std::error_code fault;
-  const auto size = fs::file_size(*film, fault);
-  if (fault || size > options_.max_embedded_bytes) return LinkBelow(record.video);
-  return "data:video/mp4;base64," +
-         core::Base64(core::ReadTextFile(*film, options_.max_embedded_bytes));
+  if (options_.embed_videos) {
+    const auto bytes = run_.ReadFilmOf(record, options_.max_embedded_bytes);
+    if (bytes) return "data:video/mp4;base64," + core::Base64(*bytes);
+  }
+  return LinkBelow(record.video);
 }
 
 // Height over width of the films, as config.json has it; films are square by default.

@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -228,6 +229,14 @@ std::optional<PerturbationEffects> RunFolder::ReadEffects() const {
 
 std::optional<fs::path> RunFolder::FilmOf(const EpisodeRecord& record) const {
   return StaysBelow(record.video) ? std::optional(path / record.video) : std::nullopt;
+}
+
+std::optional<std::string> RunFolder::ReadFilmOf(const EpisodeRecord& record,
+                                                 std::size_t max_bytes) const {
+  const std::optional<fs::path> film = FilmOf(record);
+  std::error_code fault;
+  if (!film || fs::file_size(*film, fault) > max_bytes || fault) return std::nullopt;
+  return core::ReadTextFile(*film, max_bytes);
 }
 
 std::optional<FilmNotes> RunFolder::ReadNotesOf(const EpisodeRecord& record) const {

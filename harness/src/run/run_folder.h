@@ -2,6 +2,7 @@
 // made again at any time.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,8 @@ struct RunFolder {
   /// The film that an episode of this run names, which may be gone; nothing when it names none, or
   /// one outside of the folder.
   std::optional<std::filesystem::path> FilmOf(const EpisodeRecord& record) const;
+  /// Its bytes; nothing when it is gone or has more than `max_bytes`.
+  std::optional<std::string> ReadFilmOf(const EpisodeRecord& record, std::size_t max_bytes) const;
   std::optional<FilmNotes> ReadNotesOf(const EpisodeRecord& record) const;
 };
 
