@@ -78,8 +78,9 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
           "path", "zarr folder or .zarr.zip, relative to the current directory"),
       .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends,
                                               "array of the step after the end of each episode")};
-  config.fps = params.GetOptionalInRange(
-      "fps", kMinFps, kMaxFps, "steps per second; none for what `.zattrs` says, or else 10");
+  config.fps =
+      params.GetOptionalInRange("fps", zarr::kMinFps, zarr::kMaxFps,
+                                "steps per second; none for what `.zattrs` says, or else 10");
   config.memory_limit_mb = params.GetInRange(
       "memory_limit_mb", defaults.memory_limit_mb, kMinMemoryLimitMb, kMaxMemoryLimitMb,
       "MiB for everything that the reader holds, of which the first 16 "
