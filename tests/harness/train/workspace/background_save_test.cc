@@ -32,8 +32,8 @@ struct SaveHooks {
   const std::atomic<bool>* stop = nullptr;
 };
 
-TrainReport Train(const fs::path& output, const SaveHooks& hooks, bool is_background = true,
-                  bool is_resumed = false) {
+TrainReport TrainWithHooks(const fs::path& output, const SaveHooks& hooks,
+                           bool is_background = true, bool is_resumed = false) {
   const FakeDataset dataset;
   const Config config = Config::FromJson(
       R"({"training": {"num_epochs": 4, "rollout_every": 2, "checkpoint_every": 2, "resume": )" +
@@ -96,34 +96,34 @@ FolderContent WithoutConfigs(const fs::path& run) {
 
 TEST(BackgroundSave, TrainingGoesOnMeanwhileAndTheFilesAreThoseOfATrainingThatWaits) {
   const ScratchFolder scratch;
-  Train(scratch.path() / "waits", {}, /*is_background=*/false);
+  TrainWithHooks(scratch.path() / "waits", {}, /*is_background=*/false);
   const FolderContent wanted = WithoutConfigs(scratch.path() / "waits");
   ASSERT_EQ(wanted.count("checkpoints/latest/optimizer.safetensors"), 1U);
 
   // the checkpoint of epoch 0 is written when epoch 2 has begun, with all weights changed in place
   HeldSave held(30);
-  Train(scratch.path() / "goes_on", held.hooks());
+  TrainWithHooks(scratch.path() / "goes_on", held.hooks());
   EXPECT_EQ(DifferingFiles(wanted, WithoutConfigs(scratch.path() / "goes_on")), "");
 }
 
 TEST(BackgroundSave, ItsFaultEndsTheTrainingAndTheCheckpointBeforeIsKept) {
   const ScratchFolder scratch;
   const fs::path broken = scratch.path() / "broken";
-  Train(scratch.path() / "whole", {});
+  TrainWithHooks(scratch.path() / "whole", {});
   // `latest` of epoch 2
   const auto fail = [](int n) {
     if (n == 3 * kNumSteps + 1) throw Error(ErrorCode::kIo, "no space left");
   };
   int n_losses = 0;
   const auto train = [&] {
-    Train(broken, {.on_loss = [&](int n) { n_losses = n; }, .on_store_step = fail});
+    TrainWithHooks(broken, {.on_loss = [&](int n) { n_losses = n; }, .on_store_step = fail});
   };
   EXPECT_THAT(
       MessageOf(ErrorCode::kIo, train),
       testing::AllOf(HasSubstr("no space left"), HasSubstr("while a checkpoint was saved")));
   EXPECT_GE(n_losses, 3 * 13);
   EXPECT_EQ(LatestState(broken).epoch, 1);
-  Train(broken, {}, /*is_background=*/true, /*is_resumed=*/true);
+  TrainWithHooks(broken, {}, /*is_background=*/true, /*is_resumed=*/true);
   EXPECT_EQ(DifferingFiles(scratch.path() / "whole", broken), "");
 }
 
@@ -132,7 +132,8 @@ TEST(BackgroundSave, FaultOfTheLastOneIsThrownAtTheEnd) {
   const auto fail = [](int n) {
     if (n == 5 * kNumSteps + 1) throw Error(ErrorCode::kIo, "no space left");
   };
-  EXPECT_EQ(CodeOf([&] { Train(scratch.path(), {.on_store_step = fail}); }), ErrorCode::kIo);
+  EXPECT_EQ(CodeOf([&] { TrainWithHooks(scratch.path(), {.on_store_step = fail}); }),
+            ErrorCode::kIo);
   EXPECT_EQ(LatestState(scratch.path()).epoch, 3);
 }
 
@@ -144,7 +145,7 @@ TEST(BackgroundSave, TrainingThatFailsMeanwhileThrowsWhenTheCheckpointIsComplete
     release(n);
     if (n == 15) throw Error(ErrorCode::kNumeric, "not finite");
   };
-  EXPECT_EQ(CodeOf([&] { Train(scratch.path(), hooks); }), ErrorCode::kNumeric);
+  EXPECT_EQ(CodeOf([&] { TrainWithHooks(scratch.path(), hooks); }), ErrorCode::kNumeric);
   EXPECT_EQ(LatestState(scratch.path()).epoch, 1);
 }
 
@@ -161,14 +162,14 @@ TEST(BackgroundSave, ItsFaultIsAWarningWhenTheTrainingFailsTooBeforeItWasTold) {
     if (n == 14) throw Error(ErrorCode::kNumeric, "not finite");
   };
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CodeOf([&] { Train(scratch.path(), hooks); }), ErrorCode::kNumeric);
+  EXPECT_EQ(CodeOf([&] { TrainWithHooks(scratch.path(), hooks); }), ErrorCode::kNumeric);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("no space left"));
 }
 
 TEST(BackgroundSave, InterruptionMeanwhileLeavesTheLatestThatTheReportNames) {
   const ScratchFolder scratch;
   const fs::path broken = scratch.path() / "broken";
-  Train(scratch.path() / "whole", {});
+  TrainWithHooks(scratch.path() / "whole", {});
   HeldSave held(16);
   SaveHooks hooks = held.hooks();
   std::atomic<bool> stop = false;
@@ -177,12 +178,12 @@ TEST(BackgroundSave, InterruptionMeanwhileLeavesTheLatestThatTheReportNames) {
     release(n);
     stop = n == 16;
   };
-  const TrainReport report = Train(broken, hooks);
+  const TrainReport report = TrainWithHooks(broken, hooks);
   EXPECT_EQ(report.end, TrainEnd::kInterrupted);
   EXPECT_EQ(report.latest, broken / "checkpoints" / "latest");
   EXPECT_EQ(LatestState(broken).global_step, report.global_step);
   EXPECT_EQ(report.global_step, 13);  // ten of epoch 0 and three of epoch 1
-  Train(broken, {}, /*is_background=*/true, /*is_resumed=*/true);
+  TrainWithHooks(broken, {}, /*is_background=*/true, /*is_resumed=*/true);
   EXPECT_EQ(DifferingFiles(scratch.path() / "whole", broken), "");
 }
 

@@ -50,7 +50,7 @@ struct Hooks {
 };
 
 /// The score falls with the epochs.
-TrainReport Train(const fs::path& output, const Config& config, const Hooks& hooks = {}) {
+TrainReport TrainWithConfig(const fs::path& output, const Config& config, const Hooks& hooks = {}) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(config, dataset, output);
   parts.stop = hooks.stop;
@@ -81,7 +81,7 @@ TEST(CheckpointParts, CheckpointWithoutTheOptimizerIsEvaluatedButNotResumed) {
   const ScratchFolder scratch;
   const std::string without = R"("exclude_keys": ["optimizer"])";
   testing::internal::CaptureStderr();
-  Train(scratch.path(), ConfigOf(without));
+  TrainWithConfig(scratch.path(), ConfigOf(without));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("leave out optimizer: it cannot be resumed"));
   const fs::path latest = scratch.path() / "checkpoints" / "latest";
@@ -92,16 +92,17 @@ TEST(CheckpointParts, CheckpointWithoutTheOptimizerIsEvaluatedButNotResumed) {
   run::LoadPolicyWeights(run::Checkpoint::Open(latest), *policy, run::Weights::kEma);
 
   const auto before = FilesBelow(scratch.path());
-  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
-                        [&] { Train(scratch.path(), ConfigOf(without, R"("resume": true)")); }),
-              AllOf(HasSubstr(latest.string()), HasSubstr("saved without optimizer"),
-                    HasSubstr("dp_bench eval")));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kCheckpoint,
+                [&] { TrainWithConfig(scratch.path(), ConfigOf(without, R"("resume": true)")); }),
+      AllOf(HasSubstr(latest.string()), HasSubstr("saved without optimizer"),
+            HasSubstr("dp_bench eval")));
   EXPECT_EQ(FilesBelow(scratch.path()), before);
 }
 
 TEST(CheckpointParts, OnlyIncludedPartsAreSaved) {
   const ScratchFolder scratch;
-  Train(scratch.path(), ConfigOf(R"("include_keys": ["ema"])"));
+  TrainWithConfig(scratch.path(), ConfigOf(R"("include_keys": ["ema"])"));
   const auto files = FilesOf(scratch.path() / "checkpoints" / "latest");
   EXPECT_THAT(files, AllOf(IsSupersetOf({"ema.safetensors", "normalizer.safetensors"}),
                            Not(testing::Contains("model.safetensors")),
@@ -111,7 +112,7 @@ TEST(CheckpointParts, OnlyIncludedPartsAreSaved) {
 TEST(CheckpointParts, UnknownPartsAndCheckpointsWithoutAPolicyAreErrors) {
   const ScratchFolder scratch;
   const auto error_of = [&](const char* keys) {
-    return MessageOf(ErrorCode::kConfig, [&] { Train(scratch.path(), ConfigOf(keys)); });
+    return MessageOf(ErrorCode::kConfig, [&] { TrainWithConfig(scratch.path(), ConfigOf(keys)); });
   };
   EXPECT_THAT(error_of(R"("exclude_keys": ["optimiser"])"),
               HasSubstr("'optimiser' is not a selectable part of a checkpoint; the parts are "
@@ -121,7 +122,7 @@ TEST(CheckpointParts, UnknownPartsAndCheckpointsWithoutAPolicyAreErrors) {
 
 TEST(CheckpointParts, PythonOpensTheTensorsAndFindsTheSameNumbers) {
   const ScratchFolder scratch;
-  const TrainReport report = Train(scratch.path() / "run", ConfigOf(""));
+  const TrainReport report = TrainWithConfig(scratch.path() / "run", ConfigOf(""));
   const run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
   core::WriteFileAtomically(scratch.path() / "rewrite.py",
                             "import sys\n"
@@ -146,7 +147,7 @@ TEST(CheckpointParts, PythonOpensTheTensorsAndFindsTheSameNumbers) {
 
 TEST(Retention, EveryNthEpochAndTheLastAreKeptBesideTheBestAndTheLatest) {
   const ScratchFolder scratch;
-  Train(scratch.path(), ConfigOf(R"("keep_every": 2, "topk": {"k": 1})"));
+  TrainWithConfig(scratch.path(), ConfigOf(R"("keep_every": 2, "topk": {"k": 1})"));
   EXPECT_THAT(CheckpointsOf(scratch.path()),
               ElementsAre("epoch=0000", "epoch=0000-test_mean_score=1.000", "epoch=0002",
                           "epoch=0003", "latest"));
@@ -157,14 +158,14 @@ TEST(Retention, EveryNthEpochAndTheLastAreKeptBesideTheBestAndTheLatest) {
 TEST(Retention, WithoutTheLatestItGoesOnFromTheLatestKeptEpoch) {
   const ScratchFolder scratch;
   const std::string kept = R"("keep_every": 1, "save_last_ckpt": false, "topk": {"k": 0})";
-  Train(scratch.path() / "whole", ConfigOf(kept));
+  TrainWithConfig(scratch.path() / "whole", ConfigOf(kept));
   const fs::path broken = scratch.path() / "broken";
   const auto die = [](int n) {
     if (n == 30) throw Error(ErrorCode::kInternal, "power cut");
   };
-  EXPECT_THROW(Train(broken, ConfigOf(kept), {.on_loss = die}), Error);
+  EXPECT_THROW(TrainWithConfig(broken, ConfigOf(kept), {.on_loss = die}), Error);
   EXPECT_THAT(CheckpointsOf(broken), ElementsAre("epoch=0000", "epoch=0001"));
-  Train(broken, ConfigOf(kept, R"("resume": true)"));
+  TrainWithConfig(broken, ConfigOf(kept, R"("resume": true)"));
   EXPECT_EQ(DifferingFiles(scratch.path() / "whole", broken), "");
 }
 
@@ -179,31 +180,33 @@ TEST(TopK, AnyLoggedMetricRanksAndItsTableSurvivesAResume) {
     };
     const fs::path whole = scratch.path() / "whole";
     const fs::path broken = scratch.path() / "broken";
-    Train(whole, config(""));
+    TrainWithConfig(whole, config(""));
     EXPECT_EQ(CheckpointsOf(whole).size(), 3U) << metric;
     std::atomic<bool> stop = false;
-    Train(broken, config(""), {.on_loss = [&](int n) { stop = stop || n == 33; }, .stop = &stop});
+    TrainWithConfig(broken, config(""),
+                    {.on_loss = [&](int n) { stop = stop || n == 33; }, .stop = &stop});
     EXPECT_NE(DifferingFiles(whole, broken), "") << metric;
-    Train(broken, config(R"(, "resume": true)"));
+    TrainWithConfig(broken, config(R"(, "resume": true)"));
     EXPECT_EQ(DifferingFiles(whole, broken), "") << metric;
   }
 }
 
 TEST(TopK, MetricThatIsNotDueAtAnEvaluationEndsNothing) {
   const ScratchFolder scratch;
-  const TrainReport report =
-      Train(scratch.path(), ConfigOf(R"("topk": {"monitor_key": "val_loss", "mode": "min"})",
-                                     R"("rollout_every": 2, "val_every": 3)"));
+  const TrainReport report = TrainWithConfig(
+      scratch.path(), ConfigOf(R"("topk": {"monitor_key": "val_loss", "mode": "min"})",
+                               R"("rollout_every": 2, "val_every": 3)"));
   EXPECT_EQ(report.epoch, 4);
 }
 
 TEST(TopK, WrongNameIsAnErrorAfterTheFirstEpochOrAWarningWithoutEvaluations) {
   const ScratchFolder scratch;
   const std::string wrong = R"("topk": {"monitor_key": "test_mean_reward"})";
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { Train(scratch.path() / "a", ConfigOf(wrong)); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { TrainWithConfig(scratch.path() / "a", ConfigOf(wrong)); }),
               HasSubstr("test/mean_score, train_action_mse_error, train_loss, val_loss"));
   testing::internal::CaptureStderr();
-  Train(scratch.path() / "b", ConfigOf(wrong, R"("rollout_every": 0)"));
+  TrainWithConfig(scratch.path() / "b", ConfigOf(wrong, R"("rollout_every": 0)"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("'test_mean_reward' is not measured in this training"));
 }
@@ -221,10 +224,11 @@ std::map<std::string, ArrayMap, std::less<>> TensorsOf(const run::Checkpoint& ch
 TEST(TopK, ResumeRemovesWhatACrashLeftOfTheReplacedOne) {
   const ScratchFolder scratch;
   const std::string keys = R"("topk": {"monitor_key": "val_loss", "mode": "min", "k": 1})";
-  Train(scratch.path() / "whole", ConfigOf(keys));
+  TrainWithConfig(scratch.path() / "whole", ConfigOf(keys));
   const fs::path broken = scratch.path() / "broken";
   std::atomic<bool> stop = false;
-  Train(broken, ConfigOf(keys), {.on_loss = [&](int n) { stop = stop || n == 30; }, .stop = &stop});
+  TrainWithConfig(broken, ConfigOf(keys),
+                  {.on_loss = [&](int n) { stop = stop || n == 30; }, .stop = &stop});
   const run::Checkpoint latest = run::Checkpoint::Open(broken / "checkpoints" / "latest");
   std::string state = latest.state();
   state.insert(state.find("\"topk\""), "\"replaced\": \"epoch=0000-val_loss=0.123\", ");
@@ -233,13 +237,13 @@ TEST(TopK, ResumeRemovesWhatACrashLeftOfTheReplacedOne) {
   run::CheckpointStore(broken / "checkpoints")
       .Save(run::kLatest,
             {.tensors = TensorsOf(latest), .config = latest.config(), .state = state});
-  Train(broken, ConfigOf(keys, R"("resume": true)"));
+  TrainWithConfig(broken, ConfigOf(keys, R"("resume": true)"));
   EXPECT_EQ(DifferingFiles(scratch.path() / "whole", broken), "");
 }
 
 class InitCheckpointTest : public testing::Test {
  protected:
-  InitCheckpointTest() { Train(first_, ConfigOf("")); }
+  InitCheckpointTest() { TrainWithConfig(first_, ConfigOf("")); }
 
   /// The model of a training that starts from `first_`, after a step with the rate 0 of the
   /// warm-up.
@@ -248,7 +252,7 @@ class InitCheckpointTest : public testing::Test {
     std::atomic<bool> stop = true;
     const std::string training = fmt::format(R"("init_checkpoint": {{"path": "{}"{}}})",
                                              (first_ / "checkpoints" / "latest").string(), init);
-    Train(output, ConfigOf("", training), {.stop = &stop});
+    TrainWithConfig(output, ConfigOf("", training), {.stop = &stop});
     checkpoint_ = run::Checkpoint::Open(output / "checkpoints" / "latest");
     return checkpoint_->ReadTensors(run::kModelFile);
   }
@@ -330,7 +334,7 @@ TEST(Snapshot, OfAnyMomentContinuesElsewhereToTheSameFiles) {
                              if (n == 18) snapshot = true;
                            },
                        .snapshot = &snapshot};
-  Train(whole, config, hooks);
+  TrainWithConfig(whole, config, hooks);
   for (const char* tag : {"evaluation", "step=0000015"}) {
     const fs::path elsewhere = scratch.path() / tag;
     const fs::path folder = whole / kSnapshotFolder / tag;
@@ -338,7 +342,7 @@ TEST(Snapshot, OfAnyMomentContinuesElsewhereToTheSameFiles) {
               std::string(tag) != "evaluation");
     const FolderContent before = FilesBelow(folder);
     CreateFromSnapshot(folder, elsewhere);
-    EXPECT_EQ(Train(elsewhere, resumed).global_step, 40);
+    EXPECT_EQ(TrainWithConfig(elsewhere, resumed).global_step, 40);
     EXPECT_EQ(FilesBelow(folder), before);
     for (const char* file : {"checkpoints/latest/ema.safetensors", "logs.json.txt",
                              "checkpoints/latest/optimizer.safetensors"}) {
@@ -352,7 +356,7 @@ TEST(Snapshot, HoldsEveryPartWhateverTheCheckpointsLeaveOut) {
   const Hooks hooks = {.on_evaluation = [](Workspace& workspace, int /*epoch*/) {
     workspace.SaveSnapshot("latest");
   }};
-  Train(scratch.path(), ConfigOf(R"("exclude_keys": ["optimizer"])"), hooks);
+  TrainWithConfig(scratch.path(), ConfigOf(R"("exclude_keys": ["optimizer"])"), hooks);
   EXPECT_TRUE(
       fs::exists(scratch.path() / "snapshots/latest/checkpoints/latest" / run::kOptimizerFile));
 }

@@ -54,8 +54,8 @@ class NotingPolicy : public FakePolicy {
 };
 
 /// `stop_at`: interrupted after this many training steps of this process.
-TrainReport Train(const fs::path& output, const std::string& training, NotingPolicy::Notes* notes,
-                  std::int64_t stop_at = -1) {
+TrainReport TrainInPrecision(const fs::path& output, const std::string& training,
+                             NotingPolicy::Notes* notes, std::int64_t stop_at = -1) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(FakeConfig(training), dataset, output);
   std::atomic<bool> stop = false;
@@ -77,7 +77,7 @@ TEST(MixedPrecision, IsForTrainingLossesAlone) {
   for (const auto& [name, type] : {std::pair{"bf16", "BFloat16"}, {"fp16", "Half"}}) {
     const ScratchFolder scratch;
     NotingPolicy::Notes notes;
-    Train(scratch.path(), R"("mixed_precision": ")" + std::string(name) + '"', &notes);
+    TrainInPrecision(scratch.path(), R"("mixed_precision": ")" + std::string(name) + '"', &notes);
     EXPECT_EQ(std::ranges::count(notes.types, std::string("train ") + type), 40);
     EXPECT_EQ(std::ranges::count(notes.types, "validate Float"), 12);
     EXPECT_EQ(notes.types.size(), 52U);
@@ -88,11 +88,12 @@ TEST(MixedPrecision, IsForTrainingLossesAlone) {
 TEST(MixedPrecision, TrainsAsFloat32DoesAndKeepsFloat32Weights) {
   const ScratchFolder scratch;
   NotingPolicy::Notes notes;
-  const double loss = Train(scratch.path() / "no", R"("mixed_precision": "no")", &notes).train_loss;
+  const double loss =
+      TrainInPrecision(scratch.path() / "no", R"("mixed_precision": "no")", &notes).train_loss;
   for (const char* name : {"bf16", "fp16"}) {
     const fs::path output = scratch.path() / name;
     const TrainReport report =
-        Train(output, R"("mixed_precision": ")" + std::string(name) + '"', &notes);
+        TrainInPrecision(output, R"("mixed_precision": ")" + std::string(name) + '"', &notes);
     // the losses of 40 steps of AdamW from equal weights; bfloat16 rounds to 3 digits
     EXPECT_NEAR(report.train_loss, loss, 0.02 * loss) << name;
     const ArrayMap weights = run::Checkpoint::Open(*report.latest).ReadTensors(run::kModelFile);
@@ -109,7 +110,7 @@ TEST(MixedPrecision, UpdatesThatOverflowAreLeftOutAndCountNowhere) {
   NotingPolicy::Notes notes;
   notes.factor = [](std::int64_t step) { return step == 3 || step == 17 ? kOverflowing : 1.0; };
   testing::internal::CaptureStderr();
-  Train(scratch.path(), R"("mixed_precision": "fp16")", &notes);
+  TrainInPrecision(scratch.path(), R"("mixed_precision": "fp16")", &notes);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("float16 gradients overflowed at epoch 1, global_step 17: the update is "
                         "skipped, the loss scale is now 16384"));
@@ -142,12 +143,12 @@ TEST(MixedPrecision, ResumedRunEqualsAnUnbrokenOneBitForBit) {
     const fs::path whole = scratch.path() / ("whole" + std::to_string(std::string(more).size()));
     const fs::path broken = whole.string() + "_broken";
     NotingPolicy::Notes notes = {.factor = overflow(0)};
-    Train(whole, fp16 + more, &notes);
+    TrainInPrecision(whole, fp16 + more, &notes);
     NotingPolicy::Notes first = {.factor = overflow(0)};
-    ASSERT_EQ(Train(broken, fp16 + more, &first, 22).end, TrainEnd::kInterrupted);
+    ASSERT_EQ(TrainInPrecision(broken, fp16 + more, &first, 22).end, TrainEnd::kInterrupted);
     ASSERT_LT(StateIn(broken).grad_scaler->scale, 65536.0F);
     NotingPolicy::Notes second = {.factor = overflow(first.n_losses)};
-    Train(broken, fp16 + more + R"(, "resume": true)", &second);
+    TrainInPrecision(broken, fp16 + more + R"(, "resume": true)", &second);
     EXPECT_EQ(DifferingFiles(whole, broken), "") << more;
   }
 }
@@ -162,8 +163,8 @@ TEST(MixedPrecision, ACheckpointGoesOnInAnotherPrecision) {
     };
     NotingPolicy::Notes notes;
     // two steps after an update: half a window of gradients is in the checkpoint
-    ASSERT_EQ(Train(output, config(before, ""), &notes, 25).end, TrainEnd::kInterrupted);
-    Train(output, config(after, R"(, "resume": true)"), &notes);
+    ASSERT_EQ(TrainInPrecision(output, config(before, ""), &notes, 25).end, TrainEnd::kInterrupted);
+    TrainInPrecision(output, config(after, R"(, "resume": true)"), &notes);
     EXPECT_EQ(StateIn(output).grad_scaler.has_value(), std::string(after) == "fp16");
   }
 }
@@ -173,8 +174,9 @@ TEST(MixedPrecision, GradientsThatNeverFitEndTheTraining) {
   NotingPolicy::Notes notes;
   notes.factor = [](std::int64_t) { return 1e30; };
   testing::internal::CaptureStderr();
-  const std::string message = MessageOf(
-      ErrorCode::kNumeric, [&] { Train(scratch.path(), R"("mixed_precision": "fp16")", &notes); });
+  const std::string message = MessageOf(ErrorCode::kNumeric, [&] {
+    TrainInPrecision(scratch.path(), R"("mixed_precision": "fp16")", &notes);
+  });
   testing::internal::GetCapturedStderr();
   EXPECT_THAT(message, HasSubstr("global_step 31, like all of the last 32 updates, down to a loss "
                                  "scale of 1.52588e-05"));
@@ -190,8 +192,9 @@ TEST(MixedPrecision, WhatIsNotFiniteInBfloat16IsAnErrorAtOnce) {
     };
     EXPECT_THAT(MessageOf(ErrorCode::kNumeric,
                           [&] {
-                            Train(scratch.path(),
-                                  R"("mixed_precision": ")" + std::string(name) + '"', &notes);
+                            TrainInPrecision(scratch.path(),
+                                             R"("mixed_precision": ")" + std::string(name) + '"',
+                                             &notes);
                           }),
                 HasSubstr("the loss is inf at epoch 0, global_step 2"));
   }

@@ -43,7 +43,7 @@ constexpr const char* kStopOnLoss =
     R"("rollout_every": 0, "val_every": 3, "early_stop": {"patience": 2, "min_delta": 1e9})";
 
 /// With `n_losses` it is interrupted at that loss, counting training and validation together.
-TrainReport Train(const fs::path& output, const std::string& training, int n_losses = 0) {
+TrainReport TrainLong(const fs::path& output, const std::string& training, int n_losses = 0) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(LongConfig(training), dataset, output);
   std::atomic<bool> stop = false;
@@ -59,7 +59,7 @@ TrainReport Train(const fs::path& output, const std::string& training, int n_los
 TEST(EarlyStop, EndsTheTrainingWhenTheMetricNoLongerImproves) {
   const ScratchFolder scratch;
   testing::internal::CaptureStderr();
-  const TrainReport report = Train(scratch.path(), kStopOnScore);
+  const TrainReport report = TrainLong(scratch.path(), kStopOnScore);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("stopped early after 5 of 20 epochs: test/mean_score has not improved on "
                         "0.9 of epoch 1 for 3 epochs"));
@@ -70,7 +70,7 @@ TEST(EarlyStop, EndsTheTrainingWhenTheMetricNoLongerImproves) {
 
 TEST(EarlyStop, SavesTheEpochItEndsWithThoughNoCheckpointIsDue) {
   const ScratchFolder scratch;
-  const TrainReport report = Train(scratch.path(), kStopOnLoss);
+  const TrainReport report = TrainLong(scratch.path(), kStopOnLoss);
   // epoch 0 is the best; patience counts only the epochs 3 and 6
   EXPECT_EQ(report.end, TrainEnd::kEarlyStop);
   EXPECT_EQ(report.epoch, 7);
@@ -84,10 +84,10 @@ TEST(EarlyStop, ResumedRunStopsAtTheSameEpochAndEqualsAnUnbrokenOne) {
   for (const char* training : {kStopOnScore, kStopOnLoss}) {
     const fs::path whole = scratch.path() / ("whole" + std::to_string(std::strlen(training)));
     const fs::path broken = whole.string() + "_broken";
-    const TrainReport unbroken = Train(whole, training);
+    const TrainReport unbroken = TrainLong(whole, training);
     // in epoch 3 of the first; after that epoch of the other, one without improvement
-    ASSERT_EQ(Train(broken, training, 45).end, TrainEnd::kInterrupted);
-    const TrainReport resumed = Train(broken, std::string(training) + R"(, "resume": true)");
+    ASSERT_EQ(TrainLong(broken, training, 45).end, TrainEnd::kInterrupted);
+    const TrainReport resumed = TrainLong(broken, std::string(training) + R"(, "resume": true)");
     EXPECT_EQ(resumed.end, TrainEnd::kEarlyStop);
     EXPECT_EQ(resumed.epoch, unbroken.epoch);
     EXPECT_EQ(DifferingFiles(whole, broken), "");
@@ -96,10 +96,10 @@ TEST(EarlyStop, ResumedRunStopsAtTheSameEpochAndEqualsAnUnbrokenOne) {
 
 TEST(EarlyStop, ResumeAfterItTrainsNoFurther) {
   const ScratchFolder scratch;
-  Train(scratch.path(), kStopOnScore);
+  TrainLong(scratch.path(), kStopOnScore);
   const auto before = FilesBelow(scratch.path());
   const TrainReport report =
-      Train(scratch.path(), std::string(kStopOnScore) + R"(, "resume": true)");
+      TrainLong(scratch.path(), std::string(kStopOnScore) + R"(, "resume": true)");
   EXPECT_EQ(report.end, TrainEnd::kEarlyStop);
   EXPECT_EQ(report.epoch, 5);
   EXPECT_EQ(FilesBelow(scratch.path()), before);
@@ -108,7 +108,7 @@ TEST(EarlyStop, ResumeAfterItTrainsNoFurther) {
 TEST(EarlyStop, PatienceThatEndsWithTheLastEpochIsANormalEnd) {
   const ScratchFolder scratch;
   const TrainReport report =
-      Train(scratch.path(), R"("rollout_every": 1, "early_stop": {"monitor": "test/mean_score",
+      TrainLong(scratch.path(), R"("rollout_every": 1, "early_stop": {"monitor": "test/mean_score",
                          "mode": "max", "patience": 18})");
   EXPECT_EQ(report.end, TrainEnd::kFinished);
   EXPECT_EQ(report.epoch, 20);
