@@ -1,4 +1,5 @@
-// Dense host arrays in C order: what envs, datasets and checkpoints exchange. No LibTorch.
+// Dense host arrays in C order, which envs, datasets and checkpoints exchange. Does not include
+// LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,8 @@ struct DTypeOf<double> {
 
 using Shape = std::vector<std::int64_t>;
 
-/// Product of the sizes. Throws Error{kShape} on a negative size or when it passes 2^63 - 1.
+/// The product of the sizes. Throws Error{kShape} if a size is negative or the product exceeds 2^63
+/// - 1.
 DPB_API std::int64_t NumElements(std::span<const std::int64_t> shape);
 
 /// "[2, 96, 96, 3]"
@@ -77,7 +79,7 @@ class DPB_API Array {
   std::span<std::byte> bytes() { return {data_, byte_size()}; }
   std::span<const std::byte> bytes() const { return {data_, byte_size()}; }
 
-  /// Typed view of all elements. Throws Error{kShape} when T is not the dtype of the array.
+  /// A typed view of all elements. Throws Error{kShape} if T is not the dtype of the array.
   template <class T>
   std::span<T> as() {
     RequireDType(DTypeOf<T>::value);

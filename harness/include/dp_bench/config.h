@@ -1,6 +1,6 @@
-// Strict reads from a JSON config: every read checks the type, fills in the default and marks the
-// key, so that a key nobody read is reported as a typo, and the resolved config can be written
-// down. The meaning of a key is written where the key is read; `dp_bench keys` prints all of them.
+// Strict reads from a JSON config. Every read checks the type, fills in the default and marks the
+// key as read. A key that was never read is reported as a typo, and the resolved config can be
+// saved. The meaning of a key is written where the key is read; `dp_bench keys` prints all of them.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace config {
 class ConfigDocument;
 }
 
-/// What a key means, for the reader of a config: units, and what 0 or null mean. It remembers the
-/// source file in which it was written. A function that reads a key for others takes one and passes
-/// it on.
+/// What a key means, for users who write configs: units, and the meaning of 0 or null. It also
+/// holds the source file in which it was written. A function that reads keys for its callers takes
+/// a KeyMeaning and passes it on.
 struct KeyMeaning {
   constexpr KeyMeaning(const char* meaning = "",
                        std::source_location where = std::source_location::current())
@@ -32,13 +32,13 @@ struct KeyMeaning {
 };
 
 /// A view of one JSON object of a config document. Copies are cheap and share the document. Every
-/// error is an Error{kConfig} that names file, line, dotted key, what was wanted and what was
+/// error is an Error{kConfig} that names file, line, dotted key, the expected value and the value
 /// found.
 class DPB_API Config {
  public:
   explicit Config(std::shared_ptr<config::ConfigDocument> document, std::string pointer = "");
 
-  /// A config from JSON text, for tests and defaults. `origin` stands in for the file name.
+  /// A config from JSON text, for tests and defaults. Messages show `origin` as the file name.
   static Config FromJson(std::string_view text, std::string_view origin = "<text>");
 
   bool Has(std::string_view key) const;
@@ -48,17 +48,17 @@ class DPB_API Config {
   template <class T>
   T Require(std::string_view key, const KeyMeaning& meaning = {}) const;
 
-  /// The same, for a key whose meaning another read gives.
+  /// The same, for a key whose meaning is given at another read.
   template <class T>
   T Get(std::string_view key) const {
     return Require<T>(key);
   }
 
-  /// The default is recorded in the resolved config when the key is absent.
+  /// If the key is absent, the default is recorded in the resolved config.
   template <class T>
   T Get(std::string_view key, const T& default_value, const KeyMeaning& meaning = {}) const;
 
-  /// Like Get, and null (or absent) gives std::nullopt.
+  /// Like Get; null or an absent key gives std::nullopt.
   template <class T>
   std::optional<T> GetOptional(std::string_view key, const KeyMeaning& meaning = {}) const;
 
@@ -68,7 +68,7 @@ class DPB_API Config {
   std::int64_t GetInRange(std::string_view key, std::int64_t default_value, std::int64_t low,
                           std::int64_t high, const KeyMeaning& meaning = {}) const;
 
-  /// Like GetInRange, and null (or absent) gives std::nullopt.
+  /// Like GetInRange; null or an absent key gives std::nullopt.
   std::optional<double> GetOptionalInRange(std::string_view key, double low, double high,
                                            const KeyMeaning& meaning = {}) const;
   std::optional<std::int64_t> GetOptionalInRange(std::string_view key, std::int64_t low,
@@ -79,10 +79,10 @@ class DPB_API Config {
   std::string GetChoice(std::string_view key, const std::vector<std::string>& choices,
                         const KeyMeaning& meaning = {}) const;
 
-  /// The object under `key`; an empty one when absent.
+  /// The object under `key`, or an empty one if the key is absent.
   Config Sub(std::string_view key, const KeyMeaning& meaning = {}) const;
 
-  /// The objects of the list under `key`; none when absent.
+  /// The objects of the list under `key`; none if the key is absent.
   std::vector<Config> List(std::string_view key, const KeyMeaning& meaning = {}) const;
 
   /// Keys of this object in alphabetical order.
@@ -91,11 +91,11 @@ class DPB_API Config {
   /// This object as JSON text, with the defaults read so far.
   std::string ToJson() const;
 
-  /// Throws for keys below this object that nobody read, each with its line and the nearest known
-  /// key.
+  /// Throws if keys below this object were never read, naming the line and the nearest known key of
+  /// each.
   void RejectUnread() const;
 
-  /// "configs/task/pusht.json:7: dotted.key", for messages of the caller about a value of its own.
+  /// "configs/task/pusht.json:7: dotted.key", for the caller's own messages about a value.
   std::string Where(std::string_view key = "") const;
 
  private:

@@ -1,6 +1,6 @@
-// The contract of a dataset plugin: episodes of equal-length arrays, in host memory or on disk. It
-// includes no LibTorch. Sequence sampling, padding, splits and statistics live once, in the
-// harness.
+// The contract of a dataset plugin: episodes of equal-length arrays, in host memory or on disk.
+// Does not include LibTorch. The harness does sequence sampling, padding, splits and statistics for
+// all datasets.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace dp_bench {
 
 struct DatasetSpec {
-  std::vector<KeySpec> keys;  // alphabetical; under the names of shape_meta, "action" among them
+  std::vector<KeySpec> keys;  // alphabetical; named as in shape_meta, including "action"
   double fps = 0.0;           // steps per second [Hz]
 };
 
@@ -28,17 +28,17 @@ class DPB_API Dataset {
 
   virtual const DatasetSpec& spec() const = 0;
 
-  /// One past the last step of each episode; strictly increasing. The last one is the number of
-  /// steps.
+  /// The index after the last step of each episode; strictly increasing. The last one is the number
+  /// of steps.
   virtual std::span<const std::int64_t> episode_ends() const = 0;
 
   /// Copies steps [begin, end) of `spec().keys[key]` to `out`, (end - begin) * ByteSize() bytes in
-  /// storage order. Safe from several threads at once. Throws Error{kData} on a range outside the
-  /// data.
+  /// storage order. May be called from several threads at once. Throws Error{kData} if the range is
+  /// outside the data.
   virtual void Read(int key, std::int64_t begin, std::int64_t end,
                     std::span<std::byte> out) const = 0;
 
-  /// Index of a key; throws Error{kData} naming the keys that exist.
+  /// The index of a key. Throws Error{kData} naming the existing keys if there is no such key.
   int KeyIndex(std::string_view name) const;
 
  protected:

@@ -1,4 +1,4 @@
-// The contract of an environment plugin. It includes no LibTorch.
+// The contract of an environment plugin. Does not include LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace dp_bench {
 
-/// How the steps of an episode become one number in the report.
+/// How the values of a metric over the steps of an episode become one number in the report.
 enum class Aggregate { kMax, kMean, kLast };
 
 struct MetricSpec {
@@ -26,12 +26,12 @@ struct MetricSpec {
 };
 
 /// A way to make episodes harder, for `eval --perturb`: the env reads its strength from the key
-/// `name` of its param `perturb`. At strength 0 the episodes are those without it.
+/// `name` of its param `perturb`. Strength 0 has no effect.
 struct PerturbationSpec {
   std::string name;  // e.g. "light"
   double low = 0.0;  // range of the strength
   double high = 1.0;
-  double strength = 1.0;   // used when the command line gives none
+  double strength = 1.0;   // used if the command line gives none
   bool is_visual = false;  // only images change
 
   bool operator==(const PerturbationSpec&) const = default;
@@ -39,11 +39,11 @@ struct PerturbationSpec {
 
 /// What an env can do beyond the Env interface (env_abilities.h).
 struct EnvAbilities {
-  std::size_t state_size = 0;        // StateAccess: numbers in a state; 0 when not offered
+  std::size_t state_size = 0;        // StateAccess: numbers in a state; 0 if not offered
   bool has_expert = false;           // Expert
   bool has_pointer_control = false;  // PointerControl
-  std::vector<std::string> cameras;  // CameraAccess: their names; empty when not offered
-  int n_marks = 0;                   // PictureMarks: how many; 0 when not offered
+  std::vector<std::string> cameras;  // CameraAccess: their names; empty if not offered
+  int n_marks = 0;                   // PictureMarks: how many; 0 if not offered
 
   bool operator==(const EnvAbilities&) const = default;
 };
@@ -66,11 +66,11 @@ struct EnvSpec {
   bool operator==(const EnvSpec&) const = default;
 };
 
-/// Outcome of one step. The score of an episode is its highest `reward` (as upstream's mean_score);
-/// the episode succeeded when any step reported `success`.
+/// Outcome of one step. The score of an episode is its highest `reward` (as in upstream's
+/// mean_score); the episode succeeded if any step reported `success`.
 struct StepResult {
   double reward = 0.0;
-  bool terminated = false;  // the task ended: solved, or beyond rescue
+  bool terminated = false;  // the task is over: solved, or no longer solvable
   bool success = false;
   std::span<const double> metrics;  // same order as EnvSpec::metrics; valid until the next call
 };
@@ -79,13 +79,13 @@ struct StepResult {
 class DPB_API ObsWriter {
  public:
   /// `keys`: EnvSpec's shape_meta.obs. `buffers`: one per key, in the same order, each exactly
-  /// KeySpec::ByteSize() bytes. Both must outlive the writer. Throws Error{kShape} when they do not
-  /// fit together.
+  /// KeySpec::ByteSize() bytes. Both must outlive the writer. Throws Error{kShape} if the buffers
+  /// do not fit the keys.
   ObsWriter(std::span<const KeySpec> keys, std::span<const std::span<std::byte>> buffers);
 
   /// The buffer of a key, in the layout of KeySpec::StorageShape(). T is float, std::uint8_t or
-  /// std::uint16_t, as the key's dtype says. Throws Error{kShape} for another T and for a key that
-  /// the spec does not list.
+  /// std::uint16_t, according to the key's dtype. Throws Error{kShape} for another T and for a key
+  /// that is not in the spec.
   template <class T>
   std::span<T> Buffer(std::string_view key) const {
     const std::span<std::byte> bytes = Find(key, DTypeOf<T>::value);
@@ -102,7 +102,7 @@ class DPB_API ObsWriter {
   std::span<const std::span<std::byte>> buffers_;
 };
 
-/// An RGB8 picture, rows from the top, [height, width, 3].
+/// An RGB8 picture, [height, width, 3], top row first.
 struct RgbImage {
   RgbImage(int w, int h)
       : width(w),
@@ -120,7 +120,7 @@ class CameraAccess;
 class PictureMarks;
 
 /// One simulated task instance. Used by one thread at a time; instances share nothing. `Reset`,
-/// `Step` and `Observe` do not allocate once warm.
+/// `Step` and `Observe` do not allocate memory once warmed up.
 class DPB_API Env {
  public:
   Env(const Env&) = delete;
@@ -139,14 +139,15 @@ class DPB_API Env {
   virtual StepResult Step(std::span<const float> action) = 0;
 
   /// Writes every key of the spec for the current state; changes nothing. Separate from `Step`
-  /// because a policy looks at few of the steps it executes. Throws Error{kEnv} before Reset.
+  /// because a policy observes only a few of the steps that it executes. Throws Error{kEnv} before
+  /// Reset.
   virtual void Observe(const ObsWriter& obs) = 0;
 
   /// Draws the current state at the size of `frame`; changes nothing.
   virtual void Render(RgbImage* frame) = 0;
 
-  /// Abilities that not every env has (env_abilities.h): null unless the spec declares it. They
-  /// belong to the env and are used by the thread that uses it.
+  /// Optional abilities (env_abilities.h); null unless the spec declares them. They belong to the
+  /// env and are used by the same thread.
   virtual StateAccess* state_access() { return nullptr; }
   virtual Expert* expert() { return nullptr; }
   virtual PointerControl* pointer_control() { return nullptr; }

@@ -1,5 +1,5 @@
 // What an env may offer beyond the Env interface. EnvSpec::abilities declares which ones it has;
-// the others are null pointers. This header includes no LibTorch.
+// the others are null pointers. Does not include LibTorch.
 #pragma once
 
 #include <array>
@@ -29,11 +29,11 @@ class DPB_API StateAccess {
 class DPB_API Expert {
  public:
   virtual ~Expert();
-  /// Prepares for the episode that the env was just Reset to. Its variation derives from `seed`
-  /// alone: equal seeds give bitwise-equal episodes.
+  /// Prepares for an episode; the env was just Reset. All variation derives from `seed`: equal
+  /// seeds give bitwise-equal episodes.
   virtual void Begin(std::uint64_t seed) = 0;
   /// Writes the action for the env's current state, [Da]; called once before each Step. Throws
-  /// Error{kEnv} when it cannot go on: the episode then counts as failed.
+  /// Error{kEnv} if it cannot continue; the episode then counts as failed.
   virtual void Act(std::span<float> action) = 0;
 };
 
@@ -41,14 +41,14 @@ class DPB_API Expert {
 class DPB_API PointerControl {
  public:
   virtual ~PointerControl();
-  /// Writes the action, [Da], that follows a pointer at (x, y) of the rendered frame, both in
-  /// [0, 1], from the top left.
+  /// Writes the action, [Da], that follows the pointer. (x, y) is its position in the rendered
+  /// frame, in [0, 1] from the top left.
   virtual void PointerAction(double x, double y, std::span<float> action) const = 0;
 };
 
-/// A pinhole camera without distortion: pixel (u, v) of a point (X, Y, Z) in camera coordinates
-/// (x right, y down, z forward [m]) is (fx X / Z + cx, fy Y / Z + cy), the centre of the top left
-/// pixel being (0.5, 0.5).
+/// A pinhole camera without distortion. A point (X, Y, Z) in camera coordinates (x right, y down, z
+/// forward [m]) appears at pixel (fx X / Z + cx, fy Y / Z + cy). The centre of the top left pixel
+/// is (0.5, 0.5).
 struct CameraParameters {
   std::string name;
   double fx = 0.0;  // [px]
@@ -62,24 +62,24 @@ struct CameraParameters {
 class DPB_API CameraAccess {
  public:
   virtual ~CameraAccess();
-  /// `camera`: an index into EnvAbilities::cameras. Of the current state, for pictures of this
-  /// size. Throws Error{kEnv} before Reset.
+  /// The parameters in the current state, for pictures of this size. `camera`: an index into
+  /// EnvAbilities::cameras. Throws Error{kEnv} before Reset.
   virtual CameraParameters Parameters(int camera, int width, int height) const = 0;
   /// Draws what one camera sees; changes nothing.
   virtual void RenderCamera(int camera, RgbImage* frame) = 0;
 };
 
-/// Where the robot's hands are, and where an action would lead them, in the picture that
-/// Env::Render draws: films and reports show the plan next to the executed path.
+/// The positions of the robot's hands, and where an action would move them, in the picture that
+/// Env::Render draws. With them, films and reports show the plan next to the executed path.
 class DPB_API PictureMarks {
  public:
   virtual ~PictureMarks();
-  /// Writes (x, y) of each mark, [EnvAbilities::n_marks, 2], for a picture of this size: measured
-  /// from the top left, in [0, 1] inside the picture; NaN for a mark that the picture cannot show.
-  /// Changes nothing. Throws Error{kEnv} before Reset.
+  /// Writes (x, y) of each mark, [EnvAbilities::n_marks, 2], for a picture of this size. Positions
+  /// are measured from the top left and are in [0, 1] inside the picture; NaN for a mark that the
+  /// picture cannot show. Changes nothing. Throws Error{kEnv} before Reset.
   virtual void StateMarks(int width, int height, std::span<float> xy) const = 0;
-  /// The same for the state that `action`, [Da], would lead to if it were carried out to its end.
-  /// Throws Error{kShape} on a wrong size.
+  /// The same for the state that `action`, [Da], would reach if it were executed completely. Throws
+  /// Error{kShape} on a wrong size.
   virtual void ActionMarks(std::span<const float> action, int width, int height,
                            std::span<float> xy) const = 0;
 };

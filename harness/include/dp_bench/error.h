@@ -20,7 +20,7 @@ enum class ErrorCode {
   kCheckpoint,  // a checkpoint could not be written or read
   kMedia,       // video encoding or decoding
   kNumeric,     // NaN, Inf or a statistic without range
-  kIo,          // the file system refused
+  kIo,          // a file system error
   kInternal,    // a fault of dp_bench itself
 };
 
@@ -28,8 +28,8 @@ enum class ErrorCode {
 /// env; 6 data, checkpoint, media and I/O; 7 numeric; 70 internal.
 DPB_API int ExitCodeFor(ErrorCode code);
 
-/// A message for the user: what was wanted, what was found, where, and what to do. Layers that know
-/// more about the place add it with `AddContext` while the error passes through.
+/// A message for the user: what was expected, what was found, where, and what to do. Layers that
+/// know more about the place add it with `AddContext` as the error passes through.
 class DPB_API Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message);

@@ -1,4 +1,4 @@
-// Marks what the two core libraries export; everything else is hidden.
+// Marks the symbols that the two core libraries export; all others are hidden.
 #pragma once
 
 #define DPB_API __attribute__((visibility("default")))

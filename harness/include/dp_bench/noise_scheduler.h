@@ -15,8 +15,8 @@ namespace dp_bench {
 struct StepCoefficients;
 
 enum class SchedulerType { kDdpm, kDdim };
-/// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its root
-/// rises linearly ("quad" in the code of DDPM and DDIM).
+/// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its
+/// square root rises linearly ("quad" in the code of DDPM and DDIM).
 enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic };
 enum class PredictionType { kEpsilon, kSample, kVPrediction };
 enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
@@ -71,9 +71,9 @@ class DPB_API NoiseScheduler {
     torch::Tensor n_clipped;             // int64 scalar, see `count_clipped`; else undefined
   };
 
-  /// One reverse step. `variance_noise` ~ N(0, 1) like `sample`; may be undefined when
-  /// !NeedsNoise(t). With `count_clipped`, n_clipped says how many values of x_0 lay outside +-
-  /// clip_sample_range (none without clip_sample); the count costs a pass over the sample.
+  /// One reverse step. `variance_noise` ~ N(0, 1) in the shape of `sample`; may be undefined if
+  /// !NeedsNoise(t). With `count_clipped`, n_clipped is the number of values of x_0 outside +-
+  /// clip_sample_range (0 without clip_sample). Counting costs a pass over the sample.
   StepOutput Step(const torch::Tensor& model_output, std::int64_t timestep,
                   const torch::Tensor& sample, const torch::Tensor& variance_noise,
                   bool count_clipped = false) const;

@@ -1,5 +1,5 @@
 // The linear normalizer of Diffusion Policy: naction = action * scale + offset, per dimension. Its
-// numbers travel with the checkpoint; a missing key is an error, never the identity.
+// numbers are saved in the checkpoint. A missing key is an error and never means identity.
 #pragma once
 
 #include <torch/types.h>
@@ -17,9 +17,9 @@
 namespace dp_bench {
 
 /// For low_dim keys, per dimension: limits: [min, max] -> [-1, 1]. gaussian: mean 0, std 1.
-/// identity: as it is. For colour images, uint8 0..255 or float 0..1: image: -> [-1, 1].
-/// image_gaussian: mean 0, std 1 per channel. For depth, uint16 [mm] or float32 [m]: depth:
-/// [min, max] metres -> [0, 1], what lies outside is clipped.
+/// identity: unchanged. For colour images, uint8 0..255 or float 0..1: image: -> [-1, 1].
+/// image_gaussian: mean 0, std 1 per channel. For depth, uint16 [mm] or float32 [m]: depth: [min,
+/// max] metres -> [0, 1], values outside are clipped.
 enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage, kImageGaussian, kDepth };
 
 class DPB_API Normalizer {
@@ -28,7 +28,7 @@ class DPB_API Normalizer {
     torch::Tensor scale;   // float32, the key's shape flattened to [D]; [C] for image_gaussian,
                            // [1] for image and depth
     torch::Tensor offset;  // same shape
-    KeyStats stats;        // what it was fitted to; empty for image
+    KeyStats stats;        // it was fitted to these; empty for image
     NormalizeMode mode = NormalizeMode::kIdentity;
     std::vector<int> zero_range_dims;  // dimensions whose range is below 1e-4 (limits) or 1e-4 std
   };
@@ -38,7 +38,7 @@ class DPB_API Normalizer {
   Normalizer() = default;
   explicit Normalizer(Fields fields) : fields_(std::move(fields)) {}
 
-  /// x: [..., key shape]. Throws Error{kData} naming the keys that exist when `key` has no field.
+  /// x: [..., key shape]. Throws Error{kData} naming the existing keys if `key` has no field.
   torch::Tensor Normalize(std::string_view key, const torch::Tensor& x) const;
   torch::Tensor Unnormalize(std::string_view key, const torch::Tensor& x) const;
 

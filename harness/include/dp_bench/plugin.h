@@ -1,5 +1,5 @@
-// How a shared library becomes a plugin: one C-layout header, one export, no static constructors.
-// The host reads the header before it touches any C++ type, so the header stays C-layout.
+// What makes a shared library a plugin: one C-layout header, one export, no static constructors.
+// The host reads the header before it uses any C++ type, so the header must stay in C layout.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +71,8 @@ struct PluginEntry {
   typename PluginTraits<Interface>::Functions functions;
 };
 
-/// The `create` of a class with a constructor from the same arguments:
-/// &CreateInstance<Env, MyEnv>.
+/// A `create` function for a class whose constructor takes the same arguments: &CreateInstance<Env,
+/// MyEnv>.
 template <class Interface, class Implementation, class... Args>
 std::unique_ptr<Interface> CreateInstance(const Args&... args) {
   return std::make_unique<Implementation>(args...);
@@ -80,8 +80,8 @@ std::unique_ptr<Interface> CreateInstance(const Args&... args) {
 
 }  // namespace dp_bench
 
-/// Expands to the library's only export. After the version come the functions that
-/// PluginTraits<Interface>::Functions lists.
+/// Expands to the library's only export. After the version, pass the functions of
+/// PluginTraits<Interface>::Functions.
 #define DPB_EXPORT_PLUGIN(Interface, name, version, ...)                            \
   extern "C" __attribute__((visibility("default"))) const ::dp_bench::PluginHeader* \
   dp_bench_plugin() noexcept {                                                      \

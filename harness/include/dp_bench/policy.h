@@ -1,4 +1,4 @@
-// The contract of a policy plugin. Among the SDK headers, this one, tensor.h, normalizer.h,
+// The contract of a policy plugin. Of the SDK headers, this one, tensor.h, normalizer.h,
 // noise_scheduler.h and stage_trace.h include LibTorch.
 #pragma once
 
@@ -29,8 +29,8 @@ struct LossOutput {
   std::map<std::string, torch::Tensor> parts;  // named scalars for the log, detached
 };
 
-/// A diffusion policy (or any other): trained on batches, asked for action chunks. Used by one
-/// thread at a time.
+/// A diffusion policy, or any other. It is trained on batches and predicts action chunks. Used by
+/// one thread at a time.
 class DPB_API Policy {
  public:
   Policy(const Policy&) = delete;
@@ -40,7 +40,7 @@ class DPB_API Policy {
   virtual const PolicySpec& spec() const = 0;
 
   /// Copies the numbers to the device that the module is on. Must be called before ComputeLoss and
-  /// PredictAction, and again after the module was moved; throws Error{kData} when a key of
+  /// PredictAction, and again after the module was moved; throws Error{kData} if a key of
   /// shape_meta is missing.
   virtual void SetNormalizer(const Normalizer& normalizer) = 0;
 
@@ -49,14 +49,14 @@ class DPB_API Policy {
   virtual LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) = 0;
 
   /// One action chunk per row, in raw units: [B, Ta, Da] float32. `obs` as in Batch. Row i depends
-  /// on obs row i and noise row i alone. Runs without gradient, in evaluation mode.
+  /// only on obs row i and noise row i. Runs without gradient, in evaluation mode.
   virtual torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) = 0;
 
   /// Parameters and buffers; the owner moves it between devices and loads its weights.
   virtual torch::nn::Module& module() = 0;
 
-  /// Called after weights changed outside of ComputeLoss (optimiser step, load), before
-  /// PredictAction: drops whatever was computed from the old ones.
+  /// Called after the weights changed outside of ComputeLoss (optimizer step, load) and before
+  /// PredictAction. Drops everything that was computed from the old weights.
   virtual void WeightsChanged() {}
 
  protected:

@@ -1,6 +1,6 @@
 // Counter-based random streams: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
-// easy as 1, 2, 3"). A draw is a function of (key, counter) alone, so it depends neither on threads
-// nor on the batch nor on what was drawn elsewhere.
+// easy as 1, 2, 3"). A draw depends only on (key, counter), and not on threads, the batch or other
+// draws.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace dp_bench {
 DPB_API std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> counter,
                                                 std::array<std::uint32_t, 2> key);
 
-/// What a stream is for. Streams of one seed never overlap. The numbers decide what is drawn, so
-/// they never change; those left out are the harness's own.
+/// The purpose of a stream. Streams of one seed never overlap. The numbers determine the draws, so
+/// they never change. The harness uses the missing numbers internally.
 enum class StreamId : std::uint32_t {
   kEnvStart = 1,
   kEnvNoise = 2,
@@ -27,9 +27,9 @@ enum class StreamId : std::uint32_t {
   kDropout = 9,
 };
 
-/// A stream of draws named by (seed, id, major, minor): for example (episode seed, kPolicyNoise,
-/// env step, 0), or (training seed, kTrainingNoise, global step, row). Copying it copies its
-/// position.
+/// A stream of draws identified by (seed, id, major, minor): for example (episode seed,
+/// kPolicyNoise, env step, 0), or (training seed, kTrainingNoise, global step, row). Copying it
+/// copies its position.
 class DPB_API RandomStream {
  public:
   RandomStream(std::uint64_t seed, StreamId id, std::uint64_t major = 0, std::uint32_t minor = 0);
@@ -45,8 +45,8 @@ class DPB_API RandomStream {
   /// Uniform in {0, ..., bound - 1} without bias; `bound` > 0.
   std::uint32_t UniformInt(std::uint32_t bound);
 
-  /// Standard normal (Box-Muller). Its logarithm and trigonometry are our own polynomials, so the
-  /// bits do not depend on the C library.
+  /// Standard normal (Box-Muller). Logarithm and trigonometric functions are our own polynomials,
+  /// so the bits do not depend on the C library.
   float Normal();
 
  private:

@@ -1,5 +1,5 @@
 // The vocabulary that dataset, policy and env share: shape_meta and the horizons of Diffusion
-// Policy (Chi et al. 2023). One shape_meta serves a whole run.
+// Policy (Chi et al. 2023). A run has one shape_meta.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace dp_bench {
 
-/// How a key is to be understood: numbers, a colour image or a depth image.
+/// The content of a key: numbers, a colour image or a depth image.
 enum class KeyType { kLowDim, kRgb, kDepth };
 
 DPB_API std::string_view Name(KeyType type);  // "low_dim", "rgb", "depth"
@@ -23,7 +23,7 @@ DPB_API std::string_view Name(KeyType type);  // "low_dim", "rgb", "depth"
 struct DPB_API KeySpec {
   std::string name;
   KeyType type = KeyType::kLowDim;
-  Shape shape;                    // as the field writes it: [D...], [C, H, W] for rgb and depth
+  Shape shape;                    // usual notation: [D...], [C, H, W] for rgb and depth
   DType dtype = DType::kFloat32;  // low_dim float32, rgb uint8, depth uint16 [mm] or float32 [m]
 
   /// The shape in host memory: images are stored [H, W, C], everything else as `shape`.
@@ -55,13 +55,13 @@ struct DPB_API Horizons {
   int n_obs_steps = 2;     // To, observed steps
   int n_action_steps = 8;  // Ta, executed steps; at most horizon - n_obs_steps + 1
 
-  /// Reads the three top-level keys; throws Error{kConfig} when they do not fit together.
+  /// Reads the three top-level keys; throws Error{kConfig} if they do not fit together.
   static Horizons FromConfig(const Config& config);
 
   bool operator==(const Horizons&) const = default;
 };
 
-/// What a policy is asked to be: the run's shape_meta and horizons.
+/// What a policy is built for: the run's shape_meta and horizons.
 struct PolicySpec {
   ShapeMeta shape_meta;
   Horizons horizons;

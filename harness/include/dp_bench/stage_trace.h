@@ -1,5 +1,5 @@
-// The tensors of a policy's data flow, noted while it runs: their shapes, which `dp_bench inspect`
-// prints, and for `dp_bench diagnose` their values. Includes LibTorch.
+// Records the tensors of a policy's data flow while it runs: their shapes for `dp_bench inspect`,
+// their values for `dp_bench diagnose`. Includes LibTorch.
 #pragma once
 
 #include <torch/types.h>
@@ -10,12 +10,12 @@
 
 namespace dp_bench {
 
-/// Notes `tensor` as the next stage. Nothing happens (one branch) unless the harness records the
-/// stages of this thread.
+/// Records `tensor` as the next stage if the harness records the stages of this thread. Otherwise
+/// it costs one branch.
 DPB_API void TraceStage(std::string_view name, const torch::Tensor& tensor);
 
-/// Whether the harness records the stages of this thread. For stages whose name or view must be
-/// made first.
+/// Whether the harness records the stages of this thread. Ask first if the name or view of a stage
+/// must be made for the call.
 DPB_API bool IsTracingStages();
 
 }  // namespace dp_bench

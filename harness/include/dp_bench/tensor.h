@@ -1,4 +1,5 @@
-// Bridges between host arrays and LibTorch, and the per-row source of all randomness of a policy.
+// Conversions between host arrays and LibTorch tensors, and the source of all randomness of a
+// policy, row by row.
 #pragma once
 
 #include <torch/types.h>
@@ -18,7 +19,7 @@ using TensorMap = std::map<std::string, torch::Tensor, std::less<>>;
 
 DPB_API torch::ScalarType ToScalarType(DType dtype);
 
-/// Throws Error{kShape} for a dtype that host arrays do not know.
+/// Throws Error{kShape} for a dtype that host arrays do not have.
 DPB_API DType ToDType(torch::ScalarType type);
 
 /// Copies.
@@ -27,15 +28,15 @@ DPB_API torch::Tensor ToTensor(const Array& array);
 /// Copies to host memory, contiguous.
 DPB_API Array ToArray(const torch::Tensor& tensor);
 
-/// Names one row's random streams: see RandomStream.
+/// Identifies one row's random streams, see RandomStream.
 struct NoiseKey {
   std::uint64_t seed = 0;
   std::uint64_t major = 0;
   std::uint32_t minor = 0;
 };
 
-/// Random numbers for a batch, one independent stream per row and purpose: what row i gets depends
-/// on its key and on the earlier draws for the same purpose alone, never on the other rows. Results
+/// Random numbers for a batch, with an independent stream per row and purpose. The numbers of row i
+/// depend only on its key and on earlier draws for the same purpose, never on other rows. Results
 /// are CPU tensors.
 class DPB_API NoiseSource {
  public:
