@@ -53,8 +53,8 @@ struct DTypeOf<double> {
 
 using Shape = std::vector<std::int64_t>;
 
-/// The product of the sizes. Throws Error{kShape} if a size is negative or the product exceeds 2^63
-/// - 1.
+/// The product of the sizes. Throws Error{kShape} if a size is negative or the product does not fit
+/// in int64.
 DPB_API std::int64_t NumElements(std::span<const std::int64_t> shape);
 
 /// "[2, 96, 96, 3]"

@@ -71,8 +71,8 @@ struct PluginEntry {
   typename PluginTraits<Interface>::Functions functions;
 };
 
-/// A `create` function for a class whose constructor takes the same arguments: &CreateInstance<Env,
-/// MyEnv>.
+/// &CreateInstance<Env, MyEnv> is a `create` function for a class whose constructor takes the same
+/// arguments.
 template <class Interface, class Implementation, class... Args>
 std::unique_ptr<Interface> CreateInstance(const Args&... args) {
   return std::make_unique<Implementation>(args...);
