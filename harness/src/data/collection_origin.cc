@@ -25,7 +25,7 @@ std::vector<std::string> EnvsWithExpert(plugin::PluginCatalogue& catalogue) {
       const EnvSpec spec = catalogue.DescribeEnv(plugin.name, Config::FromJson("{}"));
       if (spec.abilities.has_expert) names.push_back(plugin.name);
     } catch (const Error&) {
-      // an env that needs params, or whose files are missing, is no help here
+      // skip envs that need params or whose files are missing
     }
   }
   return names;

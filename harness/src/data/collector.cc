@@ -22,22 +22,22 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kFewFailures = 40;  // below that, nothing is said of an expert
+constexpr std::size_t kFewFailures = 40;  // with fewer, an expert is not judged
 constexpr std::size_t kFailuresPerSuccess = 4;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The attributes of a data set: what came of every seed so far.
+// The attributes of a data set: the result of every seed so far.
 struct CollectionLog {
   std::vector<std::uint64_t> seeds;  // per episode
   std::vector<bool> successes;       // per episode
   std::vector<SeedFailure> failures;
   std::int64_t n_steps = 0;
 
-  // The log of the first `n_episodes`; a kill may have left a longer one. Failures of later seeds
-  // are forgotten with them, and will come again.
+  // The log of the first `n_episodes`; after a kill it may be longer. Failures of later seeds are
+  // dropped, and occur again when these seeds are repeated.
   static CollectionLog FromJson(const json& attributes, std::size_t n_episodes);
   json ToJson(double fps) const;
 
@@ -56,9 +56,9 @@ CollectionLog CollectionLog::FromJson(const json& attributes, std::size_t n_epis
   attributes.at("episodes").at("success").get_to(log.successes);
   attributes.at("n_steps").get_to(log.n_steps);
   if (log.seeds.size() < n_episodes || log.successes.size() < n_episodes) {
-    throw Error(ErrorCode::kData, fmt::format(".zattrs tells of {} seeds, the data set has {} "
-                                              "episodes",
-                                              log.seeds.size(), n_episodes));
+    throw Error(ErrorCode::kData,
+                fmt::format(".zattrs lists {} seeds, but the data set has {} episodes",
+                            log.seeds.size(), n_episodes));
   }
   log.seeds.resize(n_episodes);
   log.successes.resize(n_episodes);
@@ -119,7 +119,7 @@ class Collection {
   int n_episodes() const { return static_cast<int>(log_.seeds.size()); }
   const CollectionLog& log() const { return log_; }
 
-  // False when it was interrupted.
+  // False if it was interrupted.
   bool Run(const CollectProgressFn& progress) {
     const int n_wanted = request_.config.n_episodes;
     ExpertPool pool(plan_, log_.NextSeed(request_.config.start_seed), request_.config.n_workers);
@@ -182,7 +182,7 @@ CollectReport ReportOf(const CollectionLog& log) {
 
 }  // namespace
 
-// What is complete is not even opened for writing: others may be reading it.
+// A complete data set is not opened for writing: other processes may be reading it.
 std::optional<CollectReport> FindCollection(const CollectRequest& request) {
   const json attributes = ReadReplayAttributes(request.output);
   if (attributes.is_null() || attributes.at("origin") != request.origin ||
@@ -223,19 +223,19 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
       "expert's own action is recorded");
   c.action_noise_std = config.GetOptional<std::vector<double>>(
       "action_noise_std",
-      "in place of action_noise: one standard deviation per dimension, in the action's units");
+      "instead of action_noise: one standard deviation per dimension, in the action's units");
   c.keep_failures =
       config.Get<bool>("keep_failures", c.keep_failures, "keep episodes without success too");
   c.n_workers = static_cast<int>(
       config.GetInRange("n_workers", std::int64_t{c.n_workers}, std::int64_t{0}, 4096,
-                        "threads; 0 = one per hardware thread. No part of the result"));
+                        "threads; 0 = one per hardware thread. Does not change the result"));
   if (!c.action_noise_std) return c;
 
   const auto is_std = [](double value) { return std::isfinite(value) && value >= 0.0; };
   if (c.action_noise > 0.0 || !std::ranges::all_of(*c.action_noise_std, is_std)) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{}: wanted one standard deviation of 0 or more per dimension of the "
-                            "action, and action_noise (a fraction of its range) 0 beside it",
+                fmt::format("{}: expected one standard deviation of 0 or more per dimension of the "
+                            "action, and 0 for action_noise (a fraction of its range)",
                             config.Where("action_noise_std")));
   }
   return c;
@@ -288,7 +288,7 @@ std::optional<ExpertEpisode> ExpertPool::Next(int n_missing) {
   return std::move(episode.mapped());
 }
 
-// An env is made, used and destroyed by one thread: graphics contexts want that.
+// An env is created, used and destroyed on one thread, because graphics contexts require it.
 void ExpertPool::Work() {
   try {
     ExpertRunner runner(plan_);
@@ -308,7 +308,7 @@ void ExpertPool::Work() {
       }
       has_ended_.notify_all();
     }
-  } catch (...) {  // thread entry point: Next throws it
+  } catch (...) {  // thread entry point: Next rethrows it
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
     has_ended_.notify_all();
@@ -331,7 +331,7 @@ std::optional<ExpertEpisode> ExpertRunner::Run(std::uint64_t seed) {
   return episode;
 }
 
-// False when it was stopped.
+// False if it was stopped.
 bool ExpertRunner::Play(ExpertEpisode* episode) {
   if (env_ == nullptr) env_ = plan_.env_factory();
   Expert& expert = *env_->expert();

@@ -1,5 +1,5 @@
-// From an env's expert to a data set on disk. What it holds depends on origin and number of
-// episodes alone: not on workers, their order, or how often the collection was interrupted.
+// Collects episodes of an env's expert into a data set on disk. Its content depends only on the
+// origin and the number of episodes: not on workers, their order, or interruptions.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@
 
 namespace dp_bench::data {
 
-// The config section "collect": how many demonstrations of an env's expert, and which.
+// The config section "collect": the number of demonstrations of an env's expert, and which ones.
 
 struct CollectConfig {
   int n_episodes = 200;
@@ -44,18 +44,18 @@ struct CollectConfig {
   std::vector<double> NoiseStd(const EnvSpec& env) const;
 };
 
-// One env instance whose expert plays one episode after the other.
+// One env instance whose expert plays one episode after another.
 
-/// What came of one seed.
+/// The result of one seed.
 struct ExpertEpisode {
   std::uint64_t seed = 0;
   ReplayEpisode steps;  // (observation, the action issued for it)
   bool success = false;
-  bool is_whole = false;  // it was played to its end: nothing was thrown
-  std::string failure;    // why it was no success
+  bool is_whole = false;  // played to its end; nothing was thrown
+  std::string failure;    // why it did not succeed
 };
 
-/// What all runners of a collection share; constant while they live.
+/// Shared by all runners of a collection; must not change while they exist.
 struct ExpertPlan {
   std::function<std::unique_ptr<Env>()> env_factory;  // envs with an expert
   EnvSpec env;
@@ -71,9 +71,10 @@ class ExpertRunner {
   explicit ExpertRunner(const ExpertPlan& plan);
 
   /// Plays until the env terminates or reports success, or for max_steps. With noise, the env
-  /// executes a perturbed action while the expert's own is recorded, so that the data show the way
-  /// back (Laskey et al. 2017, "DART: Noise Injection for Robust Imitation Learning"). Whatever env
-  /// or expert throw becomes the reason of a failure. Nothing when `stop` ended it.
+  /// executes a perturbed action, but the expert's own action is recorded, so that the data show
+  /// how to recover (Laskey et al. 2017, "DART: Noise Injection for Robust Imitation Learning"). An
+  /// exception of env or expert becomes the reason of a failure. Returns nothing if `stop` ended
+  /// the episode.
   std::optional<ExpertEpisode> Run(std::uint64_t seed);
 
  private:
@@ -88,20 +89,20 @@ class ExpertRunner {
   std::vector<float> executed_;  // [Da]
 };
 
-// Experts on several threads, their episodes handed out in the order of the seeds.
+// Experts on several threads. Their episodes are handed out in the order of the seeds.
 
 class ExpertPool {
  public:
-  /// `plan` must outlive the pool. No seed is begun before `Next` asks for it.
+  /// `plan` must outlive the pool. No seed starts before the first call of `Next`.
   ExpertPool(const ExpertPlan& plan, std::uint64_t first_seed, int n_workers);
   ExpertPool(const ExpertPool&) = delete;
   ExpertPool& operator=(const ExpertPool&) = delete;
   /// Waits for the episodes that are being played.
   ~ExpertPool();
 
-  /// What came of the next seed. `n_missing`: how many more the caller would take if all were
-  /// good; workers go no further ahead, and no further than two episodes each. Nothing once
-  /// `plan.stop` ended an episode.
+  /// Waits for the result of the next seed. `n_missing`: the number of episodes that the caller
+  /// still needs, if all are good. Workers do not play further ahead than that, nor more than two
+  /// episodes each. Returns nothing once `plan.stop` ended an episode.
   std::optional<ExpertEpisode> Next(int n_missing);
 
  private:
@@ -119,16 +120,16 @@ class ExpertPool {
   std::map<std::uint64_t, ExpertEpisode> ready_;
   bool is_stopped_ = false;  // an episode was given up, or the pool is closing
   std::exception_ptr failure_;
-  std::vector<std::jthread> workers_;  // last: joined before what they use goes
+  std::vector<std::jthread> workers_;  // last: joined before the members they use are destroyed
 };
 
 struct CollectRequest {
-  std::function<std::unique_ptr<Env>()> env_factory;  // called by every worker; has an expert
+  std::function<std::unique_ptr<Env>()> env_factory;  // called by every worker; env has an expert
   CollectConfig config;
-  nlohmann::json origin;         // of collection_origin.h
+  nlohmann::json origin;         // see collection_origin.h
   std::filesystem::path output;  // a new folder, or one to continue
   const std::atomic<bool>* stop = nullptr;
-  double commit_seconds = 2.0;  // at most so much work is lost by a kill
+  double commit_seconds = 2.0;  // a kill loses at most this much work
 };
 
 struct SeedFailure {
@@ -147,20 +148,19 @@ using CollectProgressFn = std::function<void(const CollectProgress&)>;
 
 struct CollectReport {
   int n_episodes = 0;  // in the data set
-  int n_before = 0;    // of which it held before
+  int n_before = 0;    // of these, in it before
   std::int64_t n_steps = 0;
   std::vector<SeedFailure> failures;  // of seeds that are not in the data set
   double wall_s = 0.0;
   bool is_interrupted = false;
 };
 
-/// The report of a folder that holds all that is asked for already; nothing when there is more to
-/// do.
+/// The report of a folder that already holds all requested episodes; nothing if some are missing.
 std::optional<CollectReport> FindCollection(const CollectRequest& request);
 
-/// Collects until the folder holds `n_episodes`, or more when it did already. Seeds are tried in
-/// order; failed ones are skipped and listed. Throws Error{kEnv} when most fail; what was collected
-/// until then stays.
+/// Collects until the folder holds at least `n_episodes`. Seeds are tried in order; failed ones are
+/// skipped and listed. Throws Error{kEnv} if most seeds fail; the episodes collected so far are
+/// kept.
 CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress = {});
 
 }  // namespace dp_bench::data

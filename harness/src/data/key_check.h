@@ -1,4 +1,4 @@
-// Whether a dataset holds what an experiment trains on.
+// Checks that a dataset has the keys that an experiment trains on.
 #pragma once
 
 #include "dp_bench/dataset.h"
@@ -6,9 +6,9 @@
 
 namespace dp_bench::data {
 
-/// Every key of `shape_meta`, the action included, must be in the dataset with the same type and
-/// shape, images also with the same dtype (numbers become float32 anyway). Else Error{kShape} lists
-/// both sides.
+/// Throws Error{kShape}, listing both sides, unless the dataset has every key of `shape_meta`,
+/// including the action, with the same type and shape. Images must also have the same dtype;
+/// numbers become float32 anyway.
 void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta);
 
 }  // namespace dp_bench::data

@@ -22,12 +22,12 @@ void Check(const SequenceSampler& sampler, const BatchLoaderOptions& options) {
     if (!holds) throw Error(ErrorCode::kConfig, message);
   };
   require(options.batch_size >= 1,
-          fmt::format("batch_size is {}; it needs a row or more", options.batch_size));
+          fmt::format("batch_size is {}; expected at least 1", options.batch_size));
   require(options.n_obs_steps >= 1 && options.n_obs_steps <= sampler.horizon(),
-          fmt::format("n_obs_steps is {}; it lies within 1 and the horizon {}", options.n_obs_steps,
+          fmt::format("n_obs_steps is {}; expected 1 to the horizon, {}", options.n_obs_steps,
                       sampler.horizon()));
   require(options.prefetch_depth >= 1 && options.n_threads >= 0,
-          fmt::format("prefetch_depth is {} and n_threads {}; at least 1 and 0",
+          fmt::format("prefetch_depth is {} and n_threads {}; expected at least 1 and 0",
                       options.prefetch_depth, options.n_threads));
   require(!options.drop_last || sampler.size() == 0 || sampler.size() >= options.batch_size,
           fmt::format("drop_last leaves no batch: {} sequences are fewer than batch_size {}",
@@ -117,7 +117,8 @@ void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
   work_available_.notify_all();
 }
 
-// Ends the running epoch: no batch is begun any more, none is being gathered, none waits.
+// Ends the running epoch. Afterwards no batch will start, is being gathered, or waits for the
+// caller.
 void BatchLoader::Drain(std::unique_lock<std::mutex>* lock) {
   next_to_gather_ = next_to_hand_out_ = num_batches_;
   batch_ready_.wait(*lock, [this] { return n_gathering_ == 0; });
@@ -170,7 +171,7 @@ void BatchLoader::Work() {
       batch = TakeBuffer(RowsOf(number));
       lock.unlock();
       Gather(number, &batch);
-    } catch (...) {  // thread entry point: the caller of Next gets it
+    } catch (...) {  // thread entry point: Next rethrows it
       error = std::current_exception();
     }
     if (!lock.owns_lock()) lock.lock();
@@ -184,7 +185,7 @@ void BatchLoader::Work() {
   }
 }
 
-// A buffer of `n_rows` rows: one that was used before where there is one.
+// A buffer of `n_rows` rows, a used one if there is one.
 HostBatch BatchLoader::TakeBuffer(std::int64_t n_rows) {
   for (HostBatch& candidate : free_) {
     if (candidate.action.shape()[0] != n_rows) continue;
@@ -198,7 +199,7 @@ HostBatch BatchLoader::TakeBuffer(std::int64_t n_rows) {
   return batch;
 }
 
-// A batch that came from the caller may be anything: empty, or of another loader.
+// A batch from the caller may be empty or from another loader.
 bool BatchLoader::IsOurs(const HostBatch& batch) const {
   const std::size_t n_rows = batch.indices.size();
   const auto fits = [n_rows](const Array& array, const Array& row) {

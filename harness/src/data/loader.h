@@ -1,5 +1,5 @@
-// Batches of training sequences, gathered ahead of time by worker threads. What a batch holds
-// depends on (seed, epoch, batch number) alone: not on threads, depth, or where the epoch was
+// Batches of training sequences, gathered ahead of time by worker threads. The content of a batch
+// depends only on (seed, epoch, batch number): not on threads, depth, or where the epoch was
 // resumed.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace dp_bench::data {
 struct BatchLoaderOptions {
   std::int64_t batch_size = 64;
   bool shuffle = true;
-  bool drop_last = false;  // leave out the last batch of an epoch when it is not full
+  bool drop_last = false;  // leave out the last batch of an epoch if it is not full
   std::uint64_t seed = 0;
   int n_obs_steps = 2;            // To; obs are the first To steps of a sequence, as upstream
   std::vector<std::string> keys;  // obs keys to gather; "action" always is
@@ -31,15 +31,15 @@ struct BatchLoaderOptions {
   Shard shard = {};               // which rows of each batch this process takes
 };
 
-/// Low-dimensional keys are float32 whatever the dataset stores; images keep its dtype and layout.
-/// B is 0 where the batch has fewer rows than there are processes to share it.
+/// Low-dimensional keys are float32, whatever the dataset stores; images keep the dataset's dtype
+/// and layout. B may be 0 if the batch has fewer rows than there are processes.
 struct HostBatch {
   std::vector<std::int64_t> indices;  // [B] sequences of the sampler
   ArrayMap obs;                       // key -> [B, To, storage shape]
   Array action;                       // [B, T, Da] float32
   Array is_pad;                       // [B, T] uint8: the step repeats the edge of its episode
-  std::int64_t first_row = 0;         // of the whole batch, whose rows [first_row, first_row + B)
-};                                    // these are
+  std::int64_t first_row = 0;         // its rows are those from here in the whole batch
+};
 
 class BatchLoader {
  public:
@@ -50,20 +50,20 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// Batches of a whole epoch; 0 when the sampler is empty.
+  /// The number of batches of an epoch; 0 if the sampler is empty.
   std::int64_t num_batches() const { return num_batches_; }
   const SequenceSampler& sampler() const { return sampler_; }
 
-  /// Begins an epoch at `first_batch` (for a resume); what was left of the one before is dropped.
+  /// Starts an epoch at `first_batch` (for a resume) and drops the rest of the previous one.
   void StartEpoch(std::uint64_t epoch, std::int64_t first_batch = 0);
 
-  /// Swaps the next batch into `*out`, whose old memory is used again; false at the end of the
-  /// epoch. Waits for the workers, and throws what gathering this batch threw, again at every call
-  /// until the next StartEpoch.
+  /// Swaps the next batch into `*out`, whose old memory is reused; false at the end of the epoch.
+  /// Waits for the workers. If gathering this batch failed, throws the exception, at this and every
+  /// further call until the next StartEpoch.
   bool Next(HostBatch* out);
 
  private:
-  // A key to gather, with all its steps in memory when it is low-dimensional.
+  // A key to gather, with all its steps in memory if it is low-dimensional.
   struct Source {
     KeySpec spec;
     int key = 0;               // index in the dataset
@@ -103,7 +103,7 @@ class BatchLoader {
   std::condition_variable work_available_;
   std::condition_variable batch_ready_;
   std::vector<Slot> slots_;          // ring: batch number modulo depth
-  std::vector<HostBatch> free_;      // buffers to use again
+  std::vector<HostBatch> free_;      // buffers to reuse
   std::int64_t next_to_gather_ = 0;  // batch numbers of the running epoch
   std::int64_t next_to_hand_out_ = 0;
   int n_gathering_ = 0;
@@ -113,14 +113,14 @@ class BatchLoader {
 
 // The order in which an epoch visits the samples.
 
-/// A permutation of {0, ..., n - 1} that is a function of (seed, epoch, n) alone.
-/// Throws Error{kData} for n of 2^32 or more.
+/// A permutation of {0, ..., n - 1} that depends only on (seed, epoch, n). Throws Error{kData} for
+/// n of 2^32 or more.
 std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n);
 
-// Numbers of any dtype as float32 or float64, at the edge between datasets and the harness.
+// Converts the numbers of datasets, of any dtype, to the float32 or float64 of the harness.
 
-/// Converts `in` (elements of `from`, in any alignment that suits them) to `out`, one to one.
-/// Integers beyond 2^24 are rounded to the nearest float32. The sizes must agree.
+/// Converts `in`, elements of type `from` aligned for it, to `out`, one to one. Integers beyond
+/// 2^24 are rounded to the nearest float32. The sizes must agree.
 void ConvertElements(DType from, std::span<const std::byte> in, std::span<float> out);
 void ConvertElements(DType from, std::span<const std::byte> in, std::span<double> out);
 

@@ -1,6 +1,5 @@
 // One Commit writes, in this order: chunks, the .zarray of every key, .zattrs, and last
-// meta/episode_ends, whose .zarray tells the number of episodes. Whoever reads trusts that number
-// alone.
+// meta/episode_ends, whose .zarray holds the number of episodes. Readers trust only that number.
 #include "data/replay_writer.h"
 
 #include <fmt/format.h>
@@ -55,7 +54,7 @@ void WriteAttributes(const fs::path& folder, const json& attributes) {
                             attributes.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
-// Says which value of the origin differs.
+// Names the value of the origin that differs.
 [[noreturn]] void ThrowOtherOrigin(const fs::path& folder, const json& found, const json& wanted) {
   const auto path = json::diff(found, wanted).at(0).at("path").get<std::string>();
   const json::json_pointer place(path);
@@ -107,7 +106,7 @@ ReplayWriter::~ReplayWriter() = default;
 
 std::int64_t ReplayWriter::n_episodes() const { return episode_ends_->n_rows(); }
 
-// Refuses what this class did not write before anything is changed.
+// Refuses a folder that this class did not write, before anything is changed.
 void ReplayWriter::Identify() {
   attributes_ = ReadReplayAttributes(folder_);
   if (!attributes_.is_null()) {
@@ -116,15 +115,16 @@ void ReplayWriter::Identify() {
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     if (core::IsTemporaryName(entry.path().filename().string())) continue;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("{} exists and is no data set that dp_bench collected; give another "
-                            "output folder",
-                            folder_.string()));
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format(
+            "{} exists and is not a data set that dp_bench collected; give another output folder",
+            folder_.string()));
   }
   attributes_ = {{kOrigin, origin_}};
 }
 
-// .zattrs comes first: a folder that holds anything holds its origin.
+// Writes .zattrs first, so that a folder with any content has its origin.
 void ReplayWriter::CreateGroups() {
   attributes_[zarr::kCompleteAttribute] = false;
   WriteAttributes(folder_, attributes_);

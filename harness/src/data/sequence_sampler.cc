@@ -15,8 +15,7 @@ SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
     : horizon_(options.horizon),
       num_steps_(options.episode_ends.empty() ? 0 : options.episode_ends.back()) {
   if (horizon_ < 1) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("horizon is {}; it needs a step or more", horizon_));
+    throw Error(ErrorCode::kConfig, fmt::format("horizon is {}; expected at least 1", horizon_));
   }
   const std::vector<std::int64_t>& ends = options.episode_ends;
   const std::vector<bool>& mask = options.episode_mask;
@@ -25,7 +24,7 @@ SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
                                               mask.size(), ends.size()));
   }
 
-  // more padding than T - 1 would give windows without a single step of their own
+  // more padding than T - 1 would give windows without any step of the episode
   const int pad_before = std::clamp(options.pad_before, 0, horizon_ - 1);
   const int pad_after = std::clamp(options.pad_after, 0, horizon_ - 1);
 
@@ -54,7 +53,7 @@ void SequenceSampler::AddEpisode(std::int64_t begin, std::int64_t end, int pad_b
 
 const Sequence& SequenceSampler::at(std::int64_t i) const {
   if (i < 0 || i >= size()) {
-    throw Error(ErrorCode::kInternal, fmt::format("sequence {} of {} asked for", i, size()));
+    throw Error(ErrorCode::kInternal, fmt::format("there is no sequence {} of {}", i, size()));
   }
   return sequences_[static_cast<std::size_t>(i)];
 }

@@ -1,6 +1,6 @@
 // Which steps make up each training sequence: diffusion_policy's create_indices and sample_sequence
-// (common/sampler.py). A sequence may reach over either edge of its episode; what lies beyond
-// repeats the step at the edge.
+// (common/sampler.py). A sequence may extend beyond either edge of its episode; the steps there
+// repeat the one at the edge.
 #pragma once
 
 #include <algorithm>
@@ -32,17 +32,18 @@ struct Sequence {
   bool operator==(const Sequence&) const = default;
 };
 
-/// All windows of the chosen episodes, ordered by episode and start. Constant once built.
+/// All windows of the chosen episodes, ordered by episode and start. Does not change after
+/// construction.
 class SequenceSampler {
  public:
-  /// Throws Error{kConfig} on a horizon below 1 and Error{kData} when the mask does not fit the
+  /// Throws Error{kConfig} if the horizon is below 1, Error{kData} if the mask does not fit the
   /// episodes or their ends do not increase.
   explicit SequenceSampler(const SequenceSamplerOptions& options);
 
   std::int64_t size() const { return static_cast<std::int64_t>(sequences_.size()); }
   int horizon() const { return horizon_; }
 
-  /// Steps of the dataset that the episode ends describe.
+  /// The number of steps of the dataset, according to the episode ends.
   std::int64_t num_steps() const { return num_steps_; }
 
   /// `i` within [0, size()); throws Error{kInternal} otherwise.
@@ -59,21 +60,23 @@ class SequenceSampler {
   std::vector<Sequence> sequences_;
 };
 
-/// Throws Error{kConfig} with what would fit, when the horizon is longer than every one of these
-/// episodes: MakeTrainingSampler would find no sequence. Passes when there is no episode.
+/// Throws Error{kConfig}, with a horizon that would fit, if the horizon is too long for all of
+/// these episodes: MakeTrainingSampler would find no sequence. Passes if there are no episodes.
 void RequireSequences(const Dataset& dataset, const Horizons& horizons,
                       const std::vector<bool>& episode_mask = {});
 
 /// The sequences that a policy with these horizons trains on, in the episodes of the mask (empty:
-/// in all): they reach over the edges as upstream's do, by To - 1 steps in front and Ta - 1 behind.
+/// in all). As in upstream, they extend beyond the edges by To - 1 steps at the front and Ta - 1 at
+/// the back.
 SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,
                                     std::vector<bool> episode_mask = {});
 
 // Which rows of a batch belong to which of several processes.
 
-/// The share of process `index` of `count`: contiguous, in their order; sizes differ by one at
-/// most and the first processes have the larger ones. So process 0 has a row of every batch, and
-/// the last ones none where there are fewer rows than processes.
+/// The share of process `index` of `count`. Shares are contiguous and in the order of the
+/// processes. Their sizes differ by at most one; the first processes have the larger ones. So
+/// process 0 has a row of every batch, and the last ones have none if there are fewer rows than
+/// processes.
 struct Shard {
   int index = 0;
   int count = 1;

@@ -16,8 +16,9 @@ namespace dp_bench::data {
 
 std::vector<bool> ValidationMask(std::int64_t n_episodes, double val_ratio, std::uint64_t seed) {
   if (!(val_ratio >= 0.0 && val_ratio <= 1.0)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("val_ratio is {}; it is a share of the episodes, 0 to 1", val_ratio));
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("val_ratio is {}; expected a fraction of the episodes, 0 to 1", val_ratio));
   }
   std::vector<bool> mask(static_cast<std::size_t>(n_episodes), false);
   if (val_ratio == 0.0 || n_episodes < 2) return mask;

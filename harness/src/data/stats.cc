@@ -84,7 +84,7 @@ Histogram CountValues(const Dataset& dataset, int key, std::int64_t n_channels) 
         try {
           CountValues(dataset, key, part * n_steps / n_threads, (part + 1) * n_steps / n_threads,
                       &parts[i]);
-        } catch (...) {  // thread entry point: the caller gets it
+        } catch (...) {  // thread entry point: rethrown to the caller
           errors[i] = std::current_exception();
         }
       });
@@ -135,7 +135,7 @@ KeyStats ComputeChannelStats(const Dataset& dataset, int key) {
   if (spec.type != KeyType::kRgb || spec.dtype != DType::kUInt8 || dataset.episode_ends().empty()) {
     throw Error(
         ErrorCode::kData,
-        fmt::format("no channel statistics of '{}': wanted uint8 images, found {} {} of {} "
+        fmt::format("no channel statistics of '{}': expected uint8 images, found {} {} of {} "
                     "episodes",
                     spec.name, Name(spec.type), Name(spec.dtype), dataset.episode_ends().size()));
   }
@@ -179,7 +179,7 @@ KeyStats ComputeStats(const Dataset& dataset, int key) {
   const auto count = static_cast<double>(n_steps);
   for (double& mean : stats.mean) mean /= count;
 
-  // deviation from the mean that is known by now: no cancellation of large squares
+  // the mean is known now: deviations from it avoid the cancellation of large squares
   VisitSteps(dataset, key, n_steps, [&](std::int64_t, std::span<const double> values) {
     for (std::size_t i = 0; i < n_elements; ++i) {
       const double deviation = values[i] - stats.mean[i];

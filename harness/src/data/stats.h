@@ -1,4 +1,4 @@
-// Statistics of one key over all steps of a dataset; what a normalizer is fitted to.
+// Statistics of one key over all steps of a dataset, to which a normalizer is fitted.
 #pragma once
 
 #include "dp_bench/dataset.h"
@@ -11,8 +11,9 @@ namespace dp_bench::data {
 /// Error{kData} for a dataset without steps.
 KeyStats ComputeStats(const Dataset& dataset, int key);
 
-/// The same per colour channel of a uint8 image key, over all pixels, as values in [0, 1]; all
-/// cores count values, so nothing is rounded before the end. Throws Error{kData} for other keys.
+/// The same per colour channel of a uint8 image key, over all pixels, as values in [0, 1]. All
+/// cores count how often each value occurs, so nothing is rounded before the end. Throws
+/// Error{kData} for other keys.
 KeyStats ComputeChannelStats(const Dataset& dataset, int key);
 
 }  // namespace dp_bench::data

@@ -18,7 +18,7 @@
 namespace dp_bench::zarr {
 namespace {
 
-// Calls body(thread, i) for i in [0, n), handing out indices in order. When bodies throw, the loop
+// Calls body(thread, i) for i in [0, n), handing out indices in order. If bodies throw, the loop
 // ends early and the exception of the smallest index is thrown, whatever the number of threads.
 template <class Body>
 void ParallelFor(std::int64_t n, int n_threads, const Body& body) {
@@ -34,7 +34,7 @@ void ParallelFor(std::int64_t n, int n_threads, const Body& body) {
       if (i >= n) return;
       try {
         body(thread, i);
-      } catch (...) {  // thread entry point: the caller gets it
+      } catch (...) {  // thread entry point: rethrown to the caller
         const std::lock_guard lock(mutex);
         has_failed = true;
         if (i < failed_index) {
@@ -91,7 +91,7 @@ std::string ZarrArray::ChunkName(std::int64_t chunk) const {
   return fmt::format("{}/{}", name_, ChunkFile(ChunkIndices(chunk), metadata_.separator));
 }
 
-// Stops at the first chunk that does not exist, so a promise of 2^60 chunks costs nothing.
+// Stops at the first chunk that does not exist, so metadata that claim 2^60 chunks cost nothing.
 void ZarrArray::CheckChunks() {
   std::array<std::byte, kChunkHeaderBytes> header = {};
   for (std::int64_t chunk = 0; chunk < metadata_.num_chunks; ++chunk) {
@@ -126,7 +126,7 @@ void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) con
   DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * TargetSize(target));
   RequireConvertible(target);
 
-  // memory of one thread, taken when it meets its first chunk
+  // memory of one thread, allocated at its first chunk
   struct Scratch {
     std::vector<std::byte> compressed;
     PageBuffer decoded;
@@ -146,7 +146,7 @@ void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target, C
   DPB_ASSERT(0 <= begin && begin < end && end <= num_steps());
   DPB_ASSERT(out.size() ==
              static_cast<std::size_t>((end - begin) * step_elements()) * TargetSize(target));
-  // in C order, all chunks of the same steps lie together
+  // in C order, all chunks of the same steps are adjacent
   const std::int64_t chunk_steps = metadata_.chunks[0];
   const std::int64_t n_beside =
       metadata_.num_chunks / ((num_steps() + chunk_steps - 1) / chunk_steps);
@@ -168,9 +168,9 @@ void ZarrArray::DecodeTo(std::int64_t chunk, std::vector<std::byte>* compressed,
   DecodeChunk(metadata_.compressor, *compressed, decoded, store_.Describe(file));
 }
 
-// Copies what a decoded chunk holds of `steps` to its place, run by run. A run covers the innermost
-// axes that chunk and array have in full, and one axis more. Chunks at the edge hold more than the
-// array; the rest is left out.
+// Copies the part of a decoded chunk that belongs to `steps` to its place, run by run. A run covers
+// the innermost axes along which one chunk spans the whole array, and one axis more. Chunks at the
+// edge extend beyond the array; that part is left out.
 void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
                              const Steps& steps, std::span<std::byte> out) const {
   const Shape& shape = metadata_.shape;

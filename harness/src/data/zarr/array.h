@@ -1,5 +1,5 @@
 // One array of a zarr v2 hierarchy: checked when it is opened, then decoded as a whole by several
-// threads, or chunk by chunk where it is read.
+// threads, or chunk by chunk when it is read.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace dp_bench::zarr {
 
 class ZarrArray {
  public:
-  /// Reads <name>/.zarray and the header of every chunk: all chunks exist and can decode to the
-  /// size the metadata promise, which must fit this machine's memory. `store` must outlive the
-  /// array. Throws Error{kData}.
+  /// Reads <name>/.zarray and the header of every chunk, to check that all chunks exist and can
+  /// decode to the size that the metadata give. `store` must outlive the array. Throws
+  /// Error{kData}.
   ZarrArray(const Store& store, std::string name);
 
   const std::string& name() const { return name_; }
@@ -27,30 +27,31 @@ class ZarrArray {
   std::int64_t num_elements() const { return metadata_.num_elements; }
   std::int64_t num_steps() const { return metadata_.shape[0]; }
 
-  /// Elements of one step, the first axis being time.
+  /// The number of elements of one step; the first axis is time.
   std::int64_t step_elements() const;
 
-  /// Decoded size of every chunk, those at the edge included.
+  /// The decoded size of every chunk, including those at the edge.
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(metadata_.chunk_bytes); }
 
-  /// Most that a thread takes while it decodes a chunk: the chunk, its file and the decoder.
+  /// The most memory that a thread uses while it decodes a chunk: the chunk, its file and the
+  /// decoder.
   std::size_t scratch_bytes() const { return scratch_bytes_; }
 
-  /// How messages call the array.
+  /// The name of the array in messages.
   std::string Describe() const { return store_.Describe(name_); }
 
-  /// Throws Error{kData} unless the elements can become `target`.
+  /// Throws Error{kData} unless the elements can be converted to `target`.
   void RequireConvertible(Target target) const;
 
-  /// Decodes everything to `out`, num_elements() of TargetSize(target) bytes in C order. Each
-  /// thread takes scratch_bytes(). Throws Error{kData}; of several faults, that of the first
-  /// chunk.
+  /// Decodes everything to `out`: num_elements() elements of TargetSize(target) bytes, in C order.
+  /// Each thread uses scratch_bytes() of memory. Throws Error{kData}; if several chunks are faulty,
+  /// the error is that of the first.
   void Load(Target target, int n_threads, std::span<std::byte> out) const;
 
-  /// As Load, of the steps [begin, end) alone, at least one. Chunks come from `cache`, one at a
-  /// time, of at most its limit; besides them it takes memory for one compressed chunk. Safe from
-  /// several threads at once. Throws Error{kData} for faults of these steps and of the files they
-  /// are in.
+  /// Like Load, but only for the steps [begin, end), at least one. Takes the chunks from `cache`,
+  /// one at a time; a chunk must not exceed its limit. Also uses memory for one compressed chunk.
+  /// May be called from several threads at once. Throws Error{kData} for faults in these steps and
+  /// in their files.
   void ReadSteps(std::int64_t begin, std::int64_t end, Target target, ChunkCache* cache,
                  std::span<std::byte> out) const;
 

@@ -46,7 +46,7 @@ ZarrArrayWriter::ZarrArrayWriter(fs::path folder, ZarrLayout layout, std::int64_
   }
   tail_.resize(static_cast<std::size_t>(layout_.chunk_rows) * row_bytes_);
   if (n_left == 0) return;
-  // rows of an append that was never flushed may stand behind the others
+  // rows of an append that was never flushed may follow the others
   const std::vector<std::byte> chunk = ReadChunk(n_full);
   std::copy_n(chunk.begin(), static_cast<std::size_t>(n_left) * row_bytes_, tail_.begin());
 }
@@ -76,10 +76,9 @@ void ZarrArrayWriter::RequireSameLayout() const {
   const std::int64_t n_found = RowsOnDisk(folder_);
   if (n_found >= n_rows_ && core::ReadTextFile(file, kMaxMetadataBytes) == Metadata(n_found))
     return;
-  throw Error(ErrorCode::kData,
-              fmt::format("cannot continue at row {} of {}: its .zarray was written by another "
-                          "version or program; wanted\n{}",
-                          n_rows_, folder_.string(), Metadata(n_rows_)));
+  throw Error(ErrorCode::kData, fmt::format("cannot continue at row {} of {}: its .zarray was "
+                                            "written by another version or program; expected\n{}",
+                                            n_rows_, folder_.string(), Metadata(n_rows_)));
 }
 
 void ZarrArrayWriter::RemoveChunksFrom(std::int64_t first) const {
@@ -110,7 +109,7 @@ void ZarrArrayWriter::Append(std::span<const std::byte> rows) {
     rows = rows.subspan(size);
     n_rows_ += static_cast<std::int64_t>(size / row_bytes_);
     if (used + size < tail_.size()) return;
-    // atomically, because an earlier form of this chunk may be in use
+    // atomically, because an earlier version of this chunk may be in use
     core::WriteFileAtomically(ChunkPath(n_rows_ / layout_.chunk_rows - 1),
                               EncodeChunk(layout_.dtype, tail_));
     std::ranges::fill(tail_, std::byte{0});

@@ -1,5 +1,5 @@
-// One array of a zarr v2 folder that grows at its end. Equal rows give equal bytes, however they
-// were appended and however often the array was opened again.
+// One array of a zarr v2 folder that grows at its end. Equal rows give equal bytes, regardless of
+// how they were appended and how often the array was reopened.
 #pragma once
 
 #include <cstddef>
@@ -16,38 +16,38 @@ namespace dp_bench::zarr {
 struct ZarrLayout {
   DType dtype = DType::kFloat32;
   Shape row_shape;              // empty: a row is one number
-  std::int64_t chunk_rows = 1;  // rows of a chunk; the other axes are never cut
+  std::int64_t chunk_rows = 1;  // rows per chunk; the other axes are never divided
 
   std::size_t RowBytes() const;
 };
 
-/// Rows whose chunk has about 1 MiB; one for rows that are larger.
+/// The number of rows for a chunk of about 1 MiB; 1 for larger rows.
 std::int64_t RowsPerChunk(std::size_t row_bytes);
 
-/// On disk the array has the rows of the last `Flush`; chunks behind them belong to nobody yet.
-/// Every fault throws Error{kIo} or Error{kData} naming the file.
+/// On disk the array has the rows of the last `Flush`; chunks after them do not count yet. Every
+/// fault throws Error{kIo} or Error{kData} naming the file.
 class ZarrArrayWriter {
  public:
-  /// Opens an array to continue behind its first `n_rows` rows: what was written behind them is
-  /// removed. 0 makes a new array, whatever was there.
+  /// Opens an array to continue after its first `n_rows` rows; everything after them is removed. 0
+  /// makes a new array, whatever was there.
   ZarrArrayWriter(std::filesystem::path folder, ZarrLayout layout, std::int64_t n_rows);
 
-  /// The rows that <folder>/.zarray tells of; 0 when there is no array.
+  /// The number of rows according to <folder>/.zarray; 0 if there is no array.
   static std::int64_t RowsOnDisk(const std::filesystem::path& folder);
 
   std::int64_t n_rows() const { return n_rows_; }
 
-  /// Appends whole rows. Chunks that they fill are written at once.
+  /// Appends whole rows. Full chunks are written immediately.
   void Append(std::span<const std::byte> rows);
 
-  /// Appends a chunk made by `EncodeChunk`; only for arrays of one row per chunk. Not durable
-  /// before the caller syncs the file system: there may be thousands of these files.
+  /// Appends a chunk made by `EncodeChunk`; only for arrays of one row per chunk. Not durable until
+  /// the caller syncs the file system, because there may be thousands of these files.
   void AppendEncoded(std::span<const std::byte> chunk);
 
   /// Writes the chunk that is not full yet, then .zarray with the number of rows.
   void Flush();
 
-  /// A row of an earlier `Flush`.
+  /// Reads a row that was flushed before.
   std::vector<std::byte> ReadRow(std::int64_t row) const;
 
  private:
@@ -61,7 +61,7 @@ class ZarrArrayWriter {
   ZarrLayout layout_;
   std::size_t row_bytes_;
   std::int64_t n_rows_;
-  std::vector<std::byte> tail_;  // the chunk that is not full yet, zeros behind its rows
+  std::vector<std::byte> tail_;  // the chunk that is not full yet, zeros after its rows
 };
 
 }  // namespace dp_bench::zarr

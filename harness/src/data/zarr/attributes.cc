@@ -20,8 +20,8 @@ constexpr std::size_t kMaxAttributeDepth = 64;
 }
 
 // Keeps two members of the object and drops the others as they are read: lists of a million
-// episodes would take ten times the memory of their text. The names are those that nlohmann/json
-// demands of a SAX handler.
+// episodes would take ten times the memory of their text. The method names are those that
+// nlohmann/json requires of a SAX handler.
 class AttributePicker {
  public:
   explicit AttributePicker(std::string file) : file_(std::move(file)) {}
@@ -55,7 +55,7 @@ class AttributePicker {
   const std::optional<Json>& complete() const { return complete_; }
 
  private:
-  // The value of a member of the object, in a list or object only that there is one.
+  // Takes the value of a member of the object; a list or object arrives empty.
   bool Take(Json value) {
     if (depth_ != 1 || !is_object_) return true;
     if (key_ == kFpsAttribute) fps_ = std::move(value);
@@ -96,7 +96,7 @@ ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& fil
     const double value = fps->is_number() ? fps->get<double>() : 0.0;
     if (!(value >= kMinFps && value <= kMaxFps)) {
       RefuseAttributes(
-          file, fmt::format("fps is {}; wanted a number from {} to {}",
+          file, fmt::format("fps is {}; expected a number from {} to {}",
                             fps->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
                             kMinFps, kMaxFps));
     }

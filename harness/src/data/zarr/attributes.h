@@ -1,4 +1,4 @@
-// What diffusion_policy's layout of a replay buffer names: data/<key> with the steps of all
+// The names in diffusion_policy's layout of a replay buffer: data/<key> with the steps of all
 // episodes, meta/episode_ends, and .zattrs at the root, as `dp_bench collect` writes it.
 #pragma once
 
@@ -25,12 +25,12 @@ inline constexpr double kMaxFps = 1e5;
 
 struct ZarrAttributes {
   std::optional<double> fps;
-  bool is_growing = false;  // "complete" is false: a collection goes on, or was interrupted
+  bool is_growing = false;  // "complete" is false: a collection is running or was interrupted
 };
 
-/// What the file says of these two; nothing without a file. Other keys are the business of others.
-/// Only the text is in memory, which has at most `max_bytes`. Throws Error{kData} when it is no
-/// JSON object or holds other types.
+/// Reads these two attributes; none if there is no file. Other keys are ignored. Memory holds only
+/// the text, of at most `max_bytes`. Throws Error{kData} if it is not a JSON object or a value has
+/// another type.
 ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes);
 
 /// The same for a text; `file` is its name in messages.

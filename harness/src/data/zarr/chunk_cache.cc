@@ -38,7 +38,7 @@ std::size_t ChunkCache::bytes() const {
   return memory_.taken();
 }
 
-// Null when it is the caller who has to decode the chunk.
+// Null if the caller must decode the chunk.
 std::shared_ptr<const ChunkCache::Chunk> ChunkCache::FindOrClaim(const Key& key) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !claims_.contains(key); });
@@ -56,12 +56,12 @@ void ChunkCache::Keep(const Key& key, std::shared_ptr<const Chunk> chunk) {
   places_[key] = chunks_.emplace(chunks_.end(), key, std::move(chunk));
 }
 
-// Drops one chunk after the other until there is room. A chunk in use gives its memory back when
-// its last user lets go of it.
+// Drops chunks one by one until there is room. A chunk in use gives its memory back when its last
+// user releases it.
 std::span<std::byte> ChunkCache::TakeRoom(std::size_t size) {
   DPB_ASSERT(size <= limit());
   while (true) {
-    std::shared_ptr<const Chunk> oldest;  // goes after the lock, which it takes again
+    std::shared_ptr<const Chunk> oldest;  // destroyed after the lock, which it takes again
     std::unique_lock lock(mutex_);
     std::optional<std::span<std::byte>> room;
     changed_.wait(lock, [&] {

@@ -1,6 +1,6 @@
-// Decoded chunks of arrays that do not fit in memory, for all threads that read them. The chunks
-// that are kept, in use and being decoded never take more than the limit together; the least
-// recently used one goes first.
+// Decoded chunks of arrays that do not fit in memory, for all threads that read them. Together, the
+// chunks that are kept, in use or being decoded never exceed the limit. The least recently used one
+// is dropped first.
 #pragma once
 
 #include <compare>
@@ -22,17 +22,17 @@ namespace dp_bench::zarr {
 
 class ZarrArray;
 
-/// Safe from several threads at once; no lock is held while a chunk is decoded.
+/// May be used from several threads at once; no lock is held while a chunk is decoded.
 class ChunkCache {
  public:
   struct Key {
-    const ZarrArray* array;  // a name only
+    const ZarrArray* array;  // an identity only
     std::int64_t chunk;
 
     auto operator<=>(const Key&) const = default;
   };
 
-  /// A decoded chunk. Its memory counts until the last owner lets go.
+  /// A decoded chunk. Its memory counts until the last owner releases it.
   class Chunk {
    public:
     Chunk(ChunkCache* cache, std::size_t size)
@@ -56,10 +56,10 @@ class ChunkCache {
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
-  /// The chunk `key` of `size` bytes, at most limit(). When it is not here, `decode` fills it; when
-  /// another thread does so already, that is waited for, as is room while all of the limit is in
-  /// use. So a thread lets go of a chunk before it asks for the next. Throws what `decode` throws,
-  /// after which the chunk can be asked for again. The cache must outlive the chunk.
+  /// The chunk `key` of `size` bytes, at most limit(). If it is not in the cache, `decode` fills
+  /// it. If another thread is decoding it already, waits for that thread; if the whole limit is in
+  /// use, waits for room. So a thread must release a chunk before it requests the next one. Throws
+  /// what `decode` throws; the chunk can then be requested again. The cache must outlive the chunk.
   std::shared_ptr<const Chunk> Get(const Key& key, std::size_t size, const Decode& decode);
 
   std::size_t limit() const { return memory_.size(); }
@@ -79,7 +79,7 @@ class ChunkCache {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // a claim ended, or room was given back
   ChunkMemory memory_;
-  std::set<Key> claims_;     // chunks that some thread decodes
+  std::set<Key> claims_;     // chunks that a thread is decoding
   std::list<Entry> chunks_;  // the least recently used one first
   std::map<Key, std::list<Entry>::iterator> places_;
 };

@@ -13,8 +13,8 @@
 namespace dp_bench::zarr {
 namespace {
 
-// What a compressed byte can become at most: deflate spends a bit on 258 bytes twice over (1032);
-// zstd's run-length blocks turn 4 bytes into 128 kB.
+// The most bytes that one compressed byte can become. deflate needs two bits for 258 bytes (1032
+// per byte); zstd's run-length blocks turn 4 bytes into 128 kB.
 constexpr std::uint64_t kMaxZlibRatio = 1040;
 constexpr std::uint64_t kMaxZstdRatio = 1U << 16;
 
@@ -57,7 +57,7 @@ void CheckBloscHeader(std::span<const std::byte> header, std::uint64_t file_byte
                            blosc.nbytes, chunk_bytes));
   }
   if (blosc.cbytes != file_bytes) {
-    Fail(file, fmt::format("byte 12: the blosc header tells of {} bytes; the file has {}",
+    Fail(file, fmt::format("byte 12: the blosc header claims {} bytes; the file has {}",
                            blosc.cbytes, file_bytes));
   }
   if (blosc.typesize == 0 || blosc.blocksize == 0 || blosc.blocksize > blosc.nbytes) {
@@ -84,10 +84,10 @@ void DecodeBlosc(std::span<const std::byte> compressed, std::span<std::byte> out
       nbytes != out.size()) {
     Fail(file, "byte 0: not a valid blosc buffer");
   }
-  // parallelism lies over chunks, so one thread each
+  // chunks are decoded in parallel, so each gets one thread
   const int decoded = blosc_decompress_ctx(compressed.data(), out.data(), out.size(), 1);
   if (decoded < 0 || static_cast<std::size_t>(decoded) != out.size()) {
-    Fail(file, fmt::format("blosc stops with {} after its 16-byte header; {} bytes were wanted",
+    Fail(file, fmt::format("blosc stops with {} after its 16-byte header; expected {} bytes",
                            decoded, out.size()));
   }
 }
@@ -100,7 +100,7 @@ void DecodeZstd(std::span<const std::byte> compressed, std::span<std::byte> out,
     Fail(file, fmt::format("zstd: {}", ZSTD_getErrorName(decoded)));
   }
   if (decoded != out.size()) {
-    Fail(file, fmt::format("zstd gave {} bytes; {} were wanted", decoded, out.size()));
+    Fail(file, fmt::format("zstd gave {} bytes; expected {}", decoded, out.size()));
   }
 }
 
@@ -178,7 +178,7 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
 std::vector<std::byte> EncodeChunk(DType dtype, std::span<const std::byte> chunk) {
   static_assert(kBloscByteShuffle == BLOSC_SHUFFLE);
   std::vector<std::byte> out(chunk.size() + BLOSC_MAX_OVERHEAD);
-  // one thread: the blocks of the buffer, and so its bytes, depend on nothing but the chunk
+  // one thread, so that the blocks of the buffer, and therefore its bytes, depend only on the chunk
   const int size = blosc_compress_ctx(kBloscLevel, kBloscByteShuffle, SizeOf(dtype), chunk.size(),
                                       chunk.data(), out.data(), out.size(), kBloscCodec,
                                       /*blocksize=*/0, /*numinternalthreads=*/1);

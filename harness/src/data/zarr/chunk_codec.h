@@ -12,28 +12,28 @@
 
 namespace dp_bench::zarr {
 
-/// Bytes of a chunk file that `CheckChunkHeader` looks at.
+/// The number of bytes of a chunk file that `CheckChunkHeader` needs.
 inline constexpr std::size_t kChunkHeaderBytes = 18;
 
-/// Largest file that can hold a chunk of `chunk_bytes`; compressors add little to what resists
-/// them.
+/// The largest file for a chunk of `chunk_bytes`; compressors add only little to incompressible
+/// data.
 std::uint64_t MaxFileBytes(std::int64_t chunk_bytes);
 
-/// Whether a file of `file_bytes` that begins with `header` can decode to exactly `chunk_bytes`,
-/// before any memory is taken for them. Throws Error{kData} naming `file` and the offset of the
-/// fault.
+/// Checks that a file of `file_bytes` that begins with `header` can decode to exactly
+/// `chunk_bytes`, before any memory is allocated for them. Throws Error{kData} naming `file` and
+/// the offset of the fault.
 void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
                       std::uint64_t file_bytes, std::int64_t chunk_bytes, const std::string& file);
 
-/// Memory that a decoder takes while it works on a chunk of such a header, besides input and
-/// output.
+/// The memory that a decoder uses for a chunk with this header, in addition to input and output.
 std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header);
 
 /// Decodes a whole file to exactly `out.size()` bytes; throws Error{kData} naming `file`.
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
                  std::span<std::byte> out, const std::string& file);
 
-/// A chunk as a writer stores it; equal chunks give equal bytes. Safe from several threads at once.
+/// The bytes of a chunk as a writer stores it; equal chunks give equal bytes. May be called from
+/// several threads at once.
 std::vector<std::byte> EncodeChunk(DType dtype, std::span<const std::byte> chunk);
 
 }  // namespace dp_bench::zarr

@@ -31,7 +31,7 @@ void ChunkMemory::Give(std::span<std::byte> piece) {
   const auto offset = static_cast<std::size_t>(piece.data() - memory_.bytes().data());
   auto gap = gaps_.emplace(offset, piece.size()).first;
 
-  // gaps that touch become one
+  // adjacent gaps become one
   if (gap != gaps_.begin()) {
     const auto before = std::prev(gap);
     if (before->first + before->second == offset) {

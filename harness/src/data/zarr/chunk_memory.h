@@ -1,5 +1,5 @@
-// Memory of a fixed size that decoded chunks share, in pages that are taken from the system once.
-// A heap would keep what it gives back, once per thread, and new pages cost as much as decoding.
+// Memory of a fixed size that decoded chunks share, in pages that are allocated once. A heap would
+// keep freed memory for each thread, and new pages cost as much time as decoding.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class ChunkMemory {
   std::size_t size() const { return memory_.bytes().size(); }
   std::size_t taken() const { return taken_; }
 
-  /// A piece of `size` bytes or a little more; nothing when no gap is large enough.
+  /// A piece of `size` bytes or a little more; nothing if no gap is large enough.
   std::optional<std::span<std::byte>> TryTake(std::size_t size);
 
   /// Takes back a piece.

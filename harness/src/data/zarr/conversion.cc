@@ -18,7 +18,7 @@ void ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
 }
 
 // The loop has no branch, so that the compiler can use vector instructions: out-of-range values and
-// NaN are clamped, and show by not being equal to what they became.
+// NaN are clamped, and found because they then differ from the result.
 bool ConvertImageBlock(const float* in, std::int64_t n, std::uint8_t* out) {
   std::int32_t is_bad = 0;
   for (std::int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
-// From the element types of a zarr array to those of the dataset: float32 numbers, uint8 images,
-// uint16 depth, int64 episode ends.
+// Converts the element types of a zarr array to those of the dataset: float32 numbers, uint8
+// images, uint16 depth, int64 episode ends.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ enum class Target { kFloat32, kImage, kDepth, kInt64 };
 
 std::size_t TargetSize(Target target);
 
-/// Whether arrays of `dtype` can become `target`: numbers of any dtype, images from uint8 or
-/// float32, depth from uint16, episode ends from int32 or int64.
+/// Whether arrays of `dtype` can be converted to `target`: numbers of any dtype, images from uint8
+/// or float32, depth from uint16, episode ends from int32 or int64.
 bool CanConvert(DType dtype, Target target);
 
 /// Converts `n` elements. For images, returns the index of the first value that is not an integer
-/// within 0..255 (what follows is not converted), nullopt when there is none.
+/// within 0..255 (values after it are not converted), or nullopt if there is none.
 std::optional<std::int64_t> Convert(DType dtype, Target target, const std::byte* in, std::int64_t n,
                                     std::byte* out);
 

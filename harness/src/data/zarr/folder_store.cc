@@ -1,5 +1,5 @@
 // A zarr hierarchy in a folder. The kernel keeps every look-up beneath the folder (openat2,
-// RESOLVE_BENEATH); where it cannot, symbolic links are refused altogether.
+// RESOLVE_BENEATH); if it cannot, all symbolic links are refused.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ class FolderStore final : public Store {
     if (!file.is_open()) Fail(name, ENOENT);
     const std::uint64_t size = SizeOf(file, name);
     if (size > max_bytes) {
-      throw Error(ErrorCode::kData, fmt::format("{} has {} bytes; at most {} make sense here",
+      throw Error(ErrorCode::kData, fmt::format("{} has {} bytes; at most {} are expected here",
                                                 Describe(name), size, max_bytes));
     }
     out->resize(size);
@@ -102,7 +102,7 @@ class FolderStore final : public Store {
                                               std::generic_category().message(error), hint));
   }
 
-  // Not open when there is no such file.
+  // Not open if there is no such file.
   FileDescriptor Open(const std::string& name) const {
     RequireSafeName(name);
     int error = ENOSYS;
@@ -119,7 +119,7 @@ class FolderStore final : public Store {
     how.flags = kFlags;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
     FileDescriptor file;
-    do {  // EAGAIN: somebody renames folders at this moment
+    do {  // EAGAIN: folders are being renamed at this moment
       file = FileDescriptor(
           static_cast<int>(::syscall(SYS_openat2, root_.get(), name.c_str(), &how, sizeof(how))));
       *error = file.is_open() ? 0 : errno;

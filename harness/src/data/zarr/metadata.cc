@@ -31,7 +31,7 @@ constexpr int kMaxMetadataDepth = 32;
 constexpr std::size_t kMaxAxes = 8;
 constexpr std::int64_t kMaxChunkBytes = std::numeric_limits<std::int32_t>::max();
 
-// Found before the parser builds a value; a callback of the parser would take quadratic time.
+// Checked before the parser builds a value; a callback of the parser would take quadratic time.
 bool IsTooDeep(std::string_view json) {
   int depth = 0;
   bool is_string = false;
@@ -68,7 +68,7 @@ class Fields {
                                                 : fmt::format("{}: {} {}", file_, field, what));
   }
 
-  // What the file says, short enough for a message.
+  // The value in the file, short enough for a message.
   std::string Show(const Json& value) const {
     std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
     if (text.size() > 60) text = text.substr(0, 60) + "...";
@@ -89,7 +89,7 @@ class Fields {
   Shape GetSizes(const char* field, std::int64_t lowest) const {
     const Json& value = Get(field);
     if (!value.is_array() || value.empty() || value.size() > kMaxAxes) {
-      Fail(field, fmt::format("is {}; wanted a list of 1 to {} sizes", Show(value), kMaxAxes));
+      Fail(field, fmt::format("is {}; expected a list of 1 to {} sizes", Show(value), kMaxAxes));
     }
     Shape sizes;
     for (const Json& size : value) {
@@ -97,7 +97,7 @@ class Fields {
                         size.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max() &&
                         size.get<std::int64_t>() >= lowest;
       if (!fits)
-        Fail(field, fmt::format("holds {}; wanted integers of {} or more", Show(size), lowest));
+        Fail(field, fmt::format("holds {}; expected integers of {} or more", Show(size), lowest));
       sizes.push_back(size.get<std::int64_t>());
     }
     return sizes;
@@ -133,14 +133,14 @@ Compressor ReadCompressor(const Fields& fields) {
 void RequireLayout(const Fields& fields) {
   if (fields.Get("zarr_format") != 2) {
     fields.Fail("zarr_format",
-                fmt::format("is {}; wanted 2", fields.Show(fields.Get("zarr_format"))));
+                fmt::format("is {}; expected 2", fields.Show(fields.Get("zarr_format"))));
   }
   if (fields.Get("order") != "C") {
-    fields.Fail("order", fmt::format("is {}; wanted \"C\"", fields.Show(fields.Get("order"))));
+    fields.Fail("order", fmt::format("is {}; expected \"C\"", fields.Show(fields.Get("order"))));
   }
   const Json* filters = fields.Find("filters");
   if (filters != nullptr && !filters->is_null() && !(filters->is_array() && filters->empty())) {
-    fields.Fail("filters", fmt::format("is {}; wanted null", fields.Show(*filters)));
+    fields.Fail("filters", fmt::format("is {}; expected null", fields.Show(*filters)));
   }
 }
 
@@ -149,7 +149,7 @@ char ReadSeparator(const Fields& fields) {
   if (separator == nullptr || *separator == ".") return '.';
   if (*separator == "/") return '/';
   fields.Fail("dimension_separator",
-              fmt::format("is {}; wanted \".\" or \"/\"", fields.Show(*separator)));
+              fmt::format("is {}; expected \".\" or \"/\"", fields.Show(*separator)));
 }
 
 }  // namespace
@@ -167,12 +167,12 @@ ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::strin
                                       ToString(metadata.shape)));
   }
 
-  // every product that is used later, with the overflow found here
+  // all products that are used later, to find overflow here
   const auto item = static_cast<std::int64_t>(SizeOf(metadata.dtype));
   std::int64_t total_bytes = item;
   metadata.chunk_bytes = item;
   metadata.num_chunks = 1;
-  std::int64_t step_bytes = item;  // not covered by the total where there is no step
+  std::int64_t step_bytes = item;  // not covered by the total if there are no steps
   bool fits = true;
   for (std::size_t i = 0; i < metadata.shape.size(); ++i) {
     const std::int64_t size = metadata.shape[i];

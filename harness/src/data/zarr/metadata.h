@@ -22,7 +22,7 @@ struct ZarrMetadata {
   Compressor compressor = Compressor::kNone;
   char separator = '.';  // between the indices in the name of a chunk
 
-  std::int64_t chunk_bytes = 0;  // decoded size of every chunk, those at the edge included
+  std::int64_t chunk_bytes = 0;  // decoded size of every chunk, including those at the edge
   std::int64_t num_chunks = 0;
   std::int64_t num_elements = 0;
 };
@@ -30,8 +30,8 @@ struct ZarrMetadata {
 inline constexpr const char* kArrayFile = ".zarray";
 inline constexpr std::uint64_t kMaxMetadataBytes = 256U << 10;
 
-/// How chunks are written: c-blosc with this codec behind a byte shuffle. Higher levels gain a few
-/// percent and cost several times the time.
+/// How chunks are written: c-blosc with this codec after a byte shuffle. Higher levels save a few
+/// percent and take several times as long.
 inline constexpr const char* kBloscCodec = "zstd";
 inline constexpr int kBloscLevel = 1;
 inline constexpr int kBloscByteShuffle = 1;

@@ -1,5 +1,5 @@
-// Memory whose pages the kernel hands out at the first write, in large pages where it can: a
-// decoder that fails early has taken nothing, and decoding is not held up by page faults.
+// Memory whose pages the kernel allocates at the first write, as large pages if it can. A decoder
+// that fails early has used no memory, and page faults do not slow decoding down.
 #pragma once
 
 #include <sys/mman.h>
@@ -19,12 +19,12 @@ class PageBuffer {
   /// Throws std::bad_alloc.
   explicit PageBuffer(std::size_t size) : size_(size) {
     if (size == 0) return;
-    // small buffers are not worth a page of their own
+    // small buffers are not worth a large page
     const std::size_t alignment = size < kLargePage ? kCacheLine : kLargePage;
     const std::size_t padded = (size + alignment - 1) / alignment * alignment;
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, padded)));
     if (data_ == nullptr) throw std::bad_alloc();
-    // a wish: without it all works, slower
+    // only a hint: without large pages everything works, but slower
     if (alignment == kLargePage) ::madvise(data_.get(), padded, MADV_HUGEPAGE);
   }
 

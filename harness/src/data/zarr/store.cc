@@ -36,7 +36,7 @@ void RequireSafeName(std::string_view name) {
   std::string shown(name.substr(0, 80));
   std::replace(shown.begin(), shown.end(), '\0', '?');
   throw Error(ErrorCode::kData,
-              fmt::format("'{}' is not the name of an array; wanted a relative path such as "
+              fmt::format("'{}' is not the name of an array; expected a relative path such as "
                           "data/action, which cannot leave the zarr folder",
                           shown));
 }

@@ -1,5 +1,5 @@
-// Where the files of a zarr hierarchy come from: a folder or a zip archive. Names are relative,
-// with '/' between the parts, and can never reach outside.
+// The source of the files of a zarr hierarchy: a folder or a zip archive. Names are relative, with
+// '/' between the parts, and can never lead outside.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace dp_bench::zarr {
 
-/// Read-only and safe from several threads at once. Every fault is an Error{kData} naming the file.
+/// Read-only; may be used from several threads at once. Every fault is an Error{kData} naming the
+/// file.
 class Store {
  public:
   Store() = default;
@@ -23,27 +24,27 @@ class Store {
   virtual ~Store() = default;
 
   /// Reads the first bytes of a file, as many as it has, up to the size of `head`. Returns the size
-  /// of the whole file; nullopt when there is no such file.
+  /// of the whole file; nullopt if there is no such file.
   virtual std::optional<std::uint64_t> Peek(const std::string& name,
                                             std::span<std::byte> head) const = 0;
 
-  /// Reads a whole file into `out`, whose memory is used again. Throws when it does not exist or is
-  /// larger than `max_bytes`, before memory is taken.
+  /// Reads a whole file into `out`, whose memory is reused. Throws if the file does not exist or is
+  /// larger than `max_bytes`, before memory is allocated.
   virtual void Read(const std::string& name, std::uint64_t max_bytes,
                     std::vector<std::byte>* out) const = 0;
 
-  /// The arrays directly below a folder, by name: those with <folder>/<name>/.zarray. Empty when
+  /// The arrays directly below a folder, by name: those with <folder>/<name>/.zarray. Empty if
   /// there is no such folder.
   virtual std::vector<std::string> ListArrays(const std::string& folder) const = 0;
 
-  /// How messages call a file.
+  /// The name of a file in messages.
   virtual std::string Describe(std::string_view name) const = 0;
 };
 
 /// Opens a folder, or a file as zip archive.
 std::unique_ptr<Store> OpenStore(const std::filesystem::path& path);
 
-/// `may_use_openat2` false forces the walk that kernels before Linux 5.6 need.
+/// `may_use_openat2` false forces the step-by-step walk that kernels before Linux 5.6 need.
 std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path,
                                        bool may_use_openat2 = true);
 std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path);

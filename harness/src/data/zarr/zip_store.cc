@@ -1,6 +1,6 @@
 // A zarr hierarchy in a zip archive, as zarr's ZipStore writes it: the names of the entries are the
-// keys. libzip handles are not for several threads, so raw bytes are read under a lock; decoding,
-// which is what costs, happens outside.
+// keys. libzip handles are not thread-safe, so raw bytes are read under a lock. Decoding, the
+// expensive part, happens outside it.
 #include <fmt/format.h>
 #include <zip.h>
 
@@ -22,7 +22,7 @@ struct CloseEntry {
   void operator()(zip_file_t* entry) const { zip_fclose(entry); }
 };
 
-// What a call of libzip failed with.
+// The error of a libzip call.
 class ZipError {
  public:
   ZipError() { zip_error_init(&error_); }
@@ -37,7 +37,7 @@ class ZipError {
 
 class ZipStore final : public Store {
  public:
-  // Takes the source over.
+  // Takes ownership of the source.
   ZipStore(std::filesystem::path path, zip_source_t* source, zip_error_t* error)
       : path_(std::move(path)) {
     if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, error));
@@ -64,14 +64,14 @@ class ZipStore final : public Store {
     const std::optional<zip_stat_t> status = Find(name);
     if (!status) throw Error(ErrorCode::kData, Describe(name) + " does not exist");
     if (status->size > max_bytes) {
-      throw Error(ErrorCode::kData, fmt::format("{} has {} bytes; at most {} make sense here",
+      throw Error(ErrorCode::kData, fmt::format("{} has {} bytes; at most {} are expected here",
                                                 Describe(name), status->size, max_bytes));
     }
     const Entry entry = OpenEntry(name, *status);
     out->resize(status->size);
     ReadExactly(entry.get(), name, *out);
 
-    // the checksum is compared where the entry ends
+    // libzip compares the checksum at the end of the entry
     std::byte extra;
     if (zip_fread(entry.get(), &extra, 1) != 0) {
       throw Error(ErrorCode::kData,
