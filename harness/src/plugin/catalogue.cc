@@ -1,4 +1,5 @@
-// Folders are scanned per kind, on first need; a file that two folders reach counts once.
+// Folders are scanned per kind when first needed. A file that is in reach of two folders counts
+// once.
 #include "plugin/catalogue.h"
 
 #include <fmt/format.h>
@@ -64,7 +65,7 @@ std::vector<PluginInfo> PluginCatalogue::List() {
     return std::tie(a.kind, a.name, a.file) < std::tie(b.kind, b.name, b.file);
   });
 
-  // two good files of one name are both unusable
+  // two good files with the same name are both unusable
   for (std::size_t i = 1; i < infos.size(); ++i) {
     PluginInfo& a = infos[i - 1];
     PluginInfo& b = infos[i];
@@ -121,7 +122,7 @@ void PluginCatalogue::Scan(PluginKind kind) {
 
 void PluginCatalogue::Add(const fs::path& file, PluginKind kind, const std::string& name) {
   for (const Plugin& plugin : plugins_) {
-    std::error_code ignored;  // a broken link is no file that we know
+    std::error_code ignored;  // a broken link is not a known file
     if (fs::equivalent(plugin.info.file, file, ignored)) return;
   }
   Plugin plugin;

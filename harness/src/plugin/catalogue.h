@@ -1,5 +1,5 @@
-// Which plugins there are, and making objects of them. Files are named libdpb_<kind>_<anything>.so,
-// so that asking for an env does not load the policies and LibTorch with them.
+// Finds plugins and creates objects from them. Files are named libdpb_<kind>_<anything>.so, so that
+// looking for an env does not load policies and LibTorch.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ namespace dp_bench::plugin {
 
 struct PluginInfo {
   PluginKind kind = PluginKind::kEnv;
-  std::string name;  // of a refused file: what follows the kind in its file name
+  std::string name;  // for a refused file, the part of its name after the kind
   std::string version;
   std::string build_id;
   std::filesystem::path file;
@@ -34,26 +34,26 @@ class PluginCatalogue {
   explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs);
 
   /// `plugin_dirs` of the command line, then DP_BENCH_PLUGIN_PATH (separated by colons), then
-  /// ../plugins and plugins next to the executable. Throws Error{kUsage} when one that the user
+  /// ../plugins and plugins next to the executable. Throws Error{kUsage} if a folder that the user
   /// named does not exist.
   static std::vector<std::filesystem::path> DefaultSearchPath(
       const std::vector<std::filesystem::path>& plugin_dirs);
 
-  /// All plugin files of the search path, by kind and name, the refused ones with the reason.
+  /// All plugin files of the search path, sorted by kind and name. Refused ones have the reason.
   std::vector<PluginInfo> List();
 
-  /// Adds one file, wherever it lies and whatever its name. Throws Error{kPlugin} when refused.
+  /// Adds one file, from any folder and with any name. Throws Error{kPlugin} if it is refused.
   PluginInfo LoadFile(const std::filesystem::path& file);
 
-  /// The plugin of this kind and name. Throws Error{kPlugin}: when there is none, with those that
-  /// there are; when there are two, with both files.
+  /// The plugin of this kind and name. Throws Error{kPlugin} if there is none, with the names of
+  /// the others, and if there are two, with both files.
   PluginInfo Find(PluginKind kind, const std::string& name);
 
   /// The spec of the env that Create<Env>(name, params) would make. Throws Error{kConfig} for
   /// params that the plugin did not read.
   EnvSpec DescribeEnv(const std::string& name, const Config& params);
 
-  /// Makes an instance whose every call is guarded. `args` follow the params as PluginTraits says
+  /// Creates an instance whose every call is guarded. `args` follow the params as in PluginTraits
   /// (a PolicySpec for policies, whose guard is in plugin/guarded_policy.h). Throws Error{kConfig}
   /// for params that the plugin did not read while it was created.
   template <class Interface, class... Args>

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxTableBytes = std::uint64_t{256} << 20;  // of symbols, of names
 
-/// Copies the bytes from this offset on, which the file has.
+/// Copies the bytes at this offset, which must be within the file.
 using ReadAt = std::function<void(std::uint64_t, std::span<std::byte>)>;
 
 class ElfFile {
@@ -73,7 +73,7 @@ class ElfFile {
                 fmt::format("{} is not a dp_bench plugin: {}", file_.string(), reason));
   }
 
-  // Sizes are held against the file's own before memory is taken.
+  // Compares sizes with that of the file before memory is allocated.
   template <class T>
   std::vector<T> ReadArray(std::uint64_t offset, std::uint64_t count) const {
     if (offset > size_ || count > (size_ - offset) / sizeof(T)) Refuse("it is cut off or damaged");

@@ -97,7 +97,7 @@ void ForEachKey(const Json& value, const Body& body) {
   for (const auto& item : value.items()) body(item.key(), item.value());
 }
 
-// Where() is "file:line: dotted.key", and without a key for a whole document.
+// Splits Where(), which is "file:line: dotted.key", or has no key for a whole document.
 std::pair<std::string, std::string> SplitPlace(const std::string& where) {
   const std::size_t colon = where.rfind(": ");
   if (colon == std::string::npos) return {where, ""};

@@ -1,5 +1,5 @@
-// What host and env process say to each other. Requests and answers go over a socket, one packet
-// each; arrays, pictures and texts lie in shared memory (memory_layout.h).
+// The messages between host and env process. Requests and answers go over a socket, one packet
+// each; arrays, pictures and texts are in shared memory (shared_memory.h).
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ enum class EnvCommand : std::uint32_t {
   kQuit,
 };
 
-/// "Step", "Expert::Act": as the plugin guard calls it.
+/// "Step", "Expert::Act": the name that the plugin guard uses.
 const char* Name(EnvCommand command);
 
 struct Request {
@@ -67,24 +67,24 @@ struct EnvOffer {
   nlohmann::json params;  // with the defaults that the plugin filled in
 };
 
-/// As bytes, in CBOR: numbers keep every bit. Reading throws nlohmann::json::exception for what is
-/// no such message.
+/// Messages as bytes in CBOR, which keeps every bit of a number. Decoding throws
+/// nlohmann::json::exception for other bytes.
 std::vector<std::uint8_t> Encode(const EnvOffer& offer);
 EnvOffer DecodeOffer(std::span<const std::byte> bytes);
 std::vector<std::uint8_t> Encode(const CameraParameters& camera);
 CameraParameters DecodeCamera(std::span<const std::byte> bytes);
 
-// A config that another process reads: there its errors name the same file, line and key, and here
-// it counts as read as it was there.
+// A config that another process reads. Errors there name the same file, line and key. Keys that
+// were read there count as read here.
 
 /// The values of `config` and where each was written.
 nlohmann::json TransferConfig(const Config& config);
 
-/// The config that TransferConfig was given. Throws nlohmann::json::exception for what is none.
+/// The config that was given to TransferConfig. Throws nlohmann::json::exception for other JSON.
 Config ReceiveConfig(const nlohmann::json& transfer);
 
-/// Reads every key of `read`, the other process's `Config::ToJson`: what it does not know is
-/// recorded as a default.
+/// Reads every key of `read`, the other process's `Config::ToJson`. Keys that `config` does not
+/// have are recorded as defaults.
 void AdoptReads(const Config& config, const nlohmann::json& read);
 
 }  // namespace dp_bench::plugin

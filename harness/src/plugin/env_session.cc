@@ -21,7 +21,7 @@ bool IsSlow(EnvCommand command) {
          command == EnvCommand::kReset || command == EnvCommand::kBegin;
 }
 
-// FNV-1a: two runs of one env are compared, not defended against each other.
+// FNV-1a: it only compares two runs of one env and need not resist attacks.
 void Add(std::span<const std::byte> bytes, std::uint64_t* digest) {
   for (const std::byte byte : bytes) {
     *digest = (*digest ^ static_cast<std::uint64_t>(byte)) * kFnvPrime;
@@ -76,13 +76,13 @@ std::span<const std::byte> EnvSession::Bulk(std::size_t size) const {
 
 void EnvSession::ReserveBulk(std::size_t size) { bulk_size_ = std::max(bulk_size_, size); }
 
-// Nothing when the process ended, `ending_` then says how.
+// Nothing if the process ended; `ending_` then says how.
 std::optional<Answer> EnvSession::Attempt(const Request& request,
                                           std::span<const std::byte> input) {
   try {
     if (process_ == nullptr && !(StartProcess() && RepeatEpisode())) return std::nullopt;
   } catch (...) {
-    process_.reset();  // it is not where the episode is: the next call tries anew
+    process_.reset();  // its state is not that of the episode; the next call starts a new one
     throw;
   }
   return Ask(request, input);
@@ -105,7 +105,7 @@ std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte
   return answer;
 }
 
-// A process with a new env. False when it ended meanwhile.
+// Starts a process with a new env. False if the process ended during that.
 bool EnvSession::StartProcess() {
   RequireUnchanged(plugin_.file);
   process_ = std::make_unique<WorkerProcess>();
@@ -122,7 +122,7 @@ bool EnvSession::StartProcess() {
   return true;
 }
 
-// Takes the new env to where the old one was. False when the process ended on the way.
+// Brings the new env to the state of the old one. False if the process ended during that.
 bool EnvSession::RepeatEpisode() {
   std::uint64_t digest = kFnvOffset;
   std::span<const std::byte> inputs = inputs_;
@@ -159,7 +159,7 @@ void EnvSession::Note(const Request& request, std::span<const std::byte> input,
                       const Answer& answer) {
   switch (request.command) {
     case EnvCommand::kSetState:
-      // the state is all that counts from now on, except for what an expert remembers
+      // from now on only the state counts, except for the memory of an expert
       if (!has_expert_begun_) Forget();
       break;
     case EnvCommand::kBegin:

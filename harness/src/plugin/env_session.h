@@ -1,5 +1,5 @@
-// The conversation with one env in a process of its own: what goes wrong with the process is
-// repaired once per episode, by repeating the episode in a fresh one.
+// The conversation with one env in a separate process. If the process ends, the episode is repeated
+// in a new one; this happens at most once per episode.
 #pragma once
 
 #include <cstddef>
@@ -22,21 +22,21 @@ namespace dp_bench::plugin {
 /// Used by one thread at a time.
 class EnvSession {
  public:
-  /// Starts a process that creates the env or, with `start` kDescribe, only describes it. What the
-  /// plugin reads of `params` counts as read. Throws what the plugin throws, with the same code and
-  /// message, and Error{kEnv} when its process ends.
+  /// Starts a process that creates the env or, with `start` kDescribe, only describes it. Keys of
+  /// `params` that the plugin reads count as read. Throws what the plugin throws, with the same
+  /// code and message, and Error{kEnv} if its process ends.
   EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config,
              EnvCommand start = EnvCommand::kCreate);
 
   const EnvOffer& offer() const { return offer_; }
 
-  /// Asks for one call into the env. When the process ends, the episode is repeated in a fresh one:
-  /// Reset with its seed, the actions so far, and this call. The second time that this happens in
-  /// an episode throws Error{kEnv}, which says how; another Reset starts anew. What the env itself
-  /// throws is thrown here as it is. `input`: the action of kStep, the state of kSetState.
+  /// Makes one call into the env. If the process ends, repeats the episode in a new one: Reset with
+  /// its seed, the actions so far, and this call. If a process ends for the second time in an
+  /// episode, throws Error{kEnv}, which says how it ended; the next Reset starts again. Errors of
+  /// the env itself are thrown unchanged. `input`: the action of kStep, the state of kSetState.
   Answer Call(Request request, std::span<const std::byte> input = {});
 
-  /// What a call left behind; valid until the next one.
+  /// The results of the last call; valid until the next one.
   std::span<const std::byte> Output(std::size_t size) const;
   std::span<const std::byte> Obs(std::size_t key) const;
   std::span<const std::byte> Bulk(std::size_t size) const;
@@ -65,17 +65,17 @@ class EnvSession {
   const EnvCommand start_;
   std::vector<std::uint8_t> start_request_;
   std::unique_ptr<WorkerProcess> process_;  // null after it ended
-  std::string ending_;                      // of the last one that ended
+  std::string ending_;                      // of the last process that ended
   bool may_repeat_ = true;
   EnvOffer offer_;
   MemoryLayout layout_;
   std::size_t bulk_size_ = kMaxText;
 
-  // the episode so far: what brought the env and its expert to their state
+  // the episode so far: the calls that brought the env and its expert to their state
   std::vector<LoggedCall> calls_;
-  std::vector<std::byte> inputs_;  // of those calls, one after the other
+  std::vector<std::byte> inputs_;  // of those calls, one after another
   bool has_expert_begun_ = false;
-  std::uint64_t digest_ = 0;  // of what they answered
+  std::uint64_t digest_ = 0;  // of their answers
 };
 
 }  // namespace dp_bench::plugin

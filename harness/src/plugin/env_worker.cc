@@ -25,7 +25,7 @@ class EnvWorker {
  public:
   explicit EnvWorker(int memory_fd) : memory_(memory_fd) {}
 
-  /// What `request` leads to; a thrown error is an answer too.
+  /// Handles `request`; a thrown error becomes an answer too.
   Answer Handle(const Request& request);
 
  private:

@@ -1,4 +1,4 @@
-// What runs in an env's own process: it answers one request after the other.
+// Runs in an env's process and answers one request after another.
 #pragma once
 
 namespace dp_bench::plugin {

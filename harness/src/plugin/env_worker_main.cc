@@ -16,8 +16,8 @@
 
 namespace {
 
-// What the host has open besides, such as its log files, is none of an env's business; the two are
-// none of the programs' that an env may start.
+// Closes the other files that were inherited from the host, such as logs. Programs that the env
+// starts do not inherit the two that are kept.
 void CloseOthers(int socket, int memory) {
   unsigned first = STDERR_FILENO + 1;
   for (const int kept : {std::min(socket, memory), std::max(socket, memory)}) {
@@ -29,11 +29,11 @@ void CloseOthers(int socket, int memory) {
   close_range(first, ~0U, 0);
 }
 
-// Ends with its host, also when an env hangs: the kernel says so, and so does the socket, whose
-// other end nobody else has.
+// Ends this process with its host, even if an env hangs. The kernel sends a signal, and the socket
+// hangs up, because only the host holds its other end.
 void EndWithHost(int socket, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // it died before the line above
+  if (getppid() != parent) _exit(0);  // the host died before the line above
   std::thread([socket] {
     pollfd hang_up = {.fd = socket, .events = 0, .revents = 0};
     while (poll(&hang_up, 1, -1) <= 0) {
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   }
   const int socket = std::atoi(argv[1]);
   const int memory = std::atoi(argv[2]);
-  // Ctrl-C goes to the whole group; when to stop is the host's decision
+  // Ctrl-C goes to the whole process group; the host decides when to stop
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   EndWithHost(socket, std::atoi(argv[3]));
   try {
     const int code = dp_bench::plugin::RunEnvWorker(socket, memory);
-    // the env is gone; tearing its libraries down too would take longer than starting them
+    // the env is destroyed; unloading its libraries would take longer than loading them
     std::fflush(nullptr);
     _exit(code);
   } catch (const std::exception& error) {

@@ -24,8 +24,8 @@ class CallRef {
   void (*invoke_)(const void*);
 };
 
-/// Hands every call on to the env that it wraps, abilities included. A new method or ability of Env
-/// is forwarded here and nowhere else; decorators override what they change.
+/// Forwards every call to the wrapped env, including its abilities. A new method or ability of Env
+/// is forwarded only here; decorators override what they change.
 class ForwardingEnv : public Env,
                       private StateAccess,
                       private Expert,

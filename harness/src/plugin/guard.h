@@ -1,5 +1,5 @@
-// The guard around every call into a plugin: whatever is thrown becomes an Error that says which
-// plugin and which call. The decorators implement the interface that they wrap.
+// The guard around every call into a plugin: every exception becomes an Error that names the plugin
+// and the call. The decorators implement the interface that they wrap.
 #pragma once
 
 #include <exception>
@@ -19,7 +19,7 @@ namespace dp_bench::plugin {
 /// "env", "dataset" or "policy".
 std::string KindName(PluginKind kind);
 
-/// Which plugin a guarded call goes to.
+/// The plugin that a guarded call goes to.
 struct PluginPlace {
   PluginKind kind = PluginKind::kEnv;
   std::string name;
@@ -29,11 +29,11 @@ struct PluginPlace {
   std::string Context(const char* during) const;
 };
 
-/// An Error for something a plugin threw that is no Error: a breach of its contract.
+/// An Error for an exception of a plugin that is not an Error, which breaks its contract.
 Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what);
 
-/// Calls `call` and returns its result. An Error passes with the plugin's name added to it;
-/// std::bad_alloc passes; anything else is turned into Error{kPlugin}.
+/// Calls `call` and returns its result. An Error passes through, with the plugin's name added;
+/// std::bad_alloc passes through; anything else becomes Error{kPlugin}.
 template <class Call>
 decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& call) {
   try {
@@ -42,7 +42,7 @@ decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& ca
     error.AddContext(place.Context(during));
     throw;
   } catch (const std::bad_alloc&) {
-    throw;  // the machine's limit, no breach of the plugin's contract
+    throw;  // a limit of the machine, not a breach of the contract
   } catch (const std::exception& exception) {
     throw ForeignExceptionError(place, during, exception.what());
   } catch (...) {

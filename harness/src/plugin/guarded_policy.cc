@@ -1,5 +1,5 @@
-// Guarded policy: each method forwards through GuardCall, after LibTorch's errors lost their
-// backtrace.
+// Guarded policy: each method forwards through GuardCall and removes the backtrace from LibTorch's
+// errors.
 #include "plugin/guarded_policy.h"
 
 #include <c10/util/Exception.h>

@@ -1,5 +1,5 @@
-// The guard for policies, apart because the Policy interface needs LibTorch. Include it where
-// PluginCatalogue::Create<Policy> is used.
+// The guard for policies, in a separate file because the Policy interface needs LibTorch. Include
+// it where PluginCatalogue::Create<Policy> is used.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace dp_bench::plugin {
 
-/// The same policy with every call guarded; of LibTorch's errors only the message without the
-/// backtrace is kept.
+/// The same policy with every call guarded. LibTorch's errors keep their message without the
+/// backtrace.
 std::unique_ptr<Policy> GuardPlugin(std::unique_ptr<Policy> policy, PluginPlace place);
 
 }  // namespace dp_bench::plugin

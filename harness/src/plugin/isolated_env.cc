@@ -24,7 +24,7 @@ void Copy(std::span<const std::byte> from, std::span<std::byte> to) {
 
 void RequireSize(ErrorCode code, const char* what, std::size_t wanted, std::size_t found) {
   if (found == wanted) return;
-  throw Error(code, fmt::format("wanted {} of {} numbers, found {}", what, wanted, found));
+  throw Error(code, fmt::format("expected {} of {} numbers, found {}", what, wanted, found));
 }
 
 class IsolatedEnv final : public Env,

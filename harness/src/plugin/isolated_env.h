@@ -1,4 +1,4 @@
-// An env that runs in a process of its own and is used like any other.
+// An env that runs in a separate process and is used like any other.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace dp_bench::plugin {
 
-// The keys of the config section "env_runner" that decide whether envs run in processes of their
-// own, and how long such a process may take.
+// The keys of the config section "env_runner" that decide whether envs run in separate processes,
+// and the limits of such a process.
 
 struct IsolationConfig {
   bool is_enabled = false;
@@ -27,9 +27,9 @@ struct IsolationConfig {
 EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,
                             const IsolationConfig& config);
 
-/// Every outcome and every message is that of the env in this process, bit for bit; a process that
-/// ends is replaced once per episode, as EnvSession::Call says. The plugin must be an env, created
-/// from `params` as PluginCatalogue::Create does it.
+/// All results and messages equal those of the env in this process, bit for bit. A process that
+/// ends is replaced once per episode, see EnvSession::Call. The plugin must be an env; it is
+/// created from `params` as in PluginCatalogue::Create.
 std::unique_ptr<Env> CreateIsolatedEnv(PluginPlace plugin, const Config& params,
                                        const IsolationConfig& config);
 

@@ -1,5 +1,5 @@
-// Boost.DLL opens the file with immediate binding, so that a missing symbol shows here, and with
-// local symbols, so that plugins cannot see each other.
+// Boost.DLL opens the file with immediate binding, so that a missing symbol is detected here, and
+// with local symbols, so that plugins cannot see each other.
 #define BOOST_DLL_USE_STD_FS
 #include "plugin/library.h"
 
@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEntrySymbol = "dp_bench_plugin";
 
-// Loads the library, or finds it loaded. Handles live as long as the process, without a destructor:
-// exception objects, deleters and registrations of a plugin must stay valid to the very end.
+// Loads the library, or finds it among the loaded ones. Handles are never destroyed: exception
+// objects, deleters and registrations of a plugin must stay valid until the process ends.
 const boost::dll::shared_library& KeepLoaded(const fs::path& file) {
   static std::mutex mutex;
   static auto* const libraries = new std::vector<std::unique_ptr<boost::dll::shared_library>>();
@@ -99,7 +99,7 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
 }  // namespace
 
 const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> wanted) {
-  // loading runs static constructors, so a file that is no plugin must not get that far
+  // loading runs static constructors, so a file that is not a plugin must not be loaded
   if (!ExportsSymbol(file, kEntrySymbol)) {
     throw Error(ErrorCode::kPlugin,
                 fmt::format("{} is not a dp_bench plugin: it does not export {}", file.string(),

@@ -1,5 +1,5 @@
-// Opening one plugin file: what it exports is checked before it is loaded, its C-layout header
-// before any C++ type is used, and it is never unloaded.
+// Opens one plugin file. Its exports are checked before it is loaded, its C-layout header before
+// any C++ type is used. It is never unloaded.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 namespace dp_bench::plugin {
 
 /// Loads the file and returns its header, which stays valid until the process ends. `wanted` is the
-/// kind it has to be; without it any kind of ours will do. Throws Error{kPlugin} with the file and
-/// everything that is wrong with it.
+/// required kind; without it, any known kind is accepted. Throws Error{kPlugin} with the file and
+/// all its faults.
 const PluginHeader* OpenPlugin(const std::filesystem::path& file, std::optional<PluginKind> wanted);
 
 }  // namespace dp_bench::plugin

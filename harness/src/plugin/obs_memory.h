@@ -24,7 +24,7 @@ class ObsMemory {
   void Observe(Env& env) { env.Observe({keys_, buffers_}); }
 
   const std::vector<KeySpec>& keys() const { return keys_; }
-  /// What was observed, per key.
+  /// The observation of one key.
   std::span<const std::byte> operator[](std::size_t key) const { return buffers_[key]; }
   std::vector<std::span<const std::byte>> values() const {
     return {buffers_.begin(), buffers_.end()};

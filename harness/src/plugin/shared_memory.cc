@@ -25,7 +25,7 @@ namespace {
 
 SharedMemory::SharedMemory() : fd_(memfd_create("dp_bench_env", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (fd_ < 0) Throw("memfd_create", 0);
-  // memory that shrinks under a process would end it
+  // if the memory shrank, the other process would crash
   if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) Throw("F_SEAL_SHRINK", 0);
 }
 

@@ -1,4 +1,5 @@
-// Memory that two processes share. It has no name in the file system: nothing can be left behind.
+// Memory that two processes share. It has no name in the file system, so nothing can be left
+// behind.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ class SharedMemory {
  public:
   /// New and empty. Throws Error{kIo}.
   SharedMemory();
-  /// The other process's, by the descriptor that it inherited; nothing of it is mapped yet.
+  /// The memory of the other process, from an inherited descriptor. Nothing is mapped yet.
   explicit SharedMemory(int inherited_fd);
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -22,14 +23,14 @@ class SharedMemory {
   int fd() const { return fd_; }
   std::size_t size() const { return size_; }
 
-  /// Makes it at least this large and maps it; its content stays, its address changes. Throws
+  /// Makes it at least this large and maps it. The content stays, the address changes. Throws
   /// Error{kIo}.
   void Grow(std::size_t size);
 
-  /// Maps what the other process has made this large. Throws Error{kIo}.
+  /// Maps memory that the other process has made this large. Throws Error{kIo}.
   void Map(std::size_t size);
 
-  /// A part of what is mapped; throws Error{kInternal} when it is not within.
+  /// A part of the mapped memory. Throws Error{kInternal} if it is not within.
   std::span<std::byte> Part(std::size_t offset, std::size_t size) const;
 
  private:
@@ -38,8 +39,8 @@ class SharedMemory {
   std::size_t size_ = 0;
 };
 
-// Where what lies in the memory that host and env process share. Both sides work it out from the
-// spec, so that the host believes nothing that a broken plugin may have written there.
+// The layout of the memory that host and env process share. Both sides compute it from the spec, so
+// the host trusts nothing that a broken plugin may have written there.
 
 inline constexpr std::size_t kMaxText = 64 << 10;    // [bytes] of an error's message
 inline constexpr std::size_t kMaxOffer = 1 << 20;    // [bytes] of an encoded EnvOffer
@@ -49,9 +50,9 @@ struct MemoryLayout {
   // input begins at 0: an action [Da] float32, or a state float64
   std::size_t output = 0;        // metrics or a state float64, or an action [Da] float32
   std::vector<std::size_t> obs;  // one per key of shape_meta.obs
-  std::size_t bulk = 0;          // texts and pictures; grows with the pictures asked for
+  std::size_t bulk = 0;          // texts and pictures; grows with requested pictures
 
-  /// The bytes needed with `bulk_size` of them for texts and pictures.
+  /// The total size with `bulk_size` bytes for texts and pictures.
   std::size_t TotalSize(std::size_t bulk_size) const { return bulk + bulk_size; }
 };
 

@@ -34,8 +34,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSlice(50);        // a wait is looked at so often
-constexpr milliseconds kFarewell(5000);   // from being asked to end to being killed
+constexpr milliseconds kSlice(50);        // the interval of checks while waiting
+constexpr milliseconds kFarewell(5000);   // from the request to end until the kill
 constexpr milliseconds kReapInterval(1);  // a process that closed its socket is about to end
 constexpr const char* kGoodEnd = "exited with code 0";
 constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
@@ -48,9 +48,8 @@ constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
 fs::path WorkerFile() {
   const fs::path file = fs::read_symlink("/proc/self/exe").parent_path() / kWorkerProgram;
   if (fs::exists(file)) return file;
-  throw Error(ErrorCode::kIo, fmt::format("{} is missing, the program that runs an env apart from "
-                                          "this one; build its target {}, or give "
-                                          "env_runner.isolate=false",
+  throw Error(ErrorCode::kIo, fmt::format("{} is missing, the program that runs isolated envs; "
+                                          "build its target {}, or set env_runner.isolate=false",
                                           file.string(), kWorkerProgram));
 }
 
@@ -61,7 +60,7 @@ class SpawnSettings {
   SpawnSettings(int socket, int memory) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    // a duplicate onto itself is one that survives exec
+    // dup2 onto itself keeps the descriptor open across exec
     posix_spawn_file_actions_adddup2(&actions, socket, socket);
     posix_spawn_file_actions_adddup2(&actions, memory, memory);
     posix_spawnattr_init(&attributes);
@@ -99,8 +98,8 @@ pid_t Spawn(int socket, int memory) {
   return pid;
 }
 
-// The kernel ends a worker when the *thread* that started it ends (PR_SET_PDEATHSIG), so all are
-// started by one that lives as long as the program. It is never joined.
+// The kernel kills a worker when the *thread* that started it ends (PR_SET_PDEATHSIG). So one
+// thread, which lives as long as the program, starts all of them. It is never joined.
 pid_t SpawnFromLastingThread(int socket, int memory) {
   static auto* const thread = new core::ThreadPool(1);
   std::promise<pid_t> started;
@@ -184,14 +183,14 @@ std::optional<Answer> WorkerProcess::Ask(const Request& request, const WorkerLim
     }
     if (HoldsTooMuchMemory(limits.memory_mb)) return std::nullopt;
     if (is_answered) return answer;
-    if (HasEnded()) return std::nullopt;  // with its socket held open by a process of its own
+    if (HasEnded()) return std::nullopt;  // a process that it started keeps the socket open
     if (Clock::now() < deadline) continue;
     Kill(fmt::format("did not answer within {} s", limits.seconds));
     return std::nullopt;
   }
 }
 
-// Looked at now and then: reading it takes as long as a small env's step.
+// Checked only now and then, because it takes as long as a small env's step.
 bool WorkerProcess::HoldsTooMuchMemory(std::size_t limit_mb) {
   if (limit_mb == 0) return false;
   const auto now = Clock::now();
@@ -208,12 +207,13 @@ bool WorkerProcess::HasEnded() {
   int status = 0;
   const pid_t reaped = waitpid(pid_, &status, WNOHANG);
   if (reaped == 0) return false;
-  ending_ = reaped == pid_ ? DescribeStatus(status) : "ended";  // somebody else reaped it
+  ending_ = reaped == pid_ ? DescribeStatus(status) : "ended";  // it was reaped elsewhere
   pid_ = -1;
   return true;
 }
 
-// The socket is closed: by the end of the process, or by a plugin that closes what is not its own.
+// The socket is closed: by the end of the process, or by a plugin that closes descriptors of
+// others.
 void WorkerProcess::Reap() {
   const auto deadline = Clock::now() + std::chrono::seconds(1);
   while (Clock::now() < deadline) {
@@ -250,8 +250,8 @@ void RequireUnchanged(const std::filesystem::path& file) {
   const Identity now = IdentityOf(file);
   if (first->emplace(file, now).first->second == now) return;
   throw Error(ErrorCode::kPlugin,
-              fmt::format("{} was replaced while this program runs, and an env's process would run "
-                          "the new one; start the program again",
+              fmt::format("{} was replaced while this program is running, and a new env process "
+                          "would use the new file; start the program again",
                           file.string()));
 }
 

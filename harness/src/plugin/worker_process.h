@@ -1,4 +1,4 @@
-// One process that runs one env: started, asked, watched and ended from here.
+// A process that runs one env: starts it, sends it requests, watches it and ends it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,35 +14,35 @@
 
 namespace dp_bench::plugin {
 
-/// The program that runs in it, beside this one: dp_bench_env_worker.
+/// The program that it runs, in the same folder as this one: dp_bench_env_worker.
 inline constexpr const char* kWorkerProgram = "dp_bench_env_worker";
 
-/// How long an answer may take, and how much memory the process may hold by then.
+/// How long an answer may take, and how much memory the process may use.
 struct WorkerLimits {
   double seconds = 0.0;
   std::size_t memory_mb = 0;  // 0: no limit
 };
 
-/// Used by one thread at a time, any. The process ends with this object, with this program however
-/// that ends, and when a limit is passed.
+/// Used by one thread at a time, which may change. The process ends with this object, with this
+/// program (however that ends), and when a limit is exceeded.
 class WorkerProcess {
  public:
-  /// Throws Error{kIo} when it cannot be started.
+  /// Throws Error{kIo} if it cannot be started.
   WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
-  /// Asks it to end, and kills it when it does not.
+  /// Asks it to end, and kills it if it does not.
   ~WorkerProcess();
 
   SharedMemory& memory() { return memory_; }
   pid_t pid() const { return pid_; }
 
-  /// Nothing when the process ended instead of answering; `ending` then says how. Not to be called
+  /// Nothing if the process ended instead of answering; `ending` then says how. Do not call it
   /// after that.
   std::optional<Answer> Ask(const Request& request, const WorkerLimits& limits);
 
-  /// As in "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3", "did
-  /// not answer within 30 s".
+  /// Completes "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3",
+  /// "did not answer within 30 s".
   const std::string& ending() const { return ending_; }
 
  private:
@@ -64,10 +64,10 @@ class WorkerProcess {
 // Every process loads program, library and plugin from disk. A new build that replaces them during
 // a run must not change the outcome unnoticed.
 
-/// Throws Error{kPlugin} when the file is not the one that it was at the first call for it.
+/// Throws Error{kPlugin} if the file has changed since the first call for it.
 void RequireUnchanged(const std::filesystem::path& file);
 
-/// The library that holds this function.
+/// The library that contains this function.
 std::filesystem::path OwnLibrary();
 
 }  // namespace dp_bench::plugin
