@@ -23,7 +23,7 @@ int ActionQueue::Begin() {
   n_from_previous_ = has_previous_ ? n_stale_ : 0;
   for (int i = 0; i < n_from_previous_; ++i) append(previous_, next_ + i);
 
-  // then as many of the new chunk as leave n_stale_ for the next plan
+  // then actions of the new chunk, until n_stale_ are left for the next plan
   const int first = std::min(n_from_previous_, n_action_steps_);
   const int end = std::max(n_action_steps_ - n_stale_, has_previous_ ? first : 1);
   for (int i = first; i < end; ++i) append(chunk_, i);

@@ -7,35 +7,36 @@
 
 namespace dp_bench::rollout {
 
-/// Without latency: the Ta actions of the chunk, then the next plan.
+/// Without latency: executes the Ta actions of the chunk, then the next plan is due.
 ///
-/// With a latency of n env steps, simulated time passes while the policy thinks. Action i of a
-/// chunk is meant for i steps after its observation. The next chunk is asked for when n actions of
-/// the present one are left (at once where there are fewer); those n are executed while the policy
-/// thinks, then the last one is held. The new chunk takes over with its action n: the first n are
-/// of times that have passed, as diffusion_policy's eval_real_robot.py drops them. Where none is
-/// left its last action is held. An episode begins with its first chunk: nothing moves before.
+/// With a latency of n env steps, simulated time passes while the policy computes. Action i of a
+/// chunk is meant for i steps after its observation. The next plan is due when n actions of the
+/// current chunk are left, or immediately if there are fewer. Those n are executed while the policy
+/// computes; after them, the last one is held. The new chunk starts with its action n, because the
+/// first n were meant for times that have passed; diffusion_policy's eval_real_robot.py drops them
+/// too. If none is left, the last action is held. An episode begins with its first chunk: nothing
+/// moves before it.
 class ActionQueue {
  public:
-  /// `n_stale`: steps that a plan takes.
+  /// `n_stale`: the number of steps that a plan takes.
   ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale);
 
-  /// Before an episode: there is no previous chunk.
+  /// To be called before an episode, which has no previous chunk.
   void Clear() { has_previous_ = false; }
 
-  /// Where the plan goes, [Ta, Da].
+  /// The buffer for the plan, [Ta, Da].
   std::span<float> chunk() { return chunk_; }
 
-  /// Takes what is in `chunk`; returns the number of steps to the next plan, at least 1.
+  /// Starts with the actions in `chunk`; returns the number of steps to the next plan, at least 1.
   int Begin();
 
-  /// What is executed in all of them, [steps, Da].
+  /// The actions of all these steps, [steps, Da].
   std::span<const float> steps() const { return steps_; }
 
-  /// What is executed in the step `i` of them, [Da].
+  /// The action of step `i` of these, [Da].
   std::span<const float> action(int i) const;
 
-  /// Whether that is an action of the previous chunk, executed while the policy thought.
+  /// Whether that action is from the previous chunk, executed while the policy computes.
   bool is_stale(int i) const { return i < n_from_previous_; }
 
  private:

@@ -1,11 +1,11 @@
-// Where calls into plugins end: an env may throw anything, and an episode goes on or ends by it.
+// Catches everything that a call into a plugin may throw.
 #pragma once
 
 #include <exception>
 
 namespace dp_bench::rollout {
 
-/// Runs `body`; what it throws goes to `on_error` as text.
+/// Runs `body`. If it throws, calls `on_error` with the text of the exception.
 template <class Body, class OnError>
 void CatchAll(const Body& body, const OnError& on_error) {
   try {

@@ -1,5 +1,5 @@
-// Where the EnvRunner gets its action chunks from: a policy, a recorded episode, a test double. It
-// knows nothing of LibTorch, so that the runner can be tested without it.
+// The source of the EnvRunner's action chunks: a policy, a recorded episode, a test double. It does
+// not use LibTorch, so that the runner can be tested without it.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace dp_bench::rollout {
 /// [H, W, C].
 using ObsBatch = ArrayMap;
 
-/// Names the random streams of one row: what is drawn for it depends on these two numbers alone.
+/// Identifies the random streams of one row: its draws depend only on these two numbers.
 struct PlanRow {
   std::uint64_t seed = 0;      // of the episode
   std::uint64_t env_step = 0;  // steps the episode has executed so far
 };
 
-/// One row of a batch: [1, To, ...] of each key, and the name of its noise.
+/// One row of a batch: [1, To, ...] of each key, and the source of its noise.
 struct RecordedObs {
   ObsBatch obs;
   PlanRow row;
 };
 
 /// Turns observation windows into action chunks, always in a micro-batch of the same size M,
-/// because the low bits of a network depend on its batch size. Called from one thread.
+/// because the low bits of a network's output depend on its batch size. Called from one thread.
 class ChunkPlanner {
  public:
   ChunkPlanner(const ChunkPlanner&) = delete;
@@ -37,8 +37,8 @@ class ChunkPlanner {
   virtual int batch_size() const = 0;
 
   /// Rows [0, rows.size()) of `obs` are real, 1 <= rows.size() <= M; the others are copies of the
-  /// first, their result is ignored. `actions`: [M, Ta, Da] in raw units; chunk step 0 is executed
-  /// at the current step. Row i must depend on obs row i and rows[i] alone.
+  /// first, and their results are ignored. `actions`: [M, Ta, Da] in raw units; chunk step 0 is
+  /// executed at the current step. Row i must depend only on obs row i and rows[i].
   virtual void Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
                     std::span<float> actions) = 0;
 

@@ -18,8 +18,8 @@ int StaleSteps(const run::EnvRunnerConfig& config, double control_hz) {
   if (config.realtime == 0.0) return 0;
   if (config.realtime_latency_ms == 0.0) {
     throw Error(ErrorCode::kConfig,
-                "env_runner.realtime wants env_runner.realtime_latency_ms, the time that a plan "
-                "takes; only `dp_bench eval` measures it where it is 0");
+                "env_runner.realtime needs env_runner.realtime_latency_ms, the time that a plan "
+                "takes; only `dp_bench eval` measures it if it is 0");
   }
   // a latency of whole steps is not rounded up to one more
   constexpr double kRounding = 1e-9;
@@ -27,8 +27,8 @@ int StaleSteps(const run::EnvRunnerConfig& config, double control_hz) {
   return static_cast<int>(std::ceil(steps - kRounding));
 }
 
-// The first env that is asked for is the one that the spec was read from: creating one may take a
-// process and a compiled scene.
+// Hands out the env that the spec was read from first, because creating an env may mean starting a
+// process and compiling a scene.
 EnvFactory StartingWith(std::unique_ptr<Env> env, EnvFactory factory) {
   struct First {
     std::mutex mutex;
@@ -92,7 +92,7 @@ EnvRunner::EnvRunner(const run::EnvRunnerConfig& config, EnvFactory env_factory,
 EnvRunner::~EnvRunner() = default;
 
 void EnvRunner::SetObsRanges(run::ObsRanges ranges) {
-  slots_.clear();  // they know the old ones
+  slots_.clear();  // they use the old ranges
   plan_->obs_ranges = std::move(ranges);
 }
 

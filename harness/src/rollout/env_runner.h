@@ -20,13 +20,14 @@
 
 namespace dp_bench::rollout {
 
-/// Workers step the envs while the calling thread plans, without a barrier between batches: whoever
-/// is ready is planned for next. The outcome of an episode depends on neither workers, nor envs,
-/// nor order; a failing episode becomes a record and touches no other.
+/// Workers step the envs while the calling thread plans, without a barrier between batches: the
+/// next batch takes the envs that are ready. The outcome of an episode does not depend on the
+/// number of workers or envs, or on the order. A failing episode becomes a record and affects no
+/// other.
 class EnvRunner {
  public:
-  /// Creates one env, which Run uses too, to compare: every key of `shape_meta` must be offered by
-  /// the env with the same type, dtype and shape, else Error{kShape} lists both sides. Videos go to
+  /// Creates one env, which Run uses too. Throws Error{kShape}, listing both sides, unless the env
+  /// offers every key of `shape_meta` with the same type, dtype and shape. Videos go to
   /// `output_dir`/media. Throws Error{kConfig} for `realtime` without a latency.
   EnvRunner(const run::EnvRunnerConfig& config, EnvFactory env_factory, const ShapeMeta& shape_meta,
             const Horizons& horizons, std::filesystem::path output_dir);
@@ -35,23 +36,25 @@ class EnvRunner {
   /// The seed list: n_train train episodes, then n_test test episodes.
   const std::vector<run::EpisodeJob>& jobs() const { return jobs_; }
 
-  /// Where the observations of the policy's training data lie, by which its episodes are judged
-  /// (EpisodeCourse); without it no observation is. No outcome depends on it. Between two runs.
+  /// The ranges of the observations in the policy's training data, which EpisodeCourse compares
+  /// with those of the episodes; without them nothing is compared. No outcome depends on them. Call
+  /// it between two runs.
   void SetObsRanges(run::ObsRanges ranges);
 
   const EnvSpec& env_spec() const { return plan_->env; }
   std::vector<std::string> metric_names() const;  // of EpisodeRecord::metrics
 
-  /// What the first plan of the episode at this place of the seed list is made from, in an env of
-  /// its own; none when its reset fails.
+  /// The input of the first plan of the episode at this place in the seed list, from a separate
+  /// env; none if its reset fails.
   std::optional<RecordedObs> FirstObservation(int episode) const;
 
-  /// Runs the whole seed list. Stopped before its end, the result is marked as interrupted. Throws
-  /// Error{kNumeric} when the planner turns out not to be batch-invariant, and what a hook throws.
+  /// Runs the whole seed list. If it is stopped before the end, the result is marked as
+  /// interrupted. Throws Error{kNumeric} if the planner is not batch-invariant, and what a hook
+  /// throws.
   run::RunResult Run(ChunkPlanner& planner, const run::RunHooks& hooks = {});
 
-  /// Runs only the episodes with these places in the seed list, started in the order given; the
-  /// records are sorted by place all the same.
+  /// Runs only the episodes with these places in the seed list, started in this order. The records
+  /// are still sorted by place.
   run::RunResult Run(ChunkPlanner& planner, std::span<const int> episodes,
                      const run::RunHooks& hooks = {});
 

@@ -1,4 +1,4 @@
-// The film of one episode, and the notes beside it.
+// The film of one episode, and its notes.
 #pragma once
 
 #include <filesystem>
@@ -16,27 +16,27 @@
 
 namespace dp_bench::rollout {
 
-/// Films from the state after Reset on: an episode of n steps has n + 1 frames. Used by the thread
-/// that uses the env. No function throws: whatever goes wrong, in the env's drawing, the overlay or
-/// on the disk, costs the film and nothing else.
+/// Films from the state after Reset: an episode of n steps has n + 1 frames. Used by the thread
+/// that uses the env. No function throws: an error in the env's drawing, in the overlay or on the
+/// disk ends the film and nothing else.
 class EpisodeFilm {
  public:
   /// Begins with a frame of `env`, which was just Reset. `plan` must outlive the film.
   EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, Env* env);
 
   /// A plan was made: `chunk` [Ta, Da], and the actions until the next one, [any number, Da], which
-  /// are others where time passes while the policy thinks.
+  /// differ from the chunk if there is a latency (see ActionQueue).
   void AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env);
 
-  /// A step was executed; `record`, of the episode so far, counts it.
+  /// A step was executed. `record` is that of the episode so far, including this step.
   void AddStep(const StepResult& result, const run::EpisodeRecord& record, Env* env);
 
   /// Completes the files.
   void Finish();
 
-  /// Relative to the output folder; empty when there is no film.
+  /// Relative to the output folder; empty if there is no film.
   const std::string& video() const { return video_; }
-  /// Why there is none; empty when there is one.
+  /// Why there is no film; empty if there is one.
   const std::string& error() const { return error_; }
 
  private:
@@ -57,10 +57,10 @@ class EpisodeFilm {
   std::string error_;
   run::FilmNotes notes_;
   std::vector<float> planned_marks_;  // of the actions until the next plan, [any number, M, 2]
-  RgbImage frame_;                    // the latest; written when the plan made at it is known
+  RgbImage frame_;                    // the latest; written once the plan made at it is known
   media::FilmMoment moment_;          // of that frame, without its marks
   bool is_frame_due_ = false;
-  std::unique_ptr<media::VideoEncoder> encoder_;  // null when there is no film, or no longer
+  std::unique_ptr<media::VideoEncoder> encoder_;  // null if there is no film, or it has ended
 };
 
 }  // namespace dp_bench::rollout

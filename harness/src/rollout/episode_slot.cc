@@ -68,7 +68,7 @@ void EpisodeSlot::ExecuteChunk() {
   const int n_steps = actions_.Begin();
   if (film_ != nullptr) film_->AddPlan(actions_.chunk(), actions_.steps(), env_.get());
 
-  // only the steps that the next plan looks at are observed, none when there is no next plan
+  // observes only the steps that the next plan uses; none if there is no next plan
   const bool is_last_chunk = record_.n_steps + n_steps >= plan_.max_steps;
   const int first_observed = n_steps - plan_.horizons.n_obs_steps;
   for (int i = 0; i < n_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
@@ -146,7 +146,7 @@ void EpisodeSlot::Fail(const std::string& reason) {
   record_.failure_reason = reason;
   record_.score = 0.0;
   record_.success = false;
-  env_.reset();  // after an exception nobody knows what state it is in
+  env_.reset();  // its state is unknown after an exception
   End();
 }
 

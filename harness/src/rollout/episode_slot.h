@@ -1,5 +1,6 @@
-// One env instance and what it takes to run episodes in it one after the other: observation window,
-// action queue, score, trace hash, video. The queues of LeRobot's select_action live here, once.
+// One env instance and everything for running episodes in it, one after another: observation
+// window, action queue, score, trace hash, video. It takes the role of the queues in LeRobot's
+// select_action.
 #pragma once
 
 #include <chrono>
@@ -22,14 +23,14 @@
 
 namespace dp_bench::rollout {
 
-/// Used by one thread at a time. No function throws for what the env, the planner or the encoder
-/// do: the first two fail the episode, the encoder costs the film.
+/// Used by one thread at a time. No function throws errors of the env, the planner or the encoder:
+/// those of the first two fail the episode, those of the encoder end the film.
 class EpisodeSlot {
  public:
   /// `plan` must outlive the slot.
   explicit EpisodeSlot(const RolloutPlan& plan);
 
-  /// Resets the env (created when there is none) and takes the first observation.
+  /// Resets the env, which is created if there is none, and takes the first observation.
   void Start(const run::EpisodeJob& job);
 
   /// Executes the chunk in `actions()` until the next plan is due or the episode ends.
@@ -44,7 +45,7 @@ class EpisodeSlot {
   /// The record of the ended episode; the slot is idle afterwards.
   run::EpisodeRecord TakeRecord();
 
-  /// What the next plan is made from.
+  /// The input of the next plan.
   PlanRow plan_row() const;
   const ObsHistory& history() const { return history_; }
 

@@ -7,7 +7,8 @@
 
 namespace dp_bench::rollout {
 
-/// Of the low-dimensional keys of `shape_meta` whose minimum and maximum the normalizer keeps.
+/// The ranges of those low-dimensional keys of `shape_meta` whose minimum and maximum the
+/// normalizer keeps.
 run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta);
 
 }  // namespace dp_bench::rollout

@@ -1,4 +1,4 @@
-// The last To observations of an episode: the window that a policy looks at.
+// The last To observations of an episode: the window that a policy sees.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class ObsHistory {
  public:
   ObsHistory(std::span<const KeySpec> keys, int n_obs_steps);
 
-  /// Where the next observation of key `key` is to be written, before `Push`. Overwrites the
-  /// oldest.
+  /// The buffer for the next observation of key `key`, to be written before `Push`. It replaces the
+  /// oldest one.
   std::span<std::byte> Next(int key);
 
   /// The observation in `Next` becomes the latest.
@@ -29,7 +29,7 @@ class ObsHistory {
   /// The observation in `Next` becomes the whole window, as at the start of an episode.
   void PushAsFirst();
 
-  /// The windows of all keys, oldest first, become row `row` of a batch from MakeObsBatch.
+  /// Copies the windows of all keys, oldest first, to row `row` of a batch from MakeObsBatch.
   void CopyWindows(std::size_t row, ObsBatch* obs) const;
 
  private:

@@ -15,10 +15,10 @@ namespace {
 constexpr std::int64_t kMaxDelay = 1000;  // [control steps]
 constexpr double kMaxNoise = 1.0;
 
-// Of kEnvNoise: 0 is the env's own.
+// The substream of kEnvNoise; the env itself uses 0.
 constexpr std::uint32_t kActionNoise = 1;
 
-// Without StateAccess: actions that are on their way would be missing from the state.
+// Without StateAccess, because delayed actions would be missing from the state.
 EnvSpec SpecOf(const Env& env) {
   EnvSpec spec = env.spec();
   spec.abilities.state_size = 0;

@@ -15,7 +15,7 @@ struct ActionPerturbation {
   int delay = 0;
   double noise = 0.0;
 
-  /// Nothing when the section is not there. Throws Error{kConfig} for values out of range.
+  /// Nothing if there is no such section. Throws Error{kConfig} for values out of range.
   static std::optional<ActionPerturbation> FromConfig(const Config& env);
 
   /// The keys of the section.

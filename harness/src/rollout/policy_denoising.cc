@@ -30,8 +30,8 @@ std::vector<std::vector<float>> ToRows(const Tensor& sample) {
   return rows;
 }
 
-// In the order of the policy's stages: the noise; then of each step its timestep, which is that of
-// the sample before it, and the sample that it makes.
+// Relies on the order of the policy's stages: first the noise, then for each step its timestep,
+// which belongs to the sample before it, and the sample that it makes.
 class SampleCollector {
  public:
   void operator()(std::string_view name, const Tensor& tensor) {

@@ -1,4 +1,4 @@
-// Watches a policy denoise one plan. Includes LibTorch.
+// Records how a policy denoises one plan. Includes LibTorch.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace dp_bench::rollout {
 
-/// Plans for one recorded observation, with the noise of its rollout, and keeps at most 10 of the
-/// samples on the way, evenly with the first and the last, and at most 12 dimensions of them. None
-/// for a policy that notes no `sample` stages (stage_trace.h): it does not denoise; and none when a
-/// sample is not finite. Changes nothing that is rolled out.
+/// Plans for one recorded observation, with the noise of its rollout. Keeps at most 10 of the
+/// intermediate samples, evenly spaced and including the first and the last, and at most 12
+/// dimensions of each. Nothing if the policy records no `sample` stages (stage_trace.h), so does
+/// not denoise, or if a sample is not finite. Does not affect rollouts.
 std::optional<run::Denoising> RecordDenoising(Policy& policy, torch::Device device,
                                               const RecordedObs& recorded);
 

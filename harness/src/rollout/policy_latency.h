@@ -1,4 +1,5 @@
-// Times what a policy is asked for, in rollouts and by itself. None of it changes what is planned.
+// Measures how long the plans of a policy take, in rollouts and alone. Measuring does not change
+// the plans.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,8 +17,7 @@ class Policy;
 
 namespace dp_bench::rollout {
 
-/// Passes everything on to another planner and takes the time: of its stages until `device` has
-/// done them.
+/// Forwards to another planner and times it. Its stages are timed until `device` has finished them.
 class TimedPlanner final : public ChunkPlanner {
  public:
   /// `planner` must outlive it.
@@ -26,10 +26,11 @@ class TimedPlanner final : public ChunkPlanner {
   int batch_size() const override { return planner_.batch_size(); }
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
 
-  /// Of the plans that did not throw.
+  /// Covers the plans that did not throw.
   const run::PlanningLatency& latency() const { return latency_; }
 
-  /// The first rows of the first plans, some dozens or as many as fit into 64 MiB, at least one.
+  /// The first row of each of the first plans: a few dozen, or as many as fit into 64 MiB, at least
+  /// one.
   const std::vector<RecordedObs>& recorded() const { return recorded_; }
 
  private:
@@ -42,12 +43,12 @@ class TimedPlanner final : public ChunkPlanner {
   std::size_t recorded_bytes_ = 0;
 };
 
-/// Plans single rows, as a robot does: these in turn, some dozens of times or for some seconds, at
+/// Plans single rows, as a robot does: these in turn, a few dozen times or for a few seconds, at
 /// least five times, after a warm-up that does not count.
 run::PlanningLatency MeasurePlanningAlone(Policy& policy, c10::Device device,
                                           std::span<const RecordedObs> rows);
 
-/// Random numbers in the shapes of the policy's observations, where nothing was recorded.
+/// Random numbers in the shapes of the policy's observations, for use if nothing was recorded.
 RecordedObs SyntheticObs(const PolicySpec& spec);
 
 }  // namespace dp_bench::rollout

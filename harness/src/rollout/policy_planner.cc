@@ -17,7 +17,7 @@ PolicyPlanner::PolicyPlanner(Policy& policy, torch::Device device, int micro_bat
 
 void PolicyPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
                          std::span<float> actions) {
-  // padding rows repeat the first in every respect
+  // padding rows are complete copies of the first
   std::vector<NoiseKey> keys(static_cast<std::size_t>(micro_batch_));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const PlanRow& row = rows[i < rows.size() ? i : 0];
@@ -36,7 +36,7 @@ void PolicyPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
                                             spec.shape_meta.action_dim()};
   if (chunk.sizes() != torch::IntArrayRef(wanted)) {
     throw Error(ErrorCode::kShape,
-                fmt::format("the policy predicted actions of shape {}, wanted {}",
+                fmt::format("the policy predicted actions of shape {}, expected {}",
                             ToString(chunk.sizes().vec()), ToString(wanted)));
   }
   std::copy_n(chunk.const_data_ptr<float>(), actions.size(), actions.begin());

@@ -9,7 +9,7 @@
 namespace dp_bench::rollout {
 
 /// Always runs exactly `micro_batch` rows. The noise of a row is NoiseKey{seed of the episode, env
-/// step}: it depends on neither its place in the batch nor the number of plans before.
+/// step}: it does not depend on its place in the batch or the number of earlier plans.
 class PolicyPlanner : public ChunkPlanner {
  public:
   /// `policy` must outlive the planner, have its normalizer and live on `device`.
@@ -17,7 +17,7 @@ class PolicyPlanner : public ChunkPlanner {
 
   int batch_size() const override { return micro_batch_; }
 
-  /// Throws Error{kShape} when the policy returns anything but [M, Ta, Da], and what the policy
+  /// Throws Error{kShape} if the policy returns anything but [M, Ta, Da], and what the policy
   /// throws.
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
 

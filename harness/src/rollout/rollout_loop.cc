@@ -126,7 +126,7 @@ void RolloutLoop::Deliver(run::EpisodeRecord record) {
 }
 
 // A full batch costs no more than a partial one, so a partial one is taken only when no worker can
-// add to it. False when nothing is left to do.
+// add to it. False if nothing is left to do.
 bool RolloutLoop::TakeBatch() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return n_in_flight_ == 0 || ready_.size() >= batch_size_; });
@@ -178,8 +178,8 @@ bool RolloutLoop::TryPlan(std::span<const PlanRow> rows, std::string* why) {
   return false;
 }
 
-// An exception does not say whose row it was: each row is planned again in a batch of its own,
-// which gives the others the same actions as before.
+// An exception does not say which row caused it, so each row is planned again in a separate batch.
+// The other rows get the same actions as before.
 void RolloutLoop::PlanOneByOne() {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     for (std::size_t row = 0; row < batch_size_; ++row) {
@@ -231,11 +231,12 @@ void RequireSameBits(std::span<const float> wanted, std::span<const float> found
   if (std::memcmp(wanted.data(), found.data(), wanted.size_bytes()) == 0) return;
   throw Error(
       ErrorCode::kNumeric,
-      fmt::format("the policy is not batch-invariant: the actions of row {} changed when {}, "
-                  "so the outcome of an episode would depend on the episodes beside it. Set "
-                  "env_runner.micro_batch=1, or accept it with "
-                  "env_runner.check_batch_invariance=false",
-                  row, change));
+      fmt::format(
+          "the policy is not batch-invariant: the actions of row {} changed when {}, "
+          "so the outcome of an episode would depend on the other episodes in the batch. Set "
+          "env_runner.micro_batch=1, or accept it with "
+          "env_runner.check_batch_invariance=false",
+          row, change));
 }
 
 }  // namespace
@@ -259,7 +260,7 @@ void CheckBatchInvariance(ChunkPlanner& planner, const ObsBatch& obs, std::span<
                     "the batch was planned in another order");
   }
 
-  // every second row becomes another episode: those between keep place and content
+  // every second row becomes another episode; those in between keep place and content
   for (std::size_t i = 0; i < batch_size; ++i) {
     const bool is_kept = i % 2 == 0;
     from[i] = is_kept ? i : 0;

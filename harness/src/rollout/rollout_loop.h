@@ -18,7 +18,8 @@
 namespace dp_bench::rollout {
 
 /// A slot is in one place at a time: with a worker (in flight), in the ready queue, or in the batch
-/// being planned. The mutex guards the hand-over; whoever holds a slot uses it without a lock.
+/// being planned. The mutex guards the hand-over; the current holder of a slot uses it without a
+/// lock.
 class RolloutLoop {
  public:
   /// Runs `jobs` in this order in `slots`, which are idle. All arguments must outlive the loop.
@@ -26,7 +27,7 @@ class RolloutLoop {
               std::span<const run::EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
               bool check_batch_invariance);
 
-  /// Returns when every job has its record, or soon after `hooks.stop` is set, with slots in the
+  /// Returns when every job has its record, or soon after `hooks.stop` is set, leaving slots in the
   /// middle of episodes. Called once.
   run::RunResult Run(const run::RunHooks& hooks);
 
@@ -70,16 +71,16 @@ class RolloutLoop {
   run::RunProgress progress_;
   double score_sum_ = 0.0;
 
-  core::ThreadPool workers_;  // last: joined before what it uses goes
+  core::ThreadPool workers_;  // last: joined before the members it uses are destroyed
 };
 
-// Does a row of the policy's batch depend on its companions? The outcome of an episode may not, and
-// the low bits of a matrix product often do: shown here on real observations, before anything
-// counts.
+// Checks whether a row of the policy's batch depends on the other rows. The outcome of an episode
+// must not, but the low bits of a matrix product often do. The check uses real observations, before
+// any outcome counts.
 
 /// Plans `obs` again with its rows in reverse order, and again with every second row replaced.
-/// Throws Error{kNumeric} when a row's actions are not the same bits as in `actions`, the result of
-/// planner.Plan(obs, rows, ...).
+/// Throws Error{kNumeric} unless the actions of each row have the same bits as in `actions`, the
+/// result of planner.Plan(obs, rows, ...).
 void CheckBatchInvariance(ChunkPlanner& planner, const ObsBatch& obs, std::span<const PlanRow> rows,
                           std::span<const float> actions);
 

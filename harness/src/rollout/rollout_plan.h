@@ -1,4 +1,4 @@
-// What all episodes of a runner share.
+// Data that all episodes of a runner share.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +14,16 @@ namespace dp_bench::rollout {
 
 using EnvFactory = std::function<std::unique_ptr<Env>()>;
 
-/// Constant while the slots live that run by it.
+/// Must not change while slots use it.
 struct RolloutPlan {
   EnvFactory env_factory;
   EnvSpec env;                        // what the env offers
-  ShapeMeta shape_meta;               // what the policy asks for: some of the env's keys
+  ShapeMeta shape_meta;               // what the policy needs: some of the env's keys
   std::vector<int> obs_index_of_env;  // per env obs key: index into shape_meta.obs, or -1
   Horizons horizons;
   run::ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
   int max_steps = 0;
-  int n_stale_steps = 0;  // that a plan takes, see ActionQueue
+  int n_stale_steps = 0;  // steps that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
   bool record_traces = false;
   int video_width = 0;

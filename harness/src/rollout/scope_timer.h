@@ -1,4 +1,4 @@
-// How long the named stages of a policy take, without a word on the operators in them.
+// Times the named stages of a policy, but not the operators in them.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -11,15 +11,15 @@
 
 namespace dp_bench::rollout {
 
-/// The stages that diffusion policies name (plugins/policies/common/diffusion_policy.cc), as
-/// RECORD_USER_SCOPE does for any policy that wants to be seen in parts.
+/// The stages that diffusion policies mark with RECORD_USER_SCOPE
+/// (plugins/policies/common/diffusion_policy.cc). Any policy can mark its stages.
 inline constexpr const char* kObsEncodingScope = "observation encoding";
 inline constexpr const char* kConditioningScope = "conditioning";
 inline constexpr const char* kDenoisingStepScope = "denoising step";
 
-/// Times the scopes of its thread while it lives: two clock reads each, nothing for operators. A
-/// scope ends when `device` has done its work, and begins when it has done that of the one before.
-/// Timers do not nest on a thread.
+/// Times the scopes of its thread while it exists. A scope costs two clock reads, an operator
+/// nothing. A scope ends when `device` has finished its work, and begins when `device` has finished
+/// the work before it. Timers do not nest on a thread.
 class ScopeTimer {
  public:
   explicit ScopeTimer(c10::Device device = c10::kCPU);

@@ -49,7 +49,7 @@ std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
   if (!problems.empty()) {
     throw Error(ErrorCode::kShape,
                 fmt::format("shape_meta does not fit the env: {}. Correct shape_meta, or leave it "
-                            "out: then all that the env offers is taken.\n  shape_meta: {}\n  the "
+                            "out to use all that the env offers.\n  shape_meta: {}\n  the "
                             "env: {}",
                             fmt::join(problems, "; "), Describe(wanted), Describe(env)));
   }

@@ -9,15 +9,14 @@
 
 namespace dp_bench::rollout {
 
-/// As EnvRunner::Run, for every rank with the episodes that are its own: rank r has every size-th
-/// of `episodes`, from the r-th on. Every rank gets the records of all,
-/// equal to those of one process but for their wall times, which are 0. Counts are summed, times
-/// are those of the slowest rank. The hooks tell of this rank's episodes alone. Interrupted when
-/// one rank was.
+/// Like EnvRunner::Run, but each rank runs its share of `episodes`: rank r starts with the r-th and
+/// takes every size-th. Every rank gets the records of all. They equal those of one process, except
+/// for their wall times, which are 0. Counts are summed, times are those of the slowest rank. The
+/// hooks report only this rank's episodes. The result is interrupted if any rank was.
 run::RunResult RunShared(EnvRunner& runner, ChunkPlanner& planner, core::Communicator& ranks,
                          std::span<const int> episodes, const run::RunHooks& hooks = {});
 
-/// A result as bytes, and back: everything but the records' wall times, exactly.
+/// Encode a result as bytes, and decode it: exact, but without the records' wall times.
 std::string EncodeResult(const run::RunResult& result);
 run::RunResult DecodeResult(const std::string& bytes);
 

@@ -120,7 +120,7 @@ TEST(PolicyPlanner, WrongChunkShapeNamesBoth) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kShape);
-    EXPECT_THAT(error.what(), HasSubstr("shape [3, 4, 2], wanted [3, 2, 2]"));
+    EXPECT_THAT(error.what(), HasSubstr("shape [3, 4, 2], expected [3, 2, 2]"));
   }
 }
 
