@@ -1,5 +1,5 @@
-// When a training saves a checkpoint, under which names, and when it ends early. It decides;
-// CheckpointWriter writes.
+// Decides when a training saves a checkpoint, under which names, and when it ends early.
+// CheckpointWriter writes the checkpoints.
 #pragma once
 
 #include <atomic>
@@ -21,17 +21,17 @@ class CheckpointSchedule {
   CheckpointSchedule(const TrainingConfig& training, const CheckpointConfig& checkpoint,
                      std::atomic<bool>* snapshot);
 
-  /// Takes note of the metrics that `state.epoch` ended with, those of rollouts with `has_scores`.
-  /// Returns what is saved once the next epoch stands in the state; nothing where no checkpoint is
-  /// due. Throws as run::TopK::Offer does.
+  /// Records the metrics at the end of `state.epoch`; with `has_scores`, they include those of
+  /// rollouts. Returns what to save once the state is at the next epoch; nothing if no checkpoint
+  /// is due. Throws as run::TopK::Offer does.
   std::optional<CheckpointSave> EndEpoch(const std::map<std::string, double>& metrics,
                                          bool has_scores, TrainState* state);
 
-  /// Whether the patience of training.early_stop is over, with epochs left to train.
+  /// Whether the patience of training.early_stop has run out, with epochs left to train.
   bool IsEarlyStop(const TrainState& state) const;
   std::string EarlyStopReason(const TrainState& state) const;
 
-  /// Whether a snapshot was asked for since the last call.
+  /// Whether a snapshot was requested since the last call.
   bool TakeSnapshotRequest() { return snapshot_ != nullptr && snapshot_->exchange(false); }
 
   /// Name -> metric of the best checkpoints that are kept; part of TrainState.

@@ -30,7 +30,7 @@ std::optional<EpochResults> EpochEvaluation::Run(const EvalFn& evaluate, Policy&
 double EpochEvaluation::ValidationLoss(Policy& policy) {
   const torch::NoGradGuard no_grad;
   policy.module().eval();
-  policy.WeightsChanged();  // without gradient, a network may use what it derived from weights
+  policy.WeightsChanged();  // without gradients, a network may use values cached from its weights
   data::BatchLoader& loader = *parts_.val_loader;
   loader.StartEpoch(0);
   data::HostBatch host;
@@ -41,7 +41,7 @@ double EpochEvaluation::ValidationLoss(Policy& policy) {
     const auto n_rows = static_cast<std::int64_t>(host.indices.size());
     if (n_rows == 0) continue;  // fewer rows than ranks
     const Batch batch = ToBatch(host, policy.spec().shape_meta, parts_.device);
-    // the same noise at every epoch, so that the curve shows the weights alone
+    // the same noise at every epoch, so that the curve shows only the weights
     NoiseSource noise = BatchNoise(parts_.config.seed, NoisePurpose::kValidation,
                                    static_cast<std::uint64_t>(i), n_rows, host.first_row);
     sum += policy.ComputeLoss(batch, noise).loss.item<double>() * static_cast<double>(n_rows);

@@ -1,4 +1,4 @@
-// What is measured between two epochs: the scores of rollouts, the validation loss, and the error
+// The measurements between two epochs: the scores of rollouts, the validation loss, and the error
 // of sampled actions.
 #pragma once
 
@@ -18,19 +18,19 @@
 
 namespace dp_bench::train {
 
-/// What rollouts found.
+/// The results of rollouts.
 struct Scores {
   std::map<std::string, double> metrics;       // such as "test/mean_score"
-  std::map<std::string, RgbImage> pictures{};  // tag -> what TensorBoard shows of it
+  std::map<std::string, RgbImage> pictures{};  // tag -> the picture for TensorBoard
 };
 
-/// Scores a policy; nothing when WorkspaceParts::stop ended it before. Called between two epochs.
+/// Scores a policy; nothing if WorkspaceParts::stop interrupted it. Called between two epochs.
 using EvalFn = std::function<std::optional<Scores>(Policy& policy, int epoch)>;
 
-/// What was due at the end of an epoch.
+/// The results that were due at the end of an epoch.
 struct EpochResults {
   std::optional<Scores> scores;           // of the rollouts
-  std::map<std::string, double> metrics;  // theirs, and those that need no rollout
+  std::map<std::string, double> metrics;  // theirs, and those without rollouts
 };
 
 class EpochEvaluation {
@@ -46,9 +46,9 @@ class EpochEvaluation {
 
   explicit EpochEvaluation(Parts parts) : parts_(std::move(parts)) {}
 
-  /// Measures what is due at the end of `epoch`. Rollouts and sampled actions are those of
-  /// `eval_policy`, the validation loss is that of `policy`; both are left in evaluation mode where
-  /// they were used. Nothing when `evaluate`, which may be empty, was interrupted.
+  /// Measures what is due at the end of `epoch`. Rollouts and sampled actions use `eval_policy`,
+  /// the validation loss uses `policy`. A policy that was used is left in evaluation mode. Nothing
+  /// if `evaluate` was interrupted; it may be empty.
   std::optional<EpochResults> Run(const EvalFn& evaluate, Policy& policy, Policy& eval_policy,
                                   int epoch);
 

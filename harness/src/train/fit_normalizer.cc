@@ -34,11 +34,9 @@ Numbers Range(const KeyStats& stats) {
 void RequireUsable(const std::string& key, std::string_view name, const Numbers& numbers,
                    std::size_t wanted_size) {
   if (numbers.empty() || numbers.size() != wanted_size) {
-    throw Error(
-        ErrorCode::kData,
-        fmt::format("the statistics of '{}' have {} values of {}, wanted {}; compute them anew "
-                    "from the dataset",
-                    key, numbers.size(), name, wanted_size));
+    throw Error(ErrorCode::kData, fmt::format("the statistics of '{}' have {} values of {}, "
+                                              "expected {}; compute them from the dataset again",
+                                              key, numbers.size(), name, wanted_size));
   }
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (std::isfinite(numbers[i])) continue;
@@ -83,7 +81,7 @@ ScaleAndOffset FitDepth(const std::string& key, const KeyStats& stats) {
   const double range = Range(stats)[0];
   if (range < kRangeEps) {
     throw Error(ErrorCode::kData,
-                fmt::format("the depth range of '{}' is {} to {} m; wanted min < max", key,
+                fmt::format("the depth range of '{}' is {} to {} m; expected min < max", key,
                             stats.min[0], stats.max[0]));
   }
   return {{1.0 / range}, {-stats.min[0] / range}};

@@ -17,9 +17,9 @@ namespace dp_bench::train {
 Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
                                       NormalizeMode mode);
 
-/// Fits every key of `shape_meta` over all episodes, those of the validation set included, as
+/// Fits every key of `shape_meta` over all episodes, including those of the validation set, as
 /// upstream does. Dimensions without range are named in a warning. Throws Error{kConfig} for a mode
-/// given to a key that does not exist or does not have it.
+/// of a key that does not exist or does not allow it.
 Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
                          const NormalizerConfig& config);
 

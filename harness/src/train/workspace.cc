@@ -33,7 +33,7 @@ data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderC
   return options;
 }
 
-/// What the first row of a batch sees last: "batch/<key>" of each colour image.
+/// The latest colour images of the first row of a batch, under "batch/<key>".
 std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
   std::map<std::string, RgbImage> pictures;
   for (const auto& [key, images] : host.obs) {  // [B, To, H, W, C]
@@ -223,7 +223,7 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
       return evaluate(policy, epoch);
     };
   }
-  state_.last_step = last_step_;  // whoever is interrupted or continued now begins with this
+  state_.last_step = last_step_;  // a run that is interrupted or copied now continues from here
   auto results = evaluation_->Run(paused, step_->policy(), eval_policy(), state_.epoch);
   if (!results) return;
   state_.last_step.reset();
@@ -261,7 +261,7 @@ std::int64_t Workspace::WindowRows() const {
 }
 
 std::optional<TrainEnd> Workspace::ReasonToStop() const {
-  enum Reason { kNone, kTime, kSignal };  // the weightier, the larger
+  enum Reason { kNone, kTime, kSignal };  // the larger one takes precedence
   Reason own = kNone;
   if (config_.max_minutes && Elapsed() >= *config_.max_minutes * 60.0) own = kTime;
   if (parts_.stop != nullptr && parts_.stop->load()) own = kSignal;

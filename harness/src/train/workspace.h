@@ -1,5 +1,5 @@
-// The training of a policy: diffusion_policy's TrainDiffusionUnetHybridWorkspace, continued bit for
-// bit after an interruption.
+// The training of a policy, like diffusion_policy's TrainDiffusionUnetHybridWorkspace. After an
+// interruption it continues bit for bit.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ struct WorkspaceParts {
   std::filesystem::path output_dir;
   const std::atomic<bool>* stop =
       nullptr;  // set by a signal handler: save and return at the next step
-  std::atomic<bool>* snapshot = nullptr;  // set by one: SaveSnapshot at the next step, then cleared
+  std::atomic<bool>* snapshot = nullptr;  // set by one: snapshot at the next step, then cleared
   core::Progress::Output progress = core::Progress::StandardError();
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
   core::Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
@@ -54,36 +54,38 @@ struct TrainReport {
   std::map<std::string, double> metrics;  // of the last evaluation
   std::optional<std::filesystem::path> latest;  // where the weights are
   double seconds = 0.0;                         // of this process
-  double samples_per_second = 0.0;  // rows of the batches; the time of evaluations counts too
+  double samples_per_second = 0.0;              // rows of batches; includes the time of evaluations
 };
 
 class Workspace {
  public:
-  /// Reads all its config sections and builds the parts. Throws Error{kConfig} for what cannot
-  /// work.
+  /// Reads all its config sections and builds the parts. Throws Error{kConfig} for settings that
+  /// cannot work.
   explicit Workspace(WorkspaceParts parts);
   ~Workspace();
 
-  /// Trains to the end of num_epochs or of training.early_stop's patience, resuming from
-  /// `checkpoints/latest` with training.resume. A run that was interrupted and resumed leaves the
-  /// same files as one that was not. Throws Error{kUsage} when the output folder holds checkpoints
-  /// and resume is off, Error{kNumeric} with the sample indices on a loss or gradient that is not
-  /// finite, and the fault of a checkpoint that is written in the background at the next step after
-  /// it. However it ends, no checkpoint is being written any more. `evaluate` may be empty.
+  /// Trains until num_epochs is reached or the patience of training.early_stop has run out. With
+  /// training.resume, continues from `checkpoints/latest`. A run that was interrupted and resumed
+  /// leaves the same files as one that was not. Throws Error{kUsage} if the output folder has
+  /// checkpoints and resume is off, and Error{kNumeric} with the sample indices if a loss or
+  /// gradient is not finite. If writing a checkpoint in the background fails, the next step throws
+  /// the error. When this returns or throws, no checkpoint is being written any more. `evaluate`
+  /// may be empty.
   ///
-  /// Several ranks train one model with the batches of one process, each on its rows of them, and
-  /// end for the same reason at the same step; the result differs by rounding alone. All call this
-  /// with the same config, `evaluate` is called on all and must tell all the same, rank 0 writes
-  /// the files. Throws Error{kCheckpoint} when the ranks do not hold the same weights.
+  /// Several ranks train one model with the same batches as one process, each on its rows of them.
+  /// They end at the same step for the same reason, and the result differs only by rounding. All
+  /// ranks call this with the same config. `evaluate` is called on all ranks and must return the
+  /// same on all. Rank 0 writes the files. Throws Error{kCheckpoint} if the ranks do not have the
+  /// same weights.
   TrainReport Run(const EvalFn& evaluate);
 
-  /// Writes snapshots/`tag`, from which the run can be continued elsewhere (train/snapshot.h), with
-  /// every part of its state whatever `checkpoint.exclude_keys` says; returns its folder. To be
-  /// called while Run is at work, by its thread, between two steps or from `evaluate`. Waits for
-  /// the disk. Throws Error{kIo}.
+  /// Writes snapshots/`tag`, from which the run can be continued elsewhere (train/snapshot.h), and
+  /// returns its folder. It has every part of the state, regardless of `checkpoint.exclude_keys`.
+  /// To be called while Run is running, on its thread, between two steps or from `evaluate`. Waits
+  /// for the disk. Throws Error{kIo}.
   std::filesystem::path SaveSnapshot(const std::string& tag);
 
-  /// The policy whose weights are evaluated: the EMA's when it is used.
+  /// The policy whose weights are evaluated: the EMA's if it is used.
   Policy& eval_policy();
 
   /// Fitted to the data or taken from a checkpoint. Empty before Run.

@@ -51,7 +51,7 @@ void RequireEveryPart(const run::Checkpoint& checkpoint, bool use_ema) {
                           checkpoint.folder().string(), missing));
 }
 
-/// The gradients at hand, sharing memory with the parameters'.
+/// The current gradients; they share memory with those of the parameters.
 TensorMap Gradients(const std::vector<ParameterGroup>& groups) {
   TensorMap gradients;
   for (const ParameterGroup& group : groups) {
@@ -184,15 +184,16 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   if (state_.batch_in_epoch >= batches_per_epoch_) {
     throw Error(
         ErrorCode::kCheckpoint,
-        fmt::format("'{}' stands after batch {} of its epoch, but the epoch now has {}: the "
+        fmt::format("'{}' was saved after batch {} of its epoch, but the epoch now has {}: the "
                     "data or dataloader.batch_size changed",
                     origin, state_.batch_in_epoch, batches_per_epoch_));
   }
   if (IsInWindow() != checkpoint.Has(run::kGradientsFile)) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("'{}' stands after batch {} of its epoch, at another place in its "
-                            "accumulation window than training.gradient_accumulate_every {} says",
-                            origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
+    throw Error(
+        ErrorCode::kCheckpoint,
+        fmt::format("'{}' was saved after batch {} of its epoch, at a place in the accumulation "
+                    "window that does not fit training.gradient_accumulate_every {}",
+                    origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
   }
   run::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile), origin);
   if (step_->ema() != nullptr) {
@@ -201,7 +202,7 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
     step_->ema()->set_step(state_.ema_step);
   }
   step_->optimizer().LoadStateDict(run::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
-  if (IsInWindow() && parallel_.is_root()) {  // it holds those of all ranks
+  if (IsInWindow() && parallel_.is_root()) {  // the root has those of all ranks
     SetGradients(run::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)),
                  step_->optimizer().groups(), origin);
   }
@@ -278,7 +279,7 @@ void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts&
 }
 
 bool Workspace::IsInWindow() const {
-  // the last batch of an epoch ends its window, also one whose evaluation was interrupted
+  // the last batch of an epoch ends its window, even if its evaluation was interrupted
   return !state_.last_step && state_.batch_in_epoch % config_.gradient_accumulate_every != 0;
 }
 

@@ -188,7 +188,7 @@ TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
 }
 
 TEST(Normalizer, RejectsADepthRangeWithoutExtent) {
-  ExpectError(ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; wanted min < max",
+  ExpectError(ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; expected min < max",
               [&] { train::FitKey("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
 }
 
