@@ -61,7 +61,7 @@ SyntheticDataset::SyntheticDataset(const Config& params) {
                 {.name = "agent_pos", .shape = {2}},
                 {.name = "goal", .shape = {2}}};
   if (size > 0) {
-    // the shape is [C, H, W], as the field writes it; the bytes are stored [H, W, C]
+    // the shape is written [C, H, W] as usual, but the bytes are stored [H, W, C]
     spec_.keys.push_back(
         {.name = "image", .type = KeyType::kRgb, .shape = {3, size, size}, .dtype = DType::kUInt8});
   }
@@ -70,7 +70,8 @@ SyntheticDataset::SyntheticDataset(const Config& params) {
 
 void SyntheticDataset::AppendEpisode(std::uint64_t seed, std::int64_t episode,
                                      std::int64_t length) {
-  // start and goal come from the SDK's counter-based streams, so they depend on nothing else
+  // start and goal come from the SDK's counter-based streams, so they depend only on seed and
+  // episode
   RandomStream random(seed, StreamId::kEnvStart, static_cast<std::uint64_t>(episode));
   std::array<double, 2> position = {};
   std::array<double, 2> velocity = {};
@@ -83,7 +84,7 @@ void SyntheticDataset::AppendEpisode(std::uint64_t seed, std::int64_t episode,
     for (std::size_t d = 0; d < 2; ++d) {
       action[d] = std::clamp(kGain * (goal[d] - position[d]), -1.0, 1.0);
     }
-    // an action belongs to the observation that it answers: both are of the same step
+    // an action and the observation that it responds to belong to the same step
     steps_.push_back({ToFloat(action), ToFloat(position), ToFloat(goal)});
     for (std::size_t d = 0; d < 2; ++d) {
       velocity[d] += (action[d] - kDamping * velocity[d]) / kControlHz;
@@ -95,21 +96,23 @@ void SyntheticDataset::AppendEpisode(std::uint64_t seed, std::int64_t episode,
 
 void SyntheticDataset::Read(int key, std::int64_t begin, std::int64_t end,
                             std::span<std::byte> out) const {
-  // refuse what the contract refuses, and say what was wanted
+  // refuse what the contract forbids, and say what was expected
   const auto n_steps = static_cast<std::int64_t>(steps_.size());
   if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
     throw Error(ErrorCode::kData,
-                fmt::format("wanted one of {} keys, found key {}", spec_.keys.size(), key));
+                fmt::format("expected one of {} keys, found key {}", spec_.keys.size(), key));
   }
   const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
   if (begin < 0 || begin > end || end > n_steps) {
-    throw Error(ErrorCode::kData, fmt::format("wanted steps within 0 to {} of '{}', found {} to {}",
-                                              n_steps, spec.name, begin, end));
+    throw Error(ErrorCode::kData,
+                fmt::format("expected steps within 0 to {} of '{}', found {} to {}", n_steps,
+                            spec.name, begin, end));
   }
   const std::size_t key_bytes = spec.ByteSize();
   if (out.size() != static_cast<std::size_t>(end - begin) * key_bytes) {
-    throw Error(ErrorCode::kData, fmt::format("wanted a buffer for {} steps of {} bytes, found {}",
-                                              end - begin, key_bytes, out.size()));
+    throw Error(ErrorCode::kData,
+                fmt::format("expected a buffer for {} steps of {} bytes, found {}", end - begin,
+                            key_bytes, out.size()));
   }
 
   std::byte* target = out.data();

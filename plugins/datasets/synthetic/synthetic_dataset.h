@@ -1,5 +1,5 @@
-// A template to copy for a dataset of your own, and cheap data for tests of the harness: an expert
-// pushes the mass of the env `point_mass` onto its goal. The comments say what each part is for;
+// A template for your own dataset plugin, and cheap data for tests of the harness: an expert pushes
+// the mass of the env `point_mass` onto its goal. The comments say what each part is for;
 // docs/writing_a_plugin.md has the rest.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace dp_bench::synthetic {
 /// and `goal` [2] in m; `image` [3, image_size, image_size] on request. Params:
 ///   n_episodes      50
 ///   episode_length  40 steps, at 10 Hz
-///   seed            0; each episode depends on (seed, its index) alone
-///   image_size      0; when positive, there is an `image`
+///   seed            0; each episode depends only on (seed, its index)
+///   image_size      0; if positive, there is an `image`
 class SyntheticDataset final : public Dataset {
  public:
-  /// Reads every param it knows; the host refuses those that nobody read. Data that can be wrong
-  /// are checked here, so that `Read` cannot fail halfway through a training run.
+  /// Reads every param it knows; the host refuses params that were not read. Data that can be wrong
+  /// must be checked here, so that `Read` cannot fail in the middle of a training.
   explicit SyntheticDataset(const Config& params);
 
   const DatasetSpec& spec() const override { return spec_; }

@@ -1,4 +1,4 @@
-// The plugin's one export.
+// The only export of the plugin.
 #include "dp_bench/plugin.h"
 
 #include "zarr_replay_dataset.h"

@@ -20,8 +20,8 @@ constexpr double kMinMemoryLimitMb = 0.01;
 constexpr double kMaxMemoryLimitMb = 1e7;
 constexpr std::size_t kMaxArrays = 1000;
 
-// The limit is there for pictures and for what is hostile: this much of anything else does not
-// count, so that a small limit speaks of pictures alone.
+// The limit is meant for images and for hostile files. This much of other data does not count, so
+// that a small limit applies only to images.
 constexpr double kUncountedBytes = 16 << 20;
 
 double Counted(double bytes) { return std::max(0.0, bytes - kUncountedBytes); }
@@ -49,8 +49,9 @@ bool IsPicture(zarr::Target target) {
   return target == zarr::Target::kImage || target == zarr::Target::kDepth;
 }
 
-// What an array is when the config does not say it. diffusion_policy keeps pictures as float32 of 0
-// to 255; as numbers they would take four times the memory, and each pixel would be a dimension.
+// The type of an array if the config does not give it. diffusion_policy stores images as float32
+// from 0 to 255; as numbers they would take four times the memory, and each pixel would be a
+// dimension.
 KeyType GuessType(const zarr::ZarrArray& array) {
   constexpr std::int64_t kLeastPixels = 16;  // in each direction
   const Shape& shape = array.shape();
@@ -61,7 +62,7 @@ KeyType GuessType(const zarr::ZarrArray& array) {
   return array.dtype() == DType::kUInt16 ? KeyType::kDepth : KeyType::kLowDim;
 }
 
-// [C, H, W] of an array of pictures; nothing when it holds none of this type.
+// [C, H, W] of an array of images; nothing if it has no images of this type.
 std::optional<Shape> PictureShape(const Shape& array, KeyType type) {
   if (type == KeyType::kDepth && array.size() == 3) return Shape{1, array[1], array[2]};
   const std::int64_t n_channels = type == KeyType::kRgb ? 3 : 1;
@@ -99,8 +100,8 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
             key.GetChoice("type", {"low_dim", "rgb", "depth"}, "numbers, colour or depth images")),
         .begin = key.GetOptional<std::int64_t>(
             "begin", "first element of a step to take; low_dim only, none for 0"),
-        .end =
-            key.GetOptional<std::int64_t>("end", "behind the last element to take; none for all")};
+        .end = key.GetOptional<std::int64_t>("end",
+                                             "index after the last element to take; none for all")};
   }
   if (!config.keys.contains("action")) {
     throw Error(ErrorCode::kConfig,
@@ -140,11 +141,10 @@ std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
   std::map<std::string, KeyConfig> keys;
   const std::vector<std::string> names = store_->ListArrays(zarr::kDataFolder);
   if (names.size() > kMaxArrays) {
-    throw Error(
-        ErrorCode::kData,
-        fmt::format("{} holds {} arrays; at most {} are read. Name those that are wanted in "
-                    "dataset.params.keys.",
-                    store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
+    throw Error(ErrorCode::kData,
+                fmt::format("{} holds {} arrays; at most {} are read. Name the ones to read in "
+                            "dataset.params.keys.",
+                            store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
   }
   for (const std::string& name : names) {
     const std::string array = fmt::format("{}/{}", zarr::kDataFolder, name);
@@ -159,7 +159,7 @@ std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
   return keys;
 }
 
-// Everything is counted before it takes memory; as many threads decode as fit.
+// Memory is counted before it is allocated. As many threads decode as fit in the limit.
 void ZarrReplayDataset::Load(const zarr::ZarrArray& array, zarr::Target target,
                              zarr::PageBuffer* buffer) {
   const double bytes = LoadedBytes(array, target);
@@ -169,7 +169,7 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, zarr::Target target,
     throw Error(
         ErrorCode::kConfig,
         fmt::format("dataset.params.memory_limit_mb is {}, but {} takes {:.0f} bytes in memory and "
-                    "{:.0f} while a chunk is decoded; wanted {:.0f} or more",
+                    "{:.0f} while a chunk is decoded; expected {:.0f} or more",
                     memory_limit_ / kBytesPerMb, array.Describe(), bytes, scratch,
                     std::ceil(needed / kBytesPerMb)));
   }
@@ -189,7 +189,7 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, zarr::Target target,
 void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
   const zarr::ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
-    throw Error(ErrorCode::kData, fmt::format("{} has shape {}; wanted the end of each episode",
+    throw Error(ErrorCode::kData, fmt::format("{} has shape {}; expected the end of each episode",
                                               array.Describe(), ToString(array.shape())));
   }
   Load(array, zarr::Target::kInt64, &episode_end_bytes_);
@@ -257,7 +257,7 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   sources_.push_back(source);
 }
 
-// Numbers, and pictures where all of them fit what is left of the limit.
+// Loads numbers, and images if all of them fit in the rest of the limit.
 void ZarrReplayDataset::LoadArrays() {
   for (KeySource& source : sources_) {
     if (!IsPicture(source.target)) LoadSource(&source);
@@ -283,7 +283,7 @@ void ZarrReplayDataset::LoadSource(KeySource* source) {
   source->buffer = &entry->second;
 }
 
-// What would fail at the first picture fails here.
+// Faults that would occur at the first image are thrown here.
 void ZarrReplayDataset::PrepareCache() {
   const double memory_limit_mb = memory_limit_ / kBytesPerMb;
   const auto limit = static_cast<std::size_t>(memory_limit_ - Counted(held_bytes_));
@@ -294,17 +294,16 @@ void ZarrReplayDataset::PrepareCache() {
     if (chunk_bytes > limit) {
       throw Error(ErrorCode::kConfig,
                   fmt::format("dataset.params.memory_limit_mb is {}, but {} has chunks of {} "
-                              "bytes, which are decoded as a whole; wanted {} or more",
+                              "bytes, which are decoded as a whole; expected {} or more",
                               memory_limit_mb, source.array->Describe(), chunk_bytes,
                               std::ceil(static_cast<double>(chunk_bytes) / kBytesPerMb)));
     }
   }
   if (limit > MachineMemory()) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("dataset.params.memory_limit_mb is {}; this machine has {:.0f}, and the "
-                    "pictures need more than the limit",
-                    memory_limit_mb, static_cast<double>(MachineMemory()) / kBytesPerMb));
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset.params.memory_limit_mb is {}; this machine has {:.0f}, and "
+                            "the images need more than the limit",
+                            memory_limit_mb, static_cast<double>(MachineMemory()) / kBytesPerMb));
   }
   cache_ = std::make_unique<zarr::ChunkCache>(limit);
 }
@@ -312,12 +311,13 @@ void ZarrReplayDataset::PrepareCache() {
 void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,
                              std::span<std::byte> out) const {
   if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
-    throw Error(ErrorCode::kData, fmt::format("key {} of {} asked for", key, spec_.keys.size()));
+    throw Error(ErrorCode::kData,
+                fmt::format("expected one of {} keys, found key {}", spec_.keys.size(), key));
   }
   const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
   if (begin < 0 || begin > end || end > episode_ends_.back()) {
-    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' asked for; it has {}", begin,
-                                              end, spec.name, episode_ends_.back()));
+    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' are out of range; it has {}",
+                                              begin, end, spec.name, episode_ends_.back()));
   }
   const std::size_t key_bytes = spec.ByteSize();
   const auto n_steps = static_cast<std::size_t>(end - begin);

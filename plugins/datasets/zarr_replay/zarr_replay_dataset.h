@@ -1,8 +1,8 @@
 // The replay buffers of diffusion_policy, and those that `dp_bench collect` writes: zarr v2
 // hierarchies with the arrays data/* (first axis: steps of all episodes) and meta/episode_ends.
-// Numbers are decoded once, in parallel, and kept in memory as float32. So are pictures, images as
-// uint8 and depth as uint16, where all of them fit a limit; else they are decoded where they are
-// read, and the limit holds for the decoded chunks that are kept.
+// Numbers are decoded once, in parallel, and kept in memory as float32. So are images, colour as
+// uint8 and depth as uint16, if all of them fit in a memory limit. Otherwise they are decoded when
+// they are read, and the limit applies to the decoded chunks that are kept.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace dp_bench::zarr_replay {
 
-/// Where a key comes from.
+/// The source of a key.
 struct KeyConfig {
   std::string array;
   KeyType type = KeyType::kLowDim;
@@ -35,11 +35,11 @@ struct KeyConfig {
 
 /// {"path": "pusht.zarr", "fps": 10, "keys": {"agent_pos": {"array": "data/state", "begin": 0,
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
-/// Without "keys", every array below data/ is a key of its own name: [N, H, W, 3] of uint8, or of
-/// float32 with 16 pixels or more, is rgb, [N, H, W] or [N, H, W, 1] of uint16 depth, anything else
-/// low_dim. "memory_limit_mb" is what all of it may take: pictures, numbers, episode ends, and the
-/// chunks while they are decoded. When pictures need more than is left, their chunks are decoded on
-/// demand: opening costs no decoding, every epoch does.
+/// Without "keys", every array below data/ is a key with the name of the array: [N, H, W, 3] of
+/// uint8, or of float32 with 16 pixels or more, is rgb, [N, H, W] or [N, H, W, 1] of uint16 depth,
+/// anything else low_dim. "memory_limit_mb" is a limit for everything together: images, numbers,
+/// episode ends, and chunks while they are decoded. If images need more than is left, their chunks
+/// are decoded on demand. Then opening is fast, but every epoch decodes them again.
 struct ZarrReplayConfig {
   std::filesystem::path path;
   std::optional<double> fps;
@@ -54,18 +54,17 @@ class ZarrReplayDataset final : public Dataset {
  public:
   static std::unique_ptr<Dataset> Create(const Config& params);
 
-  /// Checks the headers of all chunks and loads what fits. Throws Error{kData} for whatever is
-  /// wrong with the files, Error{kConfig} for keys that do not fit the arrays and a limit below one
-  /// chunk.
+  /// Checks the headers of all chunks and loads what fits. Throws Error{kData} for all faults of
+  /// the files, Error{kConfig} for keys that do not fit the arrays and for a limit below one chunk.
   explicit ZarrReplayDataset(const ZarrReplayConfig& config);
 
-  /// The same from this store; the config's path is not read.
+  /// The same, but reads from this store instead of the config's path.
   ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<zarr::Store> store);
 
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
 
-  /// Pictures that were not loaded are decoded here; a damaged chunk throws Error{kData} then.
+  /// Decodes images that were not loaded; throws Error{kData} if a chunk is damaged.
   void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override;
 
  private:
@@ -75,7 +74,7 @@ class ZarrReplayDataset final : public Dataset {
     zarr::Target target;
     std::size_t step_bytes;
     std::size_t offset;
-    const zarr::PageBuffer* buffer = nullptr;  // null: decoded where it is read
+    const zarr::PageBuffer* buffer = nullptr;  // null: decoded when it is read
   };
 
   const zarr::ZarrArray& Open(const std::string& name);
@@ -88,7 +87,7 @@ class ZarrReplayDataset final : public Dataset {
   void PrepareCache();
 
   double memory_limit_;      // [bytes]
-  double held_bytes_ = 0.0;  // of what is loaded
+  double held_bytes_ = 0.0;  // of everything that is loaded
   std::unique_ptr<zarr::Store> store_;
   DatasetSpec spec_;
   bool is_growing_ = false;  // arrays may be longer than the episodes
@@ -96,8 +95,8 @@ class ZarrReplayDataset final : public Dataset {
   std::span<const std::int64_t> episode_ends_;     // in them
   std::map<std::string, zarr::ZarrArray> arrays_;  // opened once, shared by keys
   std::map<std::pair<const zarr::ZarrArray*, zarr::Target>, zarr::PageBuffer> buffers_;
-  std::unique_ptr<zarr::ChunkCache> cache_;  // of pictures that are not loaded
-  std::vector<KeySource> sources_;           // as spec_.keys
+  std::unique_ptr<zarr::ChunkCache> cache_;  // of images that are not loaded
+  std::vector<KeySource> sources_;           // one per key of spec_
 };
 
 }  // namespace dp_bench::zarr_replay

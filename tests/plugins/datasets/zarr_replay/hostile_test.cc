@@ -265,7 +265,7 @@ TEST(Hostile, EpisodeEndsMustIncreaseToTheLastStep) {
   EXPECT_THAT(LoadWith([](ZarrFiles* files) {
                 files->AddArray<std::int64_t>("meta/episode_ends", {{3, 1}, {3, 1}}, {4, 9, 10});
               }),
-              HasSubstr("wanted the end of each episode"));
+              HasSubstr("expected the end of each episode"));
 }
 
 TEST(Hostile, ArraysOfDifferentLengthAreNamed) {

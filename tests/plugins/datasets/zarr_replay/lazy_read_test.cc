@@ -185,7 +185,7 @@ TEST(LazyRead, HeadersAndTypesAreCheckedAtOpening) {
 TEST(LazyRead, ALimitBelowOneChunkSaysWhatIsNeeded) {
   EXPECT_THAT(OpenLazy(OneStepPerChunk(), ErrorCode::kConfig, 47 / kBytesPerMb),
               AllOf(HasSubstr("dataset.params.memory_limit_mb is "), HasSubstr("data/img"),
-                    HasSubstr("chunks of 48 bytes"), HasSubstr("wanted 1 or more")));
+                    HasSubstr("chunks of 48 bytes"), HasSubstr("expected 1 or more")));
 }
 
 TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
