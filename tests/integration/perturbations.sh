@@ -75,7 +75,7 @@ done
 echo "what an env does not have is refused, with all there is"
 expect_exit 2 "env 'point_mass' has no perturbation 'light'; it has delay, noise and null" "${evaluate[@]}" --perturb light
 expect_exit 2 "has no perturbation 'lite'" "${evaluate[@]}" --perturb delay,lite
-expect_exit 2 "wanted a number after the '=' of 'delay=x'" "${evaluate[@]}" --perturb delay=x
+expect_exit 2 "expected a number after the '=' of 'delay=x'" "${evaluate[@]}" --perturb delay=x
 expect_exit 2 "'delay' is listed twice" "${evaluate[@]}" --perturb delay,delay
 expect_exit 2 "env.perturb.delay" "${evaluate[@]}" --perturb delay=-1
 expect_exit 2 "arms are compared with an unperturbed" "${evaluate[@]}" --perturb delay env.perturb.noise=0.1

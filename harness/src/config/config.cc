@@ -254,7 +254,7 @@ std::vector<Config> Config::List(std::string_view key, const KeyMeaning& meaning
   if (document_->is_noting()) document_->NoteList(pointer);
   const Json list = document_->Copy(pointer);
   if (list.is_object()) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: wanted a list of objects, found an object",
+    throw Error(ErrorCode::kConfig, fmt::format("{}: expected a list of objects, found an object",
                                                 document_->Where(pointer)));
   }
   std::vector<Config> objects;

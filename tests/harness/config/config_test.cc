@@ -121,7 +121,7 @@ TEST(Config, AListOfObjectsGivesOneConfigPerElement) {
   EXPECT_THAT(names, ElementsAre("a", "b"));
   EXPECT_TRUE(config.List("absent").empty());
   EXPECT_EQ(ConfigErrorOf([&] { config.List("object"); }),
-            "my.json:2: object: wanted a list of objects, found an object");
+            "my.json:2: object: expected a list of objects, found an object");
   EXPECT_THAT(ConfigErrorOf([&] { config.List("text"); }), HasSubstr("found the string"));
 }
 
@@ -132,7 +132,7 @@ TEST(Config, OptionalNumbersAreCheckedWhereTheyAreGiven) {
   EXPECT_EQ(read("absent"), std::nullopt);
   EXPECT_EQ(read("good"), 2.0);
   EXPECT_THAT(ConfigErrorOf([&] { read("low"); }),
-              HasSubstr("low: wanted a number from 1 to 3, found 0"));
+              HasSubstr("low: expected a number from 1 to 3, found 0"));
 }
 
 TEST(Config, ListInPlaceOfAnObjectIsAnError) {
