@@ -1,4 +1,4 @@
-// What every dataset plugin must keep to, ours or foreign. It loads the library through the plugin
+// The contract of every dataset plugin, ours or foreign. It loads the library through the plugin
 // host, as dp_bench does.
 //   dataset_conformance --plugin=libdpb_dataset_synthetic.so --params=params.json
 #include <gmock/gmock.h>
@@ -78,19 +78,19 @@ TEST(DatasetConformance, SpecFitsTogether) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const KeySpec& key = keys[i];
     if (i > 0) {
-      EXPECT_LT(keys[i - 1].name, key.name) << "wanted alphabetical order";
+      EXPECT_LT(keys[i - 1].name, key.name) << "expected alphabetical order";
     }
     EXPECT_GT(key.NumElements(), 0) << key.name;
     if (key.type == KeyType::kRgb) {
       EXPECT_EQ(key.dtype, DType::kUInt8) << key.name;
     }
     if (key.type != KeyType::kLowDim) {
-      EXPECT_EQ(key.shape.size(), 3U) << key.name << ": wanted [C, H, W]";
+      EXPECT_EQ(key.shape.size(), 3U) << key.name << ": expected [C, H, W]";
     }
     if (key.name != "action") continue;
     has_action = true;
     EXPECT_EQ(key.type, KeyType::kLowDim);
-    EXPECT_EQ(key.shape.size(), 1U) << "wanted [Da]";
+    EXPECT_EQ(key.shape.size(), 1U) << "expected [Da]";
   }
   EXPECT_TRUE(has_action);
   EXPECT_TRUE(std::isfinite(dataset->spec().fps));

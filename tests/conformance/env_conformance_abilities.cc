@@ -17,7 +17,7 @@
 namespace dp_bench::conformance {
 namespace {
 
-/// The allowed results of the expert: an action, or that it cannot continue.
+/// The action of the expert; nothing if it cannot continue.
 std::optional<std::vector<float>> TryAct(Env& env) {
   std::vector<float> action(env.spec().action_low.size(), std::numeric_limits<float>::quiet_NaN());
   try {
@@ -243,7 +243,7 @@ TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
     std::vector<float> second = first;
     for (std::vector<float>* seen : {&first, &second}) {
       marks->StateMarks(40, 30, std::span(*seen).first(n_numbers));
-      // far away, so that trying it out in the simulation would show
+      // a distant action, so that executing it in the simulation would show
       marks->ActionMarks(ActionAt(env->spec(), kSeed + 1, step), 40, 30,
                          std::span(*seen).last(n_numbers));
     }

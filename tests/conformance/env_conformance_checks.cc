@@ -21,7 +21,7 @@ TEST(EnvConformance, SpecFitsTogether) {
   for (std::size_t i = 0; i < spec.shape_meta.obs.size(); ++i) {
     const KeySpec& key = spec.shape_meta.obs[i];
     if (i > 0) {
-      EXPECT_LT(spec.shape_meta.obs[i - 1].name, key.name) << "wanted alphabetical order";
+      EXPECT_LT(spec.shape_meta.obs[i - 1].name, key.name) << "expected alphabetical order";
     }
     EXPECT_GT(key.NumElements(), 0) << key.name;
     if (key.type == KeyType::kRgb) {

@@ -1,5 +1,5 @@
-// What every policy plugin must keep, whatever it computes: the contract of policy.h. It loads the
-// library through the plugin host, as dp_bench does.
+// The contract of every policy plugin (policy.h), whatever it computes. It loads the library
+// through the plugin host, as dp_bench does.
 //   policy_conformance --plugin=libdpb_policy_unet_hybrid.so --params=params.json --obs=rgb
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -169,7 +169,7 @@ TEST_F(PolicyConformance, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   EXPECT_TRUE(torch::equal(first[0], second[2]));
 }
 
-// Convolutions over pictures are LibTorch's, which distributes them over threads freely.
+// LibTorch computes the convolutions over images, and distributes them over threads freely.
 TEST_F(PolicyConformance, TheNumberOfThreadsChangesNoBitAndWithPicturesOnlyTheRounding) {
   const int n_threads = at::get_num_threads();
   std::vector<torch::Tensor> actions;

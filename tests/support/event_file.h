@@ -16,7 +16,7 @@
 
 namespace dp_bench {
 
-/// The events of the file; each record must be framed as by AppendTfRecord.
+/// The events of the file; each record must have the framing of AppendTfRecord.
 inline std::vector<std::string> ReadRecords(const std::filesystem::path& path) {
   const std::string file = core::ReadTextFile(path, 1U << 24);
   std::vector<std::string> records;

@@ -1,4 +1,4 @@
-// The location of the public PushT demonstrations: 32 MB that are not in the repository.
+// The location of the public PushT demonstrations, 32 MB that are not in the repository.
 #pragma once
 
 #include <cstdlib>

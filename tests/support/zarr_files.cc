@@ -14,8 +14,8 @@
 namespace dp_bench::zarr {
 namespace {
 
-// Element by element, so that it shares no idea with the reader: the chunk of these indices, zeros
-// beyond the array.
+// Element by element, so that it shares no code or idea with the reader. Returns the chunk at these
+// indices, with zeros beyond the array.
 Bytes CutChunk(const ArrayLayout& layout, const Shape& indices, std::size_t item,
                std::span<const std::byte> values) {
   const std::size_t n_axes = layout.shape.size();

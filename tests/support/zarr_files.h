@@ -1,5 +1,5 @@
 // Zarr hierarchies as other programs write them, with every compressor and chunks that cut every
-// axis: written into memory, damaged there at will, then put into a folder or a zip archive.
+// axis: written into memory, damaged there if needed, then written to a folder or a zip archive.
 #pragma once
 
 #include <cstddef>
