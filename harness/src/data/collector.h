@@ -102,7 +102,7 @@ class ExpertPool {
 
   /// Waits for the result of the next seed. `n_missing`: the number of episodes that the caller
   /// still needs, if all are good. Workers do not play further ahead than that, nor more than two
-  /// episodes each. Returns nothing once `plan.stop` ended an episode.
+  /// episodes per worker. Returns nothing once `plan.stop` ended an episode.
   std::optional<ExpertEpisode> Next(int n_missing);
 
  private:

@@ -120,7 +120,7 @@ std::string DescribeStatus(int status) {
   return fmt::format("died with signal {}{}", signal, name ? fmt::format(" (SIG{})", name) : "");
 }
 
-// Resident [MB]; 0 when it cannot be read.
+// Resident memory [MB]; 0 if it cannot be read.
 std::size_t ResidentMb(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/statm", pid));
   std::size_t total = 0;

@@ -12,7 +12,7 @@
 namespace dp_bench::rollout {
 
 /// The stages that diffusion policies mark with RECORD_USER_SCOPE
-/// (plugins/policies/common/diffusion_policy.cc). Any policy can mark its stages.
+/// (policy/networks/diffusion_policy.cc). Any policy can mark its stages.
 inline constexpr const char* kObsEncodingScope = "observation encoding";
 inline constexpr const char* kConditioningScope = "conditioning";
 inline constexpr const char* kDenoisingStepScope = "denoising step";
