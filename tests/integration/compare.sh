@@ -102,7 +102,7 @@ expect_exit 6 "empty has no test episodes" "${compare[@]}" a empty
 cat b/episodes.jsonl b/episodes.jsonl >bare/episodes.jsonl
 expect_exit 6 "two test episodes of seed 100000" "${compare[@]}" a bare
 echo "{" >bare/episodes.jsonl
-expect_exit 6 "bare/episodes.jsonl:1: not the row of an episode" "${compare[@]}" a bare
+expect_exit 6 "bare/episodes.jsonl:1: not an episode's row" "${compare[@]}" a bare
 
 echo "the gate passes what did not change, and fails what broke"
 gate=("$dp_bench" gate --baseline baseline.json)

@@ -26,19 +26,19 @@ evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest "${short[@]}"
 "${evaluate[@]}" --output a >a.txt 2>&1 || fail "$(cat a.txt)"
 
 echo "what holds a run is refused, with the ways out; folders without one are not"
-expect_unchanged 2 "'a' already holds an evaluation: .*Give --overwrite" "${evaluate[@]}" --output a
+expect_unchanged 2 "'a' already has an evaluation: .*Give --overwrite" "${evaluate[@]}" --output a
 expect_unchanged 2 "never overwritten: checkpoints" "${evaluate[@]}" --output trained
 expect_unchanged 2 "never overwritten: checkpoints" "${evaluate[@]}" --output trained --overwrite
 expect_unchanged 2 "never overwritten: .*safetensors" "${evaluate[@]}" --output trained/checkpoints/latest --overwrite
-expect_unchanged 2 "already holds an evaluation" "${evaluate[@]}" --output a --perturb noise
-expect_unchanged 2 "already holds an evaluation" "${evaluate[@]}" --output a --latencies 0
+expect_unchanged 2 "already has an evaluation" "${evaluate[@]}" --output a --perturb noise
+expect_unchanged 2 "already has an evaluation" "${evaluate[@]}" --output a --latencies 0
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]"
        policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2
        training.rollout_every=0 dataloader.batch_size=32)
-expect_unchanged 2 "already holds an evaluation" "$dp_bench" train "${small[@]}" --output a
+expect_unchanged 2 "already has an evaluation" "$dp_bench" train "${small[@]}" --output a
 expect_unchanged 2 "never overwritten: checkpoints" "$dp_bench" run "${small[@]}" --output trained
 expect_unchanged 2 "never overwritten: checkpoints" "$dp_bench" run "${small[@]}" --output trained --seeds 1,2
-expect_unchanged 2 "already holds an evaluation" "$dp_bench" export --checkpoint trained --output a
+expect_unchanged 2 "already has an evaluation" "$dp_bench" export --checkpoint trained --output a
 mkdir theirs
 echo mine >theirs/notes.txt
 "${evaluate[@]}" --output theirs >theirs.txt 2>&1 || fail "$(cat theirs.txt)"

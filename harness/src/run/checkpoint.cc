@@ -50,8 +50,8 @@ Json Describe(const ArrayMap& tensors) {
   return json;
 }
 
-/// The text of a manifest that holds the SHA-256 of all the rest of it, so that a changed byte is
-/// found there as well as in the files that it lists.
+/// The manifest with the SHA-256 of the rest of its text, which detects changes in the manifest
+/// itself.
 std::string SealedText(Json manifest) {
   manifest.erase(kSealKey);
   const std::string rest = manifest.dump(1);
@@ -61,7 +61,7 @@ std::string SealedText(Json manifest) {
 
 std::map<std::string, ListedFile> ReadManifest(const fs::path& path) {
   if (!fs::exists(path)) {
-    Fail(path, "is missing: this is not a checkpoint, or its writing was interrupted");
+    Fail(path, "is missing: this is not a checkpoint, or writing it was interrupted");
   }
   return ParseCheckpointManifest(core::ReadTextFile(path, kMaxJsonBytes), path);
 }
@@ -70,11 +70,11 @@ void VerifyFile(const fs::path& path, const ListedFile& listed) {
   if (!fs::exists(path)) Fail(path, "is listed in the manifest but missing");
   core::RegularFile file(path);
   if (file.size() != listed.bytes) {
-    Fail(path, fmt::format("has {} bytes, its manifest says {}: the file is damaged", file.size(),
+    Fail(path, fmt::format("has {} bytes, the manifest says {}: the file is damaged", file.size(),
                            listed.bytes));
   }
   if (HashFile(file) != listed.sha256) {
-    Fail(path, "does not match the SHA-256 of its manifest: the file is damaged or was edited");
+    Fail(path, "does not match its SHA-256 in the manifest: the file is damaged or was edited");
   }
 }
 
@@ -97,7 +97,7 @@ std::map<std::string, ListedFile> ParseCheckpointManifest(std::string_view text,
   for (const auto& [name, entry] : manifest.At("files").Members()) {
     if (name.empty() || name.find('/') != std::string::npos || name.front() == '.' ||
         name.find('\0') != std::string::npos) {
-      Fail(path, fmt::format("lists the file name '{}', which leaves the folder", name));
+      Fail(path, fmt::format("lists the file name '{}', which points outside of the folder", name));
     }
     files[name] = {.sha256 = entry.Get<std::string>("sha256"),
                    .bytes = entry.Get<std::uint64_t>("bytes")};
@@ -116,7 +116,7 @@ void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& cont
     files.push_back(file);
   }
 
-  // the checksums are taken from the disk's content, so that a bad write is found on reading
+  // hash what is on disk
   Json manifest = {{"format_version", kFormatVersion}, {"dp_bench_version", kVersion}};
   manifest["files"] = Json::object();
   for (const std::string& file : files) {
@@ -138,7 +138,7 @@ Checkpoint Checkpoint::Open(const fs::path& folder) {
   for (const std::string_view file : {kConfigFile, kStateFile, kNormalizerFile}) {
     if (!checkpoint.Has(file)) Fail(folder / file, "is not listed in the checkpoint's manifest");
   }
-  // one that was exported for inference has only the weights that are evaluated
+  // a checkpoint exported for inference has one set of weights only
   if (!checkpoint.Has(kModelFile) && !checkpoint.Has(kEmaFile)) {
     Fail(folder / kModelFile, "is not listed in the checkpoint's manifest, nor are EMA weights");
   }
@@ -148,7 +148,7 @@ Checkpoint Checkpoint::Open(const fs::path& folder) {
 }
 
 ArrayMap Checkpoint::ReadTensors(std::string_view file) const {
-  if (!Has(file)) Fail(folder_ / file, "does not exist: the checkpoint was written without it");
+  if (!Has(file)) Fail(folder_ / file, "does not exist: the checkpoint was saved without it");
   return ReadSafetensors(folder_ / file).tensors;
 }
 

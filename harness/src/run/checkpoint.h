@@ -1,11 +1,10 @@
-// One checkpoint is one folder; nothing in it is code. Torch-free.
+// A checkpoint is a folder. It contains no code. Torch-free.
 //   model.safetensors, ema.safetensors, normalizer.safetensors, optimizer.safetensors   tensors
 //   gradients.safetensors   only inside an accumulation window: what it has summed up so far
 //   config.json     the resolved config of the run: enough to create the policy again
 //   state.json      where the training stands
 //   manifest.json   format and program version, SHA-256 and size of every other file, tensor
-//   shapes,
-//                   and a SHA-256 of itself
+//                   shapes, and a SHA-256 of itself
 // It holds no time and no path, so equal trainings give equal bytes.
 #pragma once
 
@@ -26,32 +25,31 @@ inline constexpr std::string_view kNormalizerFile = "normalizer.safetensors";
 inline constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 inline constexpr std::string_view kGradientsFile = "gradients.safetensors";
 
-/// What is to be written.
 struct CheckpointContents {
   std::map<std::string, ArrayMap, std::less<>> tensors;  // file name -> tensors
   std::string config;                                    // JSON text
   std::string state;                                     // JSON text
 };
 
-/// Writes all files of a checkpoint into an existing folder; the caller makes it appear at once
-/// (CheckpointStore). Throws Error{kIo}.
+/// Writes all files of a checkpoint into an existing folder; the caller renames the folder into
+/// place (CheckpointStore). Throws Error{kIo}.
 void WriteCheckpointFiles(const std::filesystem::path& folder, const CheckpointContents& contents);
 
-/// What a manifest says of another file.
+/// A file as the manifest lists it.
 struct ListedFile {
   std::string sha256;
   std::uint64_t bytes = 0;
 };
 
-/// The files that the manifest at `path` with this text lists, by name, its seal and the names
-/// checked. Throws Error{kCheckpoint}.
+/// The files that a manifest lists, by name. Checks the manifest's own SHA-256 and the file names.
+/// `path` appears in messages only. Throws Error{kCheckpoint}.
 std::map<std::string, ListedFile> ParseCheckpointManifest(std::string_view text,
                                                           const std::filesystem::path& path);
 
-/// A checkpoint on disk whose files have been compared with their checksums.
+/// A checkpoint on disk. All its files matched their checksums.
 class Checkpoint {
  public:
-  /// Throws Error{kCheckpoint} naming the file that is missing, foreign to the manifest or changed;
+  /// Throws Error{kCheckpoint} naming the file that is missing, not in the manifest or changed,
   /// Error{kIo} naming one that cannot be read.
   static Checkpoint Open(const std::filesystem::path& folder);
 
@@ -61,7 +59,7 @@ class Checkpoint {
 
   bool Has(std::string_view file) const { return checksums_.contains(file); }
 
-  /// Throws Error{kCheckpoint} when the checkpoint has no such file.
+  /// Throws Error{kCheckpoint} if the checkpoint has no such file.
   ArrayMap ReadTensors(std::string_view file) const;
 
  private:

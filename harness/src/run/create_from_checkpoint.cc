@@ -1,4 +1,3 @@
-// See create_from_checkpoint.h.
 #include "run/create_from_checkpoint.h"
 
 #include <string>

@@ -1,6 +1,6 @@
-// A policy and its config from a checkpoint folder alone: diffusion_policy's
-// BaseWorkspace.create_from_checkpoint, as far as it is about the policy. (A whole training
-// continues from its run folder, see train/snapshot.h.)
+// Creates a policy and its config from a checkpoint folder, like the policy part of
+// diffusion_policy's BaseWorkspace.create_from_checkpoint. (A training continues from its run
+// folder, see train/snapshot.h.)
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@
 
 namespace dp_bench::run {
 
-/// The policy that a config names, for the config's shape_meta and horizons, with its first
-/// weights. Throws Error{kConfig} or Error{kPlugin}.
+/// The policy that a config names, with initial weights, for the config's shape_meta and horizons.
+/// Throws Error{kConfig} or Error{kPlugin}.
 std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue);
 
-/// The same on `device`, with weights and normalizer of a checkpoint. `config` is the checkpoint's,
-/// perhaps with values of the caller's own, such as fewer inference steps. Throws
+/// The same on `device`, with the weights and normalizer of a checkpoint. `config` is the
+/// checkpoint's config; the caller may change values, such as the number of inference steps. Throws
 /// Error{kCheckpoint} listing what does not fit.
 std::unique_ptr<Policy> CreateFromCheckpoint(const Checkpoint& checkpoint, const Config& config,
                                              plugin::PluginCatalogue& catalogue, Weights weights,
@@ -30,8 +30,8 @@ struct PolicyFromCheckpoint {
   std::unique_ptr<Policy> policy;
 };
 
-/// Reads the folder, all checksums first. The policy is on the CPU and in evaluation mode: its next
-/// PredictAction is that of the policy that was saved.
+/// Verifies all checksums first. The policy is on the CPU and in evaluation mode. Its next
+/// PredictAction equals that of the saved policy.
 PolicyFromCheckpoint CreateFromCheckpoint(const std::filesystem::path& folder,
                                           plugin::PluginCatalogue& catalogue,
                                           Weights weights = Weights::kEma);

@@ -84,7 +84,7 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
       "[width, height] of films in pixels");
   if (size.size() != 2 || std::ranges::min(size) < 1 || std::ranges::max(size) > kMaxVideoSize) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("{} is [{}]; wanted [width, height], each 1 to {}",
+                fmt::format("{} is [{}]; expected [width, height], each 1 to {}",
                             config.Where("video_size"), fmt::join(size, ", "), kMaxVideoSize));
   }
   c.video_width = static_cast<int>(size[0]);

@@ -1,5 +1,5 @@
-// The section `env_runner` of a config: how many episodes, on which seeds, and what is filmed.
-// Field names are those of diffusion_policy's env runners.
+// The section `env_runner` of a config: how many episodes, which seeds, and which are filmed. Field
+// names are those of diffusion_policy's env runners.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct EnvRunnerConfig {
   int video_height = 256;
   bool video_overlay = true;
   bool record_traces = false;
-  /// Simulated seconds that pass per second of the policy's thinking, 0: none do. 1 is a robot's
-  /// case. The env steps that a plan takes are ceil(realtime_latency_ms / 1000 * control_hz *
-  /// realtime); what is executed in them is written at ActionQueue.
+  /// Simulated seconds per second of planning. 0: the env waits for the policy. 1: as on a robot. A
+  /// plan takes ceil(realtime_latency_ms / 1000 * control_hz * realtime) env steps; ActionQueue
+  /// says what is executed in them.
   double realtime = 0.0;
   double realtime_latency_ms = 0.0;
   int crf = 22;

@@ -30,11 +30,11 @@ EpisodeJournal::Content EpisodeJournal::Read(const std::filesystem::path& file,
   const std::size_t line = content.rows.find('\n');
   if (line == std::string::npos) return content;
   const std::string found = RunIdOf(content.rows.substr(0, line));
-  if (found.empty()) return content;  // of a version before 0.2
+  if (found.empty()) return content;  // written before version 0.2
   if (found != run_id) {
     throw Error(
         ErrorCode::kData,
-        fmt::format("'{}' has episodes of run {}, but the manifest.json beside it is of {}. "
+        fmt::format("'{}' has episodes of run {}, but the manifest.json next to it is of {}. "
                     "Put back the files that belong together, or start over in another "
                     "--output folder.",
                     file.string(), found,
@@ -53,7 +53,7 @@ EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
                                std::vector<std::string> metric_names, const std::string& run_id,
                                const Content& content)
     : metric_names_(std::move(metric_names)),
-      // an empty line in place of the head keeps the numbers of lines in messages
+      // an empty line for the head keeps line numbers in messages right
       found_(ParseEpisodes((content.head.empty() ? "" : "\n") + content.rows, file.string(),
                            metric_names_)),
       log_(file, static_cast<std::int64_t>(content.head.size() + content.rows.size())) {

@@ -1,4 +1,4 @@
-// episodes.jsonl while an evaluation runs: no episode that has ended is lost to a kill.
+// episodes.jsonl while an evaluation runs. A kill loses no finished episode.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +11,25 @@
 
 namespace dp_bench::run {
 
-/// The first line names the run, {"run_id": "..."}, where it has an id (run/run_id.h). Rows lie
-/// in the order in which episodes end. Every fault of the file system throws Error{kIo}
-/// with the path.
+/// The first line is {"run_id": "..."} if the run has an id (run/run_id.h). Rows are in the order
+/// in which episodes end. Errors of the file system throw Error{kIo} with the path.
 class EpisodeJournal {
  public:
-  /// Continues the file, or creates it. What a kill left of the last row is cut off; Error{kData}
-  /// for whole rows that cannot be read, and for a file that names another run.
+  /// Continues the file or creates it. Truncates an incomplete last row. Throws Error{kData} for a
+  /// complete row that cannot be read, and for a file of another run.
   EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names,
                  const std::string& run_id = "");
 
-  /// The episodes that were there.
+  /// The episodes that the file already had.
   const std::vector<EpisodeRecord>& found() const { return found_; }
 
-  /// Appends a row, durable when the call returns. Any thread.
+  /// Appends a row. It is durable when the call returns. Thread-safe.
   void Append(const EpisodeRecord& record);
 
  private:
   struct Content {
     std::string head;  // the line that names the run; may be missing
-    std::string rows;  // whole ones
+    std::string rows;  // complete ones
   };
   static Content Read(const std::filesystem::path& file, const std::string& run_id);
 

@@ -17,7 +17,7 @@
 namespace dp_bench::run {
 namespace {
 
-using Json = nlohmann::json;  // sorts keys; prints doubles so that they read back as the same bits
+using Json = nlohmann::json;  // sorts keys; doubles survive a round trip bit for bit
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -100,14 +100,15 @@ EpisodeRecord ToRecord(const core::JsonView& row, std::span<const std::string> m
 
   if (metric_names.empty() || !row.Has("metrics")) return record;
   const core::JsonView metrics = row.At("metrics");
-  if (metrics.json().empty()) return record;  // an episode without a step
+  if (metrics.json().empty()) return record;  // no step was executed
   for (const std::string& name : metric_names) {
     record.metrics.push_back(metrics.Get<double>(name));
   }
   return record;
 }
 
-// Text from plugins may hold bytes that are not UTF-8: those are replaced, the row is written.
+// Text from plugins may contain bytes that are not UTF-8. They are replaced, so that the row is
+// written.
 std::string Dump(const Json& value, int indent) {
   return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
@@ -148,7 +149,7 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     ++line_number;
     if (line.empty()) continue;
-    const std::string what = fmt::format("{}:{}: not the row of an episode", origin, line_number);
+    const std::string what = fmt::format("{}:{}: not an episode's row", origin, line_number);
     const Json row = core::ParseJson(line, what);
     records.push_back(ToRecord(core::JsonView(row, what), metric_names));
   }

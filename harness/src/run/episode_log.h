@@ -1,5 +1,5 @@
-// The two files that an evaluation leaves: episodes.jsonl, one row per episode, and eval_log.json
-// with the keys of diffusion_policy.
+// The result files of an evaluation: episodes.jsonl, one row per episode, and eval_log.json with
+// the keys of diffusion_policy.
 #pragma once
 
 #include <filesystem>
@@ -14,35 +14,34 @@
 namespace dp_bench::run {
 
 /// One JSON object without a line end: episode, split, seed, score, success, n_steps, trace_hash,
-/// failure_reason and video (null when there is none), metrics; n_stale_steps where there were any,
-/// course (EpisodeCourse by the names of its fields, those that are absent left out), video_error
-/// where filming failed.
+/// failure_reason and video (null if there is none), metrics; n_stale_steps if not 0, course (the
+/// fields of EpisodeCourse that are present), video_error if filming failed.
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names);
 
-/// All rows, each with its line end. Equal runs give equal bytes.
+/// One line per record. Equal runs give equal bytes.
 std::string EpisodesJsonl(const RunResult& result);
 
-/// The records of such rows; everything but the wall time is read back as it was, metrics by these
-/// names. Throws Error{kData} naming `origin` and the line that is not the row of an episode.
+/// The inverse of EpisodesJsonl, except for the wall time, which is not in the file. Reads the
+/// metrics of these names. Throws Error{kData} naming `origin` and the line that is not an
+/// episode's row.
 std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
                                          std::span<const std::string> metric_names = {});
 
 /// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed,
-/// n_stale_steps where there were any, the
-/// mean of every metric over the episodes that have it as <split>/mean_<metric>, and per seed
-/// <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted. Where the training
-/// was evaluated on some of the test seeds, their number as test/n_selection_seeds. With a `run_id`
-/// (run/run_id.h), that and the SHA-256 of EpisodesJsonl.
+/// n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have the metric, and per
+/// seed <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted.
+/// test/n_selection_seeds: test seeds on which the training was evaluated, if any. With a `run_id`
+/// (run/run_id.h) also the id and the SHA-256 of EpisodesJsonl.
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
                         const std::string& run_id = "");
 
-/// Writes both into `folder`, which is created; eval_log.json last: an evaluation is finished when
-/// it is there. Throws Error{kIo}.
+/// Creates `folder` and writes both files, eval_log.json last: it marks the evaluation as finished.
+/// Throws Error{kIo}.
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
                      int n_selection_seeds = 0, const std::string& run_id = "");
 
-/// All that an evaluation leaves in `folder`, whose manifest names the run: the two files, then how
-/// the policy planned (run/planning.h). Throws Error{kIo}.
+/// Writes all results of an evaluation into `folder`, whose manifest has the run's id: the two
+/// files above, then the planning record (run/planning.h). Throws Error{kIo}.
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
                   const PlanningRecord& planning);
 

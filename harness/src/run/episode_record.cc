@@ -10,7 +10,7 @@ namespace dp_bench::run {
 
 namespace {
 
-// With its length in front, so that neighbouring texts cannot trade characters.
+// Hashes the length too, so that moving characters between neighbouring texts changes the hash.
 void UpdateText(core::Sha256* hash, std::string_view text) {
   hash->Update(text.size());
   hash->Update(std::as_bytes(std::span(text)));
@@ -78,7 +78,7 @@ void EpisodeCourseKeeper::AddStep(double reward, bool is_terminated) {
     best_reward_ = reward;
     course_.best_step = n_steps_;
   }
-  // a new best moves the half way mark up, and lies above it itself
+  // a new best raises the midpoint, and is above it
   if (reward > HalfWay()) last_above_ = n_steps_;
   course_.last_reward = reward;
   course_.is_terminated = is_terminated;

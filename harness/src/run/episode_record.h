@@ -1,5 +1,4 @@
-// What the EnvRunner is asked to run and what it reports: one row per episode, failed ones
-// included.
+// Jobs for the EnvRunner and their results: one record per episode, including failed ones.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +13,30 @@
 
 namespace dp_bench::run {
 
-// How an episode went, in a few numbers that are kept while it runs: enough to tell one way of
-// failing from another, and to say when it began.
+// A few numbers about the course of an episode, updated while it runs. They tell kinds of failure
+// apart and say when a failure began.
 
-/// Steps count those executed: step k is the state that k of them led to, 0 the one after Reset.
+/// Step k is the state after k executed steps; 0 is the state after Reset.
 struct EpisodeCourse {
   double first_reward = 0.0;  // of step 1
   double last_reward = 0.0;
-  int best_step = 0;  // the first one of the highest reward; 0: no step was executed
-  /// The last step above half way from the first to the highest reward, when the episode ended
-  /// below that.
+  int best_step = 0;  // the first step with the highest reward; 0: no step was executed
+  /// The last step with a reward above the midpoint of the first and the highest reward, if the
+  /// episode ended below the midpoint.
   std::optional<int> lost_step;
-  bool is_terminated = false;  // the env ended the episode, not the limit of steps
-  /// The first step whose observation left the range of the training data, of those that the policy
-  /// was shown, and which key of it.
+  bool is_terminated = false;  // by the env, not by the step limit
+  /// The first observation given to the policy that is outside the range of the training data: its
+  /// step, and the key.
   std::optional<int> unseen_step;
   std::string unseen_key;
 
   bool operator==(const EpisodeCourse&) const = default;
 };
 
-/// Keeps the course of one episode after the other.
+/// Tracks the course of one episode at a time.
 class EpisodeCourseKeeper {
  public:
-  /// Both must outlive it. Keys of `keys` without a range are not judged.
+  /// Both must outlive this object. Keys without a range are not checked.
   EpisodeCourseKeeper(std::span<const KeySpec> keys, const ObsRanges& ranges);
 
   void Start();
@@ -52,46 +51,45 @@ class EpisodeCourseKeeper {
   double HalfWay() const { return 0.5 * (course_.first_reward + best_reward_); }
 
   std::span<const KeySpec> keys_;
-  std::vector<const ObsRange*> ranges_;  // per key; null: not judged
+  std::vector<const ObsRange*> ranges_;  // per key; null: not checked
   EpisodeCourse course_;
   int n_steps_ = 0;
   double best_reward_ = 0.0;
-  int last_above_ = 0;  // the last step above half way
+  int last_above_ = 0;  // the last step above the midpoint
 };
 
 /// One episode to run.
 struct EpisodeJob {
-  int episode = 0;    // its place in the seed list
+  int episode = 0;    // index in the seed list
   std::string split;  // "train" or "test"
   std::uint64_t seed = 0;
   bool is_filmed = false;
 };
 
-/// The outcome of one episode. Everything but the wall time is a function of (checkpoint, env,
+/// The outcome of one episode. Everything except the wall time is a function of (checkpoint, env,
 /// seed, micro-batch size).
 struct EpisodeRecord {
   int episode = 0;
   std::string split;
   std::uint64_t seed = 0;
-  double score = 0.0;      // highest reward of any step; 0 when the episode failed
-  bool success = false;    // any step reported success, and the episode did not fail
-  int n_steps = 0;         // executed steps
-  int n_stale_steps = 0;   // of them while the policy thought; see EnvRunnerConfig::realtime
-  std::string trace_hash;  // SHA-256 of actions, rewards, flags, metrics and observations
-  std::vector<double>
-      metrics;  // aggregated as EnvSpec::metrics says; empty when no step was executed
+  double score = 0.0;           // highest reward of any step; 0 if the episode failed
+  bool success = false;         // any step reported success, and the episode did not fail
+  int n_steps = 0;              // executed
+  int n_stale_steps = 0;        // of these, during planning; see EnvRunnerConfig::realtime
+  std::string trace_hash;       // SHA-256 of actions, rewards, flags, metrics and observations
+  std::vector<double> metrics;  // aggregated as in EnvSpec::metrics; empty if no step was executed
   std::optional<std::string> failure_reason;
-  std::optional<EpisodeCourse> course;  // rows of older versions have none
-  std::string video;                    // relative to the output folder; empty when there is none
-  std::string video_error;              // why an episode that was to be filmed has no video
+  std::optional<EpisodeCourse> course;  // none in rows of older versions
+  std::string video;                    // relative to the output folder; empty: none
+  std::string video_error;              // why filming failed
   double wall_s = 0.0;
 };
 
-/// SHA-256 over what a re-run must reproduce: everything but the video and the wall time; of the
-/// course only what the trace hash covers.
+/// SHA-256 of everything that a re-run must reproduce: all except the video and the wall time, and
+/// of the course only what the trace hash covers.
 std::string HashRecords(std::span<const EpisodeRecord> records);
 
-/// The numbers of one split. Failed episodes count as attempted, with score 0.
+/// Results of one split. Failed episodes count, with score 0.
 struct SplitSummary {
   int n_episodes = 0;
   int n_success = 0;

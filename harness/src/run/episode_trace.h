@@ -1,4 +1,4 @@
-// Every value that the trace hash of an episode covers, step by step, and its file.
+// Every value that the trace hash of an episode covers, step by step, and the file with them.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,27 @@
 
 namespace dp_bench::run {
 
-/// Grows with the episode of n steps and k observations. As arrays, which a safetensors file holds:
+/// After n steps and k observations, the safetensors file contains:
 ///   action      [n, Da] float32       reward [n] float64      terminated, success [n] uint8
 ///   metrics     [n, M] float64        obs_step [k] int64, the steps executed before
 ///   obs.<key>   [k, shape...] of low-dimensional keys, in their dtype
 ///   obs_sha256.<key>  [k, 64] uint8: of images only the digest, in hexadecimal ASCII
 class EpisodeTrace {
  public:
-  /// Forgets all steps. Keys are numbered as in `shape_meta`.
+  /// Removes all steps. Keys are numbered as in `shape_meta`.
   void Start(const ShapeMeta& shape_meta, std::size_t n_metrics);
 
-  /// Steps after an env failed to step or reported a number that is not finite are not added.
+  /// Do not add a step that failed or reported a non-finite number, or any step after it.
   void AddStep(std::span<const float> action, const StepResult& result);
 
-  /// An observation, whose keys follow: each once, in host layout.
+  /// Starts an observation. Add each of its keys once, in host layout.
   void AddObservation();
   void AddKey(int key, std::span<const std::byte> frame);
 
   ArrayMap ToArrays() const;
 
  private:
-  /// One array as it grows by rows.
+  /// An array that grows row by row.
   struct Column {
     DType dtype;
     Shape row_shape;

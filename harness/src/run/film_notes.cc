@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxNotesBytes = std::uint64_t{256} << 20;
-constexpr std::int64_t kMaxDims = 1'000'000;  // of an array without elements, which costs nothing
+constexpr std::int64_t kMaxDims = 1'000'000;  // of an empty array too
 
 template <class T>
 void Add(const char* name, Shape shape, const std::vector<T>& values, ArrayMap* arrays) {
@@ -29,7 +29,7 @@ void Add(const char* name, Shape shape, const std::vector<T>& values, ArrayMap* 
   arrays->emplace(name, std::move(array));
 }
 
-// The arrays of one file, each checked when it is taken.
+// The arrays of one file. Take checks dtype and shape.
 class NotesReader {
  public:
   NotesReader(fs::path path, Safetensors file) : path_(std::move(path)), file_(std::move(file)) {}
@@ -40,10 +40,10 @@ class NotesReader {
   const Shape& ShapeOf(const char* name, std::size_t rank) const {
     const Shape& shape = Find(name).shape();
     if (shape.size() != rank) {
-      Fail(name, fmt::format("has shape {}; wanted {} dimensions", ToString(shape), rank));
+      Fail(name, fmt::format("has shape {}; expected {} dimensions", ToString(shape), rank));
     }
     if (std::ranges::any_of(shape, [](std::int64_t size) { return size > kMaxDims; })) {
-      Fail(name, fmt::format("has shape {}; wanted at most {} in each dimension", ToString(shape),
+      Fail(name, fmt::format("has shape {}; expected at most {} in each dimension", ToString(shape),
                              kMaxDims));
     }
     return shape;
@@ -53,16 +53,16 @@ class NotesReader {
   std::vector<T> Take(const char* name, const Shape& shape) const {
     const Array& array = Find(name);
     if (array.dtype() != DTypeOf<T>::value || array.shape() != shape) {
-      Fail(name, fmt::format("is {} {}; wanted {} {}", Name(array.dtype()), ToString(array.shape()),
-                             Name(DTypeOf<T>::value), ToString(shape)));
+      Fail(name, fmt::format("is {} {}; expected {} {}", Name(array.dtype()),
+                             ToString(array.shape()), Name(DTypeOf<T>::value), ToString(shape)));
     }
     const std::span<const T> values = array.as<T>();
     return {values.begin(), values.end()};
   }
 
   [[noreturn]] void Fail(std::string_view name, std::string_view what) const {
-    throw Error(ErrorCode::kData,
-                fmt::format("'{}' holds no notes of a film: '{}' {}", path_.string(), name, what));
+    throw Error(ErrorCode::kData, fmt::format("'{}' is not a file of film notes: '{}' {}",
+                                              path_.string(), name, what));
   }
 
  private:
@@ -82,23 +82,23 @@ void RequirePlanSteps(const NotesReader& reader, const FilmNotes& notes) {
   for (const std::int64_t step : notes.plan_step) {
     if (step < least || step > n_steps) {
       reader.Fail("plan_step",
-                  fmt::format("has {}; wanted rising steps from 0 to {}", step, n_steps));
+                  fmt::format("has {}; expected ascending steps from 0 to {}", step, n_steps));
     }
     least = step + 1;
   }
 }
 
-// NaN is what the picture cannot show.
+// NaN: not visible in the frame.
 void RequireMarks(const NotesReader& reader, const char* name, const std::vector<float>& marks) {
   const auto is_bad = [](float x) { return !std::isnan(x) && !(x >= 0.0F && x <= 1.0F); };
   const auto bad = std::ranges::find_if(marks, is_bad);
-  if (bad != marks.end()) reader.Fail(name, fmt::format("has {}; wanted 0 to 1 or NaN", *bad));
+  if (bad != marks.end()) reader.Fail(name, fmt::format("has {}; expected 0 to 1 or NaN", *bad));
 }
 
 template <class T>
 void RequireFinite(const NotesReader& reader, const char* name, const std::vector<T>& values) {
   const auto bad = std::ranges::find_if(values, [](T x) { return !std::isfinite(x); });
-  if (bad != values.end()) reader.Fail(name, fmt::format("has {}; wanted finite numbers", *bad));
+  if (bad != values.end()) reader.Fail(name, fmt::format("has {}; expected finite numbers", *bad));
 }
 
 FilmNotes NotesFrom(const NotesReader& reader) {
@@ -114,12 +114,12 @@ FilmNotes NotesFrom(const NotesReader& reader) {
   RequireFinite(reader, "plan", notes.plan);
   RequirePlanSteps(reader, notes);
   if (std::ranges::any_of(notes.success, [](std::uint8_t flag) { return flag > 1; })) {
-    reader.Fail("success", "has numbers that are neither 0 nor 1");
+    reader.Fail("success", "has other numbers than 0 and 1");
   }
   if (!reader.Has("plan_marks") && !reader.Has("state_marks")) return notes;
 
   notes.n_marks = reader.ShapeOf("state_marks", 3)[1];
-  if (notes.n_marks == 0) reader.Fail("state_marks", "has no marks; wanted at least one");
+  if (notes.n_marks == 0) reader.Fail("state_marks", "has no marks; expected at least one");
   notes.plan_marks =
       reader.Take<float>("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2});
   notes.state_marks = reader.Take<float>("state_marks", {n_steps + 1, notes.n_marks, 2});
@@ -128,7 +128,7 @@ FilmNotes NotesFrom(const NotesReader& reader) {
   return notes;
 }
 
-// A file that is no safetensors file is no checkpoint here.
+// These files are not checkpoints, so their errors are kData.
 template <class Read>
 FilmNotes WithDataErrors(const Read& read) {
   try {

@@ -1,5 +1,4 @@
-// What happened in a filmed episode, for whoever explains its film: the plans, where the hands went
-// and what it earned.
+// The plans, motion and rewards of a filmed episode, shown next to its film.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +10,8 @@
 
 namespace dp_bench::run {
 
-/// Of an episode of n steps and P plans, with M marks (PictureMarks) in pictures of the film's
-/// size. A safetensors file holds its arrays under their names here:
+/// An episode of n steps and P plans, with M marks (PictureMarks) in frames of the film's size. The
+/// safetensors file has these arrays:
 ///   plan_step    [P] int64               env steps executed when the plan was made
 ///   plan         [P, Ta, Da] float32     the action chunk; row i is meant for step plan_step + i
 ///   plan_marks   [P, Ta, M, 2] float32   ActionMarks of its actions when the plan was made
@@ -23,7 +22,7 @@ namespace dp_bench::run {
 struct FilmNotes {
   std::int64_t n_action_steps = 0;  // Ta
   std::int64_t action_dim = 0;      // Da
-  std::int64_t n_marks = 0;         // M; 0: the env has none
+  std::int64_t n_marks = 0;         // M; 0: the env has no marks
   std::vector<std::int64_t> plan_step = {};
   std::vector<float> plan = {};
   std::vector<float> plan_marks = {};
@@ -32,17 +31,18 @@ struct FilmNotes {
   std::vector<std::uint8_t> success = {};
 };
 
-/// media/<split>_<seed>.safetensors beside the film <split>_<seed>.mp4, relative to the run folder.
+/// media/<split>_<seed>.safetensors, next to the film <split>_<seed>.mp4, relative to the run
+/// folder.
 std::filesystem::path FilmNotesFile(const std::string& split, std::uint64_t seed);
 
-/// Replaces the file as a whole. Throws Error{kIo}.
+/// Writes the file atomically. Throws Error{kIo}.
 void WriteFilmNotes(const std::filesystem::path& path, const FilmNotes& notes);
 
-/// Throws Error{kIo} when the file cannot be read, Error{kData} naming it and the array whose
-/// presence, dtype, shape or values are not as above.
+/// Throws Error{kIo} if the file cannot be read, Error{kData} naming the file and the array that is
+/// missing or has another dtype, shape or range of values.
 FilmNotes ReadFilmNotes(const std::filesystem::path& path);
 
-/// The same for the bytes of a file that messages call `path`.
+/// The same for bytes in memory. `path` appears in messages only.
 FilmNotes ParseFilmNotes(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 }  // namespace dp_bench::run

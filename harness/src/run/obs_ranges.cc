@@ -9,8 +9,8 @@ namespace dp_bench::run {
 namespace {
 
 constexpr double kMargin = 0.05;          // of the range
-constexpr double kConstantRange = 1e-4;   // as the normalizer's zero_range_dims
-constexpr double kConstantMargin = 1e-3;  // of the size: rounding and contact move it less
+constexpr double kConstantRange = 1e-4;   // as for the normalizer's zero_range_dims
+constexpr double kConstantMargin = 1e-3;  // of the size; rounding and contact change it by less
 
 double Margin(double low, double high) {
   if (high - low >= kConstantRange) return kMargin * (high - low);

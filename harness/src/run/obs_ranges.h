@@ -1,4 +1,4 @@
-// Where the observations of the training data lie: what is outside was never seen by the policy.
+// The range of the observations in the training data. The policy never saw anything outside.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace dp_bench::run {
 
-/// Of one low-dimensional key, per element in storage order.
+/// One low-dimensional key, per element in storage order.
 struct ObsRange {
   std::vector<double> low;
   std::vector<double> high;
 
-  /// Whether some element lies further outside than 5 % of its range; of one that is constant in
-  /// the data, than 1e-3 of its size or of 1, whichever is more. What is no number lies outside.
+  /// Whether any element is outside of its range by more than 5 % of the range. For an element that
+  /// is constant in the data the margin is 1e-3 of its size, and at least 1e-3. NaN is outside.
   bool IsLeftBy(std::span<const float> values) const;
 };
 
-/// By observation key. Keys that are absent are not judged.
+/// By observation key. Missing keys are not checked.
 using ObsRanges = std::map<std::string, ObsRange, std::less<>>;
 
 }  // namespace dp_bench::run

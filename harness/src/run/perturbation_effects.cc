@@ -38,7 +38,7 @@ Json ToJson(const PerturbedArm& arm) {
   return row;
 }
 
-// What no page shows may be missing.
+// Fields that no page shows are optional.
 ArmResult ToResult(const core::JsonView& json) {
   return {.folder = json.GetOptional<std::string>("folder").value_or(""),
           .n_episodes = json.Get<int>("n_episodes"),

@@ -1,5 +1,4 @@
-// perturbations.json: what perturbations did to a policy, each arm against the control, seed by
-// seed.
+// perturbations.json: the effect of each perturbation on a policy, paired with the control by seed.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +11,7 @@
 
 namespace dp_bench::run {
 
-/// What one evaluation of the comparison came to.
+/// The results of one evaluation.
 struct ArmResult {
   std::string folder;  // relative to the control's
   int n_episodes = 0;
@@ -22,8 +21,8 @@ struct ArmResult {
   double mean_score = 0.0;
 };
 
-/// A difference from the control with its paired 95 % interval. What too few episodes leave open is
-/// not finite, and null in the file.
+/// A difference from the control with its paired 95 % interval. NaN or infinite if there are too
+/// few episodes; null in the file.
 struct ArmDifference {
   double difference = std::numeric_limits<double>::quiet_NaN();
   double low = std::numeric_limits<double>::quiet_NaN();
@@ -31,19 +30,18 @@ struct ArmDifference {
 };
 
 struct PerturbedArm {
-  std::string name;                // as asked for, "delay=3"
+  std::string name;                // as on the command line, "delay=3"
   std::string kind;                // "delay"
   std::optional<double> strength;  // none for `null`
-  std::string note;                // why it cannot have an effect; empty when it may
+  std::string note;                // why it cannot have an effect; empty if it can
   ArmResult result;
   ArmDifference success_rate;
   ArmDifference score;
   double p_mcnemar = 1.0;  // two-sided
   double p_holm = 1.0;     // corrected for the number of arms
-  /// Seeds whose traces differ: 0 says that the arm had no effect at all, and not merely none on
-  /// the outcomes.
+  /// Seeds whose traces differ. 0: the arm changed nothing at all, not just no outcome.
   int n_changed = 0;
-  int n_pairs = 0;  // seeds that both ran; not in the file
+  int n_pairs = 0;  // shared seeds; not in the file
 };
 
 struct PerturbationEffects {
@@ -54,7 +52,7 @@ struct PerturbationEffects {
 /// Writes perturbations.json into the control's folder. Throws Error{kIo}.
 void WriteEffects(const std::filesystem::path& folder, const PerturbationEffects& effects);
 
-/// Throws Error{kData} naming `origin` when the text is something else.
+/// Throws Error{kData} naming `origin` if the text is not a perturbations.json.
 PerturbationEffects ParseEffects(std::string_view text, const std::string& origin);
 
 }  // namespace dp_bench::run

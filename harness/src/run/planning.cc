@@ -77,12 +77,12 @@ int CountIn(const core::JsonView& view, const char* key) {
   constexpr int kMaxCount = 1'000'000;
   const int count = view.Get<int>(key);
   if (count < 0 || count > kMaxCount) {
-    view.At(key).Fail(fmt::format("wanted a number from 0 to {}, found {}", kMaxCount, count));
+    view.At(key).Fail(fmt::format("expected a number from 0 to {}, found {}", kMaxCount, count));
   }
   return count;
 }
 
-// Every sample is [T, D] with T and D of the first one.
+// Whether all samples have the shape [T, D] of the first one.
 bool AreAlike(const std::vector<DenoisingStep>& steps) {
   if (steps.empty() || steps[0].sample.empty() || steps[0].sample[0].empty()) return false;
   const std::size_t horizon = steps[0].sample.size();

@@ -1,4 +1,3 @@
-// Strict loading by name and shape.
 #include "run/policy_weights.h"
 
 #include <fmt/format.h>
@@ -31,10 +30,10 @@ std::vector<std::string> Differences(const TensorMap& wanted, const ArrayMap& fo
   for (const auto& [name, tensor] : wanted) {
     const auto array = found.find(name);
     if (array == found.end()) {
-      problems.push_back(fmt::format("{}: missing, wanted {}", name, ToString(tensor.sizes())));
+      problems.push_back(fmt::format("{}: missing, expected {}", name, ToString(tensor.sizes())));
     } else if (tensor.sizes() != at::IntArrayRef(array->second.shape()) ||
                ToDType(tensor.scalar_type()) != array->second.dtype()) {
-      problems.push_back(fmt::format("{}: wanted {} {}, found {} {}", name,
+      problems.push_back(fmt::format("{}: expected {} {}, found {} {}", name,
                                      Name(ToDType(tensor.scalar_type())), ToString(tensor.sizes()),
                                      Name(array->second.dtype()), ToString(array->second.shape())));
     }
@@ -56,13 +55,13 @@ std::vector<std::regex> ToRegexes(const std::vector<std::string>& keys) {
     } catch (const std::regex_error& fault) {
       throw Error(
           ErrorCode::kConfig,
-          fmt::format("the tensor key '{}' is no regular expression: {}", key, fault.what()));
+          fmt::format("the tensor key '{}' is not a regular expression: {}", key, fault.what()));
     }
   }
   return patterns;
 }
 
-/// The names that one of the patterns is found in; each must be found in one.
+/// The names that match any pattern. Each pattern must match at least one name.
 std::set<std::string> Matches(const std::set<std::string>& names,
                               const std::vector<std::string>& keys) {
   const std::vector<std::regex> patterns = ToRegexes(keys);
@@ -71,7 +70,7 @@ std::set<std::string> Matches(const std::set<std::string>& names,
     const auto is_match = [&](const auto& name) { return std::regex_search(name, patterns[i]); };
     if (std::ranges::none_of(names, is_match)) {
       throw Error(ErrorCode::kConfig,
-                  fmt::format("the tensor key '{}' is found in none of the names: {}", keys[i],
+                  fmt::format("the tensor key '{}' matches none of the names: {}", keys[i],
                               fmt::join(names, ", ")));
     }
     std::ranges::copy_if(names, std::inserter(matches, matches.end()), is_match);
@@ -79,7 +78,6 @@ std::set<std::string> Matches(const std::set<std::string>& names,
   return matches;
 }
 
-/// The selected ones of all names that there are.
 std::set<std::string> Select(std::set<std::string> names, const TensorSelection& selection) {
   const std::set<std::string> excluded = Matches(names, selection.exclude_keys);
   if (!selection.include_keys.empty()) names = Matches(names, selection.include_keys);
@@ -87,7 +85,7 @@ std::set<std::string> Select(std::set<std::string> names, const TensorSelection&
   return names;
 }
 
-/// Copies all of `tensors` into those of the module, or throws before any is copied.
+/// Copies all of `tensors` into `wanted`, or throws before copying any.
 void LoadStrictly(const TensorMap& wanted, const ArrayMap& tensors, std::string_view origin,
                   std::string_view advice) {
   const std::vector<std::string> problems = Differences(wanted, tensors);
@@ -106,7 +104,7 @@ void CopyToArray(const torch::Tensor& tensor, Array* array) {
     *array = Array(dtype, tensor.sizes().vec());
   }
   if (array->size() == 0) return;
-  // LibTorch copies on all its threads, from any device, and out of any order in memory
+  // LibTorch copies with all its threads, from any device and any strides
   const torch::NoGradGuard no_grad;
   torch::from_blob(array->bytes().data(), tensor.sizes(), tensor.scalar_type()).copy_(tensor);
 }
@@ -133,7 +131,6 @@ Numbers ReadNumbers(const TensorMap& state, const std::string& name) {
   return found == state.end() ? Numbers{} : ToNumbers(found->second);
 }
 
-// The named fields of KeyStats, as StateDict writes them.
 std::vector<std::pair<std::string, Numbers KeyStats::*>> StatsMembers() {
   return {{".min", &KeyStats::min},
           {".max", &KeyStats::max},
@@ -167,8 +164,8 @@ std::size_t LoadSelectedState(torch::nn::Module& module, const ArrayMap& tensors
   std::erase_if(wanted, is_left_out);
   std::erase_if(found, is_left_out);
   LoadStrictly(wanted, found, origin,
-               "Leave out with exclude_keys what is to keep its first values, or change the "
-               "policy's config.");
+               "Exclude with exclude_keys the tensors that should keep their initial values, or "
+               "change the policy's config.");
   return wanted.size();
 }
 
@@ -194,7 +191,7 @@ std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights) {
   const std::string_view file = is_ema ? kEmaFile : kModelFile;
   if (!checkpoint.Has(file)) {
     throw Error(ErrorCode::kCheckpoint,
-                fmt::format("'{}' was saved without {}; take its other weights: {}",
+                fmt::format("'{}' was saved without {}; use its other weights: {}",
                             checkpoint.folder().string(), file, is_ema ? "model" : "ema"));
   }
   return file;
@@ -226,19 +223,17 @@ Normalizer NormalizerFromState(const TensorMap& state) {
     if (mode < 0 || mode >= std::ssize(policy::kNormalizeModeNames)) {
       throw Error(
           ErrorCode::kCheckpoint,
-          fmt::format("the normalizer's state has mode {} for '{}', which is none of 0 .. 5", mode,
-                      key));
+          fmt::format("the normalizer's state has mode {} for '{}'; expected 0 to 5", mode, key));
     }
     Normalizer::Field field{.scale = scale.to(torch::kFloat32),
                             .offset = Require(state, key + ".offset").to(torch::kFloat32),
                             .mode = static_cast<NormalizeMode>(mode)};
     if (field.scale.dim() != 1 || field.scale.sizes() != field.offset.sizes()) {
-      throw Error(
-          ErrorCode::kCheckpoint,
-          fmt::format("the normalizer's state has scale {} and offset {} for '{}'; both should "
-                      "be [D]",
-                      ToString(field.scale.sizes().vec()), ToString(field.offset.sizes().vec()),
-                      key));
+      throw Error(ErrorCode::kCheckpoint,
+                  fmt::format("the normalizer's state has scale {} and offset {} for '{}'; "
+                              "expected the same shape [D]",
+                              ToString(field.scale.sizes().vec()),
+                              ToString(field.offset.sizes().vec()), key));
     }
     for (const auto& [suffix, member] : StatsMembers()) {
       field.stats.*member = ReadNumbers(state, key + suffix);

@@ -1,4 +1,4 @@
-// Weights of a policy in and out of checkpoints, by name.
+// Saves and loads the weights of a policy, by name.
 #pragma once
 
 #include <string>
@@ -13,54 +13,54 @@
 
 namespace dp_bench::run {
 
-/// Copies of all parameters and buffers on the host.
+/// Host copies of all parameters and buffers.
 ArrayMap ModuleState(const torch::nn::Module& module);
 
-/// Makes `arrays` ModuleState(module). Arrays that already have the name, dtype and shape are
-/// written over, in one pass and without new memory.
+/// Sets `arrays` to ModuleState(module). Arrays with the same name, dtype and shape are reused
+/// without a new allocation.
 void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays);
 
-/// Copies the tensors into the module, wherever its parameters live. Strict: throws
-/// Error{kCheckpoint} listing every missing, unknown or differently shaped tensor before any is
-/// copied. `origin` is named in the message.
+/// Copies the tensors into the module, on any device. Strict: if tensors are missing, unknown or of
+/// another shape, throws Error{kCheckpoint} listing all of them, and copies none. The message names
+/// `origin`.
 void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin);
 
-/// Which tensors of a module are meant, by regexes (ECMAScript) searched in their names: those that
-/// one of `include_keys` is found in, or all where there is none, without those of `exclude_keys`.
+/// Selects tensors of a module by regular expressions (ECMAScript) that are searched in their
+/// names: those that match any of `include_keys` (empty: all), minus those that match any of
+/// `exclude_keys`.
 struct TensorSelection {
   std::vector<std::string> include_keys = {};
   std::vector<std::string> exclude_keys = {};
 };
 
-/// LoadModuleState for the selected tensors alone; the others of the module stay as they are, those
-/// of `tensors` are ignored. As strict for what is selected, by name on either side. Returns how
-/// many were copied. Throws Error{kConfig} for a text that is no regex or is found in no name.
+/// LoadModuleState for the selected tensors only. Other tensors of the module keep their values,
+/// others of `tensors` are ignored. Strict for the selected names of both sides. Returns the number
+/// of copied tensors. Throws Error{kConfig} for an invalid regex and for one that matches no name.
 std::size_t LoadSelectedState(torch::nn::Module& module, const ArrayMap& tensors,
                               const TensorSelection& selection, std::string_view origin);
 
-/// Host copies of a state dictionary, and back. CopyToArrays is to ToArrays what CopyModuleState is
-/// to ModuleState.
+/// Host copies of a state dictionary, and back. CopyToArrays reuses memory as CopyModuleState does.
 ArrayMap ToArrays(const TensorMap& tensors);
 void CopyToArrays(const TensorMap& tensors, ArrayMap* arrays);
 TensorMap ToTensors(const ArrayMap& arrays);
 
 enum class Weights { kModel, kEma };
 
-/// The file of a checkpoint that holds them. Throws Error{kCheckpoint} naming the other ones when
-/// the checkpoint was saved without.
+/// The file with these weights. If the checkpoint was saved without them, throws Error{kCheckpoint}
+/// naming the other weights.
 std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights);
 
 /// "<key>.scale", "<key>.offset", "<key>.min", ".max", ".mean", ".std", ".count", ".mode".
 TensorMap NormalizerState(const Normalizer& normalizer);
 
-/// Throws Error{kCheckpoint} for what no NormalizerState is.
+/// Throws Error{kCheckpoint} if `state` is not from NormalizerState.
 Normalizer NormalizerFromState(const TensorMap& state);
 
 /// The normalizer that a checkpoint's policy was trained with.
 Normalizer NormalizerOf(const Checkpoint& checkpoint);
 
 /// Loads weights and normalizer of a verified checkpoint into a policy created from its config.
-/// Throws Error{kCheckpoint} when the checkpoint does not have the weights that are wanted.
+/// Throws Error{kCheckpoint} if the checkpoint does not have these weights.
 void LoadPolicyWeights(const Checkpoint& checkpoint, Policy& policy, Weights weights);
 
 }  // namespace dp_bench::run

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 20;
 constexpr std::string_view kEpochBegin = "epoch=";
 
-// null when it is not there, or is no JSON.
+// null if the file is missing or is not JSON.
 nlohmann::json ReadJsonHead(const fs::path& file) {
   if (!fs::is_regular_file(file)) return nullptr;
   return core::TryParseJson(core::ReadTextFile(file, kMaxHeadBytes));
@@ -36,7 +36,7 @@ std::string TextIn(const nlohmann::json& json, const char* pointer, const std::s
   return is_text ? json[place].get<std::string>() : otherwise;
 }
 
-// The checkpoints of epochs, the earliest first.
+// The earliest epoch first.
 std::vector<fs::path> CheckpointsOfEpochs(const fs::path& checkpoints) {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(checkpoints)) {
@@ -48,7 +48,7 @@ std::vector<fs::path> CheckpointsOfEpochs(const fs::path& checkpoints) {
 }
 
 struct Ranking {
-  std::string key;  // as in the names of folders
+  std::string key;  // as in folder names
   bool is_max = true;
 };
 
@@ -60,7 +60,7 @@ Ranking RankingOf(const fs::path& checkpoints) {
   return ranking;
 }
 
-// The value in "epoch=0100-test_mean_score=0.871"; none for another metric or none at all.
+// The value in "epoch=0100-test_mean_score=0.871"; none if the name does not have this metric.
 std::optional<double> ValueIn(const std::string& name, const std::string& key) {
   const std::string mark = "-" + key + "=";
   const std::size_t found = name.find(mark);
@@ -72,7 +72,7 @@ std::optional<double> ValueIn(const std::string& name, const std::string& key) {
                                                                      : std::nullopt;
 }
 
-// Of equal ones the latest.
+// If several are best, the latest of them.
 std::optional<ChosenCheckpoint> BestIn(const fs::path& checkpoints) {
   const Ranking ranking = RankingOf(checkpoints);
   std::optional<double> best;
@@ -109,16 +109,15 @@ std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
   }
   std::ranges::sort(seeds);
   if (!seeds.empty()) {
-    throw Error(ErrorCode::kUsage, fmt::format("'{}' holds a training for each of several seeds; "
-                                               "give one of them: {}",
-                                               path.string(), fmt::join(seeds, ", ")));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' has trainings of several seeds; give one of them: {}",
+                            path.string(), fmt::join(seeds, ", ")));
   }
-  throw Error(
-      ErrorCode::kCheckpoint,
-      fmt::format("'{}' is neither a checkpoint (manifest.json and *.safetensors) nor a run "
-                  "folder with checkpoints; wanted a folder such as RUN, "
-                  "RUN/checkpoints/latest or models/pusht_unet_hybrid",
-                  path.string()));
+  throw Error(ErrorCode::kCheckpoint,
+              fmt::format("'{}' is neither a checkpoint (manifest.json and *.safetensors) nor a "
+                          "run folder with checkpoints; expected a folder such as RUN, "
+                          "RUN/checkpoints/latest or models/pusht_unet_hybrid",
+                          path.string()));
 }
 
 }  // namespace

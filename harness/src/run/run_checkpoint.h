@@ -1,4 +1,4 @@
-// From the path that a user gives to the checkpoint or the run that is meant: verbs take either.
+// Finds the checkpoint or the run that a path on the command line means. Verbs accept both.
 #pragma once
 
 #include <filesystem>
@@ -7,34 +7,34 @@
 
 namespace dp_bench::run {
 
-/// Whether this is the folder of a checkpoint and not that of a run.
+/// Whether this is the folder of a checkpoint, not of a run.
 bool IsCheckpointFolder(const std::filesystem::path& folder);
 
 enum class CheckpointOrder { kBestFirst, kLatestFirst };
 
 struct ChosenCheckpoint {
   std::filesystem::path folder;
-  std::string reason;  // "the best of 5 by test_mean_score"; empty when it was given itself
+  std::string reason;  // "the best of 5 by test_mean_score"; empty if the path was the checkpoint
 };
 
-/// The checkpoint that `path` stands for: itself; of a training, or of its folder checkpoints, the
-/// best by checkpoint.topk, or else the latest; of an evaluation the one that it evaluated. Throws
-/// Error{kUsage} naming the seeds of a folder that holds several trainings, Error{kCheckpoint} with
-/// what to give for one that is neither.
+/// The checkpoint that `path` means. A checkpoint: itself. A training or its folder `checkpoints`:
+/// the best by checkpoint.topk, or else the latest. An evaluation: the checkpoint that it
+/// evaluated. Throws Error{kUsage} for a folder with several trainings, Error{kCheckpoint} for any
+/// other folder.
 ChosenCheckpoint FindCheckpoint(const std::filesystem::path& path,
                                 CheckpointOrder order = CheckpointOrder::kBestFirst);
 
-/// What an evaluation rolls out.
+/// The checkpoint and weights of an evaluation.
 struct CheckpointChoice {
   std::filesystem::path folder;
   std::string weights;  // "ema" or "model"
 };
 
-/// What the run with this manifest evaluated; nothing when it says nothing of it.
+/// What the run with this manifest evaluated; none if the manifest does not say.
 std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest);
 
-/// The run folder that `path` stands for: that of the training for one of its checkpoints, else
-/// itself.
+/// The run folder that `path` means: for a checkpoint of a training the training's folder, else
+/// `path`.
 std::filesystem::path FindRunOf(const std::filesystem::path& path);
 
 }  // namespace dp_bench::run

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kShownNames = 4;
 
-// In the order in which they are removed.
+// In order of removal.
 constexpr std::array kEvaluationFiles = {kEpisodesFile,  kEvalLogFile, kJournalFile, kLatencyFile,
                                          kDenoisingFile, kReportFile,  kEffectsFile, kRealtimeFile};
 constexpr std::array<std::string_view, 2> kEpisodeFolders = {kMediaFolder, "traces"};
@@ -33,8 +33,8 @@ constexpr std::array<std::string_view, 7> kTrainingNames = {
     kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
     "rollouts",         kMultiRunFile,    "state.json"};
 
-// "test_100003.mp4" and "train_0.safetensors": what films and traces are called, and what is left
-// of them by a kill.
+// Names of films and traces, "test_100003.mp4" and "train_0.safetensors", including unfinished
+// ones.
 bool IsOfEpisode(const std::string& name) {
   if (core::IsTemporaryName(name)) return true;
   const bool is_split = name.starts_with("test_") || name.starts_with("train_");
@@ -59,7 +59,7 @@ bool HasEpisodeFiles(const fs::path& folder) {
   });
 }
 
-// Those of its perturbation arms and latencies, runs of their own.
+// The run folders of its perturbation arms and latencies.
 std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   std::vector<fs::path> below;
   for (const fs::path& entry : EntriesIn(folder)) {
@@ -74,8 +74,8 @@ std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   return below;
 }
 
-// config.json and manifest.json belong to whatever run there is; without a manifest that names what
-// it evaluated, they are not ours to remove.
+// config.json and manifest.json count as an evaluation's only if the manifest names an evaluated
+// checkpoint.
 void SortHead(const fs::path& folder, RunContents* contents) {
   const bool has_manifest = fs::exists(folder / kManifestFile);
   const bool is_evaluation =
@@ -91,7 +91,7 @@ void RemoveFile(const fs::path& path) {
   if (error) core::ThrowSystemError("remove", path, error);
 }
 
-// The episodes' files of a folder, and the folder when it is empty then.
+// Removes the episodes' files in a folder, then the folder if it is empty.
 void RemoveEpisodeFiles(const fs::path& folder) {
   if (!fs::is_directory(folder)) return;
   for (const fs::path& path : EntriesIn(folder)) {
@@ -147,7 +147,7 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
   names.insert(names.end(), contents.evaluation.begin(), contents.evaluation.end());
   if (!contents.training.empty()) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' already holds files of a training or of a checkpoint, which are "
+                fmt::format("'{}' already has files of a training or of a checkpoint, which are "
                             "never overwritten: {}. Continue a training with --resume, or give "
                             "another --output folder.",
                             folder.string(), Listed(names)));
@@ -155,7 +155,7 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
   throw Error(
       ErrorCode::kUsage,
       fmt::format(
-          "'{}' already holds an evaluation{}: {}. {}{} another --output folder.", folder.string(),
+          "'{}' already has an evaluation{}: {}. {}{} another --output folder.", folder.string(),
           contents.is_finished ? "" : " that is not finished", Listed(names),
           contents.is_finished
               ? "Give"
@@ -164,7 +164,7 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
 }
 
 void RemoveEvaluation(const fs::path& folder) {
-  // without its episodes it is not finished, whatever else is still there
+  // without this file the evaluation does not look finished
   RemoveFile(folder / kEpisodesFile);
   core::FsyncFolder(folder);
   for (const std::string_view name : kEvaluationFiles) RemoveFile(folder / name);

@@ -1,5 +1,5 @@
-// What lies in a folder that a run is to be written into, told by the names of files: nothing is
-// written over, and nothing is removed but what an evaluation left.
+// What an output folder already contains, by file names. Nothing is overwritten, and only files of
+// an evaluation are ever removed.
 #pragma once
 
 #include <filesystem>
@@ -9,26 +9,26 @@
 namespace dp_bench::run {
 
 struct RunContents {
-  std::vector<std::string> training;    // of a training or a checkpoint, and what nothing else owns
-  std::vector<std::string> evaluation;  // of one
-  bool is_finished = false;             // the evaluation came to its end
+  std::vector<std::string> training;    // of a training or a checkpoint
+  std::vector<std::string> evaluation;  // files of an evaluation
+  bool is_finished = false;             // the evaluation is complete
 
   bool is_empty() const { return training.empty() && evaluation.empty(); }
 };
 
-/// Files that no run writes do not count. A folder that is not there is empty.
+/// Ignores files that no run writes. A missing folder counts as empty.
 RunContents LookIntoRun(const std::filesystem::path& folder);
 
-/// Throws Error{kUsage} when the folder holds a run, with its names and what to do: --resume,
-/// --overwrite where the verb `has_overwrite` and there is no training, another --output. With
-/// `overwrites` that was asked for: an evaluation passes then, a training does not.
+/// Throws Error{kUsage} if the folder contains a run. The message lists its files and what to do:
+/// --resume, --overwrite (if the verb `has_overwrite` and there is no training) or another
+/// --output. With `overwrites`, an evaluation is allowed; a training never is.
 void RequireNoRun(const std::filesystem::path& folder, bool has_overwrite = false,
                   bool overwrites = false);
 
-/// Removes what an evaluation left, below RequireNoRun(folder, true, true): films, episodes,
-/// journal, reports, config and manifest, and so for its arms and latencies. The episodes go first
-/// and the manifest last, so that a kill in between leaves no evaluation that looks finished. Files
-/// of other names stay. Throws Error{kIo}.
+/// Removes an evaluation after RequireNoRun(folder, true, true): films, episodes, journal, reports,
+/// config and manifest, also of its arms and latencies. Episodes go first and the manifest last, so
+/// that a kill leaves nothing that looks like a finished evaluation. Other files stay. Throws
+/// Error{kIo}.
 void RemoveEvaluation(const std::filesystem::path& folder);
 
 }  // namespace dp_bench::run

@@ -1,4 +1,4 @@
-// The names of the files of a run folder. docs/architecture.md says what each holds.
+// File names in a run folder; docs/architecture.md describes the files.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ inline constexpr std::string_view kDenoisingFile = "denoising.json";
 inline constexpr std::string_view kEffectsFile = "perturbations.json";
 inline constexpr std::string_view kRealtimeFile = "realtime.json";
 inline constexpr std::string_view kReportFile = "report.html";
-inline constexpr std::string_view kMultiRunFile = "multi_run.json";  // beside the seeds' folders
+inline constexpr std::string_view kMultiRunFile = "multi_run.json";  // next to the seeds' folders
 inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 inline constexpr std::string_view kMediaFolder = "media";
 inline constexpr std::string_view kArmsFolder = "perturbations";

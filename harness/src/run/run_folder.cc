@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxRunFileBytes = std::size_t{64} << 20;
-constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;  // of what pages alone show
+constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;  // files that only pages need
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together
@@ -39,7 +39,7 @@ std::string ReadIfPresent(const fs::path& file) {
   return fs::exists(file) ? core::ReadTextFile(file, kMaxRunFileBytes) : "";
 }
 
-// What `parse` makes of a file's text; nothing where there is no such file.
+// The file's text, parsed; none if the file does not exist.
 template <class Parse>
 auto ReadExtra(const fs::path& file, const Parse& parse)
     -> std::optional<decltype(parse(std::string_view(), std::string()))> {
@@ -47,9 +47,8 @@ auto ReadExtra(const fs::path& file, const Parse& parse)
   return parse(core::ReadTextFile(file, kMaxExtraBytes), file.string());
 }
 
-// The last value of a key within an epoch counts: for train_loss that is the epoch's mean, and
-// after a resume the newer of two rows.
-// `next` fills in the next line; false when there is none.
+// Keeps the last value of a key within an epoch: for train_loss the epoch's mean, after a resume
+// the newer row. `next` reads the next line; false at the end.
 void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
   std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
   int n_unreadable = 0;
@@ -67,10 +66,11 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
       n_points += curve.insert_or_assign(epoch->get<double>(), value.get<double>()).second ? 1 : 0;
     }
     if (n_points > kMaxCurvePoints) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{} holds more than {} values of keys and epochs: "
-                              "this is not the log of a training",
-                              (folder->path / kTrainingLogFile).string(), kMaxCurvePoints));
+      throw Error(
+          ErrorCode::kData,
+          fmt::format(
+              "{} has more than {} values of keys and epochs: this is not the log of a training",
+              (folder->path / kTrainingLogFile).string(), kMaxCurvePoints));
     }
   }
   for (const auto& [key, points] : values) {
@@ -78,7 +78,7 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
   }
   if (n_unreadable > 0) {
     folder->notes.push_back(
-        fmt::format("{} of the log's lines cannot be read and are left out", n_unreadable));
+        fmt::format("lines of the log that cannot be read and are skipped: {}", n_unreadable));
   }
 }
 
@@ -86,19 +86,18 @@ std::string HashOf(const std::string& text) {
   return core::Sha256Hex(std::as_bytes(std::span(text)));
 }
 
-// The text under a key of a JSON object; empty when there is none.
+// The text of a key; empty if there is none.
 std::string TextAt(const Json& json, const char* key) {
   const bool is_text = json.is_object() && json.contains(key) && json[key].is_string();
   return is_text ? json[key].get<std::string>() : std::string();
 }
 
 [[noreturn]] void ThrowMixed(const fs::path& folder, const std::string& what) {
-  throw Error(
-      ErrorCode::kData,
-      fmt::format("the files in '{}' are not of one run: {}. Put back the files that belong "
-                  "together, continue the run with --resume if it was continued and has not "
-                  "come to its end, or evaluate again in another --output folder.",
-                  folder.string(), what));
+  throw Error(ErrorCode::kData,
+              fmt::format("the files in '{}' are not of one run: {}. Put back the files that "
+                          "belong together, continue the run with --resume if it was resumed and "
+                          "is not finished, or evaluate again in another --output folder.",
+                          folder.string(), what));
 }
 
 void CheckConfig(const RunFolder& folder, const std::string& run_id) {
@@ -129,7 +128,7 @@ void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
                          wanted, HashOf(episodes)));
 }
 
-// Runs from before there were ids, whose episodes.jsonl came first, have a result with that alone.
+// Before runs had ids, episodes.jsonl alone meant a complete result.
 std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   if (folder.manifest.empty()) return "";
   std::string missing;
@@ -142,7 +141,7 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   }
   const Json manifest = core::TryParseJson(folder.manifest);
   const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
-  if (missing.empty() || !is_of_run) return "";  // a checkpoint has a manifest of another kind
+  if (missing.empty() || !is_of_run) return "";  // a checkpoint has a different kind of manifest
   const bool is_evaluation = manifest.contains("checkpoint");
   const std::string path = folder.path.string();
   if (folder.config.empty() && is_evaluation) {
@@ -157,11 +156,11 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
       is_evaluation ? "evaluation" : "run", path, missing, is_evaluation ? "eval" : "run", path);
 }
 
-// What tells which files belong together. Where there is no manifest.json, nothing does.
+// Checks that the files are of one run. Without a manifest.json there is nothing to check.
 void CheckBelonging(RunFolder* folder, const std::string& episodes) {
   if (!folder->manifest.empty()) {
     core::ParseJson(folder->manifest,
-                    (folder->path / kManifestFile).string());  // throws when damaged
+                    (folder->path / kManifestFile).string());  // throws if damaged
   }
   const std::string run_id = RunIdOf(folder->manifest);
   folder->unfinished = WhyUnfinished(*folder, run_id);
@@ -170,17 +169,17 @@ void CheckBelonging(RunFolder* folder, const std::string& episodes) {
   if (folder->eval_log.is_object() && !episodes.empty()) CheckEpisodes(*folder, run_id, episodes);
 }
 
-// An evaluation that ended early keeps a config and a manifest with the whole seed list.
+// After an early stop, config and manifest still have the whole seed list.
 void NoteSeedsNotRun(RunFolder* folder) {
   const auto n_run = std::ranges::count(folder->episodes, "test", &EpisodeRecord::split);
   if (!folder->seeds || n_run == 0 || n_run >= folder->seeds->report.n) return;
   folder->notes.push_back(
       fmt::format("{} of the {} test seeds of config.json were run: dp_bench gate stops as soon as "
-                  "its verdict is there",
+                  "it has a verdict",
                   n_run, folder->seeds->report.n));
 }
 
-// Everything but the log.
+// Everything except the log.
 RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
   RunFolder folder{.path = path};
   folder.episodes = ParseEpisodes(texts.episodes, (path / kEpisodesFile).string());
@@ -200,7 +199,7 @@ RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
   return folder;
 }
 
-// The text at a place of config.json; empty when there is none.
+// The text at a JSON pointer in config.json; empty if there is none.
 std::string ConfigText(const RunFolder& folder, const char* place) {
   const Json config = core::TryParseJson(folder.config);
   const Json::json_pointer pointer(place);

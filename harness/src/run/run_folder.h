@@ -1,5 +1,4 @@
-// Reads back what a run left in its folder. Pages are made of a RunFolder alone, so they can be
-// made again at any time.
+// Reads the files of a run. Pages need only a RunFolder, so they can be made again at any time.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ struct CurvePoint {
   double value = 0.0;
 };
 
-/// The files of a run folder; what is absent stays empty.
+/// The files of a run folder. Missing files leave their fields empty.
 struct RunFolder {
   std::filesystem::path path;
   std::vector<EpisodeRecord> episodes;                    // episodes.jsonl
@@ -31,37 +30,36 @@ struct RunFolder {
   std::map<std::string, std::vector<CurvePoint>> curves;  // logs.json.txt, by key
   std::string config;                                     // config.json, as text
   std::string manifest;                                   // manifest.json, as text
-  std::optional<SeedUse> seeds;                           // as the manifest says
-  std::string unfinished;  // why its evaluation has no result yet, and what to do; else empty
-  std::vector<std::string> notes;  // what the reader of the report should know about these files
+  std::optional<SeedUse> seeds;                           // from the manifest
+  std::string unfinished;          // why there is no result yet, and what to do
+  std::vector<std::string> notes;  // remarks about these files for the report
 
   std::filesystem::path config_file() const;
-  std::filesystem::path report_file() const;  // where its page is
+  std::filesystem::path report_file() const;  // its page
 
-  /// What pages alone show is read when they ask for it; nothing where the run has none. Each
-  /// throws as ReadRunFolder does.
+  /// Files that only pages need are read on demand; none if the run has no such file. Errors as in
+  /// ReadRunFolder.
   std::optional<PolicyLatencySummary> ReadLatency() const;
   std::optional<Denoising> ReadDenoising() const;
   std::optional<PerturbationEffects> ReadEffects() const;
 
-  /// The film that an episode of this run names, which may be gone; nothing when it names none, or
-  /// one outside of the folder.
+  /// The film of an episode; the file may have been removed. None if the episode has no film or the
+  /// path is outside of the folder.
   std::optional<std::filesystem::path> FilmOf(const EpisodeRecord& record) const;
   /// Its bytes; nothing when it is gone or has more than `max_bytes`.
   std::optional<std::string> ReadFilmOf(const EpisodeRecord& record, std::size_t max_bytes) const;
   std::optional<FilmNotes> ReadNotesOf(const EpisodeRecord& record) const;
 };
 
-/// Throws Error{kData} naming file and line when a file is not what it should be, and naming both
-/// files when they are not of the same run (run/run_id.h; folders of versions before 0.2 do not
-/// say); Error{kIo} when one cannot be read. Lines of the log that a crash cut off are skipped, and
-/// noted.
+/// Throws Error{kData} naming file and line if a file is invalid, or naming two files that are not
+/// of the same run (run/run_id.h; not checked for folders of versions before 0.2), Error{kIo} if a
+/// file cannot be read. Incomplete lines of the log are skipped and noted.
 RunFolder ReadRunFolder(const std::filesystem::path& path);
 
-/// Throws Error{kData} with the command that continues a run whose evaluation has no result yet.
+/// If the evaluation has no result yet, throws Error{kData} with the command that continues it.
 void RequireFinished(const RunFolder& folder);
 
-/// The texts of a run folder's files; what is absent stays empty.
+/// The texts of a run folder's files; empty for missing files.
 struct RunFolderTexts {
   std::string episodes;
   std::string eval_log;
@@ -73,16 +71,16 @@ struct RunFolderTexts {
 /// ReadRunFolder for a folder whose files have these texts.
 RunFolder ParseRunFolder(const std::filesystem::path& path, RunFolderTexts texts);
 
-/// Whether a path that a file names stays below the folder of that file; an empty one does not.
+/// Whether a relative path stays inside the folder that it is relative to; false for an empty path.
 bool StaysBelow(const std::string& relative_path);
 
-/// Of its episodes, test first: it is the headline.
+/// The splits of its episodes, test first.
 std::vector<std::string> SplitsOf(const RunFolder& folder);
 
-/// "kuavo_dualarm, pick_place": env and task of the config; empty when it names no env.
+/// "kuavo_dualarm, pick_place": env and task of the config; empty without an env.
 std::string TaskTitle(const RunFolder& folder);
 
-/// "transformer on kuavo_dualarm, pick_place", as far as the config says; else the folder's name.
+/// "transformer on kuavo_dualarm, pick_place", or the folder's name if the config does not say.
 std::string RunTitle(const RunFolder& folder);
 
 }  // namespace dp_bench::run

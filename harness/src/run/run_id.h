@@ -1,7 +1,7 @@
-// Which files of a run folder belong together. manifest.json names the run ("run_id") and the
-// SHA-256 of its config.json; eval_log.json names the run and the SHA-256 of its episodes.jsonl; so
-// does the journal of an evaluation that is not finished. The id follows from what a run depends
-// on: the same evaluation again, or one that was interrupted and continued, leaves the same bytes.
+// Run ids, which show whether files belong to one run. manifest.json has the id ("run_id") and the
+// SHA-256 of config.json. eval_log.json has the id and the SHA-256 of episodes.jsonl. The journal
+// of an unfinished evaluation has the id. The id depends only on what the results depend on:
+// running the same evaluation again, or resuming it, gives the same files.
 #pragma once
 
 #include <filesystem>
@@ -13,24 +13,24 @@ inline constexpr const char* kRunIdKey = "run_id";
 inline constexpr const char* kConfigHashKey = "config_sha256";      // of manifest.json
 inline constexpr const char* kEpisodesHashKey = "episodes_sha256";  // of eval_log.json
 
-/// `manifest`, a JSON object, with the id of its run and the SHA-256 of `config`, the text of
-/// config.json. No part of the id is what changes no result: training.resume, so that a training
-/// that is continued keeps it, and the number of ranks.
+/// Adds the run's id and the SHA-256 of `config`, the text of config.json, to `manifest`, a JSON
+/// object. The id does not depend on training.resume, so that a resumed training keeps it, nor on
+/// the number of ranks.
 std::string WithRunId(const std::string& manifest, const std::string& config);
 
-/// The manifest as it was before WithRunId.
+/// The inverse of WithRunId.
 std::string WithoutRunId(const std::string& manifest);
 
-/// Writes the two files that a run begins with: manifest.json, which names the run and the config
-/// that belongs to it, and then config.json. Throws Error{kIo}.
+/// Writes the first two files of a run: manifest.json with the run's id and the hash of the config,
+/// then config.json. Throws Error{kIo}.
 void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
                   const std::string& config);
 
-/// The text of manifest.json. Throws Error{kIo} when it cannot be read.
+/// The text of manifest.json. Throws Error{kIo} if it cannot be read.
 std::string ReadRunManifest(const std::filesystem::path& folder);
 
-/// The id that a manifest or an eval_log names; empty when there is none (versions before 0.2) or
-/// the text is not a JSON object.
+/// The id in a manifest or an eval_log; empty if there is none (before version 0.2) or the text is
+/// not a JSON object.
 std::string RunIdOf(const std::string& json);
 
 }  // namespace dp_bench::run

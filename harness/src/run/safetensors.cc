@@ -1,5 +1,5 @@
-// Reader and writer of the safetensors format; the header's rules are those of the format's
-// reference implementation: offsets relative to the buffer, no gap, no overlap, nothing left over.
+// Reader and writer of the safetensors format; the header's rules are those of the reference
+// implementation: offsets relative to the buffer, no gap, no overlap, no unused bytes.
 #include "run/safetensors.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ constexpr std::array<DTypeName, 6> kDTypeNames = {{{DType::kUInt8, "U8"},
                                                    {DType::kFloat32, "F32"},
                                                    {DType::kFloat64, "F64"}}};
 
-/// Where a tensor of the header lies in the buffer.
+/// A tensor as the header describes it.
 struct Entry {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -124,7 +124,7 @@ Entry ReadEntry(const fs::path& path, const std::string& name, const Json& json)
   const Shape offsets = ReadIntegers(path, name, json, "data_offsets");
   if (json.size() != 3 || offsets.size() != 2 || offsets[0] > offsets[1]) {
     FailFormat(path,
-               fmt::format("tensor '{}' wants dtype, shape and data_offsets [begin, end]", name));
+               fmt::format("tensor '{}' needs dtype, shape and data_offsets [begin, end]", name));
   }
   entry.begin = static_cast<std::uint64_t>(offsets[0]);
   entry.end = static_cast<std::uint64_t>(offsets[1]);
@@ -169,7 +169,7 @@ std::vector<Entry> ReadEntries(const fs::path& path, const Json& header,
   return entries;
 }
 
-/// Bytes in memory, read as a RegularFile is.
+/// Bytes in memory with the interface of a RegularFile.
 class MemorySource {
  public:
   explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -187,7 +187,6 @@ class MemorySource {
 
 template <class Source>
 Safetensors ReadFrom(Source& file, const fs::path& path) {
-  // the length of the header, against the file and our limit
   std::uint64_t header_bytes = 0;
   if (file.size() < sizeof(header_bytes)) {
     FailFormat(path, "shorter than the 8 bytes of the header length");
@@ -198,7 +197,7 @@ Safetensors ReadFrom(Source& file, const fs::path& path) {
                                  header_bytes, file.size(), kMaxHeaderBytes));
   }
 
-  // the header, checked as a whole before any tensor takes memory
+  // check the whole header before allocating tensors
   std::string text(header_bytes, '\0');
   file.ReadExactly(std::as_writable_bytes(std::span(text)));
   const Json header = ParseHeader(path, text);
@@ -219,7 +218,7 @@ std::string_view FormatName(DType dtype) {
   return std::ranges::find(kDTypeNames, dtype, &DTypeName::dtype)->name;
 }
 
-/// Falling element size keeps every tensor aligned to its elements.
+/// Descending element size keeps every tensor aligned to its elements.
 std::vector<std::pair<std::string, const Array*>> InFileOrder(const ArrayPointers& tensors) {
   std::vector<std::pair<std::string, const Array*>> order(tensors.begin(), tensors.end());
   std::ranges::stable_sort(order, std::greater<>(),
@@ -260,7 +259,7 @@ void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,
                       const std::map<std::string, std::string>& metadata) {
   if (tensors.contains(std::string(kMetadataKey))) {
     throw Error(ErrorCode::kCheckpoint,
-                fmt::format("a tensor of '{}' is called __metadata__, which the format reserves",
+                fmt::format("a tensor of '{}' is named __metadata__, which the format reserves",
                             path.string()));
   }
   const auto order = InFileOrder(tensors);

@@ -1,4 +1,4 @@
-// The safetensors file format (Hugging Face): named tensors without code. Torch-free.
+// The safetensors file format (Hugging Face). Torch-free.
 //   u64 little-endian header length N | N bytes of JSON, padded with spaces | the tensors' bytes
 // Our limits: N at most 16 MB (the format allows 100 MB); dtypes U8, U16, I32, I64, F32, F64.
 #pragma once
@@ -20,20 +20,20 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads and checks a whole file. Every size, shape and offset is checked before memory is taken.
-/// Throws Error{kCheckpoint} naming the file and what is wrong with it, Error{kIo} when it cannot
-/// be read or has more than `max_bytes`.
+/// Reads and checks a whole file. Checks every size, shape and offset before allocating. Throws
+/// Error{kCheckpoint} naming the file and the problem, Error{kIo} if the file cannot be read or has
+/// more than `max_bytes`.
 Safetensors ReadSafetensors(const std::filesystem::path& path,
                             std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
 
-/// The same for the bytes of a file that messages call `path`.
+/// The same for bytes in memory. `path` appears in messages only.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
-/// Tensors that stay where they are until they are written.
+/// Not owned.
 using ArrayPointers = std::map<std::string, const Array*>;
 
 /// Writes atomically (core/atomic_file.h). Equal tensors and metadata give equal bytes: tensors are
-/// laid out by falling element size, then by name, so that each one is aligned.
+/// sorted by descending element size, then by name, so that each one is aligned.
 void WriteSafetensors(const std::filesystem::path& path, const ArrayPointers& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 void WriteSafetensors(const std::filesystem::path& path, const ArrayMap& tensors,

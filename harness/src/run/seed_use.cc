@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The value at a place of the config; the default where there is none.
+// The value at a JSON pointer of the config, or the default.
 template <class T>
 T ValueAt(const Json& config, const char* place, T otherwise) {
   const Json::json_pointer pointer(place);
@@ -31,7 +31,7 @@ Json RangeJson(const SeedRange& range) { return {{"first", range.first}, {"n", r
 
 SeedRange RangeFrom(const core::JsonView& json) {
   const SeedRange range = {.first = json.Get<std::uint64_t>("first"), .n = json.Get<int>("n")};
-  if (range.n < 0) json.Fail("wanted a number of seeds, found a negative one");
+  if (range.n < 0) json.Fail("expected a number of seeds, found a negative one");
   return range;
 }
 

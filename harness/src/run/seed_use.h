@@ -1,5 +1,6 @@
-// Which test seeds a training looked at, and which a result is reported on. A checkpoint chosen by
-// its score on some seeds looks better on those than it is: the luck of the seeds was chosen too.
+// The test seeds that a training was evaluated on, and those that a result is reported on. A
+// checkpoint chosen by its score on some seeds looks better on them than it is, because lucky
+// scores are chosen too.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@ struct SeedRange {
   bool operator==(const SeedRange&) const = default;
 };
 
-/// How many seeds are in both.
+/// The number of seeds in both.
 int CountShared(const SeedRange& a, const SeedRange& b);
 
 struct SeedUse {
   SeedRange report;     // test seeds of this evaluation
-  SeedRange selection;  // of the evaluations during the training; none with n = 0
+  SeedRange selection;  // of the evaluations during training; n = 0: none
 
   int n_shared() const { return CountShared(report, selection); }
   bool operator==(const SeedUse&) const = default;
@@ -31,17 +32,17 @@ struct SeedUse {
 /// The test seeds of an evaluation with this config.
 SeedRange ReportSeeds(const nlohmann::json& config);
 
-/// The test seeds that a training with this config evaluates: those from
-/// env_runner.selection_start_seed on; of a config that is older than this key, those from
-/// test_start_seed on. None without training.rollout_every.
+/// The test seeds of the evaluations during a training with this config. They start at
+/// env_runner.selection_start_seed, or at test_start_seed in older configs without that key. None
+/// without training.rollout_every.
 SeedRange SelectionSeeds(const nlohmann::json& config);
 
 nlohmann::json ToJson(const SeedUse& use);
 
-/// The entry "seeds" of a manifest.json; nothing where the text has none.
+/// The entry "seeds" of a manifest.json; none if it is missing.
 std::optional<SeedUse> SeedUseOf(const std::string& manifest);
 
-/// One or two sentences for people, a warning where seeds are shared.
+/// One or two sentences for the user, with a warning if seeds are shared.
 std::string SeedText(const SeedUse& use);
 
 }  // namespace dp_bench::run

@@ -45,7 +45,7 @@ std::vector<fs::path> EntriesOf(const fs::path& folder) {
   return entries;
 }
 
-/// The epoch of a name such as "epoch=0100-test_mean_score=0.871"; -1 of any other name.
+/// The epoch of a name such as "epoch=0100-test_mean_score=0.871"; -1 for any other name.
 int EpochOf(const fs::path& path) {
   const std::string name = path.filename().string();
   if (!name.starts_with(kEpochPrefix)) return -1;
@@ -80,13 +80,13 @@ void CheckpointStore::Replace(std::string_view name,
   fill(fresh.temporary());
   AfterStep(1);
   const bool has_old = fs::exists(target);
-  if (has_old) core::RemoveAll(old);  // `target` is complete: Repair and earlier calls saw to it
+  if (has_old) core::RemoveAll(old);  // `target` is complete after Repair and earlier calls
   try {
     if (has_old) core::RenameDurably(target, old);
     AfterStep(2);
     fresh.Commit();
   } catch (const Error&) {
-    std::error_code ignored;  // Repair does it, too
+    std::error_code ignored;  // Repair would do it too
     if (has_old && !fs::exists(target, ignored)) fs::rename(old, target, ignored);
     throw;
   }
@@ -109,7 +109,7 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
     try {
       Checkpoint checkpoint = Checkpoint::Open(candidate);
       if (EpochOf(candidate) >= 0) {
-        core::LogWarning(fmt::format("no complete '{}': the training goes back to '{}'",
+        core::LogWarning(fmt::format("no complete '{}': the training continues from '{}'",
                                      latest.string(), candidate.string()));
       }
       return checkpoint;
@@ -119,10 +119,11 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
     }
   }
   if (problems.empty()) return std::nullopt;
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("no complete checkpoint to resume from in '{}': {}. Start anew in "
-                          "another folder.",
-                          folder_.string(), problems));
+  throw Error(
+      ErrorCode::kCheckpoint,
+      fmt::format(
+          "no complete checkpoint to resume from in '{}': {}. Start again in another folder.",
+          folder_.string(), problems));
 }
 
 std::vector<fs::path> CheckpointStore::OfEpochs() const {

@@ -1,12 +1,12 @@
-// The `checkpoints` folder of a run: `latest`, the k best and those kept for good, each written so
-// that a crash at any moment leaves a complete one. Nothing points to another: what there is, is
-// found by looking. Torch-free.
+// The `checkpoints` folder of a run: `latest`, the k best, and those that are kept permanently. A
+// crash at any moment leaves a complete checkpoint. There is no index: the folder is listed.
+// Torch-free.
 //
 // Replacing the folder X takes four steps: (1) write X.tmp.<random>, fsync; (2) rename X to X.old;
-// (3) rename X.tmp.<random> to X; (4) remove X.old. Whatever step a kill -9 hits, X or X.old is
-// complete: before (2) X, between (2) and (3) X.old, after (3) X. Readers take X, and X.old where X
-// is missing or damaged. A rename that swaps two folders would save a step, but not every file
-// system has it.
+// (3) rename X.tmp.<random> to X; (4) remove X.old. After a kill -9 in any step, X or X.old is
+// complete: before (2) X, between (2) and (3) X.old, after (3) X. Readers use X.old if X is missing
+// or damaged. A rename that swaps two folders would save a step, but not every file system supports
+// it.
 #pragma once
 
 #include <filesystem>
@@ -28,26 +28,26 @@ class CheckpointStore {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Whether anything that could be a checkpoint lies in the folder.
+  /// Whether the folder contains anything that may be a checkpoint.
   bool HasCheckpoints() const;
 
-  /// Writes the checkpoint `name`, replacing an older one of that name.
+  /// Writes the checkpoint `name`, replacing any older one.
   void Save(std::string_view name, const CheckpointContents& contents);
 
-  /// The same for a folder of any content, which `fill` writes into the folder it is given.
+  /// The same for any content: `fill` writes it into the given folder.
   void Replace(std::string_view name,
                const std::function<void(const std::filesystem::path& folder)>& fill);
 
-  /// Throws nothing when there is none of that name.
+  /// Does nothing if it does not exist.
   void Remove(std::string_view name);
 
-  /// `latest`; where that is missing or damaged the one before it, else the complete one of the
-  /// latest epoch, with a warning. std::nullopt when there are none; throws Error{kCheckpoint} when
-  /// all that exist are damaged.
+  /// `latest`; if it is missing or damaged, the one that it replaced; else, with a warning, the
+  /// complete checkpoint of the latest epoch. std::nullopt if there are no checkpoints. Throws
+  /// Error{kCheckpoint} if all are damaged.
   std::optional<Checkpoint> OpenLatest() const;
 
-  /// Brings the folder in order after a crash: removes what was never finished and what was
-  /// replaced, and puts X.old back where X is missing or damaged. For the one process that trains.
+  /// Cleans up after a crash: removes unfinished and replaced checkpoints, and restores X.old if X
+  /// is missing or damaged. Only for the process that trains.
   void Repair();
 
  private:
@@ -60,7 +60,7 @@ class CheckpointStore {
 
 inline constexpr std::string_view kLatest = "latest";
 
-/// "epoch=0100": how the names of all checkpoints but `latest` begin.
+/// "epoch=0100", the prefix of the names of all checkpoints except `latest`.
 std::string EpochName(int epoch);
 
 }  // namespace dp_bench::run

@@ -1,4 +1,4 @@
-// The rule of upstream: fill up to k, then replace the worst by anything better.
+// As upstream: fill up to k, then replace the worst by anything better.
 #include "run/top_k.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace dp_bench::run {
 namespace {
 
-/// The names of metrics hold slashes, those of folders cannot.
+/// Metric names contain slashes, folder names cannot.
 std::string FolderName(std::string key) {
   std::ranges::replace(key, '/', '_');
   return key;

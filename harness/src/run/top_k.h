@@ -1,5 +1,5 @@
-// Which checkpoints are the k best by a monitored metric: diffusion_policy's TopKCheckpointManager
-// (common/checkpoint_util.py). It decides names only; CheckpointStore writes and removes.
+// The k best checkpoints by a monitored metric, as in diffusion_policy's TopKCheckpointManager
+// (common/checkpoint_util.py). It only decides names; CheckpointStore writes and removes.
 // Torch-free.
 #pragma once
 
@@ -25,18 +25,17 @@ class TopK {
 
   struct Decision {
     std::string save;                   // "epoch=0100-test_mean_score=0.871"
-    std::optional<std::string> remove;  // to be removed once `save` and the table are safe on disk
+    std::optional<std::string> remove;  // remove it once `save` and the table are on disk
   };
 
-  /// Whether the monitored metric is among them.
   bool IsMonitored(const std::map<std::string, double>& metrics) const;
 
-  /// std::nullopt when the metric is not among the k best; among equal ones the earliest epoch goes
-  /// first. Throws Error{kConfig} naming the metrics that exist when the monitored one is missing,
-  /// and Error{kNumeric} when it is not finite.
+  /// std::nullopt if the checkpoint is not among the k best. Of equal ones, the earliest epoch is
+  /// removed first. If the monitored metric is missing, throws Error{kConfig} naming those that
+  /// exist; if it is not finite, Error{kNumeric}.
   std::optional<Decision> Offer(int epoch, const std::map<std::string, double>& metrics);
 
-  /// Name -> metric of those kept; travels with the checkpoint's state.
+  /// Name -> metric of the kept checkpoints; saved in the checkpoint's state.
   const std::map<std::string, double>& table() const { return table_; }
   void set_table(std::map<std::string, double> table) { table_ = std::move(table); }
 

@@ -109,7 +109,7 @@ TEST_F(HtmlReportTest, DrawsTheCurvesOfTheLogAndSkipsALineThatWasCutOff) {
   EXPECT_THAT(html, Not(HasSubstr("epoch 0: 0.9")));  // the epoch's mean comes last
   EXPECT_THAT(html, AllOf(HasSubstr("val_loss"), HasSubstr("test/mean_score")));
   EXPECT_THAT(html, Not(HasSubstr("train_action_mse_error")));
-  EXPECT_THAT(html, HasSubstr("1 of the log&apos;s lines cannot be read"));
+  EXPECT_THAT(html, HasSubstr("lines of the log that cannot be read and are skipped: 1"));
   EXPECT_THAT(html, HasSubstr("no evaluated episodes yet"));
 }
 
@@ -254,7 +254,7 @@ TEST_F(HtmlReportTest, ShowsHowAPlanCameOutOfNoise) {
 
 TEST_F(HtmlReportTest, ABrokenRowNamesFileAndLine) {
   Write("episodes.jsonl", std::string(kEpisodes) + "{\"episode\": 4}\n");
-  EXPECT_THAT(ErrorOfReport(), HasSubstr("episodes.jsonl:5: not the row of an episode"));
+  EXPECT_THAT(ErrorOfReport(), HasSubstr("episodes.jsonl:5: not an episode's row"));
   fs::remove(dir_ / "episodes.jsonl");
   Write("eval_log.json", "{");
   EXPECT_THAT(ErrorOfReport(), HasSubstr("eval_log.json: "));

@@ -45,7 +45,7 @@ TEST(CreateFromCheckpoint, WeightsThatWereNotSavedAreAnErrorThatNamesTheOthers) 
   plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
   EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
                         [&] { CreateFromCheckpoint(Shipped(), catalogue, Weights::kModel); }),
-              HasSubstr("was saved without model.safetensors; take its other weights: ema"));
+              HasSubstr("was saved without model.safetensors; use its other weights: ema"));
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ TEST(EpisodeCourse, RowsOfOlderVersionsHaveNone) {
   for (const char* course : {R"("x")", "{}", R"({"first_reward":0})"}) {
     EXPECT_THAT(MessageOf(ErrorCode::kData,
                           [&] { ParseEpisodes(row + ",\"course\":" + course + "}", "here"); }),
-                HasSubstr("here:1: not the row of an episode"));
+                HasSubstr("here:1: not an episode's row"));
   }
 }
 

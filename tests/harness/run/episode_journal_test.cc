@@ -74,7 +74,7 @@ TEST_F(JournalTest, CutAnywhereTheRunContinuesToTheSameFiles) {
 TEST_F(JournalTest, ForeignRowsAreNamedByLine) {
   core::WriteFileAtomically(file(), std::string_view("{\"episode\": 1}\n"));
   EXPECT_THAT(ErrorText(ErrorCode::kData, [&] { EpisodeJournal(file(), {}); }),
-              HasSubstr("episodes.jsonl:1: not the row of an episode"));
+              HasSubstr("episodes.jsonl:1: not an episode's row"));
 }
 
 }  // namespace

@@ -108,39 +108,40 @@ TEST_F(FilmNotesTest, AMissingArrayIsNamed) {
 
 TEST_F(FilmNotesTest, AWrongDtypeOrShapeIsNamedWithWhatWasWanted) {
   EXPECT_THAT(ErrorWith("success", Filled<float>({4}, 0.0F)),
-              AllOf(HasSubstr("'success' is float32 [4]"), HasSubstr("wanted uint8 [4]")));
+              AllOf(HasSubstr("'success' is float32 [4]"), HasSubstr("expected uint8 [4]")));
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({3}, 0)),
-              HasSubstr("'plan_step' is int64 [3]; wanted int64 [2]"));
+              HasSubstr("'plan_step' is int64 [3]; expected int64 [2]"));
   EXPECT_THAT(ErrorWith("reward", Filled<double>({4, 1}, 0.0)),
-              HasSubstr("'reward' has shape [4, 1]; wanted 1 dimensions"));
+              HasSubstr("'reward' has shape [4, 1]; expected 1 dimensions"));
   EXPECT_THAT(ErrorWith("reward", Filled<double>({3}, 0.0)), HasSubstr("'success' is uint8 [4]"));
   EXPECT_THAT(ErrorWith("plan", Filled<float>({2, 6}, 0.0F)), HasSubstr("'plan' has shape [2, 6]"));
   EXPECT_THAT(ErrorWith("plan", Filled<double>({2, 3, 2}, 0.0)), HasSubstr("'plan' is float64"));
   EXPECT_THAT(ErrorWith("plan_marks", Filled<float>({2, 3, 2, 2}, 0.0F)),
-              HasSubstr("wanted float32 [2, 3, 1, 2]"));
+              HasSubstr("expected float32 [2, 3, 1, 2]"));
   EXPECT_THAT(ErrorWith("state_marks", Filled<float>({4, 1, 2}, 0.0F)),
-              HasSubstr("wanted float32 [5, 1, 2]"));
+              HasSubstr("expected float32 [5, 1, 2]"));
   EXPECT_THAT(ErrorWith("state_marks", Filled<float>({5, 0, 2}, 0.0F)),
-              HasSubstr("wanted at least one"));
+              HasSubstr("expected at least one"));
 }
 
 TEST_F(FilmNotesTest, ImpossibleNumbersAreNamed) {
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({2}, 0)),
-              HasSubstr("'plan_step' has 0; wanted rising steps from 0 to 4"));
+              HasSubstr("'plan_step' has 0; expected ascending steps from 0 to 4"));
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({2}, -1)), HasSubstr("has -1"));
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({2}, 5)), HasSubstr("has 5"));
   EXPECT_THAT(ErrorWith("plan", Filled<float>({2, 3, 2}, kNan)), HasSubstr("'plan' has nan"));
   EXPECT_THAT(ErrorWith("reward", Filled<double>({4}, HUGE_VAL)), HasSubstr("'reward' has inf"));
-  EXPECT_THAT(ErrorWith("success", Filled<std::uint8_t>({4}, 2)), HasSubstr("neither 0 nor 1"));
+  EXPECT_THAT(ErrorWith("success", Filled<std::uint8_t>({4}, 2)),
+              HasSubstr("other numbers than 0 and 1"));
   EXPECT_THAT(ErrorWith("plan_marks", Filled<float>({2, 3, 1, 2}, 1.5F)),
-              HasSubstr("'plan_marks' has 1.5; wanted 0 to 1 or NaN"));
+              HasSubstr("'plan_marks' has 1.5; expected 0 to 1 or NaN"));
   EXPECT_THAT(ErrorWith("state_marks", Filled<float>({5, 1, 2}, -HUGE_VALF)),
               HasSubstr("'state_marks' has -inf"));
 }
 
 TEST_F(FilmNotesTest, SizesOfAnArrayWithoutElementsAreLimited) {
   EXPECT_THAT(ErrorWith("plan", Filled<float>({0, 1, std::int64_t{1} << 40}, 0.0F)),
-              HasSubstr("wanted at most 1000000 in each dimension"));
+              HasSubstr("expected at most 1000000 in each dimension"));
 }
 
 TEST_F(FilmNotesTest, WhatIsNoSuchFileIsRefused) {

@@ -53,7 +53,7 @@ TEST_F(RunContentsTest, ANewOrEmptyFolderAndFilesOfOthersAreFree) {
 
 TEST_F(RunContentsTest, AnEvaluationIsRefusedWithTheWaysOut) {
   AddEvaluation();
-  EXPECT_THAT(Refusal(), AllOf(HasSubstr("already holds an evaluation:"), HasSubstr("--overwrite"),
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("already has an evaluation:"), HasSubstr("--overwrite"),
                                HasSubstr("another --output"), Not(HasSubstr("--resume"))));
   fs::remove(run_ / "eval_log.json");
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("that is not finished"), HasSubstr("--resume")));

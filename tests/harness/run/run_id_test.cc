@@ -73,7 +73,7 @@ TEST(RunId, TheJournalRefusesEpisodesOfAnotherRun) {
   EXPECT_EQ(core::ReadTextFile(file, 1000).find("{\"run_id\":\"aaaa\"}\n"), 0U);
   EXPECT_THAT(
       MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "bbbb"); }),
-      HasSubstr("has episodes of run aaaa, but the manifest.json beside it is of run bbbb"));
+      HasSubstr("has episodes of run aaaa, but the manifest.json next to it is of run bbbb"));
 
   // cut within its first line, it starts over; without an id it is from an old version
   core::WriteFileAtomically(file, std::string_view("{\"run_id\":"));
@@ -88,7 +88,7 @@ TEST(RunId, TheJournalCountsItsFirstLineInMessages) {
   const auto file = scratch.path() / "journal";
   core::WriteFileAtomically(file, std::string_view("{\"run_id\":\"aaaa\"}\n{\"episode\": 1}\n"));
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "aaaa"); }),
-              HasSubstr("journal:2: not the row of an episode"));
+              HasSubstr("journal:2: not an episode's row"));
 }
 
 }  // namespace

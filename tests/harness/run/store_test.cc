@@ -108,7 +108,7 @@ TEST(Checkpoint, ManifestCannotNameFilesOutsideTheFolder) {
   core::WriteFileAtomically(
       scratch.path() / "evil" / "manifest.json",
       R"({"format_version": 1, "files": {"../secret": {"sha256": "", "bytes": 0}}})");
-  EXPECT_THAT(ErrorOnOpening(scratch.path() / "evil"), HasSubstr("leaves the folder"));
+  EXPECT_THAT(ErrorOnOpening(scratch.path() / "evil"), HasSubstr("points outside of the folder"));
 }
 
 TEST(Checkpoint, RefusesADamagedManifestAndAFutureFormat) {

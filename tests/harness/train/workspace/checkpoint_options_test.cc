@@ -292,7 +292,7 @@ TEST_F(InitCheckpointTest, KeysChooseAmongTheTensorsAndTheOthersBeginAnew) {
 
 TEST_F(InitCheckpointTest, KeyThatIsFoundInNoNameIsAnError) {
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { WeightsOf(R"(, "exclude_keys": ["head"])"); }),
-              HasSubstr("'head' is found in none of the names: linear.bias, linear.weight, "
+              HasSubstr("'head' matches none of the names: linear.bias, linear.weight, "
                         "n_losses"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { WeightsOf(R"(, "include_keys": ["("])"); }),
               HasSubstr("'(' is not a regular expression"));
@@ -309,7 +309,7 @@ TEST(LoadSelectedState, NamesWhatDoesNotFitAndCopiesNothing) {
     return run::LoadSelectedState(policy->module(), tensors, selection, "there");
   };
   EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint, [&] { load({}); }),
-              AllOf(HasSubstr("'there'"), HasSubstr("linear.bias: wanted float32 [8], found"),
+              AllOf(HasSubstr("'there'"), HasSubstr("linear.bias: expected float32 [8], found"),
                     HasSubstr("head.weight: not part of the policy"), HasSubstr("exclude_keys")));
   EXPECT_TRUE(torch::equal(policy->module().parameters()[0], before));
   EXPECT_EQ(load({.exclude_keys = {"bias", "head"}}), 2U);

@@ -332,8 +332,8 @@ TEST(PolicyWeights, ListEveryTensorThatDoesNotFit) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
-    EXPECT_THAT(error.what(), HasSubstr("linear.bias: missing, wanted [8]"));
-    EXPECT_THAT(error.what(), HasSubstr("wanted float32 [8, 4], found float32 [8, 5]"));
+    EXPECT_THAT(error.what(), HasSubstr("linear.bias: missing, expected [8]"));
+    EXPECT_THAT(error.what(), HasSubstr("expected float32 [8, 4], found float32 [8, 5]"));
     EXPECT_THAT(error.what(), HasSubstr("foreign: not part of the policy"));
   }
 }
