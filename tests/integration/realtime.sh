@@ -37,7 +37,7 @@ done
 echo "a latency of the config is repeatable, also at another speed"
 "${evaluate[@]}" --output given --realtime env_runner.realtime_latency_ms=150 >given.txt 2>&1 || fail "$(cat given.txt)"
 cmp given/episodes.jsonl curve/latency_150/episodes.jsonl || fail "other episodes than at this latency of the curve"
-grep -q "while the policy thought" given.txt || fail "$(cat given.txt)"
+grep -q "while the policy was planning" given.txt || fail "$(cat given.txt)"
 "${evaluate[@]}" --output fast env_runner.realtime=3 env_runner.realtime_latency_ms=50 >fast.txt 2>&1 || fail "$(cat fast.txt)"
 cmp given/episodes.jsonl fast/episodes.jsonl || fail "three times 50 ms are not 150 ms"
 

@@ -43,7 +43,8 @@ std::string RunTable(const compare::RunComparison& comparison) {
   }
   if (has_letters) {
     text +=
-        "runs that share a letter are not shown to differ (McNemar, Holm's correction for all "
+        "runs with a letter in common do not differ significantly (McNemar, Holm's correction for "
+        "all "
         "pairs, 5 %)\n";
   }
   return text;
@@ -178,7 +179,7 @@ Json CandidateJson(const compare::CandidateComparison& candidate) {
         {"low", candidate.success_rate.low},
         {"high", candidate.success_rate.high},
         {"method", "newcombe_paired"}}},
-      // an infinite end, of a single pair, becomes null
+      // the infinite bounds of a single pair become null
       {"score",
        {{"difference", candidate.score.mean},
         {"low", candidate.score.low},
@@ -201,7 +202,7 @@ using kainjow::mustache::data;
 
 std::string Points(double fraction) { return fmt::format("{:+.1f}", 100.0 * fraction); }
 
-// Where a difference in [-1, 1] lies on a bar [%].
+// The position of a difference in [-1, 1] on a bar [%].
 std::string PlaceOnBar(double difference) { return Percent((difference + 1.0) / 2.0); }
 
 data RunRows(const compare::RunComparison& comparison) {
@@ -253,7 +254,7 @@ std::string DifferencesSvg(std::vector<double> differences) {
   return svg + fmt::format("<text x=\"0\" y=\"{}\">{:+.2f}</text></svg>", kHeight - 4.0, -largest);
 }
 
-// One of the two videos of a seed, as the page in `folder` links it where it is there.
+// One of the two videos of a seed. The page in `folder` links it if the file exists.
 data SideData(const compare::ComparedRun& run, const run::EpisodeRecord& record,
               const fs::path& folder) {
   data side;
@@ -348,17 +349,17 @@ std::string TitleOf(const compare::RunComparison& comparison) {
 }  // namespace
 
 std::string PowerText(const compare::CandidateComparison& candidate, double difference) {
-  const std::string wanted = fmt::format("a difference of {:.3g} points", 100.0 * difference);
+  const std::string wanted =
+      fmt::format("detecting a difference of {:.3g} points", 100.0 * difference);
   if (!candidate.pairs_to_detect) {
-    return fmt::format("{} takes more than {} shared seeds to be seen", wanted,
-                       compare::kMaxPairsToDetect);
+    return fmt::format("{} takes more than {} shared seeds", wanted, compare::kMaxPairsToDetect);
   }
   const int n_more = *candidate.pairs_to_detect - candidate.outcomes.counts.n();
   return fmt::format(
-      "{} takes about {} shared seeds to be seen, {} (80 % of the time, two-sided 5 %, {:.0f} % of "
-      "the seeds discordant)",
+      "{} takes about {} shared seeds, {} (power 80 %, two-sided 5 %, {:.0f} % of the seeds "
+      "discordant)",
       wanted, *candidate.pairs_to_detect,
-      n_more > 0 ? fmt::format("{} more", n_more) : "which are there",
+      n_more > 0 ? fmt::format("{} more", n_more) : "as in these runs",
       100.0 * candidate.discordant_rate);
 }
 

@@ -1,4 +1,4 @@
-// The forms of a comparison of runs: text for people, JSON for programs, and one page.
+// A comparison of runs as text for the terminal, as JSON and as a page.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@ namespace dp_bench::report {
 /// For the terminal; ends with a line break.
 std::string ComparisonText(const compare::RunComparison& comparison);
 
-/// "a difference of 5 points takes about 340 shared seeds to be seen, 290 more (...)".
+/// "detecting a difference of 5 points takes about 340 shared seeds, 290 more (...)".
 std::string PowerText(const compare::CandidateComparison& candidate, double difference);
 
 nlohmann::json ToJson(const compare::RunComparison& comparison);
 
-/// One self-contained page: no network, no script. Links the videos of discordant seeds that are
-/// there, relative to `file`. Throws Error{kIo}.
+/// One self-contained page: no network, no script. Links existing videos of discordant seeds
+/// relative to `file`. Throws Error{kIo}.
 void WriteComparisonReport(const compare::RunComparison& comparison,
                            const std::filesystem::path& file);
 

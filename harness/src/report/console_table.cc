@@ -10,7 +10,7 @@
 namespace dp_bench::report {
 namespace {
 
-// A reason may have several lines, one per layer that added its context.
+// A reason may have several lines: layers add context.
 std::string Indented(const std::string& text) {
   std::string indented;
   for (const char c : text) {
@@ -51,7 +51,7 @@ std::string ResultTable(const run::RunResult& result) {
   for (const std::string_view split : {"train", "test"}) {
     const run::SplitSummary summary = run::Summarize(result.records, split);
     if (summary.n_stale_steps == 0) continue;
-    table += fmt::format("{}: {} of {} steps were executed while the policy thought\n", split,
+    table += fmt::format("{}: {} of {} steps were executed while the policy was planning\n", split,
                          summary.n_stale_steps, summary.n_steps);
   }
   for (const run::EpisodeRecord& record : result.records) {

@@ -1,4 +1,4 @@
-// What an evaluation says about its failures, for the terminal and for report.html.
+// The failures of an evaluation, for the terminal and for report.html.
 #pragma once
 
 #include <kainjow/mustache.hpp>
@@ -10,11 +10,11 @@
 
 namespace dp_bench::report {
 
-/// The clusters of each split with their signs, each line ended; empty when all succeeded.
+/// The clusters of each split with their signs; empty if all episodes succeeded.
 std::string FailureText(std::span<const run::EpisodeRecord> records);
 
 /// The clusters of a split as the template's `clusters`: {name, meaning, n, score, signs: [{when,
-/// text}], note, seeds: [{seed, href}], commands}, which film what was not filmed.
+/// text}], note, seeds: [{seed, href}], commands}. `commands` film the other episodes.
 kainjow::mustache::data FailuresData(const run::RunFolder& run, std::string_view split);
 
 }  // namespace dp_bench::report

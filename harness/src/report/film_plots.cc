@@ -1,4 +1,4 @@
-// Coordinates of the picture are whole thousandths of its width: finer than it is drawn.
+// Coordinates are whole thousandths of the frame's width, finer than the drawing.
 #include "report/film_plots.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace dp_bench::report {
 namespace {
 
 constexpr double kPlaneWidth = 1000.0;        // of the plane
-constexpr std::size_t kMaxPathPoints = 3000;  // of all lines of a kind in a plane
+constexpr std::size_t kMaxPathPoints = 3000;  // of all lines of one kind
 constexpr std::size_t kMaxDims = 4;
 constexpr double kLowPlot = 150.0;
 
@@ -20,7 +20,7 @@ std::size_t StrideFor(std::size_t n_points) {
   return std::max<std::size_t>(1, (n_points + kMaxPathPoints - 1) / kMaxPathPoints);
 }
 
-// Where a mark is drawn; NaN where the picture cannot show it.
+// The position of a mark; NaN if it is not visible.
 struct Point {
   double x;
   double y;
@@ -54,7 +54,7 @@ class Plane {
   double height_;
 };
 
-// One `d` of an SVG path from many lines; what is not shown interrupts them.
+// The `d` of an SVG path from many lines. Points that are not visible interrupt them.
 class PathBuilder {
  public:
   void Begin() { is_drawing_ = false; }
@@ -66,7 +66,7 @@ class PathBuilder {
       text_ += fmt::format("M{:.0f} {:.0f}L", point.x, point.y);
       is_drawing_ = true;
     }
-    // a line to the same point makes a dot of a line that has no other
+    // a line to the same point draws a dot for a line of one point
     if (is_drawing_) text_ += fmt::format("{:.0f} {:.0f} ", point.x, point.y);
   }
 
@@ -85,7 +85,7 @@ std::string PlanPath(const run::FilmNotes& notes, const Plane& plane, std::size_
     for (std::size_t mark = 0; mark < plane.n_marks(); ++mark) {
       path.Begin();
       path.Add(plane.State(static_cast<std::size_t>(notes.plan_step[plan]), mark));
-      // backwards from the last one, which stays
+      // keeps the last one
       for (std::size_t row = (plane.n_rows() - 1) % stride; row < plane.n_rows(); row += stride) {
         path.Add(plane.Planned(plan, row, mark));
       }
@@ -124,7 +124,7 @@ float PlannedValue(const run::FilmNotes& notes, std::size_t plan, std::int64_t r
   return notes.plan[(plan * n_rows + static_cast<std::size_t>(row)) * n_dims + dim];
 }
 
-// Of each dimension of the action, over all plans.
+// Per dimension of the action, over all plans.
 std::vector<float> RangesOfPlans(const run::FilmNotes& notes) {
   const auto n_dims = static_cast<std::size_t>(notes.action_dim);
   std::vector<float> ranges(n_dims);

@@ -1,5 +1,4 @@
-// What a policy planned in a filmed episode and what came of it, as inline SVG. Colours come from
-// the page's style sheet.
+// Plans and results of a filmed episode as inline SVG. Colours come from the page's style sheet.
 #pragma once
 
 #include <string>
@@ -10,16 +9,16 @@
 
 namespace dp_bench::report {
 
-/// The picture's plane with the planned chunks as thin lines in two colours by turns, each from
-/// where the hand was, and the executed path as a strong one, its start and end marked. `aspect`:
-/// height of the picture over its width. Empty without marks that a picture shows.
+/// The planned chunks as thin lines in two alternating colours, each from the hand's position at
+/// planning, and the executed path as a thick line with marked start and end. `aspect`: height of
+/// the frame over its width. Empty if no mark is visible.
 std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect);
 
-/// The reward of each step, with a stroke where each chunk begins.
+/// The reward of each step, with a tick mark where each chunk begins.
 LinePlot RewardPlot(const run::FilmNotes& notes);
 
-/// What was planned for each step by the chunk that was the latest then: the dimensions of the
-/// action that move most, at most four.
+/// The action planned for each step by the most recent chunk: the dimensions with the largest
+/// range, at most four.
 LinePlot ActionPlot(const run::FilmNotes& notes);
 
 }  // namespace dp_bench::report

@@ -10,8 +10,9 @@
 namespace dp_bench::report {
 namespace {
 
-// The text such that Markdown shows it as it is, on one line, in a paragraph and in a table. The
-// characters: CommonMark 2.4 (backslash escapes) and GitHub's tables, which end a cell at '|'.
+// Escapes text so that Markdown shows it unchanged, on one line, in paragraphs and tables. The
+// characters are from CommonMark 2.4 (backslash escapes), plus '|', which ends a cell of GitHub's
+// tables.
 std::string EscapeMarkdown(std::string_view text) {
   constexpr std::string_view kSpecial = "\\`*_{}[]#|~";
   std::string escaped;
@@ -71,7 +72,7 @@ std::vector<Row> Rows(const compare::GateResult& result) {
   if (!result.test.looks().empty()) {
     const compare::Look& look = result.test.looks().back();
     rows.push_back({"evidence of a drop", Evidence(look.log_fail_evidence, config.alpha)});
-    rows.push_back({"evidence of none",
+    rows.push_back({"evidence of no drop",
                     fmt::format("{}, for a margin of {:.3g}",
                                 Evidence(look.log_pass_evidence, config.beta), config.margin)});
   }
@@ -110,7 +111,7 @@ std::string JointText(const compare::GateReport& report) {
                      Evidence(report.log_fail_evidence, report.config.alpha));
 }
 
-// XML has no control characters, not even escaped ones.
+// XML forbids control characters, even escaped ones.
 std::string XmlText(const std::string& text) { return EscapeHtml(core::Printable(text)); }
 
 std::string JUnitCase(const std::string& name, compare::GateStatus status,

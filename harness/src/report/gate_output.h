@@ -1,4 +1,4 @@
-// The forms of a GateReport: text for people, JUnit XML for a CI server, Markdown for a pull
+// A GateReport as text for the terminal, JUnit XML for a CI server, and Markdown for a pull
 // request.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace dp_bench::report {
 
 /// For the terminal; ends with a line break.
 std::string GateText(const compare::GateReport& report);
-/// One test case per task, which fails, errs or is skipped; of several tasks also one for all.
+/// One test case per task: passed, failed, error or skipped. With several tasks also one for all.
 std::string GateJUnit(const compare::GateReport& report);
 /// A comment for a pull request.
 std::string GateMarkdown(const compare::GateReport& report);

@@ -1,5 +1,5 @@
-// Numbers become text here, the page itself is report.html.mustache. Whatever comes from files is
-// escaped: by mustache's double braces, and in line_plot.cc.
+// Formats the numbers for report.html.mustache. Text from files is escaped by mustache's double
+// braces and in line_plot.cc.
 #include "report/html_report.h"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ data SplitData(const run::RunFolder& run, const std::string& split) {
 }
 
 data CellData(const run::EpisodeRecord& record, double max_score) {
-  // squared, because good policies differ in the upper part of the range
+  // squared, because good policies differ in the upper range
   const double depth = std::pow(std::clamp(record.score / max_score, 0.0, 1.0), 2.0);
   data cell;
   cell.set("seed", std::to_string(record.seed));
@@ -124,7 +124,7 @@ data VideoData(const run::EpisodeRecord& record, const std::string& source) {
   return video;
 }
 
-// Whether the picture's plane is among them.
+// Returns whether there is a plane of planned paths.
 bool SetFilmPlots(const run::FilmNotes& notes, double aspect, data* film) {
   const std::string plane = PlannedPathsSvg(notes, aspect);
   film->set("plane", plane.empty() ? data(false) : data(plane));
@@ -148,7 +148,7 @@ class RunPage {
   std::string Render();
 
  private:
-  // A list, and whether it has anything: mustache cannot ask that of a heading around it.
+  // Sets a list and whether it is not empty, which mustache needs for a heading around the list.
   void SetList(const std::string& name, const data& list);
   void SetText(const std::string& name, const std::string& text);
 
@@ -255,7 +255,6 @@ data RunPage::EpisodesData(bool failed_only) const {
   return episodes;
 }
 
-// The control, then what each arm changed.
 void RunPage::SetArms() {
   data rows = List();
   data notes = List();
@@ -316,7 +315,7 @@ std::string RunPage::VideoSource(const run::EpisodeRecord& record) const {
   return LinkBelow(record.video);
 }
 
-// Height over width of the films, as config.json has it; films are square by default.
+// Height over width of the films, from config.json; square by default.
 double RunPage::PictureAspect() const {
   constexpr double kLongest = 4.0;
   const Json config = core::TryParseJson(run_.config);
@@ -330,7 +329,7 @@ double RunPage::PictureAspect() const {
   return aspect > 0.0 ? std::clamp(aspect, 1.0 / kLongest, kLongest) : 1.0;
 }
 
-// Films with notes beside them are shown with what was planned in them, the others by themselves.
+// Films with notes are shown with their plots.
 void RunPage::SetVideos() {
   const double aspect = PictureAspect();
   bool has_planes = false;
@@ -356,7 +355,7 @@ void RunPage::SetVideos() {
   page_.set("videos", videos);
 }
 
-// The evaluation's keys but for those per seed, which the grid shows, and the names of files.
+// The keys of eval_log.json, except those per seed, which the grid shows, and file names.
 void RunPage::SetNumbers() {
   data numbers = List();
   for (const auto& [key, value] : run_.eval_log.items()) {

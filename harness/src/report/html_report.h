@@ -1,4 +1,4 @@
-// report.html: one self-contained page about a run, made of its run folder alone.
+// report.html: one self-contained page about a run, from its run folder only.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,12 @@
 namespace dp_bench::report {
 
 struct HtmlReportOptions {
-  bool embed_videos = false;                              // inside the page instead of linked
+  bool embed_videos = false;                              // else linked
   std::size_t max_embedded_bytes = std::size_t{8} << 20;  // larger videos stay links
 };
 
-/// Writes the run's report.html, which shows all that the run folder holds; what is absent is left
-/// out. Needs no network and no script. Throws Error{kData} when a file is not what it should be,
-/// Error{kIo}.
+/// Writes the run's report.html with everything that the run folder has. The page needs no network
+/// and no script. Throws Error{kData} if a file is invalid, Error{kIo}.
 void WriteHtmlReport(const run::RunFolder& run, const HtmlReportOptions& options = {});
 
 }  // namespace dp_bench::report

@@ -28,7 +28,7 @@ std::string TypeText(const config::KeyRead& key) {
   return key.range.empty() ? key.type : fmt::format("{}, {}", key.type, key.range);
 }
 
-// Of an absolute path, the part from the source tree on.
+// The path relative to the source tree.
 std::string SourcePath(const std::string& file) {
   for (const std::string_view root : {"/harness/", "/plugins/"}) {
     const std::size_t place = file.rfind(root);
@@ -43,7 +43,7 @@ std::string SourceLink(const std::string& file) {
                      SourcePath(file));
 }
 
-// Code in a meaning stays code; nothing else in it is Markdown.
+// Keeps code spans; escapes all other Markdown.
 std::string Cell(std::string_view text) {
   std::string cell;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The config reference as text.
+// The config reference as text and as Markdown.
 #pragma once
 
 #include <string>

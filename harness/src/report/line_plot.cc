@@ -15,16 +15,16 @@ constexpr double kLeft = 52.0;
 constexpr double kRight = 14.0;
 constexpr double kTop = 14.0;
 constexpr double kBottom = 34.0;
-constexpr double kLowHeight = 200.0;  // has room for few ticks
+constexpr double kLowHeight = 200.0;  // too low for more ticks
 constexpr double kMarkHeight = 7.0;
-constexpr std::size_t kMaxPoints = 800;  // per series; more than the plot has columns
+constexpr std::size_t kMaxPoints = 800;  // per series; more than the plot has pixel columns
 
-// One axis: data range in plot units (log10 for a logarithmic one), where it lies, and the ticks.
+// An axis: data range in plot units (log10 for a logarithmic axis), position and ticks.
 struct Axis {
   double low = 0.0;
   double high = 1.0;
   bool is_log = false;
-  double begin = 0.0;  // where `low` is drawn
+  double begin = 0.0;  // position of `low`
   double end = 0.0;
   std::vector<double> ticks;  // in data units
 
@@ -45,14 +45,14 @@ std::vector<double> LinearTicks(double low, double high, int n_wanted) {
     }
   }
   std::vector<double> ticks;
-  const double tolerance = 1e-9 * (high - low);  // a tick at the very end, but for rounding
+  const double tolerance = 1e-9 * (high - low);  // a tick at the end survives rounding
   for (double k = std::ceil((low - tolerance) / step); k * step <= high + tolerance; ++k) {
     ticks.push_back(k * step);
   }
   return ticks;
 }
 
-// Powers of ten; with less than two decades also 2 and 5 times them.
+// Powers of ten; below two decades also 2 and 5 times them.
 std::vector<double> LogTicks(double low, double high) {
   std::vector<double> ticks;
   const int stride = std::max(1, static_cast<int>((high - low) / 6.0));
@@ -71,7 +71,7 @@ bool IsDrawable(const run::CurvePoint& point, bool log_y) {
   return std::isfinite(point.epoch) && std::isfinite(point.value) && (!log_y || point.value > 0.0);
 }
 
-// Drops what cannot be drawn and thins out what would not be seen; the last point always stays.
+// Drops points that cannot be drawn, thins out the rest, and keeps the last point.
 std::vector<run::CurvePoint> DrawablePoints(const PlotSeries& series, bool log_y) {
   std::vector<run::CurvePoint> points;
   for (const run::CurvePoint& point : series.points) {
@@ -91,7 +91,7 @@ void Cover(double value, Axis* axis) {
   axis->high = std::max(axis->high, value);
 }
 
-// Widens a range that is a single value, and leaves some air above and below.
+// Widens a range of a single value and adds a margin above and below.
 void Finish(bool add_air, int n_ticks, Axis* axis) {
   double span = axis->high - axis->low;
   if (!(span > 1e-9 * std::max(std::abs(axis->low), std::abs(axis->high)))) {
@@ -105,7 +105,7 @@ void Finish(bool add_air, int n_ticks, Axis* axis) {
   }
   axis->ticks =
       axis->is_log ? LogTicks(axis->low, axis->high) : LinearTicks(axis->low, axis->high, n_ticks);
-  if (axis->ticks.size() < 2 && axis->is_log) {  // less than a factor of two or so
+  if (axis->ticks.size() < 2 && axis->is_log) {  // a range of less than about a factor of two
     axis->ticks = LinearTicks(std::pow(10.0, axis->low), std::pow(10.0, axis->high), n_ticks);
   }
 }
@@ -133,7 +133,7 @@ std::string AxesSvg(const Axis& x, const Axis& y, const std::string& x_label) {
   return svg;
 }
 
-// Short strokes that stand on the x axis, as one element.
+// Short tick marks on the x axis, as one element.
 std::string MarksSvg(const std::vector<double>& marks, const Axis& x, const Axis& y) {
   std::string strokes;
   for (const double mark : marks) {
@@ -149,7 +149,7 @@ std::string SeriesSvg(const std::vector<run::CurvePoint>& points, std::size_t in
     coordinates += fmt::format("{:.1f},{:.1f} ", x.At(point.epoch), y.At(point.value));
   }
   std::string svg = fmt::format(R"(<polyline class="series-{}" points="{}"/>)", index, coordinates);
-  // few points are dots, so that a single one is seen
+  // draw few points as dots, so that a single one is visible
   constexpr std::size_t kMaxDots = 40;
   for (const run::CurvePoint& point : points) {
     if (points.size() > kMaxDots) break;

@@ -1,5 +1,5 @@
 // A line plot as inline SVG. Colours come from the page's style sheet (classes series-0, series-1),
-// so that the plot follows its light and dark theme.
+// so that the plot follows the light and dark theme.
 #pragma once
 
 #include <string>
@@ -17,18 +17,18 @@ struct PlotSeries {
 struct LinePlot {
   std::string title;
   std::vector<PlotSeries> series;
-  bool log_y = false;       // values that are not positive are left out
+  bool log_y = false;       // skips values <= 0
   bool unit_range = false;  // the y axis shows at least [0, 1]
   std::string x_label = "epoch";
-  std::vector<double> x_marks = {};  // strokes on the x axis, where something happened
-  double width = 480.0;              // of the drawing, which the page scales to its column
+  std::vector<double> x_marks = {};  // tick marks for events
+  double width = 480.0;              // the page scales it to its column
   double height = 260.0;
 };
 
-/// An <svg> element, or an empty text when there is nothing to draw. All text in it is escaped.
+/// An <svg> element, or an empty text if there is nothing to draw. Escapes all text.
 std::string LinePlotSvg(const LinePlot& plot);
 
-/// Text as HTML and XML content or attribute.
+/// Escapes text for HTML and XML content and attributes.
 std::string EscapeHtml(const std::string& text);
 
 }  // namespace dp_bench::report

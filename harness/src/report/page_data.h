@@ -1,4 +1,4 @@
-// What the pages' templates are filled with.
+// Data for the templates of pages.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,15 @@ kainjow::mustache::data List();
 /// 0.254 as "25.4".
 std::string Percent(double fraction);
 
-/// A relative path as the value of href or src: percent-encoded, and with "./" in front so that no
-/// path can be taken for a URL with a scheme. The page and its files may move together.
+/// A relative path as the value of href or src: percent-encoded, with a leading "./" so that no
+/// path looks like a URL with a scheme. The page and its files may be moved together.
 std::string LinkTo(const std::filesystem::path& relative_path);
 
-/// A link to a file below the page's folder; empty for a path that would leave it.
+/// A link to a file below the page's folder; empty for a path outside.
 std::string LinkBelow(const std::string& relative_path);
 
-/// Appends {name, series: [{index, label}], has_legend, svg} to the list `plots`; nothing for an
-/// empty plot.
+/// Appends {name, series: [{index, label}], has_legend, svg} to the list `plots`, unless the plot
+/// is empty.
 void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots);
 
 }  // namespace dp_bench::report

@@ -1,4 +1,5 @@
-// The pages as mustache templates, compiled in, and their style sheet, which they take as `style`.
+// The mustache templates of the pages, compiled in, and their style sheet, which they use as
+// `style`.
 #pragma once
 
 namespace dp_bench::report {

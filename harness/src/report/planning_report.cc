@@ -22,7 +22,7 @@ struct Range {
   double high = -std::numeric_limits<double>::infinity();
 };
 
-// Of all panels, so that they can be compared.
+// One range for all panels, so that they are comparable.
 Range RangeOf(const run::Denoising& denoising) {
   Range range;
   for (const run::DenoisingStep& step : denoising.steps) {
@@ -38,7 +38,7 @@ class Panel {
  public:
   Panel(std::size_t horizon, const Range& range) : horizon_(horizon), range_(range) {}
 
-  // One step has half a step of room on either side.
+  // The position of step t, with half a step of margin on both sides.
   double X(double t) const {
     return kEdge + (kWidth - 2.0 * kEdge) * (t + 0.5) / static_cast<double>(horizon_);
   }

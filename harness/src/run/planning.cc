@@ -181,10 +181,9 @@ Denoising ParseDenoising(std::string_view text, const std::string& origin) {
                          .action_dim = CountIn(view, "action_dim")};
   for (const core::JsonView& step : view.Elements("steps")) denoising.steps.push_back(ToStep(step));
   if (AreAlike(denoising.steps)) return denoising;
-  throw Error(ErrorCode::kData,
-              fmt::format("{}: not the denoising of a plan: wanted at least one sample, all of the "
-                          "same shape [T, D]",
-                          origin));
+  throw Error(ErrorCode::kData, fmt::format("{}: not the denoising of a plan: expected at least "
+                                            "one sample, all of the same shape [T, D]",
+                                            origin));
 }
 
 void WritePlanning(const std::filesystem::path& folder, const PlanningRecord& record) {
