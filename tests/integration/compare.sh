@@ -195,4 +195,4 @@ expect_exit 1 "FAIL: after 10 seeds" "${gate[@]}" --candidate real/checkpoints/l
 [ "$(wc -l <worse/episodes.jsonl)" -eq 40 ] || fail "expected 40 episodes: $(cat out.txt)"
 sed 's/"seed":100001,/"seed":100011,/' baseline.json >gap.json
 expect_exit 2 "no --candidate is one" "${gate[@]}" --candidate b --output nowhere
-expect_exit 6 "seed 100011 does not follow" "$dp_bench" gate --baseline gap.json --candidate real/checkpoints/latest
+expect_exit 6 "seed 100011 is not the previous seed plus 1" "$dp_bench" gate --baseline gap.json --candidate real/checkpoints/latest

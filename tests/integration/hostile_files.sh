@@ -85,6 +85,6 @@ echo "a batch that no memory holds is estimated, not tried"
 timeout 120 "$program" train --dry-run --config-dir "$configs" --policy unet_hybrid --env point_mass \
   "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=4 \
   dataloader.batch_size=1000000000 >dry.txt 2>&1 || fail "$(cat dry.txt)"
-grep -q "WARNING: that is more than there is" dry.txt || fail "$(cat dry.txt)"
+grep -q "WARNING: that is more than is free" dry.txt || fail "$(cat dry.txt)"
 expect_exit 2 "a step of this size needs" timeout 120 "$program" inspect --policy unet_hybrid --env point_mass --config-dir "$configs" \
   --batch-size 1048576

@@ -53,7 +53,7 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   evaluation_->SetNormalizer(run::NormalizerOf(checkpoint));
   RejectUnknownKeys(*experiment_, {.makes_policy = true, .is_of_checkpoint = true});
 
-  // a signal that comes between the first file and the first episode must not end the program
+  // a signal between the first file and the first episode must not end the program
   core::CatchStopSignals();
   folder_->Begin();
   WriteHead();
@@ -68,7 +68,7 @@ void CheckpointEvaluation::OpenFolder() {
   }
 }
 
-// The manifest names the run and the config that belongs to it, so it comes first.
+// The manifest has the hash of the config, so it is written first.
 void CheckpointEvaluation::WriteHead() {
   std::string manifest = MakeManifest(*experiment_, ranks_.size(),
                                       run::CheckpointChoice{options_.checkpoint, options_.weights});
@@ -78,7 +78,7 @@ void CheckpointEvaluation::WriteHead() {
     manifest = RequireSameManifest(folder(), manifest);
   }
   if (ranks_.size() > 1) return;
-  if (!options_.resume.empty()) core::RemoveTemporaryFiles(folder());  // what a kill left
+  if (!options_.resume.empty()) core::RemoveTemporaryFiles(folder());  // left by a kill
   journal_.emplace(folder() / run::kJournalFile, runner().metric_names(), run::RunIdOf(manifest));
 }
 

@@ -1,4 +1,4 @@
-// The evaluation of a checkpoint in a run folder of its own, which a kill does not lose.
+// Evaluates a checkpoint into a run folder. After a kill the evaluation can be resumed.
 #pragma once
 
 #include <filesystem>
@@ -18,33 +18,34 @@ struct CheckpointEvaluationOptions {
   ExperimentOptions experiment;  // without a config: the checkpoint's
   std::filesystem::path checkpoint;
   std::filesystem::path output;  // empty: a new run folder
-  std::filesystem::path resume;  // folder of an interrupted evaluation, in place of the other two
-  bool overwrites = false;       // an evaluation that `output` holds
-  std::string weights = "ema";   // or "model"
+  std::filesystem::path
+      resume;               // folder of an interrupted evaluation, instead of checkpoint and output
+  bool overwrites = false;  // replaces an evaluation in `output`
+  std::string weights = "ema";  // or "model"
 };
 
-/// Takes checkpoint, weights and config from the folder that is resumed: an evaluation that goes on
-/// is its folder. Throws Error{kUsage} when it is not the folder of an evaluation, Error{kData}
-/// when its files are not of one run.
+/// Takes checkpoint, weights and config from the folder to resume. Throws Error{kUsage} if it is
+/// not the folder of an evaluation, Error{kData} if its files are not of one run.
 void TakeFromFolder(CheckpointEvaluationOptions* options);
 
 class CheckpointEvaluation {
  public:
   /// Locks the folder, opens the checkpoint, checks everything, and writes manifest.json and
-  /// config.json; or finds them there as they would be written. Throws Error{kUsage} when they
-  /// differ, when the folder holds another run, or when another process writes there;
-  /// Error{kCheckpoint}, Error{kConfig}. The folder is then as it was. The ranks must outlive it.
+  /// config.json. If it resumes, they must exist with the same content. Throws Error{kUsage} if
+  /// they differ, if the folder contains another run, or if another process writes there;
+  /// Error{kCheckpoint}, Error{kConfig}. After an error the folder is unchanged. The ranks must
+  /// outlive this object.
   CheckpointEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks);
   ~CheckpointEvaluation();
 
   const std::filesystem::path& folder() const { return folder_->path(); }
 
-  /// The lock of the folder, to keep it when the evaluation has ended.
+  /// The locked folder, to keep the lock after the evaluation.
   std::unique_ptr<OutputFolder> TakeFolder() { return std::move(folder_); }
   const rollout::EnvRunner& runner() const { return evaluation_->runner(); }
 
-  /// Runs those of these places of the seed list that the folder does not have yet, until a stop
-  /// signal; the result has the others of them too.
+  /// Runs the given episodes (indices in the seed list) that the folder does not have yet, until a
+  /// stop signal. The result includes those that it has.
   run::RunResult Run(std::span<const int> episodes);
 
   /// Writes the results into the folder and prints them. Returns the exit code.
@@ -61,7 +62,7 @@ class CheckpointEvaluation {
   std::unique_ptr<Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Evaluation> evaluation_;
-  std::optional<run::EpisodeJournal> journal_;  // none with several ranks: they share no file
+  std::optional<run::EpisodeJournal> journal_;  // none with several ranks
 };
 
 }  // namespace dp_bench::experiment

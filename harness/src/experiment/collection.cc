@@ -18,7 +18,7 @@ constexpr std::size_t kShownFailures = 5;
 void PrintFailures(const data::CollectReport& report, const std::filesystem::path& folder) {
   const std::size_t n = report.failures.size();
   if (n == 0) return;
-  core::PrintStatus("{} seed{} failed and {} left out:\n", n, n == 1 ? "" : "s",
+  core::PrintStatus("{} seed{} failed and {} skipped:\n", n, n == 1 ? "" : "s",
                     n == 1 ? "was" : "were");
   for (std::size_t i = 0; i < std::min(n, kShownFailures); ++i) {
     core::PrintStatus("  {}: {}\n", report.failures[i].seed, report.failures[i].reason);
@@ -60,7 +60,7 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
 
 bool ProvideDataset(const Task& task, const std::atomic<bool>& stop) {
   if (task.is_collected()) return RunCollection(task, task.MakeCollectRequest(), stop);
-  // the section has no part in this run, and is checked all the same
+  // not used in this run, but checked
   if (task.config().Has("collect")) data::CollectConfig::FromConfig(task.config().Sub("collect"));
   return true;
 }

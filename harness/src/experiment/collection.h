@@ -1,5 +1,4 @@
-// Collecting from the command line: with a progress bar, and a word on what came of it, on standard
-// error.
+// Collects datasets with a progress bar and a summary on standard error.
 #pragma once
 
 #include <atomic>
@@ -9,15 +8,14 @@
 
 namespace dp_bench::experiment {
 
-/// Collects what `request` asks of the task's env, or finds it done. False when `stop` ended it:
-/// the same command continues. Throws Error{kUsage} when the env has no expert.
+/// Collects a dataset, unless it is complete already. Returns false if `stop` interrupted it; the
+/// same call continues. Throws Error{kUsage} if the env has no expert.
 bool RunCollection(const Task& task, data::CollectRequest request, const std::atomic<bool>& stop);
 
-/// Collects the dataset of a task that says so (Task::is_collected), once. False as above.
+/// Collects the task's dataset if Task::is_collected. Returns false as above.
 bool ProvideDataset(const Task& task, const std::atomic<bool>& stop);
 
-/// The same for a verb that keeps nothing but the data set: a stop signal that comes later ends the
-/// program.
+/// The same for a verb that saves nothing else: later stop signals end the program.
 bool ProvideDatasetAlone(const Task& task);
 
 }  // namespace dp_bench::experiment

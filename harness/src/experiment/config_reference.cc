@@ -26,7 +26,7 @@ void ReadParams(const Config& section) {
   section.Sub("params", "what the plugin reads; see the tables of the plugins");
 }
 
-// A verb may do without this plugin.
+// For plugins that some verbs do not need.
 void ReadOptionalPlugin(const Config& section) {
   if (section.Has("plugin")) section.Require<std::string>("plugin", kPluginMeaning);
   ReadParams(section);
@@ -70,7 +70,7 @@ constexpr ConfigSection kSections[] = {
      }},
 };
 
-// These two are not read like the others: the env may stand in for what they leave out.
+// Read separately, because the env may supply missing values.
 constexpr ConfigSection kTopLevel = {"top level", "horizons, shared by all, and the name",
                                      [](const Config& config) {
                                        Horizons::FromConfig(config);
@@ -80,7 +80,7 @@ constexpr ConfigSection kShapeMeta = {
     "shape_meta", "observation keys and action, shared by dataset, policy and env",
     [](const Config& section) { ShapeMeta::FromConfig(section); }};
 
-// What a policy is created for: with and without depth, which some policies refuse.
+// Specs with and without depth, because some policies refuse depth.
 std::vector<PolicySpec> PolicySpecs() {
   const KeySpec state = {.name = "<low_dim>", .shape = {2}};
   const KeySpec rgb = {
@@ -110,7 +110,7 @@ std::vector<config::KeyRead> PluginKeys(PluginKind kind, const std::string& name
 
 void AppendPlugins(PluginKind kind, const std::string& wanted, plugin::PluginCatalogue& catalogue,
                    std::vector<config::KeySection>* sections) {
-  if (!wanted.empty()) catalogue.Find(kind, wanted);  // throws when there is none
+  if (!wanted.empty()) catalogue.Find(kind, wanted);  // throws if there is none
   for (const plugin::PluginInfo& plugin : catalogue.List()) {
     const bool is_wanted = wanted.empty() || plugin.name == wanted;
     if (plugin.kind != kind || !plugin.refused.empty() || !is_wanted) continue;

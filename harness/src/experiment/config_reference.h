@@ -1,5 +1,5 @@
-// The sections of a config, with the code that reads each: for the check of unknown keys, and for
-// the reference of all keys (`dp_bench keys`).
+// The sections of a config and the code that reads each, for the check of unknown keys and for
+// `dp_bench keys`.
 #pragma once
 
 #include <span>
@@ -17,10 +17,10 @@ struct ConfigSection {
   void (*read)(const Config& section);
 };
 
-/// Of the sections that every verb may find in a config, those that the harness reads.
+/// The sections that the harness itself reads.
 std::span<const ConfigSection> ConfigSections();
 
-/// Which keys are asked for. Empty texts: of all sections, of all plugins.
+/// Selects keys. Empty: all sections, all plugins.
 struct KeyRequest {
   std::string section;  // "training"; "env", "dataset" and "policy" include the params of plugins
   std::string env;      // names of plugins
@@ -29,7 +29,7 @@ struct KeyRequest {
 };
 
 /// The keys of the harness's sections, then those of the plugins. Creates every plugin a few times.
-/// Throws Error{kUsage} for a section that does not exist, Error{kPlugin} for such a plugin.
+/// Throws Error{kUsage} for an unknown section, Error{kPlugin} for an unknown plugin.
 std::vector<config::KeySection> ConfigReference(const KeyRequest& request,
                                                 plugin::PluginCatalogue& catalogue);
 

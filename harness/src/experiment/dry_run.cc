@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr int kEpisodes = 2;       // to collect
 constexpr int kRolloutChunks = 2;  // action chunks of the rollout
 
-// The same experiment, as short as it can be.
+// The same experiment, as short as possible.
 ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) {
   const std::int64_t max_steps = kRolloutChunks * asked.spec().horizons.n_action_steps;
   for (const char* value :
@@ -42,8 +42,7 @@ ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) 
   return options;
 }
 
-// A few episodes of the expert stand for the data set that is not collected yet. False when
-// interrupted.
+// Collects a few episodes instead of the whole dataset. Returns false if interrupted.
 bool CollectSome(const Experiment& asked, const fs::path& folder, ExperimentOptions* options) {
   if (!asked.is_collected()) return true;
   data::CollectRequest request = asked.MakeCollectRequest();
@@ -64,7 +63,7 @@ std::uintmax_t BytesBelow(const fs::path& folder) {
   return bytes;
 }
 
-// The k best, those kept for good, the latest, and one that is being written.
+// Counts the k best, those that are kept permanently, the latest, and one that is being written.
 void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
   const auto config = train::CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
   const auto training = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
@@ -90,13 +89,13 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
 
 struct MemoryNeed {
   std::int64_t batch_size = 0;
-  std::int64_t small_batch_size = 0;  // of a step that was measured
-  std::int64_t bytes = 0;             // on the CPU, without the data set
+  std::int64_t small_batch_size = 0;  // of a measured step
+  std::int64_t bytes = 0;             // on the CPU, without the dataset
 
   bool fits() const { return core::AvailableMemory() == 0 || bytes <= core::AvailableMemory(); }
 };
 
-// Of the batch size that is asked for, estimated from smaller ones.
+// Estimates the memory of the requested batch size from smaller ones.
 MemoryNeed EstimateMemory(const Experiment& asked) {
   const Config& config = asked.config();
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
@@ -120,12 +119,12 @@ void ReportMemory(const MemoryNeed& need) {
       train::Mebibytes(need.bytes), need.batch_size, train::Mebibytes(core::AvailableMemory()));
   if (need.fits()) return;
   core::PrintResult(
-      "WARNING: that is more than there is, so the parts were tried with a batch size of {}. Lower "
-      "dataloader.batch_size; training.gradient_accumulate_every makes up for it.\n",
+      "WARNING: that is more than is free, so the parts were tried with a batch size of {}. Lower "
+      "dataloader.batch_size; training.gradient_accumulate_every compensates.\n",
       need.small_batch_size);
 }
 
-// The batches of a dry run take no more memory than there is.
+// Limits the batches of a dry run to the available memory.
 void ShrinkBatches(const Experiment& asked, const MemoryNeed& need, ExperimentOptions* options) {
   if (need.fits()) return;
   for (const char* section : {"dataloader", "val_dataloader"}) {

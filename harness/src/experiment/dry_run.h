@@ -1,4 +1,5 @@
-// dp_bench run --dry-run: whether a config works from end to end, in seconds, and what it needs.
+// dp_bench run --dry-run: tries a config from end to end in seconds, and estimates what the run
+// needs.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +13,11 @@ namespace dp_bench::experiment {
 using TrainOnce =
     std::function<int(const ExperimentOptions& options, const std::filesystem::path& folder)>;
 
-/// Runs all parts of the experiment once in a temporary folder: data set (two episodes of the
-/// expert where the config collects one that is not there), statistics, two training steps,
-/// validation, checkpoint, one short rollout, report. Then prints disk and memory that the whole
-/// run needs beside what there is. `parent` is where run folders go. Throws what the parts throw,
-/// and Error{kIo} when the checkpoints will not fit.
+/// Runs all parts of the experiment once in a temporary folder: dataset (two episodes of the expert
+/// if it is not collected yet), statistics, two training steps, validation, checkpoint, one short
+/// rollout, report. Then prints the disk space and memory that the whole run needs and what is
+/// available. `parent`: the folder of run folders. Throws what the parts throw, and Error{kIo} if
+/// the checkpoints will not fit.
 int DryRun(const ExperimentOptions& options, const std::filesystem::path& parent,
            const TrainOnce& train_once);
 

@@ -1,4 +1,4 @@
-// Rolls a policy out as the config's env_runner section says, and writes down what came of it.
+// Rolls out a policy as configured in env_runner, and writes the results.
 #pragma once
 
 #include <filesystem>
@@ -22,31 +22,32 @@ class Normalizer;
 
 namespace dp_bench::experiment {
 
-/// Which test seeds: those from env_runner.test_start_seed or selection_start_seed on.
+/// Test seeds start at env_runner.test_start_seed (kReport) or selection_start_seed (kSelection).
 enum class TestSeeds { kReport, kSelection };
 
 class Evaluation {
  public:
-  /// Reads env_runner. Videos go to `output_dir`/media; `n_videos` counts in place of the
-  /// config's. The experiment and the ranks must outlive it.
+  /// Reads env_runner. Videos go to `output_dir`/media; `n_videos` overrides the config. The
+  /// experiment and the ranks must outlive this object.
   Evaluation(const Experiment& experiment, core::Communicator& ranks,
              const std::filesystem::path& output_dir, std::optional<int> n_videos = std::nullopt,
              TestSeeds test_seeds = TestSeeds::kReport);
 
-  /// The policy's, by which the observations of its episodes are judged. Before Run.
+  /// The policy's normalizer, whose ranges tell which observations are outside the training data.
+  /// Call before Run.
   void SetNormalizer(const Normalizer& normalizer);
 
-  /// Every rank plays its share of the episodes and gets the records of all. Shows progress on
-  /// standard error, in place of the hook.
+  /// Each rank runs its share of the episodes and gets the records of all. Shows progress on
+  /// standard error; hooks.progress is replaced.
   run::RunResult Run(Policy& policy, c10::Device device, const run::RunHooks& hooks = {});
 
-  /// The same with these places of the seed list.
+  /// The same for some episodes, given as indices in the seed list.
   run::RunResult Run(Policy& policy, c10::Device device, std::span<const int> episodes,
                      const run::RunHooks& hooks);
 
-  /// Of the last Run that planned anything on this rank: the latency there, and now of single rows
-  /// that it planned. Of the first test episode, or else the first: the denoising of its first
-  /// plan, made again. Changes nothing that is rolled out.
+  /// The latency of the last Run that planned anything on this rank, and of single rows from it,
+  /// which are planned again now. Also repeats the first plan of the first test episode (or the
+  /// first episode) to record its denoising. Does not affect rollouts.
   run::PlanningRecord RecordPlanning(Policy& policy, c10::Device device) const;
 
   const rollout::EnvRunner& runner() const { return runner_; }
@@ -62,15 +63,15 @@ class Evaluation {
   std::vector<rollout::RecordedObs> recorded_;
 };
 
-/// "test/mean_score" and the like: what goes into logs.json.txt and decides about checkpoints.
+/// Metrics such as "test/mean_score" for logs.json.txt and for the choice of checkpoints.
 std::map<std::string, double> MetricsOf(const run::RunResult& result);
 
 /// "rollout/<split>_<seed>": frames of each filmed episode side by side.
 std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
                                              const std::filesystem::path& output_dir);
 
-/// Writes the results into the run folder, whose manifest and config are there, makes its page, and
-/// prints the tables. Returns the exit code: 0, or 5 when an episode failed.
+/// Writes results and report into the run folder, which has manifest and config, and prints the
+/// tables. Returns the exit code: 0, or 5 if an episode failed.
 int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
                      const std::filesystem::path& output_dir);
 

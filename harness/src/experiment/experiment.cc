@@ -29,15 +29,13 @@ std::string PolicyName(const Config& config) {
   return config::RequireName(policy.Get<std::string>("plugin"), policy.Where("plugin"));
 }
 
-// From the command line, where it was checked, or from the manifest of a run folder.
+// `name` is from the command line, which checked it, or from the manifest of a run folder.
 run::Weights WeightsOf(const std::string& name) {
   if (name == "ema") return run::Weights::kEma;
   if (name == "model") return run::Weights::kModel;
-  throw Error(
-      ErrorCode::kData,
-      fmt::format("the weights '{}' of a checkpoint are wanted, by the manifest.json of the "
-                  "run folder; there are 'ema' and 'model'. Was the file edited?",
-                  name));
+  throw Error(ErrorCode::kData, fmt::format("the manifest.json of the run folder names the weights "
+                                            "'{}'; expected 'ema' or 'model'. Was the file edited?",
+                                            name));
 }
 
 }  // namespace
@@ -45,7 +43,7 @@ run::Weights WeightsOf(const std::string& name) {
 Experiment::Experiment(const ExperimentOptions& options)
     : Task(RequirePolicy(options)),
       spec_{.shape_meta = shape_meta(), .horizons = Horizons::FromConfig(config())} {
-  PolicyName(config());  // a name
+  PolicyName(config());  // throws if it is not a valid name
 }
 
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {

@@ -1,4 +1,4 @@
-// One experiment as the command line names it: a task and a policy to train for it, or to evaluate.
+// An experiment from the command line: a task, and a policy to train or evaluate on it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -25,11 +25,10 @@ class Experiment : public Task {
   const PolicySpec& spec() const { return spec_; }
   std::unique_ptr<Policy> CreatePolicy() const;
 
-  /// training.device, cpu by default. Throws Error{kConfig} when this machine does not have it.
+  /// training.device, cpu by default. Throws Error{kConfig} if this machine does not have it.
   c10::Device device() const;
 
-  /// The policy with the weights ("ema" or "model") and the normalizer of a checkpoint, on
-  /// device().
+  /// The policy with the checkpoint's normalizer and weights ("ema" or "model"), on device().
   std::unique_ptr<Policy> LoadPolicy(const run::Checkpoint& checkpoint,
                                      const std::string& weights) const;
 
@@ -37,7 +36,7 @@ class Experiment : public Task {
   PolicySpec spec_;
 };
 
-/// runs/<date>/<time>_<policy>_<task>; the n-th of this name, counted from 1.
+/// runs/<date>/<time>_<policy>_<task>; n = 1, 2, ... makes it unique.
 std::filesystem::path RunFolderName(const Experiment& experiment, int n);
 
 }  // namespace dp_bench::experiment

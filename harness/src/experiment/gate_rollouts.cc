@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two micro-batches: as many envs as run side by side.
+// Two micro-batches: the default number of envs.
 constexpr int kEpisodesPerBlock = 32;
 
 run::SeedRange SeedsOf(const run::RunFolder& baseline) {
@@ -27,10 +27,11 @@ run::SeedRange SeedsOf(const run::RunFolder& baseline) {
     if (record.split != "test") continue;
     if (range.n == 0) range.first = record.seed;
     if (record.seed != range.first + static_cast<std::uint64_t>(range.n)) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}: seed {} does not follow the one before; the gate can roll out a "
-                              "checkpoint only on seeds that do. Evaluate it with dp_bench eval.",
-                              baseline.path.string(), record.seed));
+      throw Error(
+          ErrorCode::kData,
+          fmt::format("{}: seed {} is not the previous seed plus 1; the gate can roll out a "
+                      "checkpoint only on consecutive seeds. Evaluate it with dp_bench eval.",
+                      baseline.path.string(), record.seed));
     }
     ++range.n;
   }
@@ -47,12 +48,12 @@ void Append(run::RunResult block, run::RunResult* all) {
   all->is_interrupted = block.is_interrupted;
 }
 
-// More episodes cannot change the verdict.
+// Whether more episodes cannot change the verdict.
 bool IsDecided(const compare::GateResult& result, const GateRolloutPlan& plan) {
   if (result.has_signature && !plan.stops_at_signature) {
     return result.test.verdict() != compare::Verdict::kInconclusive;
   }
-  // few broken ones among many more would be within bounds
+  // with more episodes, the share of broken ones may fall below the limit
   return result.status != compare::GateStatus::kInconclusive &&
          result.status != compare::GateStatus::kInfra;
 }
@@ -70,7 +71,7 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
         fmt::format("env_runner.test_start_seed={}", seeds.first)}) {
     options.experiment.overrides.push_back(value);
   }
-  core::CatchStopSignals();  // while it loads, too
+  core::CatchStopSignals();  // also while loading
   core::SingleProcess alone;
   CheckpointEvaluation evaluation(std::move(options), alone);
   run::RunFolder candidate = run::ReadRunFolder(evaluation.folder());
@@ -85,8 +86,8 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
     Append(evaluation.Run(block), &all);
     if (all.is_interrupted) {
       core::PrintResult(
-          "interrupted after {} episodes; continue with dp_bench eval --resume {}, and then "
-          "hold that folder against the baseline\n",
+          "interrupted after {} episodes; continue with dp_bench eval --resume {}, then compare "
+          "that folder with the baseline\n",
           all.records.size(), evaluation.folder().string());
       return std::nullopt;
     }

@@ -1,4 +1,4 @@
-// The gate's own rollouts: of a checkpoint, on the seeds of a baseline, until the verdict is there.
+// Rolls out a checkpoint on a baseline's seeds until the gate has a verdict.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,15 @@
 namespace dp_bench::experiment {
 
 struct GateRolloutPlan {
-  int n_first = 8;                 // episodes before the first look; 8 suffice for a signature
-  int max_episodes = 0;            // all that may be run
-  bool stops_at_signature = true;  // else equal episodes count as pairs alone
+  int n_first = 8;                 // episodes before the first look; 8 are enough for a signature
+  int max_episodes = 0;            // upper limit
+  bool stops_at_signature = true;  // else equal episodes count as ordinary pairs
   std::function<compare::GateResult(const run::RunFolder& candidate)> judge;
 };
 
-/// Rolls out the first seeds of the baseline, block by block, and judges after each block. Leaves a
-/// run folder of the episodes that were run. Nothing when a signal ended it. Throws Error{kData}
-/// when the baseline's seeds do not follow one another, and as CheckpointEvaluation does.
+/// Rolls out the baseline's seeds block by block and judges after each block. Writes a run folder
+/// with these episodes. Returns none after a stop signal. Throws Error{kData} if the baseline's
+/// seeds are not consecutive, and what CheckpointEvaluation throws.
 std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,
                                                   const run::RunFolder& baseline,
                                                   const GateRolloutPlan& plan);

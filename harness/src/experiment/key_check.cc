@@ -23,7 +23,7 @@ bool IsBelow(std::string_view pointer, std::string_view place) {
          (pointer.starts_with(place) && pointer.substr(place.size()).starts_with('/'));
 }
 
-// The sections of a checkpoint's config that decide about its rollouts.
+// The sections of a checkpoint's config that affect rollouts.
 constexpr std::string_view kRolloutSections[] = {"/env", "/policy", "/env_runner"};
 
 bool IsOfRollouts(std::string_view pointer) {
@@ -31,8 +31,8 @@ bool IsOfRollouts(std::string_view pointer) {
       kRolloutSections, [pointer](std::string_view section) { return IsBelow(pointer, section); });
 }
 
-// Of a checkpoint's config other versions may have written what this one refuses: of its other
-// sections those that the command line changes are read.
+// Other versions may have written keys in a checkpoint's config that this version refuses, so its
+// other sections are read only if the command line changes them.
 void ReadSections(const Task& task, const KeyCheck& check) {
   const Config& config = task.config();
   Horizons::FromConfig(config);

@@ -1,4 +1,4 @@
-// Every verb refuses a key that nothing reads, before it collects, trains or opens a window.
+// Refuses unknown config keys before a verb collects, trains or opens a window.
 #pragma once
 
 #include <memory>
@@ -7,26 +7,26 @@
 
 namespace dp_bench::experiment {
 
-/// What a verb makes of a config. Params of plugins that it does not make cannot be checked: those
-/// of config files pass, those of the command line are refused, because nothing would come of them.
+/// What a verb creates from a config. The params of other plugins cannot be checked: in config
+/// files they are accepted, on the command line they are refused, because they would have no
+/// effect.
 struct KeyCheck {
   bool makes_policy = false;
   bool makes_dataset = false;
-  /// The config is that of a checkpoint, which was checked when it was trained, perhaps by another
-  /// version: what is refused are values of the command line, and keys of env, policy and
-  /// env_runner.
+  /// The config is from a checkpoint and was checked at training, maybe by another version. Only
+  /// command-line values and the keys of env, policy and env_runner are checked.
   bool is_of_checkpoint = false;
 };
 
-/// Reads the sections of the config, those that the verb does not use too, and makes env and policy
-/// where only they know what their params may hold. With `makes_dataset`, call it after the dataset
-/// was made. Throws Error{kConfig} for keys that nothing reads, each
-/// with its place and the nearest key that exists.
+/// Reads all sections of the config, including those that the verb does not use, and creates env
+/// and policy to check their params. With `makes_dataset`, call it after creating the dataset.
+/// Throws Error{kConfig} for keys that nothing reads, each with its place and the nearest valid
+/// key.
 void RejectUnknownKeys(const Task& task, const KeyCheck& check);
 
-/// The task's dataset, collected where the config says so, with the keys checked as soon as can be.
-/// Null when a stop signal ended the collection; a later one ends the program. Throws as
-/// RejectUnknownKeys and Task::CreateDataset do.
+/// Creates the task's dataset, collecting it if the config says so, and checks the keys as early as
+/// possible. Null if a stop signal interrupted the collection; a later signal ends the program.
+/// Throws what RejectUnknownKeys and Task::CreateDataset throw.
 std::unique_ptr<Dataset> ProvideCheckedDataset(const Task& task, KeyCheck check);
 
 }  // namespace dp_bench::experiment

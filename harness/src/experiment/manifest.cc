@@ -99,7 +99,7 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
   const auto now = nlohmann::json::parse(manifest).flatten();
   std::vector<std::string> places;
   for (const auto& change : nlohmann::json::diff(before, now)) {
-    // without the leading slash, which the only key of an empty manifest lacks
+    // without the leading slash; an empty manifest gives a key without one
     const nlohmann::json::json_pointer path_in_flat(change.at("path").get<std::string>());
     places.push_back(path_in_flat.empty() ? ""
                                           : path_in_flat.back().substr(std::min<std::size_t>(
@@ -107,8 +107,8 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
   }
   if (places.empty()) return found;
   throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' was begun with another {}; its remaining episodes would not belong "
-                          "to the others. Start over in another --output folder.",
+              fmt::format("'{}' was begun with another {}; its remaining episodes would not match "
+                          "the others. Start over in another --output folder.",
                           folder.string(), fmt::join(places, ", ")));
 }
 

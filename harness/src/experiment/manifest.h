@@ -1,4 +1,4 @@
-// manifest.json: what a result depends on besides config and seeds.
+// manifest.json: everything that a result depends on, except config and seeds.
 #pragma once
 
 #include <filesystem>
@@ -11,21 +11,20 @@
 
 namespace dp_bench::experiment {
 
-/// Versions, build ids, the plugins used with the SHA-256 of their files, and the machine, as JSON
-/// text. `n_ranks`: processes that share the run. Of a checkpoint also the SHA-256 of its own
-/// manifest, which has those of all its files. "seeds": which ones report, and which the training
-/// was evaluated on.
+/// JSON with versions, build ids, the used plugins with the SHA-256 of their files, the machine,
+/// and the seeds of report and selection. With a checkpoint also the SHA-256 of its manifest, which
+/// covers all its files. `n_ranks`: processes that share the run.
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt);
 
-/// Writes the manifest with the id of the run (run/run_id.h), which it returns, and then the
-/// resolved config. With several ranks the first one writes.
+/// Adds the run's id to the manifest (run/run_id.h), writes it and then the resolved config, and
+/// returns the manifest. With several ranks, rank 0 writes.
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
                          const Config& config, core::Communicator& ranks);
 
-/// Throws Error{kUsage} naming every place where the manifest of a run that is to be continued
-/// in `folder` differs from what would be written now: its remaining episodes would not belong to
-/// the others. Returns the one that is there.
+/// Returns the manifest in `folder`, for a run that is to be continued. Throws Error{kUsage}
+/// listing the differences if `manifest` is not the same, because the remaining episodes would not
+/// match the others.
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest);
 
 }  // namespace dp_bench::experiment

@@ -36,7 +36,7 @@ void RequireDistinct(std::vector<std::uint64_t> seeds) {
 
 enum class SeedProgress { kNone, kBegun, kDone };
 
-// What rank 0 sees, while no rank is at work in the folder.
+// Rank 0 looks while no rank writes into the folder.
 SeedProgress ProgressOf(const fs::path& seed_folder, core::Communicator& ranks) {
   SeedProgress progress = SeedProgress::kNone;
   if (ranks.is_root()) {
@@ -47,7 +47,6 @@ SeedProgress ProgressOf(const fs::path& seed_folder, core::Communicator& ranks) 
   return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
 }
 
-// The exit code that stands for both.
 int Worse(int a, int b) { return a != 0 ? a : b; }
 
 }  // namespace

@@ -11,26 +11,25 @@
 
 namespace dp_bench::experiment {
 
-/// The training of one seed.
 struct SeedTraining {
   std::filesystem::path folder;
   bool is_resumed = false;
-  std::function<void()> write_summary;  // which seeds there are: before the seed's own files
+  std::function<void()> write_summary;  // lists the seeds; call it first
 };
 
 /// One training with its evaluation; returns the exit code.
 using RunOne = std::function<int(const ExperimentOptions& options, const SeedTraining& run)>;
 
-/// Runs each seed in `folder`/seed_<n>, one after the other, and reports. Seeds that are through
-/// are not run again, those that were begun continue. The seeds differ in training.seed
-/// alone: data, their split and the test seeds are the same. Returns the exit code: 0; that of the
-/// interrupted seed, at once; 5 when an episode failed. Every rank runs `run_one`; rank 0 decides
-/// what is through, and reports.
+/// Runs the seeds one after the other in `folder`/seed_<n>, then reports. Skips finished seeds and
+/// continues started ones. The runs differ only in training.seed; data, split and test seeds are
+/// the same. Returns the exit code: 0; 5 if an episode failed; that of an interrupted seed, without
+/// running the rest. Every rank calls `run_one`; rank 0 decides which seeds are finished, and
+/// reports.
 int RunSeeds(const ExperimentOptions& options, const std::filesystem::path& folder,
              const std::vector<std::uint64_t>& seeds, core::Communicator& ranks,
              const RunOne& run_one);
 
-/// The seeds of a folder that RunSeeds made; none when it is the folder of a single run.
+/// The seeds of a folder from RunSeeds; empty for a single run.
 std::vector<std::uint64_t> SeedsOf(const std::filesystem::path& folder);
 
 }  // namespace dp_bench::experiment

@@ -34,7 +34,7 @@ OutputFolder::OutputFolder(fs::path path, OldRun old_run, core::Communicator& ra
 OutputFolder::OutputFolder(const Experiment& experiment, core::Communicator& ranks)
     : ranks_(ranks), old_run_(OldRun::kRefuse) {
   if (ranks_.is_root()) {
-    // of two runs that start in the same second, one makes the folder; the other tries the next
+    // if two runs start in the same second, the second one tries the next name
     for (int n = 1; made_.empty() || made_.back() != path_; ++n) {
       path_ = RunFolderName(experiment, n);
       Make();

@@ -1,4 +1,5 @@
-// The folder that a run is written into: this process's alone, and made only when a run begins.
+// The output folder of a run. Only one process writes into it, and it is created only if a run
+// begins.
 #pragma once
 
 #include <filesystem>
@@ -11,35 +12,35 @@
 
 namespace dp_bench::experiment {
 
-/// What may lie in the folder already.
+/// What the folder may already contain.
 enum class OldRun {
-  kRefuse,        // nothing that a run leaves
-  kMayOverwrite,  // the same, for a verb that has --overwrite, which its message names
+  kRefuse,        // no files of a run
+  kMayOverwrite,  // the same; the message suggests --overwrite
   kOverwrite,     // an evaluation, which Begin removes
-  kContinue       // the run that is continued
+  kContinue       // the run to continue
 };
 
-/// Holds the folder's lock as long as it lives. With several ranks rank 0 looks, locks and makes;
-/// all have the path. The ranks must outlive it.
+/// Locks the folder for its lifetime. With several ranks, rank 0 checks, locks and creates the
+/// folder; all have the path. The ranks must outlive this object.
 class OutputFolder {
  public:
-  /// Makes the folder where it is missing and locks it. Throws Error{kUsage} at once when another
-  /// process writes there, or when it holds a run that `old_run` does not allow; Error{kIo} when it
-  /// cannot be made.
+  /// Creates the folder if necessary and locks it. Throws Error{kUsage} at once if another process
+  /// has the lock or if it contains a run that `old_run` does not allow, Error{kIo} if it cannot be
+  /// created.
   OutputFolder(std::filesystem::path path, OldRun old_run, core::Communicator& ranks);
 
-  /// A new folder below runs/, named by the time, policy and task.
+  /// A new folder below runs/, named after time, policy and task.
   OutputFolder(const Experiment& experiment, core::Communicator& ranks);
 
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  /// Removes what it made, unless Begin was called: what fails before that leaves nothing.
+  /// Removes the folders that it created, unless Begin was called.
   ~OutputFolder();
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Everything else has been checked: says where the run will be, and removes what is to be
+  /// Call it when all checks have passed. Prints the path and removes an evaluation that is to be
   /// overwritten.
   void Begin();
 
@@ -50,7 +51,7 @@ class OutputFolder {
   core::Communicator& ranks_;
   std::filesystem::path path_;
   OldRun old_run_;
-  std::vector<std::filesystem::path> made_;  // folders that were missing, the outermost first
+  std::vector<std::filesystem::path> made_;  // created folders, the outermost first
   std::optional<core::FolderLock> lock_;
   bool is_begun_ = false;
 };

@@ -29,25 +29,25 @@ namespace fs = std::filesystem;
 
 // One way to make an evaluation harder.
 struct PerturbationArm {
-  std::string name;                    // as asked for, "delay" or "delay=3"; also its folder
-  std::string kind;                    // "delay"
-  std::optional<double> strength;      // none for `null`
+  std::string name;                // as on the command line, "delay" or "delay=3"; also its folder
+  std::string kind;                // "delay"
+  std::optional<double> strength;  // none for `null`
   std::vector<std::string> overrides;  // of the config
-  std::string note;                    // why it cannot have an effect; empty when it may
+  std::string note;                    // why it cannot have an effect; empty if it can
 };
 
 constexpr const char* kNull = "null";
 
 constexpr const char* kOfEnv = "env.params.perturb";  // the env's own perturbations
-constexpr const char* kOfHarness = "env.perturb";     // those that work with every env
+constexpr const char* kOfHarness = "env.perturb";     // for every env
 
-// A perturbation, and the section of the config that holds its strength.
+// A perturbation and the config section with its strength.
 struct Kind {
   PerturbationSpec spec;
   const char* section;
 };
 
-// The unperturbed task, and the perturbations that it can have.
+// The unperturbed task and its possible perturbations.
 struct Subject {
   std::string env;
   bool has_images = false;
@@ -96,7 +96,7 @@ double ParseStrength(const std::string& text, std::size_t begin) {
               fmt::format("--perturb: expected a number after the '=' of '{}'", text));
 }
 
-// A strength that is out of range must not show only after the other arms have run.
+// Finds a strength out of range before any arm runs.
 void RequireValid(const PerturbationArm& arm, ExperimentOptions experiment) {
   std::ranges::copy(arm.overrides, std::back_inserter(experiment.overrides));
   Task(experiment).DescribeEnv();
@@ -106,7 +106,7 @@ std::string Override(const Kind& kind, double strength) {
   return fmt::format("{}.{}={}", kind.section, kind.spec.name, strength);
 }
 
-// All perturbations at strength 0: shows what the machinery alone does.
+// All perturbations at strength 0, which must have no effect.
 PerturbationArm NullArm(const Subject& subject) {
   PerturbationArm arm = {.name = kNull, .kind = kNull};
   for (const Kind& kind : subject.kinds) arm.overrides.push_back(Override(kind, 0.0));
@@ -126,9 +126,9 @@ PerturbationArm ReadArm(const std::string& text, const Subject& subject) {
   return arm;
 }
 
-// Reads `texts`, each KIND or KIND=STRENGTH. `experiment`: the unperturbed one. Throws
-// Error{kUsage} for a kind that neither the harness nor the env has, listing those that exist, and
-// for an experiment that is already perturbed; Error{kConfig} for a strength out of range.
+// Parses `texts`, each KIND or KIND=STRENGTH. `experiment` must be unperturbed. Throws
+// Error{kUsage} for a perturbed experiment or an unknown kind, listing the known ones;
+// Error{kConfig} for a strength out of range.
 std::vector<PerturbationArm> ReadArms(std::span<const std::string> texts,
                                       const ExperimentOptions& experiment) {
   if (texts.size() >= compare::kMaxComparedRuns) {
@@ -189,18 +189,18 @@ class ArmsEvaluation {
   fs::path FolderOf(const PerturbationArm& arm) const;
   CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm) const;
 
-  // Unless the folder that is resumed has it already. False after a stop signal.
+  // Skips an evaluation that a resumed folder already has. False after a stop signal.
   bool Evaluate(const CheckpointEvaluationOptions& options);
   bool EvaluateControl();
 
-  // Writes what the arms did; true when no episode failed.
+  // Writes the effects of the arms. True if no episode failed.
   bool ReportEffects(const std::vector<PerturbationArm>& arms) const;
 
   CheckpointEvaluationOptions options_;
   core::Communicator& ranks_;
   bool is_resumed_;
-  fs::path control_;                    // empty until a new folder is made
-  std::unique_ptr<OutputFolder> held_;  // the control's, which gets the effects at the end
+  fs::path control_;                    // empty until a new folder is created
+  std::unique_ptr<OutputFolder> held_;  // the control's, for the effects at the end
 };
 
 ArmsEvaluation::ArmsEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks)
@@ -229,7 +229,7 @@ int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
   return ReportEffects(arms) ? 0 : ExitCodeFor(ErrorCode::kEnv);
 }
 
-// The config that arms perturb: of the checkpoint, or of the folder that is resumed.
+// The unperturbed config: of the checkpoint, or of the folder to resume.
 ExperimentOptions ArmsEvaluation::Unperturbed() const {
   ExperimentOptions experiment = options_.experiment;
   experiment.config = (is_resumed_ ? options_.resume : options_.checkpoint) / run::kConfigFile;
@@ -254,7 +254,7 @@ bool ArmsEvaluation::EvaluateControl() {
     held_ = std::make_unique<OutputFolder>(control_, OldRun::kContinue, ranks_);
   }
   const bool is_done = Evaluate(options_);
-  // arms that a resumed folder lacks start from its checkpoint and config
+  // missing arms of a resumed folder use its checkpoint and config
   if (is_resumed_) TakeFromFolder(&options_);
   return is_done;
 }
@@ -269,7 +269,7 @@ CheckpointEvaluationOptions ArmsEvaluation::OptionsOf(const PerturbationArm& arm
   }
   options.resume.clear();
   options.output = folder;
-  options.overwrites = true;  // a kill may have left the beginning of one
+  options.overwrites = true;  // a kill may have left an incomplete one
   std::ranges::copy(arm.overrides, std::back_inserter(options.experiment.overrides));
   return options;
 }

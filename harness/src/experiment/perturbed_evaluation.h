@@ -1,4 +1,4 @@
-// dp_bench eval --perturb: the control, then each arm on the same seeds, then what they did.
+// dp_bench eval --perturb: the control, then each arm on the same seeds, then their effects.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace dp_bench::experiment {
 /// signal.
 int RunToItsEnd(CheckpointEvaluation& evaluation);
 
-/// Evaluates as `options` say, and then with each arm of `texts`, KIND or KIND=STRENGTH, in
-/// perturbations/<arm> of the same run folder; of a folder that is resumed what is not there yet.
-/// Writes perturbations.json and the report. Returns the exit code: kExitInterrupted after a stop
-/// signal, that of failed episodes when any evaluation has one.
+/// Evaluates with `options`, then with each arm of `texts` (KIND or KIND=STRENGTH) in
+/// perturbations/<arm> of the same run folder. Resuming runs only what is missing. Writes
+/// perturbations.json and the report. Returns the exit code: kExitInterrupted after a stop signal,
+/// that of failed episodes if any evaluation has one.
 int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
                      core::Communicator& ranks);
 

@@ -32,7 +32,7 @@ run::EnvRunnerConfig RunnerConfig(const Experiment& experiment) {
   return run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
 }
 
-// The evaluation at one latency; the factor of the config stays.
+// The evaluation at one latency. Keeps the factor of the config.
 CheckpointEvaluationOptions OptionsAt(double latency_ms, double factor, const fs::path& folder,
                                       CheckpointEvaluationOptions options) {
   std::vector<std::string>& overrides = options.experiment.overrides;
@@ -42,7 +42,7 @@ CheckpointEvaluationOptions OptionsAt(double latency_ms, double factor, const fs
   return options;
 }
 
-// The folder of the curve, when all is well with what each of its evaluations takes from outside.
+// Locks the folder of the curve and checks checkpoint and keys, which all its evaluations share.
 std::unique_ptr<OutputFolder> BeginCurve(const CheckpointEvaluationOptions& options,
                                          const Experiment& experiment, core::Communicator& ranks) {
   const OldRun old_run = options.overwrites ? OldRun::kOverwrite : OldRun::kMayOverwrite;

@@ -1,4 +1,4 @@
-// Evaluations in which simulated time passes while the policy thinks.
+// Evaluations in which simulated time passes while the policy plans.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,15 @@
 
 namespace dp_bench::experiment {
 
-/// With env_runner.realtime and no env_runner.realtime_latency_ms: measures how long one plan takes
-/// (median of batch 1) and adds it to the overrides, so that it is in the run's config.json and
-/// outcomes are a function of checkpoint, env, seed and config as always.
+/// With env_runner.realtime and no env_runner.realtime_latency_ms: measures the planning time at
+/// batch 1 (median) and adds it to the overrides. So it is in the run's config.json, and outcomes
+/// remain a function of checkpoint, env, seed and config.
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks);
 
-/// Evaluates with plans that take each of `latencies_ms`, 0 for none, in latency_<ms> of the run
-/// folder; writes realtime.json there and prints success against latency. Returns the exit code:
-/// kExitInterrupted after a stop signal, that of failed episodes when any evaluation has one.
+/// Evaluates once for each planning time in `latencies_ms` (0: the env waits) in latency_<ms> of
+/// the run folder. Writes realtime.json into the run folder and prints success against latency.
+/// Returns the exit code: kExitInterrupted after a stop signal, that of failed episodes if any
+/// evaluation has one.
 int EvaluateAtLatencies(CheckpointEvaluationOptions options,
                         const std::vector<double>& latencies_ms, core::Communicator& ranks);
 

@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the run evaluated.
 run::CheckpointChoice CheckpointOf(const run::RunFolder& run) {
   if (const auto evaluated = run::EvaluatedCheckpoint(run.manifest)) return *evaluated;
   const fs::path latest = run.path / run::kCheckpointsFolder / run::kLatest;

@@ -1,4 +1,4 @@
-// An episode of a finished run, run again.
+// Runs an episode of a finished run again.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace dp_bench::experiment {
 
-/// The record at a place of the seed list. Throws Error{kUsage} when the run has none there.
+/// The record at an index of the seed list. Throws Error{kUsage} if there is none.
 const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place);
 
-/// Runs the episode with the run's own checkpoint (that of its evaluation, or `checkpoints/latest`
-/// of its training) and config, changed by `overrides`; films it and records its trace in `output`.
-/// The trace hash of the result equals the recorded one on the same build and kind of machine.
-/// Throws Error{kUsage} when the folder does not say what it evaluated.
+/// Runs the episode with the run's checkpoint (the evaluated one, or `checkpoints/latest` of a
+/// training) and config, changed by `overrides`. Writes film and trace into `output`. On the same
+/// build and kind of machine the trace hash equals the recorded one. Throws Error{kUsage} if the
+/// folder does not say what it evaluated.
 run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
                                       const std::vector<std::string>& overrides,
                                       const std::filesystem::path& output);

@@ -51,7 +51,7 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
   return config::LoadConfigDocument(request);
 }
 
-// Without counting as a read of env.params.task: whether there is such a key is the env's affair.
+// Does not count as a read of env.params.task, because only the env knows whether the key exists.
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
   const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
@@ -64,7 +64,7 @@ std::string ReadName(const Config& config) {
       config::RequireName(task->get<std::string>(), env.Sub("params").Where("task")));
 }
 
-// A read with the true values as defaults.
+// Reads the key with the env's values as defaults, which adds them to the config.
 void EnterKey(const KeySpec& key, const Config& config) {
   config.Get("shape", key.shape);
   config.Get("type", std::string(Name(key.type)));
@@ -106,7 +106,7 @@ ShapeMeta Task::ReadShapeMeta() const {
   const bool has_obs = section.Has("obs");
   const bool has_action = section.Has("action");
   if (has_obs && has_action) return ShapeMeta::FromConfig(section);
-  // what is left out is the env's
+  // missing parts are the env's
   const ShapeMeta meta = DescribeEnv().shape_meta;
   if (!has_obs) {
     for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
@@ -149,7 +149,7 @@ bool Task::is_collected() const {
 }
 
 data::CollectRequest Task::MakeCollectRequest() const {
-  DescribeEnv();  // its defaults are part of the origin
+  DescribeEnv();  // adds its defaults, which are part of the origin
   const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
   const nlohmann::json origin =
       data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);

@@ -1,5 +1,5 @@
-// The task that a command line names: its config, env and dataset. Verbs that need no policy start
-// here, the others at the experiment on top of it.
+// The task of a command line: config, env and dataset. Verbs with a policy use Experiment, which
+// adds it.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class ConfigDocument;
 
 namespace dp_bench::experiment {
 
-/// What the command line says about an experiment.
+/// Command-line options of an experiment.
 struct ExperimentOptions {
   std::string policy;
   std::string env;
@@ -43,45 +43,45 @@ std::string ReadTaskName(const Config& config, const std::string& env_plugin);
 
 class Task {
  public:
-  /// Throws Error{kUsage} when the options name neither an env nor a config.
+  /// Throws Error{kUsage} if the options name neither an env nor a config.
   explicit Task(const ExperimentOptions& options);
 
   const Config& config() const { return config_; }
 
-  /// Behind the config: where each key comes from, and whether it was read.
+  /// Records where each key of the config is from and whether it was read.
   const config::ConfigDocument& document() const { return *document_; }
 
   plugin::PluginCatalogue& catalogue() const { return catalogue_; }
 
-  /// "pusht_image", "kuavo_dualarm_pick_place": the config's name and env.params.task.
+  /// The config's name and env.params.task: "pusht_image", "kuavo_dualarm_pick_place".
   const std::string& name() const { return name_; }
 
-  /// Of the config; obs or action that it leaves out are the env's, which then enter the config as
-  /// if written there.
+  /// The config's shape_meta. If obs or action is missing, it is taken from the env and added to
+  /// the config.
   const ShapeMeta& shape_meta() const { return shape_meta_; }
 
-  /// Throws Error{kShape} when the command line changed shape_meta to what the env does not offer:
-  /// elsewhere it would show late, and as something else, in the data or in weights.
+  /// Throws Error{kShape} if the command line changed shape_meta to something that the env does not
+  /// offer. Otherwise this would fail later with a misleading error about data or weights.
   void RequireShapesOfEnv() const;
 
   std::string env_name() const;
   std::string EnvVersion() const;
-  /// What the env offers, without creating it. Enters the defaults of its params in the config.
+  /// Describes the env without creating it. Adds the defaults of its params to the config.
   EnvSpec DescribeEnv() const;
-  /// In a separate process with env_runner.isolate; with perturbed actions with env.perturb.
+  /// env_runner.isolate puts it into a separate process, env.perturb perturbs its actions.
   std::unique_ptr<Env> CreateEnv() const;
 
-  /// Whether the dataset is collected with the env's expert: the config has a section `collect`,
-  /// and its section `dataset` names no plugin.
+  /// Whether the env's expert collects the dataset: the config has a section `collect`, and its
+  /// section `dataset` has no plugin.
   bool is_collected() const;
 
-  /// The section `collect`, and as output where `run` keeps its data sets.
+  /// The section `collect`, with the folder where `run` keeps its datasets as output.
   data::CollectRequest MakeCollectRequest() const;
 
-  /// Throws Error{kData} when there is none; see ProvideDataset in app/collection.h.
+  /// Throws Error{kData} if it does not exist; see ProvideDataset in collection.h.
   std::unique_ptr<Dataset> CreateDataset() const;
 
-  /// The plugin that reads the dataset, and its file or folder where it has one.
+  /// The plugin that reads the dataset, and the dataset's file or folder if it has one.
   std::string dataset_plugin() const;
   std::optional<std::filesystem::path> dataset_path() const;
 
@@ -91,15 +91,15 @@ class Task {
 
   std::shared_ptr<config::ConfigDocument> document_;
   Config config_;
-  mutable plugin::PluginCatalogue catalogue_;  // loads on demand, behind its own lock
+  mutable plugin::PluginCatalogue catalogue_;  // loads on demand; thread-safe
   std::string name_;
   plugin::IsolationConfig isolation_;
   std::optional<rollout::ActionPerturbation> perturbation_;
   ShapeMeta shape_meta_;
 };
 
-/// Where configs/ is looked for when --config-dir does not say: DP_BENCH_CONFIG_PATH, ./configs,
-/// and configs/ beside or above the program.
+/// Folders with configs if --config-dir is not given: DP_BENCH_CONFIG_PATH, ./configs, and configs/
+/// next to or above the program.
 std::vector<std::filesystem::path> DefaultConfigDirs();
 
 }  // namespace dp_bench::experiment

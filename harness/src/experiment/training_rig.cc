@@ -1,4 +1,3 @@
-// See training_rig.h.
 #include "experiment/training_rig.h"
 
 #include <ATen/record_function.h>
@@ -40,7 +39,7 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
   data::RequireSequences(dataset, experiment.spec().horizons);
   if (loader_->num_batches() == 0) {
     throw Error(ErrorCode::kData,
-                fmt::format("the dataset holds {} sequences, less than one batch of {}; lower "
+                fmt::format("the dataset has {} sequences, less than one batch of {}; lower "
                             "dataloader.batch_size",
                             loader_->sampler().size(), loading_.batch_size));
   }

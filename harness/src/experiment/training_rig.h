@@ -1,5 +1,4 @@
-// The parts of a training outside of a Workspace: single steps on the experiment's own data, to
-// measure them.
+// Single training steps on the experiment's data without a Workspace, for measurements.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +16,27 @@
 
 namespace dp_bench::experiment {
 
-/// Takes the step of a training (train/train_step.h) with constant learning rate, and keeps no
+/// Takes the steps of a training (train/train_step.h) with a constant learning rate. Saves no
 /// weights.
 class TrainingRig {
  public:
-  /// `dataset` must outlive it. Throws Error{kData} when it holds less than one batch.
+  /// `dataset` must outlive this object. Throws Error{kData} if it has less than one batch.
   TrainingRig(const Experiment& experiment, const Dataset& dataset);
 
-  /// The policy in training, with the data set's normalizer.
+  /// In training mode, with the dataset's normalizer.
   Policy& policy() { return step_->policy(); }
 
   const train::DataLoaderConfig& loading() const { return loading_; }
   const train::TrainingConfig& training() const { return step_->config(); }
   data::BatchLoader& loader() { return *loader_; }
 
-  /// The next batch of the loader, epoch after epoch. The loader must not be used otherwise
-  /// meanwhile.
+  /// The next batch of the loader, epoch after epoch. Do not use the loader elsewhere meanwhile.
   void NextBatch(data::HostBatch* host);
 
-  /// A step on the next batch.
+  /// Takes a step on the next batch.
   void Step(train::StepTimer* timer);
 
-  /// A step on this batch, without waiting for data.
+  /// Takes a step on this batch, without waiting for data.
   void TrainOn(data::HostBatch& host, train::StepTimer* timer);
 
  private:
