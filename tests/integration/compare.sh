@@ -148,11 +148,11 @@ expect_exit 4 "number of shared seeds" "${gate[@]}" --candidate good6 --continue
 expect_exit 6 "not what dp_bench gate --json wrote" "${gate[@]}" --candidate b --continue a/config.json
 cp stopped.json state.json  # --continue and --json of one file: a gate that cannot continue leaves it, one that can replaces it
 on=("${gate[@]}" --continue state.json --json ./state.json --candidate)
-expect_exit 4 "state.json keeps the earlier gate" "${on[@]}" c
+expect_exit 4 "state.json keeps the state of the earlier gate" "${on[@]}" c
 expect_exit 4 "margin is 0.1" "${on[@]}" b --margin 0.2
 part broken b 10
 sed -i '7,$ s/"failure_reason": null/"failure_reason": "the env threw"/' broken/episodes.jsonl
-expect_exit 5 "state.json keeps the earlier gate" "${on[@]}" broken
+expect_exit 5 "state.json keeps the state of the earlier gate" "${on[@]}" broken
 expect_exit 6 "has no test episodes" "${on[@]}" empty
 cmp state.json stopped.json
 expect_exit 3 "INCONCLUSIVE: 10 seeds" "${on[@]}" b
@@ -169,7 +169,7 @@ expect_exit 0 "two.json: good.lift is the baseline now" "$dp_bench" gate --basel
 both=("$dp_bench" gate --baseline baseline.json two.json)
 expect_exit 0 "PASS: all 2 tasks pass" "${both[@]}" --candidate good.lift good --margin 0.9 --junit gate.xml
 grep -q 'tests="3" failures="0"' gate.xml || fail "$(cat gate.xml)"
-expect_exit 3 "nothing is shown yet in point_mass; other_mass" "${both[@]}" --candidate c.lift b --json two_of.json
+expect_exit 3 "no verdict yet in point_mass; other_mass" "${both[@]}" --candidate c.lift b --json two_of.json
 expect_exit 3 "" "${both[@]}" --candidate b c.lift --continue two_of.json --json again_of.json
 cmp two_of.json again_of.json
 expect_exit 1 "FAIL: a drop of the success rate is shown in other_mass" "${both[@]}" --candidate c.lift b --alpha 0.02
@@ -194,5 +194,5 @@ sed -i 's/"trace_hash":"[0-9a-f]*"/"trace_hash":"x"/; s/"success":false/"success
 expect_exit 1 "FAIL: after 10 seeds" "${gate[@]}" --candidate real/checkpoints/latest --output worse
 [ "$(wc -l <worse/episodes.jsonl)" -eq 40 ] || fail "expected 40 episodes: $(cat out.txt)"
 sed 's/"seed":100001,/"seed":100011,/' baseline.json >gap.json
-expect_exit 2 "no --candidate is one" "${gate[@]}" --candidate b --output nowhere
+expect_exit 2 "no --candidate is a checkpoint" "${gate[@]}" --candidate b --output nowhere
 expect_exit 6 "seed 100011 is not the previous seed plus 1" "$dp_bench" gate --baseline gap.json --candidate real/checkpoints/latest

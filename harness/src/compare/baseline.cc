@@ -58,8 +58,8 @@ void RequireOutcomes(const run::RunFolder& run) {
   const run::SplitSummary summary = run::Summarize(run.episodes, "test");
   if (summary.n_episodes == 0) {
     throw Error(ErrorCode::kData,
-                fmt::format("{} cannot become a baseline: it has no test episodes. Wanted is the "
-                            "folder of a finished run or evaluation (dp_bench eval).",
+                fmt::format("{} cannot become a baseline: it has no test episodes. Give the folder "
+                            "of a finished run or evaluation (dp_bench eval).",
                             run.path.string()));
   }
   if (summary.n_failed < summary.n_episodes) return;
@@ -68,7 +68,7 @@ void RequireOutcomes(const run::RunFolder& run) {
   });
   throw Error(ErrorCode::kData,
               fmt::format("{} cannot become a baseline: all of its {} test episodes broke, the "
-                          "first with: {}. Evaluate again when that is repaired.",
+                          "first with: {}. Fix that and evaluate again.",
                           run.path.string(), summary.n_episodes, *broken->failure_reason));
 }
 
@@ -97,10 +97,9 @@ std::string BaselineJson(const run::RunFolder& run) {
     text.replace(text.size() - 2, 2, ",\n  \"episodes\": [" + rows + "\n  ]\n}\n");
     return text;
   } catch (const Error& fault) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} cannot become a baseline, which needs config.json and "
-                            "manifest.json of an evaluation: {}",
-                            run.path.string(), fault.what()));
+    throw Error(ErrorCode::kData, fmt::format("{} cannot become a baseline: expected config.json "
+                                              "and manifest.json of an evaluation: {}",
+                                              run.path.string(), fault.what()));
   }
 }
 

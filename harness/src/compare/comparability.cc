@@ -27,7 +27,7 @@ Json At(const Json& document, const char* pointer) {
   return document.is_object() && document.contains(place) ? document[place] : Json();
 }
 
-// The manifest's entry of the env plugin; null when there is none.
+// The manifest's entry of the env plugin; null if there is none.
 Json EnvPlugin(const run::RunFolder& folder) {
   const Json plugins = At(Parsed(folder, run::kManifestFile, folder.manifest), "/plugins");
   if (!plugins.is_array()) return {};
@@ -122,7 +122,7 @@ std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::
   std::vector<std::string> notes;
   for (const run::RunFolder* folder : {&a, &b}) {
     if (ConfigOf(*folder).is_null()) {
-      notes.push_back(fmt::format("{} has no config.json: whether env and task agree is not known",
+      notes.push_back(fmt::format("{} has no config.json, so env and task cannot be compared",
                                   folder->path.string()));
     }
   }

@@ -17,7 +17,7 @@ constexpr double kNear = 0.05;      // share of the way to the goal
 constexpr double kLastPart = 0.2;  // share of an episode; a score that rises here might keep rising
 constexpr double kMostEpisodes = 0.5;  // share of a cluster's episodes that must show a sign
 
-/// What classifies an episode besides its row.
+/// Values of the whole split that the classification needs.
 struct SplitLevels {
   double goal = 1.0;  // the score that solves the task
   Episodes successes = {};
@@ -92,7 +92,7 @@ FailureSign UnseenSign(const Episodes& episodes, const Episodes& successes,
   if (n_too > 0) {
     text += fmt::format("; in {} of {} successful ones too", n_too, successes.size());
   } else if (!successes.empty()) {
-    text += fmt::format("; in none of {} successful ones", successes.size());
+    text += fmt::format("; in 0 of {} successful ones", successes.size());
   }
   return {.step = Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)};
 }
@@ -169,7 +169,7 @@ std::string NoteOf(const FailureCluster& cluster, double goal) {
         fmt::format("the score still rose in the last fifth of {} of {}: more steps may solve them",
                     n_rising, n);
   } else {
-    note = "none rose in the last fifth of the episode: more steps alone will not do";
+    note = "none rose in the last fifth of the episode: more steps alone will not help";
   }
   if (n_near > 0) note += fmt::format("; {} came within 5 % of the way to success", n_near);
   return note;
@@ -208,7 +208,7 @@ std::string_view MeaningOf(FailureKind kind) {
     case FailureKind::kTimeout:
       return "some progress that was kept, but no success before the steps ran out";
     case FailureKind::kUnknown:
-      return "recorded without the course of their rewards; evaluate again to tell";
+      return "recorded without the course of the rewards; evaluate again to classify them";
   }
   return "";
 }

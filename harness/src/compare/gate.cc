@@ -150,10 +150,9 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
   const std::vector<run::EpisodeRecord> old_episodes = TestEpisodes(baseline);
   const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
   if (new_episodes.empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
-                            "evaluation, with episodes.jsonl",
-                            candidate.path.string()));
+    throw Error(ErrorCode::kData, fmt::format("{} has no test episodes; expected the folder of a "
+                                              "run or of an evaluation, with episodes.jsonl",
+                                              candidate.path.string()));
   }
   GateResult result = {.title = run::RunTitle(candidate),
                        .task = run::TaskTitle(candidate),
@@ -172,8 +171,8 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
   if (earlier != nullptr) result.mismatches = FindChanges(*earlier, result, outcomes.pairs);
   if (!result.mismatches.empty()) {
     result.status = GateStatus::kNotComparable;
-    result.reason = fmt::format("{} differs from that of the gate that is to be continued",
-                                result.mismatches[0].field);
+    result.reason =
+        fmt::format("{} differs from that of the earlier gate", result.mismatches[0].field);
     return result;
   }
   result.reason = FindTooManyBroken(baseline, old_episodes);

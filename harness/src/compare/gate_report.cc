@@ -94,14 +94,14 @@ void Decide(GateReport* report) {
   const std::string named = NamesOf(tasks, GateStatus::kFail);
   if (!named.empty() || report->log_fail_evidence >= -std::log(report->config.alpha)) {
     report->status = GateStatus::kFail;
-    report->reason = named.empty() ? "all tasks together show a drop, no single one does"
+    report->reason = named.empty() ? "all tasks together show a drop, but no single task does"
                                    : "a drop of the success rate is shown in " + named;
     return;
   }
   const std::string open = NamesOf(tasks, GateStatus::kInconclusive);
   report->status = open.empty() ? GateStatus::kPass : GateStatus::kInconclusive;
-  report->reason = open.empty() ? fmt::format("all {} tasks pass", tasks.size())
-                                : "nothing is shown yet in " + open;
+  report->reason =
+      open.empty() ? fmt::format("all {} tasks pass", tasks.size()) : "no verdict yet in " + open;
 }
 
 constexpr std::size_t kMaxGateBytes = std::size_t{64} << 20;
@@ -195,11 +195,12 @@ std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
   }
   const std::vector<std::size_t> order = FindOrder(titles, TitlesOf(candidates));
   if (order.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("which candidate belongs to which baseline is not clear. Wanted is one "
-                            "candidate per baseline, of the same task; found are the baselines {} "
-                            "and the candidates {}",
-                            Listed(baselines), Listed(candidates)));
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format(
+            "it is not clear which candidate belongs to which baseline. Expected one candidate per "
+            "baseline, of the same task; found the baselines {} and the candidates {}",
+            Listed(baselines), Listed(candidates)));
   }
   std::vector<TaskPair> pairs;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -256,7 +257,7 @@ std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const Aske
                                           const std::vector<TaskPair>& pairs) {
   std::vector<Mismatch> changes;
   if (stopped.status != GateStatus::kInconclusive) {
-    changes.push_back({"status", std::string(StatusName(stopped.status)), "INCONCLUSIVE wanted"});
+    changes.push_back({"status", std::string(StatusName(stopped.status)), "expected INCONCLUSIVE"});
   }
   const auto compare = [&changes](const char* field, double before,
                                   const std::optional<double>& now) {

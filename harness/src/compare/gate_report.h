@@ -57,7 +57,7 @@ struct StoppedGate {
 /// content, Error{kIo} if it cannot be read.
 StoppedGate ReadStoppedGate(const std::filesystem::path& file);
 
-/// The same for text; messages call it `what`.
+/// The same for text, which messages name `what`.
 StoppedGate ParseStoppedGate(std::string_view text, const std::string& what);
 
 /// Settings from the command line; an absent value keeps the earlier one.

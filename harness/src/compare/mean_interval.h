@@ -1,4 +1,4 @@
-// How far the true mean of a quantity may lie from the mean of a few observed values.
+// How far the true mean of a quantity may be from the mean of a few observed values.
 #pragma once
 
 #include <span>

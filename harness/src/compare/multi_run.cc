@@ -40,10 +40,11 @@ MultiRun ReadMultiRun(const std::filesystem::path& folder,
     run.files = run::ReadRunFolder(folder / run.folder);
     run.test = run::Summarize(run.files.episodes, "test");
     if (run.test.n_episodes == 0) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("'{}' holds no test episodes; was env_runner.n_test "
-                              "0, or is its evaluation missing?",
-                              (folder / run.folder).string()));
+      throw Error(
+          ErrorCode::kData,
+          fmt::format(
+              "'{}' has no test episodes; was env_runner.n_test 0, or is its evaluation missing?",
+              (folder / run.folder).string()));
     }
     result.runs.push_back(std::move(run));
   }
@@ -68,7 +69,7 @@ std::string MultiRunTable(const MultiRun& multi_run) {
   const MeanInterval& rate = multi_run.success_rate;
   table += fmt::format("{:<14} {:>10.1f} %  {:>9} {:>11.3f}\n", "mean", 100.0 * rate.mean, "",
                        multi_run.mean_score.mean);
-  if (rate.n < 2) return table + "one seed shows no spread: give at least two\n";
+  if (rate.n < 2) return table + "no spread with one seed: give at least two\n";
   return table + fmt::format(
                      "{:<14} {:>10.1f} %  {:>9} {:>11.3f}\n"
                      "95 % interval of the mean over {} seeds (Student): {:.1f} to {:.1f} %\n",

@@ -26,7 +26,7 @@ struct MultiRun {
   MeanInterval success_rate;  // one value per training seed; in [0, 1]
   MeanInterval mean_score;
 
-  std::filesystem::path report_file() const;  // where its page is
+  std::filesystem::path report_file() const;  // its page
 };
 
 /// "seed_42"

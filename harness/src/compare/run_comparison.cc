@@ -138,10 +138,11 @@ void SetLetters(RunComparison* comparison) {
 run::RunFolder RequireComparable(run::RunFolder run) {
   run::RequireFinished(run);
   if (run::Summarize(run.episodes, "test").n_episodes == 0) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has no test episodes; wanted is the folder of a run or of an "
-                            "evaluation, with {}",
-                            run.path.string(), run::kEpisodesFile));
+    throw Error(
+        ErrorCode::kData,
+        fmt::format(
+            "{} has no test episodes; expected the folder of a run or of an evaluation, with {}",
+            run.path.string(), run::kEpisodesFile));
   }
   try {
     PairBySeed(run.episodes, run.episodes);

@@ -36,8 +36,8 @@ struct ComparedRun {
   std::string label;  // "A", "B", ...
   run::RunFolder files;
   run::SplitSummary test;
-  RateInterval success_rate;  // as CompareOptions::rate_method says
-  std::string letters;        // with three runs or more: runs that share a letter may be equal
+  RateInterval success_rate;  // by CompareOptions::rate_method
+  std::string letters;        // with three runs or more: runs with a letter in common may be equal
 };
 
 /// A candidate against the first run.

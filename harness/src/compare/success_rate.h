@@ -1,4 +1,4 @@
-// Intervals for a success rate: how far the true rate may lie from the rate of n episodes.
+// Intervals for a success rate: how far the true rate may be from the rate of n episodes.
 #pragma once
 
 namespace dp_bench::compare {

@@ -89,10 +89,9 @@ void RequireSameFields(const ArrayMap& a, const ArrayMap& b) {
     return names;
   };
   if (keys(a) == keys(b)) return;
-  throw Error(ErrorCode::kData,
-              fmt::format("the two traces hold different fields, so they cannot be compared: one "
-                          "has [{}], the other [{}]",
-                          fmt::join(keys(a), ", "), fmt::join(keys(b), ", ")));
+  throw Error(ErrorCode::kData, fmt::format("the two traces have different fields, so they cannot "
+                                            "be compared: one has [{}], the other [{}]",
+                                            fmt::join(keys(a), ", "), fmt::join(keys(b), ", ")));
 }
 
 /// Walks through two traces side by side.

@@ -1,4 +1,4 @@
-// Where two recordings of one episode diverge.
+// Finds where two recordings of one episode diverge.
 #pragma once
 
 #include <cstdint>

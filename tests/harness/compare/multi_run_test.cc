@@ -79,9 +79,9 @@ TEST_F(MultiRunTest, ARateStaysARate) {
 TEST_F(MultiRunTest, OneSeedHasNoInterval) {
   AddRun(7, 5, 10);
   const MultiRun multi_run = ReadMultiRun(dir_, {7});
-  EXPECT_THAT(MultiRunTable(multi_run), HasSubstr("one seed shows no spread"));
+  EXPECT_THAT(MultiRunTable(multi_run), HasSubstr("no spread with one seed"));
   EXPECT_FALSE(ToJson(multi_run)["test/success_rate"].contains("low"));
-  EXPECT_THAT(Page(multi_run), HasSubstr("one seed shows no spread"));
+  EXPECT_THAT(Page(multi_run), HasSubstr("no spread with one seed"));
 }
 
 TEST_F(MultiRunTest, JsonHasEverySeedAndTheSpread) {
@@ -115,7 +115,7 @@ TEST_F(MultiRunTest, ASeedWithoutEpisodesIsAnErrorThatNamesIt) {
                         [this] {
                           ReadMultiRun(dir_, {42, 43});
                         }),
-              HasSubstr("seed_43' holds no test episodes"));
+              HasSubstr("seed_43' has no test episodes"));
 }
 
 }  // namespace
