@@ -98,7 +98,7 @@ for file in multi_run.json report.html seed_43/episodes.jsonl seed_43/checkpoint
   cmp "seeds/$file" "whole_seeds/$file"
 done
 expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
-expect_exit 2 "leave --seeds out" "$dp_bench" run --resume seeds --seeds 42
+expect_exit 2 "omit --seeds" "$dp_bench" run --resume seeds --seeds 42
 
 echo "bad input gives a message and its exit code"
 expect_exit 2 "num_epochs" "$dp_bench" train "${small[@]}" training.num_epoch=1 --output bad1

@@ -1,5 +1,6 @@
 // dp_bench bench: the speed of the parts of an experiment on this machine. Each figure is the
-// median of several repetitions; compare ratios within one run, absolute figures do not travel.
+// median of several repetitions. Compare ratios within one run; absolute figures depend on the
+// machine.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -77,13 +78,13 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
   const double step = MedianSeconds(repetitions, [&] { run(false); });
   const double observed = MedianSeconds(repetitions, [&] { run(true); });
   core::PrintResult("env steps/s, one thread              {:12.0f}\n", kSteps / step);
-  core::PrintResult("env steps/s, every one observed      {:12.0f}\n", kSteps / observed);
+  core::PrintResult("env steps/s, with observations       {:12.0f}\n", kSteps / observed);
 }
 
 // The loader alone, and with the training that it feeds.
 void BenchLoader(experiment::TrainingRig& rig, int repetitions,
                  const std::function<void(data::HostBatch*)>& train) {
-  // workers finish their batches together: time is taken over one of each
+  // workers finish their batches together, so measure over one batch of each
   const train::DataLoaderConfig& config = rig.loading();
   const int n_batches = std::max(1, config.num_workers);
   data::HostBatch host;
@@ -127,13 +128,13 @@ int BenchPolicy(const experiment::Experiment& experiment, int repetitions) {
   core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
   core::PrintResult("training sequences                   {:12}\n", loader.sampler().size());
 
-  // the last batch alone, so that no worker is busy while the network is measured
+  // only the last batch, so that no worker is busy during the measurement
   loader.StartEpoch(0, loader.num_batches() - 1);
   data::HostBatch host;
   loader.Next(&host);
   const Batch batch = train::ToBatch(host, experiment.spec().shape_meta, experiment.device());
 
-  // a whole training step: loss, gradients, optimiser, EMA
+  // loss, gradients, optimiser, EMA
   train::StepTimer timer([] { return 0.0; });
   const std::int64_t batch_size = rig.loading().batch_size;
   const double train_seconds = MedianSeconds(repetitions, [&] {
@@ -157,7 +158,7 @@ Verb AddBench(CLI::App* app) {
                   "What to measure: env, or policy (data, training, inference)")
       ->required()
       ->check(CLI::IsMember({"env", "policy"}));
-  app->add_option("--repetitions", options->repetitions, "Each figure is the median of so many")
+  app->add_option("--repetitions", options->repetitions, "Each figure is the median of this many")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   AddExperimentOptions(app, &options->experiment);

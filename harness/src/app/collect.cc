@@ -1,4 +1,4 @@
-// dp_bench collect: demonstrations of an env's expert as a data set.
+// dp_bench collect: collects demonstrations of an env's expert as a dataset.
 #include <memory>
 #include <optional>
 
@@ -44,10 +44,10 @@ Verb AddCollect(CLI::App* app) {
   auto options = std::make_shared<CollectVerbOptions>();
   app->footer(kCollectExamples);
   AddTaskOptions(app, &options->experiment);
-  app->add_option("--episodes", options->episodes, "How many to keep (collect.n_episodes)")
+  app->add_option("--episodes", options->episodes, "Episodes to keep (collect.n_episodes)")
       ->check(CLI::PositiveNumber);
   app->add_option("--output", options->output,
-                  "Data set to write or to continue (default: where `run` looks for it)");
+                  "Dataset to write or continue (default: where `run` looks for it)");
   return [options] { return CollectDemonstrations(*options); };
 }
 

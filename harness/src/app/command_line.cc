@@ -19,7 +19,7 @@ std::string Suggestion(std::string_view name, std::string_view prefix,
   return nearest ? fmt::format("; did you mean {}{}?", prefix, *nearest) : std::string(".");
 }
 
-// Without dashes; groups of options are nameless subcommands.
+// Without dashes. Groups of options are subcommands without a name.
 std::vector<std::string> LongOptions(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {

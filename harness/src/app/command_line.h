@@ -1,4 +1,4 @@
-// What the user meant by a verb or an option that does not exist.
+// Errors for unknown verbs and options, with suggestions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,11 +7,11 @@
 
 namespace dp_bench::app {
 
-/// Throws Error{kUsage} when the first argument looks like a verb and is none of `verbs`.
+/// Throws Error{kUsage} if the first argument looks like a verb but is not one of `verbs`.
 void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& verbs);
 
-/// For a command line that CLI11 refused: throws Error{kUsage} when it gave `verb` an option that
-/// it does not have. An unknown option is also why a required one is missing.
+/// Call it for a command line that CLI11 refused. Throws Error{kUsage} if `verb` was given an
+/// unknown option, which explains the error better than a missing required option.
 void RequireKnownOptions(const CLI::App& verb);
 
 }  // namespace dp_bench::app

@@ -1,4 +1,4 @@
-// dp_bench compare: finished runs side by side, on the seeds that they share.
+// dp_bench compare: compares finished runs on their shared seeds.
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -36,7 +36,7 @@ struct CompareVerbOptions {
   bool is_forced = false;
 };
 
-// Says on standard error what forbids the comparison; true when there is anything.
+// Prints reasons against a comparison on standard error. True if there are any.
 bool ReportMismatches(const std::vector<run::RunFolder>& folders) {
   bool found = false;
   for (std::size_t i = 1; i < folders.size(); ++i) {
@@ -47,7 +47,7 @@ bool ReportMismatches(const std::vector<run::RunFolder>& folders) {
     }
   }
   if (found) {
-    core::PrintStatus("--force compares all the same, on the seeds that both ran\n");
+    core::PrintStatus("--force compares anyway, on the seeds that both ran\n");
   }
   return found;
 }
@@ -77,24 +77,26 @@ int Compare(const CompareVerbOptions& options) {
 Verb AddCompare(CLI::App* app) {
   auto options = std::make_shared<CompareVerbOptions>();
   app->footer(kCompareDetails);
-  app->add_option("runs", options->folders, "Run folders; the first is what the others are held to")
+  app->add_option("runs", options->folders, "Run folders; the others are compared with the first")
       ->required()
       ->expected(2, static_cast<int>(compare::kMaxComparedRuns))
       ->check(CLI::ExistingDirectory);
   app->add_option("--json", options->json, "Write the comparison to this file");
   app->add_option("--html", options->html,
                   "Write a page with the videos of seeds that only one run solved to this file");
-  app->add_option("--interval", options->compare.rate_method,
-                  "Of each success rate: wilson, or clopper-pearson for claims (\"at least\")")
+  app->add_option(
+         "--interval", options->compare.rate_method,
+         "Interval of each success rate: wilson, or clopper-pearson for claims (\"at least\")")
       ->transform(CLI::CheckedTransformer(std::map<std::string, compare::RateMethod>{
           {"wilson", compare::RateMethod::kWilson},
           {"clopper-pearson", compare::RateMethod::kClopperPearson}}))
       ->option_text("NAME");
-  app->add_option("--difference", options->compare.difference,
-                  "The difference of success rates whose number of seeds is told")
+  app->add_option(
+         "--difference", options->compare.difference,
+         "Difference of success rates for the estimate of the seeds that it takes to detect it")
       ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();
-  app->add_flag("--force", options->is_forced, "Compare although env, task or seeds differ");
+  app->add_flag("--force", options->is_forced, "Compare even if env, task or seeds differ");
   return [options] { return Compare(*options); };
 }
 

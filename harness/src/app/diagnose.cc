@@ -1,4 +1,4 @@
-// dp_bench diagnose: why does this training, or this sampling, not work?
+// dp_bench diagnose: finds out why a training or sampling does not work.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -37,7 +37,7 @@ struct DiagnoseVerbOptions {
   bool as_json = false;
 };
 
-// What is no "key=value" is the run or the checkpoint: `dp_bench diagnose runs/a`.
+// An argument that is not "key=value" is the run or the checkpoint: `dp_bench diagnose runs/a`.
 void TakePath(DiagnoseVerbOptions* options) {
   std::vector<std::string>& overrides = options->experiment.overrides;
   const auto is_path = [](const std::string& text) { return text.find('=') == std::string::npos; };
@@ -45,7 +45,7 @@ void TakePath(DiagnoseVerbOptions* options) {
   if (path == overrides.end()) return;
   if (!options->run.empty() || !options->checkpoint.empty()) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("'{}': there is a --run or a --checkpoint already; give one", *path));
+                fmt::format("'{}': --run or --checkpoint is given too; give only one", *path));
   }
   if (!fs::is_directory(*path)) {
     throw Error(ErrorCode::kUsage, fmt::format("'{}' is neither the folder of a run or checkpoint "
@@ -56,9 +56,9 @@ void TakePath(DiagnoseVerbOptions* options) {
   overrides.erase(path);
 }
 
-// A checkpoint of a training stands for its run, whose log is looked at too; a run for the latest
-// checkpoint, which the log ends with. The config is that of the checkpoint; the command line may
-// change values of it.
+// For a checkpoint of a training, adds its run, so that the log is checked too. For a run, adds the
+// latest checkpoint, which belongs to the end of the log. The config is the checkpoint's, with the
+// values of the command line.
 DiagnoseVerbOptions Resolved(DiagnoseVerbOptions options) {
   TakePath(&options);
   if (!options.run.empty() && run::IsCheckpointFolder(options.run)) {
@@ -117,14 +117,13 @@ Verb AddDiagnose(CLI::App* app) {
   auto options = std::make_shared<DiagnoseVerbOptions>();
   app->footer(kDiagnoseDetails);
   AddExperimentOptions(app, &options->experiment);
-  CLI::Option* run =
-      app->add_option("--run", options->run,
-                      "Run folder, with its latest checkpoint; the path alone does, too")
-          ->check(CLI::ExistingDirectory);
+  CLI::Option* run = app->add_option("--run", options->run,
+                                     "Run folder, with its latest checkpoint; --run may be omitted")
+                         ->check(CLI::ExistingDirectory);
   app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
       ->check(CLI::ExistingDirectory)
       ->excludes(run);
-  app->add_option("--rollouts", options->n_rollouts, "Episodes to roll a checkpoint out; 0: none")
+  app->add_option("--rollouts", options->n_rollouts, "Episodes to roll out a checkpoint; 0: none")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   app->add_flag("--json", options->as_json, "Print JSON");

@@ -1,4 +1,4 @@
-// dp_bench diff: where two runs part.
+// dp_bench diff: finds the first difference between two runs.
 #include <fmt/format.h>
 
 #include <memory>
@@ -36,7 +36,7 @@ Examples:
 struct DiffVerbOptions {
   fs::path a;
   fs::path b;
-  int episode = -1;  // place in A's seed list; -1: the first that differs
+  int episode = -1;  // index in A's seed list; -1: the first that differs
 };
 
 bool ReportMismatches(const run::RunFolder& a, const run::RunFolder& b) {
@@ -57,7 +57,7 @@ std::vector<compare::EpisodePair> PairAll(const run::RunFolder& a, const run::Ru
   return pairs;
 }
 
-// The recorded steps, or those of a replay.
+// The recorded trace, or that of a replay.
 ArrayMap TraceOf(const run::RunFolder& run, const run::EpisodeRecord& record,
                  const fs::path& scratch) {
   const fs::path file = run::TraceFile(record.split, record.seed);
@@ -65,8 +65,8 @@ ArrayMap TraceOf(const run::RunFolder& run, const run::EpisodeRecord& record,
   const run::EpisodeRecord again = experiment::RunRecordedEpisode(run, record.episode, {}, scratch);
   if (again.trace_hash != record.trace_hash) {
     core::PrintResult(
-        "note: {} does not replay as it was recorded (another build or machine?); what "
-        "follows is of the replay\n",
+        "note: the replay of {} differs from the recording (another build or machine?); the "
+        "following is about the replay\n",
         run.path.string());
   }
   return run::ReadSafetensors(scratch / file).tensors;
@@ -109,7 +109,7 @@ int Diff(const DiffVerbOptions& options) {
   if (chosen != nullptr) return Describe(a, b, *chosen);
   if (options.episode < 0) return 0;
   throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' has no episode {} whose seed is in '{}' too", options.a.string(),
+              fmt::format("'{}' has no episode {} on a seed that '{}' ran too", options.a.string(),
                           options.episode, options.b.string()));
 }
 
@@ -121,7 +121,7 @@ Verb AddDiff(CLI::App* app) {
   app->add_option("a", options->a, "Run folder")->required()->check(CLI::ExistingDirectory);
   app->add_option("b", options->b, "Run folder")->required()->check(CLI::ExistingDirectory);
   app->add_option("--episode", options->episode,
-                  "Place in the first run's seed list (default: the first that differs)");
+                  "Index in the first run's seed list (default: the first that differs)");
   return [options] { return Diff(*options); };
 }
 

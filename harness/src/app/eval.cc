@@ -1,4 +1,4 @@
-// dp_bench eval: roll out a checkpoint.
+// dp_bench eval: rolls out a checkpoint.
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct EvalVerbOptions {
 };
 
 int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
-  core::CatchStopSignals();  // while it loads, too: an interrupted evaluation can be resumed
+  core::CatchStopSignals();  // also while loading: an interrupted evaluation can be resumed
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
   if (ranks.is_root()) ChooseCheckpoint(&options.evaluation.checkpoint);
   options.evaluation.checkpoint = ranks.FromRoot(options.evaluation.checkpoint.string());
@@ -49,7 +49,7 @@ Verb AddEval(CLI::App* app) {
   CLI::Option_group* source = app->add_option_group("source");
   source
       ->add_option("--checkpoint", options->checkpoint,
-                   "Checkpoint folder, or a run folder: its best or else latest checkpoint")
+                   "Checkpoint folder, or run folder (its best or else latest checkpoint)")
       ->check(CLI::ExistingDirectory);
   CLI::Option* resume =
       source
@@ -71,10 +71,11 @@ Verb AddEval(CLI::App* app) {
           ->delimiter(',')
           ->allow_extra_args(false);
   app->add_flag("--realtime", arguments->is_realtime,
-                "Simulated time passes while the policy thinks (env_runner.realtime)")
+                "Simulated time passes while the policy plans (env_runner.realtime)")
       ->excludes(resume);
-  app->add_option("--latencies", arguments->latencies,
-                  "Evaluate once for each: --realtime with plans that take so many ms, 0 for none")
+  app->add_option(
+         "--latencies", arguments->latencies,
+         "Evaluate once for each: --realtime with plans that take this many ms; 0: the env waits")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(0.0, 1.0e6))
@@ -84,7 +85,7 @@ Verb AddEval(CLI::App* app) {
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);
   app->add_flag("--overwrite", options->overwrites,
-                "Replace an evaluation that --output holds; a training is never overwritten")
+                "Replace an evaluation in --output; a training is never overwritten")
       ->excludes(resume);
   app->add_option("--plugin-dir", options->experiment.plugin_dirs,
                   "Folder to search for plugins first; may be repeated")

@@ -1,4 +1,4 @@
-// dp_bench export: a small checkpoint for inference, of the weights that are evaluated alone.
+// dp_bench export: writes a small checkpoint for inference, with only the evaluated weights.
 #include <memory>
 #include <string>
 
@@ -23,7 +23,7 @@ struct ExportVerbOptions {
   fs::path output;
 };
 
-// Before anything is read. An empty folder is one that nothing was written into yet.
+// Called before anything is read.
 void RequireFreeFolder(const fs::path& output) {
   run::RequireNoRun(output);
   if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
@@ -57,7 +57,7 @@ Verb AddExport(CLI::App* app) {
                   "Checkpoint folder, or run folder of a training")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--output", options->output, "Folder to write; must not exist, or be empty")
+  app->add_option("--output", options->output, "Folder to write; must not exist or must be empty")
       ->required();
   return [options] { return Export(*options); };
 }

@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNotUtf8 = 316;  // of the exceptions of nlohmann/json
+constexpr int kNotUtf8 = 316;  // id of an exception of nlohmann/json
 
-// "filesystem error: cannot create directories: Permission denied [/a] [/b]" without its brackets
+// what() is "filesystem error: cannot create directories: Permission denied [/a] [/b]".
 Failure OfFileSystem(const fs::filesystem_error& error) {
   std::string paths;
   for (const fs::path& path : {error.path1(), error.path2()}) {
@@ -30,23 +30,24 @@ Failure OfFileSystem(const fs::filesystem_error& error) {
   const std::size_t begin = what.starts_with(kPrefix) ? kPrefix.size() : 0;
   const std::size_t end = what.find(": " + error.code().message());
   std::string refused = what.substr(begin, end == std::string::npos ? end : end - begin);
-  if (refused.find("cannot") == std::string::npos) refused = "cannot look at";  // "status"
-  return {fmt::format("{} {}: {}. Check that the path exists, is no longer than the system allows, "
-                      "and can be read and written.",
-                      refused, paths, error.code().message()),
-          ExitCodeFor(ErrorCode::kIo)};
+  if (refused.find("cannot") == std::string::npos) refused = "cannot access";  // "status"
+  return {
+      fmt::format(
+          "{} {}: {}. Check that the path exists, is not too long, and can be read and written.",
+          refused, paths, error.code().message()),
+      ExitCodeFor(ErrorCode::kIo)};
 }
 
 Failure OfMemory(std::string_view what) {
   return {
       fmt::format(
           "out of memory: {}\n"
-          "  For a training lower dataloader.batch_size (training.gradient_accumulate_every "
-          "keeps the\n"
-          "  effective size), or take training.mixed_precision; for an evaluation lower\n"
+          "  For a training lower dataloader.batch_size (training.gradient_accumulate_every keeps "
+          "the\n"
+          "  effective size), or set training.mixed_precision; for an evaluation lower\n"
           "  env_runner.n_workers and env_runner.micro_batch. `dp_bench inspect --policy P --env "
           "E` shows\n"
-          "  what a training step takes.",
+          "  the memory of a training step.",
           what),
       core::kExitOutOfMemory};
 }
@@ -76,8 +77,8 @@ Failure DescribeFailure(const std::exception& exception) {
   }
   const auto* json = dynamic_cast<const nlohmann::json::exception*>(&exception);
   if (json != nullptr && json->id == kNotUtf8) {
-    return {fmt::format("a path or name holds bytes that are not UTF-8, which no JSON file can "
-                        "hold; rename it ({})",
+    return {fmt::format("a path or name has bytes that are not UTF-8, which JSON files cannot "
+                        "contain; rename it ({})",
                         json->what()),
             ExitCodeFor(ErrorCode::kUsage)};
   }

@@ -1,4 +1,4 @@
-// What the user is told about an exception that ends the program, and its exit code.
+// The message and exit code for an exception that ends the program.
 #pragma once
 
 #include <exception>
@@ -11,8 +11,7 @@ struct Failure {
   int exit_code = 0;
 };
 
-/// Refusals of the system and memory that ran out get a message of their own; only what remains is
-/// called a bug.
+/// System errors and lack of memory get a suitable message. Only other exceptions are called a bug.
 Failure DescribeFailure(const std::exception& exception);
 
 }  // namespace dp_bench::app

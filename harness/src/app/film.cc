@@ -1,4 +1,4 @@
-// dp_bench film: the filmed episodes of a run in one video or GIF.
+// dp_bench film: puts the filmed episodes of a run into one video or GIF.
 #include <fmt/format.h>
 
 #include <memory>
@@ -79,13 +79,13 @@ Verb AddFilm(CLI::App* app) {
   app->add_option("--only", options->only, "all, successes or failures")
       ->check(CLI::IsMember({"all", "successes", "failures"}))
       ->capture_default_str();
-  app->add_option("--episodes", options->n_episodes, "At most so many")
+  app->add_option("--episodes", options->n_episodes, "Maximum number of films")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  app->add_option("--columns", options->grid.n_columns, "Films in a row")
+  app->add_option("--columns", options->grid.n_columns, "Films per row")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  app->add_option("--slow", options->slow, "Slow motion of failures: each picture so many times")
+  app->add_option("--slow", options->slow, "Slow motion of failures: each frame this many times")
       ->check(CLI::Range(1, 20))
       ->capture_default_str();
   return [options] { return Film(*options); };

@@ -1,4 +1,4 @@
-// dp_bench gate: may a candidate replace the baseline? For continuous integration.
+// dp_bench gate: decides whether a candidate may replace the baseline, for continuous integration.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct GateVerbOptions {
   compare::AskedSettings asked;
   bool is_nightly = false;
   bool updates_baseline = false;
-  fs::path continued;  // what --json wrote
+  fs::path continued;  // a file from --json
   fs::path json, junit, markdown;
   experiment::CheckpointEvaluationOptions rollouts;
 };
@@ -59,13 +59,13 @@ void WriteIfAsked(const fs::path& file, const std::string& text) {
   if (!file.empty()) core::WriteFileAtomically(file, std::string_view(text));
 }
 
-// A report without a verdict does not take the place of the state that it was to go on from.
+// A report without a verdict must not overwrite the state that the gate should continue.
 void WriteJson(const GateVerbOptions& options, const compare::GateReport& report) {
   std::error_code not_both_exist;
   const bool is_same = fs::equivalent(options.json, options.continued, not_both_exist);
   if (is_same && (report.status == compare::GateStatus::kNotComparable ||
                   report.status == compare::GateStatus::kInfra)) {
-    core::PrintStatus("{} keeps the earlier gate, to be continued from there\n",
+    core::PrintStatus("{} keeps the state of the earlier gate, which can still be continued\n",
                       options.json.string());
     return;
   }
@@ -74,19 +74,21 @@ void WriteJson(const GateVerbOptions& options, const compare::GateReport& report
 
 int UpdateBaselines(const GateVerbOptions& options) {
   if (options.baselines.size() != options.candidates.size()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--update-baseline writes one --baseline per --candidate, in order; "
-                            "there are {} and {}",
-                            options.baselines.size(), options.candidates.size()));
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format(
+            "--update-baseline writes one --baseline per --candidate, in order; found {} and {}",
+            options.baselines.size(), options.candidates.size()));
   }
-  // all of them, before the first old one goes
+  // make all texts before replacing the first file
   std::vector<std::string> texts;
   for (const fs::path& candidate : options.candidates) {
     if (run::IsCheckpointFolder(candidate)) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("--update-baseline takes finished evaluations, '{}' is a checkpoint: "
-                              "dp_bench eval --checkpoint {} --output FOLDER makes one",
-                              candidate.string(), candidate.string()));
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("--update-baseline needs finished evaluations, but '{}' is a checkpoint: "
+                      "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
+                      candidate.string(), candidate.string()));
     }
     texts.push_back(compare::BaselineJson(run::ReadRunFolder(candidate)));
   }
@@ -126,7 +128,7 @@ compare::SequentialTestConfig NewConfig(const GateVerbOptions& options) {
   return config;
 }
 
-// One of several candidates is rolled out into a folder below --output.
+// One of several candidates gets a folder below --output.
 fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
   const fs::path& output = options.rollouts.output;
   return output.empty() || options.candidates.size() == 1
@@ -134,7 +136,7 @@ fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
              : output / fmt::format("task_{}", index + 1);
 }
 
-// Before the first of several is rolled out for nothing.
+// Checks all tasks before the first rollouts.
 void RequireFreeOutputs(const GateVerbOptions& options,
                         const std::vector<compare::TaskPair>& pairs) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -144,7 +146,7 @@ void RequireFreeOutputs(const GateVerbOptions& options,
   }
 }
 
-// What is done for every task, with `earlier` null for a gate that begins.
+// The gate of one task. `earlier` is null for a new gate.
 std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std::size_t index,
                                             const compare::TaskPair& pair,
                                             const compare::SequentialTestConfig& config,
@@ -173,7 +175,7 @@ int Gate(const GateVerbOptions& options) {
   if (!options.rollouts.output.empty() &&
       std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) {
     throw Error(ErrorCode::kUsage,
-                "--output is where a checkpoint is rolled out; no --candidate is one");
+                "--output is for rollouts of a checkpoint, but no --candidate is a checkpoint");
   }
   const std::vector<compare::TaskPair> pairs = ReadPairs(options);
   RequireFreeOutputs(options, pairs);
@@ -212,9 +214,9 @@ int Gate(const GateVerbOptions& options) {
 
 void AddRolloutOptions(CLI::App* app, experiment::CheckpointEvaluationOptions* rollouts) {
   app->add_option("--output", rollouts->output,
-                  "Run folder of a candidate that is a checkpoint (default: as of dp_bench eval)");
-  app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation that --output holds");
-  app->add_option("--weights", rollouts->weights, "Which weights of it: ema or model")
+                  "Run folder for rollouts of a checkpoint (default: as for dp_bench eval)");
+  app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation in --output");
+  app->add_option("--weights", rollouts->weights, "Weights of the checkpoint: ema or model")
       ->check(CLI::IsMember({"ema", "model"}))
       ->capture_default_str();
   app->add_option("--device", rollouts->experiment.device, "cpu, cuda, cuda:1 (training.device)");
@@ -240,18 +242,18 @@ Verb AddGate(CLI::App* app) {
       app->add_flag("--update-baseline", options->updates_baseline,
                     "Write the candidates' outcomes to --baseline instead of testing them");
   app->add_option("--continue", options->continued,
-                  "Go on where an INCONCLUSIVE gate stopped that wrote this file with --json")
+                  "Continue an INCONCLUSIVE gate from the file that it wrote with --json")
       ->check(CLI::ExistingFile)
       ->excludes(update);
   app->add_flag("--nightly", options->is_nightly,
                 "--margin 0.05 --max-pairs 1500; with --continue --max-pairs 1500 alone");
   app->add_option("--margin", options->asked.margin, "The drop that PASS excludes (default: 0.1)");
   app->add_option("--alpha", options->asked.alpha,
-                  "Bound of the probability of a false FAIL, over all tasks (default: 0.01)");
+                  "Largest probability of a false FAIL, over all tasks (default: 0.01)");
   app->add_option("--beta", options->asked.beta,
-                  "Bound of the probability of a false PASS (default: 0.05)");
+                  "Largest probability of a false PASS (default: 0.05)");
   app->add_option("--max-pairs", options->asked.max_pairs,
-                  "INCONCLUSIVE after that many seeds (default: 400)");
+                  "INCONCLUSIVE after this many seeds (default: 400)");
   AddRolloutOptions(app, &options->rollouts);
   app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
   app->add_option("--junit", options->junit, "Write JUnit XML to this file");

@@ -1,5 +1,4 @@
-// dp_bench inspect: what a policy is before anything is trained, what a data set holds, what a
-// checkpoint holds.
+// dp_bench inspect: shows a policy before training, a dataset, or a checkpoint.
 #include <fmt/format.h>
 
 #include <memory>
@@ -47,14 +46,12 @@ struct InspectVerbOptions {
 
 void RequireAgreement(const inspect::MemoryCheck& check) {
   if (check.deviation() <= kTolerance) return;
-  throw Error(
-      ErrorCode::kNumeric,
-      fmt::format(
-          "a step at batch size {} takes {} bytes, the estimate was {}: more than {:.0f} % "
-          "apart. The memory of this policy is no straight line over the batch size; measure "
-          "with --check at the size that you want.",
-          check.measured.batch_size, check.measured.total(), check.estimated.total(),
-          100.0 * kTolerance));
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("a step at batch size {} takes {} bytes, the estimate was {}: more than "
+                          "{:.0f} % apart. The memory of this policy is not linear in the batch "
+                          "size; measure with --check at the size that you need.",
+                          check.measured.batch_size, check.measured.total(),
+                          check.estimated.total(), 100.0 * kTolerance));
 }
 
 template <class Inspection>
@@ -72,7 +69,7 @@ int InspectThePolicy(const InspectVerbOptions& options) {
   return 0;
 }
 
-// What is inspected without a config takes no values of one.
+// Without a config there are no values to override.
 void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) {
   if (options.experiment.overrides.empty()) return;
   throw Error(ErrorCode::kUsage,
@@ -139,16 +136,16 @@ Verb AddInspect(CLI::App* app) {
   app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
       ->check(CLI::ExistingDirectory);
   app->add_option("--html", options->html, "Write the data set as a page");
-  app->add_option("--batch-size", options->policy.batch_size,
-                  "Rows of the batch whose shapes are shown")
+  app->add_option("--batch-size", options->policy.batch_size, "Batch size for the shapes")
       ->check(positive)
       ->capture_default_str();
-  app->add_option("--batch-sizes", options->policy.batch_sizes, "Batch sizes whose memory is shown")
+  app->add_option("--batch-sizes", options->policy.batch_sizes,
+                  "Batch sizes for the memory estimates")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(positive)
       ->capture_default_str();
-  app->add_option("--levels", options->policy.n_levels, "How deep modules are listed")
+  app->add_option("--levels", options->policy.n_levels, "Depth of the list of modules")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app->add_option("--check", options->policy.checked_batch_size,

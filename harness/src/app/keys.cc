@@ -1,4 +1,4 @@
-// dp_bench keys: every key of a config, from the code that reads it.
+// dp_bench keys: prints every key of a config, from the code that reads it.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ struct KeysOptions {
   bool is_markdown = false;
 };
 
-// A key without a meaning is a fault of its plugin: the answer is no.
+// A key without a meaning is an error of its plugin.
 int ReportMissingMeanings(const std::vector<config::KeySection>& sections) {
   int exit_code = 0;
   for (const config::KeySection& section : sections) {
@@ -56,9 +56,9 @@ Verb AddKeys(CLI::App* app) {
       "  dp_bench keys policy --policy unet_hybrid");
   experiment::KeyRequest& request = options->request;
   app->add_option("section", request.section, "Only this section of a config");
-  app->add_option("--policy", request.policy, "Of the policies, only this plugin");
-  app->add_option("--env", request.env, "Of the envs, only this plugin");
-  app->add_option("--dataset", request.dataset, "Of the datasets, only this plugin");
+  app->add_option("--policy", request.policy, "Only this policy plugin");
+  app->add_option("--env", request.env, "Only this env plugin");
+  app->add_option("--dataset", request.dataset, "Only this dataset plugin");
   app->add_flag("--markdown", options->is_markdown, "Print the page docs/config_reference.md");
   app->add_option("--plugin-dir", options->plugin_dirs, "Folder to search first; may be repeated")
       ->allow_extra_args(false);

@@ -34,9 +34,9 @@ constexpr const char* kExamples =
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench plugins)";
 
-// The threads of LibTorch (libgomp) spin while they wait for each other. Beside another busy
-// process, or our own env workers, a spinning thread costs the one it waits for whole time slices:
-// training became 7 times slower. Returns whether the environment changed.
+// The threads of LibTorch (libgomp) spin while they wait for each other. Next to another busy
+// process or our own env workers, a spinning thread takes whole time slices from the thread that it
+// waits for: training was 7 times slower. Returns whether the environment changed.
 bool LimitSpinning() {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) {
     return false;
@@ -45,8 +45,8 @@ bool LimitSpinning() {
   return true;
 }
 
-// libgomp reads its settings when it is loaded, so the program starts itself again; where that
-// fails it is merely slower.
+// libgomp reads its settings when it is loaded, so the program starts itself again. If that fails,
+// it is only slower.
 void SettleThreads(char** argv) {
   const bool is_limited = LimitSpinning();
   const bool is_shared = dp_bench::core::ShareCores(dp_bench::core::ReadLaunch());
@@ -55,7 +55,7 @@ void SettleThreads(char** argv) {
 
 using Verbs = std::map<CLI::App*, dp_bench::app::Verb>;
 
-// Help and version are results like any other.
+// Help and version go to standard output as results do.
 int Exit(const CLI::App& app, const CLI::ParseError& reason) {
   std::ostringstream result;
   std::ostringstream status;
@@ -96,33 +96,33 @@ int Main(int argc, char** argv) {
     const char* name;
     const char* description;
     dp_bench::app::Verb (*add)(CLI::App*);
-    bool is_for_ranks = false;  // of mpirun
+    bool is_for_ranks = false;  // mpirun may start several processes
   };
   Verbs verbs;
   for (const Entry& entry :
        {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::app::AddRun, true},
         Entry{"train", "Train a policy", &dp_bench::app::AddTrain, true},
         Entry{"eval", "Evaluate a checkpoint", &dp_bench::app::AddEval, true},
-        Entry{"compare", "Compare finished runs on the seeds that they share",
-              &dp_bench::app::AddCompare},
-        Entry{"gate", "Hold a run's success rate against a baseline, for CI",
+        Entry{"compare", "Compare finished runs on their shared seeds", &dp_bench::app::AddCompare},
+        Entry{"gate", "Compare a run's success rate with a baseline, for CI",
               &dp_bench::app::AddGate},
         Entry{"replay", "Run one episode of a finished run again, and film it",
               &dp_bench::app::AddReplay},
         Entry{"film", "Put the filmed episodes of a run into one video or GIF",
               &dp_bench::app::AddFilm},
-        Entry{"diff", "Name the first step in which two runs differ", &dp_bench::app::AddDiff},
-        Entry{"collect", "Make a data set with the expert of an env", &dp_bench::app::AddCollect},
-        Entry{"export", "Reduce a checkpoint to what inference needs", &dp_bench::app::AddExport},
-        Entry{"diagnose", "Find out why a training or a sampling does not work",
+        Entry{"diff", "Find the first step in which two runs differ", &dp_bench::app::AddDiff},
+        Entry{"collect", "Collect a dataset with the expert of an env", &dp_bench::app::AddCollect},
+        Entry{"export", "Reduce a checkpoint to the parts for inference",
+              &dp_bench::app::AddExport},
+        Entry{"diagnose", "Find out why a training or sampling does not work",
               &dp_bench::app::AddDiagnose},
         Entry{"inspect", "Show a policy's shapes, parameters and memory",
               &dp_bench::app::AddInspect},
         Entry{"view", "Show an env in a window: policy, expert, recording or person",
               &dp_bench::app::AddView},
-        Entry{"plugins", "List the plugins that are found", &dp_bench::app::AddPlugins},
+        Entry{"plugins", "List the available plugins", &dp_bench::app::AddPlugins},
         Entry{"keys", "Print every key of a config and its meaning", &dp_bench::app::AddKeys},
-        Entry{"profile", "Show where the time of training and inference goes",
+        Entry{"profile", "Show where training and inference spend their time",
               &dp_bench::app::AddProfile},
         Entry{"bench", "Measure the speed of the parts", &dp_bench::app::AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
@@ -153,13 +153,13 @@ int MainOrFailure(int argc, char** argv) {
   }
 }
 
-// A result that did not arrive is a failure, whatever it was.
+// A result that could not be written is a failure.
 int RequireOutput(int exit_code) {
   const std::optional<std::string> reason = dp_bench::core::LostOutput();
   if (!reason) return exit_code;
   dp_bench::core::PrintStatus(
-      "dp_bench: standard output could not be written: {}. What is missing there is lost; files "
-      "are not affected.\n",
+      "dp_bench: cannot write to standard output: {}. The missing output is lost; files are not "
+      "affected.\n",
       *reason);
   return exit_code != 0 ? exit_code : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo);
 }

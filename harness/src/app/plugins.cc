@@ -1,4 +1,4 @@
-// dp_bench plugins: every plugin that the search path offers, and why others were refused.
+// dp_bench plugins: lists the plugins on the search path, and why others were refused.
 #include <filesystem>
 #include <memory>
 #include <vector>

@@ -34,7 +34,7 @@ void SettleStandardStreams() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // the lowest free number is this one; a descriptor for reading alone fails every write
+    // gets the lowest free number, which is this one; writes to a read-only descriptor fail
     const int opened = open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
     if (opened >= 0 && opened != stream) close(opened);
   }
@@ -49,8 +49,8 @@ void RequireUtf8(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (IsUtf8(argv[i])) continue;
     throw Error(ErrorCode::kUsage,
-                fmt::format("argument {}, '{}', is not UTF-8. Paths and values go into JSON files, "
-                            "which hold nothing else; rename the file.",
+                fmt::format("argument {}, '{}', is not UTF-8. Paths and values are written into "
+                            "JSON files, which must be UTF-8; rename the file.",
                             i, WithoutForeignBytes(argv[i])));
   }
 }

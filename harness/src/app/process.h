@@ -1,21 +1,20 @@
-// What the program settles with the system before anything else: where it writes, what it is told,
-// how it allocates.
+// Setup of the process at its start: standard streams, memory allocation, arguments.
 #pragma once
 
 namespace dp_bench::app {
 
-/// Opens /dev/null where standard input, output or error is closed, so that no data file gets their
-/// numbers; standard output such that writes fail. A pipe whose reader has gone, and a file that
-/// reached the size limit, fail a write instead of ending the program.
+/// Opens /dev/null for each closed standard stream, so that no data file gets its number; writes to
+/// a closed standard output still fail. A closed pipe or the file size limit fails a write instead
+/// of ending the program.
 void SettleStandardStreams();
 
-/// A training step takes and frees the same large tensors over and over. By default malloc gives
-/// each of them back to the system at once, and getting them again cost a tenth of the step in page
-/// faults.
+/// Keeps freed memory in the process. A training step allocates and frees the same large tensors
+/// again and again; by default malloc returns each to the system at once, and the page faults cost
+/// a tenth of the step.
 void KeepFreedMemory();
 
-/// Throws Error{kUsage} for an argument that is not UTF-8: it could be in no config and no
-/// manifest.
+/// Throws Error{kUsage} for an argument that is not UTF-8, because configs and manifests could not
+/// contain it.
 void RequireUtf8(int argc, char** argv);
 
 }  // namespace dp_bench::app

@@ -1,4 +1,4 @@
-// dp_bench profile: where the time goes, and what to change.
+// dp_bench profile: shows where the time goes, and what to change.
 #include <fmt/format.h>
 
 #include <memory>
@@ -68,8 +68,9 @@ Verb AddProfile(CLI::App* app) {
   auto options = std::make_shared<ProfileVerbOptions>();
   app->footer(kProfileDetails);
   AddExperimentOptions(app, &options->experiment);
-  app->add_option("--checkpoint", options->checkpoint,
-                  "Plan action chunks with its weights; alone, also with its config")
+  app->add_option(
+         "--checkpoint", options->checkpoint,
+         "Plan action chunks with its weights; without --config or --policy also with its config")
       ->check(CLI::ExistingDirectory);
   app->add_option("--steps", options->profile.n_steps, "Training steps to time")
       ->check(CLI::Range(1, 10'000))
@@ -78,7 +79,7 @@ Verb AddProfile(CLI::App* app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app->add_option("--trace", options->trace, "Write a trace for Perfetto or chrome://tracing");
-  app->add_option("--json", options->json, "Write the figures, with all operators");
+  app->add_option("--json", options->json, "Write the figures, with all operators, to this file");
   return [options] { return Profile(*options); };
 }
 

@@ -18,7 +18,7 @@ namespace dp_bench::app {
 namespace {
 
 [[noreturn]] void End(core::Communicator& ranks, const std::string& message, int exit_code) {
-  // a fault of the config or the data hits all ranks: then rank 0 ends them with its message first
+  // an error of config or data hits all ranks; let rank 0 print it first and end the others
   if (!ranks.is_root()) std::this_thread::sleep_for(std::chrono::seconds(2));
   core::PrintStatus("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message);
   std::fflush(nullptr);
@@ -35,7 +35,7 @@ int RunOnRanks(const std::function<int(core::Communicator& ranks)>& verb) {
   }
   try {
     const int exit_code = verb(*ranks);
-    // whoever ends first with another code than 0 has mpirun kill the others
+    // mpirun kills the others when the first rank ends with a code other than 0
     return ranks->AllReduceMax(exit_code);
   } catch (const std::exception& exception) {
     const Failure failure = DescribeFailure(exception);
@@ -46,11 +46,10 @@ int RunOnRanks(const std::function<int(core::Communicator& ranks)>& verb) {
 void RequireOneProcess(std::string_view verb) {
   const int n_ranks = core::ReadLaunch().n_ranks;
   if (n_ranks == 1) return;
-  throw Error(
-      ErrorCode::kUsage,
-      fmt::format("mpirun started {} processes of dp_bench {}, which is for one; train, run "
-                  "and eval are for several",
-                  n_ranks, verb));
+  throw Error(ErrorCode::kUsage,
+              fmt::format("mpirun started {} processes of dp_bench {}, which supports only one; "
+                          "train, run and eval support several",
+                          n_ranks, verb));
 }
 
 }  // namespace dp_bench::app

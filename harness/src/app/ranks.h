@@ -1,4 +1,4 @@
-// Verbs that mpirun may start several processes of.
+// Runs verbs on several processes that mpirun started.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace dp_bench::app {
 
-/// Connects the ranks and runs `verb` on each; rank 0 alone writes to standard output. Returns the
-/// largest exit code of any rank, once all are through. With several ranks it throws nothing but
-/// what ConnectRanks throws: an error is printed with its rank, and ends all of them.
+/// Connects the ranks and runs `verb` on each. Only rank 0 writes to standard output. Waits for all
+/// ranks and returns their largest exit code. With several ranks, an exception is printed with its
+/// rank and ends all ranks; only exceptions of ConnectRanks are thrown.
 int RunOnRanks(const std::function<int(core::Communicator& ranks)>& verb);
 
-/// Throws Error{kUsage} when mpirun started several processes of `verb`, which is for one.
+/// Throws Error{kUsage} if mpirun started several processes of `verb`, which supports only one.
 void RequireOneProcess(std::string_view verb);
 
 }  // namespace dp_bench::app

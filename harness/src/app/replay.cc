@@ -1,4 +1,4 @@
-// dp_bench replay: one episode of a finished run again, to look at it.
+// dp_bench replay: runs one episode of a finished run again and films it.
 #include <fmt/format.h>
 
 #include <memory>
@@ -69,11 +69,12 @@ Verb AddReplay(CLI::App* app) {
   app->add_option("--run", options->run, "Run folder, or one of its checkpoints")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--episode", options->episode, "Its place in the seed list, as in episodes.jsonl")
+  app->add_option("--episode", options->episode, "Its index in the seed list, as in episodes.jsonl")
       ->required();
   app->add_option("--size", options->size, "Width and height of the film [px]")->expected(2);
-  app->add_option("--device", options->device,
-                  "Of the policy (training.device); on another than the run's the hash may differ");
+  app->add_option(
+      "--device", options->device,
+      "Device of the policy (training.device); if it is not the run's device, the hash may differ");
   app->add_option("--output", options->output, "Where film and trace go (default: <run>/replay)");
   return [options] { return Replay(*options); };
 }

@@ -1,5 +1,4 @@
-// dp_bench train and dp_bench run: train or resume a policy; run goes on to evaluate, film and
-// report.
+// dp_bench train and dp_bench run: train or resume a policy; run then evaluates, films and reports.
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,18 +58,18 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
          "Run folder or snapshot to continue, with its own config; with --output, in a copy")
       ->check(CLI::ExistingDirectory);
   app->add_flag("--dry-run", options->is_dry_run,
-                "Try every part of the config once, in seconds, and say what the run will need");
+                "Try every part of the config once, in seconds, and estimate what the run needs");
   return options;
 }
 
-// A resumed run is its folder: the config comes from there.
+// The config of a resumed run comes from its folder.
 experiment::ExperimentOptions ResumeOptions(experiment::ExperimentOptions options,
                                             const fs::path& folder) {
   options.config = folder / run::kConfigFile;
   return options;
 }
 
-// Rank 0 collects; the others find what it left. False when it was interrupted.
+// Rank 0 collects; the others use its dataset. False if interrupted.
 bool ProvideDatasetOnce(const experiment::Experiment& experiment, const std::atomic<bool>& stop,
                         core::Communicator& ranks) {
   const bool is_there = !ranks.is_root() || experiment::ProvideDataset(experiment, stop);
@@ -78,12 +77,11 @@ bool ProvideDatasetOnce(const experiment::Experiment& experiment, const std::ato
   return ranks.is_root() || experiment::ProvideDataset(experiment, stop);
 }
 
-// How and where it is trained.
 struct TrainPlan {
-  fs::path output;  // empty: a new folder
+  fs::path output;  // empty: a new run folder
   bool is_resumed = false;
-  bool with_report = false;             // evaluates the result and reports it
-  std::function<void()> before_writes;  // when everything has been checked; may be empty
+  bool with_report = false;             // also evaluates and reports
+  std::function<void()> before_writes;  // called when all checks have passed; may be empty
 };
 
 std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
@@ -103,8 +101,8 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
   const fs::path& output = folder->path();
   const std::atomic<bool>& stop = core::CatchStopSignals();
   std::atomic<bool>& snapshot =
-      core::CatchSnapshotSignal();  // from here on it must not end the program
-  // a collection may take hours: what can be checked without its data is checked before
+      core::CatchSnapshotSignal();  // from now on, the signal must not end the program
+  // collecting may take hours, so check first what needs no data
   if (experiment.is_collected()) experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
@@ -186,9 +184,9 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
       });
 }
 
-// One rank is enough to try everything but the ranks.
+// One rank is enough for a dry run.
 int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
-  if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run resumes nothing");
+  if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run cannot resume");
   if (!ranks.is_root()) return 0;
   core::SingleProcess alone;
   const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
@@ -199,7 +197,7 @@ int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
       });
 }
 
-// --resume with --output: the copy is what is resumed.
+// --resume with --output resumes a copy.
 TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, core::Communicator& ranks) {
   if (!options.seeds.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -212,11 +210,11 @@ TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, core::Communicator
 }
 
 int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
-  core::CatchStopSignals();  // what loads until the first step must not end half way
+  core::CatchStopSignals();  // signals must not end the program while it loads
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) {
     if (!options.seeds.empty()) {
-      throw Error(ErrorCode::kUsage, "--resume takes its seeds from the folder; leave --seeds out");
+      throw Error(ErrorCode::kUsage, "--resume takes its seeds from the folder; omit --seeds");
     }
     options.seeds = experiment::SeedsOf(options.resume);
     if (!options.output.empty()) options = ContinuedElsewhere(std::move(options), ranks);
@@ -236,7 +234,7 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
 void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options) {
   CLI::Option* isolate = app->add_flag_callback(
       "--isolate", [options] { options->isolate = true; },
-      "Each env in a process of its own: what breaks it costs one episode (env_runner.isolate)");
+      "Each env in a separate process: a crash costs one episode (env_runner.isolate)");
   app->add_flag_callback(
          "--no-isolate", [options] { options->isolate = false; }, "All envs in this process")
       ->excludes(isolate);
@@ -253,7 +251,7 @@ void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
 
 void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options) {
   app->add_option("--env", options->env, "Task: configs/task/<env>.json");
-  app->add_option("--obs", options->obs, "Its observations: configs/task/<env>_<obs>.json");
+  app->add_option("--obs", options->obs, "Observations: configs/task/<env>_<obs>.json");
   app->add_option("--task", options->task, "Which task, for envs with several (env.params.task)");
   app->add_option("--config", options->config, "Config file, before --policy and --env");
   app->add_option("--config-dir", options->config_dirs,
@@ -287,7 +285,7 @@ Verb AddRun(CLI::App* app) {
   const auto options = AddOptions(app);
   app->footer(kRunExamples);
   app->add_option("--seeds", options->seeds,
-                  "Training seeds: trains and evaluates each, and reports over all of them")
+                  "Training seeds: trains and evaluates each, and reports on all of them")
       ->delimiter(',')
       ->allow_extra_args(false);
   return [options] {

@@ -1,5 +1,5 @@
-// The verbs of the command line. Each Add* declares its options on a CLI11 app and returns what
-// runs when the user chose it; the result is the exit code of the program.
+// The verbs of the command line. Each Add* declares its options on a CLI11 app and returns the
+// function to run, whose result is the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,14 +15,14 @@ using Verb = std::function<int()>;
 /// --isolate and --no-isolate.
 void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options);
 
-/// These, --env, --obs, --task, --config, --config-dir, --plugin-dir and overrides.
+/// The options above and --env, --obs, --task, --config, --config-dir, --plugin-dir and overrides.
 void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options);
 
-/// The same with --policy, --dataset and --device.
+/// The options above and --policy, --dataset and --device.
 void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options);
 
-/// Puts in place of a run folder the checkpoint that stands for it, and says which on standard
-/// error. An empty path stays empty.
+/// Replaces the path of a run folder by that of its checkpoint (run::FindCheckpoint), which is
+/// printed on standard error. An empty path stays empty.
 void ChooseCheckpoint(std::filesystem::path* path,
                       run::CheckpointOrder order = run::CheckpointOrder::kBestFirst);
 

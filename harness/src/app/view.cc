@@ -1,4 +1,5 @@
-// dp_bench view: a window in which a checkpoint, an expert, a recording or a person plays an env.
+// dp_bench view: shows an env in a window, driven by a checkpoint, an expert, a recording or a
+// person.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLongerSide = 640;  // of the picture, unless --size says [px]
+constexpr int kLongerSide = 640;  // of the image without --size [px]
 
 constexpr const char* kViewExamples =
     R"(Examples:
@@ -71,7 +72,7 @@ void SetPictureSize(const ViewVerbOptions& options, double width, double height,
   viewer->height = std::max(1, static_cast<int>(scale * height));
 }
 
-// The picture has the shape of the videos, the first seed is the first of an evaluation.
+// The image has the aspect ratio of the videos; the first seed is the first of an evaluation.
 view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
   const auto runner = run::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
   view::ViewerOptions viewer = {
@@ -91,7 +92,7 @@ int ViewCheckpoint(ViewVerbOptions options) {
   const experiment::Experiment experiment(options.experiment);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
 
-  // the micro-batch of the evaluation: part of the bits of an action
+  // the micro-batch of the evaluation, which affects the bits of an action
   const auto runner = run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   rollout::PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
   const view::ViewerOptions viewer = MakeViewer(options, experiment.config());
@@ -172,7 +173,7 @@ Verb AddView(CLI::App* app) {
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset,
                   "Watch a recording: path of a dataset, or configs/dataset/<name>.json");
-  app->add_option("--device", options->experiment.device, "Of the policy (training.device)");
+  app->add_option("--device", options->experiment.device, "Device of the policy (training.device)");
   app->add_option("--checkpoint", options->checkpoint, "Watch a policy: checkpoint or run folder")
       ->check(CLI::ExistingDirectory);
   app->add_option("--weights", options->weights, "Which weights: ema or model")
@@ -181,21 +182,21 @@ Verb AddView(CLI::App* app) {
   app->add_flag("--expert", options->expert, "Watch the env's expert");
   CLI::Option* human = app->add_flag("--human", options->human, "Move the env by dragging");
   app->add_option("--record", options->record,
-                  "Data set to append the successful episodes of --human to")
+                  "Dataset to which successful episodes of --human are appended")
       ->needs(human);
   CLI::Option* episode =
-      app->add_option("--episode", options->episode, "Watch this episode of the data set");
+      app->add_option("--episode", options->episode, "Watch this episode of the dataset");
   app->add_option("--seed", options->seed, "First seed (default: env_runner.test_start_seed)")
       ->excludes(episode);
-  app->add_option("--size", options->size, "Width and height of the picture [px]")
+  app->add_option("--size", options->size, "Width and height of the image [px]")
       ->expected(2)
       ->check(CLI::Range(1, 4096));
-  app->add_option("--speed", options->speed, "Against the pace of the env")
+  app->add_option("--speed", options->speed, "Relative to the env's own speed")
       ->check(CLI::Range(view::kMinSpeed, view::kMaxSpeed))
       ->capture_default_str();
-  app->add_option("--steps", options->steps, "Leave after so many steps, or one episode")
+  app->add_option("--steps", options->steps, "Close after this many steps, or one episode")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--screenshot", options->screenshot, "PNG of the window as it was when left");
+  app->add_option("--screenshot", options->screenshot, "PNG of the window when it closes");
   return [options] { return View(*options); };
 }
 
