@@ -12,7 +12,7 @@ namespace dp_bench::app {
 namespace {
 
 constexpr const char* kCollectExamples =
-    R"(Continues a data set that was interrupted: the same command again.
+    R"(To continue an interrupted dataset, run the same command again.
 
 Examples:
   dp_bench collect --env point_mass --episodes 20 --output data/point_mass.zarr

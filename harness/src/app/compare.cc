@@ -18,11 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCompareDetails =
-    R"(Each folder is one of a run or of an evaluation. All are compared with the first, on the test
-seeds that both ran: the difference of the success rates and of the scores with 95 % intervals,
-McNemar's test, and the seeds that only one of the two solved. With several candidates the p-values
-are also given with Holm's correction, runs that are not shown to differ share a letter, and the
-luck of the best one is estimated. Exit code 4: env, task or seeds differ.
+    R"(Each folder is a run or an evaluation. Each is compared with the first on the test seeds that both
+ran: differences of success rate and score with 95 % intervals, McNemar's test, and the seeds that
+only one of the two solved. With several candidates, p-values are also given with Holm's correction,
+runs that do not differ significantly get a letter in common, and the luck of the best run is
+estimated. Exit code 4: env, task or seeds differ.
 
 Examples:
   dp_bench compare runs/baseline runs/candidate --html comparison.html

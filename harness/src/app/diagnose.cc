@@ -19,10 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDiagnoseDetails =
-    R"(Looks for what is wrong, and says with which numbers: in the demonstrations, in how they fit the env,
-in the normalizer, the diffusion process, the settings, the first updates of a training (a config),
-or in weights, sampling and a few rollouts (a checkpoint), and in the log (a run folder). Runs on the
-CPU. The exit code is 1 when a problem was found.
+    R"(Looks for problems and prints the evidence. For a config: demonstrations, their fit to the env,
+normalizer, diffusion process, settings, and the first training updates. For a checkpoint also
+weights, sampling and a few rollouts; for a run folder also the log. Runs on the CPU. Exit code 1: a
+problem was found.
 
 Examples:
   dp_bench diagnose --policy unet_hybrid --env point_mass

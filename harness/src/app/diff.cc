@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDiffDetails =
-    R"(Pairs the episodes by split and seed, takes the first whose trace hashes differ, and names the
-first step and value that is not the same, bit for bit. Runs with env_runner.record_traces have their
-steps on disk; of others the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env or
-task differ.
+    R"(Pairs the episodes by split and seed, takes the first pair with different trace hashes, and prints
+the first step and value that are not equal bit for bit. If a run has no recorded traces
+(env_runner.record_traces), the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env
+or task differ.
 
 Examples:
   dp_bench diff runs/a runs/b

@@ -18,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFilmDetails =
-    R"(Puts the episodes that a run filmed side by side: a green line around those that succeeded, red around
-the others, seed and score in the corner. The films are those of the run; env_runner.n_videos says
-how many there are, and `dp_bench replay` makes any other.
+    R"(Shows the filmed episodes of a run side by side, with a green frame for success, a red one for
+failure, and seed and score in the corner. env_runner.n_videos sets how many episodes a run films;
+`dp_bench replay` films any other.
 
 Examples:
   dp_bench film runs/mine --output grid.mp4

@@ -27,10 +27,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kGateDetails =
-    R"(Holds the test episodes of a finished run against those of a baseline, seed by seed, and looks
-at the evidence after every 10 seeds: FAIL where a drop of the success rate is shown, PASS where a
-drop of --margin is excluded. Looking often costs nothing: both error rates hold at any stop. A
-candidate may also be a checkpoint: it is rolled out until the verdict is there.
+    R"(Compares the test episodes of a finished run with those of a baseline, seed by seed, and checks the
+evidence after every 10 seeds: FAIL if it shows a drop of the success rate, PASS if it excludes a
+drop of --margin. The error rates hold although it looks often. A candidate may also be a
+checkpoint, which is rolled out until there is a verdict.
 
 Examples:
   dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
@@ -38,8 +38,8 @@ Examples:
   dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
   dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 runs/lift_400
 
-Several tasks pass when each passes. With --continue an INCONCLUSIVE test goes on with more seeds,
-as if it had not stopped; its seeds so far must be the first ones.
+Several tasks pass if each passes. --continue continues an INCONCLUSIVE test with more seeds, as if it
+had not stopped; the seeds so far must come first.
 
 Exit codes: 0 PASS, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 NOT COMPARABLE, 5 too many episodes broke,
 6 data, 75 interrupted.)";

@@ -19,15 +19,15 @@ namespace {
 constexpr double kTolerance = 0.1;  // of --check
 
 constexpr const char* kInspectDetails =
-    R"(With --policy: runs the policy of the config on random numbers in the shapes of the task, on the
-CPU; no data set is needed. Prints the tensors on their way to the loss, the parameters of each module,
-and the memory of a training step: parameters, gradients, optimizer and EMA from their sizes; batch and
-activations measured, and for large batches estimated from smaller ones.
+    R"(With --policy: runs the policy on random numbers in the shapes of the task, on the CPU and without a
+dataset. Prints the shapes of tensors on the way to the loss, the parameters of each module, and the
+memory of a training step: parameters, gradients, optimizer and EMA from their sizes; batch and
+activations measured, for large batches estimated from smaller ones.
 
-Without: the data set of a task, or one that dp_bench collected: keys, statistics, lengths, faults with
-episode and step; with --html a page with values and pictures.
+Without --policy: a dataset's keys, statistics, episode lengths, and faults with episode and step; with
+--html also a page with values and images.
 
-A checkpoint: its files, training state, normalizer and parameters.
+With --checkpoint: its files, training state, normalizer and parameters.
 
 Examples:
   dp_bench inspect --policy unet_hybrid --env point_mass
@@ -132,10 +132,10 @@ Verb AddInspect(CLI::App* app) {
   const CLI::Range positive(1, 1 << 20);
   app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
   AddTaskOptions(app, &options->experiment);
-  app->add_option("--dataset", options->experiment.dataset, "A data set that dp_bench wrote");
+  app->add_option("--dataset", options->experiment.dataset, "A dataset written by dp_bench");
   app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
       ->check(CLI::ExistingDirectory);
-  app->add_option("--html", options->html, "Write the data set as a page");
+  app->add_option("--html", options->html, "Write a page about the dataset to this file");
   app->add_option("--batch-size", options->policy.batch_size, "Batch size for the shapes")
       ->check(positive)
       ->capture_default_str();

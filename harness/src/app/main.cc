@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
 
-Without a verb it does what `run` does: collect demonstrations, train, evaluate, film, report.
+Without a verb it acts as `run`: collects demonstrations, trains, evaluates, films, reports.
 Any config value can be changed after a verb: training.num_epochs=10)";
 
 constexpr const char* kExamples =

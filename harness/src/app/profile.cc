@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kProfileDetails =
-    R"(Trains for some steps on the data set of the config and plans action chunks, alone (batch 1) and
-in the micro-batch of a rollout. Prints where the time goes, how near it is to what this machine
-can do, and what config keys the figures speak for. See docs/profiling.md.
+    R"(Trains for some steps on the config's dataset and plans action chunks, at batch 1 and in the
+micro-batch of a rollout. Prints where the time goes, how close that is to the limit of this machine,
+and which config keys to change. See docs/profiling.md.
 
 Examples:
   dp_bench profile --policy unet_hybrid --env pusht

@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReplayDetails =
-    R"(Runs the episode from its seed with the run's own checkpoint and config, films it at any size
-and records every step (traces/, safetensors). Exit code 1: its trace hash is not the recorded one.
+    R"(Runs the episode again with the run's checkpoint and config, films it at any size and records every
+step (traces/, safetensors). Exit code 1: the trace hash differs from the recorded one.
 
 Examples:
   dp_bench replay --run runs/x --episode 17 --size 960 720)";

@@ -115,7 +115,7 @@ MemoryNeed EstimateMemory(const Experiment& asked) {
 void ReportMemory(const MemoryNeed& need) {
   core::PrintResult(
       "memory  {:>9.1f} MiB for networks, optimizer and a step of batch size {} on the CPU, "
-      "without the data set; {:.0f} MiB are free\n",
+      "without the dataset; {:.0f} MiB are free\n",
       train::Mebibytes(need.bytes), need.batch_size, train::Mebibytes(core::AvailableMemory()));
   if (need.fits()) return;
   core::PrintResult(
