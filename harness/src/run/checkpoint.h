@@ -1,11 +1,11 @@
 // A checkpoint is a folder. It contains no code. Torch-free.
 //   model.safetensors, ema.safetensors, normalizer.safetensors, optimizer.safetensors   tensors
-//   gradients.safetensors   only inside an accumulation window: what it has summed up so far
+//   gradients.safetensors   only inside an accumulation window: the sums so far
 //   config.json     the resolved config of the run: enough to create the policy again
-//   state.json      where the training stands
+//   state.json      progress of the training
 //   manifest.json   format and program version, SHA-256 and size of every other file, tensor
 //                   shapes, and a SHA-256 of itself
-// It holds no time and no path, so equal trainings give equal bytes.
+// It contains no time and no path, so equal trainings give equal bytes.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ namespace dp_bench::run {
 ///   state_marks  [n + 1, M, 2] float32   StateMarks after 0, 1, ..., n steps
 ///   reward       [n] float64             of each step
 ///   success      [n] uint8               whether the step reported success
-/// Marks are (x, y) in [0, 1] from the top left, or NaN. Without marks both *_marks are left out.
+/// Marks are (x, y) in [0, 1] from the top left, or NaN. Without marks both *_marks are missing.
 struct FilmNotes {
   std::int64_t n_action_steps = 0;  // Ta
   std::int64_t action_dim = 0;      // Da

@@ -216,7 +216,7 @@ TEST_F(HtmlReportTest, ShowsBesideAFilmWhatWasPlannedInIt) {
   Write("media/test_100000.mp4", "video bytes");
   const std::string without = Report();
   EXPECT_THAT(without,
-              AllOf(Not(HasSubstr("class=\"plane\"")), Not(HasSubstr("Strokes on the axis"))));
+              AllOf(Not(HasSubstr("class=\"plane\"")), Not(HasSubstr("Tick marks on the axis"))));
   run::FilmNotes notes = {.n_action_steps = 1,
                           .action_dim = 1,
                           .n_marks = 1,
