@@ -10,6 +10,10 @@ dpb_sources(dp_bench_policy policy)
 dpb_sources(dp_bench_policy policy/networks)
 dpb_sources(dp_bench_policy policy/vision)
 dpb_sources(dp_bench_policy policy/kernels)
+# single files join the files of another room
+set_source_files_properties(
+  "${CMAKE_CURRENT_SOURCE_DIR}/src/core/device.cc" "${CMAKE_CURRENT_SOURCE_DIR}/src/plugin/guarded_policy.cc"
+  PROPERTIES UNITY_GROUP policy)
 # LibTorch brings fmt's headers in another version than the system's library: ours are found first.
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/generated/fmt_first")
 get_target_property(fmt_headers fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
@@ -58,7 +62,7 @@ dpb_harness_library(dp_bench_verbs)
 dpb_sources(dp_bench_verbs app EXCEPT ${torch_of_app} main.cc)
 target_compile_options(dp_bench_verbs PRIVATE -O1)
 target_link_libraries(dp_bench_verbs PUBLIC dp_bench_train dp_bench_view dp_bench_ranks CLI11::CLI11)
-target_precompile_headers(dp_bench_verbs PRIVATE src/core/precompiled.h <CLI/CLI.hpp>)
+dpb_reuse_precompiled(dp_bench_verbs)
 
 add_executable(dp_bench_program src/app/main.cc $<TARGET_OBJECTS:dp_bench_verbs>)
 set_target_properties(dp_bench_program PROPERTIES OUTPUT_NAME dp_bench UNITY_BUILD_MODE GROUP)

@@ -48,7 +48,10 @@ const plugin::PluginInfo& Plugin() {
 
 Config ParamsWith(const nlohmann::json& changes) {
   nlohmann::json params = subject().params;
-  if (!changes.is_null()) params.update(changes);
+  for (const auto& change : changes.items()) {
+    params.erase(change.key());
+    if (!change.value().is_null()) params[change.key()] = change.value();
+  }
   return Config::FromJson(params.dump(), "params");
 }
 

@@ -20,7 +20,7 @@ inline constexpr int kSteps = 60;
 inline constexpr int kStepsPerPicture = 15;
 inline constexpr std::uint64_t kSeed = 100000;
 
-/// The params of the command line, with `changes` merged into them.
+/// The params of the command line with the members of `changes`; null removes one.
 Config ParamsWith(const nlohmann::json& changes);
 
 /// The plugin of the command line: its spec, and a new instance.

@@ -67,7 +67,7 @@ TEST(EnvConformance, HasTheTasksOfItsSpec) {
 }
 
 TEST(EnvConformance, PerturbationsOfItsSpecAreParamsThatChangeNothingAtStrengthZero) {
-  const Trace wanted = PlayEpisode(*MakeEnv(), kSeed);
+  const Trace wanted = PlayEpisode(*MakeEnv(ParamsWith({{"perturb", nullptr}})), kSeed);
   for (const PerturbationSpec& perturbation : DescribeEnv(ParamsWith({})).perturbations) {
     EXPECT_LE(perturbation.low, perturbation.strength) << perturbation.name;
     EXPECT_GE(perturbation.high, perturbation.strength) << perturbation.name;

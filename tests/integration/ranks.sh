@@ -109,4 +109,4 @@ echo "bad input is said once, with the exit code that one process has"
 expect_exit 2 "batch_size.* is 1, but 2 ranks" "${ranks[@]}" train "${small[@]}" dataloader.batch_size=1 --output bad1
 [ "$(grep -c "is 1, but 2 ranks" out.txt)" -eq 1 ] || fail "more than one rank said it: $(cat out.txt)"
 expect_exit 2 "already has files of a training" "${ranks[@]}" train "${small[@]}" --output whole
-expect_exit 2 "is for one" "${ranks[@]}" collect --config-dir "$configs" --env point_mass --output bad.zarr
+expect_exit 2 "supports only one" "${ranks[@]}" collect --config-dir "$configs" --env point_mass --output bad.zarr

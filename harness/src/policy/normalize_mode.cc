@@ -16,8 +16,8 @@ NormalizeMode ParseNormalizeMode(std::string_view name) {
   if (found != kNormalizeModeNames.end()) {
     return static_cast<NormalizeMode>(found - kNormalizeModeNames.begin());
   }
-  throw Error(ErrorCode::kConfig, fmt::format("'{}' is no way to normalize; there are {}", name,
-                                              fmt::join(kNormalizeModeNames, ", ")));
+  throw Error(ErrorCode::kConfig, fmt::format("'{}' is not a normalization mode; the modes are {}",
+                                              name, fmt::join(kNormalizeModeNames, ", ")));
 }
 
 std::vector<int> FindZeroRangeDims(const KeyStats& stats, NormalizeMode mode) {

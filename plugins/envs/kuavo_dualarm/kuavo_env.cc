@@ -36,7 +36,7 @@ std::shared_ptr<const KuavoModel> LoadModel(const Params& params) {
 void RequireAction(std::span<const float> action) {
   if (action.size() == kActionDim) return;
   throw Error(ErrorCode::kShape,
-              fmt::format("wanted an action of {} numbers, found {}", kActionDim, action.size()));
+              fmt::format("expected an action of {} numbers, found {}", kActionDim, action.size()));
 }
 
 std::size_t StateSize(const KuavoModel& model, Task& task) {
@@ -159,7 +159,7 @@ StepResult KuavoEnv::Step(std::span<const float> action) {
   for (std::size_t i = 0; i < kActionDim; ++i) {
     if (!std::isfinite(action[i])) {
       throw Error(ErrorCode::kNumeric,
-                  fmt::format("wanted a finite action, number {} is {}", i, action[i]));
+                  fmt::format("expected a finite action, number {} is {}", i, action[i]));
     }
   }
   const MujocoLogScope log(model_->scene_file(), seed_);
@@ -253,7 +253,7 @@ void KuavoEnv::ActionMarks(std::span<const float> action, int width, int height,
 void KuavoEnv::WriteMark(Side side, const Pose& pose, int width, int height,
                          std::span<float> xy) const {
   if (xy.size() != 2 * kNumSides) {
-    throw Error(ErrorCode::kShape, fmt::format("wanted room for {} marks of 2 numbers, found {}",
+    throw Error(ErrorCode::kShape, fmt::format("expected room for {} marks of 2 numbers, found {}",
                                                kNumSides, xy.size()));
   }
   const std::array<float, 2> mark = pictures_.PlaceInFrame(pose.position, width, height);
@@ -269,7 +269,7 @@ void KuavoEnv::GetState(std::span<double> state) const {
   RequireStarted("GetState");
   if (state.size() != state_size()) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted room for {} numbers, found {}", state_size(), state.size()));
+                fmt::format("expected room for {} numbers, found {}", state_size(), state.size()));
   }
   mj_getState(model_->model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
   std::span<double> rest =
@@ -286,8 +286,8 @@ void KuavoEnv::GetState(std::span<double> state) const {
 
 void KuavoEnv::SetState(std::span<const double> state) {
   if (state.size() != state_size()) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a state of {} numbers, found {}", state_size(), state.size()));
+    throw Error(ErrorCode::kEnv, fmt::format("expected a state of {} numbers, found {}",
+                                             state_size(), state.size()));
   }
   for (std::size_t i = 0; i < state.size(); ++i) {
     if (!std::isfinite(state[i])) {
@@ -298,7 +298,7 @@ void KuavoEnv::SetState(std::span<const double> state) {
   for (const double number : clock) {
     if (number < 0.0 || number >= kTwoTo32 || number != std::floor(number)) {
       throw Error(ErrorCode::kEnv,
-                  fmt::format("wanted the state's seed and step in its last {} numbers, found {}",
+                  fmt::format("expected the state's seed and step in its last {} numbers, found {}",
                               kClockSize, number));
     }
   }

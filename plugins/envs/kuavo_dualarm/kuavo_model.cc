@@ -29,7 +29,7 @@ MjModelPtr Compile(const std::string& file) {
   // a warning gives both a model and a message
   if (model == nullptr || message[0] != '\0') {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a MuJoCo scene in {}, but: {}", file, message.data()));
+                fmt::format("expected a MuJoCo scene in {}, but: {}", file, message.data()));
   }
   return model;
 }
@@ -114,7 +114,7 @@ int KuavoModel::MocapOf(const std::string& body) const {
   const int mocap = model_->body_mocapid[Body(body)];
   if (mocap < 0) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted body '{}' of {} to be a mocap body", body, scene_file_));
+                fmt::format("expected body '{}' of {} to be a mocap body", body, scene_file_));
   }
   return mocap;
 }

@@ -130,7 +130,7 @@ std::array<float, 2> Pictures::PlaceInFrame(const std::array<double, 3>& point, 
 int Pictures::Id(int camera) const {
   if (camera < 0 || camera >= static_cast<int>(kNumCameras)) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a camera from 0 to {}, found {}", kNumCameras - 1, camera));
+                fmt::format("expected a camera from 0 to {}, found {}", kNumCameras - 1, camera));
   }
   return cameras_[static_cast<std::size_t>(camera)];
 }

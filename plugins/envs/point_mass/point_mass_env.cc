@@ -85,11 +85,11 @@ StepResult PointMassEnv::Step(std::span<const float> action) {
   if (terminated_) throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset");
   if (action.size() != 2) {
     throw Error(ErrorCode::kShape,
-                fmt::format("wanted an action of 2 numbers, found {}", action.size()));
+                fmt::format("expected an action of 2 numbers, found {}", action.size()));
   }
   for (const float force : action) {
     if (!std::isfinite(force)) {
-      throw Error(ErrorCode::kNumeric, fmt::format("wanted a finite action, found {}", force));
+      throw Error(ErrorCode::kNumeric, fmt::format("expected a finite action, found {}", force));
     }
   }
 
@@ -129,7 +129,7 @@ void PointMassEnv::GetState(std::span<double> state) const {
   RequireStarted("GetState");
   if (state.size() != kStateSize) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted room for {} numbers, found {}", kStateSize, state.size()));
+                fmt::format("expected room for {} numbers, found {}", kStateSize, state.size()));
   }
   const std::array<double, kStateSize> values = {position_[0], position_[1], velocity_[0],
                                                  velocity_[1], goal_[0],     goal_[1]};
@@ -139,10 +139,10 @@ void PointMassEnv::GetState(std::span<double> state) const {
 void PointMassEnv::SetState(std::span<const double> state) {
   if (state.size() != kStateSize) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a state of {} numbers, found {}", kStateSize, state.size()));
+                fmt::format("expected a state of {} numbers, found {}", kStateSize, state.size()));
   }
   if (!std::all_of(state.begin(), state.end(), [](double x) { return std::isfinite(x); })) {
-    throw Error(ErrorCode::kEnv, "wanted a finite state");
+    throw Error(ErrorCode::kEnv, "expected a finite state");
   }
   position_ = {state[0], state[1]};
   velocity_ = {state[2], state[3]};
@@ -162,7 +162,7 @@ void PointMassEnv::Act(std::span<float> action) {
   RequireStarted("Act");
   if (action.size() != 2) {
     throw Error(ErrorCode::kShape,
-                fmt::format("wanted room for an action of 2 numbers, found {}", action.size()));
+                fmt::format("expected room for an action of 2 numbers, found {}", action.size()));
   }
   // the expert reads the true state without changing it; its actions are within the action bounds
   for (std::size_t i = 0; i < 2; ++i) {

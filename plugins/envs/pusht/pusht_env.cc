@@ -41,7 +41,7 @@ std::uint64_t SeedFrom(std::span<const double> halves) {
       throw Error(
           ErrorCode::kEnv,
           fmt::format(
-              "wanted half of a seed at the end of the state of an env with perturb, found {}",
+              "expected half of a seed at the end of the state of an env with perturb, found {}",
               half));
     }
   }
@@ -59,14 +59,14 @@ KeySpec LowDim(std::string name, Shape shape) {
 void RequireAction(std::span<const float> action) {
   if (action.size() == 2) return;
   throw Error(ErrorCode::kShape,
-              fmt::format("wanted an action of 2 numbers (x, y), found {}", action.size()));
+              fmt::format("expected an action of 2 numbers (x, y), found {}", action.size()));
 }
 
 /// Writes a mark, or NaN if it is outside the picture.
 void WriteMark(Point point, int width, int height, std::span<float> xy) {
   if (xy.size() != 2) {
     throw Error(ErrorCode::kShape,
-                fmt::format("wanted room for one mark of 2 numbers, found {}", xy.size()));
+                fmt::format("expected room for one mark of 2 numbers, found {}", xy.size()));
   }
   const Point mark = PlaceInFrame(point, width, height);
   const bool is_inside = mark.x >= 0.0 && mark.x <= 1.0 && mark.y >= 0.0 && mark.y <= 1.0;
@@ -205,7 +205,7 @@ StepResult PushtEnv::Step(std::span<const float> action) {
   RequireAction(action);
   if (!std::isfinite(action[0]) || !std::isfinite(action[1])) {
     throw Error(ErrorCode::kNumeric,
-                fmt::format("wanted a finite action, found [{}, {}]", action[0], action[1]));
+                fmt::format("expected a finite action, found [{}, {}]", action[0], action[1]));
   }
   target_ = Point{action[0], action[1]};
   physics_.StepTowards(*target_);
@@ -266,7 +266,7 @@ void PushtEnv::GetState(std::span<double> state) const {
   RequireStarted("GetState");
   if (state.size() != state_size()) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted room for {} numbers, found {}", state_size(), state.size()));
+                fmt::format("expected room for {} numbers, found {}", state_size(), state.size()));
   }
   const PushtState& s = physics_.state();
   const std::array<double, kStateSize> values = {
@@ -280,8 +280,8 @@ void PushtEnv::GetState(std::span<double> state) const {
 
 void PushtEnv::SetState(std::span<const double> state) {
   if (state.size() != state_size()) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("wanted a state of {} numbers, found {}", state_size(), state.size()));
+    throw Error(ErrorCode::kEnv, fmt::format("expected a state of {} numbers, found {}",
+                                             state_size(), state.size()));
   }
   for (std::size_t i = 0; i < state.size(); ++i) {
     if (!std::isfinite(state[i])) {
@@ -296,7 +296,7 @@ void PushtEnv::SetState(std::span<const double> state) {
 void PushtEnv::PointerAction(double x, double y, std::span<float> action) const {
   if (action.size() != 2) {
     throw Error(ErrorCode::kShape,
-                fmt::format("wanted room for an action of 2 numbers, found {}", action.size()));
+                fmt::format("expected room for an action of 2 numbers, found {}", action.size()));
   }
   action[0] = static_cast<float>(x * kWorldSize);
   action[1] = static_cast<float>(y * kWorldSize);

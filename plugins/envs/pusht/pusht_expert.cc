@@ -37,7 +37,7 @@ void PushtExpert::Act(std::span<float> action) {
   if (action.size() != 2) {
     throw Error(
         ErrorCode::kShape,
-        fmt::format("wanted room for an action of 2 numbers (x, y), found {}", action.size()));
+        fmt::format("expected room for an action of 2 numbers (x, y), found {}", action.size()));
   }
   state_.GetState(numbers_);
   const PushtState state = StateFrom(numbers_);

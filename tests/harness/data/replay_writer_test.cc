@@ -153,7 +153,7 @@ TEST(ReplayWriter, RefusesFoldersOfOthersAndLeavesThemAsTheyAre) {
   std::ofstream(scratch.path() / "photos" / "cat.png") << "x";
   EXPECT_THAT(MessageOf(ErrorCode::kUsage,
                         [&] { ReplayWriter(scratch.path() / "photos", Keys(), kOrigin); }),
-              HasSubstr("no data set that dp_bench collected"));
+              HasSubstr("is not a data set that dp_bench collected"));
   EXPECT_EQ(FilesBelow(scratch.path() / "photos").size(), 1U);
 }
 

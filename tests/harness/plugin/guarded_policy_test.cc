@@ -27,7 +27,7 @@ class FaultyPolicy final : public Policy {
   }
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource&) override {
     if (obs.contains("large")) return torch::empty({std::int64_t{1} << 48});
-    throw Error(ErrorCode::kShape, "wanted 2 steps");
+    throw Error(ErrorCode::kShape, "expected 2 steps");
   }
   torch::nn::Module& module() override { return module_; }
   void WeightsChanged() override { throw 7; }
@@ -57,7 +57,7 @@ TEST(GuardedPolicy, NamesPluginAndCallOnceAndKeepsTheCode) {
   NoiseSource noise(std::vector<NoiseKey>(1));
   const auto policy = Guarded();
   const std::string shape = MessageOf(ErrorCode::kShape, [&] { policy->PredictAction({}, noise); });
-  EXPECT_THAT(shape, HasSubstr("wanted 2 steps"));
+  EXPECT_THAT(shape, HasSubstr("expected 2 steps"));
   EXPECT_EQ(Count(shape, "in policy plugin 'faulty' (libdpb_policy_faulty.so)"), 1U);
   EXPECT_THAT(shape, HasSubstr("during PredictAction"));
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->SetNormalizer(Normalizer()); }),

@@ -50,8 +50,9 @@ void DualArmExpert::Begin(std::uint64_t seed) {
 
 void DualArmExpert::Act(std::span<float> action) {
   if (action.size() != kActionDim) {
-    throw Error(ErrorCode::kShape, fmt::format("wanted room for an action of {} numbers, found {}",
-                                               kActionDim, action.size()));
+    throw Error(ErrorCode::kShape,
+                fmt::format("expected room for an action of {} numbers, found {}", kActionDim,
+                            action.size()));
   }
   if (!has_begun_) {
     throw Error(ErrorCode::kEnv, "Act before the expert began; call Begin after Reset");

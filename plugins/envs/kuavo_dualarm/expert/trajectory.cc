@@ -101,7 +101,7 @@ JointVector ArmTrajectory::Reach(const Pose& pinch) {
   const IkSolution solution = ik_.Solve(side_, pinch, posture_);
   if (solution.position_error > kMaxPositionError || solution.rotation_error > kMaxRotationError) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("wanted the {} hand at ({:.3f}, {:.3f}, {:.3f}), the nearest posture "
+                fmt::format("expected the {} hand at ({:.3f}, {:.3f}, {:.3f}), the nearest posture "
                             "found misses it by {:.0f} mm and {:.0f} degrees",
                             side_ == Side::kLeft ? "left" : "right", pinch.position[0],
                             pinch.position[1], pinch.position[2], 1000.0 * solution.position_error,

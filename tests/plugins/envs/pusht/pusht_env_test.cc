@@ -49,7 +49,7 @@ TEST(PushtEnv, NamesTheObservationsThatItHas) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kConfig);
-    EXPECT_THAT(error.what(), testing::HasSubstr("keypoint and state"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("agent_pos, image, keypoint, state"));
   }
   EXPECT_THROW(Make(R"({"obs": []})"), Error);
   EXPECT_THROW(Make(R"({"obs": ["state", "state"]})"), Error);

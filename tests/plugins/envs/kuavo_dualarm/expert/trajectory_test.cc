@@ -107,7 +107,7 @@ TEST_F(ArmTrajectoryTest, SaysWhatIsOutOfReach) {
   const std::string message = MessageOf(ErrorCode::kEnv, [&] {
     Advance({ArmGoal::Path::kByJoints, Over(0.9, -0.25, 0.85)});
   });
-  EXPECT_THAT(message, testing::HasSubstr("wanted the right hand at (0.900, -0.250, 0.850)"));
+  EXPECT_THAT(message, testing::HasSubstr("expected the right hand at (0.900, -0.250, 0.850)"));
   EXPECT_THAT(message, testing::HasSubstr("mm"));
 }
 
