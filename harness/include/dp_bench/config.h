@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,12 +22,12 @@ class ConfigDocument;
 /// holds the source file in which it was written. A function that reads keys for its callers takes
 /// a KeyMeaning and passes it on.
 struct KeyMeaning {
-  constexpr KeyMeaning(const char* meaning = "",
-                       std::source_location where = std::source_location::current())
-      : text(meaning), reader(where) {}
+  // the builtin, because clang 14 has no std::source_location
+  constexpr KeyMeaning(const char* meaning = "", const char* file = __builtin_FILE())
+      : text(meaning), reader(file) {}
 
   const char* text;
-  std::source_location reader;
+  const char* reader;
 };
 
 /// A view of one JSON object of a config document. Copies are cheap and share the document. Every

@@ -118,7 +118,7 @@ std::string DefaultText(const T& value) {
 void Note(config::ConfigDocument* document, config::KeyRead read, const KeyMeaning& meaning) {
   if (!document->is_noting()) return;
   read.meaning = meaning.text;
-  if (!read.meaning.empty()) read.reader = meaning.reader.file_name();
+  if (!read.meaning.empty()) read.reader = meaning.reader;
   document->Note(std::move(read));
 }
 

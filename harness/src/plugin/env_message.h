@@ -64,7 +64,7 @@ struct Answer {
 /// The answer to kDescribe and kCreate.
 struct EnvOffer {
   EnvSpec spec;
-  nlohmann::json params;  // with the defaults that the plugin filled in
+  std::string params;  // as JSON text, with the defaults that the plugin filled in
 };
 
 /// Messages as bytes in CBOR, which keeps every bit of a number. Decoding throws

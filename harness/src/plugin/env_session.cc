@@ -42,7 +42,7 @@ EnvSession::EnvSession(PluginPlace plugin, const Config& params, const Isolation
     const std::string first = ending_;
     if (!StartProcess()) ThrowEnded(start_, first);
   }
-  AdoptReads(params, offer_.params);
+  AdoptReads(params, nlohmann::json::parse(offer_.params));
 }
 
 Answer EnvSession::Call(Request request, std::span<const std::byte> input) {

@@ -127,7 +127,7 @@ Answer EnvWorker::Start(const Request& request) {
     action_dim_ = static_cast<std::size_t>(offer.spec.shape_meta.action_dim());
     obs_.resize(offer.spec.shape_meta.obs.size());
   }
-  offer.params = nlohmann::json::parse(params.ToJson());
+  offer.params = params.ToJson();
   return PutText(request, Encode(offer));
 }
 
