@@ -5,7 +5,7 @@
 namespace dp_bench::plugin {
 
 ForwardingEnv::ForwardingEnv(std::unique_ptr<Env> env, EnvSpec spec)
-    : env_(std::move(env)), spec_(std::move(spec)) {}
+    : EnvWithAbilities(std::move(spec)), env_(std::move(env)) {}
 
 void ForwardingEnv::Around(const char*, CallRef call) const { call(); }
 

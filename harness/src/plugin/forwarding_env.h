@@ -5,8 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
+#include "plugin/env_with_abilities.h"
 
 namespace dp_bench::plugin {
 
@@ -26,26 +25,12 @@ class CallRef {
 
 /// Forwards every call to the wrapped env, including its abilities. A new method or ability of Env
 /// is forwarded only here; decorators override what they change.
-class ForwardingEnv : public Env,
-                      private StateAccess,
-                      private Expert,
-                      private PointerControl,
-                      private CameraAccess,
-                      private PictureMarks {
+class ForwardingEnv : public EnvWithAbilities {
  public:
-  const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t seed) override;
   StepResult Step(std::span<const float> action) override;
   void Observe(const ObsWriter& obs) override;
   void Render(RgbImage* frame) override;
-
-  StateAccess* state_access() final { return spec_.abilities.state_size > 0 ? this : nullptr; }
-  Expert* expert() final { return spec_.abilities.has_expert ? this : nullptr; }
-  PointerControl* pointer_control() final {
-    return spec_.abilities.has_pointer_control ? this : nullptr;
-  }
-  CameraAccess* camera_access() final { return spec_.abilities.cameras.empty() ? nullptr : this; }
-  PictureMarks* picture_marks() final { return spec_.abilities.n_marks > 0 ? this : nullptr; }
 
  protected:
   /// `spec`: of the wrapped env, perhaps without some of its abilities.
@@ -67,7 +52,6 @@ class ForwardingEnv : public Env,
                    std::span<float> xy) const override;
 
   std::unique_ptr<Env> env_;
-  const EnvSpec spec_;
 };
 
 }  // namespace dp_bench::plugin

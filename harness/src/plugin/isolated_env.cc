@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "plugin/env_session.h"
+#include "plugin/env_with_abilities.h"
 
 namespace dp_bench::plugin {
 
@@ -27,31 +27,24 @@ void RequireSize(ErrorCode code, const char* what, std::size_t wanted, std::size
   throw Error(code, fmt::format("expected {} of {} numbers, found {}", what, wanted, found));
 }
 
-class IsolatedEnv final : public Env,
-                          private StateAccess,
-                          private Expert,
-                          private PointerControl,
-                          private CameraAccess,
-                          private PictureMarks {
+class IsolatedEnv final : public EnvWithAbilities {
  public:
-  IsolatedEnv(PluginPlace plugin, const Config& params, const IsolationConfig& config)
-      : session_(std::move(plugin), params, config),
-        spec_(session_.offer().spec),
-        metrics_(spec_.metrics.size()) {}
-
-  const EnvSpec& spec() const override { return spec_; }
+  explicit IsolatedEnv(std::unique_ptr<EnvSession> session)
+      : EnvWithAbilities(session->offer().spec),
+        session_(std::move(session)),
+        metrics_(spec().metrics.size()) {}
 
   void Reset(std::uint64_t seed) override {
-    session_.Call({.command = EnvCommand::kReset, .seed = seed});
+    session_->Call({.command = EnvCommand::kReset, .seed = seed});
   }
 
   StepResult Step(std::span<const float> action) override {
     RequireAction(action);
-    const Answer answer = session_.Call({.command = EnvCommand::kStep}, std::as_bytes(action));
+    const Answer answer = session_->Call({.command = EnvCommand::kStep}, std::as_bytes(action));
     const std::size_t n_metrics =
         std::min<std::size_t>(answer.size / sizeof(double), metrics_.size());
     const auto metrics = std::span(metrics_).first(n_metrics);
-    Copy(session_.Output(metrics.size_bytes()), std::as_writable_bytes(metrics));
+    Copy(session_->Output(metrics.size_bytes()), std::as_writable_bytes(metrics));
     return {.reward = answer.reward,
             .terminated = answer.terminated,
             .success = answer.success,
@@ -59,33 +52,25 @@ class IsolatedEnv final : public Env,
   }
 
   void Observe(const ObsWriter& obs) override {
-    session_.Call({.command = EnvCommand::kObserve});
-    for (std::size_t i = 0; i < obs.buffers().size(); ++i) Copy(session_.Obs(i), obs.buffers()[i]);
+    session_->Call({.command = EnvCommand::kObserve});
+    for (std::size_t i = 0; i < obs.buffers().size(); ++i) Copy(session_->Obs(i), obs.buffers()[i]);
   }
 
   void Render(RgbImage* frame) override { CallForFrame({.command = EnvCommand::kRender}, frame); }
 
-  StateAccess* state_access() override { return abilities().state_size > 0 ? this : nullptr; }
-  Expert* expert() override { return abilities().has_expert ? this : nullptr; }
-  PointerControl* pointer_control() override {
-    return abilities().has_pointer_control ? this : nullptr;
-  }
-  CameraAccess* camera_access() override { return abilities().cameras.empty() ? nullptr : this; }
-  PictureMarks* picture_marks() override { return abilities().n_marks > 0 ? this : nullptr; }
-
  private:
   void GetState(std::span<double> state) const override {
     RequireSize(ErrorCode::kEnv, "room for a state", abilities().state_size, state.size());
-    session_.Call({.command = EnvCommand::kGetState});
-    Copy(session_.Output(state.size_bytes()), std::as_writable_bytes(state));
+    session_->Call({.command = EnvCommand::kGetState});
+    Copy(session_->Output(state.size_bytes()), std::as_writable_bytes(state));
   }
   void SetState(std::span<const double> state) override {
     RequireSize(ErrorCode::kEnv, "a state", abilities().state_size, state.size());
-    session_.Call({.command = EnvCommand::kSetState}, std::as_bytes(state));
+    session_->Call({.command = EnvCommand::kSetState}, std::as_bytes(state));
   }
 
   void Begin(std::uint64_t seed) override {
-    session_.Call({.command = EnvCommand::kBegin, .seed = seed});
+    session_->Call({.command = EnvCommand::kBegin, .seed = seed});
   }
   void Act(std::span<float> action) override {
     CallForAction({.command = EnvCommand::kAct}, action);
@@ -96,11 +81,11 @@ class IsolatedEnv final : public Env,
   }
 
   CameraParameters Parameters(int camera, int width, int height) const override {
-    const Answer answer = session_.Call({.command = EnvCommand::kCameraParameters,
-                                         .camera = camera,
-                                         .width = width,
-                                         .height = height});
-    return DecodeCamera(session_.Bulk(answer.size));
+    const Answer answer = session_->Call({.command = EnvCommand::kCameraParameters,
+                                          .camera = camera,
+                                          .width = width,
+                                          .height = height});
+    return DecodeCamera(session_->Bulk(answer.size));
   }
   void RenderCamera(int camera, RgbImage* frame) override {
     CallForFrame({.command = EnvCommand::kRenderCamera, .camera = camera}, frame);
@@ -116,8 +101,10 @@ class IsolatedEnv final : public Env,
                  xy);
   }
 
-  const EnvAbilities& abilities() const { return spec_.abilities; }
-  std::size_t action_dim() const { return static_cast<std::size_t>(spec_.shape_meta.action_dim()); }
+  const EnvAbilities& abilities() const { return spec().abilities; }
+  std::size_t action_dim() const {
+    return static_cast<std::size_t>(spec().shape_meta.action_dim());
+  }
 
   void RequireAction(std::span<const float> action) const {
     RequireSize(ErrorCode::kShape, "an action", action_dim(), action.size());
@@ -125,29 +112,28 @@ class IsolatedEnv final : public Env,
 
   void CallForAction(const Request& request, std::span<float> action) const {
     RequireSize(ErrorCode::kShape, "room for an action", action_dim(), action.size());
-    session_.Call(request);
-    Copy(session_.Output(action.size_bytes()), std::as_writable_bytes(action));
+    session_->Call(request);
+    Copy(session_->Output(action.size_bytes()), std::as_writable_bytes(action));
   }
 
   void CallForFrame(Request request, RgbImage* frame) const {
     request.width = frame->width;
     request.height = frame->height;
-    session_.ReserveBulk(frame->pixels.size());
-    session_.Call(request);
-    Copy(session_.Bulk(frame->pixels.size()), std::as_writable_bytes(std::span(frame->pixels)));
+    session_->ReserveBulk(frame->pixels.size());
+    session_->Call(request);
+    Copy(session_->Bulk(frame->pixels.size()), std::as_writable_bytes(std::span(frame->pixels)));
   }
 
   void CallForMarks(const Request& request, std::span<const float> action,
                     std::span<float> xy) const {
     const std::size_t n_numbers = 2 * static_cast<std::size_t>(abilities().n_marks);
     RequireSize(ErrorCode::kShape, "room for marks", n_numbers, xy.size());
-    session_.ReserveBulk(xy.size_bytes());
-    session_.Call(request, std::as_bytes(action));
-    Copy(session_.Bulk(xy.size_bytes()), std::as_writable_bytes(xy));
+    session_->ReserveBulk(xy.size_bytes());
+    session_->Call(request, std::as_bytes(action));
+    Copy(session_->Bulk(xy.size_bytes()), std::as_writable_bytes(xy));
   }
 
-  mutable EnvSession session_;  // const calls into the env go through it too
-  const EnvSpec spec_;
+  std::unique_ptr<EnvSession> session_;
   std::vector<double> metrics_;
 };
 
@@ -158,7 +144,8 @@ constexpr double kMaxTimeout = 1.0e6;  // [s]
 
 std::unique_ptr<Env> CreateIsolatedEnv(PluginPlace plugin, const Config& params,
                                        const IsolationConfig& config) {
-  return std::make_unique<IsolatedEnv>(std::move(plugin), params, config);
+  return std::make_unique<IsolatedEnv>(
+      std::make_unique<EnvSession>(std::move(plugin), params, config));
 }
 
 EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,

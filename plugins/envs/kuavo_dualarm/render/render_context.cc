@@ -26,7 +26,7 @@ class SceneContext {
   SceneContext(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings,
                int width, int height)
       : asset_key_(asset_key), settings_(settings) {
-    // a shallow copy: it shares the model's arrays, with our own picture settings
+    // shares the model's arrays and changes only the picture settings
     mjModel configured = model;
     configured.vis.global.offwidth = width;
     configured.vis.global.offheight = height;
