@@ -22,6 +22,7 @@ function(dpb_add_plugin)
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   if(PLUGIN_KIND STREQUAL "policy")
     target_precompile_headers(${target}_objects REUSE_FROM dp_bench_policy)
+    target_compile_options(${target}_objects PRIVATE -O1)  # GCC accepts precompiled headers of the same level only
   endif()
 
   add_library(${target} MODULE)

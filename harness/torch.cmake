@@ -2,6 +2,7 @@
 # precompiled headers hold only what most of these files use.
 add_library(dp_bench_policy SHARED)
 dpb_harness_library(dp_bench_policy)
+target_compile_options(dp_bench_policy PRIVATE -O1)  # its work is done inside LibTorch and in loops that ask for -O3
 dpb_export_own_names(dp_bench_policy)
 set_target_properties(dp_bench_policy PROPERTIES DEFINE_SYMBOL "")  # whose absence lets others reuse its precompiled headers
 dpb_sources(dp_bench_policy core ONLY device.cc)
@@ -28,9 +29,9 @@ target_precompile_headers(dp_bench_policy PRIVATE src/policy/precompiled.h)
 # value; without them the loops are vectorised for AVX-512 alone.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 target_link_options(dp_bench_policy PRIVATE ${OpenMP_CXX_FLAGS})  # the path of a library would enter the run path
-set(loop_options "${OpenMP_CXX_FLAGS};-fno-math-errno;-fno-trapping-math")
+set(loop_options "-O3;${OpenMP_CXX_FLAGS};-fno-math-errno;-fno-trapping-math")
 set_source_files_properties(
-  src/policy/kernels/attention_kernels.cc src/policy/networks/gaussian_field.cc src/policy/kernels/norm_kernels.cc
+  src/policy/kernels/attention_kernels.cc src/policy/kernels/conv_kernels.cc src/policy/networks/gaussian_field.cc src/policy/kernels/norm_kernels.cc
   src/policy/kernels/token_kernels.cc
   PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options}")
 # products add with fused multiply-adds on every processor that has them

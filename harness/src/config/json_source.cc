@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::config {
@@ -276,9 +277,7 @@ nlohmann::json TakeMember(const std::string& key, JsonSource* source) {
 }
 
 std::string Describe(const nlohmann::json& value) {
-  constexpr std::size_t kMaxShown = 60;
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "...";
+  const std::string text = core::ShortDump(value);
   switch (value.type()) {
     case Json::value_t::null:
       return "null";

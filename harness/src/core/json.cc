@@ -76,9 +76,7 @@ std::string ReasonOf(const Json::exception& fault) {
 std::string Show(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return fmt::format("an array of {}", value.size());
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  if (text.size() > kMaxShownValue) text = text.substr(0, kMaxShownValue) + "...";
-  return text;
+  return ShortDump(value);
 }
 
 std::string Joined(const std::string& place, std::string_view key) {
@@ -107,6 +105,15 @@ std::optional<Integer> ToInteger(const Json& value) {
 }
 
 }  // namespace
+
+std::string ShortDump(const Json& value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  if (text.size() > kMaxShownValue) {
+    text.resize(kMaxShownValue);
+    text += "...";
+  }
+  return text;
+}
 
 Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
   const TextScan scan = Scan(text);

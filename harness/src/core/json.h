@@ -35,6 +35,9 @@ nlohmann::json ReadJsonFile(const std::filesystem::path& path, std::size_t max_b
 /// cut off.
 nlohmann::json TryParseJson(std::string_view text);
 
+/// The value as JSON, cut to 60 characters, for messages.
+std::string ShortDump(const nlohmann::json& value);
+
 /// A value within a parsed file, for strict reads: nothing is converted, and an integer must fit
 /// its type. Every error names the file, the place, what was expected and what was found. The
 /// file's name and the JSON must outlive the view.

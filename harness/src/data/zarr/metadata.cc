@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -68,13 +69,6 @@ class Fields {
                                                 : fmt::format("{}: {} {}", file_, field, what));
   }
 
-  // The value in the file, short enough for a message.
-  std::string Show(const Json& value) const {
-    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > 60) text = text.substr(0, 60) + "...";
-    return text;
-  }
-
   const Json& Get(const char* field) const {
     const auto found = json_.find(field);
     if (found == json_.end()) Fail(field, "is missing");
@@ -89,7 +83,8 @@ class Fields {
   Shape GetSizes(const char* field, std::int64_t lowest) const {
     const Json& value = Get(field);
     if (!value.is_array() || value.empty() || value.size() > kMaxAxes) {
-      Fail(field, fmt::format("is {}; expected a list of 1 to {} sizes", Show(value), kMaxAxes));
+      Fail(field, fmt::format("is {}; expected a list of 1 to {} sizes", core::ShortDump(value),
+                              kMaxAxes));
     }
     Shape sizes;
     for (const Json& size : value) {
@@ -97,7 +92,8 @@ class Fields {
                         size.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max() &&
                         size.get<std::int64_t>() >= lowest;
       if (!fits)
-        Fail(field, fmt::format("holds {}; expected integers of {} or more", Show(size), lowest));
+        Fail(field, fmt::format("holds {}; expected integers of {} or more", core::ShortDump(size),
+                                lowest));
       sizes.push_back(size.get<std::int64_t>());
     }
     return sizes;
@@ -114,7 +110,7 @@ DType ReadDType(const Fields& fields) {
     if (value == entry.name) return entry.dtype;
   }
   fields.Fail("dtype", fmt::format("is {}; dp_bench reads |u1, <u2, <i4, <i8, <f4 and <f8",
-                                   fields.Show(value)));
+                                   core::ShortDump(value)));
 }
 
 Compressor ReadCompressor(const Fields& fields) {
@@ -127,20 +123,21 @@ Compressor ReadCompressor(const Fields& fields) {
     if (*id == "zstd") return Compressor::kZstd;
   }
   fields.Fail("compressor", fmt::format("is {}; dp_bench decodes null, zlib, zstd and blosc",
-                                        fields.Show(value)));
+                                        core::ShortDump(value)));
 }
 
 void RequireLayout(const Fields& fields) {
   if (fields.Get("zarr_format") != 2) {
     fields.Fail("zarr_format",
-                fmt::format("is {}; expected 2", fields.Show(fields.Get("zarr_format"))));
+                fmt::format("is {}; expected 2", core::ShortDump(fields.Get("zarr_format"))));
   }
   if (fields.Get("order") != "C") {
-    fields.Fail("order", fmt::format("is {}; expected \"C\"", fields.Show(fields.Get("order"))));
+    fields.Fail("order",
+                fmt::format("is {}; expected \"C\"", core::ShortDump(fields.Get("order"))));
   }
   const Json* filters = fields.Find("filters");
   if (filters != nullptr && !filters->is_null() && !(filters->is_array() && filters->empty())) {
-    fields.Fail("filters", fmt::format("is {}; expected null", fields.Show(*filters)));
+    fields.Fail("filters", fmt::format("is {}; expected null", core::ShortDump(*filters)));
   }
 }
 
@@ -149,7 +146,7 @@ char ReadSeparator(const Fields& fields) {
   if (separator == nullptr || *separator == ".") return '.';
   if (*separator == "/") return '/';
   fields.Fail("dimension_separator",
-              fmt::format("is {}; expected \".\" or \"/\"", fields.Show(*separator)));
+              fmt::format("is {}; expected \".\" or \"/\"", core::ShortDump(*separator)));
 }
 
 }  // namespace
