@@ -245,9 +245,10 @@ NoiseScheduler::StepOutput NoiseScheduler::Step(const torch::Tensor& model_outpu
   const StepCoefficients c = Coefficients(timestep);
   StepOutput output;
 
-  // predict x_0
+  // predict x_0; products are rounded before they are added, because add_ with a factor uses fused
+  // multiply-adds on some processors only
   torch::Tensor x_0 = model_output * c.x0_from_output;
-  if (c.x0_from_sample != 0.0) x_0.add_(sample, c.x0_from_sample);
+  if (c.x0_from_sample != 0.0) x_0.add_(sample * c.x0_from_sample);
   if (count_clipped) {
     output.n_clipped = config_.clip_sample ? x_0.abs().gt(config_.clip_sample_range).sum()
                                            : torch::zeros({}, torch::kInt64).to(x_0.device());
@@ -256,14 +257,14 @@ NoiseScheduler::StepOutput NoiseScheduler::Step(const torch::Tensor& model_outpu
 
   // go to x_{t-1}
   torch::Tensor prev_sample = x_0 * c.prev_from_x0;
-  if (c.prev_from_sample != 0.0) prev_sample.add_(sample, c.prev_from_sample);
-  if (c.prev_from_output != 0.0) prev_sample.add_(model_output, c.prev_from_output);
+  if (c.prev_from_sample != 0.0) prev_sample.add_(sample * c.prev_from_sample);
+  if (c.prev_from_output != 0.0) prev_sample.add_(model_output * c.prev_from_output);
   if (c.sigma > 0.0) {
     if (!variance_noise.defined()) {
       throw Error(ErrorCode::kInternal,
                   fmt::format("the reverse step at timestep {} needs variance_noise", timestep));
     }
-    prev_sample.add_(variance_noise, c.sigma);
+    prev_sample.add_(variance_noise * c.sigma);
   }
   output.prev_sample = std::move(prev_sample);
   output.pred_original_sample = std::move(x_0);

@@ -72,7 +72,8 @@ torch::Tensor Normalizer::Normalize(std::string_view key, const torch::Tensor& x
     return torch::addcmul(field.offset, x.to(torch::kFloat32), field.scale * unit).clamp_(0, 1);
   }
   const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(torch::kFloat32);
-  return torch::addcmul(field.offset, flat, field.scale).view(x.sizes());
+  // addcmul uses fused multiply-adds on some processors only
+  return (flat * field.scale).add_(field.offset).view(x.sizes());
 }
 
 torch::Tensor Normalizer::Unnormalize(std::string_view key, const torch::Tensor& x) const {

@@ -136,5 +136,69 @@ TEST(RowProduct, ALayerWithoutBiasAddsNone) {
   EXPECT_TRUE(torch::equal(ApplyLinear(linear, x), RowProduct(x, linear->weight)));
 }
 
+// batch, channels in and out, height, width, kernel, stride
+using ImageSizes = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                              std::int64_t, std::int64_t>;
+
+class ConvSizes : public testing::TestWithParam<ImageSizes> {
+ protected:
+  void SetUp() override {
+    torch::manual_seed(1);
+    const auto [batch, in, out, height, width, kernel, stride] = GetParam();
+    conv_ = torch::nn::Conv2d(
+        torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2));
+    images_ = torch::randn({batch, in, height, width});
+  }
+
+  Tensor Apply(const Tensor& images) { return ApplyConv2d(conv_, images); }
+
+  const torch::NoGradGuard no_grad_;
+  torch::nn::Conv2d conv_{nullptr};
+  Tensor images_;
+};
+
+// a stem, blocks with and without a stride, a shortcut, maps smaller than the kernel, and rows that
+// blocks of places split
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, ConvSizes,
+    testing::Values(ImageSizes{2, 3, 16, 21, 34, 7, 2}, ImageSizes{3, 16, 24, 12, 11, 3, 1},
+                    ImageSizes{2, 16, 32, 13, 10, 3, 2}, ImageSizes{2, 16, 32, 13, 10, 1, 2},
+                    ImageSizes{5, 256, 40, 2, 1, 3, 1}, ImageSizes{1, 1, 1, 1, 1, 7, 2},
+                    ImageSizes{1, 2, 3, 5, 1500, 3, 1}));
+
+TEST_P(ConvSizes, EqualDoublePrecision) {
+  const auto& options = conv_->options;
+  const Tensor expected = torch::conv2d(
+      images_.to(torch::kFloat64), conv_->weight.to(torch::kFloat64),
+      conv_->bias.to(torch::kFloat64), options.stride(), options.kernel_size()->at(0) / 2);
+  const Tensor out = Apply(images_);
+  EXPECT_EQ(out.sizes(), expected.sizes());
+  EXPECT_LE(RelativeDifference(out, expected), kRounding);
+}
+
+TEST_P(ConvSizes, TheNumberOfThreadsChangesNoBit) {
+  const int n_threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const Tensor one = Apply(images_);
+  at::set_num_threads(3);
+  EXPECT_TRUE(torch::equal(Apply(images_), one));
+  at::set_num_threads(n_threads);
+}
+
+TEST_P(ConvSizes, AnImageOfABatchEqualsThatImageAlone) {
+  const Tensor together = Apply(images_);
+  for (std::int64_t i = 0; i < images_.size(0); ++i) {
+    EXPECT_TRUE(torch::equal(Apply(images_.narrow(0, i, 1)), together.narrow(0, i, 1)));
+  }
+}
+
+TEST_P(ConvSizes, TrainingUsesLibTorchAndAgrees) {
+  const Tensor inference = Apply(images_);
+  const torch::AutoGradMode with_gradients(true);
+  const Tensor training = Apply(images_);
+  EXPECT_TRUE(training.requires_grad());
+  EXPECT_LE(RelativeDifference(inference, training.detach().to(torch::kFloat64)), kRounding);
+}
+
 }  // namespace
 }  // namespace dp_bench::policy

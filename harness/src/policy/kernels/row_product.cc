@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dp_bench/policy/kernels/autocast.h"
+#include "dp_bench/policy/kernels/conv_kernels.h"
 #include "dp_bench/policy/kernels/product_kernels.h"
 
 namespace dp_bench::policy {
@@ -106,6 +107,40 @@ Tensor ApplyLinear(const torch::nn::Linear& linear, const Tensor& x) {
   if (!UsesOwnKernels(x)) return torch::linear(x, linear->weight, linear->bias);
   const Tensor y = RowProduct(x, linear->weight);
   return linear->bias.defined() ? y + linear->bias : y;
+}
+
+Tensor ApplyConv2d(torch::nn::Conv2d conv, const Tensor& images) {
+  if (!UsesOwnKernels(images)) return conv->forward(images);
+  const auto& options = conv->options;
+  const auto& padding = *std::get_if<torch::ExpandingArray<2>>(&options.padding());
+  const Tensor x = images.contiguous();
+  const Tensor w = conv->weight.contiguous();
+  const auto axis = [&](std::int64_t dim) {
+    const auto i = static_cast<std::size_t>(dim - 2);
+    ConvAxis result = {.in = x.size(dim),
+                       .out = 0,
+                       .kernel = w.size(dim),
+                       .stride = options.stride()->at(i),
+                       .padding = padding->at(i)};
+    result.out = (result.in + 2 * result.padding - result.kernel) / result.stride + 1;
+    return result;
+  };
+  const ConvAxis rows = axis(2);
+  const ConvAxis columns = axis(3);
+  const Tensor bias = options.bias() ? conv->bias.contiguous() : Tensor();
+  Tensor y = at::empty({x.size(0), w.size(0), rows.out, columns.out}, x.options());
+  RECORD_FUNCTION("dp_bench::conv2d", std::vector<c10::IValue>({w, y}));
+  RunConv2dForward({.batch = x.size(0),
+                    .channels = x.size(1),
+                    .out_channels = w.size(0),
+                    .rows = rows,
+                    .columns = columns,
+                    .x = x.const_data_ptr<float>(),
+                    .w = w.const_data_ptr<float>(),
+                    .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+                    .y = y.mutable_data_ptr<float>()},
+                   at::get_num_threads());
+  return y;
 }
 
 void ColumnProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {

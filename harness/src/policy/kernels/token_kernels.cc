@@ -55,14 +55,30 @@ class BlockSums {
   std::vector<float> values_;
 };
 
+// A sum over a row: element i goes to lane i % kSumLanes, and the lanes are added in order at the
+// end. So the bits do not depend on the vectors of the machine.
+constexpr std::int64_t kSumLanes = 16;
+
+// The sum of value(i) for i < n.
+template <class Value>
+DPB_ALWAYS_INLINE float SumOver(std::int64_t n, const Value& value) {
+  float lanes[kSumLanes] = {};
+  std::int64_t begin = 0;
+  for (; begin + kSumLanes <= n; begin += kSumLanes) {
+    for (std::int64_t lane = 0; lane < kSumLanes; ++lane) lanes[lane] += value(begin + lane);
+  }
+  for (std::int64_t i = begin; i < n; ++i) lanes[i - begin] += value(i);
+  float total = 0.0F;
+  for (const float lane : lanes) total += lane;
+  return total;
+}
+
 DPB_ALWAYS_INLINE void NormalizeRow(std::int64_t n, float eps, const float* __restrict sum,
-                                    float total, const float* __restrict gamma,
-                                    const float* __restrict beta, float* __restrict normed,
-                                    float* mean_out, float* rstd_out) {
-  const float mean = total / static_cast<float>(n);
-  float squares = 0.0F;
-#pragma omp simd reduction(+ : squares)
-  for (std::int64_t i = 0; i < n; ++i) squares += (sum[i] - mean) * (sum[i] - mean);
+                                    const float* __restrict gamma, const float* __restrict beta,
+                                    float* __restrict normed, float* mean_out, float* rstd_out) {
+  const float mean = SumOver(n, [=](std::int64_t i) { return sum[i]; }) / static_cast<float>(n);
+  const float squares =
+      SumOver(n, [=](std::int64_t i) { return (sum[i] - mean) * (sum[i] - mean); });
   const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) normed[i] = (sum[i] - mean) * rstd * gamma[i] + beta[i];
@@ -70,24 +86,11 @@ DPB_ALWAYS_INLINE void NormalizeRow(std::int64_t n, float eps, const float* __re
   *rstd_out = rstd;
 }
 
-DPB_ALWAYS_INLINE float AddRow(std::int64_t n, const float* __restrict x,
-                               const float* __restrict branch, const float* __restrict bias,
-                               float* __restrict sum) {
-  float total = 0.0F;
-#pragma omp simd reduction(+ : total)
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float value = x[i] + (branch[i] + bias[i]);
-    sum[i] = value;
-    total += value;
-  }
-  return total;
-}
-
-DPB_ALWAYS_INLINE float SumRow(std::int64_t n, const float* __restrict x) {
-  float total = 0.0F;
-#pragma omp simd reduction(+ : total)
-  for (std::int64_t i = 0; i < n; ++i) total += x[i];
-  return total;
+DPB_ALWAYS_INLINE void AddRow(std::int64_t n, const float* __restrict x,
+                              const float* __restrict branch, const float* __restrict bias,
+                              float* __restrict sum) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) sum[i] = x[i] + (branch[i] + bias[i]);
 }
 
 DPB_VECTOR_VERSIONS
@@ -95,15 +98,12 @@ void AddNormForwardBlock(const AddNormForward& args, std::int64_t begin, std::in
   const std::int64_t n = args.width;
   for (std::int64_t row = begin; row < end; ++row) {
     const float* sum = args.x + row * n;
-    float total = 0.0F;
-    if (args.branch == nullptr) {
-      total = SumRow(n, sum);
-    } else {
-      total = AddRow(n, args.x + row * n, args.branch + row * n, args.bias, args.sum + row * n);
+    if (args.branch != nullptr) {
+      AddRow(n, sum, args.branch + row * n, args.bias, args.sum + row * n);
       sum = args.sum + row * n;
     }
-    NormalizeRow(n, args.eps, sum, total, args.gamma, args.beta, args.normed + row * n,
-                 args.mean + row, args.rstd + row);
+    NormalizeRow(n, args.eps, sum, args.gamma, args.beta, args.normed + row * n, args.mean + row,
+                 args.rstd + row);
   }
 }
 

@@ -22,7 +22,7 @@ SpatialSoftmaxImpl::SpatialSoftmaxImpl(std::int64_t channels, std::int64_t heigh
 }
 
 Tensor SpatialSoftmaxImpl::forward(const Tensor& features) {
-  const Tensor keypoints = FullPrecision(nets_(features));  // [N, K, H, W]
+  const Tensor keypoints = FullPrecision(ApplyConv2d(nets_, features));  // [N, K, H, W]
   // bfloat16 has only 8 bits for a position among the pixels
   const AutocastGuard full_precision(features.device().type());
   const Tensor attention = torch::softmax(keypoints.flatten(2), /*dim=*/-1);  // [N, K, H * W]

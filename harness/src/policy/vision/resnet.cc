@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dp_bench/policy/kernels/gradient_checkpoint.h"
+#include "dp_bench/policy/kernels/row_product.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -51,10 +52,10 @@ class BasicBlockImpl : public torch::nn::Module {
   }
 
   Tensor forward(const Tensor& x) {
-    const Tensor hidden = torch::relu(norm1_.forward(conv1_(x)));
-    const Tensor out = norm2_.forward(conv2_(hidden));
+    const Tensor hidden = torch::relu(norm1_.forward(ApplyConv2d(conv1_, x)));
+    const Tensor out = norm2_.forward(ApplyConv2d(conv2_, hidden));
     const Tensor shortcut =
-        shortcut_conv_.is_empty() ? x : shortcut_norm_.forward(shortcut_conv_(x));
+        shortcut_conv_.is_empty() ? x : shortcut_norm_.forward(ApplyConv2d(shortcut_conv_, x));
     return torch::relu(out + shortcut);
   }
 
@@ -69,7 +70,7 @@ class BasicBlockImpl : public torch::nn::Module {
 TORCH_MODULE(BasicBlock);
 
 Tensor RunStem(torch::nn::Conv2d& conv, torch::nn::AnyModule& norm, const Tensor& images) {
-  const Tensor stem = torch::relu(norm.forward(conv(images)));
+  const Tensor stem = torch::relu(norm.forward(ApplyConv2d(conv, images)));
   return torch::max_pool2d(stem, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
 }
 

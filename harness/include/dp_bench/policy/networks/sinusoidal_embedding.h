@@ -4,19 +4,13 @@
 
 #include <torch/types.h>
 
-#include <cmath>
 #include <cstdint>
 
 namespace dp_bench::policy {
 
-/// positions int64 [N] -> [N, dim] float32; dim even, at least 4.
-inline torch::Tensor SinusoidalEmbedding(const torch::Tensor& positions, std::int64_t dim) {
-  const std::int64_t half = dim / 2;
-  const double decay = std::log(10000.0) / static_cast<double>(half - 1);
-  const torch::Tensor frequencies =
-      torch::exp(torch::arange(half, positions.options().dtype(torch::kFloat32)) * -decay);
-  const torch::Tensor angles = positions.unsqueeze(-1) * frequencies;
-  return torch::cat({angles.sin(), angles.cos()}, /*dim=*/-1);
-}
+/// positions int64 [N] -> [N, dim] float32; dim even, at least 4. On the CPU, the bits do not
+/// depend on the processor: LibTorch's exponential, sine and cosine round differently on different
+/// ones.
+torch::Tensor SinusoidalEmbedding(const torch::Tensor& positions, std::int64_t dim);
 
 }  // namespace dp_bench::policy
