@@ -11,6 +11,7 @@
 
 #include "dp_bench/array.h"
 #include "dp_bench/error.h"
+#include "dp_bench/stage_trace.h"
 #include "policy/schedule.h"
 
 namespace dp_bench {
@@ -214,6 +215,10 @@ void NoiseScheduler::SetTimesteps(int num_inference_steps) {
 
 torch::Tensor NoiseScheduler::AddNoise(const torch::Tensor& x_0, const torch::Tensor& noise,
                                        const torch::Tensor& timesteps) const {
+  if (IsTracingStages()) {
+    TraceStage("betas", torch::tensor(betas_, torch::kFloat64));
+    TraceStage("alphas_cumprod", sqrt_alphas_cumprod_.square());
+  }
   // DDPM eq. 4
   return Gather(sqrt_alphas_cumprod_, timesteps, x_0) * x_0 +
          Gather(sqrt_one_minus_alphas_cumprod_, timesteps, x_0) * noise;

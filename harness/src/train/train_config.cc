@@ -205,6 +205,11 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
                        "write TensorBoard files; `logs.json.txt` always has every step");
   c.every = GetCount(config, "every", c.every, 1,
                      "steps between two points of a curve; the end of an epoch is one too");
+  c.ranges_every = GetCount(
+      config, "ranges_every", c.ranges_every, 0,
+      "period in steps of the ranges of a loss in the log, which `diagnose` reads: "
+      "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, xt, t and predicted_x0; "
+      "0 = never");
   c.histogram_every =
       GetCount(config, "histogram_every", c.histogram_every, 0,
                "period of the distributions of weights and gradients, in epochs; 0 = never");

@@ -109,6 +109,7 @@ struct CheckpointConfig {
 struct LoggingConfig {
   bool tensorboard = true;
   int every = 10;
+  int ranges_every = 50;
   int histogram_every = 0;
   int n_rollouts = 1;
 

@@ -5,14 +5,17 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "policy/stage_recorder.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
 #include "train/grad_scaler.h"
+#include "train/process_stages.h"
 
 namespace dp_bench::train {
 
@@ -75,9 +78,11 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
   torch::Tensor loss;
   {
     RECORD_USER_SCOPE(NameOf(StepPhase::kForward));
-    loss = OwnLoss(host, place, &own);
+    ProcessStages stages;
+    loss = OwnLoss(host, place, &own, place.has_ranges ? &stages : nullptr);
     result = parallel_.MeanOverRows(own);
     RequireFinite(result.loss, "loss", place, host);
+    if (place.has_ranges) result.parts.merge(ProcessRanges(stages, parallel_));
     timer.Lap(StepPhase::kForward);
   }
   {
@@ -108,7 +113,7 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
 }
 
 torch::Tensor TrainStep::OwnLoss(data::HostBatch& host, const StepPlace& place,
-                                 TrainStepResult* result) {
+                                 TrainStepResult* result, ProcessStages* stages) {
   result->n_rows = static_cast<std::int64_t>(host.indices.size());
   if (result->n_rows == 0) return {};  // fewer rows than ranks
   const Batch batch = ToBatch(host, policy_->spec().shape_meta, device_);
@@ -116,6 +121,8 @@ torch::Tensor TrainStep::OwnLoss(data::HostBatch& host, const StepPlace& place,
       BatchNoise(config_.seed, NoisePurpose::kTraining,
                  static_cast<std::uint64_t>(place.global_step), result->n_rows, host.first_row);
   const Autocast autocast(device_.type(), config_.mixed_precision);
+  std::optional<policy::StageRecorder> recorder;
+  if (stages != nullptr) recorder.emplace(std::bind_front(&ProcessStages::Note, stages));
   const LossOutput output = policy_->ComputeLoss(batch, noise);
   result->loss = output.loss.item<double>();
   for (const auto& [name, value] : output.parts) result->parts[name] = value.item<double>();

@@ -18,6 +18,8 @@
 
 namespace dp_bench::train {
 
+struct ProcessStages;
+
 /// "data", "forward", "backward", "optimizer", "EMA".
 const char* NameOf(StepPhase phase);
 
@@ -28,6 +30,7 @@ struct StepPlace {
   std::int64_t window_rows = 0;  // samples of its accumulation window
   bool ends_window = true;       // the weights are updated after it
   double lr = 0.0;
+  bool has_ranges = false;  // the result's parts have the ranges of the process
   std::function<void()> before_gradients_go = {};  // called after the update; may be null
 };
 
@@ -64,7 +67,9 @@ class TrainStep {
   TrainStepResult Run(data::HostBatch& host, const StepPlace& place, StepTimer& timer);
 
  private:
-  torch::Tensor OwnLoss(data::HostBatch& host, const StepPlace& place, TrainStepResult* result);
+  // With `stages`, which may be null, also what the policy noted about the loss.
+  torch::Tensor OwnLoss(data::HostBatch& host, const StepPlace& place, TrainStepResult* result,
+                        ProcessStages* stages);
   bool UpdateWeights(const StepPlace& place, const data::HostBatch& host, TrainStepResult* result);
   void SkipUpdate(const StepPlace& place);
   void RequireFinite(double value, std::string_view what, const StepPlace& place,

@@ -201,7 +201,9 @@ TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
       .ends_window =
           (state_.batch_in_epoch + 1) % config_.gradient_accumulate_every == 0 || is_last_of_epoch,
       .lr = base_lr *
-            LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr)};
+            LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr),
+      .has_ranges = logging_config_.ranges_every > 0 &&
+                    state_.global_step % logging_config_.ranges_every == 0};
   if (is_last_of_epoch && config_.IsDue(logging_config_.histogram_every, state_.epoch)) {
     place.before_gradients_go = [this] { log_->AddHistograms(state_.global_step); };
   }

@@ -24,6 +24,7 @@
 #include "support/distant_device/distant_device.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
+#include "train/process_stages.h"
 
 namespace dp_bench::train {
 namespace {
@@ -135,6 +136,25 @@ void ExpectSameTrainingTogetherAndAlone(const std::string& training) {
   TestRanks().Barrier();
   ExpectSameLog(folder.path() / "together", folder.path() / "alone");
   ExpectSameWeights(folder.path() / "together", folder.path() / "alone");
+}
+
+/// Rows of a loss whose x_0 counts up; a rank without rows notes nothing.
+ProcessStages StagesOfRows(std::int64_t begin, std::int64_t end) {
+  ProcessStages stages;
+  if (begin < end) {
+    stages.Note("normalized action", torch::arange(begin, end).to(torch::kFloat32));
+  }
+  return stages;
+}
+
+TEST(Ranges, CoverTheRowsOfAllRanks) {
+  core::SingleProcess alone;
+  const auto expected = ProcessRanges(StagesOfRows(0, 5), DataParallel(alone));
+  const std::int64_t rank = TestRanks().rank();
+  const auto own = rank < 2 ? StagesOfRows(3 * rank, rank == 0 ? 3 : 5) : StagesOfRows(0, 0);
+  const auto found = ProcessRanges(own, DataParallel(TestRanks()));
+  ASSERT_EQ(found.size(), 4U);
+  for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 1e-12) << name;
 }
 
 class TrainingOnRanks : public testing::TestWithParam<const char*> {};

@@ -141,8 +141,9 @@ LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) 
 
   // DDPM eq. 14, for each prediction type
   const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
-  const Tensor prediction =
-      FullPrecision(model_.denoiser->Forward(noisy, timesteps, cond, regularizing));
+  const Tensor output = model_.denoiser->Forward(noisy, timesteps, cond, regularizing);
+  TraceStage("network output", output);
+  const Tensor prediction = FullPrecision(output);
   TraceStage(PredictionName(scheduler_.config().prediction_type), prediction);
   const Tensor loss = WeightedLoss(prediction, target, batch.is_pad);
   TraceStage("loss", loss);
