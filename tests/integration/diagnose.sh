@@ -33,11 +33,20 @@ PYTHON
 echo "a run that was stopped before it learned anything"
 "$dp_bench" train "${task[@]}" --output run training.num_epochs=1 training.max_train_steps=2 \
   training.rollout_every=0 >train.txt 2>&1 || fail "$(cat train.txt)"
-expect_exit 1 "weights.untrained" "$dp_bench" diagnose --run run
+expect_exit 1 "weights.untrained" "$dp_bench" diagnose --run run --html page.html --markdown report.md
 expect_exit 1 "weights.untrained" "$dp_bench" diagnose --checkpoint run/checkpoints/latest
 grep -q "rollout.unseen_states" out.txt || fail "it was not rolled out: $(cat out.txt)"
 expect_exit 1 "weights.untrained" "$dp_bench" diagnose --checkpoint run/checkpoints/latest --rollouts 0
 if grep -q "rollout.unseen_states" out.txt; then fail "it was rolled out: $(cat out.txt)"; fi
+
+echo "its report, as a page and as Markdown"
+for part in Summary "Hypothesis A" "Hypothesis F" "Key findings" "Points to watch" Advice Conclusion "unet.*hybrid on point.*mass"; do
+  grep -q "$part" page.html || fail "the page lacks '$part'"
+  grep -q "$part" report.md || fail "the Markdown lacks '$part'"
+done
+grep -q "<polyline" page.html || fail "the page has no plot"
+grep -q '"train_predicted_x0_std"' run/logs.json.txt || fail "the log has no ranges: $(head -c 600 run/logs.json.txt)"
+grep -q "log, first tenth" report.md || fail "the log is not in the tables"
 
 echo "bad input"
 expect_exit 2 "nothing to run" "$dp_bench" diagnose

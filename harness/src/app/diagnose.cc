@@ -3,9 +3,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/verbs.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
@@ -22,11 +24,13 @@ constexpr const char* kDiagnoseDetails =
     R"(Looks for problems and prints the evidence. For a config: demonstrations, their fit to the env,
 normalizer, diffusion process, settings, and the first training updates. For a checkpoint also
 weights, sampling and a few rollouts; for a run folder also the log. Runs on the CPU. Exit code 1: a
-problem was found.
+problem was found. --html and --markdown write a report: summary, hypotheses with evidence, key
+findings, points to watch, advice, and conclusion.
 
 Examples:
   dp_bench diagnose --policy unet_hybrid --env point_mass
   dp_bench diagnose runs/2026-11-21/10-00-00_unet_hybrid_pusht
+  dp_bench diagnose runs/mine --html diagnosis.html --markdown diagnosis.md
   dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr)";
 
 struct DiagnoseVerbOptions {
@@ -35,6 +39,8 @@ struct DiagnoseVerbOptions {
   fs::path checkpoint;
   int n_rollouts = 8;
   bool as_json = false;
+  fs::path html;
+  fs::path markdown;
 };
 
 // An argument that is not "key=value" is the run or the checkpoint: `dp_bench diagnose runs/a`.
@@ -80,6 +86,22 @@ std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
   return options.run.empty() || !fs::exists(log) ? std::nullopt : std::optional(log);
 }
 
+// "unet_hybrid on pusht, runs/a"
+std::string TitleOf(const DiagnoseVerbOptions& options, const experiment::Experiment& experiment) {
+  const fs::path& subject = options.run.empty() ? options.checkpoint : options.run;
+  const std::string title = fmt::format(
+      "{} on {}", experiment.config().Sub("policy").Get<std::string>("plugin"), experiment.name());
+  return subject.empty() ? title : fmt::format("{}, {}", title, subject.string());
+}
+
+void WriteReports(const inspect::Diagnosis& diagnosis, const std::string& title,
+                  const DiagnoseVerbOptions& options) {
+  if (!options.html.empty()) inspect::WriteDiagnosisPage(diagnosis, title, options.html);
+  if (options.markdown.empty()) return;
+  core::WriteFileAtomically(options.markdown,
+                            std::string_view(inspect::ToMarkdown(diagnosis, title)));
+}
+
 int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   const DiagnoseVerbOptions options = Resolved(as_given);
   const experiment::ExperimentOptions& asked = options.experiment;
@@ -97,7 +119,7 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
     return experiment::Experiment(changed).CreatePolicy();
   };
-  const inspect::Findings findings =
+  const inspect::Diagnosis diagnosis =
       inspect::Diagnose({.config = experiment.config(),
                          .spec = experiment.spec(),
                          .dataset = *dataset,
@@ -106,6 +128,8 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
                          .checkpoint = checkpoint ? &*checkpoint : nullptr,
                          .log = Log(options),
                          .n_rollouts = options.n_rollouts});
+  WriteReports(diagnosis, TitleOf(options, experiment), options);
+  const inspect::Findings& findings = diagnosis.findings;
   core::PrintResult(
       "{}", options.as_json ? inspect::ToJson(findings).dump(2) + "\n" : inspect::ToText(findings));
   return inspect::HasProblems(findings) ? 1 : 0;
@@ -127,6 +151,9 @@ Verb AddDiagnose(CLI::App* app) {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   app->add_flag("--json", options->as_json, "Print JSON");
+  app->add_option("--html", options->html,
+                  "Write a report with evidence tables and plots to this file");
+  app->add_option("--markdown", options->markdown, "The same as Markdown, curves as tables");
   return [options] { return RunDiagnosis(*options); };
 }
 

@@ -9,9 +9,11 @@
 #include "inspect/coverage_checks.h"
 #include "inspect/data_checks.h"
 #include "inspect/env_checks.h"
+#include "inspect/evidence.h"
 #include "inspect/learning_checks.h"
 #include "inspect/log_checks.h"
 #include "inspect/normalizer_checks.h"
+#include "inspect/predicted_x0_checks.h"
 #include "inspect/process_checks.h"
 #include "inspect/settings_checks.h"
 #include "rollout/policy_planner.h"
@@ -53,14 +55,31 @@ class Examination {
     }
   }
 
-  Findings Run() {
+  Diagnosis Run() {
+    Examine();
+    Diagnosis diagnosis;
+    AddEvidence({.sample = sample_ ? &*sample_ : nullptr,
+                 .scheduler = scheduler_,
+                 .log = log_ ? &*log_ : nullptr,
+                 .precision = precision_},
+                &diagnosis);
+    diagnosis.findings = std::move(findings_);
+    return diagnosis;
+  }
+
+ private:
+  void Examine() {
     Append(CheckData(data_, subject_.spec.horizons, split_));
     Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
     if (subject_.make_env) {
       Append(CheckEnv(*subject_.make_env(), subject_.dataset, data_, subject_.spec.shape_meta));
     }
-    if (subject_.log) Append(CheckLog(ReadLossCurve(*subject_.log)));
-    if (HasFinding("data.not_finite")) return findings_;  // nothing can be normalized
+    if (subject_.log) {
+      log_ = ReadLogCurves(*subject_.log);
+      Append(CheckLog(*log_));
+      Append({CheckPredictedX0Course(*log_)});
+    }
+    if (HasFinding("data.not_finite")) return;  // nothing can be normalized
     normalizer_ = subject_.checkpoint != nullptr
                       ? run::NormalizerOf(*subject_.checkpoint)
                       : train::FitNormalizer(
@@ -68,10 +87,8 @@ class Examination {
                             train::NormalizerConfig::FromConfig(subject_.config.Sub("normalizer")));
     Append(CheckNormalizer(normalizer_, data_, scheduler_));
     ExamineNetwork();
-    return findings_;
   }
 
- private:
   static std::vector<std::string> KeyNames(const ShapeMeta& meta) {
     std::vector<std::string> names = {"action"};
     for (const KeySpec& key : meta.obs) names.push_back(key.name);
@@ -122,11 +139,25 @@ class Examination {
       return;
     }
     const std::unique_ptr<Policy> policy = NewPolicy();
-    Append(CheckProcess(RecordLosses(*policy, probe), scheduler_));
+    sample_ = RecordLosses(*policy, probe);
+    Append(CheckProcess(*sample_, scheduler_, /*is_trained=*/false));
+    ExaminePrecision(*policy, probe);
     Append(CheckSettings(subject_.config, *policy, length));
     Append(CheckLearning([this] { return NewPolicy(); },
                          train::OptimizerConfig::FromConfig(subject_.config.Sub("optimizer")),
                          probe));
+  }
+
+  void ExaminePrecision(Policy& policy, const Probe& probe) {
+    const train::MixedPrecision precision =
+        train::TrainingConfig::FromConfig(subject_.config.Sub("training")).mixed_precision;
+    if (precision == train::MixedPrecision::kNo) {
+      precision_ = PrecisionInWords(*sample_, precision);
+      return;
+    }
+    const ProcessSample lower = RecordFirstLoss(policy, probe, precision);
+    precision_ = PrecisionInWords(lower, precision);
+    Append({CheckPrecision(lower, *sample_, precision)});
   }
 
   void ExamineCheckpoint(const Probe& probe) {
@@ -134,12 +165,13 @@ class Examination {
     const Finding weights = CheckWeights(policy->module());
     Append({weights});
     if (weights.is_problem()) return;  // everything else would follow from it
-    const ProcessSample sample = RecordLosses(*policy, probe);
-    Append(CheckProcess(sample, scheduler_));
-    if (scheduler_ && sample.is_diffusion()) {
+    sample_ = RecordLosses(*policy, probe);
+    Append(CheckProcess(*sample_, scheduler_, /*is_trained=*/true));
+    if (scheduler_ && sample_->is_complete()) {
       const NoiseScheduler scheduler(*scheduler_);
-      Append({CheckIsTrained(sample, scheduler), CheckPredictionType(sample, scheduler)});
+      Append({CheckIsTrained(*sample_, scheduler), CheckPredictionType(*sample_, scheduler)});
     }
+    ExaminePrecision(*policy, probe);
     if (subject_.checkpoint->Has(run::kEmaFile) && subject_.checkpoint->Has(run::kModelFile)) {
       const std::unique_ptr<Policy> model = Trained(run::Weights::kModel);
       Append({CheckAveragedWeights(*policy, *model, probe)});
@@ -183,11 +215,14 @@ class Examination {
   const data::Split split_;
   std::optional<NoiseSchedulerConfig> scheduler_;
   Normalizer normalizer_;
+  std::optional<LogCurves> log_;
+  std::optional<ProcessSample> sample_;
+  std::string precision_;  // of the network in training
   Findings findings_;
 };
 
 }  // namespace
 
-Findings Diagnose(const DiagnosisCase& subject) { return Examination(subject).Run(); }
+Diagnosis Diagnose(const DiagnosisCase& subject) { return Examination(subject).Run(); }
 
 }  // namespace dp_bench::inspect

@@ -12,7 +12,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
 #include "inspect/checkpoint_checks.h"
-#include "inspect/finding.h"
+#include "inspect/diagnosis_report.h"
 #include "rollout/env_runner.h"
 #include "run/checkpoint.h"
 
@@ -32,6 +32,6 @@ struct DiagnosisCase {
 /// Runs the checks that the case has the parts for, on the CPU. For networks of a few million
 /// parameters that takes at most a minute, plus the rollouts. With a checkpoint, its training setup
 /// is not questioned: the learning checks are skipped. Throws only if an input is damaged.
-Findings Diagnose(const DiagnosisCase& subject);
+Diagnosis Diagnose(const DiagnosisCase& subject);
 
 }  // namespace dp_bench::inspect

@@ -5,20 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 
-#include "core/json.h"
-#include "core/regular_file.h"
+#include "inspect/loss_statistics.h"
 
 namespace dp_bench::inspect {
 namespace {
 
 constexpr std::size_t kMinSteps = 100;
-constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
-constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+constexpr double kMaxSpikeShare = 0.01;
+constexpr std::size_t kMinSpikes = 3;
 
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -35,35 +32,15 @@ std::vector<double> Tenths(const std::vector<double>& values) {
   return means;
 }
 
-// null stands for NaN or Inf, which JSON cannot represent
-void Append(const nlohmann::json& line, const char* key, std::vector<double>* values) {
-  const auto found = line.find(key);
-  if (found == line.end()) return;
-  values->push_back(found->is_number() ? found->get<double>()
-                                       : std::numeric_limits<double>::quiet_NaN());
-}
+bool IsTooShort(const LogCurves& curves) { return curves.train_loss.size() < kMinSteps; }
 
-bool IsTooShort(const LossCurve& curve) { return curve.train_loss.size() < kMinSteps; }
-
-std::string TooShort(const LossCurve& curve) {
-  return fmt::format("{} steps are too few for a verdict", curve.train_loss.size());
+std::string TooShort(const LogCurves& curves) {
+  return fmt::format("{} steps are too few for a verdict", curves.train_loss.size());
 }
 
 }  // namespace
 
-LossCurve ReadLossCurve(const std::filesystem::path& log) {
-  core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
-  LossCurve curve;
-  for (std::string text; lines.Next(&text);) {
-    const nlohmann::json line = core::TryParseJson(text);
-    if (!line.is_object()) continue;
-    Append(line, "train_loss", &curve.train_loss);
-    Append(line, "val_loss", &curve.val_loss);
-  }
-  return curve;
-}
-
-Finding CheckLossIsFinite(const LossCurve& curve) {
+Finding CheckLossIsFinite(const LogCurves& curves) {
   const Finding hypothesis = {.id = "E.loss_not_finite",
                               .claim = "the loss became NaN or Inf",
                               .advice =
@@ -71,14 +48,14 @@ Finding CheckLossIsFinite(const LossCurve& curve) {
                                   "(training.max_grad_norm), or mixed_precision=no",
                               .config_key = "optimizer.lr"};
   const auto bad =
-      std::ranges::find_if(curve.train_loss, [](double x) { return !std::isfinite(x); });
-  const bool is_fault = bad != curve.train_loss.end();
+      std::ranges::find_if(curves.train_loss, [](double x) { return !std::isfinite(x); });
+  const bool is_fault = bad != curves.train_loss.end();
   return Decide(hypothesis, is_fault,
-                is_fault ? fmt::format("first at step {}", bad - curve.train_loss.begin())
-                         : fmt::format("{} steps are finite", curve.train_loss.size()));
+                is_fault ? fmt::format("first at step {}", bad - curves.train_loss.begin())
+                         : fmt::format("{} steps are finite", curves.train_loss.size()));
 }
 
-Finding CheckLossFalls(const LossCurve& curve) {
+Finding CheckLossFalls(const LogCurves& curves) {
   const Finding hypothesis = {
       .id = "E.loss_does_not_fall",
       .claim = "the training did not learn",
@@ -87,16 +64,16 @@ Finding CheckLossFalls(const LossCurve& curve) {
           "gradients on one batch",
       .config_key = "optimizer.lr",
       .certainty = Certainty::kLikely};
-  if (IsTooShort(curve)) return LeaveOpen(hypothesis, TooShort(curve));
-  const double first = Mean(std::span(curve.train_loss).first(10));
-  const double last = Tenths(curve.train_loss).back();
+  if (IsTooShort(curves)) return LeaveOpen(hypothesis, TooShort(curves));
+  const double first = Mean(std::span(curves.train_loss).first(10));
+  const double last = Tenths(curves.train_loss).back();
   return Decide(hypothesis, !(last < 0.7 * first),
                 fmt::format("mean of the first 10 steps {:.4g}, of the last tenth {:.4g} "
                             "({:.0f} % less)",
                             first, last, 100.0 * (1.0 - last / first)));
 }
 
-Finding CheckLossStays(const LossCurve& curve) {
+Finding CheckLossStays(const LogCurves& curves) {
   const Finding hypothesis = {.id = "E.loss_diverged",
                               .claim = "the loss rose again",
                               .advice =
@@ -104,14 +81,54 @@ Finding CheckLossStays(const LossCurve& curve) {
                                   "training.max_grad_norm",
                               .config_key = "optimizer.lr",
                               .certainty = Certainty::kLikely};
-  if (IsTooShort(curve)) return LeaveOpen(hypothesis, TooShort(curve));
-  const std::vector<double> tenths = Tenths(curve.train_loss);
+  if (IsTooShort(curves)) return LeaveOpen(hypothesis, TooShort(curves));
+  const std::vector<double> tenths = Tenths(curves.train_loss);
   const double lowest = *std::ranges::min_element(tenths);
   return Decide(hypothesis, !(tenths.back() <= 1.5 * lowest),
                 fmt::format("lowest tenth {:.4g}, last tenth {:.4g}", lowest, tenths.back()));
 }
 
-Finding CheckOverfitting(const LossCurve& curve) {
+Finding CheckPlateau(const LogCurves& curves) {
+  const Finding hypothesis = {.id = "E.loss_plateau",
+                              .claim = "the loss no longer falls",
+                              .advice =
+                                  "more epochs of the same will change little: judge by the "
+                                  "success rate, then try a lower learning rate at the end, more "
+                                  "demonstrations, or a larger network",
+                              .config_key = "training.num_epochs",
+                              .certainty = Certainty::kLikely,
+                              .severity = Severity::kNote};
+  if (IsTooShort(curves)) return LeaveOpen(hypothesis, TooShort(curves));
+  const auto loss = StatisticsOf(curves);
+  if (!loss) return LeaveOpen(hypothesis, "no loss is finite");
+  const std::string course = fmt::format("start {:.4g}, end {:.4g} ({:.2f} % less)", loss->start,
+                                         loss->end, 100.0 * loss->fall());
+  if (!loss->plateau) return Decide(hypothesis, false, course + "; it still changes at the end");
+  return Decide(
+      hypothesis, true,
+      fmt::format("{}; {:.4g} since step {:.0f}, the last {:.0f} % of the steps", course,
+                  loss->plateau->loss, loss->plateau->first_step, 100.0 * loss->plateau->share));
+}
+
+Finding CheckSpikes(const LogCurves& curves) {
+  const Finding hypothesis = {.id = "E.loss_spikes",
+                              .claim = "the loss jumps after the start of the training",
+                              .advice =
+                                  "training.max_grad_norm, a lower learning rate, or a look at "
+                                  "the samples of those steps",
+                              .config_key = "training.max_grad_norm",
+                              .certainty = Certainty::kLikely,
+                              .severity = Severity::kNote};
+  if (IsTooShort(curves)) return LeaveOpen(hypothesis, TooShort(curves));
+  const auto loss = StatisticsOf(curves);
+  if (!loss) return LeaveOpen(hypothesis, "no loss is finite");
+  return Decide(
+      hypothesis,
+      loss->n_late_outliers >= kMinSpikes && loss->late_outlier_share() > kMaxSpikeShare,
+      "steps above three times the median of their tenth of the log: " + OutliersInWords(*loss));
+}
+
+Finding CheckOverfitting(const LogCurves& curves) {
   const Finding hypothesis = {.id = "E.overfitting",
                               .claim = "the validation loss rises while the training loss falls",
                               .advice =
@@ -120,16 +137,16 @@ Finding CheckOverfitting(const LossCurve& curve) {
                               .config_key = "training.num_epochs",
                               .certainty = Certainty::kLikely,
                               .severity = Severity::kNote};
-  if (curve.val_loss.size() < 5) return LeaveOpen(hypothesis, "fewer than 5 validation losses");
-  const double lowest = *std::ranges::min_element(curve.val_loss);
-  const double last = curve.val_loss.back();
+  if (curves.val_loss.size() < 5) return LeaveOpen(hypothesis, "fewer than 5 validation losses");
+  const double lowest = *std::ranges::min_element(curves.val_loss);
+  const double last = curves.val_loss.back();
   return Decide(hypothesis, last > 2.0 * lowest,
                 fmt::format("lowest val_loss {:.4g}, last {:.4g}", lowest, last));
 }
 
-Findings CheckLog(const LossCurve& curve) {
-  return {CheckLossIsFinite(curve), CheckLossFalls(curve), CheckLossStays(curve),
-          CheckOverfitting(curve)};
+Findings CheckLog(const LogCurves& curves) {
+  return {CheckLossIsFinite(curves), CheckLossFalls(curves), CheckLossStays(curves),
+          CheckPlateau(curves),      CheckSpikes(curves),    CheckOverfitting(curves)};
 }
 
 }  // namespace dp_bench::inspect

@@ -2,35 +2,31 @@
 // learn. Torch-free.
 #pragma once
 
-#include <filesystem>
-#include <vector>
-
 #include "inspect/finding.h"
+#include "inspect/log_curves.h"
 
 namespace dp_bench::inspect {
 
-/// The columns of logs.json.txt that the checks read; val_loss only for steps that measured it.
-struct LossCurve {
-  std::vector<double> train_loss;
-  std::vector<double> val_loss;
-};
-
-/// Skips lines that are not JSON (a crash may cut the last one). Throws Error{kIo}.
-LossCurve ReadLossCurve(const std::filesystem::path& log);
-
 /// All checks of this file.
-Findings CheckLog(const LossCurve& curve);
+Findings CheckLog(const LogCurves& curves);
 
-Finding CheckLossIsFinite(const LossCurve& curve);
+Finding CheckLossIsFinite(const LogCurves& curves);
 
 /// Compares the loss of the last tenth with that of the first steps.
-Finding CheckLossFalls(const LossCurve& curve);
+Finding CheckLossFalls(const LogCurves& curves);
 
 /// Compares the loss of the last tenth with the lowest earlier tenth.
-Finding CheckLossStays(const LossCurve& curve);
+Finding CheckLossStays(const LogCurves& curves);
+
+/// The loss no longer changes over the last third of the log or more. Only a note, because that is
+/// how a good training ends.
+Finding CheckPlateau(const LogCurves& curves);
+
+/// Steps whose loss is far above its surroundings, after the first tenth of the log. A note.
+Finding CheckSpikes(const LogCurves& curves);
 
 /// A validation loss that rises while the training loss falls. Only a note, because the success
 /// rate of diffusion policies often rises anyway.
-Finding CheckOverfitting(const LossCurve& curve);
+Finding CheckOverfitting(const LogCurves& curves);
 
 }  // namespace dp_bench::inspect

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "data/sequence_sampler.h"
 #include "policy/stage_recorder.h"
+#include "train/autocast.h"
 #include "train/device_batch.h"
 
 namespace dp_bench::inspect {
@@ -27,14 +29,37 @@ data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, std::int64_t batc
   return options;
 }
 
-// The stage of a loss that gives one of the tensors of ProcessSample.
-std::string SlotOf(std::string_view stage) {
-  return stage.starts_with("predicted") ? "prediction" : std::string(stage);
+// The rows of all batches, with the tables of the last one.
+train::ProcessStages Joined(std::vector<train::ProcessStages> batches) {
+  train::ProcessStages joined = batches.back();
+  for (Tensor train::ProcessStages::*const field :
+       {&train::ProcessStages::x_0, &train::ProcessStages::noise, &train::ProcessStages::timesteps,
+        &train::ProcessStages::x_t, &train::ProcessStages::prediction}) {
+    std::vector<Tensor> parts;
+    for (const train::ProcessStages& batch : batches) {
+      if ((batch.*field).defined()) parts.push_back(batch.*field);
+    }
+    joined.*field = parts.empty() ? Tensor() : torch::cat(parts);
+  }
+  return joined;
 }
 
-Tensor Joined(const std::map<std::string, std::vector<Tensor>>& stages, const std::string& name) {
-  const auto found = stages.find(name);
-  return found == stages.end() ? Tensor() : torch::cat(found->second);
+ProcessSample RecordBatches(Policy& policy, const Probe& probe, std::size_t n_batches,
+                            train::MixedPrecision precision) {
+  // mixed precision is a matter of the training, whose kernels are those with gradients
+  const torch::AutoGradMode gradients(precision != train::MixedPrecision::kNo);
+  policy.module().eval();
+  policy.WeightsChanged();
+  std::vector<train::ProcessStages> batches(n_batches);
+  ProcessSample sample;
+  for (std::size_t i = 0; i < n_batches; ++i) {
+    const policy::StageRecorder recorder(std::bind_front(&train::ProcessStages::Note, &batches[i]));
+    const train::Autocast autocast(torch::kCPU, precision);
+    NoiseSource noise = probe.Noise(i);
+    sample.losses.push_back(policy.ComputeLoss(probe.batch(i), noise).loss.item<double>());
+  }
+  static_cast<train::ProcessStages&>(sample) = Joined(std::move(batches));
+  return sample;
 }
 
 }  // namespace
@@ -60,32 +85,21 @@ double ProcessSample::mean_loss() const {
   return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
-bool ProcessSample::is_diffusion() const {
-  return x_0.defined() && noise.defined() && timesteps.defined() && x_t.defined() &&
-         prediction.defined();
+ProcessSample RecordLosses(Policy& policy, const Probe& probe) {
+  return RecordBatches(policy, probe, probe.size(), train::MixedPrecision::kNo);
 }
 
-ProcessSample RecordLosses(Policy& policy, const Probe& probe) {
-  const torch::NoGradGuard no_grad;
-  policy.module().eval();
-  policy.WeightsChanged();
-  std::map<std::string, std::vector<Tensor>> stages;
-  ProcessSample sample;
-  {
-    const policy::StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
-      stages[SlotOf(name)].push_back(tensor.detach().clone());
-    });
-    for (std::size_t i = 0; i < probe.size(); ++i) {
-      NoiseSource noise = probe.Noise(i);
-      sample.losses.push_back(policy.ComputeLoss(probe.batch(i), noise).loss.item<double>());
-    }
-  }
-  sample.x_0 = Joined(stages, "normalized action");
-  sample.noise = Joined(stages, "noise");
-  sample.timesteps = Joined(stages, "timesteps");
-  sample.x_t = Joined(stages, "noisy action");
-  sample.prediction = Joined(stages, "prediction");
-  return sample;
+ProcessSample RecordFirstLoss(Policy& policy, const Probe& probe, train::MixedPrecision precision) {
+  return RecordBatches(policy, probe, 1, precision);
+}
+
+ValueRange RangeOf(const Tensor& x) {
+  if (!x.defined() || x.numel() == 0) return {};
+  const Tensor values = x.to(torch::kFloat64);
+  return {.min = values.min().item<double>(),
+          .max = values.max().item<double>(),
+          .mean = values.mean().item<double>(),
+          .std = values.std(/*unbiased=*/false).item<double>()};
 }
 
 std::string PartOf(const std::string& parameter) {
@@ -95,10 +109,9 @@ std::string PartOf(const std::string& parameter) {
 }
 
 std::string Summary(const Tensor& x) {
-  const Tensor values = x.to(torch::kFloat64);
-  return fmt::format("mean {:.3g}, std {:.3g}, within [{:.3g}, {:.3g}]",
-                     values.mean().item<double>(), values.std(/*unbiased=*/false).item<double>(),
-                     values.min().item<double>(), values.max().item<double>());
+  const ValueRange range = RangeOf(x);
+  return fmt::format("mean {:.3g}, std {:.3g}, within [{:.3g}, {:.3g}]", range.mean, range.std,
+                     range.min, range.max);
 }
 
 }  // namespace dp_bench::inspect

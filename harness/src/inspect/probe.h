@@ -7,6 +7,9 @@
 
 #include "data/loader.h"
 #include "dp_bench/policy.h"
+#include "inspect/log_curves.h"
+#include "train/process_stages.h"
+#include "train/train_config.h"
 
 namespace dp_bench::inspect {
 
@@ -27,22 +30,21 @@ class Probe {
   std::uint64_t seed_;
 };
 
-/// What instrumented losses recorded, with the rows of all batches concatenated. A tensor that the
-/// policy did not report is undefined. Shapes [N, T, Da], timesteps [N].
-struct ProcessSample {
-  torch::Tensor x_0;
-  torch::Tensor noise;
-  torch::Tensor timesteps;
-  torch::Tensor x_t;
-  torch::Tensor prediction;
+/// What instrumented losses recorded, with the rows of all batches concatenated.
+struct ProcessSample : train::ProcessStages {
   std::vector<double> losses;  // one per batch
 
   double mean_loss() const;
-  bool is_diffusion() const;  // whether all tensors are there
 };
 
 /// Runs ComputeLoss on all batches, without gradients and in evaluation mode.
 ProcessSample RecordLosses(Policy& policy, const Probe& probe);
+
+/// The same for the first batch, in the precision of a training and with its gradients.
+ProcessSample RecordFirstLoss(Policy& policy, const Probe& probe, train::MixedPrecision precision);
+
+/// NaN for an empty tensor.
+ValueRange RangeOf(const torch::Tensor& x);
 
 /// "mean -0.01, std 0.52, within [-1.00, 1.00]"
 std::string Summary(const torch::Tensor& x);

@@ -2,12 +2,17 @@
 #include "inspect/process_checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <vector>
+
+#include "inspect/predicted_x0_checks.h"
+#include "train/autocast.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -17,38 +22,48 @@ using torch::Tensor;
 constexpr int kBins = 10;
 constexpr double kMinPValue = 1e-5;
 constexpr double kMaxTerminalSignal = 0.1;
+constexpr double kMaxPrecisionChange = 0.2;
 
-Tensor Rows(const std::vector<double>& values, const Tensor& timesteps) {
-  return torch::tensor(values, torch::kFloat64).index_select(0, timesteps).view({-1, 1, 1});
+Tensor RowsOf(const Tensor& table, const Tensor& timesteps) {
+  return table.index_select(0, timesteps).view({-1, 1, 1});
+}
+
+// The policy's own table; the config's, if it noted none that fits.
+Tensor AlphasCumprodOf(const ProcessSample& sample, const NoiseScheduler& scheduler) {
+  const Tensor& noted = sample.alphas_cumprod;
+  if (noted.defined() && noted.numel() == scheduler.config().num_train_timesteps) return noted;
+  return torch::tensor(scheduler.alphas_cumprod(), torch::kFloat64);
+}
+
+std::vector<double> ToDoubles(const Tensor& table) {
+  const Tensor values = table.to(torch::kFloat64).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+// The first timestep of a bin.
+std::int64_t BinBegin(int bin, int n_bins, int num_train_timesteps) {
+  return std::int64_t{bin} * num_train_timesteps / n_bins;
+}
+
+Tensor IsInBin(const Tensor& timesteps, int bin, int n_bins, int num_train_timesteps) {
+  return timesteps.ge(BinBegin(bin, n_bins, num_train_timesteps))
+      .logical_and(timesteps.lt(BinBegin(bin + 1, n_bins, num_train_timesteps)));
 }
 
 // Chi-square of the counts in bins against the counts expected from the bins' widths.
 double ChiSquare(const Tensor& timesteps, int num_train_timesteps) {
   const auto n = static_cast<double>(timesteps.numel());
   const int bins = std::min(kBins, num_train_timesteps);
+  const std::vector<std::int64_t> counts = CountsByTimestep(timesteps, num_train_timesteps, bins);
   double sum = 0.0;
   for (int b = 0; b < bins; ++b) {
-    const std::int64_t begin = std::int64_t{b} * num_train_timesteps / bins;
-    const std::int64_t end = std::int64_t{b + 1} * num_train_timesteps / bins;
-    const double expected = n * static_cast<double>(end - begin) / num_train_timesteps;
-    const auto found = static_cast<double>(
-        timesteps.ge(begin).logical_and(timesteps.lt(end)).sum().item<std::int64_t>());
+    const auto width = static_cast<double>(BinBegin(b + 1, bins, num_train_timesteps) -
+                                           BinBegin(b, bins, num_train_timesteps));
+    const double expected = n * width / num_train_timesteps;
+    const auto found = static_cast<double>(counts[static_cast<std::size_t>(b)]);
     sum += (found - expected) * (found - expected) / expected;
   }
   return sum;
-}
-
-// Mean square error of the prediction in each fifth of the timesteps.
-std::string ErrorsByTimestep(const ProcessSample& sample, const Tensor& target, int n_timesteps) {
-  const Tensor errors = (sample.prediction - target).square().mean({1, 2});
-  std::string text;
-  for (int b = 0; b < 5; ++b) {
-    const Tensor is_in = sample.timesteps.ge(b * n_timesteps / 5)
-                             .logical_and(sample.timesteps.lt((b + 1) * n_timesteps / 5));
-    const Tensor chosen = errors.masked_select(is_in);
-    text += chosen.numel() == 0 ? " -" : fmt::format(" {:.3g}", chosen.mean().item<double>());
-  }
-  return text;
 }
 
 double ClosedFormBeta(const NoiseSchedulerConfig& config, int t) {
@@ -95,12 +110,9 @@ Finding CheckForwardProcess(const ProcessSample& sample, const NoiseScheduler& s
   const Finding hypothesis = {.id = "C.forward_process",
                               .claim = "x_t does not follow from x_0 and N(0, 1) noise",
                               .advice = "check how the policy adds noise"};
-  std::vector<double> signal = scheduler.alphas_cumprod();
-  std::vector<double> spread = signal;
-  std::ranges::transform(signal, signal.begin(), [](double a) { return std::sqrt(a); });
-  std::ranges::transform(spread, spread.begin(), [](double a) { return std::sqrt(1.0 - a); });
-  const Tensor expected =
-      Rows(signal, sample.timesteps) * sample.x_0 + Rows(spread, sample.timesteps) * sample.noise;
+  const Tensor alphas_cumprod = AlphasCumprodOf(sample, scheduler);
+  const Tensor expected = RowsOf(alphas_cumprod.sqrt(), sample.timesteps) * sample.x_0 +
+                          RowsOf((1.0 - alphas_cumprod).sqrt(), sample.timesteps) * sample.noise;
   const double off = (sample.x_t - expected).abs().max().item<double>();
   const Tensor noise = sample.noise.to(torch::kFloat64);
   const double tolerance = 6.0 / std::sqrt(static_cast<double>(noise.numel()));
@@ -120,35 +132,93 @@ Finding CheckPrediction(const ProcessSample& sample, const NoiseScheduler& sched
   const bool is_finite = torch::isfinite(sample.prediction).all().item<bool>();
   if (!is_finite) return Decide(hypothesis, true, "it contains NaN or Inf");
   const double ratio = sample.prediction.std().item<double>() / target.std().item<double>();
-  return Decide(
-      hypothesis, ratio > 10.0,
-      fmt::format("{}; target: {}; mean square error by fifths of the timesteps:{}",
-                  Summary(sample.prediction), Summary(target),
-                  ErrorsByTimestep(sample, target, scheduler.config().num_train_timesteps)));
+  return Decide(hypothesis, ratio > 10.0,
+                fmt::format("{}; target: {}; mean square error by fifths of the timesteps: {:.3g}",
+                            Summary(sample.prediction), Summary(target),
+                            fmt::join(ErrorsByTimestep(sample, scheduler, 5), " ")));
 }
 
-Finding CheckConstants(const NoiseScheduler& scheduler) {
+std::string PrecisionInWords(const ProcessSample& sample, train::MixedPrecision precision) {
+  const auto name = [](std::optional<torch::ScalarType> type) {
+    return type ? std::string(c10::getDtypeNames(*type).first) : std::string("unknown");
+  };
+  const auto products = train::ProductType(precision);
+  if (!products) return name(sample.output_type);
+  return fmt::format("products in {}, output in {}", name(products), name(sample.output_type));
+}
+
+Finding CheckPrecision(const ProcessSample& lower, const ProcessSample& full,
+                       train::MixedPrecision precision) {
+  const Finding hypothesis = {.id = "D.precision",
+                              .claim = "the training's precision breaks the predictions",
+                              .advice = "train in bf16 or float32",
+                              .config_key = "training.mixed_precision"};
+  const double change = lower.losses.front() / full.losses.front() - 1.0;
+  const bool is_finite =
+      !lower.prediction.defined() || torch::isfinite(lower.prediction).all().item<bool>();
+  return Decide(
+      hypothesis, !is_finite || !(std::abs(change) < kMaxPrecisionChange),
+      fmt::format("{}, target in float32; loss {:.4g}, in float32 {:.4g}",
+                  PrecisionInWords(lower, precision), lower.losses.front(), full.losses.front()));
+}
+
+Finding CheckConstants(const ProcessSample& sample, const NoiseSchedulerConfig& config) {
   const Finding hypothesis = {.id = "F.constants",
-                              .claim = "the constants of the process are wrong",
-                              .advice = "this is a bug in the noise scheduler",
+                              .claim = "the policy uses wrong constants of the process",
+                              .advice = "this is a bug in the policy's noise scheduler",
                               .config_key = "policy.params.noise_scheduler.beta_schedule"};
+  if (!sample.alphas_cumprod.defined()) {
+    return LeaveOpen(hypothesis,
+                     "the policy does not note its alphas_cumprod (dp_bench/stage_trace.h)");
+  }
+  const std::vector<double> used = ToDoubles(sample.alphas_cumprod);
+  const std::vector<double> betas =
+      sample.betas.defined() ? ToDoubles(sample.betas) : std::vector<double>();
+  const auto n = static_cast<std::size_t>(config.num_train_timesteps);
+  if (used.size() != n || (!betas.empty() && betas.size() != n)) {
+    return Decide(hypothesis, true,
+                  fmt::format("tables of {} betas and {} alphas_cumprod, num_train_timesteps is {}",
+                              betas.size(), used.size(), n));
+  }
   double off = 0.0;
   bool is_in_range = true;
   double product = 1.0;
-  for (int t = 0; t < scheduler.config().num_train_timesteps; ++t) {
-    const auto i = static_cast<std::size_t>(t);
-    const double beta = scheduler.betas()[i];
-    is_in_range = is_in_range && beta > 0.0 && beta < 1.0;
+  for (std::size_t t = 0; t < n; ++t) {
+    const double beta = ClosedFormBeta(config, static_cast<int>(t));
     product *= 1.0 - beta;
-    off = std::max({off, std::abs(beta - ClosedFormBeta(scheduler.config(), t)),
-                    std::abs(scheduler.alphas_cumprod()[i] - product)});
+    off = std::max(off, std::abs(used[t] - product));
+    is_in_range = is_in_range && used[t] > 0.0 && used[t] < 1.0;
+    if (betas.empty()) continue;
+    off = std::max(off, std::abs(betas[t] - beta));
+    is_in_range = is_in_range && betas[t] > 0.0 && betas[t] < 1.0;
   }
-  return Decide(
-      hypothesis, !is_in_range || off > 1e-5,
-      fmt::format("betas {:.3g} to {:.3g}, alphas_cumprod {:.4g} to {:.3g}; largest "
-                  "difference to the closed form {:.1g}",
-                  scheduler.betas().front(), scheduler.betas().back(),
-                  scheduler.alphas_cumprod().front(), scheduler.alphas_cumprod().back(), off));
+  return Decide(hypothesis, !is_in_range || off > 1e-5,
+                fmt::format("alphas_cumprod of the policy {:.4g} to {:.3g}; largest difference to "
+                            "the closed form {:.1g}",
+                            used.front(), used.back(), off));
+}
+
+std::vector<double> ErrorsByTimestep(const ProcessSample& sample, const NoiseScheduler& scheduler,
+                                     int n_bins) {
+  const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
+  const Tensor errors = (sample.prediction - target).square().mean({1, 2});
+  std::vector<double> means;
+  for (int b = 0; b < n_bins; ++b) {
+    const Tensor chosen = errors.masked_select(
+        IsInBin(sample.timesteps, b, n_bins, scheduler.config().num_train_timesteps));
+    means.push_back(chosen.numel() == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                        : chosen.mean().item<double>());
+  }
+  return means;
+}
+
+std::vector<std::int64_t> CountsByTimestep(const Tensor& timesteps, int num_train_timesteps,
+                                           int n_bins) {
+  std::vector<std::int64_t> counts;
+  for (int b = 0; b < n_bins; ++b) {
+    counts.push_back(IsInBin(timesteps, b, n_bins, num_train_timesteps).sum().item<std::int64_t>());
+  }
+  return counts;
 }
 
 Finding CheckTerminalNoise(const NoiseScheduler& scheduler) {
@@ -166,15 +236,23 @@ Finding CheckTerminalNoise(const NoiseScheduler& scheduler) {
 }
 
 Findings CheckProcess(const ProcessSample& sample,
-                      const std::optional<NoiseSchedulerConfig>& scheduler_config) {
-  if (!scheduler_config || !sample.is_diffusion()) {
+                      const std::optional<NoiseSchedulerConfig>& scheduler_config,
+                      bool is_trained) {
+  if (!scheduler_config || !sample.is_complete()) {
     return {LeaveOpen({.id = "process", .claim = "the diffusion process is wrong"},
                       "the policy has no noise_scheduler, or reports no stages")};
   }
   const NoiseScheduler scheduler(*scheduler_config);
-  return {CheckTimesteps(sample.timesteps, scheduler_config->num_train_timesteps),
-          CheckForwardProcess(sample, scheduler), CheckPrediction(sample, scheduler),
-          CheckConstants(scheduler), CheckTerminalNoise(scheduler)};
+  Findings findings = {CheckTimesteps(sample.timesteps, scheduler_config->num_train_timesteps),
+                       CheckForwardProcess(sample, scheduler), CheckPrediction(sample, scheduler)};
+  if (is_trained) {
+    const Tensor predicted = train::PredictedX0(sample);
+    findings.push_back(
+        CheckPredictedX0(RangeOf(predicted), RangeOf(predicted.defined() ? sample.x_0 : Tensor())));
+  }
+  findings.push_back(CheckConstants(sample, *scheduler_config));
+  findings.push_back(CheckTerminalNoise(scheduler));
+  return findings;
 }
 
 }  // namespace dp_bench::inspect

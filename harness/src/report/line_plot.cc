@@ -185,6 +185,7 @@ std::string LinePlotSvg(const LinePlot& plot) {
     Cover(0.0, &y);
     Cover(1.0, &y);
   }
+  if (plot.from_zero && !plot.log_y) Cover(0.0, &y);
   Finish(/*add_air=*/false, 6, &x);
   Finish(/*add_air=*/!is_unit, plot.height < kLowHeight ? 3 : 5, &y);
 

@@ -19,6 +19,7 @@ struct LinePlot {
   std::vector<PlotSeries> series;
   bool log_y = false;       // skips values <= 0
   bool unit_range = false;  // the y axis shows at least [0, 1]
+  bool from_zero = false;   // the y axis shows 0 too
   std::string x_label = "epoch";
   std::vector<double> x_marks = {};  // tick marks for events
   double width = 480.0;              // the page scales it to its column

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "core/random_streams.h"
@@ -33,6 +34,40 @@ void Multiply(float factor, std::span<float> values) {
   for (float& value : values) value *= factor;
 }
 
+/// A multiple of the network's output.
+Plant OutputTimes(float factor) {
+  return EmaWeights([factor](const std::string& name, std::span<float> values) {
+    if (name.find("final_conv.1.") != std::string::npos) Multiply(factor, values);
+  });
+}
+
+/// A policy that samples the opposite of its actions.
+class Mirrored : public Policy {
+ public:
+  explicit Mirrored(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+
+  const PolicySpec& spec() const override { return inner_->spec(); }
+  torch::nn::Module& module() override { return inner_->module(); }
+  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    return -inner_->PredictAction(obs, noise);
+  }
+  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
+    return inner_->ComputeLoss(batch, noise);
+  }
+  void WeightsChanged() override { inner_->WeightsChanged(); }
+
+ private:
+  std::unique_ptr<Policy> inner_;
+};
+
+void MirrorActions(Subject& subject) {
+  subject.is_trained = true;
+  subject.wrap = [](std::unique_ptr<Policy> inner) {
+    return std::make_unique<Mirrored>(std::move(inner));
+  };
+}
+
 const std::vector<Case> kCheckpointFaults = {
     {"StatisticsOfOtherData", "normalizer.wrong_statistics", FitToPixels},
     {"WeightsAllZero", "weights.broken",
@@ -44,6 +79,9 @@ const std::vector<Case> kCheckpointFaults = {
     {"NeverTrained", "weights.untrained", EmaWeights(DrawAnew)},
     {"WrongPredictionType", "weights.prediction_type",
      Trained({kScheduler + "prediction_type=sample"})},
+    {"OutputTimesAHundred", "D.prediction", OutputTimes(100.0F)},
+    {"OutputTimesThree", "D.predicted_x0", OutputTimes(3.0F)},
+    {"MirroredActions", "sampling.no_better_than_mean", MirrorActions},
     {"ClipSampleOff", "sampling.out_of_range",
      Trained({kScheduler + "clip_sample=false", kScheduler + "timestep_spacing=trailing"})},
     {"OneDenoisingStep", "sampling.too_few_steps", Trained({kScheduler + "num_inference_steps=1"})},
@@ -55,6 +93,12 @@ class CheckpointFault : public testing::TestWithParam<Case> {};
 TEST_P(CheckpointFault, IsNamed) { ExpectNamed(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Planted, CheckpointFault, testing::ValuesIn(kCheckpointFaults), NameOf);
+
+TEST(CheckpointFaults, ABetterSamplerIsConfirmedAsANote) {
+  ExpectConfirmed(
+      {"", "sampling.variant",
+       Trained({kScheduler + "clip_sample=false", kScheduler + "timestep_spacing=trailing"})});
+}
 
 }  // namespace
 }  // namespace dp_bench::inspect

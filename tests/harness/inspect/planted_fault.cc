@@ -11,7 +11,6 @@
 #include "config/json_source.h"
 #include "config/loader.h"
 #include "core/temporary_folder.h"
-#include "inspect/diagnosis.h"
 #include "run/policy_weights.h"
 #include "train/workspace.h"
 #include "unet_hybrid_policy.h"
@@ -31,7 +30,7 @@ constexpr const char* kConfig = R"({
   "dataloader": {"batch_size": 64, "num_workers": 0},
   "val_dataloader": {"batch_size": 64, "num_workers": 0},
   "optimizer": {"lr": 2e-3},
-  "logging": {"tensorboard": false},
+  "logging": {"tensorboard": false, "ranges_every": 10},
   "training": {"num_epochs": 16, "lr_warmup_steps": 50, "rollout_every": 0, "sample_every": 0}})";
 
 PolicySpec SpecOf(const Dataset& dataset, const Config& config) {
@@ -63,16 +62,21 @@ std::unique_ptr<Policy> MakeFrom(const Subject& subject,
   return subject.wrap ? subject.wrap(std::move(policy)) : std::move(policy);
 }
 
+/// The run folder of the healthy training.
+const fs::path& TrainingFolder() {
+  static const core::TemporaryFolder folder;
+  return folder.path();
+}
+
 /// A checkpoint of a healthy training, created once for all tests.
 const run::Checkpoint& TrainedCheckpoint() {
-  static const core::TemporaryFolder folder;
   static const run::Checkpoint checkpoint = [] {
     torch::manual_seed(1);
     const Subject healthy;
     train::Workspace workspace({.config = Override(kConfig, {}),
                                 .dataset = healthy.dataset,
                                 .create_policy = [&] { return MakeFrom(healthy); },
-                                .output_dir = folder.path(),
+                                .output_dir = TrainingFolder(),
                                 .progress = {.file = nullptr, .now = [] { return 0.0; }}});
     return run::Checkpoint::Open(*workspace.Run({}).latest);
   }();
@@ -136,18 +140,19 @@ Plant EmaWeights(std::function<void(const std::string& name, std::span<float> va
   };
 }
 
-Plant Log(std::function<double(int step)> loss) {
-  return [loss](Subject& subject) {
+Plant Log(std::function<double(int step)> loss, std::function<double(int step)> val_loss) {
+  return [loss, val_loss](Subject& subject) {
     for (int step = 0; step < 400; ++step) {
-      subject.log.push_back(
-          nlohmann::json{{"global_step", step}, {"train_loss", loss(step)}}.dump());
+      nlohmann::json line = {{"global_step", step}, {"train_loss", loss(step)}};
+      if (step % 40 == 39) line["val_loss"] = val_loss(step);
+      subject.log.push_back(line.dump());
     }
   };
 }
 
 double HealthyLoss(int step) { return 0.05 + std::exp(-step / 40.0); }
 
-Findings DiagnoseSubject(Subject& subject) {
+Diagnosis FullDiagnosis(Subject& subject) {
   const core::TemporaryFolder folder;
   std::optional<run::Checkpoint> checkpoint;
   if (subject.is_trained) checkpoint = Damaged(subject, folder.path());
@@ -157,6 +162,7 @@ Findings DiagnoseSubject(Subject& subject) {
     std::ofstream file(*log);
     for (const std::string& line : subject.log) file << line << "\n";
   }
+  if (subject.has_own_log) log = TrainingFolder() / "logs.json.txt";
   const Config config = Override(kConfig, subject.overrides);
   return Diagnose({.config = config,
                    .spec = SpecOf(subject.dataset, config),
@@ -166,6 +172,8 @@ Findings DiagnoseSubject(Subject& subject) {
                    .checkpoint = checkpoint ? &*checkpoint : nullptr,
                    .log = log});
 }
+
+Findings DiagnoseSubject(Subject& subject) { return FullDiagnosis(subject).findings; }
 
 const Finding* Find(const Findings& findings, const std::string& id) {
   const auto found = std::ranges::find(findings, id, &Finding::id);
@@ -180,6 +188,15 @@ void ExpectNamed(const Case& fault) {
     return finding.id == fault.id && finding.is_problem();
   });
   EXPECT_TRUE(is_named) << ToText(findings);
+}
+
+void ExpectConfirmed(const Case& fault) {
+  Subject subject(fault.has_images);
+  fault.plant(subject);
+  const Findings findings = DiagnoseSubject(subject);
+  const Finding* found = Find(findings, fault.id);
+  ASSERT_NE(found, nullptr) << ToText(findings);
+  EXPECT_EQ(found->verdict, Judgement::kConfirmed) << ToText(findings);
 }
 
 void ExpectNoProblem(const Case& healthy) {

@@ -13,7 +13,7 @@
 #include "dp_bench/normalizer.h"
 #include "dp_bench/policy.h"
 #include "harness/inspect/reach_task.h"
-#include "inspect/finding.h"
+#include "inspect/diagnosis.h"
 #include "run/checkpoint.h"
 
 namespace dp_bench::inspect {
@@ -31,6 +31,7 @@ struct Subject {
   std::function<void(ArrayMap&)> edit_ema;  // of the trained checkpoint
   std::function<void(Normalizer::Fields&)> edit_normalizer;
   std::vector<std::string> log;  // lines; empty: there is none
+  bool has_own_log = false;      // the log of the trained checkpoint's training
   std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> wrap;
 };
 
@@ -56,16 +57,19 @@ Plant Overrides(std::vector<std::string> overrides);
 /// With the checkpoint of a healthy training.
 Plant Trained(std::vector<std::string> overrides);
 
+double HealthyLoss(int step);
+
 Plant Data(std::function<void(ReachDataset&)> change);
 
 Plant EmaWeights(std::function<void(const std::string& name, std::span<float> values)> edit);
 
-/// 400 steps of a loss.
-Plant Log(std::function<double(int step)> loss);
-
-double HealthyLoss(int step);
+/// 400 steps of a loss, and every 40 steps a validation loss.
+Plant Log(std::function<double(int step)> loss,
+          std::function<double(int step)> val_loss = HealthyLoss);
 
 // The diagnosis.
+
+Diagnosis FullDiagnosis(Subject& subject);
 
 Findings DiagnoseSubject(Subject& subject);
 
@@ -74,6 +78,9 @@ const Finding* Find(const Findings& findings, const std::string& id);
 
 /// Whether the fault is among the problems.
 void ExpectNamed(const Case& fault);
+
+/// Whether the fault is confirmed, as a problem or as a note.
+void ExpectConfirmed(const Case& fault);
 
 void ExpectNoProblem(const Case& healthy);
 

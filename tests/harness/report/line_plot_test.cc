@@ -69,6 +69,13 @@ TEST(LinePlot, ARateShowsTheWholeUnitRange) {
   EXPECT_THAT(svg, AllOf(HasSubstr(">0</text>"), HasSubstr(">1</text>")));
 }
 
+TEST(LinePlot, MayStartAtZero) {
+  LinePlot plot = {.series = {{"n", {{0.0, 40.0}, {1.0, 50.0}}}}};
+  EXPECT_THAT(LinePlotSvg(plot), Not(HasSubstr(">20</text>")));
+  plot.from_zero = true;
+  EXPECT_THAT(LinePlotSvg(plot), HasSubstr(">20</text>"));
+}
+
 TEST(LinePlot, MarksStandOnTheAxisWhichReachesThem) {
   const LinePlot plot = {.series = {{"r", {{1.0, 0.4}, {10.0, 0.5}}}}, .x_marks = {0.0, 5.0}};
   const std::string svg = LinePlotSvg(plot);
