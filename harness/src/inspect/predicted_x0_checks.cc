@@ -14,8 +14,8 @@ constexpr double kNarrow = 0.6;  // std of the predicted x_0, as a multiple of t
 constexpr double kWide = 2.0;
 constexpr double kMaxOutreach = 5.0;  // its largest value, as a multiple of that of x_0
 constexpr double kMaxShift = 0.25;    // difference of the means, in units of the std of x_0
-constexpr double kMaxDrift = 1.3;     // factor by which the spread moves away from that of x_0
-constexpr std::size_t kMinPoints = 10;
+constexpr double kMaxDrift = 1.4;     // factor by which the spread moves away from that of x_0
+constexpr std::size_t kMinPoints = 20;
 
 double LargestOf(const ValueRange& range) {
   return std::max(std::abs(range.min), std::abs(range.max));
@@ -48,8 +48,8 @@ X0Course CourseOf(const LogCurves& curves) {
   const auto x_0 = curves.RangesOf("x0");
   auto at = x_0.begin();
   for (const LoggedRange& point : curves.RangesOf("predicted_x0")) {
-    at = std::find_if(at, x_0.end(), [&](const LoggedRange& p) { return p.step == point.step; });
-    if (at == x_0.end()) break;
+    while (at != x_0.end() && at->step < point.step) ++at;
+    if (at == x_0.end() || at->step != point.step) continue;
     course.predicted.push_back(point);
     course.x_0.push_back(*at);
   }

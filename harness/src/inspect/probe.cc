@@ -30,7 +30,7 @@ data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, std::int64_t batc
 }
 
 // The rows of all batches, with the tables of the last one.
-train::ProcessStages Joined(std::vector<train::ProcessStages> batches) {
+train::ProcessStages Joined(const std::vector<train::ProcessStages>& batches) {
   train::ProcessStages joined = batches.back();
   for (Tensor train::ProcessStages::*const field :
        {&train::ProcessStages::x_0, &train::ProcessStages::noise, &train::ProcessStages::timesteps,
@@ -58,7 +58,7 @@ ProcessSample RecordBatches(Policy& policy, const Probe& probe, std::size_t n_ba
     NoiseSource noise = probe.Noise(i);
     sample.losses.push_back(policy.ComputeLoss(probe.batch(i), noise).loss.item<double>());
   }
-  static_cast<train::ProcessStages&>(sample) = Joined(std::move(batches));
+  static_cast<train::ProcessStages&>(sample) = Joined(batches);
   return sample;
 }
 

@@ -116,7 +116,7 @@ torch::Tensor PredictedX0(const ProcessStages& stages) {
   const torch::Tensor signal = alpha_bar.sqrt();
   const torch::Tensor spread = (1.0 - alpha_bar).sqrt();
   const torch::Tensor x_t = stages.x_t.index_select(0, rows);
-  const torch::Tensor output = stages.prediction.index_select(0, rows);
+  torch::Tensor output = stages.prediction.index_select(0, rows);
   switch (*stages.prediction_type) {
     case PredictionType::kEpsilon:
       return (x_t - spread * output) / signal;
