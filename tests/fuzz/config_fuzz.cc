@@ -2,6 +2,7 @@
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/loader.h"
+#include "config/references.h"
 #include "dp_bench/config.h"
 #include "fuzz.h"
 
@@ -26,6 +27,7 @@ DPB_FUZZ(input) {
     config::JsonSource source = config::ParseJsonSource(text, "config.json");
     config::MergeJsonSource(config::ParseJsonSource(text, "twice.json"), &source);
     if (!input.text().empty()) config::ApplyOverride(std::string(input.text()), &source);
+    config::ResolveReferences(&source);
     const Config config(std::make_shared<config::ConfigDocument>(std::move(source)));
     fuzz::Accepts([&] { config.RejectUnread(); });
     ReadAll(config, 0);

@@ -44,6 +44,9 @@ const std::string kConfig =
  "env_runner": {"n_test": 2, "test_start_seed": 100000, "max_steps": 300, "video_size": [96, 96]},
  "training": {"lr": 1e-4, "use_ema": true, "betas": [0.9, 0.999]}}  // with a comment
 )";
+const std::string kReferences =
+    R"({"a": 16, "b": "${eval: (${a} - 1.5) / 2}", "c": {"d": "${a}", "e": ["n_${a}", "$${a}"]},
+ "f": "${c}", "g": "${f.e.0}", "h": "${eval:'${a} * -1'}", "i": "${j}", "j": "${c.d}"})";
 const std::string kManifest =
     R"({"plugins": [{"kind": "env", "name": "pusht", "version": "1", "sha256": "0"}],
  "checkpoint": {"folder": "c", "weights": "ema", "sha256": "0"},
@@ -250,6 +253,7 @@ void AddLibrary(const fs::path& root) {
 void MakeCorpus(const fs::path& root) {
   const core::TemporaryFolder scratch;
   Corpus(root / "config").Add("experiment", kConfig + "\0training.lr=2e-4"s);
+  Corpus(root / "config").Add("references", kReferences + "\0b=${eval: -(${a} + 2) // 3 % 4}"s);
   AddRuns(root);
   AddTensors(root, scratch.path());
   AddReplay(root, scratch.path());

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "config/loader.h"
@@ -21,15 +20,6 @@ constexpr std::size_t kMaxUnreadLines = 20;  // computing a suggestion for each 
 
 bool IsListOfObjects(const Json& value) {
   return value.is_array() && std::ranges::all_of(value, &Json::is_object);
-}
-
-// The array element that `key` numbers; none if the array has no such element.
-std::optional<std::size_t> IndexIn(const Json& array, const std::string& key) {
-  std::size_t index = 0;
-  const char* const end = key.data() + key.size();
-  const auto [stop, fault] = std::from_chars(key.data(), end, index);
-  if (fault != std::errc() || stop != end || index >= array.size()) return std::nullopt;
-  return index;
 }
 
 }  // namespace
@@ -149,18 +139,25 @@ std::string ConfigDocument::Where(const std::string& pointer) const {
   return WhereLocked(pointer);
 }
 
-// A key that is in no file is located at the nearest object around it.
-std::string ConfigDocument::OriginLocked(std::string pointer) const {
-  auto origin = source_.origins.find(pointer);
-  while (origin == source_.origins.end() && !pointer.empty()) {
-    pointer.resize(pointer.rfind('/'));
-    origin = source_.origins.find(pointer);
+std::vector<std::string> ConfigDocument::DescribeReferences() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> lines;
+  for (const auto& [pointer, text] : source_.references) {
+    const Json* value = Find(pointer);
+    if (value == nullptr) continue;
+    lines.push_back(fmt::format("{} = {}, from {} ({})", DottedKey(pointer), value->dump(), text,
+                                OriginOf(source_, pointer)));
   }
-  return origin == source_.origins.end() ? "<config>" : origin->second;
+  return lines;
+}
+
+void ConfigDocument::Remove(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  TakeMember(key, &source_);
 }
 
 std::string ConfigDocument::WhereLocked(const std::string& pointer) const {
-  std::string where = OriginLocked(pointer);
+  std::string where = OriginOf(source_, pointer);
   if (!pointer.empty()) where += ": " + DottedKey(pointer);
   return where;
 }
@@ -191,7 +188,7 @@ void ConfigDocument::AppendUnread(const std::string& pointer, const Json& object
   for (const auto& [key, value] : object.items()) {
     const std::string child = ChildPointer(pointer, key);
     const bool is_unread = !read_.contains(child);
-    if (is_unread && (!counts || counts(child, IsOverrideOrigin(OriginLocked(child))))) {
+    if (is_unread && (!counts || counts(child, IsOverrideOrigin(OriginOf(source_, child))))) {
       if (lines->size() == kMaxUnreadLines) {
         ++*n_more;
       } else {

@@ -70,6 +70,13 @@ class ConfigDocument {
   /// "file:line: dotted.key".
   std::string Where(const std::string& pointer) const;
 
+  /// One line per reference that was resolved: "n_action_steps = 8, from ${eval: ${horizon} / 2}
+  /// (configs/a.json:3)".
+  std::vector<std::string> DescribeReferences() const;
+
+  /// Removes a top-level key.
+  void Remove(const std::string& key);
+
   /// Whether a command line override set a key at or below `pointer`.
   bool HasOverride(const std::string& pointer) const;
 
@@ -85,7 +92,6 @@ class ConfigDocument {
  private:
   const nlohmann::json* Find(std::string_view pointer) const;
   std::string WhereLocked(const std::string& pointer) const;
-  std::string OriginLocked(std::string pointer) const;
   void AppendUnread(const std::string& pointer, const nlohmann::json& object,
                     const KeyFilter& counts, std::vector<std::string>* lines,
                     std::size_t* n_more) const;

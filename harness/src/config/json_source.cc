@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 #include <iterator>
 #include <utility>
@@ -231,6 +232,35 @@ std::vector<std::string> PointerKeys(std::string_view pointer) {
 
 std::string DottedKey(std::string_view pointer) {
   return fmt::format("{}", fmt::join(PointerKeys(pointer), "."));
+}
+
+std::vector<std::string> SplitDotted(std::string_view dotted) {
+  std::vector<std::string> keys(1);
+  for (const char c : dotted) {
+    if (c == '.') {
+      keys.emplace_back();
+    } else {
+      keys.back() += c;
+    }
+  }
+  return keys;
+}
+
+std::string OriginOf(const JsonSource& source, std::string pointer) {
+  auto origin = source.origins.find(pointer);
+  while (origin == source.origins.end() && !pointer.empty()) {
+    pointer.resize(pointer.rfind('/'));
+    origin = source.origins.find(pointer);
+  }
+  return origin == source.origins.end() ? "<config>" : origin->second;
+}
+
+std::optional<std::size_t> IndexIn(const nlohmann::json& array, const std::string& key) {
+  std::size_t index = 0;
+  const char* const end = key.data() + key.size();
+  const auto [stop, fault] = std::from_chars(key.data(), end, index);
+  if (fault != std::errc() || stop != end || index >= array.size()) return std::nullopt;
+  return index;
 }
 
 JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,8 @@ inline constexpr std::size_t kMaxConfigKeys = 100'000;
 /// A JSON value, and where each of its keys was written ("configs/task/pusht.json:7").
 struct JsonSource {
   nlohmann::json value = nlohmann::json::object();
-  std::map<std::string, std::string> origins;  // by JSON pointer; "" is the whole document
+  std::map<std::string, std::string> origins;          // by JSON pointer; "" is the whole document
+  std::map<std::string, std::string> references = {};  // texts that ResolveReferences replaced
 };
 
 /// Pointer of the member `key` of the object at `pointer`.
@@ -30,6 +32,16 @@ std::vector<std::string> PointerKeys(std::string_view pointer);
 
 /// "/training/lr" as "training.lr", for messages.
 std::string DottedKey(std::string_view pointer);
+
+/// The keys of a dotted one: "training.lr" as training, lr.
+std::vector<std::string> SplitDotted(std::string_view dotted);
+
+/// Where the key at `pointer` was written. A key that is in no file has the place of the nearest
+/// object around it.
+std::string OriginOf(const JsonSource& source, std::string pointer);
+
+/// The array element that `key` numbers; none if the array has no such element.
+std::optional<std::size_t> IndexIn(const nlohmann::json& array, const std::string& key);
 
 /// Parses one JSON object; `origin` names the file in messages. Throws Error{kConfig} with file and
 /// line if it is not an object, on a syntax error or a duplicate key, and if it is too deep, too

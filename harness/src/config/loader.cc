@@ -16,6 +16,7 @@
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/name.h"
+#include "config/references.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
@@ -58,6 +59,7 @@ class IncludeLoader {
       RequireInFolder(path, include, place);
       MergeJsonSource(Load(path, place), &merged);
     }
+    if (folder_) EscapeReferences(&own.value);  // its references were resolved when it was written
     const std::string origin = own.origins[""];
     MergeJsonSource(std::move(own), &merged);
     merged.origins[""] = origin;
@@ -206,7 +208,7 @@ JsonSource DatasetPath(const std::string& path, const JsonSource& merged) {
   if (!merged.value.contains(Json::json_pointer("/dataset/plugin"))) {
     source.value["dataset"]["plugin"] = "zarr_replay";
   }
-  source.value["dataset"]["params"]["path"] = path;
+  source.value["dataset"]["params"]["path"] = EscapeReferences(path);
   source.origins["/dataset"] = source.origins["/dataset/params"] =
       source.origins["/dataset/params/path"] = "command line: --dataset " + path;
   return source;
@@ -254,6 +256,7 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   }
   if (!request.task.empty()) SetTask(request, &merged);
   for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
+  ResolveReferences(&merged);
   return std::make_shared<ConfigDocument>(std::move(merged));
 }
 
@@ -270,15 +273,8 @@ using Json = nlohmann::json;
 constexpr std::string_view kOverrideOrigin = "command line: ";
 constexpr std::string_view kOptionOrigin = "command line: --";  // as in "--dataset"
 
-std::vector<std::string> SplitDotted(std::string_view path, const std::string& override_text) {
-  std::vector<std::string> keys(1);
-  for (const char c : path) {
-    if (c == '.') {
-      keys.emplace_back();
-    } else {
-      keys.back() += c;
-    }
-  }
+std::vector<std::string> OverrideKeys(std::string_view path, const std::string& override_text) {
+  std::vector<std::string> keys = SplitDotted(path);
   for (const std::string& key : keys) {
     if (key.empty()) {
       throw Error(
@@ -307,7 +303,8 @@ Json ParseValue(const std::string& text, const Json* existing, const std::string
   // the value is parsed like a file, with the same limits and check for duplicate keys
   if (Json::accept(text)) {
     Json parsed = ParseJsonSource(fmt::format("{{\"value\": {}}}", text), origin).value["value"];
-    const bool stays_text = existing && existing->is_string() && !parsed.is_null();
+    const bool stays_text =
+        existing && existing->is_string() && !HasReference(*existing) && !parsed.is_null();
     if (!stays_text || parsed.is_string()) value = std::move(parsed);
   }
   return value;
@@ -332,7 +329,8 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
                 fmt::format("override '{}': expected key.key=value", override_text));
   }
   const std::string origin = std::string(kOverrideOrigin) + core::Printable(override_text);
-  const std::vector<std::string> keys = SplitDotted(override_text.substr(0, equals), override_text);
+  const std::vector<std::string> keys =
+      OverrideKeys(override_text.substr(0, equals), override_text);
 
   // follow the key as far as it exists
   const Json* existing = &source->value;
@@ -350,7 +348,9 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
   }
 
   Json value = ParseValue(override_text.substr(equals + 1), existing, origin);
-  if (existing && !SameType(*existing, value)) {
+  // a reference may have any type
+  const bool has_type = existing && !HasReference(*existing) && !HasReference(value);
+  if (has_type && !SameType(*existing, value)) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: expected the type of {}, set at {}; found {}", origin,
                             Describe(*existing), source->origins[pointer], Describe(value)));

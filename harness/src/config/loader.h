@@ -31,7 +31,9 @@ struct ConfigRequest {
 
 /// Loads and merges. A file may have "include": a path or a list of paths relative to itself. Later
 /// includes win over earlier ones, and the file's own keys win over all includes. Objects merge key
-/// by key, everything else is replaced. Throws Error{kConfig} naming file and line.
+/// by key, everything else is replaced. Then references are resolved (config/references.h), except
+/// in the config.json of a run or checkpoint, where they were resolved when it was written. Throws
+/// Error{kConfig} naming file and line.
 Config LoadConfig(const ConfigRequest& request);
 
 /// The same as the document behind a Config, which knows where each key comes from and whether it
@@ -47,7 +49,7 @@ void WriteResolvedConfig(const Config& config, const std::filesystem::path& path
 /// Sets one key. The value is JSON, or else a string; if the key holds a string, the text is taken
 /// unparsed. Throws Error{kUsage} without "=" and Error{kConfig} if the type differs from the
 /// existing value's (a number stays a number, an object stays an object; null replaces and is
-/// replaced by any type).
+/// replaced by any type, and so does a reference).
 void ApplyOverride(const std::string& override_text, JsonSource* source);
 
 /// Whether a key with this origin was set by an override.
