@@ -79,7 +79,8 @@ PolicyInspection InspectPolicy(const experiment::Experiment& experiment,
   const bool copies_checkpoints =
       train::CheckpointConfig::FromConfig(config.Sub("checkpoint")).background;
   inspection.held =
-      train::MeasureHeldMemory(policy->module(), training.use_ema, copies_checkpoints);
+      train::MeasureHeldMemory(policy->module(), training.use_ema, copies_checkpoints,
+                               train::OptimizerConfig::FromConfig(config.Sub("optimizer")));
   InspectMemory(*policy, memory, options, &inspection);
   return inspection;
 }

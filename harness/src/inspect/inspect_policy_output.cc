@@ -31,7 +31,7 @@ std::string MemoryTable(const PolicyInspection& inspection) {
       fmt::format("memory of a training step in MiB, {} on {}\n", kPrecision, kDevice);
   for (const auto& [name, bytes] :
        {std::pair("parameters and buffers", held.parameters),
-        std::pair("gradients", held.gradients), std::pair("optimizer (AdamW)", held.optimizer),
+        std::pair("gradients", held.gradients), std::pair("optimizer", held.optimizer),
         std::pair("EMA", held.ema), std::pair("copy for checkpoints", held.checkpoint)}) {
     table += fmt::format("  {:<24} {:>10.1f}\n", name, train::Mebibytes(bytes));
   }

@@ -103,19 +103,19 @@ OverfitRun Overfit(const MakePolicy& make_policy, const train::OptimizerConfig& 
                    const Probe& probe, double lr_scale, int n_updates) {
   const std::unique_ptr<Policy> policy = make_policy();
   train::FreezeParameters(policy->module(), optimizer);
-  train::AdamW adam(optimizer, train::MakeParameterGroups(policy->module(), optimizer));
+  train::Optimizer updates(optimizer, train::MakeParameterGroups(policy->module(), optimizer));
   policy->module().train();
   GradientRecord gradients;
   std::vector<double> losses;
   for (int i = 0; i < n_updates; ++i) {
     NoiseSource noise = probe.Noise(0);
-    adam.ZeroGrad();
+    updates.ZeroGrad();
     const Tensor loss = policy->ComputeLoss(probe.batch(0), noise).loss;
     loss.backward();
     gradients.Add(policy->module());
     losses.push_back(loss.item<double>());
     if (!std::isfinite(losses.back())) break;
-    adam.Step(optimizer.lr * lr_scale);
+    updates.Step(optimizer.lr * lr_scale);
     policy->WeightsChanged();
   }
   OverfitRun run = {.first_loss = losses.front(),

@@ -27,7 +27,7 @@ struct OverfitRun {
   double ratio() const { return last_loss / first_loss; }
 };
 
-/// Runs `n_updates` with AdamW at a constant rate of `lr_scale` times the config's.
+/// Runs `n_updates` of the optimizer at a constant rate of `lr_scale` times the config's.
 OverfitRun Overfit(const MakePolicy& make_policy, const train::OptimizerConfig& optimizer,
                    const Probe& probe, double lr_scale, int n_updates);
 

@@ -145,7 +145,8 @@ void ProfileMemory(const experiment::Experiment& experiment, const experiment::T
       train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
   profile->held = train::MeasureHeldMemory(
       policy->module(), rig.training().use_ema,
-      train::CheckpointConfig::FromConfig(experiment.config().Sub("checkpoint")).background);
+      train::CheckpointConfig::FromConfig(experiment.config().Sub("checkpoint")).background,
+      train::OptimizerConfig::FromConfig(experiment.config().Sub("optimizer")));
   profile->memory = CheckMemory(*policy, rig.loading().batch_size, rig.training().mixed_precision);
 }
 

@@ -1,10 +1,11 @@
-// AdamW on ATen's fused kernel, parameter groups and gradient clipping.
+// The optimizers on ATen's fused kernels, parameter groups and gradient clipping.
 #include "train/optimizer.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <regex>
 #include <set>
 #include <utility>
@@ -100,14 +101,47 @@ void RequireMatches(const std::vector<ParameterRule>& rules, const RuleSearch& s
   }
 }
 
+constexpr std::array kKindNames = {"adamw", "adam", "sgd"};
+
+const char* NameOf(OptimizerKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+
+OptimizerKind ReadKind(const Config& config) {
+  const std::string name =
+      config.GetChoice("name", {kKindNames.begin(), kKindNames.end()},
+                       "adamw: decoupled weight decay; adam and sgd: the decay is part of the "
+                       "gradient, as in torch.optim");
+  return static_cast<OptimizerKind>(std::ranges::find(kKindNames, name) - kKindNames.begin());
+}
+
+void ReadSgd(const Config& config, OptimizerConfig* c) {
+  c->momentum = config.GetInRange("momentum", c->momentum, 0.0, 1.0,
+                                  "sgd only: share of the last update in the next one");
+  c->nesterov = config.Get<bool>("nesterov", c->nesterov,
+                                 "sgd only: Nesterov's momentum, which needs momentum above 0");
+  if (!c->nesterov || c->momentum > 0.0) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: expected a momentum above 0 with nesterov, found "
+                          "{}",
+                          config.Where("momentum"), c->momentum));
+}
+
 }  // namespace
+
+std::vector<std::string> OptimizerConfig::StateNames() const {
+  if (kind != OptimizerKind::kSgd) return {"exp_avg", "exp_avg_sq"};
+  if (momentum > 0.0) return {"momentum_buffer"};
+  return {};
+}
 
 OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   OptimizerConfig c;
+  c.kind = ReadKind(config);
   c.lr = config.GetInRange("lr", c.lr, 0.0, 1e3, "learning rate at factor 1 of the schedule");
-  const auto betas = config.Get<std::vector<double>>(
-      "betas", {c.beta1, c.beta2},
-      "decay of the running means of the gradient and of its square; two numbers in [0, 1)");
+  const auto betas =
+      config.Get<std::vector<double>>("betas", {c.beta1, c.beta2},
+                                      "adamw and adam: decay of the running means of the gradient "
+                                      "and of its square; two numbers in "
+                                      "[0, 1)");
   const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
   if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1])) {
     throw Error(ErrorCode::kConfig,
@@ -115,9 +149,11 @@ OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   }
   c.beta1 = betas[0];
   c.beta2 = betas[1];
-  c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0, "added to the denominator of an update");
+  c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0,
+                            "adamw and adam: added to the denominator of an update");
   c.weight_decay = config.GetInRange("weight_decay", c.weight_decay, 0.0, 1e3,
                                      "none on biases, norms and embeddings");
+  if (c.kind == OptimizerKind::kSgd) ReadSgd(config, &c);
   c.param_groups = ReadRules(config);
   return c;
 }
@@ -172,21 +208,20 @@ std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
   return groups;
 }
 
-AdamW::AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
-    : config_(config), groups_(std::move(groups)) {
+Optimizer::Optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
+    : config_(config), state_names_(config.StateNames()), groups_(std::move(groups)) {
   std::set<std::string> names;
   for (const ParameterGroup& group : groups_) {
-    Moments moments;
+    std::vector<std::vector<torch::Tensor>> state(state_names_.size());
     for (std::size_t i = 0; i < group.parameters.size(); ++i) {
       if (!names.insert(group.names[i]).second) {
         throw Error(ErrorCode::kInternal,
                     fmt::format("parameter '{}' was given to the optimiser twice", group.names[i]));
       }
       const torch::Tensor values = group.parameters[i].detach();
-      moments.exp_avg.push_back(torch::zeros_like(values));
-      moments.exp_avg_sq.push_back(torch::zeros_like(values));
+      for (auto& tensors : state) tensors.push_back(torch::zeros_like(values));
     }
-    moments_.push_back(std::move(moments));
+    state_.push_back(std::move(state));
   }
   if (names.empty()) {
     throw Error(ErrorCode::kInternal, "the policy has no trainable parameters");
@@ -194,41 +229,68 @@ AdamW::AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
   step_ = torch::zeros({}, groups_[0].parameters[0].options().dtype(torch::kFloat32)).detach();
 }
 
-void AdamW::Step(double lr) {
+void Optimizer::Step(double lr) {
   const torch::NoGradGuard no_grad;
-  // differs: torch.optim.AdamW counts steps per parameter. Here the step is shared, so a parameter
-  // that had no gradient for a while gets the same bias correction as the others.
+  // differs: torch.optim counts steps per parameter. Here the step is shared, so a parameter that
+  // had no gradient for a while gets the same bias correction as the others.
   step_.add_(1.0);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    std::vector<torch::Tensor> parameters;
-    std::vector<torch::Tensor> gradients;
-    std::vector<torch::Tensor> exp_avg;
-    std::vector<torch::Tensor> exp_avg_sq;
-    for (std::size_t i = 0; i < groups_[g].parameters.size(); ++i) {
-      const torch::Tensor& parameter = groups_[g].parameters[i];
-      if (!parameter.grad().defined()) continue;
-      parameters.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      exp_avg.push_back(moments_[g].exp_avg[i]);
-      exp_avg_sq.push_back(moments_[g].exp_avg_sq[i]);
+    const Active active = ActiveOf(g);
+    if (active.parameters.empty()) continue;
+    const double lr_of_group = lr * groups_[g].lr_scale;
+    if (config_.kind == OptimizerKind::kSgd) {
+      StepSgd(active, groups_[g], lr_of_group);
+    } else {
+      StepAdam(active, groups_[g], lr_of_group);
     }
-    if (parameters.empty()) continue;
-    const std::vector<torch::Tensor> steps(parameters.size(), step_);
-    torch::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, /*max_exp_avg_sqs=*/{}, steps,
-                         lr * groups_[g].lr_scale, config_.beta1, config_.beta2,
-                         groups_[g].weight_decay, config_.eps,
-                         /*amsgrad=*/false, /*maximize=*/false);
   }
 }
 
-void AdamW::ZeroGrad() {
+Optimizer::Active Optimizer::ActiveOf(std::size_t group) const {
+  Active active;
+  active.state.resize(state_names_.size());
+  const std::vector<torch::Tensor>& parameters = groups_[group].parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].grad().defined()) continue;
+    active.parameters.push_back(parameters[i]);
+    active.gradients.push_back(parameters[i].grad());
+    for (std::size_t k = 0; k < active.state.size(); ++k) {
+      active.state[k].push_back(state_[group][k][i]);
+    }
+  }
+  return active;
+}
+
+void Optimizer::StepAdam(const Active& active, const ParameterGroup& group, double lr) const {
+  const std::vector<torch::Tensor> steps(active.parameters.size(), step_);
+  const auto step = [&](const auto& fused) {
+    fused(active.parameters, active.gradients, active.state[0], active.state[1],
+          /*max_exp_avg_sqs=*/at::TensorList{}, steps, lr, config_.beta1, config_.beta2,
+          group.weight_decay, config_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  };
+  if (config_.kind == OptimizerKind::kAdamW) {
+    step([](const auto&... arguments) { torch::_fused_adamw_(arguments...); });
+  } else {
+    step([](const auto&... arguments) { torch::_fused_adam_(arguments...); });
+  }
+}
+
+void Optimizer::StepSgd(const Active& active, const ParameterGroup& group, double lr) const {
+  // torch.optim begins with the gradient as the buffer, which is the same as momentum on zeros
+  torch::_fused_sgd_(active.parameters, active.gradients,
+                     state_names_.empty() ? std::vector<torch::Tensor>() : active.state[0],
+                     group.weight_decay, config_.momentum, lr, /*dampening=*/0.0, config_.nesterov,
+                     /*maximize=*/false, /*is_first_step=*/false);
+}
+
+void Optimizer::ZeroGrad() {
   // dropped instead of zeroed: the next backward pass writes instead of adding
   for (ParameterGroup& group : groups_) {
     for (torch::Tensor& parameter : group.parameters) parameter.mutable_grad().reset();
   }
 }
 
-torch::Tensor AdamW::ClipGradNorm(double max_norm) {
+torch::Tensor Optimizer::ClipGradNorm(double max_norm) {
   const torch::NoGradGuard no_grad;
   const std::vector<torch::Tensor> gradients = Gradients();
   if (gradients.empty()) return torch::zeros_like(step_);
@@ -243,20 +305,22 @@ torch::Tensor AdamW::ClipGradNorm(double max_norm) {
   return norm;
 }
 
-TensorMap AdamW::StateDict() const {
+TensorMap Optimizer::StateDict() const {
   TensorMap state;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     for (std::size_t i = 0; i < groups_[g].names.size(); ++i) {
-      state[groups_[g].names[i] + ".exp_avg"] = moments_[g].exp_avg[i];
-      state[groups_[g].names[i] + ".exp_avg_sq"] = moments_[g].exp_avg_sq[i];
+      for (std::size_t k = 0; k < state_names_.size(); ++k) {
+        state[groups_[g].names[i] + "." + state_names_[k]] = state_[g][k][i];
+      }
     }
   }
   state["step"] = step_;
   return state;
 }
 
-void AdamW::LoadStateDict(const TensorMap& state) {
+void Optimizer::LoadStateDict(const TensorMap& state) {
   const torch::NoGradGuard no_grad;
+  RequireSameKind(state);
   TensorMap ours = StateDict();
   for (const auto& [name, tensor] : state) {
     if (!ours.contains(name)) {
@@ -285,7 +349,22 @@ void AdamW::LoadStateDict(const TensorMap& state) {
   }
 }
 
-std::vector<torch::Tensor> AdamW::Gradients() const {
+void Optimizer::RequireSameKind(const TensorMap& state) const {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
+    for (const std::string& name : OptimizerConfig{.kind = kind}.StateNames()) {
+      if (std::ranges::find(state_names_, name) != state_names_.end()) continue;
+      const auto is_other = [&](const auto& item) { return item.first.ends_with("." + name); };
+      if (std::ranges::none_of(state, is_other)) continue;
+      throw Error(ErrorCode::kCheckpoint,
+                  fmt::format("the checkpoint has '{}' of another optimizer than optimizer.name={} "
+                              "(momentum {}). Resume with the settings of the checkpoint, or start "
+                              "a new training from its weights (training.init_checkpoint).",
+                              name, NameOf(config_.kind), config_.momentum));
+    }
+  }
+}
+
+std::vector<torch::Tensor> Optimizer::Gradients() const {
   std::vector<torch::Tensor> gradients;
   for (const ParameterGroup& group : groups_) {
     for (const torch::Tensor& parameter : group.parameters) {

@@ -1,5 +1,6 @@
-// AdamW (Loshchilov & Hutter 2019, algorithm 2) over named parameters. LibTorch's C++ AdamW visits
-// the parameters one by one in several passes; this one makes one fused call per group.
+// AdamW (Loshchilov & Hutter 2019, algorithm 2), Adam and SGD with momentum over named parameters,
+// as torch.optim has them. LibTorch's C++ optimizers visit the parameters one by one in several
+// passes; this one makes one fused call per group.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -24,14 +25,22 @@ struct ParameterRule {
   std::string where{};  // the place in the config, for messages
 };
 
+enum class OptimizerKind { kAdamW, kAdam, kSgd };
+
 /// Field names are PyTorch's, defaults are diffusion_policy's.
 struct OptimizerConfig {
+  OptimizerKind kind = OptimizerKind::kAdamW;
   double lr = 1e-4;
   double beta1 = 0.95;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 1e-6;
+  double weight_decay = 1e-6;  // AdamW shrinks the weights; Adam and SGD add to the gradient
+  double momentum = 0.9;       // SGD only
+  bool nesterov = false;       // SGD only
   std::vector<ParameterRule> param_groups = {};
+
+  /// Names of the tensors that are kept for each parameter, such as "exp_avg".
+  std::vector<std::string> StateNames() const;
 
   /// Throws Error{kConfig} naming a pattern that is no regex.
   static OptimizerConfig FromConfig(const Config& config);
@@ -65,10 +74,10 @@ std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 const OptimizerConfig& config);
 
-class AdamW {
+class Optimizer {
  public:
   /// Throws Error{kInternal} if there is nothing to train or a name occurs twice.
-  AdamW(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
+  Optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
 
   /// Makes one update with the current gradients. Parameters without a gradient do not change. `lr`
   /// is the rate of this step, including the schedule; each group's lr_scale multiplies it.
@@ -83,26 +92,33 @@ class AdamW {
   const OptimizerConfig& config() const { return config_; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
-  /// "<parameter>.exp_avg", "<parameter>.exp_avg_sq" and "step": the tensors themselves, not
-  /// copies.
+  /// "<parameter>.<state name>" and "step": the tensors themselves, not copies.
   TensorMap StateDict() const;
 
-  /// Copies the values. Throws Error{kCheckpoint} naming the first tensor that is missing, has
-  /// another shape or belongs to no parameter.
+  /// Copies the values. Throws Error{kCheckpoint} if the state is that of another kind of
+  /// optimizer, and naming the first tensor that is missing, has another shape or belongs to no
+  /// parameter.
   void LoadStateDict(const TensorMap& state);
 
  private:
-  struct Moments {
-    std::vector<torch::Tensor> exp_avg;
-    std::vector<torch::Tensor> exp_avg_sq;
+  // The parameters of a group that have a gradient now.
+  struct Active {
+    std::vector<torch::Tensor> parameters;
+    std::vector<torch::Tensor> gradients;
+    std::vector<std::vector<torch::Tensor>> state;  // by state name
   };
 
+  Active ActiveOf(std::size_t group) const;
+  void StepAdam(const Active& active, const ParameterGroup& group, double lr) const;
+  void StepSgd(const Active& active, const ParameterGroup& group, double lr) const;
+  void RequireSameKind(const TensorMap& state) const;
   std::vector<torch::Tensor> Gradients() const;
 
   OptimizerConfig config_;
+  std::vector<std::string> state_names_;
   std::vector<ParameterGroup> groups_;
-  std::vector<Moments> moments_;  // one per group
-  torch::Tensor step_;            // float32 scalar, as the fused kernel requires
+  std::vector<std::vector<std::vector<torch::Tensor>>> state_;  // by group, state name, parameter
+  torch::Tensor step_;  // float32 scalar, as the fused kernel requires
 };
 
 }  // namespace dp_bench::train

@@ -35,8 +35,8 @@ void ProvideGradients(torch::nn::Module& module) {
 
 }  // namespace
 
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
-                             bool copies_checkpoints) {
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool copies_checkpoints,
+                             const OptimizerConfig& optimizer) {
   HeldMemory memory;
   for (const torch::Tensor& parameter : module.parameters()) {
     const auto n = static_cast<std::int64_t>(parameter.nbytes());
@@ -46,7 +46,7 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
   for (const torch::Tensor& buffer : module.buffers()) {
     memory.parameters += static_cast<std::int64_t>(buffer.nbytes());
   }
-  memory.optimizer = 2 * memory.gradients;
+  memory.optimizer = std::ssize(optimizer.StateNames()) * memory.gradients;
   if (use_ema) memory.ema = memory.parameters;
   if (copies_checkpoints) memory.checkpoint = memory.parameters + memory.optimizer + memory.ema;
   return memory;

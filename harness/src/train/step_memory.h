@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dp_bench/policy.h"
+#include "train/optimizer.h"
 #include "train/train_config.h"
 
 namespace dp_bench::train {
@@ -43,7 +44,7 @@ class MemoryPeak {
 struct HeldMemory {
   std::int64_t parameters = 0;  // including buffers
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;   // AdamW: two moments of every trainable parameter
+  std::int64_t optimizer = 0;   // its state: two moments of every trainable parameter for AdamW
   std::int64_t ema = 0;         // a second network, if there is one
   std::int64_t checkpoint = 0;  // the copy for background writes: everything but gradients
 
@@ -51,8 +52,8 @@ struct HeldMemory {
 };
 
 /// `copies_checkpoints`: checkpoint.background.
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema,
-                             bool copies_checkpoints);
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool copies_checkpoints,
+                             const OptimizerConfig& optimizer = {});
 
 /// The additional memory of one step [bytes].
 struct StepMemory {

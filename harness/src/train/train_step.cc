@@ -47,7 +47,7 @@ TrainStep::TrainStep(Parts parts)
   CheckBaseLr(config_.lr_schedule, optimizer.lr);
   FreezeParameters(policy_->module(), optimizer);
   optimizer_ =
-      std::make_unique<AdamW>(optimizer, MakeParameterGroups(policy_->module(), optimizer));
+      std::make_unique<Optimizer>(optimizer, MakeParameterGroups(policy_->module(), optimizer));
 
   const EmaConfig ema = EmaConfig::FromConfig(parts.config.Sub("ema"));
   if (!config_.use_ema) return;

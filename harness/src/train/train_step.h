@@ -52,7 +52,7 @@ class TrainStep {
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
   Policy* ema_policy() { return ema_policy_.get(); }  // null without EMA
-  AdamW& optimizer() { return *optimizer_; }
+  Optimizer& optimizer() { return *optimizer_; }
   Ema* ema() { return ema_.get(); }  // null without EMA
   const TrainingConfig& config() const { return config_; }
 
@@ -81,7 +81,7 @@ class TrainStep {
   std::optional<GradScalerState>& grad_scaler_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Policy> ema_policy_;
-  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Ema> ema_;
 };
 

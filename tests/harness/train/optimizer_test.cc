@@ -1,4 +1,5 @@
-// AdamW and gradient clipping against torch.optim, the parameter groups, and the saved state.
+// The optimizers and gradient clipping against torch.optim, the parameter groups, and the saved
+// state.
 #include "train/optimizer.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +49,7 @@ struct Problem {
 
   torch::Tensor weight;
   torch::Tensor bias;
-  AdamW optimizer;
+  Optimizer optimizer;
 };
 
 TEST(AdamW, StepsEqualThoseOfTorchOptim) {
@@ -110,6 +111,114 @@ TEST(AdamW, ClippingEqualsThatOfTorch) {
     EXPECT_LE(Difference(problem.weight.grad(), GoldenTensor(prefix + ".weight")), kFloatTolerance);
     EXPECT_LE(Difference(problem.bias.grad(), GoldenTensor(prefix + ".bias")), kFloatTolerance);
   }
+}
+
+/// The golden run of another optimizer, whose config the file names.
+struct GoldenRun {
+  explicit GoldenRun(const std::string& case_name)
+      : name(case_name),
+        weight(Value("weight.0").requires_grad_()),
+        bias(Value("bias.0").requires_grad_()),
+        optimizer(
+            OptimizerConfig::FromConfig(Config::FromJson(Golden("optimizers").metadata.at(name))),
+            {{.names = {"weight"}, .parameters = {weight}, .weight_decay = 0.1},
+             {.names = {"bias"}, .parameters = {bias}, .weight_decay = 0.0}}) {}
+
+  static torch::Tensor Shared(const std::string& key) {
+    return ToTensor(Golden("optimizers").tensors.at(key));
+  }
+  torch::Tensor Value(const std::string& key) const { return Shared(name + "." + key); }
+
+  void Step(int step) {
+    weight.mutable_grad() = Shared("grad.weight")[step].clone();
+    bias.mutable_grad() = Shared("grad.bias")[step].clone();
+    optimizer.Step(Shared("lr")[step].item<double>());
+  }
+
+  std::string name;
+  torch::Tensor weight;
+  torch::Tensor bias;
+  Optimizer optimizer;
+};
+
+class EveryOptimizer : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryOptimizer, StepsEqualThoseOfTorchOptim) {
+  GoldenRun run(GetParam());
+  for (int step = 0; step < kNumSteps; ++step) {
+    run.Step(step);
+    const std::string k = std::to_string(step + 1);
+    EXPECT_LE(Difference(run.weight, run.Value("weight." + k)), kFloatTolerance) << k;
+    EXPECT_LE(Difference(run.bias, run.Value("bias." + k)), kFloatTolerance) << k;
+  }
+}
+
+TEST_P(EveryOptimizer, ContinuesBitForBitFromItsState) {
+  GoldenRun straight(GetParam());
+  GoldenRun first(GetParam());
+  for (int step = 0; step < 4; ++step) {
+    straight.Step(step);
+    first.Step(step);
+  }
+  GoldenRun second(GetParam());
+  second.optimizer.LoadStateDict(first.optimizer.StateDict());
+  {
+    const torch::NoGradGuard no_grad;
+    second.weight.copy_(first.weight);
+    second.bias.copy_(first.bias);
+  }
+  for (int step = 4; step < kNumSteps; ++step) {
+    straight.Step(step);
+    second.Step(step);
+  }
+  EXPECT_TRUE(torch::equal(straight.weight, second.weight));
+  EXPECT_TRUE(torch::equal(straight.bias, second.bias));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryOptimizer,
+                         testing::Values("adam", "sgd", "momentum", "nesterov"),
+                         [](const auto& test) { return test.param; });
+
+TEST(Optimizer, KeepsOnlyTheTensorsThatItNeeds) {
+  const auto names = [](const char* name) {
+    std::vector<std::string> keys;
+    for (const auto& [key, tensor] : GoldenRun(name).optimizer.StateDict()) keys.push_back(key);
+    return keys;
+  };
+  EXPECT_THAT(names("sgd"), ElementsAre("step"));
+  EXPECT_THAT(names("momentum"),
+              ElementsAre("bias.momentum_buffer", "step", "weight.momentum_buffer"));
+  EXPECT_THAT(names("adam"), ElementsAre("bias.exp_avg", "bias.exp_avg_sq", "step",
+                                         "weight.exp_avg", "weight.exp_avg_sq"));
+}
+
+TEST(Optimizer, RefusesTheStateOfAnotherKind) {
+  GoldenRun momentum("momentum");
+  const std::string message = MessageOf(ErrorCode::kCheckpoint, [&] {
+    momentum.optimizer.LoadStateDict(GoldenRun("adam").optimizer.StateDict());
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("'exp_avg' of another optimizer than optimizer.name=sgd"),
+                             HasSubstr("training.init_checkpoint")));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kCheckpoint,
+                [&] { GoldenRun("adam").optimizer.LoadStateDict(momentum.optimizer.StateDict()); }),
+      HasSubstr("'momentum_buffer' of another optimizer than optimizer.name=adam"));
+}
+
+TEST(Optimizer, SettingsThatCannotBeMeantAreErrors) {
+  const auto error_of = [](const char* text) {
+    return MessageOf(ErrorCode::kConfig, [&] {
+      const Config config = Config::FromJson(text);
+      OptimizerConfig::FromConfig(config);
+      config.RejectUnread();
+    });
+  };
+  EXPECT_THAT(error_of(R"({"name": "adamax"})"),
+              HasSubstr("name: expected one of adamw, adam, sgd, found 'adamax'"));
+  EXPECT_THAT(error_of(R"({"name": "sgd", "nesterov": true, "momentum": 0})"),
+              HasSubstr("momentum: expected a momentum above 0 with nesterov, found 0"));
+  EXPECT_THAT(error_of(R"({"name": "sgd", "momentum": 2})"), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(error_of(R"({"momentum": 0.9})"), HasSubstr("momentum"));
 }
 
 template <class Function>
@@ -226,7 +335,7 @@ TEST(ParameterGroups, RuleKeysThatHaveNoMeaningAreLeftUnread) {
 TEST(AdamW, GroupScaleMultipliesTheRateOfEachStep) {
   Problem scaled;
   Problem plain;
-  AdamW optimizer(
+  Optimizer optimizer(
       {.beta1 = 0.95, .beta2 = 0.999, .eps = 1e-8},
       {{.names = {"weight"}, .parameters = {scaled.weight}, .weight_decay = 0.1, .lr_scale = 0.25},
        {.names = {"bias"}, .parameters = {scaled.bias}, .weight_decay = 0.0}});
@@ -240,7 +349,7 @@ TEST(AdamW, GroupScaleMultipliesTheRateOfEachStep) {
   plain.optimizer.LoadStateDict(optimizer.StateDict());
 }
 
-TEST(ParameterGroups, NothingToTrainIsAnError) { EXPECT_THROW(AdamW({}, {}), Error); }
+TEST(ParameterGroups, NothingToTrainIsAnError) { EXPECT_THROW(Optimizer({}, {}), Error); }
 
 }  // namespace
 }  // namespace dp_bench::train

@@ -20,6 +20,13 @@ TEST(HeldMemory, IsFiveTimesTheParametersWithEma) {
   EXPECT_EQ(memory.checkpoint, 4 * n);
   EXPECT_EQ(memory.total(), 9 * n);
   EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/true, false).total(), 5 * n);
+  const auto of_sgd = [&](double momentum) {
+    return MeasureHeldMemory(*linear, false, false,
+                             {.kind = OptimizerKind::kSgd, .momentum = momentum})
+        .optimizer;
+  };
+  EXPECT_EQ(of_sgd(0.9), n);
+  EXPECT_EQ(of_sgd(0.0), 0);
   EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/false, false).total(), 4 * n);
 }
 

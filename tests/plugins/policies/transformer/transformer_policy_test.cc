@@ -48,7 +48,8 @@ void ExpectLearnsBoth(const char* params) {
   const Batch batch = {.obs = {{"agent_pos", agent_pos.repeat({8, 1, 1})}},
                        .action = action.repeat({8, 1, 1}),
                        .is_pad = torch::zeros({16, 8}, torch::kBool)};
-  train::AdamW optimizer({}, train::MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
+  train::Optimizer optimizer({},
+                             train::MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
   for (std::uint64_t step = 0; step < 300; ++step) {
     NoiseSource noise = NoiseOfRows(16, step);
     optimizer.ZeroGrad();
