@@ -21,6 +21,10 @@ PERF = ["backward_time", "data_wait_share", "ema_time", "forward_time", "optimiz
         "samples_per_second", "step_time"]
 
 
+# names of the log that are other tags in TensorBoard
+TAGS = {"train_loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm"}
+
+
 def train(dp_bench, configs, work, *arguments):
     overrides = ["policy.params.down_dims=[16,32]", "policy.params.n_groups=4", "collect.n_episodes=10", "training.num_epochs=2",
                  "training.lr_warmup_steps=2", "dataloader.batch_size=32", "env_runner.n_test=4", "env_runner.micro_batch=4",
@@ -57,10 +61,10 @@ def check_scalars(lines, events):
     for line in points:
         for tag, value in line.items():
             if tag != "global_step":
-                wanted.setdefault(tag, []).append((line["global_step"], float32(value)))
+                wanted.setdefault(TAGS.get(tag, tag), []).append((line["global_step"], float32(value)))
     found = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     steps = [line["global_step"] for line in points]
-    for tag in [f"perf/{name}" for name in PERF] + ["param_norm"]:
+    for tag in [f"perf/{name}" for name in PERF] + ["train/param_norm"]:
         values = found.pop(tag)
         expect_equal(f"steps of {tag}", [step for step, _ in values], steps)
         expect_equal(f"{tag} is not negative", min(value for _, value in values) >= 0, True)
@@ -111,7 +115,7 @@ def check_server(folder, config):
     written = json.loads("\n".join(lines[1:-1]))
     for section in ("policy", "optimizer", "logging"):
         expect_equal(f"config of {section}", written[section], config[section])
-    steps = [event.step for event in events.Tensors("train_loss")]
+    steps = [event.step for event in events.Tensors("train/loss")]
     expect_equal("the server sees each step once", len(steps), len(set(steps)))
 
 

@@ -33,6 +33,14 @@ OrderedJson LineOf(const TrainState& state, const TrainStepResult& step,
   return line;
 }
 
+/// The tag in TensorBoard of a value in the log.
+std::string TagOf(const std::string& name) {
+  const bool is_of_training =
+      name == "lr" || name == "grad_norm" || name == "param_norm" || name == "train_loss";
+  if (!is_of_training) return name;
+  return name == "train_loss" ? "train/loss" : "train/" + name;
+}
+
 /// Memory of this process now [MiB].
 double ResidentMemory() {
   double n_program_pages = 0.0;
@@ -109,9 +117,9 @@ void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
   if (!is_point_due_ || !step.grad_norm) return;
 
   for (const auto& [name, value] : line.items()) {
-    if (name != kStepKey) events_->AddScalar(name, value.get<double>(), state.global_step);
+    if (name != kStepKey) events_->AddScalar(TagOf(name), value.get<double>(), state.global_step);
   }
-  events_->AddScalar("param_norm", ParamNorm(), state.global_step);
+  events_->AddScalar(TagOf("param_norm"), ParamNorm(), state.global_step);
   AddPerformance(state.global_step);
   events_->Flush();
   is_point_due_ = false;

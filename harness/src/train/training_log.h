@@ -41,9 +41,10 @@ class TrainingLog {
   StepTimer& timer() { return timer_; }
 
   /// Writes the line of the step that `state` counts as current. Every `logging.every` steps the
-  /// same values go to TensorBoard under the same names, with `param_norm` and `perf/`; those times
-  /// are means over the steps since the last such point. With accumulated gradients, the point is
-  /// at the step that completes the update, because only that step has a gradient norm.
+  /// same values go to TensorBoard under the same names, except for `train/loss`, `train/lr` and
+  /// `train/grad_norm`. `train/param_norm` and `perf/` are only there; those times are means over
+  /// the steps since the last such point. With accumulated gradients, the point is at the step that
+  /// completes the update, because only that step has a gradient norm.
   void AddStep(const TrainState& state, const TrainStepResult& step);
 
   /// Writes the line of an epoch's last step, with the epoch's metrics; always goes to TensorBoard

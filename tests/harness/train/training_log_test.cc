@@ -126,13 +126,13 @@ TEST_F(TrainingLogTest, TensorBoardShowsTheValuesOfTheLineUnderItsKeys) {
   EXPECT_EQ(events[1], SessionStartEvent(Step(0)));
   EXPECT_EQ(events[2], TextEvent(Step(0), "config", "```json\n{}\n```\n"));
   const std::vector<std::string> values(events.begin() + 3, events.begin() + 10);
-  EXPECT_THAT(
-      values,
-      ElementsAre(ScalarEvent(Step(5), "train_loss", 0.5F), ScalarEvent(Step(5), "epoch", 1.0F),
-                  ScalarEvent(Step(5), "lr", 0.125F), ScalarEvent(Step(5), "grad_norm", 2.0F),
-                  ScalarEvent(Step(5), "train_half", 0.25F),
-                  ScalarEvent(Step(5), "test/mean_score", 0.75F),
-                  ScalarEvent(Step(5), "param_norm", 13.0F)));
+  EXPECT_THAT(values, ElementsAre(ScalarEvent(Step(5), "train/loss", 0.5F),
+                                  ScalarEvent(Step(5), "epoch", 1.0F),
+                                  ScalarEvent(Step(5), "train/lr", 0.125F),
+                                  ScalarEvent(Step(5), "train/grad_norm", 2.0F),
+                                  ScalarEvent(Step(5), "train_half", 0.25F),
+                                  ScalarEvent(Step(5), "test/mean_score", 0.75F),
+                                  ScalarEvent(Step(5), "train/param_norm", 13.0F)));
   EXPECT_THAT(events, Not(Contains(HasSubstr("global_step"))));
 }
 
@@ -143,15 +143,15 @@ TEST_F(TrainingLogTest, ParamNormIsOfAllParametersWhateverTheirLayout) {
   group_.parameters[0][4][4] = -7.0F;  // 24 * 4 + 49 = 145
   TrainingLog log = Open({});
   log.AddStep({}, step_);
-  EXPECT_THAT(EventsOf(folder()),
-              Contains(ScalarEvent(Step(0), "param_norm", std::sqrt(145.0F + 12.0F + 72.0F))));
+  EXPECT_THAT(EventsOf(folder()), Contains(ScalarEvent(Step(0), "train/param_norm",
+                                                       std::sqrt(145.0F + 12.0F + 72.0F))));
 }
 
 TEST_F(TrainingLogTest, PointsComeEachNthStepAndAtTheEndOfAnEpoch) {
   TrainingLog log = Open({.every = 4});
   for (int step = 0; step < 9; ++step) log.AddStep({.global_step = step}, step_);
   log.AddEpochEnd({.global_step = 9}, step_, {});
-  EXPECT_THAT(StepsWith("train_loss", folder()), ElementsAre(0, 4, 8, 9));
+  EXPECT_THAT(StepsWith("train/loss", folder()), ElementsAre(0, 4, 8, 9));
   EXPECT_THAT(StepsWith("perf/step_time", folder()), ElementsAre(0, 4, 8, 9));
 }
 
@@ -161,8 +161,8 @@ TEST_F(TrainingLogTest, WithAccumulationThePointIsAtTheStepThatCompletesTheUpdat
     step_.grad_norm = step % 3 == 2 ? std::optional(2.0) : std::nullopt;
     log.AddStep({.global_step = step}, step_);
   }
-  EXPECT_THAT(StepsWith("grad_norm", folder()), ElementsAre(2, 5, 8));
-  EXPECT_THAT(StepsWith("train_loss", folder()), ElementsAre(2, 5, 8));
+  EXPECT_THAT(StepsWith("train/grad_norm", folder()), ElementsAre(2, 5, 8));
+  EXPECT_THAT(StepsWith("train/loss", folder()), ElementsAre(2, 5, 8));
 }
 
 TEST_F(TrainingLogTest, TimesAreMeansOverTheStepsSinceTheLastPoint) {
@@ -216,7 +216,7 @@ TEST_F(TrainingLogTest, AContinuationShadowsTheStepsFromItsCheckpointOn) {
   ASSERT_THAT(files, SizeIs(2));
   const std::vector<std::string> events = ReadEvents(files[1]);
   EXPECT_EQ(events[1], SessionStartEvent(Step(4)));
-  EXPECT_EQ(events[2], ScalarEvent(Step(4), "train_loss", 0.5F));
+  EXPECT_EQ(events[2], ScalarEvent(Step(4), "train/loss", 0.5F));
   EXPECT_THAT(events, Not(Contains(HasSubstr("config")))) << "it is in the first file";
 }
 
