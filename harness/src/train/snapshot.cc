@@ -70,26 +70,28 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
   return folder / tag;
 }
 
-void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder) {
+void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder,
+                        const fs::path& checkpoint) {
   if (fs::exists(run_folder)) {
     throw Error(ErrorCode::kUsage, fmt::format("'{}' exists already; give a new folder for the "
                                                "continued training",
                                                run_folder.string()));
   }
-  const std::optional<run::Checkpoint> latest =
-      run::CheckpointStore(snapshot / kCheckpointFolder).OpenLatest();
-  if (!latest) {
+  const std::optional<run::Checkpoint> chosen =
+      checkpoint.empty() ? run::CheckpointStore(snapshot / kCheckpointFolder).OpenLatest()
+                         : run::Checkpoint::Open(checkpoint);
+  if (!chosen) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("'{}' has no checkpoint to continue from", snapshot.string()));
   }
   core::AtomicFolder run(run_folder);
-  const fs::path checkpoint = run.temporary() / kCheckpointFolder / run::kLatest;
-  core::CreateFolders(checkpoint);
-  for (const fs::path& file : FilesIn(latest->folder())) {
-    CopyStart(file, checkpoint / file.filename(), kWhole);
+  const fs::path latest = run.temporary() / kCheckpointFolder / run::kLatest;
+  core::CreateFolders(latest);
+  for (const fs::path& file : FilesIn(chosen->folder())) {
+    CopyStart(file, latest / file.filename(), kWhole);
   }
-  run::Checkpoint::Open(checkpoint);  // the other run may have replaced files meanwhile
-  core::WriteFileAtomically(run.temporary() / kRunConfigFile, latest->config());
+  run::Checkpoint::Open(latest);  // the other run may have replaced files meanwhile
+  core::WriteFileAtomically(run.temporary() / kRunConfigFile, chosen->config());
   // the checkpoint records how much of the log counts
   if (fs::exists(snapshot / kLogFile)) {
     CopyStart(snapshot / kLogFile, run.temporary() / kLogFile, kWhole);

@@ -23,9 +23,11 @@ std::filesystem::path WriteSnapshot(const std::filesystem::path& run_folder, con
                                     std::int64_t log_bytes);
 
 /// Creates `run_folder`, which must not exist, from a snapshot or from another run's latest
-/// checkpoint. The source does not change. Training there with training.resume continues. Throws
+/// checkpoint, or from the checkpoint folder `checkpoint` of that run if it is not empty. The
+/// source does not change. Training there with training.resume continues. Throws
 /// Error{kCheckpoint} if there is no checkpoint, Error{kUsage} if `run_folder` exists.
 void CreateFromSnapshot(const std::filesystem::path& snapshot,
-                        const std::filesystem::path& run_folder);
+                        const std::filesystem::path& run_folder,
+                        const std::filesystem::path& checkpoint = {});
 
 }  // namespace dp_bench::train

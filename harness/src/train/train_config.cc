@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "config/name.h"
+#include "core/atomic_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::train {
@@ -181,6 +183,28 @@ std::string CheckpointParts::MissingForResume(bool use_ema) const {
   return fmt::format("{}", fmt::join(missing, ", "));
 }
 
+void RequireCheckpointTag(const std::string& tag, std::string_view where) {
+  config::RequireName(tag, where);
+  // CheckpointStore removes what has such a name
+  if (!core::IsTemporaryName(tag) && !tag.ends_with(".old")) return;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: expected another name than '{}', which marks unfinished checkpoints",
+                          where, tag));
+}
+
+NamedCheckpoint NamedCheckpoint::FromConfig(const Config& config) {
+  NamedCheckpoint c;
+  c.epoch = GetCount(config, "epoch", c.epoch, 0, "save after this epoch; the first one is 0");
+  c.tag = config.GetOptional<std::string>("tag", "name in the folder `checkpoints`").value_or("");
+  c.path = config.GetOptional<std::string>("path", "or the folder of the checkpoint").value_or("");
+  if (c.tag.empty() == c.path.empty()) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: expected either a tag or a path, found {}",
+                                                config.Where(), c.tag.empty() ? "none" : "both"));
+  }
+  if (!c.tag.empty()) RequireCheckpointTag(c.tag, config.Where("tag"));
+  return c;
+}
+
 CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
   c.topk =
@@ -190,6 +214,10 @@ CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   c.keep_every =
       GetCount(config, "keep_every", c.keep_every, 0,
                "keep the checkpoints of epochs 0, n, 2n, … and of the last one for good; 0 = none");
+  for (const Config& wanted : config.List(
+           "save_at", "further checkpoints, each after one epoch; they are never removed")) {
+    c.save_at.push_back(NamedCheckpoint::FromConfig(wanted));
+  }
   c.parts = CheckpointParts::FromConfig(config);
   c.background = config.Get<bool>(
       "background", c.background,

@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "dp_bench/config.h"
 #include "run/policy_weights.h"
@@ -94,11 +96,25 @@ struct CheckpointParts {
   std::string MissingForResume(bool use_ema) const;
 };
 
+/// Throws Error{kConfig} unless `tag` can be the name of a checkpoint in the folder `checkpoints`.
+/// `where` is for the message.
+void RequireCheckpointTag(const std::string& tag, std::string_view where);
+
+/// "checkpoint.save_at": a checkpoint after one epoch, in `path` or under `tag`.
+struct NamedCheckpoint {
+  int epoch = 0;
+  std::string tag;
+  std::filesystem::path path;
+
+  static NamedCheckpoint FromConfig(const Config& config);
+};
+
 /// "checkpoint".
 struct CheckpointConfig {
   run::TopKConfig topk;
   bool save_last_ckpt = true;
   int keep_every = 0;
+  std::vector<NamedCheckpoint> save_at;
   CheckpointParts parts;
   bool background = true;
 

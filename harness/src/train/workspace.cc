@@ -242,6 +242,7 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
   ++state_.epoch;
   state_.batch_in_epoch = 0;
   state_.train_loss_sum = 0.0;
+  SaveNamedCheckpoints(state_.epoch - 1);  // first: if it is killed here, the epoch is repeated
   if (save) Save(std::move(*save));
 }
 

@@ -85,6 +85,13 @@ class Workspace {
   /// for the disk. Throws Error{kIo}.
   std::filesystem::path SaveSnapshot(const std::string& tag);
 
+  /// diffusion_policy's save_checkpoint: writes the checkpoint folder `path`, or checkpoints/`tag`
+  /// if `path` is empty, and returns its absolute path. Replaces an older checkpoint there. It has
+  /// the parts that the section `checkpoint` selects. To be called like SaveSnapshot. Throws
+  /// Error{kUsage} for a tag that cannot be a checkpoint's name, or if another folder is there.
+  std::filesystem::path SaveCheckpoint(const std::filesystem::path& path,
+                                       const std::string& tag = "latest");
+
   /// The policy whose weights are evaluated: the EMA's if it is used.
   Policy& eval_policy();
 
@@ -108,6 +115,7 @@ class Workspace {
   core::ProgressState ProgressNow() const;
   void CompleteSave(const run::Checkpoint& checkpoint);
   void Save(CheckpointSave save);
+  void SaveNamedCheckpoints(int epoch);  // those of checkpoint.save_at
   void SaveSnapshotIfAsked();
   void CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts);
   bool IsInWindow() const;  // of accumulated gradients, with some of its batches done

@@ -9,7 +9,9 @@
 #include "core/json.h"
 #include "dp_bench/error.h"
 #include "run/policy_weights.h"
+#include "run/run_checkpoint.h"
 #include "train/fit_normalizer.h"
+#include "train/rewind.h"
 #include "train/snapshot.h"
 #include "train/workspace.h"
 
@@ -36,19 +38,6 @@ void WarnOfChanges(const std::string& before, const std::string& now) {
     core::LogWarning(fmt::format("the config differs from that of the checkpoint in: {}",
                                  fmt::join(keys, ", ")));
   }
-}
-
-void RequireEveryPart(const run::Checkpoint& checkpoint, bool use_ema) {
-  const CheckpointParts parts = {.model = checkpoint.Has(run::kModelFile),
-                                 .ema = checkpoint.Has(run::kEmaFile),
-                                 .optimizer = checkpoint.Has(run::kOptimizerFile)};
-  const std::string missing = parts.MissingForResume(use_ema);
-  if (missing.empty()) return;
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("'{}' cannot be resumed from: it was saved without {}. It can be "
-                          "evaluated with `dp_bench eval --checkpoint`, and a new training can "
-                          "begin with its weights (training.init_checkpoint).",
-                          checkpoint.folder().string(), missing));
 }
 
 /// The current gradients; they share memory with those of the parameters.
@@ -178,7 +167,7 @@ void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
 
 void Workspace::Restore(const run::Checkpoint& checkpoint) {
   const std::string origin = checkpoint.folder().string();
-  RequireEveryPart(checkpoint, step_->ema() != nullptr);
+  RequireResumable(checkpoint, step_->ema() != nullptr);
   WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
   state_ = TrainState::FromJson(checkpoint.state(), origin);
   if (state_.batch_in_epoch >= batches_per_epoch_) {
@@ -252,6 +241,39 @@ std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
     folder = WriteSnapshot(parts_.output_dir, tag, contents, state_.log_position);
   }
   return parallel_.FromRoot(folder.string());
+}
+
+std::filesystem::path Workspace::SaveCheckpoint(const std::filesystem::path& path,
+                                                const std::string& tag) {
+  if (path.empty()) RequireCheckpointTag(tag, "the tag of a checkpoint");
+  const auto folder =
+      std::filesystem::absolute(path.empty() ? store_.folder() / tag : path).lexically_normal();
+  const auto target = folder.has_filename() ? folder : folder.parent_path();
+  state_.saved_as.clear();
+  state_.replaced.reset();
+  RequireSameWeights();
+  if (IsInWindow()) parallel_.MoveGradientsToRoot(step_->optimizer().groups());
+  if (!parallel_.is_root()) return target;
+  if (std::filesystem::exists(target) && !run::IsCheckpointFolder(target)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' exists and is no checkpoint: a checkpoint replaces only another "
+                            "one",
+                            target.string()));
+  }
+  writer_->Finish();  // it may be writing into the same folder
+  run::CheckpointContents contents;
+  CopyTo(&contents, checkpoint_config_.parts);
+  log_->Sync();
+  run::CheckpointStore(target.parent_path()).Save(target.filename().string(), contents);
+  return target;
+}
+
+void Workspace::SaveNamedCheckpoints(int epoch) {
+  for (const NamedCheckpoint& wanted : checkpoint_config_.save_at) {
+    if (wanted.epoch != epoch) continue;
+    const auto folder = SaveCheckpoint(wanted.path, wanted.tag);
+    if (parallel_.is_root()) core::LogInfo(fmt::format("checkpoint in '{}'", folder.string()));
+  }
 }
 
 void Workspace::SaveSnapshotIfAsked() {

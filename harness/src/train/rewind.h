@@ -1,0 +1,36 @@
+// Continuing a training from a chosen checkpoint instead of the latest one. What the training did
+// after that checkpoint is set aside, never deleted.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "run/checkpoint.h"
+
+namespace dp_bench::train {
+
+inline constexpr std::string_view kSetAsideFolder = "set_aside";  // within a run folder
+
+/// The checkpoint of `run_folder` that `name` means: a name in its folder `checkpoints`, the
+/// beginning of exactly one of them ("epoch=0100"), or with a "/" the path of a checkpoint folder.
+/// Throws Error{kUsage} listing the checkpoints.
+std::filesystem::path FindCheckpointOfRun(const std::filesystem::path& run_folder,
+                                          const std::string& name);
+
+/// Throws Error{kCheckpoint} if the checkpoint was saved without a part that a training needs to
+/// continue.
+void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema);
+
+/// Makes `chosen` the latest checkpoint of the run, so that training.resume continues from it. If
+/// the run has anything later, first puts this into `run_folder`/set_aside/<n>, which is a run
+/// folder too: the whole log, the later checkpoints and the evaluation. Returns that folder; none
+/// if nothing is later. After a crash at any moment, the same call completes the work.
+///
+/// Event files for TensorBoard stay: the continued training hides their later steps. Throws
+/// Error{kUsage} if the log of the run ends before the checkpoint, which then belongs to another
+/// run. The caller holds the lock of the run folder.
+std::optional<std::filesystem::path> RewindRun(const std::filesystem::path& run_folder,
+                                               const run::Checkpoint& chosen);
+
+}  // namespace dp_bench::train
