@@ -48,6 +48,46 @@ echo "a training that was cut short resumes to the same weights"
 "$dp_bench" train --resume cut training.max_minutes=null >cut.txt 2>&1 || fail "$(cat cut.txt)"
 cmp whole/checkpoints/latest/ema.safetensors cut/checkpoints/latest/ema.safetensors
 
+echo "references are resolved in the run's config, and inspect and a dry run print them"
+"$dp_bench" train "${small[@]}" training.num_epochs=2 val_dataloader.batch_size=16 \
+  'dataloader.batch_size=${eval: ${val_dataloader.batch_size} * 2}' --output referring >ref.txt 2>&1 || fail "$(cat ref.txt)"
+cmp whole/checkpoints/latest/ema.safetensors referring/checkpoints/latest/ema.safetensors
+grep -q '"batch_size": 32' referring/config.json || fail "$(cat referring/config.json)"
+! grep -q '\${' referring/config.json || fail "a reference is left: $(cat referring/config.json)"
+"$dp_bench" inspect --config-dir "$configs" --policy unet_hybrid --env point_mass horizon=16 'n_action_steps=${eval: ${horizon} / 4}' \
+  "policy.params.down_dims=[16,32]" policy.params.n_groups=4 --json >inspect.json 2>ref.txt || fail "$(cat ref.txt)"
+grep -q 'n_action_steps = 4, from ${eval: ${horizon} / 4} (command line' ref.txt || fail "$(cat ref.txt)"
+python3 -m json.tool inspect.json >/dev/null || fail "not JSON: $(cat inspect.json)"
+expect_exit 2 "did you mean 'horizon'" "$dp_bench" train "${small[@]}" horizon=16 'n_action_steps=${horizn}' --output bad6
+expect_exit 2 "cycle: horizon -> n_action_steps -> horizon" "$dp_bench" train "${small[@]}" \
+  'horizon=${n_action_steps}' 'n_action_steps=${horizon}' --output bad6
+
+echo "a run goes back to a chosen checkpoint, repeats what came later, and keeps the old files"
+cp -r whole back
+expect_exit 2 "expected the name of one checkpoint" "$dp_bench" run --resume back --checkpoint epoch=0007
+expect_exit 2 "resume" "$dp_bench" run --checkpoint epoch=0000
+diff -r whole back || fail "a refused command changed the run"
+"$dp_bench" run --resume back --checkpoint epoch=0000 >back.txt 2>&1 || fail "$(cat back.txt)"
+grep -q "is set aside in 'back/set_aside/1'" back.txt || fail "$(cat back.txt)"
+for file in checkpoints/latest/ema.safetensors checkpoints/latest/optimizer.safetensors logs.json.txt episodes.jsonl; do
+  cmp "whole/$file" "back/$file"
+  cmp "whole/$file" "back/set_aside/1/$file"
+done
+"$dp_bench" compare whole back/set_aside/1 >back.txt 2>&1 || fail "$(cat back.txt)"
+cp -r whole back2
+"$dp_bench" train --resume back2 --checkpoint epoch=0000 --output back3 >back.txt 2>&1 || fail "$(cat back.txt)"
+cmp whole/checkpoints/latest/ema.safetensors back3/checkpoints/latest/ema.safetensors
+diff -r whole back2 || fail "continuing in a copy changed the run"
+
+echo "the other optimizers train, with the config of a policy that names AdamW's betas"
+for name in adam sgd; do
+  "$dp_bench" train "${small[@]}" training.num_epochs=1 optimizer.name=$name --output "with_$name" >opt.txt 2>&1 ||
+    fail "$(cat opt.txt)"
+done
+expect_exit 2 "did you mean 'adamw'" "$dp_bench" train "${small[@]}" optimizer.name=adamw2 --output bad7
+expect_exit 2 "momentum" "$dp_bench" train "${small[@]}" optimizer.momentum=0.9 --output bad7
+expect_exit 6 "of another optimizer" "$dp_bench" train --resume with_adam optimizer.name=sgd training.num_epochs=2
+
 echo "a checkpoint gives the same episodes for any number of workers, exported or not"
 "$dp_bench" export --checkpoint whole/checkpoints/latest --output exported >/dev/null
 for workers in 1 3; do
@@ -72,8 +112,9 @@ TMPDIR=$work "$dp_bench" run "${small[@]}" --output later/dry --dry-run >dry.txt
 for line in "trained 2 steps" "dry run: every part works" "^disk .* for 7 checkpoints" "^memory .* batch size 32"; do
   grep -q "$line" dry.txt || fail "no line '$line': $(cat dry.txt)"
 done
-TMPDIR=$work "$dp_bench" train "${small[@]}" collect.start_seed=77 --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
+TMPDIR=$work "$dp_bench" train "${small[@]}" collect.start_seed=77 'training.num_epochs=${eval: 1 + 1}' --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 grep -q "collecting 2 episodes" dry.txt || fail "it did not collect two: $(cat dry.txt)"
+grep -q 'training.num_epochs = 2, from ${eval: 1 + 1}' dry.txt || fail "no reference: $(cat dry.txt)"
 rm dry.txt
 find . -type f | grep -v before.txt | sort | diff <(grep -v before.txt before.txt) - || fail "a dry run left files"
 expect_exit 2 "down_dims" "$dp_bench" run "${small[@]}" "policy.params.down_dims=[7]" --dry-run
@@ -97,6 +138,22 @@ rm -r seeds/seed_43 seeds/report.html
 for file in multi_run.json report.html seed_43/episodes.jsonl seed_43/checkpoints/latest/ema.safetensors; do
   cmp "seeds/$file" "whole_seeds/$file"
 done
+
+echo "the section multi_run does the same as --seeds"
+"${seeds[@]}" 'multi_run.seeds=[42,43]' multi_run.run_dir=section >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
+for file in config.json multi_run.json report.html seed_42/config.json seed_42/manifest.json seed_42/logs.json.txt \
+            seed_42/episodes.jsonl seed_43/config.json seed_43/checkpoints/latest/ema.safetensors; do
+  cmp "section/$file" "whole_seeds/$file"
+done
+"${seeds[@]}" 'multi_run.seeds=[7,8]' --seeds 42 --output other >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
+[ -d other/seed_42 ] && [ ! -e other/seed_7 ] || fail "the section won over --seeds: $(ls other)"
+"$dp_bench" train "${small[@]}" training.num_epochs=1 'multi_run.seeds=[7,8]' --output one >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
+grep -q "multi_run is for" seeds.txt || fail "$(cat seeds.txt)"
+expect_exit 2 "multi_run.seeds: expected one or more seeds" "${seeds[@]}" 'multi_run.seeds=[-1]' --output bad8
+expect_exit 2 "multi_run.seed (did you mean 'seeds'?)" "${seeds[@]}" 'multi_run.seeds=[1]' multi_run.seed=1 --output bad8
+expect_exit 2 "seeds: this key is missing" "${seeds[@]}" multi_run.run_dir=bad8
+expect_exit 2 "omit --seeds and multi_run" "$dp_bench" run --resume seeds 'multi_run.seeds=[42]'
+expect_exit 2 "folder of one seed" "$dp_bench" run --resume seeds --checkpoint epoch=0000
 expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
 expect_exit 2 "omit --seeds" "$dp_bench" run --resume seeds --seeds 42
 

@@ -63,6 +63,7 @@ void Print(const Inspection& inspection, bool as_json) {
 int InspectThePolicy(const InspectVerbOptions& options) {
   const experiment::Experiment experiment(options.experiment);
   experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  experiment::PrintReferences(experiment);
   const inspect::PolicyInspection inspection = inspect::InspectPolicy(experiment, options.policy);
   Print(inspection, options.as_json);
   if (inspection.check) RequireAgreement(*inspection.check);
@@ -108,6 +109,7 @@ int InspectTheData(const InspectVerbOptions& options) {
     return Show(*dataset, asked.dataset, options);
   }
   const experiment::Task task(asked);
+  experiment::PrintReferences(task);
   const auto dataset = experiment::ProvideCheckedDataset(task, {});
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);
 }

@@ -19,6 +19,7 @@
 #include "experiment/multi_run.h"
 #include "experiment/output_folder.h"
 #include "run/run_files.h"
+#include "train/rewind.h"
 #include "train/snapshot.h"
 #include "train/train_config.h"
 #include "train/workspace.h"
@@ -32,6 +33,7 @@ constexpr const char* kTrainExamples =
     R"(Examples:
   dp_bench train --policy unet_hybrid --env point_mass --output runs/mine
   dp_bench train --resume runs/mine
+  dp_bench train --resume runs/mine --checkpoint epoch=0100
   dp_bench train --policy transformer --env pusht --dry-run training.num_epochs=100
   mpirun -n 2 dp_bench train --policy transformer --env kuavo_dualarm)";
 
@@ -39,12 +41,14 @@ constexpr const char* kRunExamples =
     R"(Examples:
   dp_bench run --policy transformer --env kuavo_dualarm
   dp_bench run --policy unet_hybrid --env pusht --seeds 42,43,44 training.num_epochs=100
+  dp_bench run --config configs/experiment/mine.json 'multi_run.seeds=[42,43]'
   dp_bench run --resume runs/mine)";
 
 struct TrainVerbOptions {
   experiment::ExperimentOptions experiment;
   fs::path output;
   fs::path resume;
+  std::string checkpoint;  // to resume from; empty: the latest
   std::vector<std::uint64_t> seeds;
   bool is_dry_run = false;
 };
@@ -57,6 +61,11 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
          "--resume", options->resume,
          "Run folder or snapshot to continue, with its own config; with --output, in a copy")
       ->check(CLI::ExistingDirectory);
+  app->add_option("--checkpoint", options->checkpoint,
+                  "With --resume: continue from this checkpoint instead of the latest one: its "
+                  "name, the beginning of its name (epoch=0100), or its path. What came later is "
+                  "kept in set_aside/")
+      ->needs("--resume");
   app->add_flag("--dry-run", options->is_dry_run,
                 "Try every part of the config once, in seconds, and estimate what the run needs");
   return options;
@@ -80,6 +89,7 @@ bool ProvideDatasetOnce(const experiment::Experiment& experiment, const std::ato
 struct TrainPlan {
   fs::path output;  // empty: a new run folder
   bool is_resumed = false;
+  fs::path checkpoint;                  // to continue from; empty: the latest
   bool with_report = false;             // also evaluates and reports
   std::function<void()> before_writes;  // called when all checks have passed; may be empty
 };
@@ -91,6 +101,15 @@ std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
   return std::make_unique<experiment::OutputFolder>(
       plan.output, plan.is_resumed ? experiment::OldRun::kContinue : experiment::OldRun::kRefuse,
       ranks);
+}
+
+// Rank 0 changes the folder; the others wait in OutputFolder::Begin.
+void Rewind(const TrainPlan& plan, const Config& config, core::Communicator& ranks) {
+  if (plan.checkpoint.empty() || !ranks.is_root()) return;
+  const run::Checkpoint chosen = run::Checkpoint::Open(plan.checkpoint);
+  train::RequireResumable(chosen,
+                          train::TrainingConfig::FromConfig(config.Sub("training")).use_ema);
+  train::RewindRun(plan.output, chosen);
 }
 
 int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
@@ -123,6 +142,7 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
   const torch::Device device = experiment.device();
   experiment.config().RejectUnread();
   if (plan.before_writes) plan.before_writes();
+  Rewind(plan, experiment.config(), ranks);
   folder->Begin();
   experiment::WriteRunHead(output, experiment::MakeManifest(experiment, ranks.size()),
                            experiment.config(), ranks);
@@ -203,20 +223,46 @@ TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, core::Communicator
     throw Error(ErrorCode::kUsage,
                 "--resume with --output copies one training; give the folder of one seed");
   }
-  if (ranks.is_root()) train::CreateFromSnapshot(options.resume, options.output);
+  if (ranks.is_root()) {
+    const fs::path checkpoint =
+        options.checkpoint.empty() ? fs::path()
+                                   : train::FindCheckpointOfRun(options.resume, options.checkpoint);
+    train::CreateFromSnapshot(options.resume, options.output, checkpoint);
+  }
   ranks.Barrier();
   options.resume = options.output;
+  options.checkpoint.clear();
   return options;
+}
+
+// The section multi_run does the same as the options. `train` trains one seed.
+void TakeMultiRun(bool trains_seeds, TrainVerbOptions* options) {
+  const auto multi_run = experiment::MultiRunOf(options->experiment);
+  if (!multi_run) return;
+  if (!trains_seeds) {
+    core::LogWarning("the section multi_run is for `dp_bench run`; `train` trains training.seed");
+    return;
+  }
+  if (options->seeds.empty()) options->seeds = multi_run->seeds;
+  if (options->output.empty()) options->output = multi_run->run_dir;
 }
 
 int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   core::CatchStopSignals();  // signals must not end the program while it loads
+  if (options.resume.empty()) TakeMultiRun(with_report, &options);
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) {
-    if (!options.seeds.empty()) {
-      throw Error(ErrorCode::kUsage, "--resume takes its seeds from the folder; omit --seeds");
+    const bool has_section =
+        experiment::MultiRunOf(ResumeOptions(options.experiment, options.resume)).has_value();
+    if (!options.seeds.empty() || has_section) {
+      throw Error(ErrorCode::kUsage,
+                  "--resume takes its seeds from the folder; omit --seeds and multi_run");
     }
     options.seeds = experiment::SeedsOf(options.resume);
+    if (!options.seeds.empty() && !options.checkpoint.empty()) {
+      throw Error(ErrorCode::kUsage,
+                  "--checkpoint is of one training; give the folder of one seed");
+    }
     if (!options.output.empty()) options = ContinuedElsewhere(std::move(options), ranks);
   }
   if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
@@ -224,9 +270,11 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
     return TrainAndReport(options.experiment,
                           {.output = options.output, .with_report = with_report}, ranks);
   }
-  return TrainAndReport(ResumeOptions(options.experiment, options.resume),
-                        {.output = options.resume, .is_resumed = true, .with_report = with_report},
-                        ranks);
+  TrainPlan plan = {.output = options.resume, .is_resumed = true, .with_report = with_report};
+  if (!options.checkpoint.empty()) {
+    plan.checkpoint = train::FindCheckpointOfRun(options.resume, options.checkpoint);
+  }
+  return TrainAndReport(ResumeOptions(options.experiment, options.resume), plan, ranks);
 }
 
 }  // namespace

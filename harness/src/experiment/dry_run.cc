@@ -71,7 +71,8 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
   const int n_kept = config.keep_every > 0
                          ? (training.num_epochs + config.keep_every - 2) / config.keep_every + 1
                          : 0;
-  const int n_checkpoints = config.topk.k + n_kept + 2;
+  const int n_named = static_cast<int>(std::ssize(config.save_at));
+  const int n_checkpoints = config.topk.k + n_kept + n_named + 2;
   const std::uintmax_t one = BytesBelow(tried / "checkpoints" / run::kLatest);
   const std::uintmax_t needed = one * static_cast<std::uintmax_t>(n_checkpoints);
   const std::uintmax_t free = fs::space(parent).available;
@@ -105,7 +106,8 @@ MemoryNeed EstimateMemory(const Experiment& asked) {
       asked.spec().shape_meta, train::NormalizerConfig::FromConfig(config.Sub("normalizer"))));
   const train::HeldMemory held = train::MeasureHeldMemory(
       policy->module(), training.use_ema,
-      train::CheckpointConfig::FromConfig(config.Sub("checkpoint")).background);
+      train::CheckpointConfig::FromConfig(config.Sub("checkpoint")).background,
+      train::OptimizerConfig::FromConfig(config.Sub("optimizer")));
   const train::StepMemoryModel memory(*policy, training.mixed_precision);
   return {.batch_size = loader.batch_size,
           .small_batch_size = memory.measured()[0].batch_size,
@@ -138,6 +140,7 @@ void ShrinkBatches(const Experiment& asked, const MemoryNeed& need, ExperimentOp
 int DryRun(const ExperimentOptions& options, const fs::path& parent, const TrainOnce& train_once) {
   const core::TemporaryFolder folder;
   const Experiment asked(options);
+  PrintReferences(asked);
   ExperimentOptions shortened = Shortened(options, asked);
   const MemoryNeed need = EstimateMemory(asked);
   ShrinkBatches(asked, need, &shortened);

@@ -31,7 +31,7 @@ void RequireDistinct(std::vector<std::uint64_t> seeds) {
   std::ranges::sort(seeds);
   const auto twice = std::ranges::adjacent_find(seeds);
   if (twice == seeds.end()) return;
-  throw Error(ErrorCode::kUsage, fmt::format("--seeds names {} twice", *twice));
+  throw Error(ErrorCode::kUsage, fmt::format("the list of seeds names {} twice", *twice));
 }
 
 enum class SeedProgress { kNone, kBegun, kDone };

@@ -10,6 +10,7 @@
 #include "config/document.h"
 #include "config/loader.h"
 #include "config/name.h"
+#include "core/console.h"
 #include "data/collection_origin.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
@@ -51,6 +52,23 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
   return config::LoadConfigDocument(request);
 }
 
+constexpr const char* kMultiRun = "multi_run";
+
+std::optional<MultiRunConfig> ReadMultiRun(const Config& config) {
+  if (!config.Has(kMultiRun)) return std::nullopt;
+  const Config section = config.Sub(kMultiRun);
+  auto multi_run = MultiRunConfig::FromConfig(section);
+  section.RejectUnread();
+  return multi_run;
+}
+
+std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& options) {
+  std::shared_ptr<config::ConfigDocument> document = Load(options);
+  ReadMultiRun(Config(document));
+  document->Remove(kMultiRun);
+  return document;
+}
+
 // Does not count as a read of env.params.task, because only the env knows whether the key exists.
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
@@ -73,6 +91,17 @@ void EnterKey(const KeySpec& key, const Config& config) {
 
 }  // namespace
 
+std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options) {
+  if (options.config.empty() && options.env.empty()) return std::nullopt;
+  return ReadMultiRun(Config(Load(options)));
+}
+
+void PrintReferences(const Task& task) {
+  for (const std::string& line : task.document().DescribeReferences()) {
+    core::PrintStatus("{}\n", core::Printable(line));
+  }
+}
+
 std::string ReadTaskName(const Config& config, const std::string& env_plugin) {
   return config::RequireName(
       config.Get("name", env_plugin, "names the task in run folders, data sets and reports"),
@@ -93,7 +122,7 @@ std::vector<fs::path> DefaultConfigDirs() {
 }
 
 Task::Task(const ExperimentOptions& options)
-    : document_(Load(options)),
+    : document_(LoadForOneRun(options)),
       config_(document_),
       catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       name_(ReadName(config_)),

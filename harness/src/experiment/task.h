@@ -13,6 +13,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
+#include "experiment/multi_run_config.h"
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "rollout/perturbed_env.h"
@@ -38,12 +39,17 @@ struct ExperimentOptions {
   std::vector<std::filesystem::path> plugin_dirs;
 };
 
+/// The section `multi_run` of the options' config; none if there is none.
+std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options);
+
 /// The top-level key "name", by default the name of the env plugin.
 std::string ReadTaskName(const Config& config, const std::string& env_plugin);
 
 class Task {
  public:
-  /// Throws Error{kUsage} if the options name neither an env nor a config.
+  /// The task of one training: the section `multi_run` is checked and removed, so that each of its
+  /// runs has the config of a single one. Throws Error{kUsage} if the options name neither an env
+  /// nor a config.
   explicit Task(const ExperimentOptions& options);
 
   const Config& config() const { return config_; }
@@ -97,6 +103,9 @@ class Task {
   std::optional<rollout::ActionPerturbation> perturbation_;
   ShapeMeta shape_meta_;
 };
+
+/// Prints the references in the config with their values on standard error.
+void PrintReferences(const Task& task);
 
 /// Folders with configs if --config-dir is not given: DP_BENCH_CONFIG_PATH, ./configs, and configs/
 /// next to or above the program.
