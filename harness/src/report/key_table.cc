@@ -19,6 +19,8 @@ plugins too. [configs.md](configs.md) explains how the keys work together.
 
 - **required**: the config must give the key. **none**: without the key, or with null, the feature is
   off or the meaning says what happens.
+- Any value may be a reference to another key, such as `"${horizon}"`
+  ([configs.md](configs.md#references-and-arithmetic)).
 - `<name>` stands for a name that the config chooses, such as a key of `shape_meta`; `[]` for each
   element of a list.
 )";
