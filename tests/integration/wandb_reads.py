@@ -53,9 +53,9 @@ def main():
         rows = rows_of(run / "tensorboard", os.path.join(name, "wandb"))
         points = [row for row in rows if "tensorboard/train/loss" in row]
         wanted = sorted(step for step in lines if step % EVERY == 0)
-        expect_equal("every point of the log is there", set(wanted) <= {int(row["global_step"]) for row in points}, True)
+        expect_equal("every point of the log is there", set(wanted) <= {int(row["tensorboard/global_step"]) for row in points}, True)
         for row in points:
-            line = lines[int(row["global_step"])]
+            line = lines[int(row["tensorboard/global_step"])]
             for tag, key in (("loss", "train_loss"), ("lr", "lr"), ("grad_norm", "grad_norm")):
                 expect_equal(f"{tag} at {line['global_step']}", float(row[f"tensorboard/train/{tag}"]), float32(line[key]))
             expect_equal("the norm of the parameters", row["tensorboard/train/param_norm"] > 0, True)
