@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -16,8 +17,9 @@ struct StepCoefficients;
 
 enum class SchedulerType { kDdpm, kDdim };
 /// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its
-/// square root rises linearly ("quad" in the code of DDPM and DDIM).
-enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic };
+/// square root rises linearly ("quad" in the code of DDPM and DDIM). kCosine is kSquaredcosCapV2
+/// with betas within beta_clip; kSquaredcosCapV2 has no lower limit and the upper limit 0.999.
+enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic, kCosine };
 enum class PredictionType { kEpsilon, kSample, kVPrediction };
 enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
 
@@ -28,6 +30,7 @@ struct DPB_API NoiseSchedulerConfig {
   int num_inference_steps = 100;
   double beta_start = 1e-4;
   double beta_end = 0.02;
+  std::array<double, 2> beta_clip = {1e-4, 0.9999};  // kCosine: the smallest and the largest beta
   BetaSchedule beta_schedule = BetaSchedule::kSquaredcosCapV2;
   PredictionType prediction_type = PredictionType::kEpsilon;
   bool clip_sample = true;

@@ -80,12 +80,15 @@ double ClosedFormBeta(const NoiseSchedulerConfig& config, int t) {
     case BetaSchedule::kQuadratic:
       return config.beta_start + at * at * range;
     case BetaSchedule::kSquaredcosCapV2:
+    case BetaSchedule::kCosine:
       break;
   }
   const auto alpha_bar = [](double time) {
     return std::pow(std::cos((time + 0.008) / 1.008 * std::numbers::pi / 2.0), 2);
   };
-  return std::min(1.0 - alpha_bar((t + 1.0) / n) / alpha_bar(static_cast<double>(t) / n), 0.999);
+  const double beta = 1.0 - alpha_bar((t + 1.0) / n) / alpha_bar(static_cast<double>(t) / n);
+  if (config.beta_schedule == BetaSchedule::kSquaredcosCapV2) return std::min(beta, 0.999);
+  return std::clamp(beta, config.beta_clip[0], config.beta_clip[1]);
 }
 
 }  // namespace

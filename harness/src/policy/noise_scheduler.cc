@@ -47,6 +47,18 @@ int ReadInt(const Config& config, std::string_view key, int default_value, int l
   return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high, meaning));
 }
 
+std::array<double, 2> ReadBetaClip(const Config& config, std::array<double, 2> defaults) {
+  const auto clip = config.Get<std::vector<double>>(
+      "beta_clip", {defaults.begin(), defaults.end()},
+      "cosine only: smallest and largest noise variance of a step; the first beta of a linear "
+      "schedule is the usual smallest");
+  if (clip.size() == 2) return {clip[0], clip[1]};
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: expected 2 numbers, the smallest and the largest "
+                          "noise variance, found {}",
+                          config.Where("beta_clip"), clip.size()));
+}
+
 void RequireWorkable(const NoiseSchedulerConfig& config) {
   const auto require = [](bool holds, std::string_view what) {
     if (!holds) throw Error(ErrorCode::kConfig, fmt::format("noise_scheduler: {}", what));
@@ -58,6 +70,10 @@ void RequireWorkable(const NoiseSchedulerConfig& config) {
       config.beta_start > 0.0 && config.beta_start <= config.beta_end && config.beta_end < 1.0,
       fmt::format("beta_start is {} and beta_end is {}; 0 < beta_start <= beta_end < 1 must hold",
                   config.beta_start, config.beta_end));
+  require(config.beta_clip[0] >= 0.0 && config.beta_clip[0] <= config.beta_clip[1] &&
+              config.beta_clip[1] < 1.0,
+          fmt::format("beta_clip is [{}, {}]; 0 <= smallest <= largest < 1 must hold",
+                      config.beta_clip[0], config.beta_clip[1]));
   require(config.clip_sample_range > 0.0,
           fmt::format("clip_sample_range is {}; it must be positive", config.clip_sample_range));
   require(config.eta >= 0.0 && config.eta <= 1.0,
@@ -157,15 +173,18 @@ NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
       config, "num_inference_steps", c.num_train_timesteps, 1, c.num_train_timesteps,
       "denoising steps when actions are planned; at most and by default num_train_timesteps");
   c.beta_start = config.GetInRange("beta_start", c.beta_start, 0.0, 1.0,
-                                   "noise variance of the first step; unused by squaredcos_cap_v2");
+                                   "noise variance of the first step; unused by the cosines");
   c.beta_end = config.GetInRange("beta_end", c.beta_end, 0.0, 1.0,
-                                 "noise variance of the last step; unused by squaredcos_cap_v2");
+                                 "noise variance of the last step; unused by the cosines");
   c.beta_schedule = ReadEnum<BetaSchedule>(config, "beta_schedule",
                                            {{"squaredcos_cap_v2", BetaSchedule::kSquaredcosCapV2},
                                             {"linear", BetaSchedule::kLinear},
                                             {"scaled_linear", BetaSchedule::kScaledLinear},
-                                            {"quadratic", BetaSchedule::kQuadratic}},
-                                           "course of the noise variance over the steps");
+                                            {"quadratic", BetaSchedule::kQuadratic},
+                                            {"cosine", BetaSchedule::kCosine}},
+                                           "course of the noise variance over the steps; cosine is "
+                                           "squaredcos_cap_v2 within beta_clip");
+  c.beta_clip = ReadBetaClip(config, c.beta_clip);
   c.prediction_type = ReadEnum<PredictionType>(config, "prediction_type",
                                                {{"epsilon", PredictionType::kEpsilon},
                                                 {"sample", PredictionType::kSample},

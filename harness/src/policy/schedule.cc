@@ -23,12 +23,10 @@ double CosineAlphaBar(double progress) {
   return c * c;
 }
 
-// differs: papers cut at 0.9999; diffusers, whose weights we exchange, at 0.999
 double CosineBeta(int t, int num_train_timesteps) {
-  constexpr double kMaxBeta = 0.999;
   const double begin = static_cast<double>(t) / num_train_timesteps;
   const double end = static_cast<double>(t + 1) / num_train_timesteps;
-  return std::min(1.0 - CosineAlphaBar(end) / CosineAlphaBar(begin), kMaxBeta);
+  return 1.0 - CosineAlphaBar(end) / CosineAlphaBar(begin);
 }
 
 double Beta(const NoiseSchedulerConfig& config, int t) {
@@ -45,7 +43,10 @@ double Beta(const NoiseSchedulerConfig& config, int t) {
       return root * root;
     }
     case BetaSchedule::kSquaredcosCapV2:
-      return CosineBeta(t, config.num_train_timesteps);
+      return std::min(CosineBeta(t, config.num_train_timesteps), 0.999);  // as in diffusers
+    case BetaSchedule::kCosine:
+      return std::clamp(CosineBeta(t, config.num_train_timesteps), config.beta_clip[0],
+                        config.beta_clip[1]);
   }
   throw Error(ErrorCode::kInternal, "unknown beta_schedule");
 }

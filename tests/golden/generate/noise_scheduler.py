@@ -9,7 +9,8 @@ timesteps.<case>                       metadata[timesteps.<case>]: the config
 loop.<case>.{f32,f64}.{prev,x0}        [N, ...] after each step; metadata[loop.<case>]: the config
 input.{sample,model_output,noise}      what all loops start from and get, per step
 The loops run in float32, and in float64 on the same float32 tables, which tells our arithmetic from
-theirs. `quadratic` is not in diffusers; its reference is the formula of the header.
+theirs. `quadratic` is not in diffusers; its reference is the formula of the header. Neither is `cosine`;
+its reference is cosine_beta_schedule of the improved DDPM code as it is copied everywhere, in float64.
 """
 
 import json
@@ -38,14 +39,29 @@ def make(config):
     return scheduler, kind, eta
 
 
+def cosine_betas(timesteps, clip, s=0.008):
+    x = torch.linspace(0, timesteps, timesteps + 1, dtype=torch.float64)
+    alphas_cumprod = torch.cos(((x / timesteps) + s) / (1 + s) * torch.pi * 0.5) ** 2
+    alphas_cumprod = alphas_cumprod / alphas_cumprod[0]
+    betas = 1 - (alphas_cumprod[1:] / alphas_cumprod[:-1])
+    return torch.clip(betas, *clip).to(torch.float32)
+
+
 def add_tables():
-    cases = [(s, t, b) for s in ("linear", "scaled_linear", "squaredcos_cap_v2", "quadratic")
+    cases = [(s, t, b) for s in ("linear", "scaled_linear", "squaredcos_cap_v2", "quadratic", "cosine")
              for t, b in ((100, (1e-4, 0.02)), (1000, (8.5e-4, 0.012)))]
     for i, (schedule, train, (start, end)) in enumerate(cases):
         config = dict(type="ddpm", num_train_timesteps=train, beta_schedule=schedule, beta_start=start,
                       beta_end=end)
+        if schedule == "cosine":
+            clip = (1e-4, 0.9999) if train == 100 else (start, 0.999)
+            if train != 100:
+                config["beta_clip"] = clip
         if schedule == "quadratic":
             betas = torch.tensor(start + (end - start) * np.linspace(0, 1, train) ** 2, dtype=torch.float32)
+            alphas_cumprod = torch.cumprod(1.0 - betas, dim=0)
+        elif schedule == "cosine":
+            betas = cosine_betas(train, clip)
             alphas_cumprod = torch.cumprod(1.0 - betas, dim=0)
         else:
             scheduler, _, _ = make(config | {"num_inference_steps": train})

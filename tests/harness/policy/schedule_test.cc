@@ -40,7 +40,38 @@ TEST(Schedule, TablesEqualThoseOfDiffusers) {
     ExpectNear(scheduler.alphas_cumprod(), GoldenSchedules().tensors.at(name + ".alphas_cumprod"));
     ++n_cases;
   }
-  EXPECT_EQ(n_cases, 8);
+  EXPECT_EQ(n_cases, 10);
+}
+
+// the clip that papers and many copies of the cosine schedule have
+TEST(Schedule, TheCosineKeepsBetasWithinItsClip) {
+  const NoiseSchedulerConfig config = ParseConfig(R"({"beta_schedule": "cosine"})");
+  EXPECT_EQ(config.beta_clip, (std::array<double, 2>{1e-4, 0.9999}));
+  const std::vector<double> betas = NoiseScheduler(config).betas();
+  EXPECT_FLOAT_EQ(static_cast<float>(betas.back()), 0.9999F);
+  NoiseSchedulerConfig fine = config;
+  fine.num_train_timesteps = 1000;  // the first betas would be 4e-5
+  fine.num_inference_steps = 10;
+  EXPECT_FLOAT_EQ(static_cast<float>(NoiseScheduler(fine).betas().front()), 1e-4F);
+  // apart from its ends, the schedule is that of diffusers
+  const std::vector<double> of_diffusers = NoiseScheduler(ParseConfig("{}")).betas();
+  EXPECT_EQ(betas[50], of_diffusers[50]);
+  EXPECT_FLOAT_EQ(static_cast<float>(of_diffusers.back()), 0.999F);
+}
+
+TEST(Schedule, AClipThatIsNoRangeIsAnError) {
+  const auto error_of = [](const char* text) -> std::string {
+    try {
+      const NoiseScheduler scheduler(ParseConfig(text));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_NE(error_of(R"({"beta_clip": [0.1]})").find("beta_clip: expected 2 numbers"),
+            std::string::npos);
+  EXPECT_EQ(error_of(R"({"beta_clip": [0.5, 0.1]})"),
+            "noise_scheduler: beta_clip is [0.5, 0.1]; 0 <= smallest <= largest < 1 must hold");
 }
 
 TEST(Schedule, TimestepsEqualThoseOfDiffusers) {
