@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,14 +49,22 @@ struct DPB_API ShapeMeta {
   bool operator==(const ShapeMeta&) const = default;
 };
 
-/// The three horizons. The observation window ends at the current step, which is index
-/// n_obs_steps - 1 of the predicted sequence; n_action_steps are executed from there.
+/// The three horizons, and the training sequences that are cut with them. The observation window
+/// ends at the current step, which is index n_obs_steps - 1 of the predicted sequence;
+/// n_action_steps are executed from there.
 struct DPB_API Horizons {
   int horizon = 16;        // T, predicted steps
   int n_obs_steps = 2;     // To, observed steps
   int n_action_steps = 8;  // Ta, executed steps; at most horizon - n_obs_steps + 1
 
-  /// Reads the three top-level keys; throws Error{kConfig} if they do not fit together.
+  /// The last steps of an episode that are not the current step of any training sequence. By
+  /// default T - Ta - To + 1, as in LeRobot: a sequence reaches Ta - 1 steps into the padding.
+  std::optional<int> drop_n_last_frames = std::nullopt;
+  int n_dropped_last_frames() const {
+    return drop_n_last_frames.value_or(horizon - n_action_steps - n_obs_steps + 1);
+  }
+
+  /// Reads the four top-level keys; throws Error{kConfig} if they do not fit together.
   static Horizons FromConfig(const Config& config);
 
   bool operator==(const Horizons&) const = default;

@@ -121,14 +121,18 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
 
 Horizons Horizons::FromConfig(const Config& config) {
   const Horizons defaults;
-  const Horizons h{
-      .horizon = static_cast<int>(config.GetInRange("horizon", std::int64_t{defaults.horizon}, 1,
-                                                    4096, "T, predicted steps")),
-      .n_obs_steps = static_cast<int>(config.GetInRange(
-          "n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256, "To, observed steps")),
-      .n_action_steps = static_cast<int>(
-          config.GetInRange("n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096,
-                            "Ta, executed steps; at most horizon - n_obs_steps + 1"))};
+  Horizons h{.horizon = static_cast<int>(config.GetInRange(
+                 "horizon", std::int64_t{defaults.horizon}, 1, 4096, "T, predicted steps")),
+             .n_obs_steps = static_cast<int>(config.GetInRange(
+                 "n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256, "To, observed steps")),
+             .n_action_steps = static_cast<int>(
+                 config.GetInRange("n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096,
+                                   "Ta, executed steps; at most horizon - n_obs_steps + 1"))};
+  const auto n_dropped = config.GetOptionalInRange(
+      "drop_n_last_frames", std::int64_t{0}, std::int64_t{1} << 20,
+      "last steps of an episode that are not the current step of a training sequence; none: "
+      "horizon - n_action_steps - n_obs_steps + 1");
+  if (n_dropped) h.drop_n_last_frames = static_cast<int>(*n_dropped);
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie "

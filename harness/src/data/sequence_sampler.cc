@@ -26,7 +26,7 @@ SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
 
   // more padding than T - 1 would give windows without any step of the episode
   const int pad_before = std::clamp(options.pad_before, 0, horizon_ - 1);
-  const int pad_after = std::clamp(options.pad_after, 0, horizon_ - 1);
+  const int pad_after = std::min(options.pad_after, horizon_ - 1);
 
   std::int64_t begin = 0;
   for (std::size_t episode = 0; episode < ends.size(); ++episode) {
@@ -68,6 +68,15 @@ std::vector<std::int64_t> SequenceSampler::StepIndices(std::int64_t i) const {
   return steps;
 }
 
+namespace {
+
+// The current step of the last sequence is drop_n_last_frames before the last of its episode.
+int PadAfter(const Horizons& horizons) {
+  return horizons.horizon - horizons.n_obs_steps - horizons.n_dropped_last_frames();
+}
+
+}  // namespace
+
 void RequireSequences(const Dataset& dataset, const Horizons& horizons,
                       const std::vector<bool>& episode_mask) {
   std::int64_t begin = 0;
@@ -77,8 +86,14 @@ void RequireSequences(const Dataset& dataset, const Horizons& horizons,
     if (episode_mask.empty() || episode_mask[episode]) longest = std::max(longest, end - begin);
     begin = end;
   }
-  const std::int64_t n_padded = horizons.n_obs_steps + horizons.n_action_steps - 2;
+  const std::int64_t n_padded = horizons.n_obs_steps - 1 + PadAfter(horizons);
   if (longest == 0 || horizons.horizon <= longest + n_padded) return;
+  if (horizons.drop_n_last_frames) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("drop_n_last_frames is {}, but the longest training episode has {} "
+                            "steps: nothing is left of it. Lower drop_n_last_frames to {} or less.",
+                            *horizons.drop_n_last_frames, longest, longest - 1));
+  }
   throw Error(ErrorCode::kConfig,
               fmt::format("horizon is {}, longer than any training episode: the longest has {} "
                           "steps, and {} more are padded (n_obs_steps + n_action_steps - 2). Lower "
@@ -92,7 +107,7 @@ SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& hori
   return SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
                           .horizon = horizons.horizon,
                           .pad_before = horizons.n_obs_steps - 1,
-                          .pad_after = horizons.n_action_steps - 1,
+                          .pad_after = PadAfter(horizons),
                           .episode_mask = std::move(episode_mask)});
 }
 

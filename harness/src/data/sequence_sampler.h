@@ -17,7 +17,8 @@ struct SequenceSamplerOptions {
   std::vector<std::int64_t> episode_ends;  // as Dataset::episode_ends()
   int horizon = 16;                        // T, steps of a sequence
   int pad_before = 0;                      // n_obs_steps - 1; at most T - 1 is used
-  int pad_after = 0;                       // n_action_steps - 1; at most T - 1 is used
+  int pad_after = 0;                       // at most T - 1 is used; below 0, the sequences end
+                                           // that many steps before the episode
   std::vector<bool> episode_mask;          // episodes to use; empty: all of them
 };
 
@@ -60,14 +61,15 @@ class SequenceSampler {
   std::vector<Sequence> sequences_;
 };
 
-/// Throws Error{kConfig}, with a horizon that would fit, if the horizon is too long for all of
-/// these episodes: MakeTrainingSampler would find no sequence. Passes if there are no episodes.
+/// Throws Error{kConfig}, with a number that would fit, if the horizon is too long for all of these
+/// episodes, or drop_n_last_frames leaves nothing of them: MakeTrainingSampler would find no
+/// sequence. Passes if there are no episodes.
 void RequireSequences(const Dataset& dataset, const Horizons& horizons,
                       const std::vector<bool>& episode_mask = {});
 
 /// The sequences that a policy with these horizons trains on, in the episodes of the mask (empty:
 /// in all). As in upstream, they extend beyond the edges by To - 1 steps at the front and Ta - 1 at
-/// the back.
+/// the back. With Horizons::drop_n_last_frames, the back follows from that.
 SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,
                                     std::vector<bool> episode_mask = {});
 

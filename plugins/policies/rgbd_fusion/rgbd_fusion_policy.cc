@@ -13,22 +13,18 @@
 namespace dp_bench::rgbd_fusion {
 namespace {
 
-// The number of last frames of an episode from which a chunk of n_action_steps would reach into the
-// padding. The sampler leaves them out. A config with another value was made for other horizons and
-// is refused.
+// A config of LeRobot has drop_n_last_frames among the params of the policy. Here the sampler reads
+// a top-level key. Another value would have no effect, so it is refused.
 void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
   const auto found = params.GetOptional<std::int64_t>(
       "drop_n_last_frames",
-      "a check for configs of other programs: must be horizon - n_action_steps - n_obs_steps + 1, "
-      "or none");
-  const int wanted = horizons.horizon - horizons.n_action_steps - horizons.n_obs_steps + 1;
-  if (!found || *found == wanted) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{} is {}; with horizon {}, n_action_steps {} and n_obs_steps {} it is "
-                          "horizon - n_action_steps - n_obs_steps + 1 = {}. The sampler leaves out "
-                          "that many frames; leave the key out, or change the horizons",
-                          params.Where("drop_n_last_frames"), *found, horizons.horizon,
-                          horizons.n_action_steps, horizons.n_obs_steps, wanted));
+      "a check for configs of other programs: must be the number of the top-level key, or none");
+  if (!found || *found == horizons.n_dropped_last_frames()) return;
+  throw Error(
+      ErrorCode::kConfig,
+      fmt::format("{}: expected {}, which is what the sampler leaves out, found {}; leave "
+                  "the key out, or set the top-level key drop_n_last_frames",
+                  params.Where("drop_n_last_frames"), horizons.n_dropped_last_frames(), *found));
 }
 
 std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
+
 #include "dp_bench/error.h"
 #include "harness/data/fake_dataset.h"
 #include "support/error_of.h"
@@ -65,6 +68,52 @@ TEST(SequenceSampler, AHorizonLongerThanEveryEpisodeSaysWhatFits) {
                           RequireSequences(dataset, fits, {true, false, true});
                         }),
               HasSubstr("Lower horizon to 15 or less"));
+}
+
+std::set<std::int64_t> CurrentSteps(const SequenceSampler& sampler, const Horizons& horizons) {
+  std::set<std::int64_t> steps;
+  for (std::int64_t i = 0; i < sampler.size(); ++i) {
+    const Sequence& sequence = sampler.at(i);
+    steps.insert(sequence.begin - sequence.n_pad_front + horizons.n_obs_steps - 1);
+  }
+  return steps;
+}
+
+// LeRobot's EpisodeAwareSampler: every step of an episode but the last n
+TEST(SequenceSampler, TheLastFramesOfAnEpisodeAreNoCurrentStep) {
+  const FakeDataset dataset({20, 34});
+  Horizons horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
+  EXPECT_EQ(horizons.n_dropped_last_frames(), 3);
+  for (const std::optional<int> n : {std::optional<int>(), {0}, {3}, {7}, {13}}) {
+    horizons.drop_n_last_frames = n;
+    std::set<std::int64_t> expected;
+    for (std::int64_t t = 0; t < 20 - n.value_or(3); ++t) expected.insert(t);
+    for (std::int64_t t = 20; t < 34 - n.value_or(3); ++t) expected.insert(t);
+    EXPECT_EQ(CurrentSteps(MakeTrainingSampler(dataset, horizons), horizons), expected)
+        << n.value_or(-1);
+  }
+}
+
+TEST(SequenceSampler, MoreDroppedFramesThanAnEpisodeHasSaysWhatFits) {
+  const FakeDataset dataset({5, 17});  // the longest has 12 steps
+  Horizons horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
+  horizons.drop_n_last_frames = 11;
+  RequireSequences(dataset, horizons);
+  EXPECT_EQ(MakeTrainingSampler(dataset, horizons).size(), 1);
+  horizons.drop_n_last_frames = 12;
+  EXPECT_EQ(MakeTrainingSampler(dataset, horizons).size(), 0);
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { RequireSequences(dataset, horizons); }),
+              HasSubstr("drop_n_last_frames is 12, but the longest training episode has 12 steps: "
+                        "nothing is left of it. Lower drop_n_last_frames to 11 or less."));
+}
+
+TEST(SequenceSampler, TheNumberOfDroppedFramesIsReadWithTheHorizons) {
+  const auto read = [](const char* text) { return Horizons::FromConfig(Config::FromJson(text)); };
+  EXPECT_EQ(read("{}").drop_n_last_frames, std::nullopt);
+  EXPECT_EQ(read("{}").n_dropped_last_frames(), 7);
+  EXPECT_EQ(read(R"({"drop_n_last_frames": 2})").n_dropped_last_frames(), 2);
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { read(R"({"drop_n_last_frames": -1})"); }),
+              HasSubstr("drop_n_last_frames"));
 }
 
 TEST(SequenceSampler, RefusesWhatDoesNotFit) {

@@ -125,6 +125,12 @@ TEST(RgbdFusionPolicy, AUnetCanBeTheDenoiser) {
   EXPECT_EQ(policy->PredictAction(MakeObs(2), noise).sizes(), torch::IntArrayRef({2, 4, 2}));
 }
 
+TEST(RgbdFusionPolicy, TheSamplersNumberOfDroppedFramesIsAccepted) {
+  PolicySpec spec = MakeSpec();
+  spec.horizons.drop_n_last_frames = 7;
+  EXPECT_NE(MakePolicy(Config::FromJson(R"({"drop_n_last_frames": 7})"), spec), nullptr);
+}
+
 TEST(RgbdFusionPolicy, DepthThatIsNotFiniteIsNamed) {
   const auto policy = MakeSmall();
   TensorMap obs = MakeObs(2);
@@ -164,7 +170,8 @@ TEST(RgbdFusionPolicy, StatisticsOfOtherChannelsAreRefused) {
 TEST(RgbdFusionPolicy, SettingsThatCannotWorkAreExplained) {
   EXPECT_THAT(ConfigErrorOf("{}", SmallSpec()), HasSubstr("needs a camera"));
   EXPECT_THAT(ConfigErrorOf(R"({"drop_n_last_frames": 7})", MakeSpec()),
-              HasSubstr("horizon - n_action_steps - n_obs_steps + 1 = 3"));
+              HasSubstr("drop_n_last_frames: expected 3, which is what the sampler leaves out, "
+                        "found 7"));
   EXPECT_THAT(ConfigErrorOf(R"({"obs_encoder": {"n_head": 5}})", MakeSpec()),
               HasSubstr("n_head is 5"));
   EXPECT_THAT(ConfigErrorOf(R"({"crop_shape": [20, 40]})", MakeSpec()),
