@@ -99,13 +99,13 @@ NoiseSource MakeNoise(const std::vector<std::uint64_t>& rows, std::uint64_t majo
   return NoiseSource(keys);
 }
 
-// Observations whose row i depends only on `rows[i]`.
-TensorMap MakeObs(const std::vector<std::uint64_t>& rows) {
+// Observations of `n_steps` steps whose row i depends only on `rows[i]`.
+TensorMap MakeObs(const std::vector<std::uint64_t>& rows, int n_steps = 2) {
   const auto batch = static_cast<std::int64_t>(rows.size());
   NoiseSource source = MakeNoise(rows, /*major=*/99);
   TensorMap obs;
   for (const KeySpec& key : MakeSpec().shape_meta.obs) {
-    Shape shape = {batch, 2};
+    Shape shape = {batch, n_steps};
     shape.insert(shape.end(), key.shape.begin(), key.shape.end());
     const double full = key.type == KeyType::kRgb     ? 255.0
                         : key.type == KeyType::kDepth ? 2000.0
@@ -115,9 +115,9 @@ TensorMap MakeObs(const std::vector<std::uint64_t>& rows) {
   return obs;
 }
 
-Batch MakeBatch(const std::vector<std::uint64_t>& rows) {
+Batch MakeBatch(const Policy& policy, const std::vector<std::uint64_t>& rows) {
   const auto batch = static_cast<std::int64_t>(rows.size());
-  return {.obs = MakeObs(rows),
+  return {.obs = MakeObs(rows, policy.n_train_obs_steps()),
           .action = torch::tensor({450.0F, 100.0F}).expand({batch, 16, 2}).contiguous(),
           .is_pad = torch::zeros({batch, 16}, torch::kBool)};
 }
@@ -157,6 +157,11 @@ TEST_F(PolicyConformance, PredictsOneFiniteChunkPerRow) {
   EXPECT_EQ(action.sizes(), torch::IntArrayRef({kRows, 8, 2}));
   EXPECT_EQ(action.scalar_type(), torch::kFloat32);
   EXPECT_TRUE(action.isfinite().all().item<bool>());
+}
+
+TEST_F(PolicyConformance, TrainsOnObservationsWithinTheHorizon) {
+  EXPECT_GE(policy_->n_train_obs_steps(), MakeSpec().horizons.n_obs_steps);
+  EXPECT_LE(policy_->n_train_obs_steps(), MakeSpec().horizons.horizon);
 }
 
 TEST_F(PolicyConformance, EqualNoiseGivesEqualActions) {
@@ -212,7 +217,7 @@ TEST_F(PolicyConformance, SavedAndLoadedWeightsGiveEqualActions) {
 }
 
 TEST_F(PolicyConformance, OverfitsOneBatch) {
-  const Batch batch = MakeBatch({1, 2, 3, 4});
+  const Batch batch = MakeBatch(*policy_, {1, 2, 3, 4});
   torch::optim::Adam optimizer(policy_->module().parameters(), torch::optim::AdamOptions(1e-2));
   const auto mean_loss = [&](bool train) {
     double sum = 0.0;
@@ -237,7 +242,7 @@ TEST_F(PolicyConformance, OverfitsOneBatch) {
 
 TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
   NoiseSource noise = MakeNoise({1, 2, 3, 4});
-  policy_->ComputeLoss(MakeBatch({1, 2, 3, 4}), noise).loss.backward();
+  policy_->ComputeLoss(MakeBatch(*policy_, {1, 2, 3, 4}), noise).loss.backward();
   for (const auto& item : policy_->module().named_parameters()) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
     EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
@@ -250,7 +255,8 @@ TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
   const auto loss_on = [&](c10::Device device) {
     policy_->module().train();
     NoiseSource noise = MakeNoise({1, 2, 3, 4});
-    const LossOutput output = policy_->ComputeLoss(MoveTo(device, MakeBatch({1, 2, 3, 4})), noise);
+    const LossOutput output =
+        policy_->ComputeLoss(MoveTo(device, MakeBatch(*policy_, {1, 2, 3, 4})), noise);
     output.loss.backward();
     return output.loss.detach();
   };
@@ -275,7 +281,7 @@ TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
 TEST_F(PolicyConformance, EqualNoiseGivesEqualLoss) {
   NoiseSource first = MakeNoise({1, 2, 3, 4});
   NoiseSource second = MakeNoise({1, 2, 3, 4});
-  const Batch batch = MakeBatch({1, 2, 3, 4});
+  const Batch batch = MakeBatch(*policy_, {1, 2, 3, 4});
   EXPECT_TRUE(torch::equal(policy_->ComputeLoss(batch, first).loss,
                            policy_->ComputeLoss(batch, second).loss));
 }
@@ -331,7 +337,7 @@ TEST_F(PolicyConformance, WithoutANormalizerItRefuses) {
   const std::unique_ptr<Policy> policy = MakePolicy();
   NoiseSource noise = MakeNoise({1, 2, 3, 4});
   EXPECT_THROW(policy->PredictAction(MakeObs({1, 2, 3, 4}), noise), Error);
-  EXPECT_THROW(policy->ComputeLoss(MakeBatch({1, 2, 3, 4}), noise), Error);
+  EXPECT_THROW(policy->ComputeLoss(MakeBatch(*policy, {1, 2, 3, 4}), noise), Error);
 }
 
 TEST_F(PolicyConformance, ANormalizerWithoutTheActionIsRefused) {

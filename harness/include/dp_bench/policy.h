@@ -19,7 +19,8 @@ namespace dp_bench {
 
 /// A training batch in raw units, on the policy's device.
 struct Batch {
-  TensorMap obs;         // key -> [B, To, shape...]; rgb uint8 [B, To, C, H, W]
+  TensorMap obs;         // key -> [B, To, shape...]; rgb uint8 [B, To, C, H, W]; more than To
+                         // steps if n_train_obs_steps of the policy says so
   torch::Tensor action;  // [B, T, Da] float32
   torch::Tensor is_pad;  // [B, T] bool: the step repeats the edge of its episode
 };
@@ -48,7 +49,7 @@ class DPB_API Policy {
   /// `noise`, whose rows are the rows of the batch.
   virtual LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) = 0;
 
-  /// One action chunk per row, in raw units: [B, Ta, Da] float32. `obs` as in Batch. Row i depends
+  /// One action chunk per row, in raw units: [B, Ta, Da] float32. `obs`: To steps. Row i depends
   /// only on obs row i and noise row i. Runs without gradient, in evaluation mode.
   virtual torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) = 0;
 
@@ -58,6 +59,10 @@ class DPB_API Policy {
   /// Called after the weights changed outside of ComputeLoss (optimizer step, load) and before
   /// PredictAction. Drops everything that was computed from the old weights.
   virtual void WeightsChanged() {}
+
+  /// The observation steps of a training batch: To, and up to T for a policy that also learns from
+  /// observations after the current step.
+  virtual int n_train_obs_steps() const { return spec().horizons.n_obs_steps; }
 
  protected:
   Policy() = default;

@@ -108,10 +108,11 @@ void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_si
   policy->WeightsChanged();
   for (const std::int64_t rows : {1, 16, 50}) {
     if (rows > batch_size) break;
-    const Batch part = train::FirstRows(batch, rows);
+    const TensorMap obs = train::ObservedSteps(train::FirstRows(batch, rows).obs,
+                                               policy->spec().horizons.n_obs_steps);
     const double seconds = MedianSeconds(repetitions, [&] {
       NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, rows);
-      policy->PredictAction(part.obs, noise).to(torch::kCPU);
+      policy->PredictAction(obs, noise).to(torch::kCPU);
     });
     core::PrintResult("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
   }

@@ -12,13 +12,13 @@
 namespace dp_bench::experiment {
 namespace {
 
-data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec,
+data::BatchLoaderOptions LoaderOptions(const Policy& policy,
                                        const train::DataLoaderConfig& config) {
   data::BatchLoaderOptions options = {.batch_size = config.batch_size,
                                       .drop_last = true,
-                                      .n_obs_steps = spec.horizons.n_obs_steps,
+                                      .n_obs_steps = policy.n_train_obs_steps(),
                                       .n_threads = config.num_workers};
-  for (const KeySpec& key : spec.shape_meta.obs) options.keys.push_back(key.name);
+  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
   return options;
 }
 
@@ -35,7 +35,7 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
                                   .grad_scaler = grad_scaler_})),
       loader_(std::make_unique<data::BatchLoader>(
           dataset, data::MakeTrainingSampler(dataset, experiment.spec().horizons),
-          LoaderOptions(experiment.spec(), loading_))) {
+          LoaderOptions(policy(), loading_))) {
   data::RequireSequences(dataset, experiment.spec().horizons);
   if (loader_->num_batches() == 0) {
     throw Error(ErrorCode::kData,

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "policy/stage_recorder.h"
+#include "train/device_batch.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -247,7 +248,8 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
     const policy::StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
       stages.emplace_back(name, tensor.clone());
     });
-    action = policy.PredictAction(is_permuted ? PermutedRows(batch.obs) : batch.obs, noise);
+    const TensorMap obs = train::ObservedSteps(batch.obs, horizons.n_obs_steps);
+    action = policy.PredictAction(is_permuted ? PermutedRows(obs) : obs, noise);
   }
   const Tensor wanted = normalizer.Normalize(
       "action", batch.action.narrow(1, horizons.n_obs_steps - 1, horizons.n_action_steps));

@@ -132,13 +132,12 @@ class Examination {
         data::MakeTrainingSampler(subject_.dataset, subject_.spec.horizons, split_.train);
     const TrainingLength length = LengthOf(subject_.config, sampler.size());
     const std::int64_t rows = std::min({length.batch_size, kProbeRows, sampler.size()});
-    const Probe probe(subject_.dataset, subject_.spec, split_.train, rows, kProcessBatches,
-                      kProbeSeed);
+    const std::unique_ptr<Policy> policy = NewPolicy();
+    const Probe probe(subject_.dataset, *policy, split_.train, rows, kProcessBatches, kProbeSeed);
     if (subject_.checkpoint != nullptr) {
       ExamineCheckpoint(probe);
       return;
     }
-    const std::unique_ptr<Policy> policy = NewPolicy();
     sample_ = RecordLosses(*policy, probe);
     Append(CheckProcess(*sample_, scheduler_, /*is_trained=*/false));
     ExaminePrecision(*policy, probe);

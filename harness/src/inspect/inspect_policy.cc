@@ -17,7 +17,7 @@ namespace dp_bench::inspect {
 namespace {
 
 std::vector<policy::Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
-  data::HostBatch host = train::SyntheticBatch(policy.spec(), batch_size);
+  data::HostBatch host = train::SyntheticBatch(policy, batch_size);
   const Batch batch = train::ToBatch(host, policy.spec().shape_meta, torch::kCPU);
   NoiseSource noise =
       train::BatchNoise(/*seed=*/0, train::NoisePurpose::kTraining, /*number=*/0, batch_size);

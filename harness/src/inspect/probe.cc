@@ -17,15 +17,15 @@ namespace {
 
 using torch::Tensor;
 
-data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, std::int64_t batch_size,
+data::BatchLoaderOptions LoaderOptions(const Policy& policy, std::int64_t batch_size,
                                        std::uint64_t seed) {
   data::BatchLoaderOptions options = {.batch_size = batch_size,
                                       .shuffle = true,
                                       .seed = seed,
-                                      .n_obs_steps = spec.horizons.n_obs_steps,
+                                      .n_obs_steps = policy.n_train_obs_steps(),
                                       .keys = {},
                                       .n_threads = 0};
-  for (const KeySpec& key : spec.shape_meta.obs) options.keys.push_back(key.name);
+  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
   return options;
 }
 
@@ -64,11 +64,12 @@ ProcessSample RecordBatches(Policy& policy, const Probe& probe, std::size_t n_ba
 
 }  // namespace
 
-Probe::Probe(const Dataset& dataset, const PolicySpec& spec, const std::vector<bool>& episodes,
+Probe::Probe(const Dataset& dataset, const Policy& policy, const std::vector<bool>& episodes,
              std::int64_t batch_size, int n_batches, std::uint64_t seed)
     : seed_(seed) {
+  const PolicySpec& spec = policy.spec();
   data::BatchLoader loader(dataset, data::MakeTrainingSampler(dataset, spec.horizons, episodes),
-                           LoaderOptions(spec, batch_size, seed));
+                           LoaderOptions(policy, batch_size, seed));
   loader.StartEpoch(0);
   for (data::HostBatch host; std::ssize(hosts_) < n_batches && loader.Next(&host);) {
     hosts_.push_back(std::exchange(host, {}));

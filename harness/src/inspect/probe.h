@@ -17,7 +17,7 @@ namespace dp_bench::inspect {
 class Probe {
  public:
   /// `n_batches` of `batch_size` rows from the episodes of the mask; fewer if the data run out.
-  Probe(const Dataset& dataset, const PolicySpec& spec, const std::vector<bool>& episodes,
+  Probe(const Dataset& dataset, const Policy& policy, const std::vector<bool>& episodes,
         std::int64_t batch_size, int n_batches, std::uint64_t seed);
 
   std::size_t size() const { return batches_.size(); }

@@ -93,7 +93,8 @@ TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
 
 InferenceProfile ProfileInference(Policy& policy, torch::Device device, const TensorMap& batch,
                                   std::int64_t batch_size, std::vector<OpEvent>* events) {
-  const TensorMap obs = Rows(batch, batch_size);
+  const TensorMap obs =
+      train::ObservedSteps(Rows(batch, batch_size), policy.spec().horizons.n_obs_steps);
   const std::string scope = fmt::format("action chunk, batch {}", batch_size);
   const auto plan = [&] {
     RECORD_USER_SCOPE(scope);

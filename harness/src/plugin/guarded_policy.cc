@@ -51,6 +51,10 @@ class GuardedPolicy final : public Policy {
   void WeightsChanged() override {
     GuardTorchCall(place_, "WeightsChanged", [&] { policy_->WeightsChanged(); });
   }
+  int n_train_obs_steps() const override {
+    return GuardTorchCall(place_, "n_train_obs_steps",
+                          [&] { return policy_->n_train_obs_steps(); });
+  }
 
  private:
   PluginPlace place_;

@@ -27,6 +27,12 @@ Batch FirstRows(const Batch& batch, std::int64_t n_rows) {
   return rows;
 }
 
+TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps) {
+  TensorMap observed;
+  for (const auto& [key, value] : obs) observed[key] = value.slice(1, 0, n_obs_steps);
+  return observed;
+}
+
 NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t number,
                        std::int64_t n_rows, std::int64_t first_row) {
   const std::uint64_t major = (static_cast<std::uint64_t>(purpose) << kPurposeShift) | number;

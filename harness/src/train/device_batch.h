@@ -17,6 +17,9 @@ Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::D
 /// The first `n_rows` rows, or all if there are fewer. Shares memory.
 Batch FirstRows(const Batch& batch, std::int64_t n_rows);
 
+/// The first `n_obs_steps` steps of each observation, which PredictAction takes. Shares memory.
+TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps);
+
 /// The purpose of the rows' noise. Streams of different purposes never overlap.
 enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampling = 2 };
 

@@ -62,7 +62,8 @@ double EpochEvaluation::OwnActionMse(Policy& policy) {
   const Batch batch = ToBatch(parts_.sampled, policy.spec().shape_meta, parts_.device);
   NoiseSource noise = BatchNoise(parts_.config.seed, NoisePurpose::kSampling, 0,
                                  batch.action.size(0), parts_.sampled.first_row);
-  const torch::Tensor predicted = policy.PredictAction(batch.obs, noise);  // [B, Ta, Da]
+  const torch::Tensor predicted =
+      policy.PredictAction(ObservedSteps(batch.obs, horizons.n_obs_steps), noise);  // [B, Ta, Da]
 
   // the executed steps of the recorded sequence; differs: upstream compares all T of them
   const std::int64_t start = horizons.n_obs_steps - 1;

@@ -53,7 +53,7 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool
 }
 
 StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPrecision precision) {
-  data::HostBatch host = SyntheticBatch(policy.spec(), batch_size);
+  data::HostBatch host = SyntheticBatch(policy, batch_size);
   const Batch batch = ToBatch(host, policy.spec().shape_meta, torch::kCPU);
   NoiseSource noise = BatchNoise(/*seed=*/0, NoisePurpose::kTraining, /*number=*/0, batch_size);
   policy.module().train();

@@ -56,18 +56,26 @@ Array Draw(const KeySpec& spec, std::size_t key, std::int64_t n_rows, std::int64
   return array;
 }
 
-}  // namespace
-
-data::HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows) {
+data::HostBatch DrawBatch(const PolicySpec& spec, std::int64_t n_rows, std::int64_t n_obs_steps) {
   DPB_ASSERT(n_rows > 0);
   data::HostBatch batch;
   std::size_t key = 0;
   for (const KeySpec& obs : spec.shape_meta.obs) {
-    batch.obs[obs.name] = Draw(obs, key++, n_rows, spec.horizons.n_obs_steps);
+    batch.obs[obs.name] = Draw(obs, key++, n_rows, n_obs_steps);
   }
   batch.action = Draw(spec.shape_meta.action, key, n_rows, spec.horizons.horizon);
   batch.is_pad = Array(DType::kUInt8, {n_rows, spec.horizons.horizon});
   return batch;
+}
+
+}  // namespace
+
+data::HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows) {
+  return DrawBatch(spec, n_rows, spec.horizons.n_obs_steps);
+}
+
+data::HostBatch SyntheticBatch(const Policy& policy, std::int64_t n_rows) {
+  return DrawBatch(policy.spec(), n_rows, policy.n_train_obs_steps());
 }
 
 }  // namespace dp_bench::train

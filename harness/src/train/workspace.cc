@@ -20,15 +20,15 @@ namespace {
 
 constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
 
-data::BatchLoaderOptions LoaderOptions(const PolicySpec& spec, const DataLoaderConfig& config,
+data::BatchLoaderOptions LoaderOptions(const Policy& policy, const DataLoaderConfig& config,
                                        std::uint64_t seed, data::Shard shard) {
   data::BatchLoaderOptions options;
   options.shard = shard;
   options.batch_size = config.batch_size;
   options.shuffle = config.shuffle;
   options.seed = seed;
-  options.n_obs_steps = spec.horizons.n_obs_steps;
-  for (const KeySpec& key : spec.shape_meta.obs) options.keys.push_back(key.name);
+  options.n_obs_steps = policy.n_train_obs_steps();
+  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
   options.n_threads = config.num_workers;
   return options;
 }
@@ -98,7 +98,8 @@ void Workspace::CreateLoaders() {
   data::RequireSequences(parts_.dataset, spec.horizons, split.train);
   const data::SequenceSampler sampler =
       data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
-  data::BatchLoaderOptions options = LoaderOptions(spec, loader_config_, config_.seed, shard);
+  data::BatchLoaderOptions options =
+      LoaderOptions(step_->policy(), loader_config_, config_.seed, shard);
   train_loader_ = std::make_unique<data::BatchLoader>(parts_.dataset, sampler, options);
   batches_per_epoch_ =
       std::min(train_loader_->num_batches(),
@@ -114,7 +115,7 @@ void Workspace::CreateLoaders() {
   if (std::ranges::count(split.val, true) > 0) {
     evaluation.val_loader = std::make_unique<data::BatchLoader>(
         parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
-        LoaderOptions(spec, val_config, config_.seed, shard));
+        LoaderOptions(step_->policy(), val_config, config_.seed, shard));
   }
 
   if (config_.sample_every > 0) {  // the first rows of the first epoch, as upstream

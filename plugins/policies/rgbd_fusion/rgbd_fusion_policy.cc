@@ -28,14 +28,14 @@ void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
 }
 
 std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
-                                               std::int64_t obs_feature_dim,
+                                               const policy::DenoiserChannels& channels,
                                                torch::nn::Module& parent) {
   const Config settings = params.Sub("denoiser", "the network that removes noise from actions");
   if (settings.GetChoice("type", {"transformer", "unet"},
                          "each has the keys of the policy of its name") == "unet") {
-    return std::make_unique<policy::UnetDenoiser>(settings, spec, obs_feature_dim, parent);
+    return std::make_unique<policy::UnetDenoiser>(settings, spec, channels, parent);
   }
-  return std::make_unique<policy::TransformerDenoiser>(settings, spec, obs_feature_dim, parent);
+  return std::make_unique<policy::TransformerDenoiser>(settings, spec, channels, parent);
 }
 
 }  // namespace
@@ -44,7 +44,9 @@ std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const 
   CheckDropNLastFrames(params, spec.horizons);
   policy::DiffusionPolicy::Model model;
   model.obs_encoder = std::make_unique<RgbdObsEncoder>(params, spec, *model.module);
-  model.denoiser = MakeDenoiser(params, spec, model.obs_encoder->feature_dim(), *model.module);
+  model.channels =
+      policy::DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
+  model.denoiser = MakeDenoiser(params, spec, model.channels, *model.module);
   return std::make_unique<policy::DiffusionPolicy>("rgbd_fusion", params, spec, std::move(model));
 }
 

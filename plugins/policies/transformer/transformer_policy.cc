@@ -11,8 +11,10 @@ namespace dp_bench::transformer {
 std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
   policy::DiffusionPolicy::Model model;
   model.obs_encoder = std::make_unique<policy::HybridObsEncoder>(params, spec, *model.module);
-  model.denoiser = std::make_unique<policy::TransformerDenoiser>(
-      params, spec, model.obs_encoder->feature_dim(), *model.module);
+  model.channels =
+      policy::DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
+  model.denoiser =
+      std::make_unique<policy::TransformerDenoiser>(params, spec, model.channels, *model.module);
   return std::make_unique<policy::DiffusionPolicy>("transformer", params, spec, std::move(model));
 }
 

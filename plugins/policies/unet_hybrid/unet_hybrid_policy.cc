@@ -11,8 +11,10 @@ namespace dp_bench::unet_hybrid {
 std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const Config& params, const PolicySpec& spec) {
   policy::DiffusionPolicy::Model model;
   model.obs_encoder = std::make_unique<policy::HybridObsEncoder>(params, spec, *model.module);
-  model.denoiser = std::make_unique<policy::UnetDenoiser>(
-      params, spec, model.obs_encoder->feature_dim(), *model.module);
+  model.channels =
+      policy::DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
+  model.denoiser =
+      std::make_unique<policy::UnetDenoiser>(params, spec, model.channels, *model.module);
   return std::make_unique<policy::DiffusionPolicy>("unet_hybrid", params, spec, std::move(model));
 }
 

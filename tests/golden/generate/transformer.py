@@ -21,6 +21,8 @@ CASES = {
     "post_norm": {"norm_first": False, "qkv_bias": False, "learned": False},
     "inputs": {"obs_as_cond": False, "causal": True},
     "encoder_only": {"obs_as_cond": False, "time_as_cond": False, "causal": True},
+    "time_mlp": {"time_mlp": True},
+    "inpainting": {"inpaints": True, "causal": True, "n_cond_layers": 1},
 }
 
 
@@ -36,13 +38,16 @@ def additive(allowed: torch.Tensor) -> torch.Tensor:
 
 class Net(nn.Module):
     def __init__(self, causal=False, n_cond_layers=0, norm_first=True, qkv_bias=True, learned=True,
-                 time_as_cond=True, obs_as_cond=True):
+                 time_as_cond=True, obs_as_cond=True, time_mlp=False, inpaints=False):
         super().__init__()
+        self.inpaints, obs_as_cond = inpaints, obs_as_cond and not inpaints
         self.time_as_cond, self.obs_as_cond = time_as_cond, obs_as_cond
         layer = dict(d_model=D, nhead=HEADS, dim_feedforward=4 * D, dropout=0.0, activation="gelu",
                      batch_first=True, norm_first=norm_first)
         n_tokens = T if time_as_cond else T + 1
         n_cond = 1 + (TO if obs_as_cond else 0)
+        if time_mlp:  # the first module of the usual Sequential is the sinusoidal embedding
+            self.time_emb = nn.Sequential(nn.Identity(), nn.Linear(D, 4 * D), nn.Mish(), nn.Linear(4 * D, D))
         self.input_emb = nn.Linear(DA if obs_as_cond else DA + DO, D)
         self.add_positions("pos_emb", n_tokens, learned)
         if time_as_cond:
@@ -59,7 +64,7 @@ class Net(nn.Module):
             self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**layer), LAYERS,
                                                  enable_nested_tensor=False)
         self.ln_f = nn.LayerNorm(D)
-        self.head = nn.Linear(D, DA)
+        self.head = nn.Linear(D, DA + DO if inpaints else DA)
         self.mask = additive(torch.ones(n_tokens, n_tokens).tril() == 1) if causal else None
         self.memory_mask = None
         if causal and obs_as_cond:
@@ -80,8 +85,11 @@ class Net(nn.Module):
             self.register_buffer(name, sinusoid(torch.arange(n))[None])
 
     def forward(self, sample, timesteps, cond):
-        time = sinusoid(timesteps)[:, None]
-        if not self.obs_as_cond:
+        time = sinusoid(timesteps)
+        if hasattr(self, "time_emb"):
+            time = self.time_emb(time)
+        time = time[:, None]
+        if not self.obs_as_cond and not self.inpaints:
             sample = torch.cat([sample, nn.functional.pad(cond, (0, 0, 0, T - TO))], dim=-1)
         tokens = self.input_emb(sample)
         if not self.time_as_cond:
@@ -98,9 +106,11 @@ def generate(options) -> dict:
     net = Net(**options)
     scheduler = DDIMScheduler(num_train_timesteps=50, beta_schedule="squaredcos_cap_v2", clip_sample=True,
                               prediction_type="epsilon")
-    action = torch.rand(B, T, DA) * 2 - 1
+    inpaints = options.get("inpaints", False)
+    width = DA + DO if inpaints else DA
+    action = torch.rand(B, T, width) * 2 - 1
     cond = torch.rand(B, TO, DO) * 2 - 1  # agent_pos [5], environment_state [3]
-    epsilon = torch.randn(B, T, DA)
+    epsilon = torch.randn(B, T, width)
     timesteps = torch.tensor([0, 17, 49])
     noisy = scheduler.add_noise(action, epsilon, timesteps)
     prediction = net(noisy, timesteps, cond)
@@ -109,12 +119,16 @@ def generate(options) -> dict:
     tensors = {"cond": cond, "noisy": noisy, "epsilon": epsilon, "timesteps": timesteps,
                "prediction": prediction.detach(), "loss": loss.detach().reshape(1)}
 
-    sample = torch.randn(B, T, DA)
-    tensors["initial_noise"] = sample
+    sample = torch.randn(B, T, width)
+    tensors["initial_noise"] = sample.clone()
     scheduler.set_timesteps(5)
     with torch.no_grad():
         for t in scheduler.timesteps:
+            if inpaints:  # diffusion_policy's conditional_sample: trajectory[condition_mask] = condition_data
+                sample[:, :TO, DA:] = cond
             sample = scheduler.step(net(sample, t.expand(B), cond), t, sample).prev_sample
+        if inpaints:
+            sample[:, :TO, DA:] = cond
     tensors["sampled"] = sample
 
     has_qkv_bias = options.get("qkv_bias", True)

@@ -91,9 +91,13 @@ TEST(BatchLoader, GathersObservationsActionsAndPadding) {
 TEST(BatchLoader, GathersWindowsThatAreAllPadding) {
   const FakeDataset dataset({1, 3, 30});
   BatchLoaderOptions options = Options();
-  options.n_obs_steps = 3;
-  BatchLoader loader(dataset, Sampler(dataset, 6, 5, 5), options);
-  for (const HostBatch& batch : Epoch(&loader, 0)) ExpectGathered(batch, loader.sampler(), 3);
+  for (const int n_obs_steps : {3, 6}) {
+    options.n_obs_steps = n_obs_steps;
+    BatchLoader loader(dataset, Sampler(dataset, 6, 5, 5), options);
+    for (const HostBatch& batch : Epoch(&loader, 0)) {
+      ExpectGathered(batch, loader.sampler(), n_obs_steps);
+    }
+  }
 }
 
 TEST(BatchLoader, ThreadsAndDepthChangeNothing) {

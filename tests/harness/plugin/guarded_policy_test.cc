@@ -31,6 +31,7 @@ class FaultyPolicy final : public Policy {
   }
   torch::nn::Module& module() override { return module_; }
   void WeightsChanged() override { throw 7; }
+  int n_train_obs_steps() const override { return 24; }
 
  private:
   PolicySpec spec_ = {.shape_meta = {}, .horizons = {.horizon = 24}};
@@ -51,6 +52,7 @@ std::size_t Count(const std::string& text, const std::string& part) {
 TEST(GuardedPolicy, PassesResultsThrough) {
   EXPECT_EQ(Guarded()->spec().horizons.horizon, 24);
   EXPECT_EQ(Guarded()->module().name(), "faulty");
+  EXPECT_EQ(Guarded()->n_train_obs_steps(), 24);
 }
 
 TEST(GuardedPolicy, NamesPluginAndCallOnceAndKeepsTheCode) {

@@ -92,6 +92,22 @@ TEST(ConditionalUnet1d, DropCachesMakesPredictReadTheWeightsAgain) {
             kRounding);
 }
 
+TEST(ConditionalUnet1d, WithoutAGlobalConditionItIsConditionedOnTheTimestepAlone) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(3);
+  ConditionalUnet1d unet(UnetConfig{.action_dim = 2, .down_dims = {8, 16}, .n_groups = 4});
+  for (const std::int64_t batch : {1, 5}) {
+    const UnetInputs in = MakeUnetInputs(batch);
+    const torch::Tensor none = torch::zeros({batch, 0});
+    const torch::Tensor timesteps = torch::full({batch}, 30, torch::kInt64);
+    const torch::Tensor expected = unet->ForwardReference(in.sample, timesteps, none);
+    EXPECT_LE(RelativeDifference(unet->forward(in.sample, timesteps, none), expected), kRounding);
+    const auto conditioning = unet->Condition({90, 30, 0}, none);
+    EXPECT_LE(RelativeDifference(unet->Predict(in.sample, conditioning, 1), expected), kRounding);
+    EXPECT_GT(RelativeDifference(unet->Predict(in.sample, conditioning, 0), expected), kRounding);
+  }
+}
+
 TEST(ConditionalUnet1d, TheDefaultSizeHasLeRobotsNumberOfParameters) {
   // lerobot 0.3.2, DiffusionConditionalUnet1d with the same settings
   const ConditionalUnet1d unet(UnetConfig{.action_dim = 2, .global_cond_dim = 36});

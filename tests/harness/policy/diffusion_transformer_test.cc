@@ -19,7 +19,7 @@ TransformerConfig Small() {
 
 // All configurations of the network.
 std::vector<TransformerConfig> Variants() {
-  std::vector<TransformerConfig> variants(6, Small());
+  std::vector<TransformerConfig> variants(8, Small());
   variants[1].causal_attn = true;
   variants[1].n_cond_layers = 2;
   variants[2].is_pre_norm = false;
@@ -30,6 +30,11 @@ std::vector<TransformerConfig> Variants() {
   variants[4].causal_attn = true;
   variants[5].n_cond_layers = 1;
   variants[5].is_pre_norm = false;
+  variants[6].has_time_mlp = true;
+  // inpainting: the observations are part of the sample
+  variants[7].obs_as_cond = false;
+  variants[7].obs_feature_dim = 0;
+  variants[7].has_time_mlp = true;
   return variants;
 }
 
@@ -49,10 +54,10 @@ struct Inputs {
   torch::Tensor cond;
 };
 
-Inputs MakeInputs(std::int64_t batch) {
+Inputs MakeInputs(std::int64_t batch, std::int64_t obs_feature_dim = kObs) {
   torch::manual_seed(4);
   return {torch::randn({batch, 16, 2}), torch::randint(100, {batch}, torch::kInt64),
-          torch::randn({batch, 2, kObs})};
+          torch::randn({batch, 2, obs_feature_dim})};
 }
 
 class TransformerVariant : public testing::TestWithParam<TransformerConfig> {};
@@ -60,7 +65,7 @@ class TransformerVariant : public testing::TestWithParam<TransformerConfig> {};
 // this also compares the CPU's loops with LibTorch's operators, which float64 uses
 TEST_P(TransformerVariant, FloatEqualsDoubleWithGradients) {
   DiffusionTransformer net = MakeNet(GetParam());
-  const Inputs in = MakeInputs(3);
+  const Inputs in = MakeInputs(3, GetParam().obs_feature_dim);
   const torch::Tensor weights = torch::linspace(-1.0, 1.5, 96).view({3, 16, 2});
   const torch::Tensor found = net->forward(in.sample, in.timesteps, in.cond);
   const auto grads = torch::autograd::grad({(found * weights).sum()}, net->parameters());
@@ -80,7 +85,7 @@ TEST_P(TransformerVariant, PredictEqualsForwardAtTheSameTimestep) {
   const torch::NoGradGuard no_grad;
   DiffusionTransformer net = MakeNet(GetParam());
   for (const std::int64_t batch : {1, 3, 17}) {
-    const Inputs in = MakeInputs(batch);
+    const Inputs in = MakeInputs(batch, GetParam().obs_feature_dim);
     const auto conditioning = net->Condition({90, 30, 0}, in.cond);
     for (std::int64_t step = 0; const std::int64_t t : {90, 30, 0}) {
       const torch::Tensor timesteps = torch::full({batch}, t, torch::kInt64);
@@ -94,9 +99,9 @@ TEST_P(TransformerVariant, PredictEqualsForwardAtTheSameTimestep) {
 
 // A shuffled batch must give the shuffled result, and a batch of one the row of the whole batch,
 // bit for bit.
-void ExpectIndependentRows(DiffusionTransformerImpl& net) {
+void ExpectIndependentRows(DiffusionTransformerImpl& net, std::int64_t obs_feature_dim = kObs) {
   for (const std::int64_t batch : {2, 3, 7, 16, 50}) {
-    const Inputs in = MakeInputs(batch);
+    const Inputs in = MakeInputs(batch, obs_feature_dim);
     const torch::Tensor order = torch::randperm(batch, torch::kInt64);
     const auto conditioning = net.Condition({50}, in.cond);
     const auto permuted = net.Condition({50}, in.cond.index_select(0, order));
@@ -113,7 +118,7 @@ void ExpectIndependentRows(DiffusionTransformerImpl& net) {
 
 TEST_P(TransformerVariant, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   const torch::NoGradGuard no_grad;
-  ExpectIndependentRows(*MakeNet(GetParam()));
+  ExpectIndependentRows(*MakeNet(GetParam()), GetParam().obs_feature_dim);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransformerVariant, testing::ValuesIn(Variants()));

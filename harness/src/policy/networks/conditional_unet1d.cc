@@ -288,6 +288,10 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
     of_time_ = RowProduct(PositionIndependentMish(code), film_weight_.narrow(1, 0, embed)) + film_bias_;
     cached_timesteps_ = timesteps;
   }
+  if (config_.global_cond_dim == 0) {
+    return {timesteps, global_cond, of_time_,
+            torch::zeros({film_weight_.size(0), global_cond.size(0)}, global_cond.options())};
+  }
   const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
   return {timesteps, global_cond, of_time_,
           RowProduct(PositionIndependentMish(global_cond), obs_weight).t()};

@@ -4,9 +4,6 @@
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,6 +11,7 @@
 #include "dp_bench/policy/kernels/autocast.h"
 #include "dp_bench/policy/networks/obs_check.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/networks/loss_weights.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -30,42 +28,6 @@ const char* PredictionName(PredictionType type) {
       return "predicted velocity";
   }
   return "prediction";
-}
-
-[[noreturn]] void ThrowTimeWeights(const Config& params, const std::string& wanted) {
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected {}", params.Where("loss_time_weights"), wanted));
-}
-
-// The weight of each of the T steps in the loss: "loss_time_weights", a list, or "loss_time_decay"
-// d for d^t. [T, 1] with mean 1; undefined if neither is given.
-Tensor ReadLossTimeWeights(const Config& params, std::int64_t horizon) {
-  const bool has_list = params.Has("loss_time_weights");
-  const bool has_decay = params.Has("loss_time_decay");
-  if (has_list && has_decay) ThrowTimeWeights(params, "either this or loss_time_decay, found both");
-  if (!has_list && !has_decay) return {};
-  std::vector<double> weights(static_cast<std::size_t>(horizon));
-  if (has_decay) {
-    const double decay = params.GetInRange("loss_time_decay", 1.0, 1e-3, 1.0,
-                                           "d, for weights d^t in place of loss_time_weights");
-    for (std::size_t t = 0; t < weights.size(); ++t) {
-      weights[t] = std::pow(decay, static_cast<double>(t));
-    }
-  } else {
-    weights = params.Require<std::vector<double>>(
-        "loss_time_weights",
-        "T numbers that weigh the predicted steps in the loss; scaled to mean 1");
-  }
-  if (std::ssize(weights) != horizon) {
-    ThrowTimeWeights(params, fmt::format("{} numbers, one per step of the horizon, found {}",
-                                         horizon, weights.size()));
-  }
-  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (std::ranges::any_of(weights, [](double weight) { return weight < 0.0; }) || sum <= 0.0) {
-    ThrowTimeWeights(params, "non-negative numbers, at least one greater than 0");
-  }
-  const Tensor column = torch::tensor(weights, torch::kFloat64).unsqueeze(1);
-  return (column * (static_cast<double>(horizon) / sum)).to(torch::kFloat32);
 }
 
 // Freezes batch statistics while it exists.
@@ -96,7 +58,8 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
       mask_loss_for_padding_(params.Get<bool>(
           "do_mask_loss_for_padding", false,
           "leave steps before the start and after the end of an episode out of the loss")),
-      loss_time_weights_(ReadLossTimeWeights(params, spec.horizons.horizon)),
+      chunk_weights_(ReadChunkWeights(params, spec.horizons.horizon)),
+      timestep_weights_(ReadTimestepWeights(params, scheduler_)),
       root_(std::make_shared<torch::nn::Module>(name_)),
       model_(std::move(model)) {
   root_->register_module("diffusion", model_.module);
@@ -120,92 +83,140 @@ void DiffusionPolicy::SetNormalizer(const Normalizer& normalizer) {
   normalizer_->To(device());
 }
 
+int DiffusionPolicy::n_train_obs_steps() const {
+  return model_.channels.inpaints_obs ? spec_.horizons.horizon : spec_.horizons.n_obs_steps;
+}
+
 LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) {
   RequireNormalizer();
-  CheckBatch(batch, spec_, noise);
+  CheckBatch(batch, spec_, n_train_obs_steps(), noise);
   NoiseSource* regularizing = root_->is_training() ? &noise : nullptr;    // crops, dropout
   const Tensor naction = normalizer_->Normalize("action", batch.action);  // [B, T, Da]
-  const Tensor cond = EncodeObs(batch.obs, regularizing);                 // [B, To, Do]
+  const Tensor features = EncodeObs(batch.obs, regularizing);             // [B, To or T, Do]
+
+  // with inpainting, the encoder learns from the steps that the network is given, as upstream
+  const bool inpaints = model_.channels.inpaints_obs;
+  const Tensor x_0 = inpaints ? torch::cat({naction, features.detach()}, /*dim=*/2) : naction;
 
   // forward process at one random timestep per row (DDPM eq. 4)
-  const Tensor epsilon =
-      noise.Randn(StreamId::kTrainingNoise, naction.sizes()).to(naction.device());
+  const Tensor epsilon = noise.Randn(StreamId::kTrainingNoise, x_0.sizes()).to(x_0.device());
   const Tensor timesteps =
       noise.RandInt(StreamId::kDiffusionTimestep, scheduler_.config().num_train_timesteps)
-          .to(naction.device());
-  const Tensor noisy = scheduler_.AddNoise(naction, epsilon, timesteps);
+          .to(x_0.device());
+  Tensor noisy = scheduler_.AddNoise(x_0, epsilon, timesteps);
+  if (inpaints) noisy = Inpaint(noisy, features);
   TraceStage("normalized action", naction);
-  TraceStage("noise", epsilon);
+  TraceStage("noise", ActionOf(epsilon));
   TraceStage("timesteps", timesteps);
-  TraceStage("noisy action", noisy);
+  TraceStage("noisy action", ActionOf(noisy));
 
   // DDPM eq. 14, for each prediction type
-  const Tensor target = scheduler_.Target(naction, epsilon, timesteps);
-  const Tensor output = model_.denoiser->Forward(noisy, timesteps, cond, regularizing);
+  const Tensor target = scheduler_.Target(x_0, epsilon, timesteps);
+  const Tensor output =
+      model_.denoiser->Forward(noisy, timesteps, ConditionOf(features), regularizing);
   TraceStage("network output", output);
   const Tensor prediction = FullPrecision(output);
-  TraceStage(PredictionName(scheduler_.config().prediction_type), prediction);
-  const Tensor loss = WeightedLoss(prediction, target, batch.is_pad);
+  TraceStage(PredictionName(scheduler_.config().prediction_type), ActionOf(prediction));
+  const Tensor loss = WeightedLoss(prediction, target, timesteps, batch.is_pad);
   TraceStage("loss", loss);
   return {.loss = loss, .parts = {}};
 }
 
 Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const Tensor& target,
-                                     const Tensor& is_pad) const {
-  if (!mask_loss_for_padding_ && !loss_time_weights_.defined()) {
+                                     const Tensor& timesteps, const Tensor& is_pad) const {
+  const bool inpaints = model_.channels.inpaints_obs;
+  if (!mask_loss_for_padding_ && !chunk_weights_.defined() && !timestep_weights_.defined() &&
+      !inpaints) {
     return torch::mse_loss(prediction, target);
   }
-  Tensor squares = torch::square(prediction - target);  // [B, T, Da]
+  Tensor squares = torch::square(prediction - target);  // [B, T, Da or Da + Do]
   if (mask_loss_for_padding_) squares = squares * is_pad.logical_not().unsqueeze(-1);
-  if (loss_time_weights_.defined()) squares = squares * loss_time_weights_.to(squares.device());
+  if (chunk_weights_.defined()) squares = squares * chunk_weights_.to(squares.device());
+  if (timestep_weights_.defined()) {
+    const Tensor weights = timestep_weights_.to(squares.device()).index_select(0, timesteps);
+    squares = squares * weights.view({-1, 1, 1});
+  }
+  if (inpaints) squares = Inpaint(squares, torch::zeros_like(squares.slice(2, action_dim())));
   return squares.mean();
+}
+
+// Puts the first To steps of `features` [B, To or more, Do] in the place of the observations of
+// `sequence` [B, T, Da + Do].
+Tensor DiffusionPolicy::Inpaint(const Tensor& sequence, const Tensor& features) const {
+  const std::int64_t n_obs = spec_.horizons.n_obs_steps;
+  const Tensor obs =
+      torch::cat({features.slice(1, 0, n_obs), sequence.slice(2, action_dim()).slice(1, n_obs)},
+                 /*dim=*/1);
+  return torch::cat({ActionOf(sequence), obs}, /*dim=*/2);
+}
+
+// The action's channels of [B, T, Da or Da + Do].
+Tensor DiffusionPolicy::ActionOf(const Tensor& sequence) const {
+  return model_.channels.inpaints_obs ? sequence.slice(2, 0, action_dim()) : sequence;
+}
+
+// What the denoiser gets beside the sequence: the features, or with inpainting no channels of them.
+Tensor DiffusionPolicy::ConditionOf(const Tensor& features) const {
+  return model_.channels.inpaints_obs ? features.slice(2, 0, 0) : features;
 }
 
 Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) {
   const torch::NoGradGuard no_grad;
   const EvaluationMode evaluation(*root_);
   RequireNormalizer();
-  CheckObs(obs, spec_);
-  const Tensor cond = EncodeObs(obs, /*augment=*/nullptr);
-  const Tensor initial = noise.Randn(StreamId::kPolicyNoise, {cond.size(0), spec_.horizons.horizon,
-                                                              spec_.shape_meta.action_dim()});
-  const Tensor naction = ConditionalSample(cond, initial.to(cond.device()), noise);
+  CheckObs(obs, spec_, spec_.horizons.n_obs_steps);
+  const Tensor features = EncodeObs(obs, /*augment=*/nullptr);
+  const std::int64_t width = action_dim() + (model_.channels.inpaints_obs ? features.size(2) : 0);
+  const Tensor initial =
+      noise.Randn(StreamId::kPolicyNoise, {features.size(0), spec_.horizons.horizon, width});
+  const Tensor sequence = ConditionalSample(features, initial.to(features.device()), noise);
 
   // the prediction starts at the oldest observation; the current step is index To - 1
-  const Tensor action = normalizer_->Unnormalize("action", naction);
+  const Tensor action = normalizer_->Unnormalize("action", ActionOf(sequence));
   const std::int64_t start = spec_.horizons.n_obs_steps - 1;
   return action.narrow(/*dim=*/1, start, spec_.horizons.n_action_steps).contiguous();
 }
 
-Tensor DiffusionPolicy::ConditionalSample(const Tensor& cond, const Tensor& initial,
+Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,
                                           NoiseSource& noise) {
-  Tensor naction = initial;
+  const bool inpaints = model_.channels.inpaints_obs;
+  Tensor sequence = initial;
   {
     // InferenceMode uses cheaper operators, but its tensors must not leave it: hence the copy below
     const c10::InferenceMode inference;
     const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
     const ConditionedDenoiser predict = [&] {
       RECORD_USER_SCOPE("conditioning");
-      return model_.denoiser->Condition(timesteps, cond);
+      return model_.denoiser->Condition(timesteps, ConditionOf(features));
     }();
-    TraceStage("noise", naction);
+    TraceStage("noise", ActionOf(sequence));
     for (std::size_t i = 0; i < timesteps.size(); ++i) {
       RECORD_USER_SCOPE("denoising step");
       if (IsTracingStages()) TraceStage("timestep", torch::tensor(timesteps[i]));
-      const Tensor prediction = predict(naction, static_cast<std::int64_t>(i));
+      if (inpaints) sequence = Inpaint(sequence, features);
+      const Tensor prediction = predict(sequence, static_cast<std::int64_t>(i));
       Tensor variance_noise;
       if (scheduler_.NeedsNoise(timesteps[i])) {
-        variance_noise = noise.Randn(StreamId::kPolicyNoise, naction.sizes()).to(naction.device());
+        variance_noise =
+            noise.Randn(StreamId::kPolicyNoise, sequence.sizes()).to(sequence.device());
       }
-      const auto step = scheduler_.Step(prediction, timesteps[i], naction, variance_noise,
-                                        /*count_clipped=*/IsTracingStages());
-      TraceStage("denoised action", step.pred_original_sample);
-      if (step.n_clipped.defined()) TraceStage("clipped values", step.n_clipped);
-      naction = step.prev_sample;
-      TraceStage("sample", naction);
+      if (IsTracingStages()) TraceStep(prediction, timesteps[i], sequence, variance_noise);
+      sequence = scheduler_.Step(prediction, timesteps[i], sequence, variance_noise).prev_sample;
     }
+    if (inpaints) sequence = Inpaint(sequence, features);
   }
-  return naction.clone();
+  return sequence.clone();
+}
+
+// Traces what a step makes of the action.
+void DiffusionPolicy::TraceStep(const Tensor& prediction, std::int64_t timestep,
+                                const Tensor& sequence, const Tensor& variance_noise) const {
+  const auto step = scheduler_.Step(ActionOf(prediction), timestep, ActionOf(sequence),
+                                    variance_noise.defined() ? ActionOf(variance_noise) : Tensor(),
+                                    /*count_clipped=*/true);
+  TraceStage("denoised action", step.pred_original_sample);
+  TraceStage("clipped values", step.n_clipped);
+  TraceStage("sample", step.prev_sample);
 }
 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {

@@ -76,6 +76,11 @@ DiffusionTransformerImpl::DiffusionTransformerImpl(const TransformerConfig& conf
   const std::int64_t d = config.n_emb;
   const std::int64_t input_dim =
       config.action_dim + (config.obs_as_cond ? 0 : config.obs_feature_dim);
+  if (config.has_time_mlp) {  // names as in Sequential(SinusoidalPosEmb, Linear, Mish, Linear)
+    const auto mlp = register_module("time_emb", std::make_shared<torch::nn::Module>());
+    time_mlp1_ = mlp->register_module("1", MakeLinear(d, 4 * d));
+    time_mlp2_ = mlp->register_module("3", MakeLinear(4 * d, d));
+  }
   input_emb_ = register_module("input_emb", MakeLinear(input_dim, d));
   pos_emb_ = AddPositions("pos_emb", config.horizon + (has_memory() ? 0 : 1));
   if (has_memory()) MakeCondition();
@@ -134,9 +139,17 @@ Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int6
   return register_parameter(name, torch::randn({1, n, config_.n_emb}) * kPositionStd);
 }
 
+// int64 [n] -> [n, d].
+Tensor DiffusionTransformerImpl::EmbedTimesteps(const Tensor& timesteps) {
+  const Tensor code = SinusoidalEmbedding(timesteps, config_.n_emb);
+  if (time_mlp1_.is_empty()) return code;
+  return ApplyLinear(time_mlp2_,
+                     TokenMish(ApplyLinear(time_mlp1_, code.to(time_mlp1_->weight.dtype()))));
+}
+
 // The observation channels of the action tokens, [B, T, Do]: the observed steps, then zeros.
-// differs: upstream diffuses these channels along with the actions and trains on observations of
-// the whole horizon. A batch here has only the observed steps, so they are inputs only.
+// They are inputs only. With inpainting (DenoiserChannels) there are none: the observations are
+// part of the sample.
 Tensor DiffusionTransformerImpl::InputChannels(const Tensor& cond) const {
   return torch::constant_pad_nd(cond, {0, 0, 0, config_.horizon - cond.size(1)});
 }
@@ -193,7 +206,7 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
                                          const Tensor& cond, DropoutMasks* dropout,
                                          std::vector<AttentionMaps>* maps) {
   const Dropout embedding_dropout = {dropout, config_.p_drop_emb};
-  const Tensor time = SinusoidalEmbedding(timesteps, config_.n_emb).unsqueeze(1);  // [B, 1, d]
+  const Tensor time = EmbedTimesteps(timesteps).unsqueeze(1);  // [B, 1, d]
   const Tensor input =
       config_.obs_as_cond ? sample : torch::cat({sample, InputChannels(cond)}, /*dim=*/-1);
   TraceStage("transformer: timestep token", time);
@@ -234,12 +247,12 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
   // the embedding of a token is linear: the part that does not depend on the actions is computed
   // now
   result.inputs = pos_emb_.narrow(1, has_memory() ? 0 : 1, config_.horizon) + input_emb_->bias;
-  if (!config_.obs_as_cond) {
+  if (!config_.obs_as_cond && config_.obs_feature_dim > 0) {
     const Tensor weight = input_emb_->weight.narrow(1, config_.action_dim, config_.obs_feature_dim);
     result.inputs = result.inputs + RowProduct(InputChannels(cond), weight);
   }
   const Tensor time =
-      SinusoidalEmbedding(torch::tensor(timesteps, torch::kInt64).to(cond.device()), d);  // [n, d]
+      EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(cond.device()));  // [n, d]
   if (!has_memory()) {
     result.time = time + pos_emb_.select(1, 0);
     return result;

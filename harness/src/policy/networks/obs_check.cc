@@ -34,7 +34,7 @@ void CheckTensor(std::string_view name, const torch::Tensor& tensor, const Shape
 
 }  // namespace
 
-std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec) {
+std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec, int n_steps) {
   std::int64_t batch = -1;
   for (const KeySpec& key : spec.shape_meta.obs) {
     const auto entry = obs.find(key.name);
@@ -47,15 +47,16 @@ std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec) {
     }
     const torch::Tensor& tensor = entry->second;
     if (batch < 0) batch = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
-    Shape after_batch = {spec.horizons.n_obs_steps};
+    Shape after_batch = {n_steps};
     after_batch.insert(after_batch.end(), key.shape.begin(), key.shape.end());
     CheckTensor(key.name, tensor, after_batch, ToScalarType(key.dtype), batch);
   }
   return batch;
 }
 
-std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, const NoiseSource& noise) {
-  const std::int64_t rows = CheckObs(batch.obs, spec);
+std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_steps,
+                        const NoiseSource& noise) {
+  const std::int64_t rows = CheckObs(batch.obs, spec, n_obs_steps);
   const std::int64_t horizon = spec.horizons.horizon;
   CheckTensor("action", batch.action, {horizon, spec.shape_meta.action_dim()}, torch::kFloat32,
               rows);

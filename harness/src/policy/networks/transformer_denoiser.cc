@@ -9,11 +9,11 @@ namespace {
 using torch::Tensor;
 
 TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& spec,
-                                        std::int64_t obs_feature_dim) {
+                                        const DenoiserChannels& channels) {
   const TransformerConfig defaults;
   return {
-      .action_dim = spec.shape_meta.action_dim(),
-      .obs_feature_dim = obs_feature_dim,
+      .action_dim = channels.sample,
+      .obs_feature_dim = channels.cond,
       .horizon = spec.horizons.horizon,
       .n_obs_steps = spec.horizons.n_obs_steps,
       .n_layer = params.GetInRange("n_layer", defaults.n_layer, 1, 128, "transformer layers"),
@@ -34,9 +34,15 @@ TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& 
                                        "the first token, and there is no cross-attention"),
       .obs_as_cond = params.Get<bool>("obs_as_cond", defaults.obs_as_cond,
                                       "observations are part of the condition; false: they are "
-                                      "further input channels"),
-      .is_pre_norm = params.GetChoice("norm", {"pre", "post"},
-                                      "layer norm before or after each block") == "pre",
+                                      "further input channels; unused with inpainting") &&
+                     !channels.inpaints_obs,
+      .has_time_mlp = params.GetChoice("time_embedding", {"sinusoidal", "mlp"},
+                                       "token of the denoising step: its sines and cosines, or an "
+                                       "MLP of them") == "mlp",
+      .is_pre_norm =
+          params.GetChoice("norm", {"pre", "post"},
+                           "layer norm before each block, as in TransformerForDiffusion, or after "
+                           "it, as in Vaswani et al. 2017") == "pre",
       .has_qkv_bias = params.Get<bool>("qkv_bias", defaults.has_qkv_bias,
                                        "queries, keys and values have a bias"),
       .is_position_learned =
@@ -47,9 +53,10 @@ TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& 
 }  // namespace
 
 TransformerDenoiser::TransformerDenoiser(const Config& params, const PolicySpec& spec,
-                                         std::int64_t obs_feature_dim, torch::nn::Module& parent)
+                                         const DenoiserChannels& channels,
+                                         torch::nn::Module& parent)
     : has_dropout_(false), transformer_(nullptr) {
-  const TransformerConfig config = ReadTransformerConfig(params, spec, obs_feature_dim);
+  const TransformerConfig config = ReadTransformerConfig(params, spec, channels);
   has_dropout_ = config.p_drop_emb > 0.0 || config.p_drop_attn > 0.0;
   transformer_ = parent.register_module("transformer", DiffusionTransformer(config));
 }

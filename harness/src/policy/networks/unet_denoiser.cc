@@ -10,11 +10,11 @@ namespace dp_bench::policy {
 namespace {
 
 UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
-                          std::int64_t obs_feature_dim) {
+                          const DenoiserChannels& channels) {
   const UnetConfig defaults;
   UnetConfig config = {
-      .action_dim = spec.shape_meta.action_dim(),
-      .global_cond_dim = spec.horizons.n_obs_steps * obs_feature_dim,
+      .action_dim = channels.sample,
+      .global_cond_dim = spec.horizons.n_obs_steps * channels.cond,
       .diffusion_step_embed_dim =
           params.GetInRange("diffusion_step_embed_dim", defaults.diffusion_step_embed_dim, 4, 4096,
                             "channels of the embedded denoising step"),
@@ -47,9 +47,9 @@ UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
 }  // namespace
 
 UnetDenoiser::UnetDenoiser(const Config& params, const PolicySpec& spec,
-                           std::int64_t obs_feature_dim, torch::nn::Module& parent)
-    : unet_(parent.register_module(
-          "unet", ConditionalUnet1d(ReadUnetConfig(params, spec, obs_feature_dim)))) {}
+                           const DenoiserChannels& channels, torch::nn::Module& parent)
+    : unet_(parent.register_module("unet",
+                                   ConditionalUnet1d(ReadUnetConfig(params, spec, channels)))) {}
 
 torch::Tensor UnetDenoiser::Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
                                     const torch::Tensor& cond, NoiseSource* /*noise*/) {

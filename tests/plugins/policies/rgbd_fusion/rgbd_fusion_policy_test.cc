@@ -125,6 +125,24 @@ TEST(RgbdFusionPolicy, AUnetCanBeTheDenoiser) {
   EXPECT_EQ(policy->PredictAction(MakeObs(2), noise).sizes(), torch::IntArrayRef({2, 4, 2}));
 }
 
+TEST(RgbdFusionPolicy, ObservationsCanBeInpainted) {
+  const auto policy = MakeSmall(R"({"obs_as_global_cond": false,
+    "obs_encoder": {"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8,
+                    "n_head": 2},
+    "denoiser": {"n_layer": 1, "n_head": 2, "n_emb": 16},
+    "noise_scheduler": {"num_train_timesteps": 4}})");
+  Batch batch = {.obs = MakeObs(2),
+                 .action = torch::zeros({2, 8, 2}),
+                 .is_pad = torch::zeros({2, 8}, torch::kBool)};
+  for (auto& [key, value] : batch.obs) value = torch::cat({value, value, value, value}, 1);
+  NoiseSource noise = NoiseOfRows(2);
+  policy->ComputeLoss(batch, noise).loss.backward();
+  for (const auto& item : policy->module().named_parameters()) {
+    EXPECT_TRUE(item.value().grad().defined()) << item.key();
+  }
+  EXPECT_EQ(policy->PredictAction(MakeObs(2), noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+}
+
 TEST(RgbdFusionPolicy, TheSamplersNumberOfDroppedFramesIsAccepted) {
   PolicySpec spec = MakeSpec();
   spec.horizons.drop_n_last_frames = 7;

@@ -25,7 +25,9 @@ constexpr Case kCases[] = {
     {"causal", R"("causal_attn": true, "n_cond_layers": 2,)"},
     {"post_norm", R"("norm": "post", "qkv_bias": false, "position": "sinusoidal",)"},
     {"inputs", R"("obs_as_cond": false, "causal_attn": true,)"},
-    {"encoder_only", R"("obs_as_cond": false, "time_as_cond": false, "causal_attn": true,)"}};
+    {"encoder_only", R"("obs_as_cond": false, "time_as_cond": false, "causal_attn": true,)"},
+    {"time_mlp", R"("time_embedding": "mlp",)"},
+    {"inpainting", R"("obs_as_global_cond": false, "causal_attn": true, "n_cond_layers": 1,)"}};
 
 PolicySpec MakeSpec() {
   PolicySpec spec;
@@ -64,7 +66,10 @@ class TransformerGolden : public testing::TestWithParam<Case> {
   }
 
   torch::Tensor Predict() const {
-    return policy_->denoiser().Forward(Get("noisy"), Get("timesteps"), Get("cond"), nullptr);
+    const torch::Tensor noisy = Get("noisy");
+    const bool inpaints = noisy.size(2) > 2;  // then the sequence is the only input
+    const torch::Tensor cond = inpaints ? Get("cond").slice(2, 0, 0) : Get("cond");
+    return policy_->denoiser().Forward(noisy, Get("timesteps"), cond, nullptr);
   }
 
   inline static const std::string kPrefix = "diffusion.transformer.";

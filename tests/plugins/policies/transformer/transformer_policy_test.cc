@@ -40,7 +40,7 @@ std::string ConfigErrorOf(const char* params) {
 // Two observations, two opposite action sequences.
 void ExpectLearnsBoth(const char* params) {
   const auto policy = MakePolicy(params);
-  torch::Tensor agent_pos = torch::zeros({2, 2, 2});
+  torch::Tensor agent_pos = torch::zeros({2, policy->n_train_obs_steps(), 2});
   agent_pos[0].fill_(-0.8);
   agent_pos[1].fill_(0.8);
   const torch::Tensor ramp = torch::linspace(-0.5, 0.5, 8).view({8, 1}).expand({8, 2});
@@ -58,7 +58,8 @@ void ExpectLearnsBoth(const char* params) {
   }
   policy->WeightsChanged();
   NoiseSource noise = NoiseOfRows(2);
-  const torch::Tensor predicted = policy->PredictAction({{"agent_pos", agent_pos}}, noise);
+  const torch::Tensor predicted =
+      policy->PredictAction({{"agent_pos", agent_pos.slice(1, 0, 2)}}, noise);
   // the chunk starts at the current step, n_obs_steps - 1
   const torch::Tensor expected = action.narrow(1, 1, 4);
   EXPECT_LE((predicted - expected).abs().mean().item<double>(), 0.08) << params << predicted;
@@ -71,7 +72,8 @@ TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
     "num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})";
   for (const char* variant :
        {R"({)", R"({"norm": "post",)", R"({"causal_attn": true, "n_cond_layers": 1,)",
-        R"({"obs_as_cond": false, "time_as_cond": false,)"}) {
+        R"({"obs_as_cond": false, "time_as_cond": false,)", R"({"time_embedding": "mlp",)",
+        R"({"obs_as_global_cond": false,)"}) {
     ExpectLearnsBoth(
         (std::string(variant) + R"("p_drop_emb": 0.01, "p_drop_attn": 0.01,)" + schedule).c_str());
   }
@@ -140,6 +142,7 @@ TEST(TransformerPolicy, SettingsThatCannotWorkAreExplained) {
   EXPECT_THAT(ConfigErrorOf(R"({"time_as_cond": false, "obs_as_cond": false, "n_cond_layers": 2})"),
               HasSubstr("n_cond_layers is 2"));
   EXPECT_THAT(ConfigErrorOf(R"({"norm": "layer"})"), HasSubstr("norm"));
+  EXPECT_THAT(ConfigErrorOf(R"({"time_embedding": "learned"})"), HasSubstr("time_embedding"));
   EXPECT_THAT(ConfigErrorOf(R"({"p_drop_attn": 1.0})"), HasSubstr("p_drop_attn"));
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
 
+#include <string>
+
 #include "dp_bench/error.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
@@ -27,14 +29,14 @@ std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
                    [&] { unet_hybrid::MakePolicy(Config::FromJson(params, "policy.json"), spec); });
 }
 
-TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
-  const char* params = R"({
+void ExpectLearnsBoth(const std::string& conditioning) {
+  const std::string params = "{" + conditioning + R"(
     "down_dims": [16, 32], "diffusion_step_embed_dim": 16, "n_groups": 4,
     "noise_scheduler": {"type": "ddim", "num_train_timesteps": 20, "num_inference_steps": 5,
                         "prediction_type": "sample"}})";
-  const auto policy = MakePolicy(params, SmallSpec());
+  const auto policy = MakePolicy(params.c_str(), SmallSpec());
   // two observations, two opposite action sequences
-  torch::Tensor agent_pos = torch::zeros({2, 2, 2});
+  torch::Tensor agent_pos = torch::zeros({2, policy->n_train_obs_steps(), 2});
   agent_pos[0].fill_(-0.8);
   agent_pos[1].fill_(0.8);
   const torch::Tensor ramp = torch::linspace(-0.5, 0.5, 8).view({8, 1}).expand({8, 2});
@@ -51,10 +53,17 @@ TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
   }
 
   NoiseSource noise = NoiseOfRows(2);
-  const torch::Tensor predicted = policy->PredictAction({{"agent_pos", agent_pos}}, noise);
+  const torch::Tensor predicted =
+      policy->PredictAction({{"agent_pos", agent_pos.slice(1, 0, 2)}}, noise);
   // the chunk starts at the current step, n_obs_steps - 1
   const torch::Tensor expected = action.narrow(1, 1, 4);
-  EXPECT_LE((predicted - expected).abs().mean().item<double>(), 0.08) << predicted;
+  EXPECT_LE((predicted - expected).abs().mean().item<double>(), 0.08) << params << predicted;
+}
+
+TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) { ExpectLearnsBoth(""); }
+
+TEST(UnetHybridPolicy, LearnsByInpaintingToo) {
+  ExpectLearnsBoth(R"("obs_as_global_cond": false,)");
 }
 
 TEST(UnetHybridPolicy, MaskedStepsDoNotCount) {

@@ -8,12 +8,27 @@
 #include <functional>
 #include <vector>
 
+#include "dp_bench/policy.h"
 #include "dp_bench/tensor.h"
 
 namespace dp_bench::policy {
 
+/// The channels of a denoiser's inputs, per step. There are two ways to condition on observations
+/// (Chi et al. 2023, Sec. III; Janner et al. 2022 for the second).
+struct DenoiserChannels {
+  bool inpaints_obs =
+      false;                // the denoised sequence has the observation features beside the action
+  std::int64_t sample = 0;  // of the denoised sequence: Da, with inpainting Da + Do
+  std::int64_t cond = 0;    // of the condition: Do, with inpainting 0
+
+  /// Reads obs_as_global_cond from `params`, the params of the policy.
+  static DenoiserChannels FromConfig(const Config& params, const PolicySpec& spec,
+                                     std::int64_t obs_feature_dim);
+};
+
 /// The network for one chunk: (naction [B, T, Da], index into the timesteps) -> prediction [B, T,
-/// Da]. It refers to the denoiser and is valid only until the denoiser or its weights change.
+/// Da]. With inpainting, Da + Do in place of Da here and below, and Do = 0. It refers to the
+/// denoiser and is valid only until the denoiser or its weights change.
 using ConditionedDenoiser = std::function<torch::Tensor(const torch::Tensor&, std::int64_t)>;
 
 /// The parameters belong to the module that the denoiser was created with.

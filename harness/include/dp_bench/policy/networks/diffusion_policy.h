@@ -22,11 +22,12 @@ class DiffusionPolicy final : public Policy {
   struct Model {
     std::shared_ptr<torch::nn::Module> module = std::make_shared<torch::nn::Module>("diffusion");
     std::unique_ptr<ObsEncoder> obs_encoder;
+    DenoiserChannels channels;  // those that the denoiser was made with
     std::unique_ptr<Denoiser> denoiser;
   };
 
-  /// Reads noise_scheduler, do_mask_loss_for_padding, gradient_checkpointing, and loss_time_weights
-  /// or loss_time_decay from `params`. `name` is the plugin's name, for messages.
+  /// Reads noise_scheduler, do_mask_loss_for_padding, gradient_checkpointing and the keys of
+  /// loss_weights.h from `params`. `name` is the plugin's name, for messages.
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
 
   const PolicySpec& spec() const override { return spec_; }
@@ -35,14 +36,17 @@ class DiffusionPolicy final : public Policy {
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override;
   torch::nn::Module& module() override { return *root_; }
   void WeightsChanged() override { model_.denoiser->DropCaches(); }
+  int n_train_obs_steps() const override;
 
-  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12. cond [B,
-  /// To, Do], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. Steps that add
-  /// noise draw it from `noise`.
-  torch::Tensor ConditionalSample(const torch::Tensor& cond, const torch::Tensor& initial,
+  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12. features
+  /// [B, To, Do], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. With
+  /// inpainting, both are [B, T, Da + Do], and the result holds the features in its first To steps.
+  /// Steps that add noise draw it from `noise`.
+  torch::Tensor ConditionalSample(const torch::Tensor& features, const torch::Tensor& initial,
                                   NoiseSource& noise);
 
-  /// The features of each observation step, [B, To, Do]. Augments if `augment` is not null.
+  /// The features of each observation step of `obs`, [B, To, Do]. Augments if `augment` is not
+  /// null.
   torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* augment);
 
   Denoiser& denoiser() { return *model_.denoiser; }
@@ -50,10 +54,17 @@ class DiffusionPolicy final : public Policy {
  private:
   void RequireNormalizer() const;
 
-  // Mean square error, weighted per step by loss_time_weights. With do_mask_loss_for_padding, a
-  // padded step counts as zero.
+  // Mean square error, weighted by step and by timestep. With do_mask_loss_for_padding, a padded
+  // step counts as zero; with inpainting, so does an observation that the network was given.
   torch::Tensor WeightedLoss(const torch::Tensor& prediction, const torch::Tensor& target,
-                             const torch::Tensor& is_pad) const;
+                             const torch::Tensor& timesteps, const torch::Tensor& is_pad) const;
+
+  torch::Tensor Inpaint(const torch::Tensor& sequence, const torch::Tensor& features) const;
+  torch::Tensor ActionOf(const torch::Tensor& sequence) const;
+  torch::Tensor ConditionOf(const torch::Tensor& features) const;
+  void TraceStep(const torch::Tensor& prediction, std::int64_t timestep,
+                 const torch::Tensor& sequence, const torch::Tensor& variance_noise) const;
+  std::int64_t action_dim() const { return spec_.shape_meta.action_dim(); }
 
   torch::Device device() const { return root_->parameters().front().device(); }
 
@@ -61,7 +72,8 @@ class DiffusionPolicy final : public Policy {
   PolicySpec spec_;
   NoiseScheduler scheduler_;
   bool mask_loss_for_padding_;
-  torch::Tensor loss_time_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
+  torch::Tensor chunk_weights_;     // [T, 1], mean 1; undefined: all steps have equal weight
+  torch::Tensor timestep_weights_;  // [num_train_timesteps]; undefined: equal weight
   std::optional<Normalizer> normalizer_;
   std::shared_ptr<torch::nn::Module> root_;
   Model model_;

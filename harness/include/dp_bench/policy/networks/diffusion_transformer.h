@@ -28,11 +28,12 @@ struct TransformerConfig {
   std::int64_t n_emb = 512;
   std::int64_t n_cond_layers = 0;  // transformer layers over the condition; 0: an MLP per token
   double p_drop_emb = 0.1;
-  double p_drop_attn = 0.1;  // everything within the layers
-  bool causal_attn = false;  // no token attends to later ones
-  bool time_as_cond = true;  // otherwise the timestep is the first token, and there is no memory
-  bool obs_as_cond = true;   // otherwise observations are additional input channels
-  bool is_pre_norm = true;   // otherwise post-norm, as in Vaswani et al. 2017
+  double p_drop_attn = 0.1;   // everything within the layers
+  bool causal_attn = false;   // no token attends to later ones
+  bool time_as_cond = true;   // otherwise the timestep is the first token, and there is no memory
+  bool obs_as_cond = true;    // otherwise observations are additional input channels
+  bool has_time_mlp = false;  // of the timestep's sinusoidal embedding; otherwise that itself
+  bool is_pre_norm = true;    // otherwise post-norm, as in Vaswani et al. 2017
   bool has_qkv_bias = true;
   bool is_position_learned = true;  // otherwise sinusoidal
 };
@@ -74,6 +75,7 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   void MakeCondition();
   void MakeMasks();
   torch::Tensor AddPositions(const std::string& name, std::int64_t n);
+  torch::Tensor EmbedTimesteps(const torch::Tensor& timesteps);
   torch::Tensor InputChannels(const torch::Tensor& cond) const;
   torch::Tensor ConditionTokens(const torch::Tensor& time, const torch::Tensor& obs) const;
   void RunLayer(TransformerLayer& layer, TokenStream& stream, const torch::Tensor& kv,
@@ -87,6 +89,8 @@ class DiffusionTransformerImpl : public torch::nn::Module {
 
   TransformerConfig config_;
   bool is_checkpointing_ = false;
+  torch::nn::Linear time_mlp1_{nullptr};  // null unless has_time_mlp
+  torch::nn::Linear time_mlp2_{nullptr};
   torch::nn::Linear input_emb_{nullptr};
   torch::Tensor pos_emb_;                    // [1, T, d], one more without memory
   torch::nn::Linear cond_obs_emb_{nullptr};  // null unless obs_as_cond

@@ -15,10 +15,10 @@ namespace dp_bench::policy {
 class TransformerDenoiser final : public Denoiser {
  public:
   /// Reads n_layer, n_head, n_emb, n_cond_layers, p_drop_emb, p_drop_attn, causal_attn,
-  /// time_as_cond, obs_as_cond, norm, position and qkv_bias from `params`; registers `transformer`
-  /// with `parent`. Throws Error{kConfig} for settings that cannot work.
-  TransformerDenoiser(const Config& params, const PolicySpec& spec, std::int64_t obs_feature_dim,
-                      torch::nn::Module& parent);
+  /// time_as_cond, obs_as_cond, time_embedding, norm, position and qkv_bias from `params`;
+  /// registers `transformer` with `parent`. Throws Error{kConfig} for settings that cannot work.
+  TransformerDenoiser(const Config& params, const PolicySpec& spec,
+                      const DenoiserChannels& channels, torch::nn::Module& parent);
 
   torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
                         const torch::Tensor& cond, NoiseSource* noise) override;

@@ -14,7 +14,7 @@ class UnetDenoiser final : public Denoiser {
  public:
   /// Reads down_dims, kernel_size, n_groups, diffusion_step_embed_dim and cond_predict_scale from
   /// `params`; registers `unet` with `parent`. Throws Error{kConfig} for settings that cannot work.
-  UnetDenoiser(const Config& params, const PolicySpec& spec, std::int64_t obs_feature_dim,
+  UnetDenoiser(const Config& params, const PolicySpec& spec, const DenoiserChannels& channels,
                torch::nn::Module& parent);
 
   torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
