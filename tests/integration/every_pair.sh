@@ -20,7 +20,7 @@ transformer=(--policy transformer policy.params.n_layer=2 policy.params.n_emb=24
              "policy.params.obs_encoder=$encoder")
 rgbd_fusion=(--policy rgbd_fusion policy.params.crop_shape=null policy.params.resize_shape=null
              "policy.params.obs_encoder=$fusion" policy.params.denoiser.n_layer=2
-             policy.params.denoiser.n_emb=64 policy.params.drop_n_last_frames=null)
+             policy.params.denoiser.n_emb=64)
 
 # tasks that collect a few demonstrations of small pictures
 kuavo=(--env kuavo_dualarm collect.n_episodes=2 env.params.image_width=32 env.params.image_height=24
@@ -61,6 +61,8 @@ run transformer_pusht "${transformer[@]}" "${pusht[@]}"
 run transformer_pusht_image "${transformer[@]}" "${pusht[@]}" --obs image
 run transformer_kuavo "${transformer[@]}" "${kuavo[@]}"
 run transformer_kuavo_rgb "${transformer[@]}" "${kuavo[@]}" --obs small_rgb
+run unet_hybrid_pusht_image_inpainting "${unet[@]}" "${pusht[@]}" --obs image policy.params.obs_as_global_cond=false
+run transformer_kuavo_inpainting "${transformer[@]}" "${kuavo[@]}" policy.params.obs_as_global_cond=false
 run rgbd_fusion_pusht_image "${rgbd_fusion[@]}" "${pusht[@]}" --obs image
 run rgbd_fusion_kuavo_rgb "${rgbd_fusion[@]}" "${kuavo[@]}" --obs small_rgb
 run rgbd_fusion_kuavo_rgbd "${rgbd_fusion[@]}" "${kuavo[@]}" --obs small_rgbd

@@ -48,8 +48,17 @@ expect_json 'all(stage("observation.images." + camera) == [2, 2, 3, 480, 640] fo
              and stage("fused features") == [2, 2, 768]
              and stage("observation.state") == [2, 2, 16] and stage("state features") == [2, 2, 128]
              and stage("condition") == [2, 2, 896] and stage("normalized action") == [2, 16, 16]
-             and abs(found["parameters"] / 52.7e6 - 1) < 0.01' \
+             and stage("transformer: timestep token") == [2, 1, 512]
+             and stage("transformer: action tokens") == [2, 16, 512]
+             and stage("transformer: condition tokens") == [2, 3, 512]
+             and stage("transformer: memory") == [2, 3, 512]
+             and stage("transformer: decoder layer 4") == [2, 16, 512]
+             and "transformer: decoder layer 5" not in [s["name"] for s in found["stages"]]
+             and abs(found["parameters"] / 44.2e6 - 1) < 0.01' \
   "${inspect[@]}" --policy rgbd_fusion --env kuavo_dualarm --obs rgbd --batch-size 2 --batch-sizes 1
+expect_json 'stage("condition") == [2, 2, 896] and stage("transformer: decoder layer 12") == [2, 16, 384]
+             and abs(found["parameters"] / 52.7e6 - 1) < 0.01' \
+  "${inspect[@]}" --policy rgbd_kuavo --env kuavo_dualarm --obs rgbd --batch-size 2 --batch-sizes 1
 
 echo "the output follows the config"
 expect_json 'stage("normalized action") == [1, 32, 2] and "unet: down 3" not in [s["name"] for s in found["stages"]]' \
