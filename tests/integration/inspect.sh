@@ -56,13 +56,17 @@ expect_json 'all(stage("observation.images." + camera) == [2, 2, 3, 480, 640] fo
              and "transformer: decoder layer 5" not in [s["name"] for s in found["stages"]]
              and abs(found["parameters"] / 44.2e6 - 1) < 0.01' \
   "${inspect[@]}" --policy rgbd_fusion --env kuavo_dualarm --obs rgbd --batch-size 2 --batch-sizes 1
-expect_json 'stage("condition") == [2, 2, 896] and stage("transformer: decoder layer 12") == [2, 16, 384]
+expect_json 'stage("condition") == [1, 2, 896] and stage("transformer: decoder layer 12") == [1, 16, 384]
              and abs(found["parameters"] / 52.7e6 - 1) < 0.01' \
-  "${inspect[@]}" --policy rgbd_kuavo --env kuavo_dualarm --obs rgbd --batch-size 2 --batch-sizes 1
+  "${inspect[@]}" --policy rgbd_kuavo --env kuavo_dualarm --obs rgbd --batch-size 1 --batch-sizes 1
 
 echo "the output follows the config"
 expect_json 'stage("normalized action") == [1, 32, 2] and "unet: down 3" not in [s["name"] for s in found["stages"]]' \
   "${unet[@]}" horizon=32 "policy.params.down_dims=[16,32]" policy.params.n_groups=4
+
+echo "with inpainting, a batch has the observations of the whole horizon"
+expect_json 'stage("agent_pos") == [1, 16, 2] and stage("condition") == [1, 16, 4]
+             and stage("normalized action") == [1, 16, 2]' "${unet[@]}" policy.params.obs_as_global_cond=false
 
 echo "memory grows by the parameters and by the batch"
 expect_json 'found["memory"]["gradients"] == 4 * found["parameters"]

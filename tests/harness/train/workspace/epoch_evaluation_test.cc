@@ -27,10 +27,10 @@ class EpochEvaluationTest : public testing::Test {
     policy_->SetNormalizer(FitNormalizer(dataset_, policy_->spec().shape_meta, {}));
   }
 
-  std::unique_ptr<data::BatchLoader> MakeLoader() const {
+  std::unique_ptr<data::BatchLoader> MakeLoader(int n_obs_steps = 2) const {
     data::BatchLoaderOptions options;
     options.batch_size = 5;
-    options.n_obs_steps = policy_->spec().horizons.n_obs_steps;
+    options.n_obs_steps = n_obs_steps;
     options.keys = {"agent_pos"};
     options.n_threads = 0;
     const std::vector<bool> all(dataset_.episode_ends().size(), true);
@@ -67,6 +67,21 @@ TEST_F(EpochEvaluationTest, MeasuresWhatIsDue) {
   EXPECT_THAT(run(2), UnorderedElementsAre(Key("val_loss")));
   EXPECT_THAT(run(3), UnorderedElementsAre(Key("train_action_mse_error")));
   EXPECT_THAT(run(9), all) << "the last epoch";
+}
+
+// a policy that learns from later observations still plans from the first To
+TEST_F(EpochEvaluationTest, ActionsAreSampledFromTheObservedStepsAlone) {
+  const auto error_with = [&](int n_obs_steps) {
+    EpochEvaluation::Parts parts = {
+        .config = config_, .parallel = parallel_, .device = torch::kCPU};
+    const auto loader = MakeLoader(n_obs_steps);
+    loader->StartEpoch(0);
+    loader->Next(&parts.sampled);
+    EpochEvaluation evaluation(std::move(parts));
+    return evaluation.Run({}, *policy_, *policy_, /*epoch=*/0)
+        ->metrics.at("train_action_mse_error");
+  };
+  EXPECT_EQ(error_with(4), error_with(2));
 }
 
 TEST_F(EpochEvaluationTest, WithoutValidationEpisodesAndRolloutsTheActionsAreLeft) {
