@@ -7,6 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "run/outcome_class.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {
@@ -87,6 +88,8 @@ std::string BaselineJson(const run::RunFolder& run) {
                    {"env", config.At("env").json()},
                    {"env_runner", RunnerOf(config)}}},
                  {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, run::kManifestFile))}};
+    const std::string outcome_class = run::OutcomeClassOf(run.manifest);
+    if (!outcome_class.empty()) head[run::kOutcomeClassKey] = outcome_class;
     // one line per episode, so that a diff of the baseline is readable
     std::string rows;
     for (const run::EpisodeRecord& record : run.episodes) {
@@ -116,7 +119,11 @@ run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path&
     view.At("format").Fail(fmt::format("not of the format {}", kFormat));
   }
   run.config = view.At("config").json().dump();
-  run.manifest = Json{{"plugins", Json::array({view.At("env_plugin").json()})}}.dump();
+  Json manifest = {{"plugins", Json::array({view.At("env_plugin").json()})}};
+  if (const auto outcome_class = view.GetOptional<std::string>(run::kOutcomeClassKey)) {
+    manifest[run::kOutcomeClassKey] = *outcome_class;
+  }
+  run.manifest = manifest.dump();
   for (const core::JsonView& row : view.Elements("episodes")) {
     run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
   }

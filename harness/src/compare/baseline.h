@@ -10,8 +10,8 @@
 
 namespace dp_bench::compare {
 
-/// Writes "format", "title", the "env" section of the config with "max_steps", the "env_plugin" of
-/// the manifest, and one line per test episode: seed, success, score, broken, trace hash. Throws
+/// Writes "format", "title", the "env" section of the config with "max_steps", the "env_plugin" and
+/// the "outcome_class" of the manifest, and one line per test episode: seed, success, score, broken, trace hash. Throws
 /// Error{kData} if the run has no test episodes, config.json or manifest.json.
 std::string BaselineJson(const run::RunFolder& run);
 

@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
+#include "run/outcome_class.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -51,11 +52,30 @@ std::string FindTooManyBroken(const run::RunFolder& run,
       summary.n_failed, summary.n_episodes, run.path.string());
 }
 
-bool AreIdentical(const std::vector<EpisodePair>& pairs) {
-  return static_cast<int>(pairs.size()) >= kMinSignature &&
-         std::all_of(pairs.begin(), pairs.end(), [](const EpisodePair& pair) {
-           return !pair.a.trace_hash.empty() && pair.a.trace_hash == pair.b.trace_hash;
-         });
+int CountIdentical(const std::vector<EpisodePair>& pairs) {
+  return static_cast<int>(std::ranges::count_if(pairs, [](const EpisodePair& pair) {
+    return !pair.a.trace_hash.empty() && pair.a.trace_hash == pair.b.trace_hash;
+  }));
+}
+
+// In one outcome class, only a change of dp_bench, policy or env makes a difference (ADR 0004).
+std::string ExplainDifference(const run::RunFolder& baseline, const run::RunFolder& candidate,
+                              int n_different, int n_shared) {
+  const std::string before = run::OutcomeClassOf(baseline.manifest);
+  const std::string now = run::OutcomeClassOf(candidate.manifest);
+  if (n_different == 0 || before.empty() || now.empty()) return "";
+  const std::string count =
+      fmt::format("{} of {} episodes differ from the baseline's", n_different, n_shared);
+  if (before == now) {
+    return fmt::format(
+        "{}; both runs are of the class \"{}\", so the policy, the env, dp_bench or "
+        "LibTorch changed",
+        count, now);
+  }
+  return fmt::format(
+      "{}; the processor may be the cause, because the baseline is of the class "
+      "\"{}\" and the candidate of \"{}\"",
+      count, before, now);
 }
 
 double Correlation(const PairCounts& counts) {
@@ -182,7 +202,10 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
     return result;
   }
   result.n_shared = outcomes.counts.n();
-  result.has_signature = AreIdentical(outcomes.pairs);
+  const int n_identical = CountIdentical(outcomes.pairs);
+  result.has_signature = n_identical >= kMinSignature && n_identical == result.n_shared;
+  result.note =
+      ExplainDifference(baseline, candidate, result.n_shared - n_identical, result.n_shared);
   CountPairs(outcomes.pairs, &result);
   Decide(&result);
   return result;

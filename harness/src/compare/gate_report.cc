@@ -171,6 +171,7 @@ Json TaskJson(const GateResult& result) {
       {"task", result.task},
       {"status", StatusName(result.status)},
       {"reason", result.reason},
+      {"note", result.note},
       {"candidate_title", result.title},
       {"mismatches", mismatches},
       {"signature", result.has_signature},

@@ -18,6 +18,7 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "run/outcome_class.h"
 #include "run/run_files.h"
 #include "run/run_id.h"
 #include "run/seed_use.h"
@@ -33,6 +34,19 @@ std::string CpuModel() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown";
+}
+
+bool HasAvx2AndFma() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+bool HasPictures(const ShapeMeta& shapes) {
+  return std::ranges::any_of(shapes.obs,
+                             [](const KeySpec& key) { return key.type != KeyType::kLowDim; });
 }
 
 }  // namespace
@@ -61,6 +75,11 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
       {"core_build_id", kCoreBuildId},
       {"torch_build_id", kTorchBuildId},
       {"plugins", plugins},
+      {run::kOutcomeClassKey,
+       run::OutcomeClass({.device = experiment.device().str(),
+                          .cpu = CpuModel(),
+                          .has_avx2_and_fma = HasAvx2AndFma(),
+                          .has_pictures = HasPictures(experiment.spec().shape_meta)})},
       {"machine",
        {{"cpu", CpuModel()},
         {"ranks", n_ranks},

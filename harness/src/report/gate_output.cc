@@ -101,6 +101,7 @@ std::string Sentence(compare::GateStatus status, const std::string& reason) {
 
 std::string TaskText(const compare::GateResult& result) {
   std::string text = Sentence(result.status, result.reason) + "\n";
+  if (!result.note.empty()) text += fmt::format("  {}\n", result.note);
   for (const Row& row : Rows(result)) text += fmt::format("  {:<19} {}\n", row.name, row.value);
   return text;
 }

@@ -10,6 +10,7 @@
 #include "compare/gate_report.h"
 #include "harness/compare/run_folders.h"
 #include "report/gate_output.h"
+#include "run/outcome_class.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -54,6 +55,27 @@ TEST_F(Gate, NeedsEightEpisodesAndAllOfThemForTheSignature) {
   run::RunFolder late = Run("candidate", "ssffssffs", "baseline");
   late.episodes[8].trace_hash = "other";
   EXPECT_FALSE(RunGate(Baseline("ssffssffs"), late, {}).has_signature);
+}
+
+TEST_F(Gate, SaysWhetherTheMachineMayExplainOtherEpisodes) {
+  const auto of_class = [](run::RunFolder run, const char* name) {
+    auto manifest = nlohmann::json::parse(run.manifest);
+    manifest["outcome_class"] = name;
+    run.manifest = manifest.dump();
+    return run;
+  };
+  const run::RunFolder baseline = of_class(Baseline("ssffssff"), "no pictures, x86-64");
+  const GateResult same =
+      RunGate(baseline, of_class(Candidate("ssffssff"), "no pictures, x86-64"), {});
+  EXPECT_THAT(same.note, HasSubstr("8 of 8 episodes differ"));
+  EXPECT_THAT(same.note, HasSubstr("the policy, the env, dp_bench or LibTorch changed"));
+  const GateResult other = RunGate(baseline, of_class(Candidate("ssffssff"), "pictures, x"), {});
+  EXPECT_THAT(other.note, HasSubstr("the processor may be the cause"));
+  EXPECT_EQ(RunGate(baseline, Candidate("ssffssff"), {}).note, "");
+  EXPECT_EQ(RunGate(baseline, baseline, {}).note, "");
+
+  const run::RunFolder read = ParseBaseline(BaselineJson(baseline), "baseline.json");
+  EXPECT_EQ(run::OutcomeClassOf(read.manifest), "no pictures, x86-64");
 }
 
 TEST_F(Gate, FailsOnAShownDrop) {

@@ -1,0 +1,33 @@
+#include "run/outcome_class.h"
+
+#include <gtest/gtest.h>
+
+namespace dp_bench::run {
+namespace {
+
+TEST(OutcomeClass, WithoutPicturesIsThatOfAllProcessorsWithAvx2AndFma) {
+  OutcomeConditions conditions = {.device = "cpu", .cpu = "a", .has_avx2_and_fma = true};
+  const std::string of_a = OutcomeClass(conditions);
+  EXPECT_EQ(of_a, "no pictures, x86-64 with AVX2 and FMA");
+  conditions.cpu = "b";
+  EXPECT_EQ(OutcomeClass(conditions), of_a);
+}
+
+TEST(OutcomeClass, WithPicturesOnADeviceOrOnOldProcessorsIsThatOfOneProcessor) {
+  EXPECT_EQ(OutcomeClass(
+                {.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_pictures = true}),
+            "pictures, a");
+  EXPECT_EQ(OutcomeClass({.device = "cpu", .cpu = "a"}), "no pictures, a");
+  EXPECT_EQ(OutcomeClass({.device = "cuda:0", .cpu = "a", .has_avx2_and_fma = true}),
+            "no pictures, cuda:0, a");
+}
+
+TEST(OutcomeClass, OfAManifestWithoutOneIsEmpty) {
+  EXPECT_EQ(OutcomeClassOf(R"({"outcome_class": "x"})"), "x");
+  EXPECT_EQ(OutcomeClassOf("{}"), "");
+  EXPECT_EQ(OutcomeClassOf(R"({"outcome_class": 1})"), "");
+  EXPECT_EQ(OutcomeClassOf("no JSON"), "");
+}
+
+}  // namespace
+}  // namespace dp_bench::run
