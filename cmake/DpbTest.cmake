@@ -14,9 +14,28 @@ endfunction()
 # Tests run in parallel, so threads that wait for each other must not spin.
 set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
 
+# Notes files as sources of a test, for dpb_require_all_tests.
+function(dpb_note_test_sources)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(path "${source}" ABSOLUTE)
+    set_property(GLOBAL APPEND PROPERTY DPB_TEST_SOURCES "${path}")
+  endforeach()
+endfunction()
+
+# Stops if a file *_test.cc below the current folder belongs to no test program.
+function(dpb_require_all_tests)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
+  get_property(known GLOBAL PROPERTY DPB_TEST_SOURCES)
+  list(REMOVE_ITEM files ${known})
+  if(files)
+    message(FATAL_ERROR "no test program compiles ${files}; list it in the CMakeLists.txt of its folder")
+  endif()
+endfunction()
+
 # dpb_add_test(NAME harness.data LABELS unit SOURCES ... [LINK ...]): one GoogleTest program.
 function(dpb_add_test)
   cmake_parse_arguments(TEST "" "NAME" "SOURCES;LINK;LABELS" ${ARGN})
+  dpb_note_test_sources(${TEST_SOURCES})
   string(REPLACE "." "_" target "test_${TEST_NAME}")
   add_executable(${target} ${TEST_SOURCES})
   target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
@@ -79,6 +98,7 @@ endif()
 # starts several times; see tests/support/ranks.h. Skipped with a message if there is no MPI.
 function(dpb_add_ranks_test)
   cmake_parse_arguments(TEST "" "NAME;RANKS" "SOURCES;LINK" ${ARGN})
+  dpb_note_test_sources(${TEST_SOURCES})
   if(NOT MPI_C_FOUND)
     add_test(NAME ${TEST_NAME} COMMAND "${CMAKE_COMMAND}" -E echo "skipped: no MPI was found")
     set_tests_properties(${TEST_NAME} PROPERTIES LABELS unit SKIP_REGULAR_EXPRESSION "skipped")
