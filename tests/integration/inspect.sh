@@ -99,6 +99,23 @@ expect_json 'found["policy"] == "unet_hybrid" and found["state"]["epoch"] == 100
   "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid"
 expect_exit 6 "manifest.json" "$1" inspect --checkpoint "$2"
 
+echo "what the actions of a transformer look at"
+"$1" train --config-dir "$2" --policy transformer --env point_mass policy.params.n_layer=1 policy.params.n_head=2 \
+  policy.params.n_emb=16 collect.n_episodes=4 training.num_epochs=1 training.rollout_every=0 dataloader.batch_size=32 \
+  --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
+attention=("$1" inspect --checkpoint trained --attention)
+expect_json 'found["policy"] == "transformer" and found["denoising_steps"] > 1 and "seed 100000" in found["observation"]
+             and found["maps"][1]["name"] == "decoder layer 1, actions to condition"
+             and found["maps"][1]["columns"] == ["timestep", "agent_pos t-1", "goal t-1", "agent_pos t", "goal t"]
+             and len(found["maps"][1]["heads"]) == 2
+             and all(abs(sum(row) - 1) < 1e-5 for m in found["maps"] for head in m["heads"] for row in head)' \
+  "${attention[@]}" --html attention.html
+grep -q "<rect class=\"cell\"" attention.html || fail "the page has no heat map"
+expect_exit 0 "first observation of seed 100007" "${attention[@]}" env_runner.test_start_seed=100007
+expect_exit 0 "demonstration 1, step 3" "${attention[@]}" --episode 1 --step 3
+expect_exit 2 "expected 0 to 3, found 9" "${attention[@]}" --episode 9
+expect_exit 2 "no attention: expected transformer" "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid" --attention
+
 echo "bad input gives a message and its exit code"
 expect_exit 2 "there is no config of this name" "${inspect[@]}" --policy unet_hybri --env point_mass
 expect_exit 2 "nothing to inspect" "${inspect[@]}"

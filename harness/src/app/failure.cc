@@ -40,15 +40,18 @@ Failure OfFileSystem(const fs::filesystem_error& error) {
 
 Failure OfMemory(std::string_view what) {
   return {
-      fmt::format(
-          "out of memory: {}\n"
-          "  For a training lower dataloader.batch_size (training.gradient_accumulate_every keeps "
-          "the\n"
-          "  effective size), or set training.mixed_precision; for an evaluation lower\n"
-          "  env_runner.n_workers and env_runner.micro_batch. `dp_bench inspect --policy P --env "
-          "E` shows\n"
-          "  the memory of a training step.",
-          what),
+      fmt::format("out of memory: {}\n"
+                  "  For a training, in this order: lower dataloader.batch_size\n"
+                  "  (training.gradient_accumulate_every keeps the effective size; "
+                  "training.auto_batch=true\n"
+                  "  finds both), set training.mixed_precision=bf16, "
+                  "policy.params.gradient_checkpointing=true,\n"
+                  "  a smaller policy.params.resize_shape, fewer cameras in shape_meta, a smaller\n"
+                  "  policy.params.obs_encoder.resnet_width. `dp_bench profile` estimates what "
+                  "each saves.\n"
+                  "  For an evaluation lower env_runner.n_workers and env_runner.micro_batch.\n"
+                  "  `dp_bench inspect --policy P --env E` shows the memory of a training step.",
+                  what),
       core::kExitOutOfMemory};
 }
 

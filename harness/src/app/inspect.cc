@@ -3,15 +3,20 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/verbs.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
 #include "experiment/key_check.h"
+#include "inspect/attention.h"
 #include "inspect/data_inspection.h"
 #include "inspect/inspect_checkpoint.h"
 #include "inspect/inspect_policy.h"
+#include "rollout/env_runner.h"
+#include "run/env_runner_config.h"
+#include "run/run_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -27,20 +32,27 @@ activations measured, for large batches estimated from smaller ones.
 Without --policy: a dataset's keys, statistics, episode lengths, and faults with episode and step; with
 --html also a page with values and images.
 
-With --checkpoint: its files, training state, normalizer and parameters.
+With --checkpoint: its files, training state, normalizer and parameters. With --attention too: what each
+action token of a transformer or of rgbd_fusion looks at while it plans, for the first observation of a
+test episode or a step of a demonstration; with --html also a page with heat maps of all layers and heads.
 
 Examples:
   dp_bench inspect --policy unet_hybrid --env point_mass
   dp_bench inspect --policy transformer --env kuavo_dualarm --obs rgb --batch-sizes 16,256
   dp_bench inspect --env pusht --html pusht.html
   dp_bench inspect --dataset data/kuavo_dualarm_pick_place-1a2b3c4d.zarr
-  dp_bench inspect --checkpoint models/pusht_unet_hybrid)";
+  dp_bench inspect --checkpoint models/pusht_unet_hybrid
+  dp_bench inspect --checkpoint runs/mine --attention --html attention.html
+  dp_bench inspect --checkpoint runs/mine --attention --episode 0 --step 40)";
 
 struct InspectVerbOptions {
   experiment::ExperimentOptions experiment;
   inspect::PolicyInspectionOptions policy;
   std::filesystem::path checkpoint;
   std::filesystem::path html;
+  bool with_attention = false;
+  std::optional<std::int64_t> episode;  // of the dataset, for the attention; none: an env's start
+  std::int64_t step = 0;                // of that episode
   bool as_json = false;
 };
 
@@ -79,6 +91,55 @@ void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) 
                           options.experiment.overrides.front(), subject));
 }
 
+rollout::RecordedObs FirstObsOfTestEpisode(const experiment::Experiment& experiment,
+                                           std::string* name) {
+  auto config = run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  config.n_train = 0;
+  config.n_test = 1;
+  config.n_videos = 0;
+  if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;  // only eval measures it
+  const rollout::EnvRunner runner(config, [&] { return experiment.CreateEnv(); },
+                                  experiment.spec().shape_meta, experiment.spec().horizons,
+                                  /*output_dir=*/{});
+  const auto first = runner.FirstObservation(0);
+  if (!first) {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("the env does not start with seed {}; choose another one with "
+                            "env_runner.test_start_seed, or give --episode",
+                            config.test_start_seed));
+  }
+  *name = fmt::format("first observation of seed {}", first->row.seed);
+  return *first;
+}
+
+int InspectTheAttention(InspectVerbOptions options) {
+  ChooseCheckpoint(&options.checkpoint);
+  const bool is_of_checkpoint = options.experiment.config.empty() && options.experiment.env.empty();
+  if (is_of_checkpoint) options.experiment.config = options.checkpoint / run::kConfigFile;
+  const experiment::Experiment experiment(options.experiment);
+  experiment::RejectUnknownKeys(experiment,
+                                {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
+  const auto policy = experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), "ema");
+  policy->module().eval();
+  std::string observation;
+  rollout::RecordedObs recorded;
+  if (options.episode) {
+    recorded = inspect::ObsOfDemonstration(*experiment.CreateDataset(), experiment.spec(),
+                                           *options.episode, options.step);
+    observation = fmt::format("demonstration {}, step {}", *options.episode, options.step);
+  } else {
+    recorded = FirstObsOfTestEpisode(experiment, &observation);
+  }
+  inspect::AttentionInspection inspection =
+      inspect::InspectAttention(*policy, experiment.device(), recorded);
+  inspection.policy = experiment.config().Sub("policy").Get<std::string>("plugin");
+  inspection.task = experiment.name();
+  inspection.observation = observation;
+  Print(inspection, options.as_json);
+  if (!options.html.empty()) inspect::WriteAttentionPage(inspection, options.html);
+  return 0;
+}
+
 int InspectTheCheckpoint(InspectVerbOptions options) {
   RequireNoOverrides(options, "--checkpoint");
   ChooseCheckpoint(&options.checkpoint);
@@ -115,6 +176,7 @@ int InspectTheData(const InspectVerbOptions& options) {
 }
 
 int Inspect(const InspectVerbOptions& options) {
+  if (options.with_attention) return InspectTheAttention(options);
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);
   if (!options.experiment.dataset.empty() || !options.experiment.env.empty() ||
@@ -135,9 +197,22 @@ Verb AddInspect(CLI::App* app) {
   app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset, "A dataset written by dp_bench");
-  app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
-      ->check(CLI::ExistingDirectory);
-  app->add_option("--html", options->html, "Write a page about the dataset to this file");
+  CLI::Option* checkpoint =
+      app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
+          ->check(CLI::ExistingDirectory);
+  CLI::Option* attention = app->add_flag("--attention", options->with_attention,
+                                         "With --checkpoint: what the action tokens look at")
+                               ->needs(checkpoint);
+  CLI::Option* episode =
+      app->add_option("--episode", options->episode,
+                      "With --attention: observe this demonstration of the dataset, from 0, "
+                      "instead of the start of a test episode")
+          ->needs(attention);
+  app->add_option("--step", options->step, "With --episode: its step, from 0")
+      ->needs(episode)
+      ->capture_default_str();
+  app->add_option("--html", options->html,
+                  "Write a page about the dataset or the attention to this file");
   app->add_option("--batch-size", options->policy.batch_size, "Batch size for the shapes")
       ->check(positive)
       ->capture_default_str();

@@ -1,4 +1,6 @@
 // dp_bench train and dp_bench run: train or resume a policy; run then evaluates, films and reports.
+#include <fmt/format.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,8 +11,10 @@
 #include "config/loader.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/memory.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
+#include "experiment/auto_batch.h"
 #include "experiment/collection.h"
 #include "experiment/dry_run.h"
 #include "experiment/evaluation.h"
@@ -18,6 +22,7 @@
 #include "experiment/manifest.h"
 #include "experiment/multi_run.h"
 #include "experiment/output_folder.h"
+#include "inspect/memory_advice.h"
 #include "run/run_files.h"
 #include "train/rewind.h"
 #include "train/snapshot.h"
@@ -176,6 +181,29 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
       result, final_evaluation.RecordPlanning(workspace.eval_policy(), device), output);
 }
 
+// If memory runs out, the message also has what would save some, measured once the training is
+// gone.
+int TrainOrAdvise(const experiment::ExperimentOptions& options, const TrainPlan& plan,
+                  core::Communicator& ranks) {
+  std::string what;
+  try {
+    return TrainAndReport(options, plan, ranks);
+  } catch (const core::OutOfMemory& error) {
+    if (ranks.size() > 1) throw;  // the others wait
+    what = error.what();
+  }
+  std::string advice;
+  try {
+    advice = inspect::AdviceLines(inspect::AdviseMemory(experiment::Experiment(options)));
+  } catch (const std::exception&) {  // mostly for the same reason
+    core::LogWarning("what would save memory could not be measured");
+  }
+  if (!advice.empty())
+    what += "\n  What would save memory, in the order in which to try it:\n" + advice;
+  while (what.ends_with('\n')) what.pop_back();
+  throw core::OutOfMemory(what);
+}
+
 int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
   const experiment::ExperimentOptions experiment =
@@ -195,12 +223,12 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
   return experiment::RunSeeds(
       experiment, folder->path(), options.seeds, ranks,
       [&](const experiment::ExperimentOptions& of_seed, const experiment::SeedTraining& run) {
-        return TrainAndReport(of_seed,
-                              {.output = run.folder,
-                               .is_resumed = run.is_resumed,
-                               .with_report = true,
-                               .before_writes = [&] { begin(run.write_summary); }},
-                              ranks);
+        return TrainOrAdvise(of_seed,
+                             {.output = run.folder,
+                              .is_resumed = run.is_resumed,
+                              .with_report = true,
+                              .before_writes = [&] { begin(run.write_summary); }},
+                             ranks);
       });
 }
 
@@ -249,7 +277,10 @@ void TakeMultiRun(bool trains_seeds, TrainVerbOptions* options) {
 
 int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   core::CatchStopSignals();  // signals must not end the program while it loads
-  if (options.resume.empty()) TakeMultiRun(with_report, &options);
+  if (options.resume.empty()) {
+    TakeMultiRun(with_report, &options);
+    experiment::ResolveAutoBatch(&options.experiment, ranks);
+  }
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) {
     const bool has_section =
@@ -267,14 +298,14 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   }
   if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
   if (options.resume.empty()) {
-    return TrainAndReport(options.experiment,
-                          {.output = options.output, .with_report = with_report}, ranks);
+    return TrainOrAdvise(options.experiment, {.output = options.output, .with_report = with_report},
+                         ranks);
   }
   TrainPlan plan = {.output = options.resume, .is_resumed = true, .with_report = with_report};
   if (!options.checkpoint.empty()) {
     plan.checkpoint = train::FindCheckpointOfRun(options.resume, options.checkpoint);
   }
-  return TrainAndReport(ResumeOptions(options.experiment, options.resume), plan, ranks);
+  return TrainOrAdvise(ResumeOptions(options.experiment, options.resume), plan, ranks);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace dp_bench::inspect {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr double kLowRate = 0.4;           // share of the machine's rate
 constexpr std::int64_t kSmallBatch = 64;
 
 double Percent(double share) { return 100.0 * share; }
-double Mebibytes(double bytes) { return bytes / (1 << 20); }
+double InMebibytes(double bytes) { return bytes / (1 << 20); }
 
 void AdviseData(const TrainingFigures& f, std::vector<Advice>* advice) {
   if (f.data_share < kDataBound) return;
@@ -31,20 +33,15 @@ void AdviseData(const TrainingFigures& f, std::vector<Advice>* advice) {
                                  Percent(f.data_share), f.n_cores)});
 }
 
-bool IsMemoryShort(const TrainingFigures& f) {
-  return f.available_bytes > 0.0 && f.needed_bytes >= kMemoryFull * f.available_bytes;
-}
-
-void AdviseMemory(const TrainingFigures& f, std::vector<Advice>* advice) {
-  if (!IsMemoryShort(f)) return;
-  const std::string reason = fmt::format(
-      "a step of batch size {} takes {:.0f} MiB ({:.0f} MiB activations), {:.0f} MiB are free",
-      f.batch_size, Mebibytes(f.needed_bytes), Mebibytes(f.activation_bytes),
-      Mebibytes(f.available_bytes));
-  if (f.is_checkpointing) {
-    advice->push_back({"dataloader.batch_size", std::to_string(f.batch_size / 2), reason});
-  } else {
-    advice->push_back({"policy.params.gradient_checkpointing", "true", reason});
+// In the order of `memory`. The first one tells the figure behind all of them.
+void AddMemoryAdvice(const TrainingFigures& f, const std::vector<Advice>& memory,
+                     std::vector<Advice>* advice) {
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    advice->push_back(memory[i]);
+    if (i > 0) continue;
+    advice->back().reason = fmt::format(
+        "a step of batch size {} takes {:.0f} MiB, {:.0f} MiB are free; {}", f.batch_size,
+        InMebibytes(f.needed_bytes), InMebibytes(f.available_bytes), memory[i].reason);
   }
 }
 
@@ -77,12 +74,20 @@ void AdviseBatchSize(const TrainingFigures& f, std::vector<Advice>* advice) {
 
 }  // namespace
 
-std::vector<Advice> AdviseTraining(const TrainingFigures& figures) {
+bool TrainingFigures::is_memory_short() const {
+  return available_bytes > 0.0 && needed_bytes >= kMemoryFull * available_bytes;
+}
+
+std::vector<Advice> AdviseTraining(const TrainingFigures& figures,
+                                   const std::vector<Advice>& memory) {
   std::vector<Advice> advice;
   AdviseData(figures, &advice);
-  AdviseMemory(figures, &advice);
-  AdvisePrecision(figures, &advice);
-  if (!IsMemoryShort(figures)) AdviseBatchSize(figures, &advice);
+  const bool is_short = figures.is_memory_short();
+  if (is_short) AddMemoryAdvice(figures, memory, &advice);
+  const bool is_said =
+      std::ranges::find(advice, "training.mixed_precision", &Advice::key) != advice.end();
+  if (!is_said) AdvisePrecision(figures, &advice);
+  if (!is_short) AdviseBatchSize(figures, &advice);
   return advice;
 }
 

@@ -7,6 +7,13 @@
 
 namespace dp_bench::inspect {
 
+struct Advice {
+  std::string key;               // "dataloader.num_workers"
+  std::string value;             // "2"
+  std::string reason;            // with the figure behind it
+  std::int64_t saved_bytes = 0;  // of memory, estimated; 0: it is for speed
+};
+
 /// The figures that the advice is based on. Shares are fractions of a step's time.
 struct TrainingFigures {
   double data_share = 0.0;     // waiting for the loader
@@ -15,23 +22,20 @@ struct TrainingFigures {
   std::int64_t batch_size = 0;
   int num_workers = 0;  // dataloader.num_workers
   int n_cores = 0;
-  double flops = 0.0;           // achieved [FLOP/s]
-  double float32_limit = 0.0;   // measured [FLOP/s]
-  double bfloat16_limit = 0.0;  // measured [FLOP/s]
-  bool is_float32 = true;       // training.mixed_precision is no
-  bool is_checkpointing = false;
-  double activation_bytes = 0.0;  // of a step
-  double needed_bytes = 0.0;      // including everything held between steps
-  double available_bytes = 0.0;   // free memory; 0: unknown
+  double flops = 0.0;            // achieved [FLOP/s]
+  double float32_limit = 0.0;    // measured [FLOP/s]
+  double bfloat16_limit = 0.0;   // measured [FLOP/s]
+  bool is_float32 = true;        // training.mixed_precision is no
+  double needed_bytes = 0.0;     // including everything held between steps
+  double available_bytes = 0.0;  // free memory; 0: unknown
+
+  /// Whether a step takes most of the free memory.
+  bool is_memory_short() const;
 };
 
-struct Advice {
-  std::string key;     // "dataloader.num_workers"
-  std::string value;   // "2"
-  std::string reason;  // with the figure behind it
-};
-
-/// The most important first; empty if no figure suggests a change.
-std::vector<Advice> AdviseTraining(const TrainingFigures& figures);
+/// The most important first; empty if no figure suggests a change. `memory`: the advice of
+/// memory_advice.h, which is given if memory is short.
+std::vector<Advice> AdviseTraining(const TrainingFigures& figures,
+                                   const std::vector<Advice>& memory = {});
 
 }  // namespace dp_bench::inspect

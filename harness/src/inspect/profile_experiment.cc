@@ -13,6 +13,7 @@
 
 #include "core/memory.h"
 #include "experiment/training_rig.h"
+#include "inspect/memory_advice.h"
 #include "rollout/env_runner.h"
 #include "rollout/scope_timer.h"
 #include "train/autocast.h"
@@ -172,12 +173,9 @@ TrainingFigures FiguresOf(const experiment::Experiment& experiment,
       .flops = work.flops / training.step_s,
       .float32_limit = profile.limits.float32_flops,
       .bfloat16_limit = profile.limits.bfloat16_flops,
-      .is_float32 = rig.training().mixed_precision == train::MixedPrecision::kNo,
-      .is_checkpointing = experiment.config().Sub("policy").Sub("params").Get<bool>(
-          "gradient_checkpointing", false)};
+      .is_float32 = rig.training().mixed_precision == train::MixedPrecision::kNo};
   if (!profile.memory.empty() && experiment.device().is_cpu()) {
     const train::StepMemory& step = profile.memory.back().measured;
-    figures.activation_bytes = static_cast<double>(step.activations);
     figures.needed_bytes = static_cast<double>(profile.held.total() + step.total());
     figures.available_bytes = static_cast<double>(core::AvailableMemory());
   }
@@ -221,7 +219,9 @@ ExperimentProfile ProfileExperiment(const experiment::Experiment& experiment,
         ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
   }
   ProfileMemory(experiment, rig, &profile);
-  profile.advice = AdviseTraining(FiguresOf(experiment, rig, profile));
+  const TrainingFigures figures = FiguresOf(experiment, rig, profile);
+  profile.advice = AdviseTraining(
+      figures, figures.is_memory_short() ? AdviseMemory(experiment) : std::vector<Advice>());
   return profile;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "inspect/memory_advice.h"
 #include "inspect/op_work.h"
 #include "inspect/profile_experiment.h"
 #include "rollout/scope_timer.h"
@@ -113,11 +114,7 @@ std::string MemoryTable(const ExperimentProfile& profile) {
 
 std::string AdviceList(const ExperimentProfile& profile) {
   if (profile.advice.empty()) return "advice: none, no figure suggests a change\n";
-  std::string text = "advice\n";
-  for (const Advice& advice : profile.advice) {
-    text += fmt::format("  {}={}: {}\n", advice.key, advice.value, advice.reason);
-  }
-  return text;
+  return "advice\n" + AdviceLines(profile.advice);
 }
 
 nlohmann::json OpsJson(const RecordedWork& recorded) {
@@ -198,6 +195,7 @@ nlohmann::json ToJson(const ExperimentProfile& profile) {
   nlohmann::json advice = nlohmann::json::array();
   for (const Advice& each : profile.advice) {
     advice.push_back({{"key", each.key}, {"value", each.value}, {"reason", each.reason}});
+    if (each.saved_bytes > 0) advice.back()["saved_bytes"] = each.saved_bytes;
   }
   return {{"policy", profile.policy},
           {"task", profile.task},

@@ -99,6 +99,11 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.gradient_accumulate_every =
       config.GetInRange("gradient_accumulate_every", c.gradient_accumulate_every, std::int64_t{1},
                         kMaxCount, "batches whose gradients are summed for one update");
+  c.auto_batch = config.Get<bool>(
+      "auto_batch", c.auto_batch,
+      "before a new training, find the largest divisor of dataloader.batch_size that fits into "
+      "memory, and accumulate gradients so that an update has as many samples as without. The "
+      "run's config.json has the numbers that were found, which a resumed training keeps");
   c.max_grad_norm = config.GetInRange("max_grad_norm", c.max_grad_norm, 0.0, 1e30,
                                       "longer gradients are scaled to this norm; 0 = off");
   c.use_ema =

@@ -44,6 +44,7 @@ struct TrainingConfig {
   LrScheduleConfig lr_schedule;
   MixedPrecision mixed_precision = MixedPrecision::kNo;
   std::int64_t gradient_accumulate_every = 1;
+  bool auto_batch = false;
   double max_grad_norm = 0.0;
   bool use_ema = true;
   int rollout_every = 50;

@@ -96,18 +96,21 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
   result.lr = place.lr;
   if (!place.ends_window) return result;
   bool is_updated = false;
+  is_updating_ = true;
   {
     RECORD_USER_SCOPE(NameOf(StepPhase::kOptimizer));
     is_updated = UpdateWeights(place, host, &result);
     timer.Lap(StepPhase::kOptimizer);
   }
   if (!is_updated) {
+    is_updating_ = false;
     SkipUpdate(place);
     return result;
   }
   RECORD_USER_SCOPE(NameOf(StepPhase::kEma));
   // differs: upstream averages after each batch, even if the weights did not change
   if (ema_) ema_->Update();
+  is_updating_ = false;
   timer.Lap(StepPhase::kEma);
   return result;
 }

@@ -56,6 +56,10 @@ class TrainStep {
   Ema* ema() { return ema_.get(); }  // null without EMA
   const TrainingConfig& config() const { return config_; }
 
+  /// Whether an exception left Run while the weights or their average were changing: they are then
+  /// of no step.
+  bool is_torn() const { return is_updating_; }
+
   /// Starts with the loss scale that mixed_precision requires, even if a resumed accumulation
   /// window already has gradients of another scale. Call it before the first Run.
   void StartGradScaler();
@@ -83,6 +87,7 @@ class TrainStep {
   std::unique_ptr<Policy> ema_policy_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Ema> ema_;
+  bool is_updating_ = false;
 };
 
 }  // namespace dp_bench::train

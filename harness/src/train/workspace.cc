@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "core/console.h"
@@ -208,11 +209,24 @@ TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
   if (is_last_of_epoch && config_.IsDue(logging_config_.histogram_every, state_.epoch)) {
     place.before_gradients_go = [this] { log_->AddHistograms(state_.global_step); };
   }
-  const TrainStepResult result = step_->Run(host, place, log_->timer());
+  const TrainStepResult result = RunStep(host, place);
   n_samples_ += result.n_rows;
   state_.train_loss_sum += result.loss;
   if (result.grad_norm) ++state_.optimizer_step;
   return result;
+}
+
+TrainStepResult Workspace::RunStep(data::HostBatch& host, const StepPlace& place) {
+  std::string what;
+  try {
+    return step_->Run(host, place, log_->timer());
+  } catch (const std::bad_alloc& error) {
+    what = error.what();
+  } catch (const c10::Error& error) {
+    if (!core::IsOutOfMemory(error)) throw;
+    what = error.what_without_backtrace();
+  }
+  EndOutOfMemory(what);  // the step's tensors are gone by now
 }
 
 void Workspace::FinishEpoch(const EvalFn& evaluate) {

@@ -69,8 +69,10 @@ class Workspace {
   /// leaves the same files as one that was not. Throws Error{kUsage} if the output folder has
   /// checkpoints and resume is off, and Error{kNumeric} with the sample indices if a loss or
   /// gradient is not finite. If writing a checkpoint in the background fails, the next step throws
-  /// the error. When this returns or throws, no checkpoint is being written any more. `evaluate`
-  /// may be empty.
+  /// the error. Throws core::OutOfMemory if a step does not fit into memory; its message says which
+  /// checkpoint is kept: that of the last finished step, if the gradients of no earlier batch are
+  /// lost with this one. When this returns or throws, no checkpoint is being written any more.
+  /// `evaluate` may be empty.
   ///
   /// Several ranks train one model with the same batches as one process, each on its rows of them.
   /// They end at the same step for the same reason, and the result differs only by rounding. All
@@ -109,6 +111,8 @@ class Workspace {
   void Restore(const run::Checkpoint& checkpoint);
   bool TrainEpoch();  // false: stopped before its end
   TrainStepResult TakeStep(data::HostBatch& host);
+  TrainStepResult RunStep(data::HostBatch& host, const StepPlace& place);
+  [[noreturn]] void EndOutOfMemory(const std::string& what);
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
   void ShowProgress();

@@ -7,6 +7,7 @@
 
 #include "core/console.h"
 #include "core/json.h"
+#include "core/memory.h"
 #include "dp_bench/error.h"
 #include "run/policy_weights.h"
 #include "run/run_checkpoint.h"
@@ -227,6 +228,32 @@ void Workspace::Save(CheckpointSave save) {
   writer_->Save(std::move(save), [this](run::CheckpointContents* contents) {
     CopyTo(contents, checkpoint_config_.parts);
   });
+}
+
+// With several ranks, the others still wait for this one in the middle of the step.
+void Workspace::EndOutOfMemory(const std::string& what) {
+  const bool can_save =
+      parallel_.shard().count == 1 && state_.global_step > 0 && !step_->is_torn() && !IsInWindow();
+  std::string kept = "There is no checkpoint yet.";
+  try {
+    if (can_save) {
+      step_->optimizer().ZeroGrad();
+      Save({});
+    }
+    writer_->Finish();
+  } catch (const Error& error) {
+    core::LogWarning(fmt::format("the last step could not be saved: {}", error.what()));
+  } catch (const std::exception&) {
+    core::LogWarning("there is no memory to save the last step either");
+  }
+  if (const auto latest = store_.OpenLatest()) {
+    const auto saved = TrainState::FromJson(latest->state(), latest->folder().string());
+    kept = fmt::format(
+        "The training up to step {} is kept in '{}'; continue with --resume and a smaller step.",
+        saved.global_step, latest->folder().string());
+  }
+  throw core::OutOfMemory(fmt::format("{} at epoch {}, global_step {}\n  {}", what, state_.epoch,
+                                      state_.global_step, kept));
 }
 
 std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {

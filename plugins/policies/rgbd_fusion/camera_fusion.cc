@@ -12,15 +12,22 @@ namespace {
 
 using torch::Tensor;
 
-// query, memory [N, tokens, d] -> [N, tokens, d].
-Tensor Attend(torch::nn::MultiheadAttention& attention, const Tensor& query, const Tensor& memory) {
+// query, memory [N, tokens, d] -> [N, tokens, d]. `tokens`: "colour to depth", the name under which
+// the weights are traced. Training steps, which have gradients, do not trace them.
+Tensor Attend(const char* tokens, torch::nn::MultiheadAttention& attention, const Tensor& query,
+              const Tensor& memory) {
   const std::int64_t d = query.size(2);
+  const std::int64_t n_head = attention->options.num_heads();
   const Tensor& weight = attention->in_proj_weight;
-  const Tensor heads =
-      policy::Attention({.q = policy::RowProduct(query, weight.narrow(0, 0, d)),
-                         .kv = policy::RowProduct(memory, weight.narrow(0, d, 2 * d)),
-                         .bias = attention->in_proj_bias},
-                        attention->options.num_heads());
+  const policy::AttentionInputs inputs = {
+      .q = policy::RowProduct(query, weight.narrow(0, 0, d)),
+      .kv = policy::RowProduct(memory, weight.narrow(0, d, 2 * d)),
+      .bias = attention->in_proj_bias};
+  if (IsTracingStages() && !torch::GradMode::is_enabled()) {
+    TraceStage(std::string("attention: fusion, ") + tokens,
+               policy::AttentionWeights(inputs, n_head));
+  }
+  const Tensor heads = policy::Attention(inputs, n_head);
   return policy::RowProduct(heads, attention->out_proj->weight) + attention->out_proj->bias;
 }
 
@@ -63,30 +70,32 @@ std::int64_t CameraFusionImpl::feature_dim() const {
 }
 
 Tensor CameraFusionImpl::forward(const Tensor& rgb, const Tensor& depth) {
-  const Tensor rgb_tokens = AttendCameras(rgb_, rgb);
+  const Tensor rgb_tokens = AttendCameras("colour to colour", rgb_, rgb);
   TraceStage("fusion: colour, self-attention", rgb_tokens);
   if (!config_.has_depth) return Leave(rgb_, rgb_tokens);
 
-  const Tensor depth_tokens = AttendCameras(depth_, depth);
+  const Tensor depth_tokens = AttendCameras("depth to depth", depth_, depth);
   TraceStage("fusion: depth, self-attention", depth_tokens);
-  const Tensor rgb_fused = AttendOther(rgb_, rgb_tokens, depth_tokens);
+  const Tensor rgb_fused = AttendOther("colour to depth", rgb_, rgb_tokens, depth_tokens);
   TraceStage("fusion: colour queries depth", rgb_fused);
-  const Tensor depth_fused = AttendOther(depth_, depth_tokens, rgb_tokens);
+  const Tensor depth_fused = AttendOther("depth to colour", depth_, depth_tokens, rgb_tokens);
   TraceStage("fusion: depth queries colour", depth_fused);
   return torch::cat({Leave(rgb_, rgb_fused), Leave(depth_, depth_fused)}, /*dim=*/-1);
 }
 
-Tensor CameraFusionImpl::AttendCameras(Modality& modality, const Tensor& tokens) const {
-  if (config_.kind == FusionKind::kSeed) return Attend(modality.self, tokens, tokens);
+Tensor CameraFusionImpl::AttendCameras(const char* name, Modality& modality,
+                                       const Tensor& tokens) const {
+  if (config_.kind == FusionKind::kSeed) return Attend(name, modality.self, tokens, tokens);
   const Tensor named = tokens + modality.camera_embedding;
   const Tensor normed = modality.norm_self(named);
-  return named + Attend(modality.self, normed, normed);
+  return named + Attend(name, modality.self, normed, normed);
 }
 
-Tensor CameraFusionImpl::AttendOther(Modality& modality, const Tensor& tokens,
+Tensor CameraFusionImpl::AttendOther(const char* name, Modality& modality, const Tensor& tokens,
                                      const Tensor& other) const {
-  if (config_.kind == FusionKind::kSeed) return Attend(modality.cross, tokens, other);
-  return tokens + Attend(modality.cross, modality.norm_cross(tokens), modality.norm_memory(other));
+  if (config_.kind == FusionKind::kSeed) return Attend(name, modality.cross, tokens, other);
+  return tokens +
+         Attend(name, modality.cross, modality.norm_cross(tokens), modality.norm_memory(other));
 }
 
 // [N, n_cameras, d] -> [N, n_cameras * d].

@@ -49,8 +49,9 @@ class CameraFusionImpl : public torch::nn::Module {
   };
 
   Modality AddModality(const std::string& name);
-  torch::Tensor AttendCameras(Modality& modality, const torch::Tensor& tokens) const;
-  torch::Tensor AttendOther(Modality& modality, const torch::Tensor& tokens,
+  torch::Tensor AttendCameras(const char* name, Modality& modality,
+                              const torch::Tensor& tokens) const;
+  torch::Tensor AttendOther(const char* name, Modality& modality, const torch::Tensor& tokens,
                             const torch::Tensor& other) const;
   torch::Tensor Leave(Modality& modality, const torch::Tensor& tokens) const;
 

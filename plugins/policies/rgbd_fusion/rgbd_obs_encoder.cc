@@ -128,8 +128,27 @@ Tensor RgbdObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer
   }
   const Tensor fused = fusion_(rgb_tokens, depth_tokens).unflatten(0, {batch, n_obs_steps});
   TraceStage("fused features", fused);
+  TraceParts(fused);
   if (low_dim_.empty()) return fused;
-  return torch::cat({fused, EncodeState(obs, normalizer)}, /*dim=*/-1);
+  const Tensor state = EncodeState(obs, normalizer);
+  if (!torch::GradMode::is_enabled()) TraceStage("condition part: state", state);
+  return torch::cat({fused, state}, /*dim=*/-1);
+}
+
+// Traces the features of each camera in [B, To, feature_dim of the fusion], for attention maps.
+void RgbdObsEncoder::TraceParts(const Tensor& fused) const {
+  if (!IsTracingStages() || torch::GradMode::is_enabled()) return;
+  const std::int64_t width =
+      fused.size(2) / (std::ssize(cameras_) * (depth_encoder_.is_empty() ? 1 : 2));
+  std::int64_t first = 0;
+  for (const char* modality : {"colour", "depth"}) {
+    for (const policy::Camera& camera : cameras_) {
+      if (first == fused.size(2)) return;  // no depth
+      TraceStage(fmt::format("condition part: {} of {}", modality, camera.rgb.name),
+                 fused.narrow(2, first, width));
+      first += width;
+    }
+  }
 }
 
 // [B, To, state_feature_dim].

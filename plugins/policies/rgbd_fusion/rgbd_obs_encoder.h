@@ -36,6 +36,7 @@ class RgbdObsEncoder final : public policy::ObsEncoder {
 
  private:
   void AddStateEncoder(const Config& settings, torch::nn::Module& parent);
+  void TraceParts(const torch::Tensor& fused) const;
   torch::Tensor EncodeState(const TensorMap& obs, const Normalizer& normalizer);
 
   std::vector<KeySpec> low_dim_;

@@ -61,6 +61,18 @@ void TraceLayer(const char* stack, std::size_t i, const Tensor& x, std::int64_t 
   TraceStage(fmt::format("transformer: {} layer {}", stack, i + 1), x.view({batch, -1, x.size(1)}));
 }
 
+// Attention weights are traced for sampling, where gradients are off, and not for training steps.
+bool IsTracingAttention() { return IsTracingStages() && !torch::GradMode::is_enabled(); }
+
+// Traces what the layers of `stack` looked at: "attention: decoder layer 1, actions to condition".
+void TraceAttention(const char* stack, const char* tokens, const std::vector<AttentionMaps>& maps) {
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const std::string place = fmt::format("attention: {} layer {}, {}", stack, i + 1, tokens);
+    TraceStage(fmt::format("{} to {}", place, tokens), maps[i].self);
+    if (maps[i].cross.defined()) TraceStage(place + " to condition", maps[i].cross);
+  }
+}
+
 // The tokens plus the last layer's pending output.
 Tensor Settle(const TokenStream& stream) {
   if (!stream.branch.defined()) return stream.x;
@@ -175,11 +187,15 @@ Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* drop
   if (encoder_layers_.empty())
     return ApplyLinear(encoder_mlp2_, TokenMish(ApplyLinear(encoder_mlp1_, tokens)));
   TokenStream stream = {.x = tokens.flatten(0, 1)};
-  const LayerInputs inputs = {.batch = tokens.size(0), .dropout = dropout};
+  std::vector<AttentionMaps> traced;
+  const LayerInputs inputs = {.batch = tokens.size(0),
+                              .dropout = dropout,
+                              .maps = IsTracingAttention() ? &traced : nullptr};
   for (std::size_t i = 0; i < encoder_layers_.size(); ++i) {
     RunLayer(encoder_layers_[i], stream, /*kv=*/{}, inputs);
     TraceLayer("condition encoder", i, stream.x, inputs.batch);
   }
+  TraceAttention("condition encoder", "condition", traced);
   return Settle(stream).view(tokens.sizes());
 }
 
@@ -189,15 +205,19 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
   if (mask_.defined()) mask_ = mask_.to(tokens.device());
   if (memory_mask_.defined()) memory_mask_ = memory_mask_.to(tokens.device());
   TokenStream stream = {.x = tokens.flatten(0, 1)};
+  std::vector<AttentionMaps> traced;
+  if (maps == nullptr && IsTracingAttention()) maps = &traced;
   const LayerInputs inputs = {.batch = tokens.size(0),
                               .mask = mask_,
                               .memory_mask = memory_mask_,
                               .dropout = dropout,
                               .maps = maps};
+  const char* stack = has_memory() ? "decoder" : "encoder";
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     RunLayer(layers_[i], stream, kvs.empty() ? Tensor() : kvs[i], inputs);
-    TraceLayer(has_memory() ? "decoder" : "encoder", i, stream.x, inputs.batch);
+    TraceLayer(stack, i, stream.x, inputs.batch);
   }
+  TraceAttention(stack, "actions", traced);
   const Tensor normed = AddNorm(stream.x, stream.branch, stream.bias, ln_f_).normed;
   return ApplyLinear(head_, normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
 }
@@ -256,6 +276,9 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
   if (!has_memory()) {
     result.time = time + pos_emb_.select(1, 0);
     return result;
+  }
+  if (config_.obs_as_cond && IsTracingAttention()) {
+    TraceStage("transformer: observation embedding", cond_obs_emb_->weight);
   }
   if (!kv_weight_.defined()) kv_weight_ = KeyValueWeights();
 

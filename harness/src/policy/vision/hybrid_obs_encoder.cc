@@ -63,11 +63,17 @@ void HybridObsEncoder::set_gradient_checkpointing(bool is_on) {
 
 Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
                                 NoiseSource* augment) {
-  std::vector<Tensor> features;  // each [B, To, D]
+  std::vector<Tensor> features;                           // each [B, To, D]
+  const auto trace_part = [&](const std::string& name) {  // for attention maps, not in training
+    if (IsTracingStages() && !torch::GradMode::is_enabled()) {
+      TraceStage("condition part: " + name, features.back());
+    }
+  };
   for (const KeySpec& key : low_dim_) {
     const Tensor& value = obs.find(key.name)->second;
     TraceStage(key.name, value);
     features.push_back(normalizer.Normalize(key.name, value).flatten(2));
+    trace_part(key.name);
   }
   for (std::size_t i = 0; i < cameras_.size(); ++i) {
     const Tensor images = pipeline_.Prepare(cameras_[i], obs, normalizer, augment).rgb;
@@ -75,6 +81,7 @@ Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normaliz
     features.push_back(
         encoder(images.flatten(0, 1)).unflatten(0, {images.size(0), images.size(1)}));
     TraceStage("  features", features.back());
+    trace_part(cameras_[i].rgb.name);
   }
   return torch::cat(features, /*dim=*/-1);  // [B, To, Do]
 }

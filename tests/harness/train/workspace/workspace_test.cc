@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/memory.h"
 #include "dp_bench/error.h"
 #include "harness/train/workspace/fake_training.h"
 #include "run/policy_weights.h"
@@ -55,6 +56,51 @@ struct StopAtLoss {
   int n;
   std::atomic<bool> stop = false;
 };
+
+TEST(Workspace, WithoutMemoryForAStepTheFinishedOnesAreKeptAndContinueBitForBit) {
+  const ScratchFolder scratch;
+  Train(scratch.path() / "whole");
+  int n_losses = 0;
+  const auto run_out = [&n_losses] {
+    if (++n_losses == 8) throw core::OutOfMemory("cannot allocate 5 GiB");
+  };
+  try {
+    Train(scratch.path() / "cut", "", nullptr, run_out);
+    FAIL() << "the training ended";
+  } catch (const core::OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot allocate 5 GiB at epoch 0, global_step 7"));
+    EXPECT_THAT(error.what(), HasSubstr("up to step 7 is kept in"));
+  }
+  Train(scratch.path() / "cut", R"("resume": true)");
+  EXPECT_EQ(
+      core::ReadTextFile(scratch.path() / "cut" / "checkpoints/latest/model.safetensors", 1U << 20),
+      core::ReadTextFile(scratch.path() / "whole" / "checkpoints/latest/model.safetensors",
+                         1U << 20));
+}
+
+TEST(Workspace, WithoutMemoryForTheFirstStepThereIsNoCheckpoint) {
+  const ScratchFolder scratch;
+  try {
+    Train(scratch.path(), "", nullptr, [] { throw core::OutOfMemory("none left"); });
+    FAIL() << "the training ended";
+  } catch (const core::OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("There is no checkpoint yet."));
+  }
+}
+
+TEST(Workspace, WithoutMemoryWithinAnAccumulationWindowTheLastCheckpointIsKept) {
+  const ScratchFolder scratch;
+  int n_losses = 0;
+  const auto run_out = [&n_losses] {
+    if (++n_losses == 40) throw core::OutOfMemory("none left");
+  };
+  try {
+    Train(scratch.path(), R"("gradient_accumulate_every": 4)", nullptr, run_out);
+    FAIL() << "the training ended";
+  } catch (const core::OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is kept in"));
+  }
+}
 
 TEST(Workspace, LearnsAndReportsWhatItDid) {
   const ScratchFolder scratch;

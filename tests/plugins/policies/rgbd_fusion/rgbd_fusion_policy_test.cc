@@ -9,6 +9,8 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
+#include "inspect/attention.h"
+#include "rollout/policy_latency.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 #include "train/fit_normalizer.h"
@@ -113,6 +115,29 @@ TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
   EXPECT_LE((view.rgb.narrow(2, 0, 1) - view.depth).abs().max().item<double>(), 1e-5);
   const policy::CameraView centre = pipeline.Prepare(cameras[0], obs, normalizer, nullptr);
   EXPECT_FALSE(torch::allclose(view.depth, centre.depth));
+}
+
+// Of the cameras within the encoder, for each observed step, and of the actions.
+TEST(RgbdFusionPolicy, AttentionNamesCamerasStepsAndTheState) {
+  const auto policy = MakeSmall();
+  const inspect::AttentionInspection inspection =
+      inspect::InspectAttention(*policy, torch::kCPU, rollout::SyntheticObs(policy->spec()));
+  std::vector<std::string> names;
+  for (const inspect::AttentionMap& map : inspection.maps) names.push_back(map.name);
+  EXPECT_THAT(names,
+              testing::ElementsAre(
+                  "fusion, colour to colour, t-1", "fusion, colour to colour, t",
+                  "fusion, depth to depth, t-1", "fusion, depth to depth, t",
+                  "fusion, colour to depth, t-1", "fusion, colour to depth, t",
+                  "fusion, depth to colour, t-1", "fusion, depth to colour, t",
+                  "decoder layer 1, actions to actions", "decoder layer 1, actions to condition",
+                  "decoder layer 2, actions to actions", "decoder layer 2, actions to condition"));
+  EXPECT_THAT(inspection.maps[4].rows, testing::ElementsAre("colour of image"));
+  EXPECT_THAT(inspection.maps[4].columns, testing::ElementsAre("depth of image"));
+  EXPECT_THAT(
+      inspection.maps[9].columns,
+      testing::ElementsAre("timestep", "colour of image t-1", "depth of image t-1", "state t-1",
+                           "colour of image t", "depth of image t", "state t"));
 }
 
 TEST(RgbdFusionPolicy, AUnetCanBeTheDenoiser) {
