@@ -31,8 +31,8 @@ std::string Labels(const HeatMap& map, double left) {
   for (std::size_t column = 0; column < map.columns.size(); ++column) {
     const double x = left + (static_cast<double>(column) + 0.3) * kCell;
     svg += fmt::format(
-        R"svg(<text class="tick" transform="translate({:.1f} {:.1f}) rotate(90)">{}</text>)svg", x, below,
-        EscapeHtml(map.columns[column]));
+        R"svg(<text class="tick" transform="translate({:.1f} {:.1f}) rotate(90)">{}</text>)svg", x,
+        below, EscapeHtml(map.columns[column]));
   }
   return svg;
 }
