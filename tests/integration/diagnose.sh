@@ -48,6 +48,37 @@ grep -q "<polyline" page.html || fail "the page has no plot"
 grep -q '"train_predicted_x0_std"' run/logs.json.txt || fail "the log has no ranges: $(head -c 600 run/logs.json.txt)"
 grep -q "log, first tenth" report.md || fail "the log is not in the tables"
 
+echo "what its sampling does, with the data set and without"
+expect_exit 1 "sampling.no_better_than_mean" "$dp_bench" diagnose --sampling run
+grep -q "recorded observations" out.txt || fail "not for recorded observations: $(cat out.txt)"
+grep -q "limits maps the actions to \[-1, 1\]; predictions are clipped to +-1, which cuts none" out.txt ||
+  fail "no clip range in normalized units: $(cat out.txt)"
+status=0
+"$dp_bench" diagnose --sampling --json run/checkpoints/latest dataset.plugin=zarr_replay \
+  dataset.params.path=nowhere >sampling.json 2>errors.txt || status=$?
+[ "$status" -le 1 ] || fail "ended with $status: $(cat errors.txt)"
+python3 - <<'PYTHON' || fail "$(cat sampling.json)"
+import json
+sampling = json.load(open("sampling.json"))
+assert sampling["error"] is None and sampling["n_chunks"] == 8
+steps = sampling["steps"]
+assert len(steps) == 100 and [s["timestep"] for s in steps] == list(range(99, -1, -1)), steps
+assert steps[0]["n_clipped"] > 0 and steps[-1]["x_0_max"] <= 1.0 and steps[-1]["x_0_change"] > 0.0
+ids = {f["id"] for f in sampling["findings"]}
+assert {"sampling.out_of_range", "sampling.many_clipped", "sampling.clip_range_wide"} <= ids, ids
+PYTHON
+expect_exit 2 "needs a checkpoint" "$dp_bench" diagnose --sampling --policy unet_hybrid --env point_mass
+
+echo "a training that samples with its own numbers of steps"
+"$dp_bench" train "${task[@]}" --output few_steps training.num_epochs=2 training.max_train_steps=2 \
+  training.rollout_every=0 training.sample_every=1 'training.sample_steps=[{"epoch": 0,
+  "num_inference_steps": 4}, {"epoch": 1, "num_inference_steps": 9}]' >train.txt 2>&1 || fail "$(cat train.txt)"
+[ "$(grep -o '"train_sample_steps":[0-9.]*' few_steps/logs.json.txt | tr '\n' ' ')" = \
+  '"train_sample_steps":4.0 "train_sample_steps":9.0 ' ] || fail "$(cat few_steps/logs.json.txt)"
+expect_exit 2 "num_inference_steps" "$dp_bench" train "${task[@]}" --output too_many \
+  'training.sample_steps=[{"epoch": 0, "num_inference_steps": 1000}]'
+[ ! -e too_many/logs.json.txt ] || fail "it trained with more steps than the process has"
+
 echo "bad input"
 expect_exit 2 "nothing to run" "$dp_bench" diagnose
 expect_exit 2 "nowhere" "$dp_bench" diagnose --run nowhere

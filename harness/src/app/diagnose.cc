@@ -13,6 +13,9 @@
 #include "dp_bench/error.h"
 #include "experiment/key_check.h"
 #include "inspect/diagnosis.h"
+#include "inspect/sampling_inspection.h"
+#include "run/create_from_checkpoint.h"
+#include "run/policy_weights.h"
 #include "run/run_files.h"
 
 namespace dp_bench::app {
@@ -27,11 +30,16 @@ weights, sampling and a few rollouts; for a run folder also the log. Runs on the
 problem was found. --html and --markdown write a report: summary, hypotheses with evidence, key
 findings, points to watch, advice, and conclusion.
 
+--sampling is a quick look at a checkpoint: it plans a few chunks and prints for each denoising step
+the ranges, the clipped values and how the predicted x_0 changes, and the error against recorded
+chunks if the data set is at hand; else the env supplies the observations.
+
 Examples:
   dp_bench diagnose --policy unet_hybrid --env point_mass
   dp_bench diagnose runs/2026-11-21/10-00-00_unet_hybrid_pusht
   dp_bench diagnose runs/mine --html diagnosis.html --markdown diagnosis.md
-  dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr)";
+  dp_bench diagnose --checkpoint models/pusht_unet_hybrid --dataset data/mine.zarr
+  dp_bench diagnose --sampling models/pusht_unet_hybrid)";
 
 struct DiagnoseVerbOptions {
   experiment::ExperimentOptions experiment;
@@ -39,6 +47,7 @@ struct DiagnoseVerbOptions {
   fs::path checkpoint;
   int n_rollouts = 8;
   bool as_json = false;
+  bool is_of_sampling = false;
   fs::path html;
   fs::path markdown;
 };
@@ -102,8 +111,40 @@ void WriteReports(const inspect::Diagnosis& diagnosis, const std::string& title,
                             std::string_view(inspect::ToMarkdown(diagnosis, title)));
 }
 
+// The data set, if it exists on this machine.
+std::unique_ptr<Dataset> DatasetAtHand(const experiment::Experiment& experiment) {
+  const std::optional<fs::path> path = experiment.dataset_path();
+  if (path && !fs::exists(*path)) return nullptr;
+  return experiment.CreateDataset();
+}
+
+int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
+  if (options.checkpoint.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "--sampling needs a checkpoint: dp_bench diagnose --sampling CHECKPOINT");
+  }
+  const experiment::Experiment experiment(options.experiment);
+  experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
+  const run::Weights weights =
+      checkpoint.Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
+  const std::unique_ptr<Policy> policy =
+      run::CreateFromCheckpoint(checkpoint, experiment.config(), experiment.catalogue(), weights);
+  const std::unique_ptr<Dataset> dataset = DatasetAtHand(experiment);
+  const inspect::SamplingInspection inspection =
+      inspect::InspectSampling({.policy = *policy,
+                                .normalizer = run::NormalizerOf(checkpoint),
+                                .config = experiment.config(),
+                                .dataset = dataset.get(),
+                                .make_env = [&experiment] { return experiment.CreateEnv(); }});
+  core::PrintResult("{}", options.as_json ? inspect::ToJson(inspection).dump(2) + "\n"
+                                          : inspect::ToText(inspection));
+  return inspect::HasProblems(inspection.findings) ? 1 : 0;
+}
+
 int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   const DiagnoseVerbOptions options = Resolved(as_given);
+  if (options.is_of_sampling) return RunSamplingDiagnosis(options);
   const experiment::ExperimentOptions& asked = options.experiment;
   const experiment::Experiment experiment(asked);
   const fs::path& folder = options.checkpoint;
@@ -151,9 +192,14 @@ Verb AddDiagnose(CLI::App* app) {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   app->add_flag("--json", options->as_json, "Print JSON");
-  app->add_option("--html", options->html,
-                  "Write a report with evidence tables and plots to this file");
-  app->add_option("--markdown", options->markdown, "The same as Markdown, curves as tables");
+  CLI::Option* html = app->add_option("--html", options->html,
+                                      "Write a report with evidence tables and plots to this file");
+  CLI::Option* markdown =
+      app->add_option("--markdown", options->markdown, "The same as Markdown, curves as tables");
+  app->add_flag("--sampling", options->is_of_sampling,
+                "Only what sampling with a checkpoint does, in a few seconds")
+      ->excludes(html)
+      ->excludes(markdown);
   return [options] { return RunDiagnosis(*options); };
 }
 

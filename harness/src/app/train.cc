@@ -137,13 +137,16 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
                                   logging.tensorboard ? logging.n_rollouts : 0,
                                   experiment::TestSeeds::kSelection);
   experiment::Evaluation final_evaluation(experiment, ranks, output);
-  train::Workspace workspace({.config = experiment.config(),
-                              .dataset = *dataset,
-                              .create_policy = [&] { return experiment.CreatePolicy(); },
-                              .output_dir = output,
-                              .stop = &stop,
-                              .snapshot = &snapshot,
-                              .ranks = &ranks});
+  train::Workspace workspace(
+      {.config = experiment.config(),
+       .dataset = *dataset,
+       .create_policy = [&] { return experiment.CreatePolicy(); },
+       .output_dir = output,
+       .stop = &stop,
+       .snapshot = &snapshot,
+       .ranks = &ranks,
+       .create_sampler =
+           [&](int num_inference_steps) { return experiment.CreateSampler(num_inference_steps); }});
   const torch::Device device = experiment.device();
   experiment.config().RejectUnread();
   if (plan.before_writes) plan.before_writes();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "config/name.h"
 #include "core/device.h"
@@ -48,6 +49,15 @@ Experiment::Experiment(const ExperimentOptions& options)
 
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {
   return dp_bench::run::CreatePolicy(config(), catalogue());
+}
+
+std::unique_ptr<Policy> Experiment::CreateSampler(int num_inference_steps) const {
+  nlohmann::json changed = nlohmann::json::parse(config().ToJson());
+  changed["policy"]["params"]["noise_scheduler"]["num_inference_steps"] = num_inference_steps;
+  const Config sampling = Config::FromJson(changed.dump(), "training.sample_steps");
+  std::unique_ptr<Policy> policy = dp_bench::run::CreatePolicy(sampling, catalogue());
+  sampling.Sub("policy").Sub("params").RejectUnread();
+  return policy;
 }
 
 torch::Device Experiment::device() const {

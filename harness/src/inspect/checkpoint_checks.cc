@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <iterator>
 
 #include "policy/stage_recorder.h"
+#include "train/clip_reach.h"
 #include "train/device_batch.h"
 
 namespace dp_bench::inspect {
@@ -46,28 +49,16 @@ TensorMap PermutedRows(const TensorMap& obs) {
   return permuted;
 }
 
-std::vector<SamplingStep> TraceOf(const std::vector<std::pair<std::string, Tensor>>& stages) {
-  std::vector<SamplingStep> steps;
-  SamplingStep step;
-  double n_clipped = 0.0;
-  for (const auto& [name, tensor] : stages) {
-    if (name == "denoised action") step.largest_x_0 = Double(tensor.abs().max());
-    if (name == "clipped values") n_clipped = Double(tensor.to(torch::kFloat64));
-    if (name != "sample") continue;
-    step.largest = Double(tensor.abs().max());
-    step.std = Double(tensor.std());
-    step.clipped_share = n_clipped / static_cast<double>(tensor.numel());
-    steps.push_back(std::exchange(step, {}));
-    n_clipped = 0.0;
-  }
-  return steps;
+// Of the predicted x_0.
+double LargestOf(const train::SamplingStep& step) {
+  return std::max(std::abs(step.x_0_min), std::abs(step.x_0_max));
 }
 
-std::string Describe(const std::vector<SamplingStep>& steps) {
+std::string Describe(const std::vector<train::SamplingStep>& steps) {
   std::string text;
-  for (const SamplingStep& step : steps) {
+  for (const train::SamplingStep& step : steps) {
     text += fmt::format("{}{:.2f}/{:.2f}/{:.0f}%", text.empty() ? "" : " ", step.std,
-                        step.largest_x_0, 100.0 * step.clipped_share);
+                        LargestOf(step), 100.0 * step.clipped_share());
   }
   return "std of x_t / largest predicted x_0 / clipped, by step: " + text;
 }
@@ -79,34 +70,6 @@ double ErrorOf(const SamplingCase& sampling, const std::vector<std::string>& ove
 
 std::string Scheduler(const char* key, const std::string& value) {
   return fmt::format("policy.params.noise_scheduler.{}={}", key, value);
-}
-
-Finding CheckDivergence(const SamplingCase& sampling, const SamplingSample& sample) {
-  const Finding hypothesis = {.id = "sampling.out_of_range",
-                              .claim = "sampling leaves the range of the data",
-                              .advice =
-                                  "clip_sample=true: an error of the first steps is "
-                                  "multiplied by 1 / sqrt(alphas_cumprod)",
-                              .config_key = "policy.params.noise_scheduler.clip_sample"};
-  if (!sample.is_finite) return Decide(hypothesis, true, "actions are NaN or Inf");
-  if (sample.steps.empty()) return LeaveOpen(hypothesis, "the policy reports no denoising steps");
-  const double bound = 3.0 * std::max(1.0, sampling.scheduler->clip_sample_range);
-  const bool is_fault = std::ranges::any_of(
-      sample.steps, [&](const SamplingStep& step) { return !(step.largest_x_0 <= bound); });
-  return Decide(hypothesis, is_fault, Describe(sample.steps));
-}
-
-Finding CheckActionError(const SamplingSample& sample) {
-  const Finding hypothesis = {.id = "sampling.no_better_than_mean",
-                              .claim = "sampled actions are no better than the mean action",
-                              .advice = "train longer, or see the other findings",
-                              .config_key = "training.num_epochs",
-                              .certainty = Certainty::kLikely};
-  return Decide(
-      hypothesis, !(sample.error < 0.8 * sample.error_of_mean_action),
-      fmt::format("mean square error {:.4g}, {:.4g} with the mean action; by step of the "
-                  "chunk: {:.3g}",
-                  sample.error, sample.error_of_mean_action, fmt::join(sample.error_by_step, " ")));
 }
 
 Finding CheckObsMatter(const SamplingCase& sampling, const SamplingSample& sample) {
@@ -165,7 +128,103 @@ Finding CompareVariants(const SamplingCase& sampling, const SamplingSample& samp
                   is_ddim ? "DDPM and all steps" : "DDIM and 10 steps"));
 }
 
+// The second half of the steps, where little noise is left.
+std::vector<train::SamplingStep> LateSteps(const std::vector<train::SamplingStep>& steps) {
+  return {steps.begin() + std::ssize(steps) / 2, steps.end()};
+}
+
+// The share of the recorded values at the clip range: closed grippers and the like, whose
+// predictions are often slightly beyond it.
+double ShareAtRange(const Tensor& recorded, double range) {
+  if (!recorded.defined() || recorded.numel() == 0) return 0.0;
+  return Double(recorded.abs().ge(0.98 * range).to(torch::kFloat64).mean());
+}
+
+Finding CheckManyClipped(const ClippingCase& clipping) {
+  constexpr double kTooMany = 0.2;
+  const Finding hypothesis = {
+      .id = "sampling.many_clipped",
+      .claim = "too many predicted values are clipped",
+      .advice =
+          "the predictions are unstable: train longer, lower optimizer.lr, set "
+          "training.max_grad_norm, and see the checks of the normalizer",
+      .config_key = "policy.params.noise_scheduler.clip_sample_range",
+      .certainty = Certainty::kLikely,
+      .severity = Severity::kNote};
+  const double range = clipping.scheduler->clip_sample_range;
+  const double late = ClippedInAll(LateSteps(clipping.steps)).clipped_share();
+  const double at_range = ShareAtRange(clipping.recorded, range);
+  std::string evidence = fmt::format(
+      "{:.2g} % of the values in the second half of the steps, {:.2g} % in all, at +-{:g}",
+      100.0 * late, 100.0 * ClippedInAll(clipping.steps).clipped_share(), range);
+  if (clipping.recorded.defined()) {
+    evidence += fmt::format("; {:.2g} % of the recorded values lie there", 100.0 * at_range);
+  }
+  return Decide(hypothesis, late > kTooMany + at_range, evidence);
+}
+
+Finding CheckFewClipped(const ClippingCase& clipping) {
+  constexpr double kHardlyAny = 1e-3;
+  constexpr double kWide = 1.5;  // times the reach of the actions
+  const double range = clipping.scheduler->clip_sample_range;
+  const auto reach = train::ActionReach(clipping.normalizer, *clipping.scheduler);
+  const Finding hypothesis = {
+      .id = "sampling.clip_range_wide",
+      .claim = "hardly any value is clipped, because the clip range is wider than the actions",
+      .advice = reach ? fmt::format("nothing, if the actions are good; a range of {:.2g}, which "
+                                    "the actions need, also limits errors of the first steps",
+                                    std::max(reach->largest(), 0.1))
+                      : "",
+      .config_key = "policy.params.noise_scheduler.clip_sample_range",
+      .severity = Severity::kNote};
+  if (!reach) return LeaveOpen(hypothesis, "the normalizer has no statistics of the actions");
+  const train::SamplingStep all = ClippedInAll(clipping.steps);
+  const bool is_hardly_any = all.clipped_share() < kHardlyAny;
+  const bool is_wide = range > kWide * reach->largest();
+  return Decide(
+      hypothesis, is_hardly_any && is_wide,
+      fmt::format("{} of {} values clipped{}; {}", all.n_clipped, all.n_values,
+                  is_hardly_any && !is_wide ? ", as a trained policy should: keep the range" : "",
+                  reach->InWords()));
+}
+
 }  // namespace
+
+Finding CheckDivergence(const std::vector<train::SamplingStep>& steps, bool is_finite,
+                        const std::optional<NoiseSchedulerConfig>& scheduler) {
+  const Finding hypothesis = {.id = "sampling.out_of_range",
+                              .claim = "sampling leaves the range of the data",
+                              .advice =
+                                  "clip_sample=true: an error of the first steps is "
+                                  "multiplied by 1 / sqrt(alphas_cumprod)",
+                              .config_key = "policy.params.noise_scheduler.clip_sample"};
+  if (!is_finite) return Decide(hypothesis, true, "actions are NaN or Inf");
+  if (steps.empty() || !scheduler) {
+    return LeaveOpen(hypothesis, "the policy reports no denoising steps");
+  }
+  const double bound = 3.0 * std::max(1.0, scheduler->clip_sample_range);
+  const bool is_fault = std::ranges::any_of(
+      steps, [&](const train::SamplingStep& step) { return !(LargestOf(step) <= bound); });
+  return Decide(hypothesis, is_fault, Describe(steps));
+}
+
+Findings CheckClipping(const ClippingCase& clipping) {
+  if (!clipping.scheduler || !clipping.scheduler->clip_sample || clipping.steps.empty()) return {};
+  return {CheckManyClipped(clipping), CheckFewClipped(clipping)};
+}
+
+Finding CheckActionError(const SamplingSample& sample) {
+  const Finding hypothesis = {.id = "sampling.no_better_than_mean",
+                              .claim = "sampled actions are no better than the mean action",
+                              .advice = "train longer, or see the other findings",
+                              .config_key = "training.num_epochs",
+                              .certainty = Certainty::kLikely};
+  return Decide(
+      hypothesis, !(sample.error < 0.8 * sample.error_of_mean_action),
+      fmt::format("mean square error {:.4g}, {:.4g} with the mean action; by step of the "
+                  "chunk: {:.3g}",
+                  sample.error, sample.error_of_mean_action, fmt::join(sample.error_by_step, " ")));
+}
 
 Finding CheckWeights(const torch::nn::Module& module) {
   const Finding hypothesis = {
@@ -242,19 +301,17 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
   const Batch& batch = probe.batch(0);
   const Horizons& horizons = policy.spec().horizons;
   NoiseSource noise = probe.Noise(0);
-  std::vector<std::pair<std::string, Tensor>> stages;
+  train::SamplingTrace trace;
   Tensor action;
   {
-    const policy::StageRecorder recorder([&](std::string_view name, const Tensor& tensor) {
-      stages.emplace_back(name, tensor.clone());
-    });
+    const policy::StageRecorder recorder(std::bind_front(&train::SamplingTrace::Note, &trace));
     const TensorMap obs = train::ObservedSteps(batch.obs, horizons.n_obs_steps);
     action = policy.PredictAction(is_permuted ? PermutedRows(obs) : obs, noise);
   }
   const Tensor wanted = normalizer.Normalize(
       "action", batch.action.narrow(1, horizons.n_obs_steps - 1, horizons.n_action_steps));
   const Tensor errors = (normalizer.Normalize("action", action) - wanted).square();
-  SamplingSample sample = {.steps = TraceOf(stages)};
+  SamplingSample sample = {.steps = trace.steps(), .recorded = wanted};
   for (std::int64_t t = 0; t < horizons.n_action_steps; ++t) {
     sample.error_by_step.push_back(Double(errors.select(1, t).mean()));
   }
@@ -267,9 +324,15 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
 Findings CheckSampling(const SamplingCase& sampling) {
   const SamplingSample sample =
       RecordSampling(sampling.policy, sampling.normalizer, sampling.probe);
-  return {CheckDivergence(sampling, sample), CheckActionError(sample),
-          CheckObsMatter(sampling, sample), CheckStepCount(sampling, sample),
-          CompareVariants(sampling, sample)};
+  Findings findings = {CheckDivergence(sample.steps, sample.is_finite, sampling.scheduler),
+                       CheckActionError(sample), CheckObsMatter(sampling, sample),
+                       CheckStepCount(sampling, sample), CompareVariants(sampling, sample)};
+  std::ranges::move(CheckClipping({.steps = sample.steps,
+                                   .scheduler = sampling.scheduler,
+                                   .normalizer = sampling.normalizer,
+                                   .recorded = sample.recorded}),
+                    std::back_inserter(findings));
+  return findings;
 }
 
 }  // namespace dp_bench::inspect

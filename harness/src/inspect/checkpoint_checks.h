@@ -12,6 +12,7 @@
 #include "dp_bench/normalizer.h"
 #include "inspect/finding.h"
 #include "inspect/probe.h"
+#include "train/sampling_trace.h"
 
 namespace dp_bench::inspect {
 
@@ -27,26 +28,37 @@ Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& schedu
 /// The network predicts something other than the config says: noise, x_0 or velocity.
 Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler);
 
-/// One denoising step of all rows.
-struct SamplingStep {
-  double largest = 0.0;        // |x_t|
-  double std = 0.0;            // of x_t
-  double largest_x_0 = 0.0;    // of the predicted x_0, after clipping
-  double clipped_share = 0.0;  // share of its values that were clipped; 0 without clip_sample
-};
-
 /// Sampled action chunks for a batch, compared with the recorded ones in normalized units.
 struct SamplingSample {
-  std::vector<SamplingStep> steps;    // empty if the policy reports none
-  std::vector<double> error_by_step;  // [Ta], mean square
-  double error = 0.0;                 // their mean
-  double error_of_mean_action = 0.0;  // with the best constant instead
+  std::vector<train::SamplingStep> steps;  // empty if the policy reports none
+  std::vector<double> error_by_step;       // [Ta], mean square
+  double error = 0.0;                      // their mean
+  double error_of_mean_action = 0.0;       // with the best constant instead
+  torch::Tensor recorded;                  // [B, Ta, Da], normalized
   bool is_finite = true;
 };
 
 /// With `is_permuted`, each row gets the observations of the next row.
 SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, const Probe& probe,
                               bool is_permuted = false);
+
+/// Sampling leaves the range of the data. `is_finite`: of the sampled actions.
+Finding CheckDivergence(const std::vector<train::SamplingStep>& steps, bool is_finite,
+                        const std::optional<NoiseSchedulerConfig>& scheduler);
+
+/// What limits the predicted x_0 during sampling.
+struct ClippingCase {
+  const std::vector<train::SamplingStep>& steps;
+  const std::optional<NoiseSchedulerConfig>& scheduler;
+  const Normalizer& normalizer;
+  torch::Tensor recorded = {};  // normalized actions; undefined: none are known
+};
+
+/// Too many predicted values are clipped, and: hardly any are, because the range is too wide.
+Findings CheckClipping(const ClippingCase& clipping);
+
+/// Sampled actions are no better than the mean action.
+Finding CheckActionError(const SamplingSample& sample);
 
 /// The policy of the checkpoint with some config values changed ("a.b=c").
 using MakeVariant =

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "inspect/probe.h"
+#include "train/clip_reach.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -43,6 +44,13 @@ std::string WorstDifference(const KeyStats& fitted, const Signal& signal) {
   return text;
 }
 
+Finding ClipConflict() {
+  return {.id = "normalizer.clip_conflict",
+          .claim = "sampling cannot reach all recorded actions",
+          .advice = "normalizer.action=limits, or a larger clip_sample_range",
+          .config_key = "policy.params.noise_scheduler.clip_sample"};
+}
+
 torch::Tensor NormalizedAction(const Normalizer& normalizer, const Demonstrations& data) {
   return normalizer.Normalize("action", Values(data.action()));
 }
@@ -75,21 +83,28 @@ Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data
 
 Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
                        const std::optional<NoiseSchedulerConfig>& scheduler) {
-  const Finding hypothesis = {.id = "normalizer.clip_conflict",
-                              .claim = "sampling cannot reach all recorded actions",
-                              .advice = "normalizer.action=limits, or a larger clip_sample_range",
-                              .config_key = "policy.params.noise_scheduler.clip_sample"};
+  const Finding hypothesis = ClipConflict();
   if (!scheduler || !scheduler->clip_sample) {
     return LeaveOpen(hypothesis, "predicted actions are not clipped");
   }
   const torch::Tensor x_0 = NormalizedAction(normalizer, data);
   const double share =
       (x_0.abs() > scheduler->clip_sample_range * 1.001).to(torch::kFloat64).mean().item<double>();
+  const auto reach = train::ActionReach(normalizer, *scheduler);
   return Decide(
       hypothesis, share > kMaxClippedShare,
       fmt::format("{:.2f} % of the normalized actions lie beyond +-{:g}, where predictions "
-                  "are clipped",
-                  100.0 * share, scheduler->clip_sample_range));
+                  "are clipped{}",
+                  100.0 * share, scheduler->clip_sample_range,
+                  reach ? "; " + reach->InWords() : ""));
+}
+
+Finding CheckFittedClipRange(const Normalizer& normalizer, const NoiseSchedulerConfig& scheduler) {
+  Finding hypothesis = ClipConflict();
+  hypothesis.severity = Severity::kNote;
+  const auto reach = train::ActionReach(normalizer, scheduler);
+  if (!reach) return LeaveOpen(hypothesis, "the normalizer has no statistics of the actions");
+  return Decide(hypothesis, reach->n_cut > 0, reach->InWords());
 }
 
 Finding CheckScale(const Normalizer& normalizer, const Demonstrations& data) {

@@ -21,6 +21,10 @@ Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data
 Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
                        const std::optional<NoiseSchedulerConfig>& scheduler);
 
+/// The same by the data that the normalizer was fitted to. A note, because a few outliers of the
+/// data are enough.
+Finding CheckFittedClipRange(const Normalizer& normalizer, const NoiseSchedulerConfig& scheduler);
+
 /// Hypothesis A of a training that does not learn: x_0 has the wrong scale.
 Finding CheckScale(const Normalizer& normalizer, const Demonstrations& data);
 

@@ -194,7 +194,9 @@ NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
   c.clip_sample = config.Get<bool>("clip_sample", c.clip_sample,
                                    "clip the predicted normalized action at each denoising step");
   c.clip_sample_range = config.Get<double>("clip_sample_range", c.clip_sample_range,
-                                           "clip it to plus and minus this");
+                                           "clip it to plus and minus this, in normalized units: "
+                                           "1 for normalizer.action=limits, 3 or more deviations "
+                                           "for gaussian");
   c.timestep_spacing = ReadEnum<TimestepSpacing>(config, "timestep_spacing",
                                                  {{"leading", TimestepSpacing::kLeading},
                                                   {"trailing", TimestepSpacing::kTrailing},

@@ -1,11 +1,53 @@
 #include "train/epoch_evaluation.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
+#include "dp_bench/error.h"
+#include "policy/stage_recorder.h"
+#include "train/denoising_picture.h"
 #include "train/device_batch.h"
+#include "train/process_stages.h"
 
 namespace dp_bench::train {
+namespace {
+
+// Makes the parameters and buffers of `to` those of `from`, without a copy.
+void ShareWeights(const torch::nn::Module& from, torch::nn::Module& to) {
+  const auto share = [](const auto& sources, const auto& targets) {
+    DPB_ASSERT(sources.size() == targets.size());
+    for (std::size_t i = 0; i < sources.size(); ++i) targets[i].set_data(sources[i]);
+  };
+  const torch::NoGradGuard no_grad;
+  share(from.parameters(), to.parameters());
+  share(from.buffers(), to.buffers());
+}
+
+// What the log has about sampled actions, over all ranks; nothing if the policy does not denoise.
+std::map<std::string, double> SamplingNumbers(const SamplingTrace& trace,
+                                              const DataParallel& parallel) {
+  const torch::Tensor actions = trace.samples().empty() ? torch::Tensor() : trace.samples().back();
+  std::map<std::string, double> numbers = RangesOf({{"train_sample", actions}}, parallel);
+  const SamplingStep own = ClippedInAll(trace.steps());
+  SamplingStep all;
+  const std::vector<std::int64_t> counts =
+      parallel.Concatenate(std::array{own.n_clipped, own.n_values});
+  for (std::size_t i = 0; i + 1 < counts.size(); i += 2) {
+    all.n_clipped += counts[i];
+    all.n_values += counts[i + 1];
+  }
+  const int n_steps = parallel.Max(static_cast<int>(trace.steps().size()));
+  if (n_steps == 0) return {};
+  numbers["train_sample_steps"] = n_steps;
+  numbers["train_sample_clipped"] = static_cast<double>(all.n_clipped);
+  numbers["train_sample_clipped_share"] = all.clipped_share();
+  return numbers;
+}
+
+}  // namespace
 
 std::optional<EpochResults> EpochEvaluation::Run(const EvalFn& evaluate, Policy& policy,
                                                  Policy& eval_policy, int epoch) {
@@ -22,7 +64,7 @@ std::optional<EpochResults> EpochEvaluation::Run(const EvalFn& evaluate, Policy&
     results.metrics["val_loss"] = ValidationLoss(policy);
   }
   if (config.IsDue(config.sample_every, epoch)) {
-    results.metrics["train_action_mse_error"] = ActionMse(eval_policy);
+    SampleActions(SamplerAt(epoch, eval_policy), epoch, &results);
   }
   return results;
 }
@@ -51,17 +93,49 @@ double EpochEvaluation::ValidationLoss(Policy& policy) {
   return parts_.parallel.MeanOverRows(mean, n_samples);
 }
 
-double EpochEvaluation::ActionMse(Policy& policy) {
-  const auto n_rows = static_cast<std::int64_t>(parts_.sampled.indices.size());
-  return parts_.parallel.MeanOverRows(n_rows > 0 ? OwnActionMse(policy) : 0.0, n_rows);
+Policy& EpochEvaluation::SamplerAt(int epoch, Policy& eval_policy) {
+  const std::optional<int> n_steps = parts_.config.SampleStepsAt(epoch);
+  if (!n_steps) return eval_policy;
+  if (sampler_ == nullptr || sampler_steps_ != *n_steps) {
+    sampler_ = parts_.create_sampler(*n_steps);
+    sampler_->module().to(parts_.device);
+    sampler_->SetNormalizer(*parts_.normalizer);
+    sampler_steps_ = *n_steps;
+  }
+  ShareWeights(eval_policy.module(), sampler_->module());
+  sampler_->module().eval();
+  sampler_->WeightsChanged();
+  return *sampler_;
 }
 
-double EpochEvaluation::OwnActionMse(Policy& policy) {
+void EpochEvaluation::SampleActions(Policy& policy, int epoch, EpochResults* results) {
+  SamplingTrace trace;
+  const auto n_rows = static_cast<std::int64_t>(parts_.sampled.indices.size());
+  results->metrics["train_action_mse_error"] =
+      parts_.parallel.MeanOverRows(n_rows > 0 ? OwnActionMse(policy, &trace) : 0.0, n_rows);
+  results->metrics.merge(SamplingNumbers(trace, parts_.parallel));
+  if (!IsPictureDue(epoch) || trace.steps().empty()) return;
+  const Batch batch = ToBatch(parts_.sampled, policy.spec().shape_meta, torch::kCPU);
+  Normalizer normalizer = *parts_.normalizer;
+  normalizer.To(torch::kCPU);
+  results->pictures.emplace("sampling/denoising",
+                            DrawDenoising(trace, normalizer.Normalize("action", batch.action)));
+}
+
+bool EpochEvaluation::IsPictureDue(int epoch) const {
+  const TrainingConfig& config = parts_.config;
+  if (parts_.denoising_every == 0 || !parts_.parallel.is_root()) return false;
+  return epoch / config.sample_every % parts_.denoising_every == 0 ||
+         epoch + 1 == config.num_epochs;
+}
+
+double EpochEvaluation::OwnActionMse(Policy& policy, SamplingTrace* trace) {
   const torch::NoGradGuard no_grad;
   const Horizons& horizons = policy.spec().horizons;
   const Batch batch = ToBatch(parts_.sampled, policy.spec().shape_meta, parts_.device);
   NoiseSource noise = BatchNoise(parts_.config.seed, NoisePurpose::kSampling, 0,
                                  batch.action.size(0), parts_.sampled.first_row);
+  const policy::StageRecorder recorder(std::bind_front(&SamplingTrace::Note, trace));
   const torch::Tensor predicted =
       policy.PredictAction(ObservedSteps(batch.obs, horizons.n_obs_steps), noise);  // [B, Ta, Da]
 

@@ -14,6 +14,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/policy.h"
 #include "train/data_parallel.h"
+#include "train/sampling_trace.h"
 #include "train/train_config.h"
 
 namespace dp_bench::train {
@@ -29,9 +30,13 @@ using EvalFn = std::function<std::optional<Scores>(Policy& policy, int epoch)>;
 
 /// The results that were due at the end of an epoch.
 struct EpochResults {
-  std::optional<Scores> scores;           // of the rollouts
-  std::map<std::string, double> metrics;  // theirs, and those without rollouts
+  std::optional<Scores> scores;                // of the rollouts
+  std::map<std::string, double> metrics;       // theirs, and those without rollouts
+  std::map<std::string, RgbImage> pictures{};  // of sampled actions, by tag for TensorBoard
 };
+
+/// Creates a policy that samples actions with this number of denoising steps.
+using CreateSampler = std::function<std::unique_ptr<Policy>(int num_inference_steps)>;
 
 class EpochEvaluation {
  public:
@@ -42,22 +47,30 @@ class EpochEvaluation {
     torch::Device device;                           // of the policies
     std::unique_ptr<data::BatchLoader> val_loader;  // null without validation episodes
     data::HostBatch sampled;                        // the rows whose actions are sampled
+    CreateSampler create_sampler = {};              // needed with training.sample_steps
+    const Normalizer* normalizer = nullptr;         // of the policies; needed for both of these
+    int denoising_every = 0;                        // logging.denoising_every
   };
 
   explicit EpochEvaluation(Parts parts) : parts_(std::move(parts)) {}
 
   /// Measures what is due at the end of `epoch`. Rollouts and sampled actions use `eval_policy`,
-  /// the validation loss uses `policy`. A policy that was used is left in evaluation mode. Nothing
+  /// the validation loss uses `policy`. With training.sample_steps, actions are sampled by another
+  /// policy with the same weights. A policy that was used is left in evaluation mode. Nothing
   /// if `evaluate` was interrupted; it may be empty.
   std::optional<EpochResults> Run(const EvalFn& evaluate, Policy& policy, Policy& eval_policy,
                                   int epoch);
 
  private:
   double ValidationLoss(Policy& policy);
-  double ActionMse(Policy& policy);
-  double OwnActionMse(Policy& policy);  // over this rank's rows
+  Policy& SamplerAt(int epoch, Policy& eval_policy);
+  void SampleActions(Policy& policy, int epoch, EpochResults* results);
+  double OwnActionMse(Policy& policy, SamplingTrace* trace);  // over this rank's rows
+  bool IsPictureDue(int epoch) const;
 
   Parts parts_;
+  std::unique_ptr<Policy> sampler_;  // shares the weights of the policy that is evaluated
+  int sampler_steps_ = 0;
 };
 
 }  // namespace dp_bench::train

@@ -90,6 +90,7 @@ void ProcessStages::Note(std::string_view stage, const torch::Tensor& tensor) {
   if (stage == "noise") keep(&noise);
   if (stage == "timesteps") keep(&timesteps);
   if (stage == "noisy action") keep(&x_t);
+  if (stage == "condition") keep(&condition);
   if (stage == "betas") keep(&betas);
   if (stage == "alphas_cumprod") keep(&alphas_cumprod);
   if (stage == "network output") output_type = tensor.scalar_type();
@@ -128,16 +129,25 @@ torch::Tensor PredictedX0(const ProcessStages& stages) {
   return {};
 }
 
+std::map<std::string, double> RangesOf(const NamedTensors& tensors, const DataParallel& parallel) {
+  std::vector<RangeSums> own;
+  for (const auto& [name, tensor] : tensors) own.push_back(SumsOf(tensor));
+  const std::vector<RangeSums> sums = Combined(own, parallel);
+  std::map<std::string, double> ranges;
+  for (std::size_t i = 0; i < tensors.size(); ++i) AddRange(tensors[i].first, sums[i], &ranges);
+  return ranges;
+}
+
 std::map<std::string, double> ProcessRanges(const ProcessStages& stages,
                                             const DataParallel& parallel) {
-  const std::array names = {"x0", "noise", "xt", "predicted_x0", "t"};
-  const std::vector<RangeSums> sums =
-      Combined({SumsOf(stages.x_0), SumsOf(stages.noise), SumsOf(stages.x_t),
-                SumsOf(PredictedX0(stages)), SumsOf(stages.timesteps)},
-               parallel);
-  std::map<std::string, double> ranges;
-  for (std::size_t i = 0; i < names.size(); ++i) AddRange(names[i], sums[i], &ranges);
-  return ranges;
+  return RangesOf({{"x0", stages.x_0},
+                   {"noise", stages.noise},
+                   {"xt", stages.x_t},
+                   {"predicted_x0", PredictedX0(stages)},
+                   {"condition", stages.condition},
+                   {"output", stages.prediction},
+                   {"t", stages.timesteps}},
+                  parallel);
 }
 
 }  // namespace dp_bench::train

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "dp_bench/noise_scheduler.h"
 #include "train/data_parallel.h"
@@ -21,6 +23,7 @@ struct ProcessStages {
   torch::Tensor timesteps;  // [B]
   torch::Tensor x_t;        // [B, T, Da]
   torch::Tensor prediction;
+  torch::Tensor condition;  // [B, ...], what the network gets beside x_t and t
   std::optional<PredictionType> prediction_type;
   std::optional<torch::ScalarType> output_type;  // of the network, before a conversion to float32
   torch::Tensor betas;                           // [num_train_timesteps], the policy's own tables
@@ -38,9 +41,15 @@ struct ProcessStages {
 /// needs, and if there are no such rows.
 torch::Tensor PredictedX0(const ProcessStages& stages);
 
-/// "x0_min", "x0_max", "x0_mean" and "x0_std" of the batch over all ranks; also for noise, xt,
-/// predicted_x0, and t, the timesteps. NaN if a tensor is not finite. Without the names of tensors
-/// that no rank has.
+/// A tensor under its name in the log; may be undefined.
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+/// "<name>_min", "<name>_max", "<name>_mean" and "<name>_std" of each tensor over all ranks. NaN if
+/// a tensor is not finite. Without the names of tensors that no rank has.
+std::map<std::string, double> RangesOf(const NamedTensors& tensors, const DataParallel& parallel);
+
+/// The ranges of x0, noise, xt, predicted_x0, condition, output (the network's) and t, the
+/// timesteps.
 std::map<std::string, double> ProcessRanges(const ProcessStages& stages,
                                             const DataParallel& parallel);
 

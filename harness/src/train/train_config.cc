@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -60,6 +61,24 @@ std::optional<double> GetMaxMinutes(const Config& config) {
                           config.Where("max_minutes"), *minutes));
 }
 
+std::vector<SampleSteps> GetSampleSteps(const Config& config) {
+  std::vector<SampleSteps> schedule;
+  for (const Config& entry :
+       config.List("sample_steps",
+                   "denoising steps of these samples from an epoch on, such as few at first and "
+                   "more later; "
+                   "before the first entry, and without any, they have as many as an evaluation: "
+                   "policy.params.noise_scheduler.num_inference_steps")) {
+    schedule.push_back(SampleSteps::FromConfig(entry));
+    if (schedule.size() < 2 || schedule.back().epoch > std::prev(schedule.end(), 2)->epoch)
+      continue;
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected a later epoch than {}, found {}", entry.Where("epoch"),
+                            std::prev(schedule.end(), 2)->epoch, schedule.back().epoch));
+  }
+  return schedule;
+}
+
 MixedPrecision GetMixedPrecision(const Config& config) {
   const std::string name = config.GetChoice(
       "mixed_precision", {"no", "bf16", "fp16"},
@@ -84,6 +103,23 @@ InitCheckpointConfig InitCheckpointConfig::FromConfig(const Config& config) {
       config.Get("exclude_keys", c.tensors.exclude_keys,
                  "regexes; tensors whose names match are not taken and start fresh");
   return c;
+}
+
+SampleSteps SampleSteps::FromConfig(const Config& config) {
+  SampleSteps c;
+  c.epoch = GetCount(config, "epoch", c.epoch, 0, "from this epoch on; the first one is 0");
+  const KeyMeaning meaning = "denoising steps of the actions that are sampled while training";
+  config.Require<int>("num_inference_steps", meaning);
+  c.num_inference_steps = GetCount(config, "num_inference_steps", 1, 1, meaning);
+  return c;
+}
+
+std::optional<int> TrainingConfig::SampleStepsAt(int epoch) const {
+  std::optional<int> steps;
+  for (const SampleSteps& entry : sample_steps) {
+    if (entry.epoch <= epoch) steps = entry.num_inference_steps;
+  }
+  return steps;
 }
 
 TrainingConfig TrainingConfig::FromConfig(const Config& config) {
@@ -117,6 +153,7 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.sample_every = GetCount(config, "sample_every", c.sample_every, 0,
                             "period in epochs of sampling actions for a training batch to measure "
                             "their error; 0 = never");
+  c.sample_steps = GetSampleSteps(config);
   c.max_train_steps =
       GetOptionalCount(config, "max_train_steps", "batches per epoch; none for all");
   c.max_val_steps =
@@ -241,8 +278,12 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
   c.ranges_every = GetCount(
       config, "ranges_every", c.ranges_every, 0,
       "period in steps of the ranges of a loss in the log, which `diagnose` reads: "
-      "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, xt, t and predicted_x0; "
-      "0 = never");
+      "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
+      "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
+  c.denoising_every =
+      GetCount(config, "denoising_every", c.denoising_every, 0,
+               "samplings of training.sample_every between two pictures of how the sampled actions "
+               "emerge from noise, in TensorBoard; 0 = never");
   c.histogram_every =
       GetCount(config, "histogram_every", c.histogram_every, 0,
                "period of the distributions of weights and gradients, in epochs; 0 = never");

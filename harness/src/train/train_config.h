@@ -35,6 +35,14 @@ struct InitCheckpointConfig {
 /// bfloat16, or float16 with a gradient scaler.
 enum class MixedPrecision { kNo, kBf16, kFp16 };
 
+/// One entry of "training.sample_steps".
+struct SampleSteps {
+  int epoch = 0;
+  int num_inference_steps = 0;
+
+  static SampleSteps FromConfig(const Config& config);
+};
+
 /// "training". A period of n is due at epochs 0, n, 2n, ... and at the last one; 0 means never.
 struct TrainingConfig {
   std::uint64_t seed = 42;
@@ -51,6 +59,7 @@ struct TrainingConfig {
   int checkpoint_every = 50;
   int val_every = 1;
   int sample_every = 5;
+  std::vector<SampleSteps> sample_steps;  // epochs rise
   std::optional<std::int64_t> max_train_steps;
   std::optional<std::int64_t> max_val_steps;
   std::optional<double> max_minutes;
@@ -64,6 +73,10 @@ struct TrainingConfig {
   bool IsDue(int every, int epoch) const {
     return every > 0 && (epoch % every == 0 || epoch + 1 == num_epochs);
   }
+
+  /// The denoising steps of actions that are sampled at the end of this epoch. None: as many as in
+  /// an evaluation.
+  std::optional<int> SampleStepsAt(int epoch) const;
 };
 
 /// "dataloader" and "val_dataloader".
@@ -127,6 +140,7 @@ struct LoggingConfig {
   bool tensorboard = true;
   int every = 10;
   int ranges_every = 50;
+  int denoising_every = 10;
   int histogram_every = 0;
   int n_rollouts = 1;
 

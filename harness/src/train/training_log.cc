@@ -20,6 +20,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr const char* kLogFile = "logs.json.txt";  // as upstream
 constexpr const char* kEventFolder = "tensorboard";
 constexpr const char* kStepKey = "global_step";
+constexpr const char* kParamNormKey = "param_norm";
 
 OrderedJson LineOf(const TrainState& state, const TrainStepResult& step,
                    const std::map<std::string, double>& metrics) {
@@ -108,7 +109,10 @@ void TrainingLog::AddEpochEnd(const TrainState& state, const TrainStepResult& st
 void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
                       const std::map<std::string, double>& metrics) {
   if (!json_) return;
-  const OrderedJson line = LineOf(state, step, metrics);
+  OrderedJson line = LineOf(state, step, metrics);
+  if (config_.ranges_every > 0 && state.global_step % config_.ranges_every == 0) {
+    line[kParamNormKey] = ParamNorm();
+  }
   json_->Append(line.dump());
   if (!events_) return;
   ++n_steps_;
@@ -119,7 +123,9 @@ void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
   for (const auto& [name, value] : line.items()) {
     if (name != kStepKey) events_->AddScalar(TagOf(name), value.get<double>(), state.global_step);
   }
-  events_->AddScalar(TagOf("param_norm"), ParamNorm(), state.global_step);
+  if (!line.contains(kParamNormKey)) {
+    events_->AddScalar(TagOf(kParamNormKey), ParamNorm(), state.global_step);
+  }
   AddPerformance(state.global_step);
   events_->Flush();
   is_point_due_ = false;

@@ -42,8 +42,9 @@ class TrainingLog {
 
   /// Writes the line of the step that `state` counts as current. Every `logging.every` steps the
   /// same values go to TensorBoard under the same names, except for `train/loss`, `train/lr` and
-  /// `train/grad_norm`. `train/param_norm` and `perf/` are only there; those times are means over
-  /// the steps since the last such point. With accumulated gradients, the point is at the step that
+  /// `train/grad_norm`. `train/param_norm` is there at each such point and in the line every
+  /// `logging.ranges_every` steps. `perf/` is only there; its times are means over the steps since
+  /// the last point. With accumulated gradients, the point is at the step that
   /// completes the update, because only that step has a gradient norm.
   void AddStep(const TrainState& state, const TrainStepResult& step);
 

@@ -74,6 +74,10 @@ Workspace::Workspace(WorkspaceParts parts)
                                                        .parallel = parallel_,
                                                        .grad_scaler = state_.grad_scaler});
   CreateLoaders();
+  // whether the policy can work with these numbers, before the training begins
+  for (const SampleSteps& entry : config_.sample_steps) {
+    parts_.create_sampler(entry.num_inference_steps);
+  }
 }
 
 Workspace::~Workspace() = default;
@@ -112,7 +116,13 @@ void Workspace::CreateLoaders() {
                             train_loader_->num_batches()));
   }
 
-  EpochEvaluation::Parts evaluation = {.config = config_, .parallel = parallel_, .device = device_};
+  EpochEvaluation::Parts evaluation = {
+      .config = config_,
+      .parallel = parallel_,
+      .device = device_,
+      .create_sampler = parts_.create_sampler,
+      .normalizer = &normalizer_,
+      .denoising_every = logging_config_.tensorboard ? logging_config_.denoising_every : 0};
   if (std::ranges::count(split.val, true) > 0) {
     evaluation.val_loader = std::make_unique<data::BatchLoader>(
         parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
@@ -248,6 +258,7 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
     report_.metrics = results->scores->metrics;
     log_->AddPictures(state_.global_step, results->scores->pictures);
   }
+  log_->AddPictures(state_.global_step, results->pictures);
   log_->AddEpochEnd(state_, last_step_, results->metrics);
   results->metrics["train_loss"] = report_.train_loss;
   auto save = schedule_.EndEpoch(results->metrics, results->scores.has_value(), &state_);

@@ -42,6 +42,7 @@ struct WorkspaceParts {
   core::Progress::Output progress = core::Progress::StandardError();
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
   core::Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
+  CreateSampler create_sampler = {};    // needed with training.sample_steps
 };
 
 enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };

@@ -11,6 +11,7 @@
 #include "dp_bench/error.h"
 #include "run/policy_weights.h"
 #include "run/run_checkpoint.h"
+#include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
 #include "train/rewind.h"
 #include "train/snapshot.h"
@@ -145,6 +146,7 @@ void Workspace::StartAnew() {
       init && init->normalizer
           ? run::NormalizerOf(*origin)
           : FitNormalizer(parts_.dataset, step_->policy().spec().shape_meta, normalizer_config_);
+  if (parallel_.is_root()) WarnOfCutActions(normalizer_, parts_.config);
 }
 
 void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {

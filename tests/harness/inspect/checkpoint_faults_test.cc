@@ -100,5 +100,24 @@ TEST(CheckpointFaults, ABetterSamplerIsConfirmedAsANote) {
        Trained({kScheduler + "clip_sample=false", kScheduler + "timestep_spacing=trailing"})});
 }
 
+TEST(CheckpointFaults, ManyClippedValuesAreANote) {
+  ExpectConfirmed({"", "sampling.many_clipped", OutputTimes(3.0F)});
+}
+
+TEST(CheckpointFaults, AClipRangeThatIsTooWideIsANote) {
+  ExpectConfirmed({"", "sampling.clip_range_wide", Trained({kScheduler + "clip_sample_range=20"})});
+}
+
+TEST(CheckpointFaults, AHealthyCheckpointClipsAsItShould) {
+  Subject subject;
+  Trained({})(subject);
+  const Findings findings = DiagnoseSubject(subject);
+  for (const char* id : {"sampling.many_clipped", "sampling.clip_range_wide"}) {
+    const Finding* finding = Find(findings, id);
+    ASSERT_NE(finding, nullptr) << id;
+    EXPECT_EQ(finding->verdict, Judgement::kRejected) << finding->evidence;
+  }
+}
+
 }  // namespace
 }  // namespace dp_bench::inspect

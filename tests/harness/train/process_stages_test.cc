@@ -38,6 +38,7 @@ ProcessStages PerfectLoss(PredictionType type) {
   TraceStage("normalized action", x_0);
   TraceStage("noise", noise);
   TraceStage("timesteps", t);
+  TraceStage("condition", torch::full({kRows, 6}, 0.25));
   TraceStage("noisy action", scheduler.AddNoise(x_0, noise, t));
   TraceStage(StageOf(type), scheduler.Target(x_0, noise, t));
   return stages;
@@ -78,11 +79,13 @@ TEST(ProcessStages, GiveNoPredictedX0WithATableThatIsTooShort) {
 TEST(ProcessRanges, CoverEveryTensorOfTheProcess) {
   core::SingleProcess alone;
   const auto ranges = ProcessRanges(PerfectLoss(PredictionType::kEpsilon), DataParallel(alone));
-  EXPECT_EQ(ranges.size(), 20U);
+  EXPECT_EQ(ranges.size(), 28U);
   EXPECT_NEAR(ranges.at("x0_std"), 1.0, 0.1);
   EXPECT_NEAR(ranges.at("noise_mean"), 0.0, 0.1);
   EXPECT_LT(ranges.at("predicted_x0_min"), -1.5);
   EXPECT_GT(ranges.at("xt_max"), 1.5);
+  EXPECT_EQ(ranges.at("condition_mean"), 0.25);
+  EXPECT_EQ(ranges.at("output_max"), ranges.at("noise_max")) << "the network is perfect";
   EXPECT_EQ(ranges.at("t_min"), 0.0);
   EXPECT_EQ(ranges.at("t_max"), 98.0);
 }

@@ -102,6 +102,16 @@ class TrainingLogTest : public testing::Test {
       .loss = 0.5, .parts = {{"half", 0.25}}, .grad_norm = 2.0, .lr = 0.125, .n_rows = 8};
 };
 
+TEST_F(TrainingLogTest, TheNormOfTheParametersIsInTheLinesThatHaveRanges) {
+  TrainingLog log = Open({.every = 1, .ranges_every = 2});
+  log.AddStep({.global_step = 3}, step_);
+  EXPECT_THAT(JsonOf(folder()), Not(HasSubstr("param_norm")));
+  log.AddStep({.global_step = 4}, step_);
+  EXPECT_THAT(JsonOf(folder()), HasSubstr("\"param_norm\":13.0"));
+  log.Flush();
+  EXPECT_THAT(StepsWith("train/param_norm", folder()), ElementsAre(3, 4));
+}
+
 TEST_F(TrainingLogTest, JsonLinesHaveTheKeysOfUpstreamInOneOrder) {
   TrainingLog log = Open({.every = 1});
   log.AddStep({.global_step = 3, .epoch = 1}, {.loss = 0.1, .lr = 1e-4});

@@ -1,0 +1,54 @@
+// What sampling does with a batch, step by step, from the stages that the policy notes
+// (dp_bench/stage_trace.h). Includes LibTorch.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace dp_bench::train {
+
+/// One denoising step of all rows, in normalized units.
+struct SamplingStep {
+  std::int64_t timestep = 0;
+  double min = 0.0;  // of the sample that the step makes
+  double max = 0.0;
+  double mean = 0.0;
+  double std = 0.0;
+  double x_0_min = 0.0;  // of the predicted x_0, after clipping
+  double x_0_max = 0.0;
+  double x_0_std = 0.0;
+  double x_0_change = 0.0;     // root mean square, since the step before; 0 for the first step
+  std::int64_t n_clipped = 0;  // values of x_0 that were clipped; 0 without clip_sample
+  std::int64_t n_values = 0;   // of x_0
+
+  double clipped_share() const {
+    return n_values == 0 ? 0.0 : static_cast<double>(n_clipped) / static_cast<double>(n_values);
+  }
+};
+
+/// Pass its Note to a policy::StageRecorder around one PredictAction.
+class SamplingTrace {
+ public:
+  /// Keeps the stages of the reverse process and ignores the others.
+  void Note(std::string_view stage, const torch::Tensor& tensor);
+
+  /// Empty if the policy does not denoise.
+  const std::vector<SamplingStep>& steps() const { return steps_; }
+
+  /// The noise, and what each step makes of it: 1 + steps().size() tensors [B, T, Da] on the CPU.
+  const std::vector<torch::Tensor>& samples() const { return samples_; }
+
+ private:
+  SamplingStep next_;
+  torch::Tensor x_0_;  // of the latest step
+  std::vector<SamplingStep> steps_;
+  std::vector<torch::Tensor> samples_;
+};
+
+/// All steps together: n_clipped and n_values.
+SamplingStep ClippedInAll(const std::vector<SamplingStep>& steps);
+
+}  // namespace dp_bench::train

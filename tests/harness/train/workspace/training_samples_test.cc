@@ -1,0 +1,174 @@
+// Actions sampled while training: with their own number of denoising steps, their numbers in the
+// log and their picture in TensorBoard.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "dp_bench/stage_trace.h"
+#include "fake_training.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+namespace fs = std::filesystem;
+
+/// Notes as many denoising steps as it is told.
+class DenoisingFake : public FakePolicy {
+ public:
+  explicit DenoisingFake(int n_steps) : FakePolicy(0.05F), n_steps_(n_steps) {}
+
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    const torch::Tensor actions = FakePolicy::PredictAction(obs, noise);
+    const torch::Tensor sample = torch::full({actions.size(0), 4, 2}, 0.5);
+    TraceStage("noise", sample);
+    for (int i = n_steps_; i-- > 0;) {
+      TraceStage("timestep", torch::tensor(std::int64_t{i}));
+      TraceStage("denoised action", sample);
+      TraceStage("clipped values", torch::tensor(std::int64_t{2}));
+      TraceStage("sample", sample);
+    }
+    return actions;
+  }
+
+ private:
+  int n_steps_;
+};
+
+class TrainingSamplesTest : public testing::Test {
+ protected:
+  /// Trains in a folder of this name; returns the lines of its log.
+  std::vector<nlohmann::json> Train(const std::string& name, const std::string& training = "") {
+    WorkspaceParts parts = FakeParts(FakeConfig(training), dataset_, scratch_.path() / name);
+    parts.create_policy = [] { return std::make_unique<DenoisingFake>(8); };
+    parts.create_sampler = [this](int n_steps) {
+      if (n_steps > 8) throw Error(ErrorCode::kConfig, "at most 8");
+      created_.push_back(n_steps);
+      return std::make_unique<DenoisingFake>(n_steps);
+    };
+    Workspace(std::move(parts)).Run({});
+    std::istringstream log(Content(name, "logs.json.txt"));
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(log, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+  /// The values of a key, in the lines that have it.
+  static std::vector<double> ValuesOf(const std::vector<nlohmann::json>& lines, const char* key) {
+    std::vector<double> values;
+    for (const nlohmann::json& line : lines) {
+      if (line.contains(key)) values.push_back(line.at(key).get<double>());
+    }
+    return values;
+  }
+
+  std::string Content(const std::string& run, const std::string& file) const {
+    return core::ReadTextFile(scratch_.path() / run / file, 1U << 24);
+  }
+
+  std::string Events(const std::string& run) const {
+    std::string events;
+    for (const auto& file : fs::directory_iterator(scratch_.path() / run / "tensorboard")) {
+      events += core::ReadTextFile(file.path(), 1U << 24);
+    }
+    return events;
+  }
+
+  const FakeDataset dataset_;
+  ScratchFolder scratch_;
+  std::vector<int> created_;
+};
+
+constexpr const char* kSchedule =
+    R"("sample_every": 1, "sample_steps": [{"epoch": 1, "num_inference_steps": 2},
+                                           {"epoch": 3, "num_inference_steps": 5}])";
+
+TEST_F(TrainingSamplesTest, HaveTheStepsOfAnEvaluationWithoutASchedule) {
+  const auto lines = Train("plain", R"("sample_every": 1)");
+  EXPECT_THAT(ValuesOf(lines, "train_sample_steps"), ElementsAre(8, 8, 8, 8));
+  EXPECT_THAT(created_, IsEmpty());
+}
+
+TEST_F(TrainingSamplesTest, HaveTheStepsOfTheSchedule) {
+  const auto lines = Train("scheduled", kSchedule);
+  EXPECT_THAT(ValuesOf(lines, "train_sample_steps"), ElementsAre(8, 2, 2, 5));
+}
+
+// the fake's actions do not depend on its number of steps
+TEST_F(TrainingSamplesTest, UseTheWeightsOfTheEvaluatedPolicy) {
+  const auto plain = Train("plain", R"("sample_every": 1)");
+  const auto scheduled = Train("scheduled", kSchedule);
+  EXPECT_EQ(ValuesOf(scheduled, "train_action_mse_error"),
+            ValuesOf(plain, "train_action_mse_error"));
+}
+
+TEST_F(TrainingSamplesTest, DoNotChangeTheTraining) {
+  Train("never", R"("sample_every": 0)");
+  Train("scheduled", kSchedule);
+  for (const char* file : {"ema.safetensors", "model.safetensors"}) {
+    const std::string path = std::string("checkpoints/latest/") + file;
+    EXPECT_EQ(Content("scheduled", path), Content("never", path)) << file;
+  }
+}
+
+TEST_F(TrainingSamplesTest, HaveTheirRangeAndTheirClippedValuesInTheLog) {
+  const auto lines = Train("plain", R"("sample_every": 3)");
+  EXPECT_THAT(ValuesOf(lines, "train_sample_max"), ElementsAre(0.5, 0.5));
+  EXPECT_THAT(ValuesOf(lines, "train_sample_std"), ElementsAre(0.0, 0.0));
+  EXPECT_THAT(ValuesOf(lines, "train_sample_clipped"), ElementsAre(16, 16));
+  EXPECT_THAT(ValuesOf(lines, "train_sample_clipped_share"),
+              ElementsAre(16.0 / (8 * 7 * 8), 16.0 / (8 * 7 * 8)))
+      << "2 in each of 8 steps of 7 rows with 4 times 2 values";
+}
+
+TEST_F(TrainingSamplesTest, HaveAPictureAtTheirInterval) {
+  Train("plain", R"("sample_every": 1)");
+  EXPECT_THAT(Events("plain"), HasSubstr("sampling/denoising"));
+
+  const auto count = [](const std::string& text) {
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = text.find("sampling/denoising", at)) != std::string::npos;
+         ++at) {
+      ++n;
+    }
+    return n;
+  };
+  EXPECT_EQ(count(Events("plain")), 2U) << "the first of ten, and the last epoch";
+  Train("none", R"("sample_every": 0)");
+  EXPECT_EQ(count(Events("none")), 0U);
+}
+
+TEST_F(TrainingSamplesTest, AreRefusedBeforeTheTrainingIfThePolicyCannotMakeThem) {
+  EXPECT_THAT(
+      MessageOf(
+          ErrorCode::kConfig,
+          [&] { Train("many", R"("sample_steps": [{"epoch": 90, "num_inference_steps": 9}])"); }),
+      HasSubstr("at most 8"));
+  EXPECT_FALSE(fs::exists(scratch_.path() / "many" / "logs.json.txt"));
+}
+
+TEST_F(TrainingSamplesTest, NeedEpochsThatRise) {
+  const auto message = MessageOf(ErrorCode::kConfig, [&] {
+    Train("falling", R"("sample_steps": [{"epoch": 5, "num_inference_steps": 2},
+                                         {"epoch": 5, "num_inference_steps": 4}])");
+  });
+  EXPECT_THAT(message, HasSubstr("expected a later epoch than 5, found 5"));
+  EXPECT_THAT(message, HasSubstr("training.sample_steps"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [&] { Train("none", R"("sample_steps": [{"epoch": 5}])"); }),
+      HasSubstr("num_inference_steps"));
+}
+
+}  // namespace
+}  // namespace dp_bench::train
