@@ -50,7 +50,10 @@ class TrainingSamplesTest : public testing::Test {
  protected:
   /// Trains in a folder of this name; returns the lines of its log.
   std::vector<nlohmann::json> Train(const std::string& name, const std::string& training = "") {
-    WorkspaceParts parts = FakeParts(FakeConfig(training), dataset_, scratch_.path() / name);
+    nlohmann::json config = nlohmann::json::parse(FakeConfig().ToJson());
+    config["training"].update(nlohmann::json::parse("{" + training + "}"));
+    WorkspaceParts parts =
+        FakeParts(Config::FromJson(config.dump(2)), dataset_, scratch_.path() / name);
     parts.create_policy = [] { return std::make_unique<DenoisingFake>(8); };
     parts.create_sampler = [this](int n_steps) {
       if (n_steps > 8) throw Error(ErrorCode::kConfig, "at most 8");
