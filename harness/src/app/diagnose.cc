@@ -124,13 +124,13 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
                 "--sampling needs a checkpoint: dp_bench diagnose --sampling CHECKPOINT");
   }
   const experiment::Experiment experiment(options.experiment);
+  const std::unique_ptr<Dataset> dataset = DatasetAtHand(experiment);
   experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
   const run::Weights weights =
       checkpoint.Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
   const std::unique_ptr<Policy> policy =
       run::CreateFromCheckpoint(checkpoint, experiment.config(), experiment.catalogue(), weights);
-  const std::unique_ptr<Dataset> dataset = DatasetAtHand(experiment);
   const inspect::SamplingInspection inspection =
       inspect::InspectSampling({.policy = *policy,
                                 .normalizer = run::NormalizerOf(checkpoint),

@@ -101,7 +101,7 @@ TEST(CheckpointFaults, ABetterSamplerIsConfirmedAsANote) {
 }
 
 TEST(CheckpointFaults, ManyClippedValuesAreANote) {
-  ExpectConfirmed({"", "sampling.many_clipped", OutputTimes(3.0F)});
+  ExpectConfirmed({"", "sampling.many_clipped", OutputTimes(100.0F)});
 }
 
 TEST(CheckpointFaults, AClipRangeThatIsTooWideIsANote) {
