@@ -73,6 +73,17 @@ expect_exit 2 "needs a camera" "$dp_bench" train --config-dir "$configs" --confi
 expect_exit 2 "is depth" "$dp_bench" train --config-dir "$configs" --config-dir more "${transformer[@]}" \
   "${kuavo[@]}" --obs small_rgbd --output bad2
 
+echo "and they say it before they look for data"
+mkdir without_data
+cd without_data
+for verb in run train profile; do
+  expect_exit 2 "needs a camera.* Use a task with images" "$dp_bench" "$verb" --config-dir "$configs" \
+    --policy rgbd_fusion --env pusht
+  expect_exit 6 "get_data.sh pusht" "$dp_bench" "$verb" --config-dir "$configs" --policy unet_hybrid --env pusht
+done
+[ ! -e data ] || fail "expected no data folder"
+cd ..
+
 echo "one hash per episode of states, actions and pixels, for any number of workers"
 for workers in 1 2 8; do
   "$dp_bench" eval --checkpoint rgbd_fusion_kuavo_rgbd/checkpoints/latest --output "eval$workers" \

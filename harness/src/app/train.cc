@@ -126,8 +126,8 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
   const std::atomic<bool>& stop = core::CatchStopSignals();
   std::atomic<bool>& snapshot =
       core::CatchSnapshotSignal();  // from now on, the signal must not end the program
-  // collecting may take hours, so check first what needs no data
-  if (experiment.is_collected()) experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  // collecting and reading may take hours, so check first what needs no data
+  experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();

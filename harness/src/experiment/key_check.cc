@@ -45,6 +45,15 @@ void ReadSections(const Task& task, const KeyCheck& check) {
   }
 }
 
+// Creates the policy, unless its params show that this has happened. A policy that cannot work on
+// the task says so here.
+void TryPolicy(const Task& task) {
+  const std::string pointer(kPolicyParams);
+  const bool has_params = !task.config().Sub("policy").Sub("params").Keys().empty();
+  if (has_params && task.document().DescribeUnread(pointer).empty()) return;
+  run::CreatePolicy(task.config(), task.catalogue());
+}
+
 bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
   if (is_override) return true;
   if (check.is_of_checkpoint) return IsOfRollouts(pointer);
@@ -60,9 +69,7 @@ void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
   task.RequireShapesOfEnv();
   const config::ConfigDocument& document = task.document();
   if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.DescribeEnv();
-  if (check.makes_policy && !document.DescribeUnread(std::string(kPolicyParams)).empty()) {
-    run::CreatePolicy(task.config(), task.catalogue());
-  }
+  if (check.makes_policy) TryPolicy(task);
   config::RejectUnread(
       document.DescribeUnread("", [&check](const std::string& pointer, bool is_override) {
         return Counts(check, pointer, is_override);
@@ -71,6 +78,7 @@ void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
 
 std::unique_ptr<Dataset> ProvideCheckedDataset(const Task& task, KeyCheck check) {
   std::unique_ptr<Dataset> dataset;
+  if (check.makes_policy && !check.is_of_checkpoint) TryPolicy(task);
   if (!task.is_collected()) dataset = task.CreateDataset();
   check.makes_dataset = true;
   RejectUnknownKeys(task, check);

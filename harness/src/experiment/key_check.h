@@ -19,14 +19,15 @@ struct KeyCheck {
 };
 
 /// Reads all sections of the config, including those that the verb does not use, and creates env
-/// and policy to check their params. With `makes_dataset`, call it after creating the dataset.
-/// Throws Error{kConfig} for keys that nothing reads, each with its place and the nearest valid
-/// key.
+/// and policy: they check their params, and the policy checks that it can work on the task. With
+/// `makes_dataset`, call it after creating the dataset. Throws Error{kConfig} for keys that nothing
+/// reads, each with its place and the nearest valid key.
 void RejectUnknownKeys(const Task& task, const KeyCheck& check);
 
 /// Creates the task's dataset, collecting it if the config says so, and checks the keys as early as
 /// possible. Null if a stop signal interrupted the collection; a later signal ends the program.
-/// Throws what RejectUnknownKeys and Task::CreateDataset throw.
+/// A policy that cannot work on the task is refused before anything is read or collected. Throws
+/// what RejectUnknownKeys and Task::CreateDataset throw.
 std::unique_ptr<Dataset> ProvideCheckedDataset(const Task& task, KeyCheck check);
 
 }  // namespace dp_bench::experiment

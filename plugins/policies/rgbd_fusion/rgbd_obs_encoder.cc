@@ -57,8 +57,10 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
     : cameras_(policy::FindCameras(params, spec)), pipeline_(params, cameras_) {
   if (cameras_.empty()) {
     throw Error(ErrorCode::kConfig,
-                "this policy needs a camera: expected an rgb key in shape_meta.obs, found none; "
-                "choose a task with images (--obs rgbd), or a policy for low_dim observations");
+                "this policy needs a camera: expected an rgb key in shape_meta.obs, found none. "
+                "Use a task with images (--env kuavo_dualarm --obs rgbd, --env pusht --obs image), "
+                "or a policy for low_dim observations (--policy transformer, --policy "
+                "unet_hybrid)");
   }
   for (const KeySpec& key : spec.shape_meta.obs) {
     if (key.type == KeyType::kLowDim) low_dim_.push_back(key);

@@ -21,8 +21,9 @@ std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
     if (key.type == KeyType::kLowDim) keys.push_back(key);
     if (key.type != KeyType::kDepth) continue;
     throw Error(ErrorCode::kConfig,
-                fmt::format("this policy reads low_dim and rgb observations; '{}' is depth, which "
-                            "the policy rgbd_fusion reads",
+                fmt::format("this policy reads low_dim and rgb observations; '{}' is depth. Use "
+                            "the task without depth (--obs rgb), or a policy that reads it "
+                            "(--policy rgbd_fusion)",
                             key.name));
   }
   return keys;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "dp_bench/error.h"
@@ -16,6 +18,7 @@ namespace {
 using torch::Tensor;
 
 constexpr double kMaxUInt8 = 255.0;
+constexpr double kMaxPixels = 1 << 20;  // far above the side of any picture
 
 [[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kConfig, message); }
 
@@ -72,6 +75,31 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
   }
 }
 
+// The crop of pictures of size `whole`. A value below 1 is a fraction of the picture.
+Shape ReadCrop(const Config& params, const Shape& whole) {
+  constexpr const char* kKey = "crop_shape";
+  const auto asked = params.GetOptional<std::vector<double>>(
+      kKey,
+      "[height, width] of the part that is seen, the same for colour and depth: pixels, or below 1 "
+      "a fraction of the picture; none for the whole picture");
+  if (!asked) return whole;
+  if (asked->size() != 2) {
+    Refuse(fmt::format("{}: expected [height, width], found [{}]", params.Where(kKey),
+                       fmt::join(*asked, ", ")));
+  }
+  Shape crop;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double value = (*asked)[i];
+    if (!(value > 0.0 && value <= kMaxPixels) || (value > 1.0 && value != std::floor(value))) {
+      Refuse(fmt::format("{}: expected whole pixels, or fractions between 0 and 1, found [{}]",
+                         params.Where(kKey), fmt::join(*asked, ", ")));
+    }
+    const double pixels = value < 1.0 ? value * static_cast<double>(whole[i]) : value;
+    crop.push_back(std::max(std::llround(pixels), 1LL));
+  }
+  return crop;
+}
+
 // [height, width] of `key`, or the default when it is absent.
 Shape ReadSize(const Config& params, const char* key, const Shape& default_size,
                const KeyMeaning& meaning) {
@@ -123,19 +151,17 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
   // every setting is read, so that one policy config fits tasks with and without cameras
   const Shape image = cameras.empty() ? Shape{} : cameras[0].rgb.shape;  // [C, H, W]
   const Shape whole = cameras.empty() ? Shape{1, 1} : Shape{image[1], image[2]};
-  const Shape crop = ReadSize(
-      params, "crop_shape", whole,
-      "[height, width] of the part that is seen, the same for colour and depth; none for the whole "
-      "image");
+  const Shape crop = ReadCrop(params, whole);
   const Shape out = ReadSize(params, "resize_shape", crop,
                              "[height, width] after the crop; bilinear for colour, nearest "
                              "neighbour for depth; none for no change");
   if (cameras.empty()) return;
 
   if (crop[0] > image[1] || crop[1] > image[2]) {
-    Refuse(fmt::format("{} is {}; it must lie within the images of '{}', {}",
-                       params.Where("crop_shape"), ToString(crop), cameras[0].rgb.name,
-                       ToString(whole)));
+    Refuse(fmt::format(
+        "{} is {}; it must lie within the images of '{}', {}. A fraction fits "
+        "images of any size: [0.9, 0.9]",
+        params.Where("crop_shape"), ToString(crop), cameras[0].rgb.name, ToString(whole)));
   }
   crop_height_ = crop[0];
   crop_width_ = crop[1];

@@ -122,6 +122,23 @@ TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
   EXPECT_TRUE(torch::equal(random, policy->EncodeObs(obs, &again)));
 }
 
+TEST(UnetHybridPolicy, CropsInPixelsOrFractionsOfThePicture) {
+  const auto features = [](const char* crop) {
+    torch::manual_seed(0);
+    const std::string params = std::string(R"({"down_dims": [16], "n_groups": 4, "crop_shape": )") +
+                               crop + R"(, "obs_encoder": {"spatial_softmax_num_keypoints": 4}})";
+    const auto policy = MakePolicy(params.c_str(), SmallSpec(kImageSize));
+    const torch::NoGradGuard no_grad;
+    return policy->EncodeObs({{"agent_pos", torch::zeros({1, 2, 2})}, {"image", Pictures(1)}},
+                             nullptr);
+  };
+  const torch::Tensor in_pixels = features("[63, 45]");  // of 72 x 72
+  EXPECT_TRUE(torch::equal(in_pixels, features("[0.875, 0.625]")));
+  EXPECT_TRUE(torch::equal(in_pixels, features("[0.88, 45]")));
+  EXPECT_FALSE(torch::equal(in_pixels, features("[0.875, 0.64]")));
+  EXPECT_TRUE(torch::equal(features("[72, 72]"), features("null")));
+}
+
 TEST(UnetHybridPolicy, BatchNormKeepsItsStatisticsDuringPrediction) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
     "obs_encoder": {"use_group_norm": false}, "noise_scheduler": {"num_train_timesteps": 4}})";
@@ -158,6 +175,14 @@ TEST(UnetHybridPolicy, SettingsThatCannotWorkAreExplained) {
   EXPECT_THAT(ConfigErrorOf(R"({"kernel_size": 4})", SmallSpec()), HasSubstr("kernel_size is 4"));
   EXPECT_THAT(ConfigErrorOf(R"({"crop_shape": [80, 20]})", SmallSpec(kImageSize)),
               HasSubstr("policy.json"));
+  EXPECT_THAT(ConfigErrorOf(R"({"crop_shape": [0.9]})", SmallSpec(kImageSize)),
+              HasSubstr("crop_shape: expected [height, width], found [0.9]"));
+  for (const char* crop : {"[0, 20]", "[-0.5, 20]", "[20.5, 20]", "[1e300, 20]"}) {
+    const std::string params = std::string(R"({"crop_shape": )") + crop + "}";
+    EXPECT_THAT(ConfigErrorOf(params.c_str(), SmallSpec(kImageSize)),
+                HasSubstr("crop_shape: expected whole pixels, or fractions between 0 and 1, found"))
+        << crop;
+  }
   PolicySpec depth = SmallSpec();
   depth.shape_meta.obs.push_back(
       {.name = "depth", .type = KeyType::kDepth, .shape = {1, 4, 4}, .dtype = DType::kUInt16});

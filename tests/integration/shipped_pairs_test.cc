@@ -1,0 +1,145 @@
+// Every shipped policy config with every shipped task config, both unchanged: docs/configs.md has a
+// table of the pairs that run and of the reason why the others do not. A pair that runs computes a
+// loss and a plan on random numbers in the shapes of its task. The others are refused before
+// anything is read or collected.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "dp_bench/policy.h"
+#include "experiment/experiment.h"
+#include "experiment/key_check.h"
+#include "rollout/shape_match.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+#include "train/device_batch.h"
+#include "train/fit_normalizer.h"
+#include "train/synthetic_batch.h"
+#include "train/train_config.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const fs::path kRoot = DPB_SOURCE_DIR;
+constexpr const char* kRuns = "runs";
+
+using Pair = std::pair<std::string, std::string>;  // policy, task
+
+std::set<std::string> NamesIn(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& file : fs::directory_iterator(folder)) names.insert(file.path().stem().string());
+  return names;
+}
+
+// "| `a` | b |" -> {"a", "b"}
+std::vector<std::string> CellsOf(const std::string& line) {
+  std::vector<std::string> cells;
+  std::stringstream stream(line);
+  std::string cell;
+  std::getline(stream, cell, '|');
+  while (std::getline(stream, cell, '|')) {
+    const auto begin = cell.find_first_not_of(" `");
+    const auto end = cell.find_last_not_of(" `");
+    cells.push_back(begin == std::string::npos ? "" : cell.substr(begin, end - begin + 1));
+  }
+  return cells;
+}
+
+// The table that begins with the column `task`: what each pair does.
+std::map<Pair, std::string> DocumentedPairs() {
+  std::ifstream page(kRoot / "docs" / "configs.md");
+  std::string line;
+  while (std::getline(page, line) && !line.starts_with("| task |")) {
+  }
+  const std::vector<std::string> policies = CellsOf(line);
+  std::getline(page, line);  // |---|---|
+  std::map<Pair, std::string> pairs;
+  while (std::getline(page, line) && line.starts_with("|")) {
+    const std::vector<std::string> cells = CellsOf(line);
+    if (cells.size() != policies.size()) throw std::runtime_error("a row of another length");
+    for (std::size_t i = 1; i < cells.size(); ++i) pairs[{policies[i], cells[0]}] = cells[i];
+  }
+  return pairs;
+}
+
+experiment::ExperimentOptions OptionsOf(const Pair& pair) {
+  return {.policy = pair.first,
+          .env = pair.second,
+          .config_dirs = {kRoot / "configs"},
+          .plugin_dirs = {DPB_PLUGIN_DIR}};
+}
+
+void ExpectRuns(const Pair& pair) {
+  const experiment::Experiment experiment(OptionsOf(pair));
+  experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  const ShapeMeta& shapes = experiment.shape_meta();
+  rollout::MatchObsKeys(experiment.DescribeEnv().shape_meta, shapes);
+
+  const auto normalizer =
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"));
+  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
+  policy->SetNormalizer(train::NeutralNormalizer(shapes, normalizer));
+  data::HostBatch host = train::SyntheticBatch(*policy, 1);
+  const Batch batch = train::ToBatch(host, shapes, torch::kCPU);
+  NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kTraining, 0, 1);
+  const torch::NoGradGuard no_grad;
+  policy->module().train();
+  EXPECT_TRUE(policy->ComputeLoss(batch, noise).loss.isfinite().item<bool>());
+
+  policy->module().eval();
+  policy->WeightsChanged();
+  const Horizons& horizons = policy->spec().horizons;
+  const torch::Tensor plan =
+      policy->PredictAction(train::ObservedSteps(batch.obs, horizons.n_obs_steps), noise);
+  EXPECT_EQ(plan.sizes(), torch::IntArrayRef({1, horizons.n_action_steps, shapes.action_dim()}));
+}
+
+void ExpectRefused(const Pair& pair, const std::string& reason) {
+  const std::string message = MessageOf(ErrorCode::kConfig, [&] {
+    const experiment::Experiment experiment(OptionsOf(pair));
+    experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  });
+  EXPECT_THAT(message, HasSubstr(reason));
+  EXPECT_THAT(message, HasSubstr(". Use "));
+}
+
+TEST(ShippedPairs, AllAreInTheTable) {
+  std::set<Pair> wanted;
+  for (const std::string& policy : NamesIn(kRoot / "configs" / "policy")) {
+    for (const std::string& task : NamesIn(kRoot / "configs" / "task"))
+      wanted.insert({policy, task});
+  }
+  std::set<Pair> found;
+  for (const auto& [pair, what] : DocumentedPairs()) found.insert(pair);
+  EXPECT_EQ(found, wanted);
+}
+
+TEST(ShippedPairs, RunOrAreRefusedAsTheTableSays) {
+  const ScratchFolder scratch;
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch.path());  // without data sets
+  for (const auto& [pair, what] : DocumentedPairs()) {
+    SCOPED_TRACE(pair.first + " on " + pair.second);
+    if (what == kRuns) {
+      EXPECT_NO_THROW(ExpectRuns(pair));
+    } else {
+      ExpectRefused(pair, what);
+    }
+  }
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+  fs::current_path(before);
+}
+
+}  // namespace
+}  // namespace dp_bench
