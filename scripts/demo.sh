@@ -13,7 +13,7 @@ echo "== 1. A trained diffusion policy pushes the T: 50 episodes it has never se
 "$dp_bench" eval --checkpoint models/pusht_unet_hybrid env_runner.test_start_seed=300000 --output "$stamp/pusht"
 
 echo
-echo "== 2. From nothing to a policy: demonstrations, training, 50 unseen episodes (a quarter of an hour to half an hour on two cores)"
+echo "== 2. From nothing to a policy: demonstrations, training, 50 unseen episodes (15 minutes on two fast, idle cores, up to an hour on slower ones)"
 "$dp_bench" --policy transformer --env kuavo_dualarm --output "$stamp/training"
 
 echo
