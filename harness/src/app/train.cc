@@ -127,7 +127,8 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
   std::atomic<bool>& snapshot =
       core::CatchSnapshotSignal();  // from now on, the signal must not end the program
   // collecting and reading may take hours, so check first what needs no data
-  experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  experiment::TryPolicy(experiment);
+  if (experiment.is_collected()) experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();

@@ -45,15 +45,6 @@ void ReadSections(const Task& task, const KeyCheck& check) {
   }
 }
 
-// Creates the policy, unless its params show that this has happened. A policy that cannot work on
-// the task says so here.
-void TryPolicy(const Task& task) {
-  const std::string pointer(kPolicyParams);
-  const bool has_params = !task.config().Sub("policy").Sub("params").Keys().empty();
-  if (has_params && task.document().DescribeUnread(pointer).empty()) return;
-  run::CreatePolicy(task.config(), task.catalogue());
-}
-
 bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
   if (is_override) return true;
   if (check.is_of_checkpoint) return IsOfRollouts(pointer);
@@ -63,6 +54,13 @@ bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override)
 }
 
 }  // namespace
+
+void TryPolicy(const Task& task) {
+  const std::string pointer(kPolicyParams);
+  const bool has_params = !task.config().Sub("policy").Sub("params").Keys().empty();
+  if (has_params && task.document().DescribeUnread(pointer).empty()) return;
+  run::CreatePolicy(task.config(), task.catalogue());
+}
 
 void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
   ReadSections(task, check);

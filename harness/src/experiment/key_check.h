@@ -18,6 +18,10 @@ struct KeyCheck {
   bool is_of_checkpoint = false;
 };
 
+/// Creates the policy, unless its params show that this has happened. Throws Error{kConfig} if it
+/// cannot work on the task.
+void TryPolicy(const Task& task);
+
 /// Reads all sections of the config, including those that the verb does not use, and creates env
 /// and policy: they check their params, and the policy checks that it can work on the task. With
 /// `makes_dataset`, call it after creating the dataset. Throws Error{kConfig} for keys that nothing
