@@ -60,7 +60,7 @@ def check_scalars(lines, events):
     wanted = {}
     for line in points:
         for tag, value in line.items():
-            if tag != "global_step":
+            if tag not in ("global_step", "param_norm"):  # train/param_norm has a point at every row, below
                 wanted.setdefault(TAGS.get(tag, tag), []).append((line["global_step"], float32(value)))
     found = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     steps = [line["global_step"] for line in points]
@@ -99,7 +99,8 @@ def check_histograms(events, n_steps_per_epoch):
 
 
 def check_pictures(events, n_steps_per_epoch):
-    expect_equal("filmed episodes", events.Tags()["images"], ["rollout/test_200000"])
+    expect_equal("filmed episodes and sampled actions", sorted(events.Tags()["images"]),
+                 ["rollout/test_200000", "sampling/denoising"])
     for tag in events.Tags()["images"]:
         strips = events.Images(tag)
         expect_equal(f"steps of {tag}", [strip.step for strip in strips], [n_steps_per_epoch - 1, 2 * n_steps_per_epoch - 1])
