@@ -104,7 +104,8 @@ def check_pictures(events, n_steps_per_epoch):
     for tag in events.Tags()["images"]:
         strips = events.Images(tag)
         expect_equal(f"steps of {tag}", [strip.step for strip in strips], [n_steps_per_epoch - 1, 2 * n_steps_per_epoch - 1])
-        expect_equal(f"{tag} has six frames", strips[0].width, 6 * strips[0].height)
+        if tag.startswith("rollout/"):
+            expect_equal(f"{tag} has six frames", strips[0].width, 6 * strips[0].height)
 
 
 def check_server(folder, config):
