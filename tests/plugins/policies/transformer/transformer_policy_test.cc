@@ -70,14 +70,16 @@ TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
   const char* schedule =
       R"("n_layer": 2, "n_head": 4, "n_emb": 32, "noise_scheduler": {"type": "ddim",
     "num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})";
+  const auto with = [schedule](const char* variant) {
+    return std::string(variant) + R"("p_drop_emb": 0.01, "p_drop_attn": 0.01,)" + schedule;
+  };
   for (const char* variant :
        {R"({)", R"({"norm": "post",)", R"({"causal_attn": true, "n_cond_layers": 1,)",
         R"({"obs_as_cond": false, "time_as_cond": false,)", R"({"time_embedding": "mlp",)"}) {
-    ExpectLearnsBoth(
-        (std::string(variant) + R"("p_drop_emb": 0.01, "p_drop_attn": 0.01,)" + schedule).c_str());
+    ExpectLearnsBoth(with(variant).c_str());
   }
   // with inpainting, the network has to find out by attention alone which tokens are observed
-  ExpectLearnsBoth((R"({"obs_as_global_cond": false,)" + std::string(schedule)).c_str(), 900);
+  ExpectLearnsBoth(with(R"({"obs_as_global_cond": false,)").c_str(), 900);
 }
 
 TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
