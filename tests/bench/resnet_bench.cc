@@ -1,4 +1,5 @@
-// A ResNet-18 in inference: on our convolutions, and on LibTorch's (oneDNN). Images per batch, edge.
+// A ResNet-18 in inference: on our convolutions, and on LibTorch's (oneDNN). Images per batch,
+// edge.
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 #include <torch/types.h>

@@ -11,8 +11,9 @@
 namespace dp_bench::compare {
 
 /// Writes "format", "title", the "env" section of the config with "max_steps", the "env_plugin" and
-/// the "outcome_class" of the manifest, and one line per test episode: seed, success, score, broken, trace hash. Throws
-/// Error{kData} if the run has no test episodes, config.json or manifest.json.
+/// the "outcome_class" of the manifest, and one line per test episode: seed, success, score,
+/// broken, trace hash. Throws Error{kData} if the run has no test episodes, config.json or
+/// manifest.json.
 std::string BaselineJson(const run::RunFolder& run);
 
 /// Reads the file as the run folder that it represents; path() is the file's path. Throws

@@ -21,25 +21,39 @@ using testing::UnorderedElementsAre;
 
 enum class ProcessFault { kTimesteps, kForwardProcess, kTables, kNarrowPrediction };
 
-/// A policy with a faulty diffusion process.
-class FaultyProcess : public Policy {
+/// A policy that differs from another in its loss alone.
+class ForwardingPolicy : public Policy {
  public:
-  FaultyProcess(std::unique_ptr<Policy> inner, ProcessFault fault)
-      : inner_(std::move(inner)), fault_(fault) {}
+  explicit ForwardingPolicy(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
 
   const PolicySpec& spec() const override { return inner_->spec(); }
   torch::nn::Module& module() override { return inner_->module(); }
-  void SetNormalizer(const Normalizer& normalizer) override {
-    normalizer_ = normalizer;
-    inner_->SetNormalizer(normalizer);
-  }
+  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
     return inner_->PredictAction(obs, noise);
   }
+  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
+    return inner_->ComputeLoss(batch, noise);
+  }
   void WeightsChanged() override { inner_->WeightsChanged(); }
 
+ private:
+  std::unique_ptr<Policy> inner_;
+};
+
+/// A policy with a faulty diffusion process.
+class FaultyProcess : public ForwardingPolicy {
+ public:
+  FaultyProcess(std::unique_ptr<Policy> inner, ProcessFault fault)
+      : ForwardingPolicy(std::move(inner)), fault_(fault) {}
+
+  void SetNormalizer(const Normalizer& normalizer) override {
+    normalizer_ = normalizer;
+    ForwardingPolicy::SetNormalizer(normalizer);
+  }
+
   LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
-    if (!IsTracingStages()) return inner_->ComputeLoss(batch, noise);
+    if (!IsTracingStages()) return ForwardingPolicy::ComputeLoss(batch, noise);
     NoiseSchedulerConfig config;
     if (fault_ == ProcessFault::kTables) config.beta_schedule = BetaSchedule::kScaledLinear;
     const NoiseScheduler scheduler(config);
@@ -64,33 +78,23 @@ class FaultyProcess : public Policy {
   }
 
  private:
-  std::unique_ptr<Policy> inner_;
   Normalizer normalizer_;
   ProcessFault fault_;
 };
 
 /// A policy whose loss depends on no parameter.
-class Detached : public Policy {
+class Detached : public ForwardingPolicy {
  public:
-  explicit Detached(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+  using ForwardingPolicy::ForwardingPolicy;
 
-  const PolicySpec& spec() const override { return inner_->spec(); }
-  torch::nn::Module& module() override { return inner_->module(); }
-  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
-  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
-    return inner_->PredictAction(obs, noise);
-  }
   LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
-    const torch::Tensor loss = inner_->ComputeLoss(batch, noise).loss.detach();
+    const torch::Tensor loss = ForwardingPolicy::ComputeLoss(batch, noise).loss.detach();
     torch::Tensor nothing = torch::zeros({});
     for (const torch::Tensor& parameter : module().parameters()) {
       nothing = nothing + 0.0 * parameter.sum();
     }
     return {.loss = loss + nothing, .parts = {}};
   }
-
- private:
-  std::unique_ptr<Policy> inner_;
 };
 
 void Detach(Subject& subject) {
@@ -109,27 +113,17 @@ Plant Process(ProcessFault fault, bool is_trained = false) {
 }
 
 /// A policy whose loss overflows in lower precision.
-class Overflowing : public Policy {
+class Overflowing : public ForwardingPolicy {
  public:
-  explicit Overflowing(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+  using ForwardingPolicy::ForwardingPolicy;
 
-  const PolicySpec& spec() const override { return inner_->spec(); }
-  torch::nn::Module& module() override { return inner_->module(); }
-  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
-  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
-    return inner_->PredictAction(obs, noise);
-  }
   LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
-    LossOutput output = inner_->ComputeLoss(batch, noise);
+    LossOutput output = ForwardingPolicy::ComputeLoss(batch, noise);
     if (at::autocast::is_autocast_enabled(torch::kCPU)) {
       output.loss = output.loss * std::numeric_limits<float>::infinity();
     }
     return output;
   }
-  void WeightsChanged() override { inner_->WeightsChanged(); }
-
- private:
-  std::unique_ptr<Policy> inner_;
 };
 
 void OverflowInHalfPrecision(Subject& subject) {

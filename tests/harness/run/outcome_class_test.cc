@@ -14,9 +14,9 @@ TEST(OutcomeClass, WithoutPicturesIsThatOfAllProcessorsWithAvx2AndFma) {
 }
 
 TEST(OutcomeClass, WithPicturesOnADeviceOrOnOldProcessorsIsThatOfOneProcessor) {
-  EXPECT_EQ(OutcomeClass(
-                {.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_pictures = true}),
-            "pictures, a");
+  EXPECT_EQ(
+      OutcomeClass({.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_pictures = true}),
+      "pictures, a");
   EXPECT_EQ(OutcomeClass({.device = "cpu", .cpu = "a"}), "no pictures, a");
   EXPECT_EQ(OutcomeClass({.device = "cuda:0", .cpu = "a", .has_avx2_and_fma = true}),
             "no pictures, cuda:0, a");

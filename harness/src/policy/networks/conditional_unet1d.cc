@@ -179,8 +179,7 @@ bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
 
 Tensor ConditionalUnet1dImpl::EmbedTimesteps(const Tensor& timesteps) {
   const Tensor code = SinusoidalEmbedding(timesteps, config_.diffusion_step_embed_dim);
-  const Tensor embedding =
-      ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
+  const Tensor embedding = ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;
 }
@@ -285,7 +284,8 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
   if (!of_time_.defined() || cached_timesteps_ != timesteps) {
     const Tensor code =
         EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(global_cond.device()));
-    of_time_ = RowProduct(PositionIndependentMish(code), film_weight_.narrow(1, 0, embed)) + film_bias_;
+    of_time_ =
+        RowProduct(PositionIndependentMish(code), film_weight_.narrow(1, 0, embed)) + film_bias_;
     cached_timesteps_ = timesteps;
   }
   if (config_.global_cond_dim == 0) {

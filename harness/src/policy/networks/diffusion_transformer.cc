@@ -201,17 +201,16 @@ Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* drop
 
 // Action tokens [B, T', d] -> prediction [B, T', Da]; kvs: one [B, S, 2d] per layer, or none.
 Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<Tensor>& kvs,
-                                        DropoutMasks* dropout, std::vector<AttentionMaps>* maps) {
+                                        DropoutMasks* dropout) {
   if (mask_.defined()) mask_ = mask_.to(tokens.device());
   if (memory_mask_.defined()) memory_mask_ = memory_mask_.to(tokens.device());
   TokenStream stream = {.x = tokens.flatten(0, 1)};
   std::vector<AttentionMaps> traced;
-  if (maps == nullptr && IsTracingAttention()) maps = &traced;
   const LayerInputs inputs = {.batch = tokens.size(0),
                               .mask = mask_,
                               .memory_mask = memory_mask_,
                               .dropout = dropout,
-                              .maps = maps};
+                              .maps = IsTracingAttention() ? &traced : nullptr};
   const char* stack = has_memory() ? "decoder" : "encoder";
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     RunLayer(layers_[i], stream, kvs.empty() ? Tensor() : kvs[i], inputs);
@@ -223,8 +222,7 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
 }
 
 Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& timesteps,
-                                         const Tensor& cond, DropoutMasks* dropout,
-                                         std::vector<AttentionMaps>* maps) {
+                                         const Tensor& cond, DropoutMasks* dropout) {
   const Dropout embedding_dropout = {dropout, config_.p_drop_emb};
   const Tensor time = EmbedTimesteps(timesteps).unsqueeze(1);  // [B, 1, d]
   const Tensor input =
@@ -235,7 +233,7 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
   if (!has_memory()) {
     tokens = embedding_dropout.Apply(torch::cat({time, tokens}, /*dim=*/1) + pos_emb_);
     TraceStage("transformer: timestep and action tokens", tokens);
-    return Decode(tokens, /*kvs=*/{}, dropout, maps).narrow(1, 1, config_.horizon);
+    return Decode(tokens, /*kvs=*/{}, dropout).narrow(1, 1, config_.horizon);
   }
 
   const Tensor condition =
@@ -248,7 +246,7 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
     const Tensor kv = RowProduct(memory, layer->KeyValueWeight());
     kvs.push_back(kv);
   }
-  return Decode(embedding_dropout.Apply(tokens + pos_emb_), kvs, dropout, maps);
+  return Decode(embedding_dropout.Apply(tokens + pos_emb_), kvs, dropout);
 }
 
 Tensor DiffusionTransformerImpl::KeyValueWeights() const {

@@ -76,12 +76,4 @@ ConditionedDenoiser TransformerDenoiser::Condition(const std::vector<std::int64_
   };
 }
 
-std::vector<AttentionMaps> TransformerDenoiser::Attend(const Tensor& noisy, const Tensor& timesteps,
-                                                       const Tensor& cond) {
-  const torch::NoGradGuard no_grad;
-  std::vector<AttentionMaps> maps;
-  transformer_->forward(noisy, timesteps, cond, /*dropout=*/nullptr, &maps);
-  return maps;
-}
-
 }  // namespace dp_bench::policy

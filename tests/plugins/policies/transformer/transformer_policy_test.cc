@@ -5,8 +5,9 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
-#include "dp_bench/policy/networks/transformer_denoiser.h"
+#include "policy/stage_recorder.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 #include "train/optimizer.h"
@@ -122,19 +123,28 @@ TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
   }
 }
 
-TEST(TransformerPolicy, AttentionCanBeLookedAt) {
+TEST(TransformerPolicy, TracesWhatItsLayersLookAt) {
   const auto policy =
       MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "causal_attn": true})");
-  auto& denoiser = dynamic_cast<policy::TransformerDenoiser&>(policy->denoiser());
-  const auto maps =
-      denoiser.Attend(torch::zeros({3, 8, 2}), torch::tensor({1, 2, 3}), torch::zeros({3, 2, 2}));
-  ASSERT_EQ(maps.size(), 2);
-  for (const policy::AttentionMaps& map : maps) {
-    EXPECT_EQ(map.self.sizes(), torch::IntArrayRef({3, 2, 8, 8}));
-    EXPECT_EQ(map.cross.sizes(), torch::IntArrayRef({3, 2, 8, 3}));
-    EXPECT_TRUE(torch::allclose(map.cross.sum(-1), torch::ones({3, 2, 8})));
-    EXPECT_EQ(map.self.triu(1).abs().max().item<float>(), 0.0F);
-    EXPECT_EQ(map.cross[0][0][0][2].item<float>(), 0.0F);  // action 0, observation 1
+  TensorMap maps;
+  {
+    const torch::NoGradGuard no_grad;
+    const policy::StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
+      if (name.starts_with("attention: ")) maps.emplace(name, tensor.clone());
+    });
+    policy->denoiser().Forward(torch::zeros({3, 8, 2}), torch::tensor({1, 2, 3}),
+                               torch::zeros({3, 2, 2}), /*noise=*/nullptr);
+  }
+  ASSERT_EQ(maps.size(), 4);
+  for (const std::string layer : {"1", "2"}) {
+    const std::string place = "attention: decoder layer " + layer + ", actions to ";
+    const torch::Tensor self = maps.at(place + "actions");
+    const torch::Tensor cross = maps.at(place + "condition");
+    EXPECT_EQ(self.sizes(), torch::IntArrayRef({3, 2, 8, 8}));
+    EXPECT_EQ(cross.sizes(), torch::IntArrayRef({3, 2, 8, 3}));
+    EXPECT_TRUE(torch::allclose(cross.sum(-1), torch::ones({3, 2, 8})));
+    EXPECT_EQ(self.triu(1).abs().max().item<float>(), 0.0F);
+    EXPECT_EQ(cross[0][0][0][2].item<float>(), 0.0F);  // action 0, observation 1
   }
 }
 

@@ -44,10 +44,9 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   explicit DiffusionTransformerImpl(const TransformerConfig& config);
 
   /// sample [B, T, Da], timesteps int64 [B], cond [B, To, Do] -> [B, T, Da]. Without masks there is
-  /// no dropout. If `maps` is not null, every layer appends its attention weights.
+  /// no dropout.
   torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& timesteps,
-                        const torch::Tensor& cond, DropoutMasks* dropout = nullptr,
-                        std::vector<AttentionMaps>* maps = nullptr);
+                        const torch::Tensor& cond, DropoutMasks* dropout = nullptr);
 
   /// Everything that is constant over the denoising steps of one call, computed once.
   struct Conditioning {
@@ -85,7 +84,7 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   torch::Tensor MemoryOfStep(const Conditioning& conditioning, std::int64_t step,
                              std::int64_t batch) const;
   torch::Tensor Decode(const torch::Tensor& tokens, const std::vector<torch::Tensor>& kvs,
-                       DropoutMasks* dropout, std::vector<AttentionMaps>* maps);
+                       DropoutMasks* dropout);
 
   TransformerConfig config_;
   bool is_checkpointing_ = false;

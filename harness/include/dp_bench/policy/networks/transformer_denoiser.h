@@ -29,11 +29,6 @@ class TransformerDenoiser final : public Denoiser {
     transformer_->set_gradient_checkpointing(is_on);
   }
 
-  /// The attention weights of each layer, for pictures; without gradient and dropout. Inputs as for
-  /// Forward.
-  std::vector<AttentionMaps> Attend(const torch::Tensor& noisy, const torch::Tensor& timesteps,
-                                    const torch::Tensor& cond);
-
  private:
   bool has_dropout_;
   DiffusionTransformer transformer_;
