@@ -121,6 +121,13 @@ grep -q "\"gradient_accumulate_every\": $((4096 / batch))," fitted/config.json |
 expect_exit 0 "trained 2 steps" "$dp_bench" train --resume fitted training.num_epochs=2 training.auto_batch=true
 [ "$(found_batch)" -eq "$batch" ] || fail "the resumed training has a batch of $(found_batch)"
 
+echo "mixed_precision=auto becomes what the processor is fast at, and the run's config says which"
+expect_exit 0 "training.mixed_precision: " "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mass \
+  collect.n_episodes=4 training.num_epochs=1 training.rollout_every=0 training.mixed_precision=auto --output precise
+expected=no
+! grep -q avx512_bf16 /proc/cpuinfo || expected=bf16
+grep -q "\"mixed_precision\": \"$expected\"" precise/config.json || fail "$(cat precise/config.json)"
+
 echo "a signal ends a verb that keeps nothing at once, and leaves nothing"
 signalled() {  # signalled SIGNAL SECONDS COMMAND...: the exit status, within two seconds of the signal
   local signal=$1 seconds=$2

@@ -15,6 +15,7 @@
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "experiment/auto_batch.h"
+#include "experiment/auto_precision.h"
 #include "experiment/collection.h"
 #include "experiment/dry_run.h"
 #include "experiment/evaluation.h"
@@ -283,6 +284,7 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   core::CatchStopSignals();  // signals must not end the program while it loads
   if (options.resume.empty()) {
     TakeMultiRun(with_report, &options);
+    experiment::ResolveAutoPrecision(&options.experiment, ranks);
     experiment::ResolveAutoBatch(&options.experiment, ranks);
   }
   if (options.is_dry_run) return TryOnce(options, ranks);

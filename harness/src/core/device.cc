@@ -1,6 +1,7 @@
 #include "core/device.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,6 +41,21 @@ void UseRepeatableAlgorithms() {
   context.setAllowTF32CuDNN(false);
   context.setAllowTF32CuBLAS(false);
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
+// The major number of a CUDA device's compute capability; 0 if the driver does not tell. LibTorch
+// has no call for it that exists without CUDA too.
+int ComputeCapabilityMajor(int device_index) {
+  using GetAttribute = int (*)(int* value, int attribute, int device);
+  constexpr int kComputeCapabilityMajor = 75;  // CUdevice_attribute of CUDA's driver API
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return 0;
+  const auto get_attribute = reinterpret_cast<GetAttribute>(dlsym(driver, "cuDeviceGetAttribute"));
+  int major = 0;
+  const bool is_known =
+      get_attribute != nullptr && get_attribute(&major, kComputeCapabilityMajor, device_index) == 0;
+  dlclose(driver);
+  return is_known ? major : 0;
 }
 
 }  // namespace
@@ -84,6 +100,11 @@ bool IsOutOfMemory(const c10::Error& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   const std::string_view what = error.what_without_backtrace();
   return what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
+}
+
+bool HasFastBfloat16(torch::Device device) {
+  if (device.is_cpu()) return __builtin_cpu_supports("avx512bf16");  // with AMX too
+  return device.is_cuda() && ComputeCapabilityMajor(std::max<int>(device.index(), 0)) >= 8;
 }
 
 void Synchronize(torch::Device device) {

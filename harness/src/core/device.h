@@ -31,6 +31,11 @@ TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::D
 /// for the latter.
 bool IsOutOfMemory(const c10::Error& error);
 
+/// Whether the device multiplies matrices of bfloat16 numbers faster than float32 ones: an x86-64
+/// processor with AVX512_BF16 or AMX, a CUDA device of compute capability 8.0 or higher. False for
+/// other devices.
+bool HasFastBfloat16(torch::Device device);
+
 /// Waits until the device has finished all queued work. Call it where time is measured, because GPU
 /// work is asynchronous. Does nothing on the CPU.
 void Synchronize(torch::Device device);

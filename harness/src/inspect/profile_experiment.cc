@@ -197,14 +197,11 @@ ExperimentProfile ProfileExperiment(const experiment::Experiment& experiment,
   const Config& config = experiment.config();
   const auto runner = run::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
   experiment::TrainingRig rig(experiment, dataset);
-  ExperimentProfile profile = {
-      .policy = config.Sub("policy").Get<std::string>("plugin"),
-      .task = experiment.name(),
-      .device = experiment.device().str(),
-      .precision = train::ProductType(rig.training().mixed_precision)
-                       ? config.Sub("training").Get<std::string>("mixed_precision", "no")
-                       : "float32",
-      .limits = MeasureMachineLimits(experiment.device())};
+  ExperimentProfile profile = {.policy = config.Sub("policy").Get<std::string>("plugin"),
+                               .task = experiment.name(),
+                               .device = experiment.device().str(),
+                               .precision = train::PrecisionName(rig.training().mixed_precision),
+                               .limits = MeasureMachineLimits(experiment.device())};
   profile.training = ProfileTraining(rig, experiment.device(), options.n_steps, &profile.events);
 
   data::HostBatch host;

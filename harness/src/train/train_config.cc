@@ -11,6 +11,7 @@
 
 #include "config/name.h"
 #include "core/atomic_file.h"
+#include "core/device.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::train {
@@ -79,10 +80,22 @@ std::vector<SampleSteps> GetSampleSteps(const Config& config) {
   return schedule;
 }
 
-MixedPrecision GetMixedPrecision(const Config& config) {
-  const std::string name = config.GetChoice(
-      "mixed_precision", {"no", "bf16", "fp16"},
-      "type of matrix products and convolutions in the training loss; everything else is float32");
+constexpr const char* kAutoPrecision = "auto";
+
+std::string GetPrecisionName(const Config& config) {
+  return config.GetChoice(
+      "mixed_precision", {"no", "bf16", "fp16", kAutoPrecision},
+      "type of matrix products and convolutions in the training loss; everything else is float32. "
+      "auto: bf16 if the device has fast bfloat16 products, else no; the run's config.json has the "
+      "answer, which a resumed training keeps");
+}
+
+MixedPrecision GetMixedPrecision(const Config& config, const std::string& device) {
+  const std::string name = GetPrecisionName(config);
+  if (name == kAutoPrecision) {
+    return core::HasFastBfloat16(core::OpenDevice(device)) ? MixedPrecision::kBf16
+                                                           : MixedPrecision::kNo;
+  }
   if (name == "bf16") return MixedPrecision::kBf16;
   return name == "fp16" ? MixedPrecision::kFp16 : MixedPrecision::kNo;
 }
@@ -114,6 +127,15 @@ SampleSteps SampleSteps::FromConfig(const Config& config) {
   return c;
 }
 
+const char* PrecisionName(MixedPrecision precision) {
+  if (precision == MixedPrecision::kNo) return "float32";
+  return precision == MixedPrecision::kBf16 ? "bf16" : "fp16";
+}
+
+bool IsAutoPrecision(const Config& training) {
+  return GetPrecisionName(training) == kAutoPrecision;
+}
+
 std::optional<int> TrainingConfig::SampleStepsAt(int epoch) const {
   std::optional<int> steps;
   for (const SampleSteps& entry : sample_steps) {
@@ -131,7 +153,7 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.resume = config.Get<bool>("resume", c.resume,
                               "continue from the latest checkpoint in the output folder");
   c.lr_schedule = LrScheduleConfig::FromConfig(config);
-  c.mixed_precision = GetMixedPrecision(config);
+  c.mixed_precision = GetMixedPrecision(config, c.device);
   c.gradient_accumulate_every =
       config.GetInRange("gradient_accumulate_every", c.gradient_accumulate_every, std::int64_t{1},
                         kMaxCount, "batches whose gradients are summed for one update");

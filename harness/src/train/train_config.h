@@ -35,6 +35,13 @@ struct InitCheckpointConfig {
 /// bfloat16, or float16 with a gradient scaler.
 enum class MixedPrecision { kNo, kBf16, kFp16 };
 
+/// "float32", "bf16" or "fp16".
+const char* PrecisionName(MixedPrecision precision);
+
+/// Whether "training.mixed_precision" of this section is auto. TrainingConfig has the answer for
+/// its device.
+bool IsAutoPrecision(const Config& training);
+
 /// One entry of "training.sample_steps".
 struct SampleSteps {
   int epoch = 0;

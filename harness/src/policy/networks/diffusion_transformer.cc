@@ -324,14 +324,14 @@ Tensor DiffusionTransformerImpl::Predict(const Tensor& sample, const Conditionin
   if (!has_memory()) {
     const Tensor time = conditioning.time.select(0, step).expand({batch, 1, d});
     tokens = torch::cat({time, tokens}, /*dim=*/1);
-    return Decode(tokens, /*kvs=*/{}, nullptr, nullptr).narrow(1, 1, config_.horizon);
+    return Decode(tokens, /*kvs=*/{}, /*dropout=*/nullptr).narrow(1, 1, config_.horizon);
   }
   const Tensor memory = MemoryOfStep(conditioning, step, batch);
   std::vector<Tensor> kvs;
   for (std::int64_t i = 0; i < config_.n_layer; ++i) {
     kvs.push_back(memory.narrow(2, i * 2 * d, 2 * d));
   }
-  return Decode(tokens, kvs, nullptr, nullptr);
+  return Decode(tokens, kvs, /*dropout=*/nullptr);
 }
 
 void DiffusionTransformerImpl::DropCaches() {

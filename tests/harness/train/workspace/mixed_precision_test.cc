@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/device.h"
 #include "harness/train/workspace/fake_training.h"
 #include "run/policy_weights.h"
 #include "support/error_of.h"
@@ -200,10 +203,20 @@ TEST(MixedPrecision, WhatIsNotFiniteInBfloat16IsAnErrorAtOnce) {
   }
 }
 
+TEST(MixedPrecision, AutoIsBfloat16WhereItsProductsAreFast) {
+  const Config config = Config::FromJson(R"({"mixed_precision": "auto"})", "run.json");
+  EXPECT_TRUE(IsAutoPrecision(config));
+  EXPECT_EQ(TrainingConfig::FromConfig(config).mixed_precision,
+            core::HasFastBfloat16(torch::kCPU) ? MixedPrecision::kBf16 : MixedPrecision::kNo);
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  const std::string flags(std::istreambuf_iterator<char>(cpuinfo), {});
+  EXPECT_EQ(core::HasFastBfloat16(torch::kCPU), flags.find(" avx512_bf16") != std::string::npos);
+}
+
 TEST(MixedPrecision, UnknownNamesAreExplained) {
   const Config config = Config::FromJson(R"({"mixed_precision": "float16"})", "run.json");
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { TrainingConfig::FromConfig(config); }),
-              HasSubstr("mixed_precision: expected one of no, bf16, fp16, found 'float16'"));
+              HasSubstr("mixed_precision: expected one of no, bf16, fp16, auto, found 'float16'"));
 }
 
 }  // namespace
