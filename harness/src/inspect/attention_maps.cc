@@ -94,7 +94,7 @@ PageData PageMaps(const std::vector<AttentionMap>& maps) {
 }
 
 std::string AttentionTitle(const AttentionInspection& inspection) {
-  return fmt::format("attention of {} on {}", inspection.policy, inspection.task);
+  return fmt::format("Attention of {} on {}", inspection.policy, inspection.task);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ struct ReportText {
 struct GroupTopic {
   const char* prefix;
   const char* title;
-  const char* healthy;  // the conclusion if every hypothesis is rejected
+  const char* healthy;  // the conclusion if most hypotheses are rejected and none is confirmed
 };
 
 constexpr std::array kHypotheses = {
@@ -105,13 +105,16 @@ void Conclude(const GroupTopic& topic, ReportGroup* group) {
   } else if (any([](const Finding* f) { return IsConfirmed(*f); })) {
     group->verdict = "NOTE";
     group->conclusion = "No problem, but a point to watch.";
-  } else if (any([](const Finding* f) { return f->verdict == Judgement::kRejected; })) {
-    group->verdict = "REJECTED";
-    group->is_healthy = true;
-    group->conclusion = topic.healthy;
   } else {
-    group->verdict = "INCONCLUSIVE";
-    group->conclusion = "The available numbers do not decide this.";
+    const auto n_open = std::ranges::count(findings, Judgement::kInconclusive, &Finding::verdict);
+    const std::ptrdiff_t n = std::ssize(findings);
+    group->is_healthy = 2 * n_open < n;
+    group->verdict = group->is_healthy ? "REJECTED" : "INCONCLUSIVE";
+    const std::string open = n == 0        ? "Nothing could be checked."
+                             : n_open == 0 ? ""
+                                           : fmt::format("{} of {} checks are open.", n_open, n);
+    group->conclusion = group->is_healthy ? topic.healthy : open;
+    if (group->is_healthy && n_open > 0) group->conclusion += ' ' + open;
   }
 }
 

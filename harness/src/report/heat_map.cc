@@ -47,8 +47,8 @@ std::string HeatMapSvg(const HeatMap& map) {
   const double width = left + static_cast<double>(map.columns.size()) * kCell;
   const double height = static_cast<double>(map.rows.size()) * kCell + space_for(map.columns);
   std::string svg = fmt::format(
-      R"(<svg class="plot heat" viewBox="0 0 {:.0f} {:.0f}" width="{:.0f}" role="img">)", width,
-      height, width);
+      R"(<svg class="plot heat" viewBox="0 0 {:.0f} {:.0f}" style="width:{:.0f}px" role="img">)",
+      width, height, width);
   for (std::size_t row = 0; row < map.rows.size(); ++row) {
     for (std::size_t column = 0; column < map.columns.size(); ++column) {
       const double share = map.shares[row][column];

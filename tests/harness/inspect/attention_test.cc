@@ -149,7 +149,7 @@ TEST(Attention, MeansAreOverHeadsLayersAndByDenoisingStep) {
 TEST(Attention, TextJsonAndPageHaveTheMaps) {
   const AttentionInspection inspection = PlantedInspection();
   const std::string text = ToText(inspection);
-  EXPECT_THAT(text, HasSubstr("attention of transformer on planted, ones"));
+  EXPECT_THAT(text, HasSubstr("Attention of transformer on planted, ones"));
   EXPECT_THAT(text, HasSubstr("[2] agent_pos t-1"));
   EXPECT_THAT(text, HasSubstr("    head 1   agent_pos t 0.56, goal t 0.19, timestep 0.1"));
   const nlohmann::json json = ToJson(inspection);

@@ -77,6 +77,23 @@ TEST(DiagnosisReport, SaysThatAHealthyTrainingIsHealthy) {
   EXPECT_THAT(text, HasSubstr("Go on with the training"));
 }
 
+TEST(DiagnosisReport, CallsAHypothesisRejectedOnlyIfMostOfItsChecksAre) {
+  Diagnosis diagnosis;
+  const auto open = [](const std::string& id) {
+    return LeaveOpen({.id = id, .claim = "wrong"}, "2 steps");
+  };
+  diagnosis.findings = {Checked("D.prediction", false), Checked("D.predicted_x0", false),
+                        open("D.predicted_x0_course"),  Checked("E.loss_not_finite", false),
+                        open("E.loss_does_not_fall"),   open("E.loss_plateau")};
+  const std::string text = ToMarkdown(diagnosis, "x");
+  EXPECT_THAT(text, HasSubstr("predictions are wrong: REJECTED"));
+  EXPECT_THAT(text, HasSubstr("range of their targets. 1 of 3 checks are open."));
+  EXPECT_THAT(text, HasSubstr("the loss is unstable: INCONCLUSIVE"));
+  EXPECT_THAT(text, HasSubstr("2 of 3 checks are open."));
+  EXPECT_THAT(text, Not(HasSubstr("The loss is stable and falls.")));
+  EXPECT_THAT(text, HasSubstr("Nothing could be checked."));
+}
+
 TEST(DiagnosisReport, HasTablesOfEvidenceAndCurves) {
   const std::string text = ToMarkdown(Example(false), "x");
   EXPECT_THAT(text, HasSubstr("|  | probed |\n|---|---|\n| x\\_0 std | 0.5 |\n"));
