@@ -116,6 +116,8 @@ int Main(int argc, char** argv) {
               &dp_bench::app::AddExport},
         Entry{"diagnose", "Find out why a training or sampling does not work",
               &dp_bench::app::AddDiagnose},
+        Entry{"doctor", "Show what this machine offers and what is missing",
+              &dp_bench::app::AddDoctor},
         Entry{"inspect", "Show a policy's shapes, parameters and memory",
               &dp_bench::app::AddInspect},
         Entry{"view", "Show an env in a window: policy, expert, recording or person",

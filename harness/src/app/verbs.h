@@ -37,6 +37,7 @@ Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddFilm(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);
+Verb AddDoctor(CLI::App* app);
 Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
 Verb AddKeys(CLI::App* app);

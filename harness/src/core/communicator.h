@@ -66,7 +66,9 @@ class SingleProcess final : public Communicator {
 /// does not match mpirun.
 std::unique_ptr<Communicator> ConnectRanks();
 
-/// "Open MPI v4.1.4", or "not built in".
+inline constexpr const char* kWithoutMpi = "not built in";
+
+/// "Open MPI v4.1.4", or kWithoutMpi.
 std::string MpiVersion();
 
 // What mpirun tells a process that it starts, read before MPI is initialized.

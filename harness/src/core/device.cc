@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/processor.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::core {
@@ -103,7 +104,7 @@ bool IsOutOfMemory(const c10::Error& error) {
 }
 
 bool HasFastBfloat16(torch::Device device) {
-  if (device.is_cpu()) return __builtin_cpu_supports("avx512bf16");  // with AMX too
+  if (device.is_cpu()) return HasBfloat16Products();
   return device.is_cuda() && ComputeCapabilityMajor(std::max<int>(device.index(), 0)) >= 8;
 }
 

@@ -13,6 +13,6 @@ std::unique_ptr<Communicator> MakeMpiCommunicator(int n_ranks) {
                           n_ranks));
 }
 
-std::string MpiVersion() { return "not built in"; }
+std::string MpiVersion() { return kWithoutMpi; }
 
 }  // namespace dp_bench::core

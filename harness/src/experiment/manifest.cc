@@ -6,7 +6,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "core/atomic_file.h"
 #include "core/json.h"
+#include "core/processor.h"
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
@@ -27,22 +27,6 @@ namespace dp_bench::experiment {
 namespace {
 
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
-
-std::string CpuModel() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
-bool HasAvx2AndFma() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
 
 bool HasPictures(const ShapeMeta& shapes) {
   return std::ranges::any_of(shapes.obs,
@@ -77,11 +61,11 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
       {"plugins", plugins},
       {run::kOutcomeClassKey,
        run::OutcomeClass({.device = experiment.device().str(),
-                          .cpu = CpuModel(),
-                          .has_avx2_and_fma = HasAvx2AndFma(),
+                          .cpu = core::ProcessorName(),
+                          .has_avx2_and_fma = core::HasAvx2AndFma(),
                           .has_pictures = HasPictures(experiment.spec().shape_meta)})},
       {"machine",
-       {{"cpu", CpuModel()},
+       {{"cpu", core::ProcessorName()},
         {"ranks", n_ranks},
         {"threads", std::thread::hardware_concurrency()},
         {"system", std::string(system.sysname) + " " + system.release}}},

@@ -1,0 +1,260 @@
+#include "inspect/doctor.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "core/communicator.h"
+#include "core/memory.h"
+#include "core/processor.h"
+#include "core/temporary_folder.h"
+#include "dp_bench/error.h"
+#include "media/video_encoder.h"
+#include "media/video_reader.h"
+#include "plugin/isolated_env.h"
+#include "plugin/obs_memory.h"
+
+namespace dp_bench::inspect {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kLittleMemory = 4.0;  // [GiB]; training the shipped policies takes less than 2
+constexpr double kLittleSpace = 1.0;   // [GiB]
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// The result of `check`; an exception means that the subject is broken.
+Checkup Try(const std::string& subject, const std::string& advice,
+            const std::function<Checkup()>& check) {
+  try {
+    Checkup checkup = check();
+    checkup.subject = subject;
+    return checkup;
+  } catch (const std::exception& exception) {
+    return {subject, Health::kBroken, FirstLine(exception.what()), advice};
+  }
+}
+
+Checkup CheckProcessor() {
+  std::vector<std::string> sets;
+  if (core::HasAvx2AndFma()) sets.emplace_back("AVX2 and FMA");
+  if (core::HasAvx512()) sets.emplace_back("AVX-512");
+  if (core::HasBfloat16Products()) sets.emplace_back("bfloat16 products");
+  Checkup checkup = {.found = fmt::format("{}, {} cores", core::ProcessorName(),
+                                          std::thread::hardware_concurrency())};
+  if (!sets.empty()) checkup.found += fmt::format(", {}", fmt::join(sets, ", "));
+  if (!core::HasAvx2AndFma()) {
+    checkup.health = Health::kMissing;
+    checkup.advice =
+        "without AVX2 and FMA, dp_bench is slow, and outcomes differ from those of other "
+        "processors";
+  }
+  return checkup;
+}
+
+Checkup CheckMemory() {
+  const double available = static_cast<double>(core::AvailableMemory()) / kBytesPerGib;
+  Checkup checkup = {.found = fmt::format("{:.1f} GiB available", available)};
+  if (available < kLittleMemory) {
+    checkup.health = Health::kMissing;
+    checkup.advice = "end other programs, or train with training.auto_batch=true";
+  }
+  return checkup;
+}
+
+// Writes a file into the folder and removes it again.
+Checkup CheckFolder(const fs::path& folder) {
+  const fs::path probe = folder / fmt::format(".dp_bench_doctor_{}", getpid());
+  std::ofstream(probe) << "probe";
+  if (!fs::is_regular_file(probe)) {
+    return {.health = Health::kBroken,
+            .found = fmt::format("{} is not writable", folder.string()),
+            .advice = "results are written below it; change its permissions or use another folder"};
+  }
+  fs::remove(probe);
+  const double space = static_cast<double>(fs::space(folder).available) / kBytesPerGib;
+  Checkup checkup = {.found = fmt::format("{}, {:.1f} GiB free", folder.string(), space)};
+  if (space < kLittleSpace) {
+    checkup.health = Health::kMissing;
+    checkup.advice = "a run with checkpoints and films can need more";
+  }
+  return checkup;
+}
+
+Checkup CheckLibTorch() {
+  return {.found = fmt::format("{}, {} kernels, {} threads", TORCH_VERSION,
+                               at::get_cpu_capability(), at::get_num_threads())};
+}
+
+Checkup CheckGpu() {
+  const auto n = static_cast<int>(torch::cuda::device_count());
+  if (n > 0) return {.found = fmt::format("{} CUDA device{}", n, n == 1 ? "" : "s")};
+  return {
+      .health = Health::kMissing,
+      .found = "LibTorch finds no CUDA device",
+      .advice = "not needed on a CPU; for a GPU, build against a LibTorch with CUDA (preset cuda)"};
+}
+
+Checkup CheckMpi() {
+  const std::string version = core::MpiVersion();
+  if (version != core::kWithoutMpi) return {.found = version};
+  return {
+      .health = Health::kMissing,
+      .found = "dp_bench was built without MPI",
+      .advice = "only `mpirun dp_bench train` needs it: install libopenmpi-dev and build again"};
+}
+
+Checkup CheckDisplay() {
+  for (const char* name : {"WAYLAND_DISPLAY", "DISPLAY"}) {
+    const char* display = std::getenv(name);
+    if (display != nullptr && *display != '\0')
+      return {.found = fmt::format("{}={}", name, display)};
+  }
+  return {.health = Health::kMissing,
+          .found = "there is none",
+          .advice = "only `dp_bench view` needs one; films and pictures do not"};
+}
+
+// One second of film, written and read.
+Checkup CheckFilms() {
+  constexpr int kFrames = 10;
+  const core::TemporaryFolder folder;
+  const fs::path file = folder.path() / "probe.mp4";
+  media::VideoEncoder encoder(file, {.width = 64, .height = 48, .fps = kFrames});
+  RgbImage frame(64, 48);
+  for (int i = 0; i < kFrames; ++i) {
+    std::ranges::fill(frame.pixels, static_cast<std::uint8_t>(20 * i));
+    encoder.Write(frame);
+  }
+  encoder.Finish();
+  media::VideoReader reader(file);
+  int n_read = 0;
+  while (reader.Read(&frame)) ++n_read;
+  if (n_read == kFrames) return {.found = "H.264 is written and read"};
+  return {.health = Health::kBroken,
+          .found = fmt::format("{} of {} frames can be read again", n_read, kFrames),
+          .advice = "install FFmpeg's libraries with libx264 (scripts/setup.sh)"};
+}
+
+// The param `obs` is one mode in some envs and a list of them in others.
+Config ParamsOf(plugin::PluginCatalogue& catalogue, const std::string& env,
+                const std::string& obs_mode) {
+  if (obs_mode.empty()) return Config::FromJson("{}", "doctor");
+  try {
+    const std::string one = nlohmann::json{{"obs", obs_mode}}.dump();
+    catalogue.DescribeEnv(env, Config::FromJson(one, "doctor"));
+    return Config::FromJson(one, "doctor");
+  } catch (const Error&) {
+    const nlohmann::json list = {{"obs", nlohmann::json::array({obs_mode})}};
+    return Config::FromJson(list.dump(), "doctor");
+  }
+}
+
+// Takes one step and draws one picture.
+void TryEnv(const plugin::PluginPlace& place, const Config& params) {
+  const std::unique_ptr<Env> env = plugin::CreateIsolatedEnv(place, params, {});
+  const EnvSpec& spec = env->spec();
+  env->Reset(0);
+  plugin::ObsMemory obs(spec);
+  obs.Observe(*env);
+  std::vector<float> action(spec.action_low.size());
+  for (std::size_t d = 0; d < action.size(); ++d) {
+    action[d] = 0.5F * (spec.action_low[d] + spec.action_high[d]);
+  }
+  env->Step(action);
+  RgbImage picture(96, 96);
+  env->Render(&picture);
+}
+
+Checkup CheckEnv(plugin::PluginCatalogue& catalogue, const plugin::PluginInfo& info) {
+  const EnvSpec spec = catalogue.DescribeEnv(info.name, Config::FromJson("{}", "doctor"));
+  std::vector<std::string> modes = spec.obs_modes;
+  if (modes.empty()) modes.emplace_back();
+  for (const std::string& mode : modes) TryEnv(info.place(), ParamsOf(catalogue, info.name, mode));
+  return {.found = fmt::format("steps and draws{}{}", spec.obs_modes.empty() ? "" : " with obs ",
+                               fmt::join(spec.obs_modes, ", "))};
+}
+
+Checkup CheckPlugin(plugin::PluginCatalogue& catalogue, const plugin::PluginInfo& info) {
+  if (!info.refused.empty()) {
+    return {.health = Health::kBroken,
+            .found = FirstLine(info.refused),
+            .advice = fmt::format("build {} again, or remove it", info.file.string())};
+  }
+  if (info.kind == PluginKind::kEnv) return CheckEnv(catalogue, info);
+  return {.found = fmt::format("{} loads", info.file.filename().string())};
+}
+
+Checkup CheckConfigs(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    if (fs::is_directory(folder / "task") && fs::is_directory(folder / "policy"))
+      return {.found = folder.string()};
+  }
+  return {.health = Health::kMissing,
+          .found = "no folder with task/ and policy/",
+          .advice =
+              "give --config-dir, or set DP_BENCH_CONFIG_PATH, to use --env and --policy with "
+              "the shipped configs"};
+}
+
+const char* Name(Health health) {
+  if (health == Health::kOk) return "ok";
+  return health == Health::kMissing ? "missing" : "broken";
+}
+
+}  // namespace
+
+void CheckMachine(plugin::PluginCatalogue& catalogue, const std::vector<fs::path>& config_dirs,
+                  const std::function<void(const Checkup&)>& report) {
+  report(Try("processor", "", CheckProcessor));
+  report(Try("memory", "", CheckMemory));
+  report(Try("working folder", "", [] { return CheckFolder(fs::current_path()); }));
+  report(Try("temporary folder", "set TMPDIR to a writable folder",
+             [] { return CheckFolder(fs::temp_directory_path()); }));
+  report(Try("LibTorch", "", CheckLibTorch));
+  report(Try("GPU", "", CheckGpu));
+  report(Try("MPI", "", CheckMpi));
+  report(Try("display", "", CheckDisplay));
+  report(Try("films", "", CheckFilms));
+  report(Try("configs", "", [&] { return CheckConfigs(config_dirs); }));
+  const std::vector<plugin::PluginInfo> plugins = catalogue.List();
+  for (const plugin::PluginInfo& info : plugins) {
+    report(Try(fmt::format("{} {}", plugin::KindName(info.kind), info.name),
+               info.kind == PluginKind::kEnv
+                   ? "if it cannot draw, EGL or OSMesa is missing (scripts/setup.sh)"
+                   : "",
+               [&] { return CheckPlugin(catalogue, info); }));
+  }
+  if (!plugins.empty()) return;
+  report({"plugins", Health::kBroken, "there are none on the search path",
+          "give --plugin-dir, or set DP_BENCH_PLUGIN_PATH"});
+}
+
+std::string ToText(const Checkup& checkup) {
+  std::string text =
+      fmt::format("{:<8} {:<24} {}\n", Name(checkup.health), checkup.subject, checkup.found);
+  if (!checkup.advice.empty()) text += fmt::format("{:<8} {:<24} {}\n", "", "", checkup.advice);
+  return text;
+}
+
+nlohmann::json ToJson(const Checkup& checkup) {
+  return {{"subject", checkup.subject},
+          {"health", Name(checkup.health)},
+          {"found", checkup.found},
+          {"advice", checkup.advice}};
+}
+
+}  // namespace dp_bench::inspect
