@@ -15,6 +15,12 @@ endfunction()
 # other). What depends on the number of threads sets it.
 set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive;OMP_NUM_THREADS=1")
 
+# [s]; sanitizers make everything several times slower
+set(DPB_TEST_TIMEOUT 300)
+if(DPB_SANITIZE)
+  set(DPB_TEST_TIMEOUT 1500)
+endif()
+
 # Notes files as sources of a test, for dpb_require_all_tests.
 function(dpb_note_test_sources)
   foreach(source IN LISTS ARGN)
@@ -48,13 +54,13 @@ function(dpb_add_test)
     dpb_reuse_test_headers(${target})
   endif()
   add_test(NAME ${TEST_NAME} COMMAND ${target})
-  set_tests_properties(${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 300
+  set_tests_properties(${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${DPB_TEST_TIMEOUT}
                                                ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
 endfunction()
 
 function(dpb_add_conformance_test name)
   add_test(NAME conformance.${name} COMMAND ${ARGN} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-  set_tests_properties(conformance.${name} PROPERTIES LABELS conformance TIMEOUT 300
+  set_tests_properties(conformance.${name} PROPERTIES LABELS conformance TIMEOUT ${DPB_TEST_TIMEOUT}
                                                       ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
 endfunction()
 
@@ -114,6 +120,6 @@ function(dpb_add_ranks_test)
   endif()
   add_test(NAME ${TEST_NAME}
            COMMAND "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${TEST_RANKS} $<TARGET_FILE:${target}>)
-  set_tests_properties(${TEST_NAME} PROPERTIES LABELS unit TIMEOUT 300 PROCESSORS 2
+  set_tests_properties(${TEST_NAME} PROPERTIES LABELS unit TIMEOUT ${DPB_TEST_TIMEOUT} PROCESSORS 2
                        ENVIRONMENT "${DPB_TEST_ENVIRONMENT};${DPB_MPIRUN_ENVIRONMENT}")
 endfunction()

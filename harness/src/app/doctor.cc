@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "app/verbs.h"
+#include "core/communicator.h"
 #include "core/console.h"
 #include "experiment/task.h"
 
@@ -21,12 +22,15 @@ struct DoctorOptions {
 int Examine(const DoctorOptions& options) {
   plugin::PluginCatalogue catalogue(
       plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
-  const auto config_dirs =
-      options.config_dirs.empty() ? experiment::DefaultConfigDirs() : options.config_dirs;
+  const inspect::MachineQuery query = {.catalogue = catalogue,
+                                       .config_dirs = options.config_dirs.empty()
+                                                          ? experiment::DefaultConfigDirs()
+                                                          : options.config_dirs,
+                                       .mpi = core::MpiVersion()};
   nlohmann::json all = nlohmann::json::array();
   int n_missing = 0;
   int n_broken = 0;
-  inspect::CheckMachine(catalogue, config_dirs, [&](const inspect::Checkup& checkup) {
+  inspect::CheckMachine(query, [&](const inspect::Checkup& checkup) {
     n_missing += checkup.health == inspect::Health::kMissing ? 1 : 0;
     n_broken += checkup.health == inspect::Health::kBroken ? 1 : 0;
     all.push_back(inspect::ToJson(checkup));

@@ -48,6 +48,10 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
     request.overrides.insert(request.overrides.begin(),
                              fmt::format("env_runner.isolate={}", *options.isolate));
   }
+  // a plugin may bring its configs
+  for (const fs::path& dir : plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)) {
+    if (fs::is_directory(dir / "configs")) request.config_dirs.push_back(dir / "configs");
+  }
   for (fs::path& dir : DefaultConfigDirs()) request.config_dirs.push_back(std::move(dir));
   return config::LoadConfigDocument(request);
 }
@@ -117,6 +121,7 @@ std::vector<fs::path> DefaultConfigDirs() {
   dirs.emplace_back("configs");
   const fs::path program = fs::canonical("/proc/self/exe").parent_path();
   dirs.push_back(program / ".." / "configs");
+  dirs.push_back(program / ".." / "share" / "dp_bench" / "configs");  // of an installation
   dirs.push_back(program / ".." / ".." / ".." / "configs");  // build/<preset>/bin
   return dirs;
 }

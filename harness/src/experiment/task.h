@@ -107,8 +107,8 @@ class Task {
 /// Prints the references in the config with their values on standard error.
 void PrintReferences(const Task& task);
 
-/// Folders with configs if --config-dir is not given: DP_BENCH_CONFIG_PATH, ./configs, and configs/
-/// next to or above the program.
+/// Folders with configs if --config-dir is not given: DP_BENCH_CONFIG_PATH, ./configs, and those of
+/// the build or installation that the program belongs to.
 std::vector<std::filesystem::path> DefaultConfigDirs();
 
 }  // namespace dp_bench::experiment

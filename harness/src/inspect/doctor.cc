@@ -108,8 +108,7 @@ Checkup CheckGpu() {
       .advice = "not needed on a CPU; for a GPU, build against a LibTorch with CUDA (preset cuda)"};
 }
 
-Checkup CheckMpi() {
-  const std::string version = core::MpiVersion();
+Checkup CheckMpi(const std::string& version) {
   if (version != core::kWithoutMpi) return {.found = version};
   return {
       .health = Health::kMissing,
@@ -217,8 +216,7 @@ const char* Name(Health health) {
 
 }  // namespace
 
-void CheckMachine(plugin::PluginCatalogue& catalogue, const std::vector<fs::path>& config_dirs,
-                  const std::function<void(const Checkup&)>& report) {
+void CheckMachine(const MachineQuery& query, const std::function<void(const Checkup&)>& report) {
   report(Try("processor", "", CheckProcessor));
   report(Try("memory", "", CheckMemory));
   report(Try("working folder", "", [] { return CheckFolder(fs::current_path()); }));
@@ -226,17 +224,17 @@ void CheckMachine(plugin::PluginCatalogue& catalogue, const std::vector<fs::path
              [] { return CheckFolder(fs::temp_directory_path()); }));
   report(Try("LibTorch", "", CheckLibTorch));
   report(Try("GPU", "", CheckGpu));
-  report(Try("MPI", "", CheckMpi));
+  report(Try("MPI", "", [&] { return CheckMpi(query.mpi); }));
   report(Try("display", "", CheckDisplay));
   report(Try("films", "", CheckFilms));
-  report(Try("configs", "", [&] { return CheckConfigs(config_dirs); }));
-  const std::vector<plugin::PluginInfo> plugins = catalogue.List();
+  report(Try("configs", "", [&] { return CheckConfigs(query.config_dirs); }));
+  const std::vector<plugin::PluginInfo> plugins = query.catalogue.List();
   for (const plugin::PluginInfo& info : plugins) {
     report(Try(fmt::format("{} {}", plugin::KindName(info.kind), info.name),
                info.kind == PluginKind::kEnv
                    ? "if it cannot draw, EGL or OSMesa is missing (scripts/setup.sh)"
                    : "",
-               [&] { return CheckPlugin(catalogue, info); }));
+               [&] { return CheckPlugin(query.catalogue, info); }));
   }
   if (!plugins.empty()) return;
   report({"plugins", Health::kBroken, "there are none on the search path",

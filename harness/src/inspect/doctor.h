@@ -22,13 +22,18 @@ struct Checkup {
   std::string advice = {};  // what to do; empty if nothing
 };
 
+/// What the caller knows of this program.
+struct MachineQuery {
+  plugin::PluginCatalogue& catalogue;
+  std::vector<std::filesystem::path> config_dirs;
+  std::string mpi;  // core::MpiVersion()
+};
+
 /// Checks processor, memory, folders, LibTorch and its devices, MPI, display, films and every
-/// plugin. An env is created in a process of its own in each observation mode, which takes one step
-/// and draws one picture; a crash is a result like any other. `report` gets each result when it is
+/// plugin. An env is created in a process of its own in each observation mode, takes one step and
+/// draws one picture; a crash is a result like any other. `report` gets each result when it is
 /// known.
-void CheckMachine(plugin::PluginCatalogue& catalogue,
-                  const std::vector<std::filesystem::path>& config_dirs,
-                  const std::function<void(const Checkup&)>& report);
+void CheckMachine(const MachineQuery& query, const std::function<void(const Checkup&)>& report);
 
 /// One or two lines: the result, and the advice if there is one.
 std::string ToText(const Checkup& checkup);

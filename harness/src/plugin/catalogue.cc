@@ -51,8 +51,13 @@ std::vector<fs::path> PluginCatalogue::DefaultSearchPath(const std::vector<fs::p
     }
   }
   const fs::path executable_dir = fs::read_symlink("/proc/self/exe").parent_path();
-  dirs.push_back(executable_dir.parent_path() / "plugins");
+  const fs::path root = executable_dir.parent_path();
+  dirs.push_back(root / "plugins");                       // of a build
+  dirs.push_back(root / "lib" / "dp_bench" / "plugins");  // of an installation
   dirs.push_back(executable_dir / "plugins");
+  if (const char* const home = std::getenv("HOME")) {
+    dirs.push_back(fs::path(home) / ".local/share/dp_bench/plugins");
+  }
   return dirs;
 }
 

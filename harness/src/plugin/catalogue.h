@@ -33,9 +33,10 @@ class PluginCatalogue {
  public:
   explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs);
 
-  /// `plugin_dirs` of the command line, then DP_BENCH_PLUGIN_PATH (separated by colons), then
-  /// ../plugins and plugins next to the executable. Throws Error{kUsage} if a folder that the user
-  /// named does not exist.
+  /// `plugin_dirs` of the command line, then DP_BENCH_PLUGIN_PATH (separated by colons), then the
+  /// folders of the build or installation that the executable belongs to, then
+  /// ~/.local/share/dp_bench/plugins. Throws Error{kUsage} if a folder that the user named does not
+  /// exist.
   static std::vector<std::filesystem::path> DefaultSearchPath(
       const std::vector<std::filesystem::path>& plugin_dirs);
 

@@ -164,6 +164,7 @@ fs::path FindScene(const std::string& scene_dir, const std::string& scene_file) 
     for (fs::path folder = own_file.parent_path(); folder.has_relative_path();
          folder = folder.parent_path()) {
       folders.push_back(folder / "scenes");
+      folders.push_back(folder / "share" / "dp_bench" / "scenes");  // of an installation
     }
   }
   std::string tried;

@@ -85,7 +85,7 @@ Params Params::FromConfig(const Config& config) {
   params.tiled = config.GetChoice("render", {"tiled", "scene"},
                                   "films show all cameras, or the scene alone") == "tiled";
   params.scene_dir = config.Get<std::string>(
-      "scene_dir", "", "folder of the scenes; empty for `scenes/kuavo` of this repository");
+      "scene_dir", "", "folder of the scenes; empty for the ones that belong to dp_bench");
   params.randomization = RandomizationParams::FromConfig(config.Sub(
       "randomization",
       "what differs between episodes beside the start; half widths of uniform draws from the "

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# An installation works wherever it is moved: the program, and plugins that are built outside this repository.
+# Usage: install.sh <dp_bench program> <configs folder> <build folder>
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+build=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export HOME=$work  # no plugins of this user
+unset DP_BENCH_PLUGIN_PATH DP_BENCH_CONFIG_PATH DP_BENCH_SCENE_PATH
+
+echo "an installation can be moved, also into a folder with a space in its name"
+cmake --install "$build" --prefix "$work/first" >install.txt 2>&1 || fail "$(tail -5 install.txt)"
+mkdir "new place"
+mv first "new place/dp_bench"
+prefix="$work/new place/dp_bench"
+dp_bench=$prefix/bin/dp_bench
+mkdir empty
+cd empty
+expect_exit 0 "0 broken" "$dp_bench" doctor
+grep -q "configs .*new place" out.txt || fail "it uses other configs: $(cat out.txt)"
+
+echo "it evaluates the shipped policy and trains with an env"
+expect_exit 0 "" "$dp_bench" eval --checkpoint "$prefix/share/dp_bench/models/pusht_unet_hybrid" env_runner.n_train=0 env_runner.n_test=1 \
+  env_runner.n_videos=0 env_runner.max_steps=9 --output evaluated
+expected=$(python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).readline())["seed"])' evaluated/episodes.jsonl)
+[ "$expected" = 100000 ] || fail "the first episode has seed $expected"
+
+make_plugin() {  # make_plugin KIND NAME
+  "$dp_bench" plugins new "$1" "$2" >new.txt || fail "$(cat new.txt)"
+  cmake -S "$2" -B "$2/build" -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1 || fail "$(tail -20 configure.txt)"
+  cmake --build "$2/build" >build.txt 2>&1 || fail "$(tail -20 build.txt)"
+  ! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
+}
+
+echo "a new env is built, keeps the contract, and a policy trains on it"
+make_plugin env slow_arm
+expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir slow_arm/build
+expect_exit 0 "PASSED" "$dp_bench" plugins check slow_arm/build/plugins/libdpb_env_slow_arm.so --isolate
+expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/plugins --policy unet_hybrid --env slow_arm collect.n_episodes=4 \
+  training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
+
+echo "a new dataset reader is built and keeps the contract"
+make_plugin dataset lab_log
+expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir lab_log/build
+expect_exit 2 "'lab_log' exists and is not empty" "$dp_bench" plugins new dataset lab_log
+expect_exit 2 "expected small letters" "$dp_bench" plugins new env "My Arm"
+
+echo "a new policy is built, keeps the contract and learns the new env"
+make_plugin policy cloning
+expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir cloning/build
+expect_exit 0 "success" "$dp_bench" run --plugin-dir cloning/build/plugins --plugin-dir slow_arm/build/plugins --policy cloning --env slow_arm \
+  training.num_epochs=60 dataloader.batch_size=64 training.rollout_every=0 training.lr_warmup_steps=20 env_runner.n_test=20 \
+  env_runner.n_videos=1 --output learned
+python3 - <<'PYTHON' || fail "the cloned policy solves too few episodes"
+import json
+episodes = [json.loads(line) for line in open("learned/episodes.jsonl")]
+assert sum(e["success"] for e in episodes) >= 10, [e["success"] for e in episodes]
+PYTHON
+
+echo "reader, policy and env from outside work together, and a damaged file is named with its line"
+three=(--plugin-dir lab_log/build/plugins --plugin-dir cloning/build/plugins --plugin-dir slow_arm/build/plugins --policy cloning --env slow_arm
+       dataset.plugin=lab_log training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0)
+expect_exit 0 "trained 1 steps" "$dp_bench" train "${three[@]}" dataset.params.path=lab_log/example.csv --output together
+cp lab_log/example.csv broken.csv
+echo "4,zero,0,0,0,0,0" >>broken.csv
+expect_exit 6 "broken.csv, line 82: expected a number, found 'zero'" "$dp_bench" train "${three[@]}" dataset.params.path=broken.csv --output damaged
