@@ -201,19 +201,24 @@ TEST(PluginCatalogue, LoadFileMakesAFileOfAnyNameAvailable) {
   EXPECT_NE(catalogue.Create<Env>("toy", Config::FromJson("{}")), nullptr);
 }
 
-TEST(PluginCatalogue, TheSearchPathIsCommandLineThenVariableThenExecutable) {
+TEST(PluginCatalogue, TheSearchPathIsCommandLineThenVariableThenExecutableThenHome) {
   const ScratchFolder scratch;
   const fs::path a = scratch.path() / "a";
   const fs::path b = scratch.path() / "b";
   const fs::path c = scratch.path() / "c";
   for (const fs::path& folder : {a, b, c}) fs::create_directories(folder);
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  ASSERT_EQ(setenv("HOME", "/home/ada", 1), 0);
   ASSERT_EQ(setenv("DP_BENCH_PLUGIN_PATH", (b.string() + ":" + c.string()).c_str(), 1), 0);
   const std::vector<fs::path> dirs = PluginCatalogue::DefaultSearchPath({a});
-  ASSERT_EQ(dirs.size(), 5U);
+  ASSERT_EQ(dirs.size(), 7U);
   EXPECT_EQ(dirs[0], a);
   EXPECT_EQ(dirs[1], b);
   EXPECT_EQ(dirs[2], c);
-  EXPECT_EQ(dirs[3].filename(), "plugins");
+  EXPECT_TRUE(dirs[3].string().ends_with("/plugins")) << dirs[3];
+  EXPECT_TRUE(dirs[4].string().ends_with("/lib/dp_bench/plugins")) << dirs[4];
+  EXPECT_EQ(dirs[6], "/home/ada/.local/share/dp_bench/plugins");
+  ASSERT_EQ(setenv("HOME", home.c_str(), 1), 0);
 
   ASSERT_EQ(setenv("DP_BENCH_PLUGIN_PATH", "/no/such/folder", 1), 0);
   EXPECT_THROW(PluginCatalogue::DefaultSearchPath({}), Error);
