@@ -1,13 +1,18 @@
 // Playing an env for the conformance suite: observation buffers with canaries, traces as bytes.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/env.h"
@@ -73,30 +78,62 @@ inline std::vector<float> ActionAt(const EnvSpec& spec, std::uint64_t seed, int 
   return action;
 }
 
-/// Everything visible during a part of an episode, as bytes.
-struct Trace {
-  std::vector<std::byte> bytes;
+/// Everything visible during a part of an episode, as bytes with their meaning.
+class Trace {
+ public:
   int n_steps = 0;
 
-  void Add(const void* data, std::size_t size) {
+  /// `what`: "the reward of step 3".
+  void Add(std::string what, const void* data, std::size_t size) {
     const auto* const first = static_cast<const std::byte*>(data);
-    bytes.insert(bytes.end(), first, first + size);
+    parts_.push_back({std::move(what), bytes_.size()});
+    bytes_.insert(bytes_.end(), first, first + size);
   }
-  bool operator==(const Trace&) const = default;
+  void Append(const Trace& later) {
+    for (const Part& part : later.parts_) parts_.push_back({part.what, bytes_.size() + part.begin});
+    bytes_.insert(bytes_.end(), later.bytes_.begin(), later.bytes_.end());
+  }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
+
+  /// Names the first thing that differs.
+  friend testing::AssertionResult AreEqual(const Trace& found, const Trace& wanted) {
+    if (found.bytes_ == wanted.bytes_) return testing::AssertionSuccess();
+    const auto [in_found, in_wanted] = std::ranges::mismatch(found.bytes_, wanted.bytes_);
+    if (in_found == found.bytes_.end() || in_wanted == wanted.bytes_.end()) {
+      return testing::AssertionFailure() << "the episode has another length";
+    }
+    const auto at = static_cast<std::size_t>(in_found - found.bytes_.begin());
+    const auto after = std::ranges::upper_bound(found.parts_, at, {}, &Part::begin);
+    return testing::AssertionFailure() << std::prev(after)->what << " differs";
+  }
+
+ private:
+  struct Part {
+    std::string what;
+    std::size_t begin;  // in bytes_
+  };
+  std::vector<std::byte> bytes_;
+  std::vector<Part> parts_;
 };
 
 /// The visible data after `step` steps. Includes a picture only at some steps, because drawing may
 /// be slow.
 inline void AddView(Env& env, int step, Trace& trace) {
   if (step % kStepsPerObservation != 0 && step != kSteps) return;
+  const std::string after = " after step " + std::to_string(step);
   const ObsMemory obs(env.spec());
   env.Observe(obs.writer());
-  for (const std::span<std::byte> view : obs.writer().buffers())
-    trace.Add(view.data(), view.size());
+  for (std::size_t i = 0; i < obs.writer().buffers().size(); ++i) {
+    const std::span<std::byte> view = obs.writer().buffers()[i];
+    trace.Add("the observation '" + env.spec().shape_meta.obs[i].name + "'" + after, view.data(),
+              view.size());
+  }
   if (step % kStepsPerPicture != 0) return;
   RgbImage frame(40, 30);
   env.Render(&frame);
-  trace.Add(frame.pixels.data(), frame.pixels.size());
+  trace.Add("the picture" + after, frame.pixels.data(), frame.pixels.size());
 }
 
 /// Plays steps [begin, end) of the actions of `seed` from the current state.
@@ -104,10 +141,11 @@ inline Trace Play(Env& env, std::uint64_t seed, int begin = 0, int end = kSteps)
   Trace trace;
   for (int step = begin; step < end; ++step) {
     const StepResult result = env.Step(ActionAt(env.spec(), seed, step));
-    trace.Add(&result.reward, sizeof(result.reward));
-    trace.Add(&result.terminated, sizeof(result.terminated));
-    trace.Add(&result.success, sizeof(result.success));
-    trace.Add(result.metrics.data(), result.metrics.size_bytes());
+    const std::string of = " of step " + std::to_string(step + 1);
+    trace.Add("the reward" + of, &result.reward, sizeof(result.reward));
+    trace.Add("`terminated`" + of, &result.terminated, sizeof(result.terminated));
+    trace.Add("`success`" + of, &result.success, sizeof(result.success));
+    trace.Add("a metric" + of, result.metrics.data(), result.metrics.size_bytes());
     AddView(env, step + 1, trace);
     ++trace.n_steps;
     if (result.terminated) break;
@@ -120,7 +158,7 @@ inline Trace PlayEpisode(Env& env, std::uint64_t seed) {
   Trace start;
   AddView(env, 0, start);
   const Trace rest = Play(env, seed);
-  start.Add(rest.bytes.data(), rest.bytes.size());
+  start.Append(rest);
   start.n_steps = rest.n_steps;
   return start;
 }

@@ -74,7 +74,7 @@ TEST(EnvConformance, PerturbationsOfItsSpecAreParamsThatChangeNothingAtStrengthZ
     const auto with = [&perturbation](double strength) {
       return ParamsWith({{"perturb", {{perturbation.name, strength}}}});
     };
-    EXPECT_TRUE(PlayEpisode(*MakeEnv(with(0.0)), kSeed) == wanted) << perturbation.name;
+    EXPECT_TRUE(AreEqual(PlayEpisode(*MakeEnv(with(0.0)), kSeed), wanted)) << perturbation.name;
     EXPECT_NO_THROW(MakeEnv(with(perturbation.high)));
     EXPECT_EQ(CodeOf([&] { MakeEnv(with(perturbation.high + 1.0)); }), ErrorCode::kConfig);
     EXPECT_EQ(CodeOf([&] { MakeEnv(with(perturbation.low - 1.0)); }), ErrorCode::kConfig);
@@ -110,8 +110,8 @@ TEST(EnvConformance, RefusedActionsThrowAndChangeNothing) {
   Trace found;
   AddView(*env, 0, found);
   const Trace rest = Play(*env, kSeed);
-  found.Add(rest.bytes.data(), rest.bytes.size());
-  EXPECT_EQ(found.bytes, wanted.bytes);
+  found.Append(rest);
+  EXPECT_TRUE(AreEqual(found, wanted));
 }
 
 TEST(EnvConformance, EqualSeedsAndActionsGiveEqualEpisodes) {
@@ -119,8 +119,8 @@ TEST(EnvConformance, EqualSeedsAndActionsGiveEqualEpisodes) {
   const auto other = MakeEnv();
   for (std::uint64_t seed : {std::uint64_t{0}, kSeed, std::numeric_limits<std::uint64_t>::max()}) {
     const Trace wanted = PlayEpisode(*env, seed);
-    EXPECT_TRUE(PlayEpisode(*env, seed) == wanted) << "the same instance, seed " << seed;
-    EXPECT_TRUE(PlayEpisode(*other, seed) == wanted) << "another instance, seed " << seed;
+    EXPECT_TRUE(AreEqual(PlayEpisode(*env, seed), wanted)) << "the same instance, seed " << seed;
+    EXPECT_TRUE(AreEqual(PlayEpisode(*other, seed), wanted)) << "another instance, seed " << seed;
   }
 }
 
@@ -131,7 +131,7 @@ TEST(EnvConformance, DifferentSeedsStartDifferently) {
     env->Reset(seed);
     Trace start;
     AddView(*env, 0, start);
-    starts.emplace(reinterpret_cast<const char*>(start.bytes.data()), start.bytes.size());
+    starts.emplace(start.text());
   }
   EXPECT_GT(starts.size(), 1U);
 }
@@ -143,7 +143,7 @@ TEST(EnvConformance, HistoryBeforeResetChangesNothing) {
     env->Reset(seed);
     Play(*env, seed + 50, 0, 17 * static_cast<int>(seed));
   }
-  EXPECT_TRUE(PlayEpisode(*env, kSeed) == wanted);
+  EXPECT_TRUE(AreEqual(PlayEpisode(*env, kSeed), wanted));
 }
 
 TEST(EnvConformance, OtherThreadsChangeNothing) {
@@ -156,7 +156,8 @@ TEST(EnvConformance, OtherThreadsChangeNothing) {
     threads.emplace_back([&found, i] { found[i] = PlayEpisode(*MakeEnv(), kSeed + i); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (std::size_t i = 0; i < kThreads; ++i) EXPECT_TRUE(found[i] == wanted[i]) << "thread " << i;
+  for (std::size_t i = 0; i < kThreads; ++i)
+    EXPECT_TRUE(AreEqual(found[i], wanted[i])) << "thread " << i;
 }
 
 TEST(EnvConformance, LookingChangesNothing) {
@@ -181,7 +182,7 @@ TEST(EnvConformance, LookingChangesNothing) {
   Trace unseen;
   AddView(*watched, 0, seen);
   AddView(*unwatched, 0, unseen);
-  EXPECT_TRUE(seen == unseen);
+  EXPECT_TRUE(AreEqual(seen, unseen));
 }
 
 TEST(EnvConformance, ObserveFillsItsBuffersAndNoMore) {
@@ -248,14 +249,14 @@ TEST(EnvConformance, AStateContinuesBitForBit) {
 
   const auto other = MakeEnv();
   other->state_access()->SetState(state);
-  EXPECT_TRUE(Play(*other, kSeed, middle) == wanted) << "in another instance";
+  EXPECT_TRUE(AreEqual(Play(*other, kSeed, middle), wanted)) << "in another instance";
   env->Reset(kSeed + 1);
   Play(*env, kSeed + 1);
   env->state_access()->SetState(state);
   std::vector<double> again(state.size());
   env->state_access()->GetState(again);
   EXPECT_EQ(std::memcmp(again.data(), state.data(), state.size() * sizeof(double)), 0);
-  EXPECT_TRUE(Play(*env, kSeed, middle) == wanted) << "in the same instance, later";
+  EXPECT_TRUE(AreEqual(Play(*env, kSeed, middle), wanted)) << "in the same instance, later";
 }
 
 TEST(EnvConformance, RefusesAStateThatIsNone) {

@@ -41,6 +41,14 @@ expect_exit 0 "PASSED" "$dp_bench" plugins check slow_arm/build/plugins/libdpb_e
 expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/plugins --policy unet_hybrid --env slow_arm collect.n_episodes=4 \
   training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
 
+echo "a hidden state in an env is named with what it changes"
+"$dp_bench" plugins new env hidden_state >new.txt || fail "$(cat new.txt)"
+sed -i 's|/ spec_.control_hz;|/ spec_.control_hz * (1.0 + 1e-6 * n_++);|; s|  bool is_over_ = false;|  bool is_over_ = false;\n  int n_ = 0;|' \
+  hidden_state/hidden_state.cc
+cmake -S hidden_state -B hidden_state/build -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1
+cmake --build hidden_state/build >build.txt 2>&1 || fail "$(tail -20 build.txt)"
+expect_exit 1 "the observation 'position' after step 3 differs" "$dp_bench" plugins check hidden_state/build/plugins/libdpb_env_hidden_state.so
+
 echo "a new dataset reader is built and keeps the contract"
 make_plugin dataset lab_log
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir lab_log/build
