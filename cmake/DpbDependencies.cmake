@@ -17,6 +17,10 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(glfw3 3.3 REQUIRED)
 find_package(MPI COMPONENTS C)              # optional: training over several processes
+find_package(Arrow)                         # optional: LeRobot data sets
+if(NOT Arrow_FOUND)
+  message(STATUS "The dataset plugin lerobot is not built: it needs the pyarrow wheel; run scripts/setup.sh")
+endif()
 
 if(DPB_TESTS)
   find_package(GTest REQUIRED)

@@ -1,5 +1,5 @@
 // The folders of harness/src form layers: each includes the SDK, itself and the folders before it
-// in docs/architecture.md. Plugins include the SDK, data/zarr and their own folder.
+// in docs/architecture.md. Plugins include the SDK, data/zarr, data/lerobot and their own folder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,29 +64,35 @@ TEST(IncludeOrder, EveryFolderOfTheHarnessHasAPlaceInTheOrder) {
   }
 }
 
-// Zarr, which a plugin may link: it brings in nothing else of the harness.
-const fs::path kSharedFolder = "data/zarr";
+// What a plugin may link: it brings in nothing else of the harness.
+const std::vector<fs::path> kSharedFolders = {"data/zarr", "data/lerobot"};
+
+bool IsShared(const fs::path& include) {
+  return std::ranges::find(kSharedFolders, include.parent_path()) != kSharedFolders.end();
+}
 
 TEST(IncludeOrder, HeadersThatPluginsShareIncludeTheSdkAndThemselves) {
-  const fs::path shared = fs::path(DPB_SOURCE_DIR) / "harness/src" / kSharedFolder;
-  for (const auto& entry : fs::directory_iterator(shared)) {
-    if (entry.path().extension() != ".h") continue;
-    for (const fs::path& include : IncludesOf(entry.path())) {
-      EXPECT_TRUE(*include.begin() == "dp_bench" || include.parent_path() == kSharedFolder)
-          << entry.path() << " includes " << include;
+  for (const fs::path& shared : kSharedFolders) {
+    for (const auto& entry :
+         fs::directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src" / shared)) {
+      if (entry.path().extension() != ".h") continue;
+      for (const fs::path& include : IncludesOf(entry.path())) {
+        EXPECT_TRUE(*include.begin() == "dp_bench" || IsShared(include))
+            << entry.path() << " includes " << include;
+      }
     }
   }
 }
 
 // A plugin may also include the folders below its own.
-TEST(IncludeOrder, PluginsIncludeTheSdkZarrAndThemselves) {
+TEST(IncludeOrder, PluginsIncludeTheSdkSharedFoldersAndThemselves) {
   const fs::path plugins = fs::path(DPB_SOURCE_DIR) / "plugins";
   for (const auto& entry : fs::recursive_directory_iterator(plugins)) {
     if (!IsSource(entry.path())) continue;
     const fs::path file = fs::relative(entry.path(), plugins);
     const fs::path own = plugins / *file.begin() / *std::next(file.begin());
     for (const fs::path& include : IncludesOf(entry.path())) {
-      EXPECT_TRUE(*include.begin() == "dp_bench" || include.parent_path() == kSharedFolder ||
+      EXPECT_TRUE(*include.begin() == "dp_bench" || IsShared(include) ||
                   fs::is_directory(own / *include.begin()))
           << entry.path() << " includes " << include;
     }

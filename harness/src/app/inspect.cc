@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/verbs.h"
+#include "config/loader.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
@@ -165,8 +166,8 @@ int InspectTheData(const InspectVerbOptions& options) {
     plugin::PluginCatalogue catalogue(
         plugin::PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
     const nlohmann::json params = {{"path", asked.dataset}};
-    const auto dataset =
-        catalogue.Create<Dataset>("zarr_replay", Config::FromJson(params.dump(), "--dataset"));
+    const auto dataset = catalogue.Create<Dataset>(config::DatasetPluginOf(asked.dataset),
+                                                   Config::FromJson(params.dump(), "--dataset"));
     return Show(*dataset, asked.dataset, options);
   }
   const experiment::Task task(asked);
@@ -196,7 +197,8 @@ Verb AddInspect(CLI::App* app) {
   const CLI::Range positive(1, 1 << 20);
   app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
   AddTaskOptions(app, &options->experiment);
-  app->add_option("--dataset", options->experiment.dataset, "A dataset written by dp_bench");
+  app->add_option("--dataset", options->experiment.dataset,
+                  "A dataset written by dp_bench or LeRobot");
   CLI::Option* checkpoint =
       app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
           ->check(CLI::ExistingDirectory);

@@ -202,28 +202,33 @@ void SetTask(const ConfigRequest& request, JsonSource* merged) {
   ApplyOverride("env.params.task=" + request.task, merged);
 }
 
-// Sets dataset.params.path. A config that collects its data names no dataset plugin.
-JsonSource DatasetPath(const std::string& path, const JsonSource& merged) {
+// Drops the config's reader settings: they are for another data set.
+void DropReader(JsonSource* merged) {
+  if (!merged->value.contains("dataset")) return;
+  merged->value["dataset"].erase("plugin");
+  merged->value["dataset"].erase("params");
+}
+
+// Sets dataset.params.path, and the plugin if the config has none or the one for the other format.
+JsonSource DatasetPath(const std::string& path, JsonSource* merged) {
+  const Json::json_pointer place("/dataset/plugin");
+  const std::string plugin = DatasetPluginOf(path);
+  const std::string other = plugin == kLeRobotPlugin ? kReplayPlugin : kLeRobotPlugin;
+  if (merged->value.contains(place) && merged->value.at(place) == other) DropReader(merged);
   JsonSource source;
-  if (!merged.value.contains(Json::json_pointer("/dataset/plugin"))) {
-    source.value["dataset"]["plugin"] = "zarr_replay";
-  }
+  if (!merged->value.contains(place)) source.value["dataset"]["plugin"] = plugin;
   source.value["dataset"]["params"]["path"] = EscapeReferences(path);
   source.origins["/dataset"] = source.origins["/dataset/params"] =
       source.origins["/dataset/params/path"] = "command line: --dataset " + path;
   return source;
 }
 
-// Drops the config's reader settings first: they are for another data set.
-JsonSource CollectedDataset(const std::string& path, JsonSource* merged) {
-  if (merged->value.contains("dataset")) {
-    merged->value["dataset"].erase("plugin");
-    merged->value["dataset"].erase("params");
-  }
-  return DatasetPath(path, *merged);
-}
-
 }  // namespace
+
+std::string DatasetPluginOf(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "meta/info.json", error) ? kLeRobotPlugin : kReplayPlugin;
+}
 
 std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request) {
   JsonSource merged;
@@ -244,9 +249,8 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
   if (!request.dataset.empty()) {
     if (fs::exists(request.dataset)) {
-      MergeJsonSource(request.is_collected ? CollectedDataset(request.dataset, &merged)
-                                           : DatasetPath(request.dataset, merged),
-                      &merged);
+      if (request.is_collected) DropReader(&merged);
+      MergeJsonSource(DatasetPath(request.dataset, &merged), &merged);
     } else if (request.dataset.find('/') != std::string::npos) {
       throw Error(ErrorCode::kConfig,
                   fmt::format("--dataset {}: this path does not exist", request.dataset));

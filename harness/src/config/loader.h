@@ -21,13 +21,21 @@ struct ConfigRequest {
   std::string obs;                     // <config_dir>/task/<env>_<obs>.json is used instead
   std::string task;                    // env.params.task, for envs that have several
   std::string dataset;                 // a path (dataset.params.path), or <config_dir>/dataset/...
-  bool is_collected = false;           // dp_bench wrote that path, so zarr_replay reads it
-                                       // with default settings, and the config's settings for
-                                       // another data set are dropped
+  bool is_collected = false;           // dp_bench wrote that path, so it is read with default
+                                       // settings, and the config's settings for another data
+                                       // set are dropped
   std::filesystem::path config;        // another config file
   std::vector<std::string> overrides;  // "a.b.c=value"; the value is JSON, or else a string
   std::vector<std::filesystem::path> config_dirs;  // searched in this order
 };
+
+// The plugins that read what is on disk.
+inline constexpr const char* kReplayPlugin = "zarr_replay";  // also what `collect` writes
+inline constexpr const char* kLeRobotPlugin = "lerobot";
+
+/// The plugin that reads a data set at `path`: lerobot for a folder with meta/info.json, otherwise
+/// zarr_replay.
+std::string DatasetPluginOf(const std::filesystem::path& path);
 
 /// Loads and merges. A file may have "include": a path or a list of paths relative to itself. Later
 /// includes win over earlier ones, and the file's own keys win over all includes. Objects merge key

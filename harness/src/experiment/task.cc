@@ -22,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kReplayPlugin = "zarr_replay";  // reads what `collect` writes
-
 bool IsCollected(const std::string& dataset) {
   return !dataset.empty() && !data::ReadReplayAttributes(dataset).is_null();
 }
@@ -202,7 +200,7 @@ std::unique_ptr<Dataset> Task::CreateDataset() const {
 }
 
 std::string Task::dataset_plugin() const {
-  return is_collected() ? kReplayPlugin : config_.Sub("dataset").Get<std::string>("plugin");
+  return is_collected() ? config::kReplayPlugin : config_.Sub("dataset").Get<std::string>("plugin");
 }
 
 std::optional<fs::path> Task::dataset_path() const {

@@ -5,9 +5,22 @@
 #include <array>
 #include <mutex>
 
+#include "core/regular_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::media {
+namespace {
+
+// libav would block on a FIFO.
+void RequireRegularFile(const std::filesystem::path& path) {
+  try {
+    const core::RegularFile file(path);
+  } catch (const Error& fault) {
+    throw Error(ErrorCode::kMedia, fault.what());
+  }
+}
+
+}  // namespace
 
 void QuietLibav() {
   static std::once_flag once;
@@ -19,6 +32,39 @@ int AvCheck(int result, std::string_view call) {
   std::array<char, AV_ERROR_MAX_STRING_SIZE> reason{};
   av_strerror(result, reason.data(), reason.size());
   throw Error(ErrorCode::kMedia, fmt::format("libav: {} failed: {}", call, reason.data()));
+}
+
+AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers) {
+  QuietLibav();
+  RequireRegularFile(path);
+  AVFormatContext* input = nullptr;
+  AVDictionary* options = nullptr;
+  av_dict_set(&options, "protocol_whitelist", "file", 0);
+  av_dict_set(&options, "format_whitelist", containers, 0);
+  // "file:" keeps libav from reading a path with a colon as a protocol
+  const int opened =
+      avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
+  av_dict_free(&options);
+  AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
+  return AvInputPtr(input);
+}
+
+AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pixels,
+                       std::string_view what) {
+  const AVCodec* codec = avcodec_find_decoder(parameters.codec_id);
+  if (codec == nullptr) {
+    throw Error(ErrorCode::kMedia,
+                fmt::format("{}: no decoder for {}", what, avcodec_get_name(parameters.codec_id)));
+  }
+  AvCodecPtr decoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
+  AvCheck(avcodec_parameters_to_context(decoder.get(), &parameters),
+          "avcodec_parameters_to_context");
+  decoder->thread_count = 1;
+  decoder->max_pixels = max_pixels;
+  decoder->flags |= AV_CODEC_FLAG_BITEXACT;
+  AvCheck(avcodec_open2(decoder.get(), codec, nullptr),
+          fmt::format("avcodec_open2({}, {})", what, codec->name));
+  return decoder;
 }
 
 }  // namespace dp_bench::media

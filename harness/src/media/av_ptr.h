@@ -1,5 +1,5 @@
-// Ownership and errors of FFmpeg's libav. Only this file frees its objects and reads its error
-// codes. Private to harness/src/media.
+// Ownership and errors of FFmpeg's libav, and opening of untrusted files. Only this file frees its
+// objects and reads its error codes. Private to harness/src/media.
 #pragma once
 
 extern "C" {
@@ -9,6 +9,7 @@ extern "C" {
 #include <libswscale/swscale.h>
 }
 
+#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -52,5 +53,15 @@ using AvCodecPtr = std::unique_ptr<AVCodecContext, AvDeleter>;
 using AvScalerPtr = std::unique_ptr<SwsContext, AvDeleter>;
 using AvOutputPtr = std::unique_ptr<AVFormatContext, OutputDeleter>;
 using AvInputPtr = std::unique_ptr<AVFormatContext, InputDeleter>;
+
+/// Opens a regular file for demuxing. `containers` is a list of libav's demuxers, which must not
+/// include playlists, because these name other files to open. Throws Error{kMedia} naming the file.
+AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers);
+
+/// Opens the decoder of a stream. With one thread and exact rounding, it gives equal bits
+/// everywhere. Refuses frames of more than `max_pixels`, before it allocates them. `what` names the
+/// stream in messages. Throws Error{kMedia}.
+AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pixels,
+                       std::string_view what);
 
 }  // namespace dp_bench::media

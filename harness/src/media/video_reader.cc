@@ -4,8 +4,6 @@
 
 #include <array>
 
-#include "core/regular_file.h"
-#include "dp_bench/error.h"
 #include "media/av_ptr.h"
 
 namespace dp_bench::media {
@@ -27,57 +25,21 @@ struct VideoReader::Stream {
 
 namespace {
 
-// The formats of films, pictures and data sets. Playlists are not among them, because they name
-// other files to open.
+// The formats of films and pictures.
 constexpr const char* kContainers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif,image2,png_pipe";
-
-// libav would block on a FIFO.
-void RequireVideoFile(const std::filesystem::path& path) {
-  try {
-    const core::RegularFile file(path);
-  } catch (const Error& fault) {
-    throw Error(ErrorCode::kMedia, fault.what());
-  }
-}
 
 }  // namespace
 
 VideoReader::VideoReader(const std::filesystem::path& path)
     : path_(path), stream_(std::make_unique<Stream>()) {
-  QuietLibav();
-
-  // container
-  RequireVideoFile(path);
-  AVFormatContext* input = nullptr;
-  AVDictionary* options = nullptr;
-  av_dict_set(&options, "protocol_whitelist", "file", 0);
-  av_dict_set(&options, "format_whitelist", kContainers, 0);
-  // "file:" keeps libav from reading a path with a colon as a protocol
-  const int opened =
-      avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
-  av_dict_free(&options);
-  AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
-  stream_->input.reset(input);
+  stream_->input = OpenInput(path, kContainers);
+  AVFormatContext* input = stream_->input.get();
   AvCheck(avformat_find_stream_info(input, nullptr),
           fmt::format("avformat_find_stream_info({})", path.string()));
   stream_->index = AvCheck(av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
                            fmt::format("av_find_best_stream({}, video)", path.string()));
-
-  // codec: one thread and exact rounding give equal bits everywhere
-  const AVCodecParameters* parameters = input->streams[stream_->index]->codecpar;
-  const AVCodec* codec = avcodec_find_decoder(parameters->codec_id);
-  if (codec == nullptr) {
-    throw Error(ErrorCode::kMedia, fmt::format("{}: no decoder for {}", path.string(),
-                                               avcodec_get_name(parameters->codec_id)));
-  }
-  stream_->decoder.reset(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
-  AvCheck(avcodec_parameters_to_context(stream_->decoder.get(), parameters),
-          "avcodec_parameters_to_context");
-  stream_->decoder->thread_count = 1;
-  stream_->decoder->max_pixels = kMaxPixels;
-  stream_->decoder->flags |= AV_CODEC_FLAG_BITEXACT;
-  AvCheck(avcodec_open2(stream_->decoder.get(), codec, nullptr),
-          fmt::format("avcodec_open2({}, {})", path.string(), codec->name));
+  stream_->decoder =
+      OpenDecoder(*input->streams[stream_->index]->codecpar, kMaxPixels, path.string());
   stream_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
   stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 }

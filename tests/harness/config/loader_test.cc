@@ -204,6 +204,26 @@ TEST_F(LoaderTest, ACollectedDatasetNeedsNoReaderConfig) {
   EXPECT_EQ(dataset.Get<double>("val_ratio"), 0.5);
 }
 
+TEST_F(LoaderTest, TheFormatOnDiskChoosesTheReader) {
+  const fs::path lerobot = Write("recordings/meta/info.json", "{}").parent_path().parent_path();
+  const fs::path zarr = Write("demos.zarr/.zgroup", "{}").parent_path();
+  const auto load = [this](const fs::path& data, const std::string& plugin) {
+    const fs::path own = Write("own.json", R"({"dataset": {"plugin": ")" + plugin +
+                                               R"(", "params": {"keys": {"a": 1}}}})");
+    return LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  };
+  EXPECT_EQ(LoadConfig({.dataset = lerobot.string()}).Sub("dataset").Get<std::string>("plugin"),
+            "lerobot");
+  // keys for the other format are dropped
+  EXPECT_EQ(load(lerobot, "zarr_replay").Get<std::string>("plugin"), "lerobot");
+  EXPECT_THAT(load(lerobot, "zarr_replay").Sub("params").Keys(), testing::ElementsAre("path"));
+  EXPECT_EQ(load(zarr, "lerobot").Get<std::string>("plugin"), "zarr_replay");
+  EXPECT_THAT(load(zarr, "lerobot").Sub("params").Keys(), testing::ElementsAre("path"));
+  // others stay
+  EXPECT_THAT(load(lerobot, "lerobot").Sub("params").Keys(), testing::ElementsAre("keys", "path"));
+  EXPECT_EQ(load(lerobot, "mine").Get<std::string>("plugin"), "mine");
+}
+
 TEST_F(LoaderTest, ObsChoosesAmongTheConfigsOfAnEnv) {
   Write("task/arm.json", R"({"name": "arm", "env": {"params": {"obs": "state"}}})");
   Write("task/arm_rgbd.json", R"({"name": "arm_rgbd"})");

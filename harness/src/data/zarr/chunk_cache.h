@@ -1,6 +1,6 @@
-// Decoded chunks of arrays that do not fit in memory, for all threads that read them. Together, the
-// chunks that are kept, in use or being decoded never exceed the limit. The least recently used one
-// is dropped first.
+// Decoded chunks of arrays, or pictures, that do not fit in memory, for all threads that read them.
+// Together, the chunks that are kept, in use or being decoded never exceed the limit. The least
+// recently used one is dropped first.
 #pragma once
 
 #include <compare>
@@ -20,13 +20,11 @@
 
 namespace dp_bench::zarr {
 
-class ZarrArray;
-
 /// May be used from several threads at once; no lock is held while a chunk is decoded.
 class ChunkCache {
  public:
   struct Key {
-    const ZarrArray* array;  // an identity only
+    const void* source;  // the array or camera: an identity only
     std::int64_t chunk;
 
     auto operator<=>(const Key&) const = default;

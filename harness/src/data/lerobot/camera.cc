@@ -1,0 +1,176 @@
+#include "data/lerobot/camera.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "data/lerobot/parquet_file.h"
+#include "data/lerobot/stream_pool.h"
+#include "dp_bench/error.h"
+#include "media/decoded_picture.h"
+#include "media/video_frames.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+// Writes a picture in the format of its key.
+class PictureWriter {
+ public:
+  PictureWriter(const Feature& feature, std::optional<DepthScale> depth)
+      : n_pixels_(static_cast<std::size_t>(feature.width) *
+                  static_cast<std::size_t>(feature.height)),
+        depth_(std::move(depth)) {}
+
+  void Write(media::DecodedPicture& picture, std::span<std::byte> out) const {
+    if (!depth_) {
+      DPB_ASSERT(out.size() == 3 * n_pixels_);
+      return picture.ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
+    }
+    DPB_ASSERT(out.size() == sizeof(std::uint16_t) * n_pixels_);
+    std::vector<float> values(n_pixels_);
+    picture.ToGrey(values);
+    depth_->ToMillimetres(picture.grey_bits(), values,
+                          {reinterpret_cast<std::uint16_t*>(out.data()), n_pixels_});
+  }
+
+ private:
+  std::size_t n_pixels_;
+  std::optional<DepthScale> depth_;
+};
+
+// Adds the frame to an error that passes through.
+template <class Call>
+void InFrame(const std::string& camera, const FrameId& frame, const Call& call) {
+  try {
+    call();
+  } catch (Error& fault) {
+    fault.AddContext(
+        fmt::format("in episode {}, frame {} of '{}'", frame.episode, frame.frame, camera));
+    throw;
+  }
+}
+
+class VideoCamera final : public RecordedCamera {
+ public:
+  VideoCamera(const Metadata& metadata, const Feature& feature, std::optional<DepthScale> depth,
+              double tolerance, std::size_t max_idle)
+      : metadata_(metadata),
+        feature_(feature),
+        places_(metadata.videos.at(feature.name)),
+        writer_(feature, std::move(depth)),
+        tolerance_(tolerance),
+        pool_(max_idle) {
+    for (const VideoPlace& place : places_) {
+      file_ids_.emplace(place.file, static_cast<std::int64_t>(file_ids_.size()));
+    }
+  }
+
+  void Decode(const FrameId& frame, std::span<std::byte> out) override {
+    const VideoPlace& place = places_.at(static_cast<std::size_t>(frame.episode));
+    const double time = place.from_timestamp + static_cast<double>(frame.frame) / metadata_.fps;
+    const auto position = static_cast<std::int64_t>(std::llround(time * metadata_.fps));
+    InFrame(feature_.name, frame, [&] {
+      pool_.With(
+          file_ids_.at(place.file), position,
+          [&] {
+            return std::make_unique<Stream>(metadata_.VideoFile(feature_.name, place.file),
+                                            feature_);
+          },
+          [&](Stream& stream) {
+            stream.next = position + 1;
+            writer_.Write(stream.frames.At(time, tolerance_), out);
+          });
+    });
+  }
+
+ private:
+  struct Stream {
+    Stream(const std::filesystem::path& file, const Feature& feature)
+        : frames(file, feature.width, feature.height) {}
+    std::int64_t position() const { return next; }
+
+    media::VideoFrames frames;
+    std::int64_t next = 0;
+  };
+
+  const Metadata& metadata_;
+  Feature feature_;
+  const std::vector<VideoPlace>& places_;  // by episode
+  PictureWriter writer_;
+  double tolerance_;
+  std::map<FileNumber, std::int64_t> file_ids_;
+  StreamPool<Stream> pool_;
+};
+
+class ParquetCamera final : public RecordedCamera {
+ public:
+  ParquetCamera(const PictureRows& rows, const Feature& feature, std::optional<DepthScale> depth,
+                std::size_t max_idle, std::int64_t max_bytes)
+      : rows_(rows),
+        feature_(feature),
+        writer_(feature, std::move(depth)),
+        max_bytes_(max_bytes),
+        pool_(max_idle) {}
+
+  void Decode(const FrameId& frame, std::span<std::byte> out) override {
+    const PictureRows::Place& place = rows_.places.at(static_cast<std::size_t>(frame.step));
+    InFrame(feature_.name, frame, [&] {
+      pool_.With(
+          place.file, place.row,
+          [&] {
+            return std::make_unique<Stream>(rows_.files[static_cast<std::size_t>(place.file)],
+                                            feature_.name, max_bytes_);
+          },
+          [&](Stream& stream) {
+            const std::span<const std::byte> file = stream.pictures.Read(place.row);
+            writer_.Write(stream.decoder.Decode(file, feature_.width, feature_.height), out);
+          });
+    });
+  }
+
+ private:
+  struct Stream {
+    Stream(const std::filesystem::path& file, const std::string& column, std::int64_t max_bytes)
+        : pictures(file, column, max_bytes) {}
+    std::int64_t position() const { return pictures.next_row(); }
+
+    ParquetPictures pictures;
+    media::PictureDecoder decoder;
+  };
+
+  const PictureRows& rows_;
+  Feature feature_;
+  PictureWriter writer_;
+  std::int64_t max_bytes_;
+  StreamPool<Stream> pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
+                                                std::optional<DepthScale> depth, double tolerance,
+                                                std::size_t max_idle) {
+  return std::make_unique<VideoCamera>(metadata, feature, std::move(depth), tolerance, max_idle);
+}
+
+std::unique_ptr<RecordedCamera> MakeParquetCamera(const PictureRows& rows, const Feature& feature,
+                                                  std::optional<DepthScale> depth,
+                                                  std::size_t max_idle, std::int64_t max_bytes) {
+  return std::make_unique<ParquetCamera>(rows, feature, std::move(depth), max_idle, max_bytes);
+}
+
+std::size_t StreamBytes(const Feature& feature) {
+  if (feature.kind == Feature::Kind::kVideo) {
+    return media::VideoFrames::EstimateMemory(feature.width, feature.height);
+  }
+  constexpr std::size_t kPages = std::size_t{4} << 20;  // of a Parquet file
+  constexpr std::size_t kBytesPerPixel = 4;
+  return kPages + kBytesPerPixel * static_cast<std::size_t>(feature.width) *
+                      static_cast<std::size_t>(feature.height);
+}
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,64 @@
+// The pictures of one camera of a LeRobot data set, decoded one by one: from videos, or from PNG,
+// JPEG and TIFF files inside Parquet files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/lerobot/depth_scale.h"
+#include "data/lerobot/metadata.h"
+
+namespace dp_bench::lerobot {
+
+/// A frame of the data set.
+struct FrameId {
+  std::int64_t step = 0;  // among the steps that are read
+  std::int64_t episode = 0;
+  std::int64_t frame = 0;  // of the episode
+};
+
+/// May be used from several threads at once.
+class RecordedCamera {
+ public:
+  RecordedCamera() = default;
+  RecordedCamera(const RecordedCamera&) = delete;
+  RecordedCamera& operator=(const RecordedCamera&) = delete;
+  virtual ~RecordedCamera() = default;
+
+  /// Writes the picture of a frame: RGB8 [height, width, 3], or depth as uint16 [height, width] in
+  /// millimetres. Throws Error{kData} or Error{kMedia} naming file, episode and frame.
+  virtual void Decode(const FrameId& frame, std::span<std::byte> out) = 0;
+};
+
+/// A camera whose pictures are in video files. `depth` must be given for a depth key. Frames are
+/// found by their time, to within `tolerance` [s]. At most `max_idle` files stay open. `metadata`
+/// must outlive the camera.
+std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
+                                                std::optional<DepthScale> depth, double tolerance,
+                                                std::size_t max_idle);
+
+/// Where pictures in Parquet files are.
+struct PictureRows {
+  struct Place {
+    std::int32_t file = 0;  // index in `files`
+    std::int64_t row = 0;
+  };
+  std::vector<std::filesystem::path> files;
+  std::vector<Place> places;  // by step
+};
+
+/// A camera whose pictures are in Parquet files. A file is decoded in at most `max_bytes` of
+/// memory. `rows` must outlive the camera.
+std::unique_ptr<RecordedCamera> MakeParquetCamera(const PictureRows& rows, const Feature& feature,
+                                                  std::optional<DepthScale> depth,
+                                                  std::size_t max_idle, std::int64_t max_bytes);
+
+/// An estimate of the memory of an open file with pictures [bytes].
+std::size_t StreamBytes(const Feature& feature);
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,572 @@
+#include "data/lerobot/metadata.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/json.h"
+#include "core/regular_file.h"
+#include "data/lerobot/parquet_file.h"
+#include "data/zarr/attributes.h"
+#include "data/zarr/store.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+namespace fs = std::filesystem;
+using core::JsonView;
+using Json = nlohmann::json;
+
+constexpr const char* kInfoFile = "meta/info.json";
+constexpr std::size_t kMaxJsonBytes = std::size_t{64} << 20;
+constexpr std::uint64_t kMaxLinesBytes = std::uint64_t{4} << 30;  // of all episodes
+constexpr std::size_t kMaxFeatures = 1000;
+constexpr std::int64_t kMaxNumbers = std::int64_t{1} << 24;  // of a feature, per step
+constexpr std::int64_t kMaxPixels = 1 << 14;                 // in each direction
+constexpr std::size_t kMaxEpisodeFiles = 1'000'000;
+constexpr std::size_t kMaxPath = 4096;
+
+[[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kData, message); }
+
+Version ParseVersion(const JsonView& info) {
+  const auto text = info.Get<std::string>("codebase_version");
+  if (text == "v3.0") return Version::kV30;
+  if (text == "v2.1") return Version::kV21;
+  if (text == "v2.0") return Version::kV20;
+  info.At("codebase_version")
+      .Fail(fmt::format("expected v2.0, v2.1 or v3.0, found {}", core::ShortDump(text)));
+}
+
+Feature::Kind ParseKind(const JsonView& json) {
+  static const std::set<std::string> kNumbers = {"bool",   "int8",    "int16",  "int32",
+                                                 "int64",  "uint8",   "uint16", "uint32",
+                                                 "uint64", "float32", "float64"};
+  const auto dtype = json.Get<std::string>("dtype");
+  if (dtype == "video") return Feature::Kind::kVideo;
+  if (dtype == "image") return Feature::Kind::kImage;
+  return kNumbers.contains(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kText;
+}
+
+bool AreStrings(const Json& json) {
+  return json.is_array() && std::ranges::all_of(json, [](const Json& e) { return e.is_string(); });
+}
+
+// Writers use a list, a list under a name for the axis, or a map from name to index.
+std::vector<std::string> ParseNames(const Json& names) {
+  if (AreStrings(names)) return names.get<std::vector<std::string>>();
+  if (!names.is_object()) return {};
+  if (names.size() == 1 && AreStrings(names.front())) {
+    return names.front().get<std::vector<std::string>>();
+  }
+  std::vector<std::string> channels(names.size());
+  for (const auto& [name, index] : names.items()) {
+    if (!index.is_number_unsigned() || index.get<std::uint64_t>() >= channels.size()) return {};
+    channels[index.get<std::size_t>()] = name;
+  }
+  const bool is_complete = std::ranges::none_of(channels, &std::string::empty);
+  return is_complete ? channels : std::vector<std::string>{};
+}
+
+// [height, width, channels] of a camera. The names decide, because writers differ in the order.
+std::array<std::int64_t, 3> ParsePictureShape(const JsonView& json, const Shape& shape,
+                                              const std::vector<std::string>& names) {
+  if (shape.size() != 3) json.At("shape").Fail("expected three sizes of a picture");
+  constexpr std::array<const char*, 3> kPlural = {"height", "width", "channels"};
+  constexpr std::array<const char*, 3> kSingular = {"height", "width", "channel"};
+  std::array<std::int64_t, 3> sizes = {};
+  if (names.size() == 3) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto place = std::ranges::find_if(names, [&](const std::string& name) {
+        return name == kPlural[i] || name == kSingular[i];
+      });
+      if (place == names.end()) {
+        json.At("names").Fail(
+            fmt::format("expected height, width and channels, found no {}", kPlural[i]));
+      }
+      sizes[i] = shape[static_cast<std::size_t>(place - names.begin())];
+    }
+  } else {
+    const auto is_depth_of_colour = [](std::int64_t n) { return n == 1 || n == 3; };
+    const bool is_first = is_depth_of_colour(shape[0]);
+    if (is_first == is_depth_of_colour(shape[2])) {
+      json.Fail("expected names (height, width, channels): the shape does not say which is which");
+    }
+    sizes = is_first ? std::array{shape[1], shape[2], shape[0]}
+                     : std::array{shape[0], shape[1], shape[2]};
+  }
+  if (std::min(sizes[0], sizes[1]) < 1 || std::max(sizes[0], sizes[1]) > kMaxPixels) {
+    json.At("shape").Fail(fmt::format("expected 1 to {} pixels in each direction", kMaxPixels));
+  }
+  if (sizes[2] != 1 && sizes[2] != 3) json.At("shape").Fail("expected 1 or 3 channels");
+  return sizes;
+}
+
+// What "info" says about pictures; older writers put it into "video_info".
+class PictureInfo {
+ public:
+  explicit PictureInfo(const JsonView& feature) {
+    for (const char* name : {"info", "video_info"}) {
+      if (feature.Has(name)) sources_.push_back(feature.At(name));
+    }
+  }
+
+  template <class T>
+  std::optional<T> Get(const std::string& key) const {
+    for (const JsonView& source : sources_) {
+      for (const std::string& name : {key, "video." + key}) {
+        if (source.Has(name)) return source.Get<T>(name);
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<JsonView> sources_;
+};
+
+DepthCode ParseDepthCode(const JsonView& json, const PictureInfo& info) {
+  const auto require = [&](const char* key) {
+    const auto value = info.Get<double>(key);
+    if (!value) json.Fail(fmt::format("a depth video needs info.video.{}", key));
+    return *value;
+  };
+  const DepthCode code = {.min = require("depth_min"),
+                          .max = require("depth_max"),
+                          .shift = require("shift"),
+                          .is_logarithmic = info.Get<bool>("use_log").value_or(true)};
+  if (!(code.min >= 0.0 && code.max > code.min)) {
+    json.Fail(
+        fmt::format("expected 0 <= depth_min < depth_max, found {} and {}", code.min, code.max));
+  }
+  if (code.is_logarithmic && !(code.min + code.shift > 0.0)) {
+    json.Fail(fmt::format("expected depth_min + shift above 0, found {}", code.min + code.shift));
+  }
+  return code;
+}
+
+std::optional<double> ParseDepthUnit(const JsonView& json, const PictureInfo& info) {
+  const auto unit = info.Get<std::string>("depth_unit");
+  if (!unit) return std::nullopt;
+  if (*unit == "m") return 1.0;
+  if (*unit == "mm") return 1e-3;
+  json.Fail(fmt::format("expected the depth_unit m or mm, found {}", core::ShortDump(*unit)));
+}
+
+Feature ParseFeature(const std::string& name, const JsonView& json) {
+  Feature feature{.name = name, .kind = ParseKind(json)};
+  feature.shape = json.Get<std::vector<std::int64_t>>("shape");
+  const std::vector<std::string> names =
+      json.Has("names") ? ParseNames(json.At("names").json()) : std::vector<std::string>{};
+  if (feature.is_camera()) {
+    zarr::RequireSafeName(name);  // part of file names
+    const auto [height, width, n_channels] = ParsePictureShape(json, feature.shape, names);
+    feature.height = static_cast<int>(height);
+    feature.width = static_cast<int>(width);
+    feature.n_channels = static_cast<int>(n_channels);
+    const PictureInfo info(json);
+    feature.is_depth = info.Get<bool>("is_depth_map").value_or(false);
+    if (feature.is_depth && feature.kind == Feature::Kind::kVideo) {
+      feature.depth_code = ParseDepthCode(json, info);
+    }
+    if (feature.is_depth) feature.depth_unit = ParseDepthUnit(json, info);
+    return feature;
+  }
+  if (feature.kind != Feature::Kind::kNumbers) return feature;
+  if (feature.shape.empty()) feature.shape = {1};
+  std::int64_t n_numbers = 1;
+  for (const std::int64_t size : feature.shape) {
+    if (size < 0 || (size > 0 && n_numbers > kMaxNumbers / size)) {
+      json.At("shape").Fail(fmt::format("expected at most {} numbers", kMaxNumbers));
+    }
+    n_numbers *= size;
+  }
+  if (static_cast<std::int64_t>(names.size()) == n_numbers) feature.channels = names;
+  return feature;
+}
+
+std::map<std::string, Feature> ParseFeatures(const JsonView& info) {
+  std::map<std::string, Feature> features;
+  const std::map<std::string, JsonView> members = info.At("features").Members();
+  if (members.size() > kMaxFeatures) {
+    info.At("features")
+        .Fail(fmt::format("expected at most {} features, found {}", kMaxFeatures, members.size()));
+  }
+  for (const auto& [name, json] : members) features[name] = ParseFeature(name, json);
+  return features;
+}
+
+// Calls `use` with each line of a file of JSON objects. `max_bytes` bounds a line.
+template <class Use>
+void ReadJsonLines(const fs::path& path, std::int64_t max_bytes, const Use& use) {
+  core::LineReader lines(path, kMaxLinesBytes,
+                         std::min(kMaxJsonBytes, static_cast<std::size_t>(max_bytes)));
+  std::string line;
+  for (std::int64_t number = 1; lines.Next(&line); ++number) {
+    if (line.empty()) continue;
+    const std::string what = fmt::format("{}:{}", path.string(), number);
+    const Json json = core::ParseJson(line, what);
+    use(JsonView(json, what));
+  }
+}
+
+// Entries by their index. Memory grows with the entries, not with an index that a file gives.
+template <class T>
+using ByIndex = std::map<std::int64_t, T>;
+
+template <class T>
+void Add(const std::string& where, std::int64_t index, T value, ByIndex<T>* entries) {
+  if (!entries->emplace(index, std::move(value)).second) {
+    Refuse(fmt::format("{}: the index {} occurs twice", where, index));
+  }
+}
+
+// The entries 0, 1, 2, ... without a gap.
+template <class T>
+std::vector<T> InOrder(const std::string& where, ByIndex<T> entries) {
+  std::vector<T> all;
+  for (auto& [index, entry] : entries) {
+    if (index != static_cast<std::int64_t>(all.size())) {
+      Refuse(fmt::format("{}: expected the index {}, found {}", where, all.size(), index));
+    }
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
+std::vector<std::string> ReadTasksOfLines(const fs::path& root, std::int64_t max_bytes) {
+  const fs::path path = root / "meta/tasks.jsonl";
+  ByIndex<std::string> tasks;
+  ReadJsonLines(path, max_bytes, [&](const JsonView& json) {
+    Add(path.string(), json.Get<std::int64_t>("task_index"), json.Get<std::string>("task"), &tasks);
+  });
+  return InOrder(path.string(), std::move(tasks));
+}
+
+// A pandas table, whose index is the text.
+std::vector<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max_bytes) {
+  const fs::path path = root / "meta/tasks.parquet";
+  ParquetFile file(path, max_bytes);
+  const char* text_column = file.HasColumn("task") ? "task" : "__index_level_0__";
+  ByIndex<std::string> tasks;
+  for (int group = 0; group < file.num_row_groups(); ++group) {
+    const std::vector<std::string> texts = file.ReadTexts(group, text_column);
+    const auto indices = file.ReadNumbers<std::int64_t>(group, "task_index");
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      Add(path.string(), indices[i], texts[i], &tasks);
+    }
+  }
+  return InOrder(path.string(), std::move(tasks));
+}
+
+void RequireEpisodeLength(const std::string& where, std::int64_t episode, std::int64_t length) {
+  if (length < 1 || length > std::numeric_limits<std::int32_t>::max()) {
+    Refuse(
+        fmt::format("{}: episode {} has {} frames, expected at least 1", where, episode, length));
+  }
+}
+
+void ReadEpisodesOfLines(const JsonView& info, std::int64_t max_bytes, Metadata* metadata) {
+  const auto chunk_size = info.Get<std::int64_t>("chunks_size");
+  if (chunk_size < 1) info.At("chunks_size").Fail("expected at least 1");
+  const fs::path path = metadata->root / "meta/episodes.jsonl";
+  ByIndex<Episode> episodes;
+  ReadJsonLines(path, max_bytes, [&](const JsonView& json) {
+    const auto index = json.Get<std::int64_t>("episode_index");
+    Episode episode{.length = json.Get<std::int64_t>("length"),
+                    .tasks = json.Get<std::vector<std::string>>("tasks"),
+                    .data = {.chunk = index / chunk_size, .file = index}};
+    RequireEpisodeLength(path.string(), index, episode.length);
+    Add(path.string(), index, std::move(episode), &episodes);
+  });
+  metadata->episodes = InOrder(path.string(), std::move(episodes));
+  for (const auto& [name, feature] : metadata->features) {
+    if (feature.kind != Feature::Kind::kVideo) continue;
+    for (const Episode& episode : metadata->episodes) {
+      metadata->videos[name].push_back({.file = episode.data});
+    }
+  }
+}
+
+// The files of the table of episodes, in the order of their names.
+std::vector<fs::path> EpisodeFiles(const fs::path& root) {
+  const fs::path folder = root / "meta/episodes";
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == ".parquet") files.push_back(it->path());
+    if (files.size() > kMaxEpisodeFiles) break;
+  }
+  if (error || files.empty()) {
+    Refuse(fmt::format("{}: expected the table of episodes (chunk-000/file-000.parquet)",
+                       folder.string()));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+class EpisodeTable {
+ public:
+  EpisodeTable(const fs::path& path, std::int64_t max_bytes)
+      : path_(path.string()), file_(path, max_bytes) {}
+
+  void ReadTo(ByIndex<Episode>* episodes, std::map<std::string, ByIndex<VideoPlace>>* videos) {
+    for (int group = 0; group < file_.num_row_groups(); ++group) {
+      const auto indices = Integers(group, "episode_index");
+      const auto lengths = Integers(group, "length");
+      const auto chunks = Integers(group, "data/chunk_index");
+      const auto files = Integers(group, "data/file_index");
+      std::vector<std::vector<std::string>> tasks = file_.ReadTextLists(group, "tasks");
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        RequireEpisodeLength(path_, indices[i], lengths[i]);
+        Add(path_, indices[i],
+            Episode{.length = lengths[i],
+                    .tasks = std::move(tasks[i]),
+                    .data = {.chunk = chunks[i], .file = files[i]}},
+            episodes);
+      }
+      for (auto& [camera, places] : *videos) ReadVideos(group, camera, indices, &places);
+    }
+  }
+
+ private:
+  std::vector<std::int64_t> Integers(int group, const std::string& column) {
+    return file_.ReadNumbers<std::int64_t>(group, column);
+  }
+
+  void ReadVideos(int group, const std::string& camera, const std::vector<std::int64_t>& indices,
+                  ByIndex<VideoPlace>* places) {
+    const std::string begin = fmt::format("videos/{}/", camera);
+    const auto chunks = Integers(group, begin + "chunk_index");
+    const auto files = Integers(group, begin + "file_index");
+    const auto times = file_.ReadNumbers<double>(group, begin + "from_timestamp");
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (!(times[i] >= 0.0 && std::isfinite(times[i]))) {
+        Refuse(fmt::format("{}: column '{}from_timestamp': episode {} begins at {} s", path_, begin,
+                           indices[i], times[i]));
+      }
+      Add(path_, indices[i],
+          VideoPlace{.file = {.chunk = chunks[i], .file = files[i]}, .from_timestamp = times[i]},
+          places);
+    }
+  }
+
+  std::string path_;
+  ParquetFile file_;
+};
+
+void ReadEpisodesOfTable(std::int64_t max_bytes, Metadata* metadata) {
+  ByIndex<Episode> episodes;
+  std::map<std::string, ByIndex<VideoPlace>> videos;
+  for (const auto& [name, feature] : metadata->features) {
+    if (feature.kind == Feature::Kind::kVideo) videos[name];
+  }
+  for (const fs::path& file : EpisodeFiles(metadata->root)) {
+    EpisodeTable(file, max_bytes).ReadTo(&episodes, &videos);
+  }
+  const std::string where = (metadata->root / "meta/episodes").string();
+  metadata->episodes = InOrder(where, std::move(episodes));
+  for (auto& [camera, places] : videos) {
+    metadata->videos[camera] = InOrder(where, std::move(places));
+  }
+}
+
+void RequireTotals(const JsonView& info, const Metadata& metadata) {
+  std::int64_t n_frames = 0;
+  for (const Episode& episode : metadata.episodes) n_frames += episode.length;
+  const auto require = [&info](const char* key, std::int64_t found) {
+    const auto expected = info.Get<std::int64_t>(key);
+    if (expected == found) return;
+    info.At(key).Fail(
+        fmt::format("is {}, but the table of episodes has {}; the recording was "
+                    "interrupted, or files of another data set are in the folder",
+                    expected, found));
+  };
+  require("total_episodes", static_cast<std::int64_t>(metadata.episodes.size()));
+  require("total_frames", n_frames);
+  if (n_frames == 0) info.Fail("the data set has no frames");
+}
+
+bool IsDigits(std::string_view text) {
+  return text.size() <= 2 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+PathTemplate::PathTemplate(std::string_view text, const std::string& where) {
+  const auto refuse = [&, whole = std::string(text)](std::string_view what) {
+    Refuse(fmt::format("{}: expected a path with fields such as {{chunk_index:03d}}, found {}: {}",
+                       where, core::ShortDump(whole), what));
+  };
+  if (text.size() > kMaxPath) refuse("it is too long");
+  while (!text.empty()) {
+    const std::size_t open = text.find('{');
+    if (open != 0) {
+      parts_.push_back({.field = Field::kText, .text = std::string(text.substr(0, open))});
+      if (open == std::string_view::npos) return;
+      text.remove_prefix(open);
+      continue;
+    }
+    const std::size_t close = text.find('}');
+    if (close == std::string_view::npos) refuse("a brace is not closed");
+    std::string_view name = text.substr(1, close - 1);
+    text.remove_prefix(close + 1);
+
+    Part part{.field = Field::kCamera};
+    if (const std::size_t colon = name.find(':'); colon != std::string_view::npos) {
+      std::string_view format = name.substr(colon + 1);
+      name = name.substr(0, colon);
+      if (!format.ends_with('d')) refuse("a format is not {:03d}");
+      format.remove_suffix(1);
+      if (!IsDigits(format)) refuse("a format is not {:03d}");
+      part.width = std::stoi("0" + std::string(format));
+    }
+    if (name == "chunk_index" || name == "episode_chunk") {
+      part.field = Field::kChunk;
+    } else if (name == "file_index" || name == "episode_index") {
+      part.field = Field::kFile;
+    } else if (name != "video_key") {
+      refuse("a field has an unknown name");
+    }
+    parts_.push_back(std::move(part));
+  }
+}
+
+std::string PathTemplate::Format(const FileNumber& number, const std::string& camera) const {
+  std::string path;
+  for (const Part& part : parts_) {
+    switch (part.field) {
+      case Field::kText:
+        path += part.text;
+        break;
+      case Field::kChunk:
+        path += fmt::format("{:0{}}", number.chunk, part.width);
+        break;
+      case Field::kFile:
+        path += fmt::format("{:0{}}", number.file, part.width);
+        break;
+      case Field::kCamera:
+        path += camera;
+        break;
+    }
+  }
+  zarr::RequireSafeName(path);
+  return path;
+}
+
+fs::path Metadata::DataFile(const FileNumber& number) const {
+  return root / data_path.Format(number, "");
+}
+
+fs::path Metadata::VideoFile(const std::string& camera, const FileNumber& number) const {
+  return root / video_path.Format(number, camera);
+}
+
+Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {
+  const fs::path path = root / kInfoFile;
+  const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
+  const std::string what = path.string();
+  const JsonView info(json, what);
+
+  Metadata metadata{.root = root, .version = ParseVersion(info)};
+  metadata.fps = info.Get<double>("fps");
+  if (!(metadata.fps >= zarr::kMinFps && metadata.fps <= zarr::kMaxFps)) {
+    info.At("fps").Fail(fmt::format("expected a number from {} to {}, found {}", zarr::kMinFps,
+                                    zarr::kMaxFps, metadata.fps));
+  }
+  metadata.features = ParseFeatures(info);
+  metadata.data_path = PathTemplate(info.Get<std::string>("data_path"), what + ": data_path");
+  if (info.Has("video_path")) {
+    metadata.video_path = PathTemplate(info.Get<std::string>("video_path"), what + ": video_path");
+  }
+  if (metadata.version == Version::kV30) {
+    metadata.tasks = ReadTasksOfTable(root, max_bytes);
+    ReadEpisodesOfTable(max_bytes, &metadata);
+  } else {
+    metadata.tasks = ReadTasksOfLines(root, max_bytes);
+    ReadEpisodesOfLines(info, max_bytes, &metadata);
+  }
+  RequireTotals(info, metadata);
+  return metadata;
+}
+
+namespace {
+
+void Flatten(const JsonView& where, const Json& json, std::vector<double>* out) {
+  if (json.is_array()) {
+    for (const Json& element : json) Flatten(where, element, out);
+  } else if (json.is_number()) {
+    out->push_back(json.get<double>());
+  } else if (json.is_boolean()) {
+    out->push_back(json.get<bool>() ? 1.0 : 0.0);
+  } else {
+    where.Fail("expected numbers");
+  }
+}
+
+void RequireStatisticsOf(const Feature& feature, const JsonView& stats) {
+  const auto n_numbers = static_cast<std::size_t>(feature.is_camera() ? feature.n_channels
+                                                                      : NumElements(feature.shape));
+  // since 0.4, LeRobot pools all axes of a feature but the last one
+  const auto n_pooled =
+      static_cast<std::size_t>(feature.is_camera() ? feature.n_channels : feature.shape.back());
+  if (!stats.Has(feature.name)) {
+    stats.Fail(
+        fmt::format("the feature '{}' has no statistics; compute them with LeRobot", feature.name));
+  }
+  const JsonView own = stats.At(feature.name);
+  std::map<std::string, std::vector<double>> values;
+  for (const char* name : {"min", "max", "mean", "std"}) {
+    const JsonView list = own.At(name);
+    Flatten(list, list.json(), &values[name]);
+    const std::size_t n = values[name].size();
+    if ((n != n_numbers && n != n_pooled) || n != values["min"].size()) {
+      list.Fail(fmt::format("expected {} numbers, found {}", n_numbers, n));
+    }
+  }
+  const std::size_t n = values["min"].size();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!(values["min"][i] <= values["max"][i])) {
+      own.Fail(fmt::format("the minimum {} of element {} is above the maximum {}", values["min"][i],
+                           i, values["max"][i]));
+    }
+    if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
+  }
+}
+
+}  // namespace
+
+void RequireStatistics(const Metadata& metadata, const std::vector<std::string>& features) {
+  const auto require = [&](const JsonView& stats) {
+    for (const std::string& name : features) RequireStatisticsOf(metadata.features.at(name), stats);
+  };
+  if (metadata.version != Version::kV21) {
+    const fs::path path = metadata.root / "meta/stats.json";
+    const std::string what = path.string();
+    const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
+    return require(JsonView(json, what));
+  }
+  const fs::path path = metadata.root / "meta/episodes_stats.jsonl";
+  std::vector<bool> has_statistics(metadata.episodes.size());
+  ReadJsonLines(path, std::numeric_limits<std::int64_t>::max(), [&](const JsonView& json) {
+    const auto episode = json.Get<std::int64_t>("episode_index");
+    if (episode < 0 || episode >= static_cast<std::int64_t>(metadata.episodes.size())) {
+      json.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
+    }
+    require(json.At("stats"));
+    has_statistics[static_cast<std::size_t>(episode)] = true;
+  });
+  const auto missing = std::ranges::find(has_statistics, false);
+  if (missing != has_statistics.end()) {
+    Refuse(fmt::format("{}: episode {} has no statistics; compute them with LeRobot", path.string(),
+                       missing - has_statistics.begin()));
+  }
+}
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,246 @@
+#include "media/decoded_picture.h"
+
+extern "C" {
+#include <libavutil/pixdesc.h>
+}
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "media/av_ptr.h"
+#include "media/float_tiff.h"
+
+namespace dp_bench::media {
+namespace {
+
+const AVPixFmtDescriptor& Describe(const AVFrame& frame) {
+  return *AvCheckNotNull(av_pix_fmt_desc_get(static_cast<AVPixelFormat>(frame.format)),
+                         "av_pix_fmt_desc_get");
+}
+
+bool IsYuv(const AVPixFmtDescriptor& format) {
+  return format.nb_components >= 3 && (format.flags & AV_PIX_FMT_FLAG_RGB) == 0;
+}
+
+// One number per pixel of the first plane: grey, or the luma of a video.
+template <class Stored>
+void CopyPlane(const AVFrame& frame, bool is_swapped, std::span<float> out) {
+  for (int y = 0; y < frame.height; ++y) {
+    const std::uint8_t* row = frame.data[0] + std::ptrdiff_t{y} * frame.linesize[0];
+    float* to = out.data() + static_cast<std::ptrdiff_t>(y) * frame.width;
+    for (int x = 0; x < frame.width; ++x) {
+      std::array<std::uint8_t, sizeof(Stored)> bytes;
+      std::memcpy(bytes.data(), row + static_cast<std::size_t>(x) * sizeof(Stored), sizeof(Stored));
+      if (is_swapped) std::ranges::reverse(bytes);
+      to[x] = static_cast<float>(std::bit_cast<Stored>(bytes));
+    }
+  }
+}
+
+}  // namespace
+
+struct DecodedPicture::Conversion {
+  // What the scaler depends on: size, format, colour space, colour range.
+  using Settings = std::tuple<int, int, int, int, int>;
+
+  AvFramePtr frame;
+  int quality = SWS_BILINEAR;  // flags of the scaler
+  AvScalerPtr scaler;
+  Settings settings;
+  std::vector<std::uint8_t> rgb;  // of ToGrey
+};
+
+DecodedPicture::DecodedPicture() : conversion_(std::make_unique<Conversion>()) {
+  conversion_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
+}
+
+DecodedPicture::~DecodedPicture() = default;
+
+AVFrame* DecodedPicture::frame() const { return conversion_->frame.get(); }
+int DecodedPicture::width() const { return frame()->width; }
+int DecodedPicture::height() const { return frame()->height; }
+int DecodedPicture::grey_bits() const { return Describe(*frame()).comp[0].depth; }
+
+void DecodedPicture::ToRgb(std::span<std::uint8_t> out) {
+  Conversion& c = *conversion_;
+  const AVFrame& in = *c.frame;
+  DPB_ASSERT(out.size() == std::size_t{3} * static_cast<std::size_t>(in.width) *
+                               static_cast<std::size_t>(in.height));
+  const Conversion::Settings settings = {in.width, in.height, in.format, in.colorspace,
+                                         in.color_range};
+  if (c.scaler == nullptr || c.settings != settings) {
+    c.scaler.reset(AvCheckNotNull(
+        sws_getContext(in.width, in.height, static_cast<AVPixelFormat>(in.format), in.width,
+                       in.height, AV_PIX_FMT_RGB24, c.quality, nullptr, nullptr, nullptr),
+        fmt::format("sws_getContext({})", Describe(in).name)));
+    if (IsYuv(Describe(in))) {
+      constexpr int kOne = 1 << 16;  // contrast and saturation are fixed-point numbers
+      sws_setColorspaceDetails(c.scaler.get(), sws_getCoefficients(in.colorspace),
+                               in.color_range == AVCOL_RANGE_JPEG ? 1 : 0,
+                               sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, kOne, kOne);
+    }
+    c.settings = settings;
+  }
+  const std::array<std::uint8_t*, 1> planes = {out.data()};
+  const std::array<int, 1> strides = {3 * in.width};
+  AvCheck(
+      sws_scale(c.scaler.get(), in.data, in.linesize, 0, in.height, planes.data(), strides.data()),
+      "sws_scale");
+}
+
+void DecodedPicture::ToGrey(std::span<float> out) {
+  const AVFrame& in = *conversion_->frame;
+  const AVPixFmtDescriptor& format = Describe(in);
+  const bool is_swapped =
+      ((format.flags & AV_PIX_FMT_FLAG_BE) != 0) != (std::endian::native == std::endian::big);
+  const AVComponentDescriptor& first = format.comp[0];
+  if (first.depth == 8 && format.nb_components == 1 && first.step == 1) {
+    return CopyPlane<std::uint8_t>(in, false, out);
+  }
+  if ((format.flags & AV_PIX_FMT_FLAG_FLOAT) != 0 && first.step == sizeof(float)) {
+    return CopyPlane<float>(in, is_swapped, out);
+  }
+  if (first.depth > 8 && first.depth <= 16 && first.step == sizeof(std::uint16_t) &&
+      first.shift == 0) {
+    return CopyPlane<std::uint16_t>(in, is_swapped, out);
+  }
+  if (first.depth != 8) {
+    throw Error(
+        ErrorCode::kMedia,
+        fmt::format("libav: expected a picture of one number per pixel, found {}", format.name));
+  }
+  std::vector<std::uint8_t>& rgb = conversion_->rgb;
+  rgb.resize(3 * out.size());
+  ToRgb(rgb);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int sum = int{rgb[3 * i]} + int{rgb[3 * i + 1]} + int{rgb[3 * i + 2]};
+    out[i] = static_cast<float>(sum) / 3.0F;
+  }
+}
+
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+
+struct Signature {
+  AVCodecID codec;
+  std::string_view bytes;
+};
+
+using namespace std::string_view_literals;
+constexpr std::array<Signature, 4> kSignatures = {{{AV_CODEC_ID_PNG, "\x89PNG\r\n\x1a\n"sv},
+                                                   {AV_CODEC_ID_MJPEG, "\xff\xd8\xff"sv},
+                                                   {AV_CODEC_ID_TIFF, "II*\0"sv},
+                                                   {AV_CODEC_ID_TIFF, "MM\0*"sv}}};
+
+AVCodecID CodecOf(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  for (const Signature& signature : kSignatures) {
+    if (text.starts_with(signature.bytes)) return signature.codec;
+  }
+  throw Error(ErrorCode::kMedia,
+              fmt::format("expected a PNG, JPEG or TIFF file, found {} bytes of something else",
+                          file.size()));
+}
+
+void RequireSize(std::string_view format, int found_width, int found_height, int width,
+                 int height) {
+  if (found_width == width && found_height == height) return;
+  throw Error(ErrorCode::kMedia, fmt::format("expected a {} file of {} x {} pixels, found {} x {}",
+                                             format, width, height, found_width, found_height));
+}
+
+void CopyStrips(const FloatTiff& tiff, AVFrame* frame) {
+  av_frame_unref(frame);
+  frame->width = tiff.width;
+  frame->height = tiff.height;
+  frame->format = tiff.is_big_endian ? AV_PIX_FMT_GRAYF32BE : AV_PIX_FMT_GRAYF32LE;
+  AvCheck(av_frame_get_buffer(frame, 0), "av_frame_get_buffer");
+  const std::size_t row_bytes = sizeof(float) * static_cast<std::size_t>(tiff.width);
+  std::size_t position = 0;  // in the pixels of all rows
+  for (std::span<const std::byte> strip : tiff.strips) {
+    while (!strip.empty()) {
+      const std::size_t column = position % row_bytes;
+      const std::size_t n = std::min(strip.size(), row_bytes - column);
+      std::uint8_t* row =
+          frame->data[0] + static_cast<std::ptrdiff_t>(position / row_bytes) * frame->linesize[0];
+      std::memcpy(row + column, strip.data(), n);
+      strip = strip.subspan(n);
+      position += n;
+    }
+  }
+}
+
+}  // namespace
+
+struct PictureDecoder::Codecs {
+  std::map<AVCodecID, AvCodecPtr> decoders;
+  AvPacketPtr packet;
+
+  // Opened at the first use.
+  AVCodecContext* Find(AVCodecID id) {
+    AvCodecPtr& decoder = decoders[id];
+    if (decoder == nullptr) {
+      AVCodecParameters parameters = {};
+      parameters.codec_type = AVMEDIA_TYPE_VIDEO;
+      parameters.codec_id = id;
+      parameters.format = AV_PIX_FMT_NONE;
+      decoder = OpenDecoder(parameters, 1, avcodec_get_name(id));
+    }
+    return decoder.get();
+  }
+};
+
+PictureDecoder::PictureDecoder() : codecs_(std::make_unique<Codecs>()) {
+  QuietLibav();
+  // JPEG decoders interpolate chroma
+  picture_.conversion_->quality = SWS_BICUBIC | SWS_FULL_CHR_H_INT | SWS_ACCURATE_RND;
+  codecs_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
+}
+
+PictureDecoder::~PictureDecoder() = default;
+
+DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int width, int height) {
+  if (const std::optional<FloatTiff> tiff = ParseFloatTiff(file)) {
+    RequireSize("tiff", tiff->width, tiff->height, width, height);
+    CopyStrips(*tiff, picture_.frame());
+    return picture_;
+  }
+  const AVCodecID id = CodecOf(file);
+  const char* name = avcodec_get_name(id);
+  AVCodecContext* decoder = codecs_->Find(id);
+  // libav checks sizes that are rounded up to whole blocks
+  constexpr std::int64_t kBlock = 128;
+  decoder->max_pixels = (width + kBlock) * (height + kBlock);
+
+  // libav reads a little beyond the data, so it gets a padded copy
+  AVPacket* packet = codecs_->packet.get();
+  if (file.size() > kMaxFileBytes) {
+    throw Error(ErrorCode::kMedia, fmt::format("a {} file of {} bytes; expected at most {}", name,
+                                               file.size(), kMaxFileBytes));
+  }
+  AvCheck(av_new_packet(packet, static_cast<int>(file.size())), "av_new_packet");
+  std::memcpy(packet->data, file.data(), file.size());
+  packet->flags |= AV_PKT_FLAG_KEY;  // or else PNG adds the pixels of the picture before
+  int result = avcodec_send_packet(decoder, packet);
+  av_packet_unref(packet);
+  if (result >= 0) result = avcodec_receive_frame(decoder, picture_.frame());
+  if (result < 0) {
+    avcodec_flush_buffers(decoder);
+    AvCheck(result, fmt::format("decoding a {} file of {} bytes to {} x {} pixels", name,
+                                file.size(), width, height));
+  }
+  RequireSize(name, picture_.width(), picture_.height(), width, height);
+  return picture_;
+}
+
+}  // namespace dp_bench::media

@@ -1,0 +1,65 @@
+// Decoded pictures: of a PNG, JPEG or TIFF file in memory, or of a video (video_frames.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+struct AVFrame;
+
+namespace dp_bench::media {
+
+/// A picture as its codec delivers it. It belongs to the decoder that returned it.
+class DecodedPicture {
+ public:
+  DecodedPicture();
+  DecodedPicture(const DecodedPicture&) = delete;
+  DecodedPicture& operator=(const DecodedPicture&) = delete;
+  ~DecodedPicture();
+
+  int width() const;   // [px]
+  int height() const;  // [px]
+
+  /// Bits per pixel of a picture that may hold depth: 8, or more if it was stored with more, as
+  /// grey or as the luma of a video; 32 for floating-point numbers.
+  int grey_bits() const;
+
+  /// Writes [height, width, 3] bytes. YUV is converted by libswscale, with the matrix and range
+  /// that the stream states, or else BT.601 and limited range. Videos get the same bytes as from
+  /// PyAV and torchcodec. Throws Error{kMedia} for a format that cannot be converted.
+  void ToRgb(std::span<std::uint8_t> out);
+
+  /// Writes [height, width] numbers. With more than 8 bits, and for grey of 8 bits: as stored. For
+  /// colours of 8 bits: the mean of red, green and blue.
+  void ToGrey(std::span<float> out);
+
+ private:
+  friend class PictureDecoder;
+  friend class VideoFrames;
+  struct Conversion;
+
+  AVFrame* frame() const;
+
+  std::unique_ptr<Conversion> conversion_;
+};
+
+/// Decodes pictures one after another. Used by one thread at a time.
+class PictureDecoder {
+ public:
+  PictureDecoder();
+  ~PictureDecoder();
+
+  /// Decodes a PNG, JPEG or TIFF file in memory. Throws Error{kMedia} if it is none, is damaged, or
+  /// has another size; a much larger size is refused before pixels are allocated. The picture is
+  /// valid until the next call.
+  DecodedPicture& Decode(std::span<const std::byte> file, int width, int height);
+
+ private:
+  struct Codecs;
+
+  std::unique_ptr<Codecs> codecs_;
+  DecodedPicture picture_;
+};
+
+}  // namespace dp_bench::media

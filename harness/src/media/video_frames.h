@@ -1,0 +1,48 @@
+// Random access to the frames of an MP4 file (ISO/IEC 14496-12) by their time. Reading forwards
+// decodes each frame once; a jump begins at the key frame before the wanted frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "media/decoded_picture.h"
+
+namespace dp_bench::media {
+
+/// One video stream and its decoder: H.264, HEVC or AV1, whatever libav was built with. Used by one
+/// thread at a time.
+class VideoFrames {
+ public:
+  /// Reads the index of the file. Throws Error{kMedia} naming the file if it is not an MP4 file
+  /// with one video stream of this size [px].
+  VideoFrames(const std::filesystem::path& path, int width, int height);
+  ~VideoFrames();
+
+  /// The frame that is shown at `time`, to within `tolerance` [s]. Throws Error{kMedia} naming the
+  /// file if there is none, or if the data is damaged. The picture is valid until the next call.
+  DecodedPicture& At(double time, double tolerance);
+
+  /// How many frames were decoded so far.
+  std::int64_t n_decoded() const { return n_decoded_; }
+
+  /// An estimate of the memory that an open decoder of such frames needs [bytes].
+  static std::size_t EstimateMemory(int width, int height);
+
+ private:
+  struct Stream;
+
+  bool IsAheadOf(double time) const;
+  void SeekBefore(double time);
+  bool Next();
+
+  std::filesystem::path path_;
+  int width_;
+  int height_;
+  std::int64_t n_decoded_ = 0;
+  std::unique_ptr<Stream> stream_;
+  DecodedPicture picture_;
+};
+
+}  // namespace dp_bench::media

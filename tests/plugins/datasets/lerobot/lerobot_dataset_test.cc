@@ -1,0 +1,200 @@
+// Keys, channels, tasks, memory and threads.
+#include "lerobot_dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "small_lerobot.h"
+#include "support/error_of.h"
+
+namespace dp_bench::lerobot::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> KeyNames(const Dataset& dataset) {
+  std::vector<std::string> names;
+  for (const KeySpec& key : dataset.spec().keys) names.push_back(key.name);
+  return names;
+}
+
+const KeySpec& SpecOf(const Dataset& dataset, const std::string& name) {
+  return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex(name))];
+}
+
+LeRobotConfig ActionAnd(const std::string& folder, const std::string& name, KeyConfig key) {
+  LeRobotConfig config{.path = SmallFolder(folder)};
+  config.keys["action"] = {.feature = "action"};
+  config.keys[name] = std::move(key);
+  return config;
+}
+
+std::string Refusal(const LeRobotConfig& config) {
+  return MessageOf(ErrorCode::kConfig, [&] { const LeRobotDataset dataset(config); });
+}
+
+TEST(LeRobot, WithoutKeysEveryFeatureIsAKeyUnderItsShortName) {
+  const LeRobotDataset dataset({.path = SmallFolder("v30_av1")});
+  EXPECT_THAT(KeyNames(dataset),
+              ElementsAre("action", "counts", "depth", "grid", "state", "top", "wrist"));
+  EXPECT_EQ(SpecOf(dataset, "grid").shape, (Shape{2, 3}));
+  EXPECT_EQ(SpecOf(dataset, "top").shape, (Shape{3, 24, 32}));
+  EXPECT_EQ(SpecOf(dataset, "wrist").shape, (Shape{3, 24, 32})) << "stored as [C, H, W]";
+  EXPECT_EQ(SpecOf(dataset, "depth").type, KeyType::kDepth);
+  EXPECT_EQ(SpecOf(dataset, "depth").dtype, DType::kUInt16);
+}
+
+TEST(LeRobot, NamesChooseAndOrderChannels) {
+  LeRobotConfig config{.path = SmallFolder("v21_av1")};
+  config.keys["action"] = {.feature = "action", .names = {"y", "x"}};
+  config.keys["arm"] = {.feature = "observation.state", .names = {"gripper", "shoulder"}};
+  config.keys["last"] = {.feature = "observation.state", .begin = 2};
+  config.keys["whole"] = {.feature = "observation.state"};
+  const LeRobotDataset dataset(config);
+  const std::vector<float> whole = ReadAll<float>(dataset, "whole");
+  const std::vector<float> arm = ReadAll<float>(dataset, "arm");
+  const std::vector<float> last = ReadAll<float>(dataset, "last");
+  EXPECT_EQ(SpecOf(dataset, "arm").shape, (Shape{2}));
+  for (std::size_t step = 0; step < last.size(); ++step) {
+    EXPECT_EQ(arm[2 * step], whole[3 * step + 2]);
+    EXPECT_EQ(arm[2 * step + 1], whole[3 * step]);
+    EXPECT_EQ(last[step], whole[3 * step + 2]);
+  }
+}
+
+TEST(LeRobot, AnUnknownChannelOrFeatureListsWhatThereIs) {
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "observation.stat"})),
+              AllOf(HasSubstr("no feature 'observation.stat'"), HasSubstr("observation.state")));
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .names = {"z"}})),
+              AllOf(HasSubstr("no channel 'z'"), HasSubstr("x, y")));
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .begin = 1, .end = 3})),
+              HasSubstr("elements 1 to 3 are no part of its 2"));
+}
+
+TEST(LeRobot, TasksSelectEpisodesByTheirText) {
+  const LeRobotDataset all({.path = SmallFolder("v30_av1")});
+  const LeRobotDataset pushed({.path = SmallFolder("v30_av1"), .tasks = {"push the block"}});
+  EXPECT_THAT(pushed.episode_ends(), ElementsAre(12, 24));
+  const std::vector<float> state = ReadAll<float>(all, "state");
+  std::vector<float> wanted(state.begin(), state.begin() + 12 * 3);
+  wanted.insert(wanted.end(), state.begin() + 21 * 3, state.end());
+  EXPECT_EQ(ReadAll<float>(pushed, "state"), wanted);
+  const std::vector<std::uint8_t> top = ReadAll<std::uint8_t>(all, "top");
+  const std::vector<std::uint8_t> top_of_pushed = ReadAll<std::uint8_t>(pushed, "top");
+  EXPECT_TRUE(
+      std::equal(top_of_pushed.begin() + 12 * 2304, top_of_pushed.end(), top.begin() + 21 * 2304));
+  EXPECT_THAT(Refusal({.path = SmallFolder("v30_av1"), .tasks = {"fly"}}),
+              AllOf(HasSubstr("no task 'fly'"), HasSubstr("push the block; lift the tray")));
+}
+
+TEST(LeRobot, ASmallLimitKeepsFewPicturesAndReadsTheSame) {
+  for (const char* name : {"v30_av1", "v30_images"}) {
+    LeRobotConfig small{.path = SmallFolder(name)};
+    small.memory_limit_mb = name == std::string("v30_av1") ? 2.5 : 13.0;
+    const LeRobotDataset large({.path = SmallFolder(name)});
+    const LeRobotDataset tight(small);
+    for (const KeySpec& key : large.spec().keys) {
+      if (key.type == KeyType::kRgb) {
+        EXPECT_EQ(ReadAll<std::uint8_t>(tight, key.name), ReadAll<std::uint8_t>(large, key.name));
+      }
+    }
+  }
+}
+
+TEST(LeRobot, ALimitThatHoldsNoPictureSaysWhatIsNeeded) {
+  LeRobotConfig config{.path = SmallFolder("v30_av1")};
+  config.memory_limit_mb = 1.0;
+  EXPECT_THAT(Refusal(config), AllOf(HasSubstr("memory_limit_mb is 1"), HasSubstr("or more")));
+}
+
+// Random access from several threads: files are opened, jumped in and closed.
+TEST(LeRobot, ThreadsThatJumpReadTheSamePictures) {
+  for (const char* name : {"v30_av1", "v30_h264", "v30_hevc", "v30_images", "v21_av1"}) {
+    LeRobotConfig config{.path = SmallFolder(name)};
+    const LeRobotDataset whole(config);
+    const std::string camera =
+        SpecOf(whole, "state").name == "state" && std::string(name) == "v30_images" ? "image"
+                                                                                    : "top";
+    const std::vector<std::uint8_t> wanted = ReadAll<std::uint8_t>(whole, camera);
+    const LeRobotDataset dataset(config);
+    const int key = dataset.KeyIndex(camera);
+    const std::size_t n_bytes = 3 * 24 * 32;
+    std::vector<std::jthread> threads;
+    for (std::int64_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        std::vector<std::byte> picture(n_bytes);
+        for (std::int64_t i = 0; i < 33; ++i) {
+          const std::int64_t step = (i * 10 + thread * 7) % 33;  // 10 and 33 have no common factor
+          dataset.Read(key, step, step + 1, picture);
+          EXPECT_EQ(std::memcmp(picture.data(),
+                                wanted.data() + static_cast<std::size_t>(step) * n_bytes, n_bytes),
+                    0)
+              << name << ", step " << step;
+        }
+      });
+    }
+  }
+}
+
+TEST(LeRobot, EightBitDepthNeedsItsScale) {
+  // a colour video, as recordings of Kuavo robots store depth
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "depth",
+                                {.feature = "observation.images.top", .type = KeyType::kDepth})),
+              HasSubstr("give mm_per_level"));
+  const LeRobotDataset dataset(ActionAnd(
+      "v30_h264", "depth",
+      {.feature = "observation.images.top", .type = KeyType::kDepth, .mm_per_level = 10.0}));
+  const LeRobotDataset colours({.path = SmallFolder("v30_h264")});
+  const std::vector<std::uint8_t> rgb = ReadAll<std::uint8_t>(colours, "top");
+  const std::vector<std::uint16_t> depth = ReadAll<std::uint16_t>(dataset, "depth");
+  ASSERT_EQ(depth.size() * 3, rgb.size());
+  for (std::size_t i = 0; i < depth.size(); ++i) {
+    const double mean = (rgb[3 * i] + rgb[3 * i + 1] + rgb[3 * i + 2]) / 3.0;
+    ASSERT_NEAR(depth[i], 10.0 * mean, 0.6) << i;
+  }
+}
+
+TEST(LeRobot, KeysThatDoNotFitAreRefused) {
+  const std::string top = "observation.images.top";
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.feature = top, .begin = 0})),
+              HasSubstr("names, begin and end are for numbers"));
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.feature = top, .mm_per_level = 1.0})),
+              HasSubstr("mm_per_level is for depth"));
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .type = KeyType::kDepth})),
+              HasSubstr("are for pictures"));
+  EXPECT_THAT(
+      Refusal(ActionAnd("v30_av1", "d", {.feature = "observation.depth", .type = KeyType::kRgb})),
+      HasSubstr("has one channel"));
+  EXPECT_THAT(
+      Refusal(ActionAnd("v30_av1", "d", {.feature = "observation.depth", .mm_per_level = 1.0})),
+      HasSubstr("has its own scale"));
+  LeRobotConfig config{.path = SmallFolder("v30_h264")};
+  config.keys["action"] = {.feature = top};
+  EXPECT_THAT(Refusal(config), HasSubstr("the action is a list of numbers"));
+}
+
+TEST(LeRobot, ReadsItsParams) {
+  const Config params = Config::FromJson(R"({"path": ")" + SmallFolder("v30_av1").string() +
+                                         R"(", "tasks": ["lift the tray"], "tolerance_s": 0.001,
+      "memory_limit_mb": 64, "keys": {
+        "action": {"feature": "action", "names": ["x", "y"]},
+        "grip": {"feature": "observation.state", "begin": 2, "end": 3},
+        "far": {"feature": "observation.depth", "type": "depth"}}})");
+  const auto dataset = LeRobotDataset::Create(params);
+  params.RejectUnread();
+  EXPECT_THAT(KeyNames(*dataset), ElementsAre("action", "far", "grip"));
+  EXPECT_THAT(dataset->episode_ends(), ElementsAre(9));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] {
+                          LeRobotDataset::Create(Config::FromJson(
+                              R"({"path": "x", "keys": {"a": {"feature": "b"}}})"));
+                        }),
+              HasSubstr("needs the key 'action'"));
+}
+
+}  // namespace
+}  // namespace dp_bench::lerobot::testing

@@ -1,0 +1,69 @@
+// The data sets in tests/data/lerobot, which LeRobot wrote: three episodes of 12, 9 and 12 steps
+// with pictures of 32 x 24 pixels; tests/golden/generate/lerobot_datasets.py.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/temporary_folder.h"
+#include "lerobot_dataset.h"
+
+namespace dp_bench::lerobot::testing {
+
+namespace fs = std::filesystem;
+
+inline fs::path SmallFolder(const std::string& name) {
+  return fs::path(DPB_SOURCE_DIR) / "tests/data/lerobot" / name;
+}
+
+/// All steps of a key.
+template <class T>
+std::vector<T> ReadAll(const Dataset& dataset, const std::string& name) {
+  const int key = dataset.KeyIndex(name);
+  const std::int64_t n = dataset.episode_ends().back();
+  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
+  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
+  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+inline std::string ReadText(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+inline void WriteText(const fs::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+/// A copy that a test may change.
+class CopiedFolder {
+ public:
+  explicit CopiedFolder(const std::string& name) {
+    fs::copy(SmallFolder(name), path(), fs::copy_options::recursive);
+  }
+
+  fs::path path() const { return folder_.path() / "data"; }
+
+  /// Replaces all occurrences of `from` in a file. Fails if there is none.
+  void Replace(const std::string& file, const std::string& from, const std::string& to) const {
+    std::string text = ReadText(path() / file);
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+      text.replace(at, from.size(), to);
+      ++n;
+    }
+    if (n == 0) throw std::runtime_error(file + " does not contain " + from);
+    WriteText(path() / file, text);
+  }
+
+ private:
+  core::TemporaryFolder folder_;
+};
+
+}  // namespace dp_bench::lerobot::testing
