@@ -8,7 +8,7 @@
 #   include/dp_bench/             the SDK's headers
 #   share/dp_bench/               configs, scenes, models, templates of plugins
 #
-# LibTorch and MuJoCo are not part of it: the programs look for them where they were built with.
+# LibTorch, MuJoCo and Arrow are not part of it: the programs look for them where they were built with.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -17,13 +17,17 @@ set(DPB_INSTALL_PLUGINS "${CMAKE_INSTALL_LIBDIR}/dp_bench/plugins")
 set(DPB_INSTALL_CONFORMANCE "${CMAKE_INSTALL_LIBDIR}/dp_bench/conformance")
 set(DPB_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/dp_bench")
 
-# Folders of LibTorch's and MuJoCo's libraries, for run paths.
+# Folders of the libraries that are not part of it, for run paths.
 set(DPB_LIBRARY_FOLDERS "")
 if(DPB_TORCH)
   list(APPEND DPB_LIBRARY_FOLDERS "${TORCH_INSTALL_PREFIX}/lib")
 endif()
 if(MuJoCo_LIBRARY)
   get_filename_component(folder "${MuJoCo_LIBRARY}" DIRECTORY)
+  list(APPEND DPB_LIBRARY_FOLDERS "${folder}")
+endif()
+if(Arrow_FOUND)
+  get_filename_component(folder "${Arrow_arrow_LIBRARY}" DIRECTORY)
   list(APPEND DPB_LIBRARY_FOLDERS "${folder}")
 endif()
 if(MPI_C_FOUND)
