@@ -32,6 +32,7 @@ constexpr double kOtherKernels = 1e-4;
 // 100 steps of Adam on one batch whose target is one constant action: any policy can learn that.
 constexpr int kOverfitSteps = 100;
 constexpr double kOverfitFactor = 0.5;
+constexpr int kChunkRounds = 3;  // of kOverfitSteps, to learn when an action changes
 constexpr std::int64_t kRows = 4;
 
 bool HasCameras() { return subject().obs != "low_dim"; }
@@ -78,10 +79,10 @@ KeyStats StatsOf(std::size_t n) {
           .count = 100};
 }
 
-Normalizer MakeNormalizer() {
+Normalizer MakeNormalizer(const KeyStats& action = StatsOf(2)) {
   Normalizer::Fields fields = {train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
                                train::FitKey("keypoint", StatsOf(6), NormalizeMode::kLimits),
-                               train::FitKey("action", StatsOf(2), NormalizeMode::kLimits)};
+                               train::FitKey("action", action, NormalizeMode::kLimits)};
   for (const KeySpec& key : MakeSpec().shape_meta.obs) {
     if (key.type == KeyType::kRgb) {
       fields.insert(train::FitKey(key.name, {}, NormalizeMode::kImage));
@@ -216,28 +217,68 @@ TEST_F(PolicyConformance, SavedAndLoadedWeightsGiveEqualActions) {
   EXPECT_TRUE(torch::equal(Predict(*other, {1, 2, 3, 4}), expected));
 }
 
+// The mean loss of `kOverfitSteps` steps on a batch, which the optimizer follows if there is one.
+double MeanLoss(Policy& policy, const Batch& batch, torch::optim::Adam* optimizer) {
+  double sum = 0.0;
+  for (int step = 0; step < kOverfitSteps; ++step) {
+    NoiseSource noise = MakeNoise({1, 2, 3, 4}, static_cast<std::uint64_t>(step));
+    const LossOutput output = policy.ComputeLoss(batch, noise);
+    EXPECT_EQ(output.loss.dim(), 0);
+    sum += output.loss.item<double>();
+    if (optimizer == nullptr) continue;
+    optimizer->zero_grad();
+    output.loss.backward();
+    optimizer->step();
+  }
+  policy.WeightsChanged();
+  return sum / kOverfitSteps;
+}
+
 TEST_F(PolicyConformance, OverfitsOneBatch) {
   const Batch batch = MakeBatch(*policy_, {1, 2, 3, 4});
   torch::optim::Adam optimizer(policy_->module().parameters(), torch::optim::AdamOptions(1e-2));
-  const auto mean_loss = [&](bool train) {
-    double sum = 0.0;
-    for (int step = 0; step < kOverfitSteps; ++step) {
-      NoiseSource noise = MakeNoise({1, 2, 3, 4}, static_cast<std::uint64_t>(step));
-      const LossOutput output = policy_->ComputeLoss(batch, noise);
-      EXPECT_EQ(output.loss.dim(), 0);
-      sum += output.loss.item<double>();
-      if (!train) continue;
-      optimizer.zero_grad();
-      output.loss.backward();
-      optimizer.step();
-    }
-    return sum / kOverfitSteps;
-  };
-  const double before = mean_loss(false);
-  mean_loss(true);
-  const double after = mean_loss(false);
+  const double before = MeanLoss(*policy_, batch, nullptr);
+  MeanLoss(*policy_, batch, &optimizer);
   EXPECT_TRUE(std::isfinite(before));
-  EXPECT_LT(after, kOverfitFactor * before);
+  EXPECT_LT(MeanLoss(*policy_, batch, nullptr), kOverfitFactor * before);
+}
+
+TEST_F(PolicyConformance, ActionsAreInTheUnitsOfTheData) {
+  const torch::Tensor actions = Predict(*policy_, {1, 2, 3, 4});
+  KeyStats other = StatsOf(2);  // the same range of normalized actions for [1000, 1001]
+  for (double& low : other.min) low = 1000.0;
+  for (double& high : other.max) high = 1001.0;
+  policy_->SetNormalizer(MakeNormalizer(other));
+  const torch::Tensor expected = actions / 512.0 + 1000.0;
+  EXPECT_TRUE(torch::allclose(Predict(*policy_, {1, 2, 3, 4}), expected, 0.0, 1e-3))
+      << "the normalizer was changed so that an action of 0 becomes 1000 and one of 512 becomes "
+         "1001; the predicted actions did not change accordingly. Does PredictAction return "
+         "normalizer.Unnormalize(\"action\", ...)?";
+}
+
+// The predicted sequence begins at the oldest observation, so the steps to execute begin at index
+// To - 1. Here these have other actions than the rest.
+TEST_F(PolicyConformance, TheChunkBeginsAtTheCurrentStep) {
+  const Horizons horizons = MakeSpec().horizons;
+  const auto steps = torch::arange(horizons.horizon);
+  const auto chunk_from = [&](int begin) {
+    return steps.ge(begin).logical_and(steps.lt(begin + horizons.n_action_steps));
+  };
+  const int current = horizons.n_obs_steps - 1;
+  Batch batch = MakeBatch(*policy_, {1, 2, 3, 4});
+  const torch::Tensor sequence = torch::where(chunk_from(current), 480.0, 130.0);  // [T]
+  batch.action = sequence.to(torch::kFloat32).view({1, -1, 1}).expand({kRows, -1, 2}).contiguous();
+  torch::optim::Adam optimizer(policy_->module().parameters(), torch::optim::AdamOptions(1e-2));
+  for (int i = 0; i < kChunkRounds; ++i) MeanLoss(*policy_, batch, &optimizer);
+  const torch::Tensor chunk = Predict(*policy_, {1, 2, 3, 4}).mean({0, 2});  // [Ta]
+  const auto error_from = [&](int begin) {
+    return (chunk - sequence.index({chunk_from(begin)})).abs().mean().item<double>();
+  };
+  for (const int wrong : {current - 1, current + 1}) {
+    EXPECT_LE(error_from(current), error_from(wrong) + 1.0)
+        << "after overfitting, the predicted actions fit better to steps that begin at index "
+        << wrong << " of the sequence than to those that begin at To - 1 = " << current;
+  }
 }
 
 TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {

@@ -27,36 +27,45 @@ expect_exit 0 "" "$dp_bench" eval --checkpoint "$prefix/share/dp_bench/models/pu
 expected=$(python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).readline())["seed"])' evaluated/episodes.jsonl)
 [ "$expected" = 100000 ] || fail "the first episode has seed $expected"
 
-make_plugin() {  # make_plugin KIND NAME
-  "$dp_bench" plugins new "$1" "$2" >new.txt || fail "$(cat new.txt)"
-  cmake -S "$2" -B "$2/build" -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1 || fail "$(tail -20 configure.txt)"
-  cmake --build "$2/build" >build.txt 2>&1 || fail "$(tail -20 build.txt)"
+build_plugin() {  # build_plugin NAME: the project of that name
+  cmake -S "$1" -B "$1/build" -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1 || fail "$(tail -20 configure.txt)"
+  cmake --build "$1/build" >build.txt 2>&1 || fail "$(tail -20 build.txt)"
   ! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
 }
 
+new_plugin() {  # new_plugin KIND NAME
+  "$dp_bench" plugins new "$1" "$2" >new.txt || fail "$(cat new.txt)"
+}
+
 echo "a new env is built, keeps the contract, and a policy trains on it"
-make_plugin env slow_arm
+new_plugin env slow_arm
+build_plugin slow_arm
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir slow_arm/build
 expect_exit 0 "PASSED" "$dp_bench" plugins check slow_arm/build/plugins/libdpb_env_slow_arm.so --isolate
 expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/plugins --policy unet_hybrid --env slow_arm collect.n_episodes=4 \
   training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
 
 echo "a hidden state in an env is named with what it changes"
-"$dp_bench" plugins new env hidden_state >new.txt || fail "$(cat new.txt)"
+new_plugin env hidden_state
 sed -i 's|/ spec_.control_hz;|/ spec_.control_hz * (1.0 + 1e-6 * n_++);|; s|  bool is_over_ = false;|  bool is_over_ = false;\n  int n_ = 0;|' \
   hidden_state/hidden_state.cc
-cmake -S hidden_state -B hidden_state/build -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1
-cmake --build hidden_state/build >build.txt 2>&1 || fail "$(tail -20 build.txt)"
+build_plugin hidden_state
 expect_exit 1 "the observation 'position' after step 3 differs" "$dp_bench" plugins check hidden_state/build/plugins/libdpb_env_hidden_state.so
 
 echo "a new dataset reader is built and keeps the contract"
-make_plugin dataset lab_log
+new_plugin dataset lab_log
+build_plugin lab_log
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir lab_log/build
 expect_exit 2 "'lab_log' exists and is not empty" "$dp_bench" plugins new dataset lab_log
 expect_exit 2 "expected small letters" "$dp_bench" plugins new env "My Arm"
 
 echo "a new policy is built, keeps the contract and learns the new env"
-make_plugin policy cloning
+new_plugin policy cloning
+# two faults, planted for later
+sed -i 's|#include <memory>|#include <cstdlib>\n#include <memory>|
+        s|spec_.horizons.n_obs_steps - 1, spec_|std::getenv("WRONG_SLICE") ? 0 : spec_.horizons.n_obs_steps - 1, spec_|
+        s|= normalizer_->Unnormalize("action", Predict(obs))|= std::getenv("NO_UNITS") ? Predict(obs) : normalizer_->Unnormalize("action", Predict(obs))|' cloning/cloning.cc
+build_plugin cloning
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir cloning/build
 expect_exit 0 "success" "$dp_bench" run --plugin-dir cloning/build/plugins --plugin-dir slow_arm/build/plugins --policy cloning --env slow_arm \
   training.num_epochs=60 dataloader.batch_size=64 training.rollout_every=0 training.lr_warmup_steps=20 env_runner.n_test=20 \
@@ -74,3 +83,10 @@ expect_exit 0 "trained 1 steps" "$dp_bench" train "${three[@]}" dataset.params.p
 cp lab_log/example.csv broken.csv
 echo "4,zero,0,0,0,0,0" >>broken.csv
 expect_exit 6 "broken.csv, line 82: expected a number, found 'zero'" "$dp_bench" train "${three[@]}" dataset.params.path=broken.csv --output damaged
+
+echo "the classic faults of a policy are named: actions without units, and a chunk that begins at the wrong step"
+cloning=cloning/build/plugins/libdpb_policy_cloning.so
+expect_exit 0 "PASSED" "$dp_bench" plugins check "$cloning"
+NO_UNITS=1 expect_exit 1 'Does PredictAction return normalizer.Unnormalize("action", ...)?' "$dp_bench" plugins check "$cloning"
+WRONG_SLICE=1 expect_exit 1 "fit better to steps that begin at index 0 of the sequence than to those that begin at To - 1 = 1" \
+  "$dp_bench" plugins check "$cloning"
