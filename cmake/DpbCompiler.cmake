@@ -35,7 +35,7 @@ if(DPB_SANITIZE)
   add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # the GCC manual warns of false alarms in instrumented code
-    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow)
+    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-mismatched-new-delete)
   endif()
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()

@@ -19,6 +19,7 @@ set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive;OMP_NUM_THREADS=1")
 set(DPB_TEST_TIMEOUT 300)
 if(DPB_SANITIZE)
   set(DPB_TEST_TIMEOUT 1500)
+  list(APPEND DPB_TEST_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
 endif()
 
 # Notes files as sources of a test, for dpb_require_all_tests.

@@ -174,7 +174,8 @@ TEST(Safetensors, AHundredThousandTensorsAreReadQuickly) {
   }
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(ErrorFor(scratch.path() / "a", FileWith(header + "}", "")), "");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            std::chrono::seconds(60));  // quadratic: minutes
 }
 
 TEST(Safetensors, NamesTheFileThatIsMissing) {
