@@ -42,6 +42,7 @@ Examples:
   dp_bench inspect --policy transformer --env kuavo_dualarm --obs rgb --batch-sizes 16,256
   dp_bench inspect --env pusht --html pusht.html
   dp_bench inspect --dataset data/kuavo_dualarm_pick_place-1a2b3c4d.zarr
+  dp_bench inspect --dataset path/to/lerobot_dataset
   dp_bench inspect --checkpoint models/pusht_unet_hybrid
   dp_bench inspect --checkpoint runs/mine --attention --html attention.html
   dp_bench inspect --checkpoint runs/mine --attention --episode 0 --step 40)";

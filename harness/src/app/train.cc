@@ -352,7 +352,7 @@ void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options) {
 void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options) {
   app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
   app->add_option("--dataset", options->dataset,
-                  "Path of a dataset, or configs/dataset/<name>.json");
+                  "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
   app->add_option("--device", options->device, "cpu, cuda, cuda:1 (training.device)");
   AddTaskOptions(app, options);
 }

@@ -8,6 +8,7 @@
 
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
+#include "media/mp4_tables.h"
 
 namespace dp_bench::media {
 namespace {
@@ -60,6 +61,7 @@ std::size_t VideoFrames::EstimateMemory(int width, int height) {
 VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int height)
     : path_(path), width_(width), height_(height), stream_(std::make_unique<Stream>()) {
   Stream& s = *stream_;
+  RequirePlausibleTables(path);
   s.input = OpenInput(path, kContainers);
   const int index =
       AvCheck(av_find_best_stream(s.input.get(), AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
+#include "core/temporary_folder.h"
 #include "support/error_of.h"
 
 namespace dp_bench::media {
@@ -95,6 +99,22 @@ TEST(VideoFrames, AfterAnErrorOtherFramesCanBeRead) {
   const std::vector<float> wanted = GreyAt(&frames, 3 / 7.0);
   EXPECT_THROW(frames.At(100.0, kTolerance), Error);
   EXPECT_EQ(GreyAt(&frames, 3 / 7.0), wanted);
+}
+
+// libav would allocate an index of them.
+TEST(VideoFrames, MoreSamplesThanBytesAreRefused) {
+  const core::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "bomb.mp4";
+  std::ifstream stream(PathOf(kFiles[1]), std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::size_t table = text.find("stsz");
+  ASSERT_NE(table, std::string::npos);
+  // version and flags, then the size of all samples, then their number
+  const std::string claim("\0\0\0\1\x10\0\0\0", 8);
+  text.replace(table + 8, claim.size(), claim);
+  std::ofstream(path, std::ios::binary) << text;
+  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [&] { const VideoFrames frames(path, 32, 24); }),
+              AllOf(HasSubstr("bomb.mp4"), HasSubstr("268435456 samples in")));
 }
 
 TEST(VideoFrames, OtherSizesAndOtherFilesAreRefused) {

@@ -198,9 +198,6 @@ ParquetFile::~ParquetFile() = default;
 
 std::int64_t ParquetFile::num_rows() const { return reader_->metadata().num_rows(); }
 int ParquetFile::num_row_groups() const { return reader_->metadata().num_row_groups(); }
-std::int64_t ParquetFile::RowsOf(int row_group) const {
-  return reader_->metadata().RowGroup(row_group)->num_rows();
-}
 bool ParquetFile::HasColumn(const std::string& column) const {
   return reader_->metadata().schema()->group_node()->FieldIndex(column) >= 0;
 }

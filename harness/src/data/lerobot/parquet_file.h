@@ -23,7 +23,6 @@ class ParquetFile {
 
   std::int64_t num_rows() const;
   int num_row_groups() const;
-  std::int64_t RowsOf(int row_group) const;
   bool HasColumn(const std::string& column) const;
 
   /// The numbers of a column: a scalar or `n_per_row` of them in lists of equal length, without
