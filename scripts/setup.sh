@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs everything that dp_bench needs on Debian 12 or Ubuntu 22.04+: apt packages, and LibTorch and MuJoCo as wheels
-# in a virtual environment at .venv. Prints what it installs, and does nothing if nothing is missing. Works as root or
+# Installs everything that dp_bench needs on Debian 12 or Ubuntu 22.04+: apt packages, and LibTorch, MuJoCo and Arrow as
+# wheels in a virtual environment at .venv. Prints what it installs, and does nothing if nothing is missing. Works as root or
 # with sudo.
 #
 #   DPB_TORCH_DIR     a LibTorch to use instead of the wheel (passed on through CMAKE_PREFIX_PATH)

@@ -204,16 +204,19 @@ def write_v21():
     return folders
 
 
-def jpeg():
-    """A JPEG file with the usual chroma subsampling, and its pixels as Pillow decodes it."""
-    file = io.BytesIO()
-    PIL.Image.fromarray(picture(3, 0)).save(file, format="JPEG", quality=90)
-    pixels = np.asarray(PIL.Image.open(file).convert("RGB"))
-    return {"jpeg/file": np.frombuffer(file.getvalue(), np.uint8), "jpeg/pixels": pixels}
+def files_of_pillow():
+    """A JPEG file with the usual chroma subsampling and a PNG file of 16 bits, and their pixels as Pillow decodes them."""
+    jpeg, png = io.BytesIO(), io.BytesIO()
+    PIL.Image.fromarray(picture(3, 0)).save(jpeg, format="JPEG", quality=90)
+    PIL.Image.fromarray(depth(3, np.uint16)[..., 0]).save(png, format="PNG")
+    return {"jpeg/file": np.frombuffer(jpeg.getvalue(), np.uint8),
+            "jpeg/pixels": np.asarray(PIL.Image.open(jpeg).convert("RGB")),
+            "png16/file": np.frombuffer(png.getvalue(), np.uint8),
+            "png16/pixels": np.asarray(PIL.Image.open(png)).astype(np.uint16)}
 
 
 def main():
-    tensors, metadata = jpeg() if VERSION == "v30" else {}, {"lerobot": importlib.metadata.version("lerobot")}
+    tensors, metadata = files_of_pillow() if VERSION == "v30" else {}, {"lerobot": importlib.metadata.version("lerobot")}
     for name, folder in (write_v21() if VERSION == "v21" else write_v30()).items():
         if name != "v20_images":  # LeRobot 0.3 reads it like version 2.1
             collect(name, folder, tensors, metadata)

@@ -165,6 +165,15 @@ TEST(DecodedPicture, TiffOf16BitsIsExact) {
   }
 }
 
+TEST(DecodedPicture, PngOf16BitsIsExact) {
+  const Array& file = Golden("lerobot_v30").tensors.at("png16/file");
+  const auto wanted = Golden("lerobot_v30").tensors.at("png16/pixels").as<std::uint16_t>();
+  PictureDecoder decoder;
+  DecodedPicture& picture = decoder.Decode(file.bytes(), 32, 24);
+  EXPECT_EQ(picture.grey_bits(), 16);
+  EXPECT_EQ(Grey(picture), std::vector<float>(wanted.begin(), wanted.end()));
+}
+
 TEST(DecodedPicture, OtherFilesAndSizesAreRefused) {
   const auto refusal = [](const std::string& file, int width = 5, int height = 3) {
     return MessageOf(ErrorCode::kMedia, [&] {
