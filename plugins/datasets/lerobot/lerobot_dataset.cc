@@ -173,7 +173,7 @@ std::map<std::string, KeyConfig> LeRobotDataset::FindKeys() const {
   std::map<std::string, KeyConfig> keys;
   for (const auto& [name, feature] : metadata_.features) {
     const bool is_empty = !feature.is_camera() && NumElements(feature.shape) == 0;
-    if (feature.kind == Feature::Kind::kText || is_empty || OwnColumns().contains(name) ||
+    if (feature.kind == Feature::Kind::kOther || is_empty || OwnColumns().contains(name) ||
         name.starts_with("next.")) {
       continue;
     }
@@ -204,9 +204,9 @@ const Feature& LeRobotDataset::FindFeature(const std::string& key,
                 fmt::format("dataset key '{}': {} has no feature '{}'; its features are: {}", key,
                             metadata_.root.string(), feature, fmt::join(names, ", ")));
   }
-  if (found->second.kind == Feature::Kind::kText) {
+  if (found->second.kind == Feature::Kind::kOther) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("dataset key '{}': the feature '{}' holds texts; expected numbers or "
+                fmt::format("dataset key '{}': the feature '{}' holds neither numbers nor "
                             "pictures",
                             key, feature));
   }

@@ -4,7 +4,7 @@ Writes tests/data/lerobot/<name>/ and tests/golden/lerobot_<version>.safetensors
 version 3.0 with lerobot[dataset] 0.6.1 (Python 3.12), versions 2.1 and 2.0 with lerobot 0.3.2 (Python 3.10).
     python tests/golden/generate/lerobot_datasets.py
 
-The golden file has, per data set: "<name>/<feature>" [steps, n] for numbers, and for each camera "/frames" [F, H, W, C]
+The golden file has windows of v30_av1, and per data set: "<name>/<feature>" [steps, n] for numbers, and for each camera "/frames" [F, H, W, C]
 of the steps in "/steps" [F] and "/means" [steps, C] of all frames, as LeRobot's default decoder gives them; its metadata
 has "<name>/<camera>/spread", the largest difference between LeRobot's two decoders over all frames [levels].
 """
@@ -204,6 +204,17 @@ def write_v21():
     return folders
 
 
+def windows(folder):
+    """What a policy with two observed and eight predicted steps trains on at every step."""
+    action = [i / 10 for i in range(-1, 7)]
+    dataset = lerobot_dataset.LeRobotDataset(
+        "test/windows", root=folder, delta_timestamps={"observation.state": [-0.1, 0.0], "action": action})
+    items = [dataset[i] for i in range(sum(LENGTHS))]
+    return {f"windows/{name}": torch.stack([item[name] for item in items]).numpy()
+            for name in ("action", "observation.state")} | {
+        "windows/action_is_pad": torch.stack([item["action_is_pad"] for item in items]).to(torch.uint8).numpy()}
+
+
 def files_of_pillow():
     """A JPEG file with the usual chroma subsampling and a PNG file of 16 bits, and their pixels as Pillow decodes them."""
     jpeg, png = io.BytesIO(), io.BytesIO()
@@ -220,6 +231,8 @@ def main():
     for name, folder in (write_v21() if VERSION == "v21" else write_v30()).items():
         if name != "v20_images":  # LeRobot 0.3 reads it like version 2.1
             collect(name, folder, tensors, metadata)
+    if VERSION == "v30":
+        tensors |= windows(DATA / "v30_av1")
     save_file(dict(sorted(tensors.items())), TESTS / "golden" / f"lerobot_{VERSION}.safetensors", metadata=metadata)
 
 

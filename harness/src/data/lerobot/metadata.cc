@@ -50,7 +50,7 @@ Feature::Kind ParseKind(const JsonView& json) {
   const auto dtype = json.Get<std::string>("dtype");
   if (dtype == "video") return Feature::Kind::kVideo;
   if (dtype == "image") return Feature::Kind::kImage;
-  return kNumbers.contains(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kText;
+  return kNumbers.contains(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kOther;
 }
 
 bool AreStrings(const Json& json) {
@@ -408,7 +408,7 @@ PathTemplate::PathTemplate(std::string_view text, const std::string& where) {
   while (!text.empty()) {
     const std::size_t open = text.find('{');
     if (open != 0) {
-      parts_.push_back({.field = Field::kText, .text = std::string(text.substr(0, open))});
+      parts_.push_back({.field = Field::kLetters, .text = std::string(text.substr(0, open))});
       if (open == std::string_view::npos) return;
       text.remove_prefix(open);
       continue;
@@ -442,7 +442,7 @@ std::string PathTemplate::Format(const FileNumber& number, const std::string& ca
   std::string path;
   for (const Part& part : parts_) {
     switch (part.field) {
-      case Field::kText:
+      case Field::kLetters:
         path += part.text;
         break;
       case Field::kChunk:
@@ -510,6 +510,12 @@ void Flatten(const JsonView& where, const Json& json, std::vector<double>* out) 
   }
 }
 
+void RequireStatisticsFile(const fs::path& path) {
+  if (fs::exists(path)) return;
+  Refuse(fmt::format("{}: expected the statistics of all features; compute them with LeRobot",
+                     path.string()));
+}
+
 void RequireStatisticsOf(const Feature& feature, const JsonView& stats) {
   const auto n_numbers = static_cast<std::size_t>(feature.is_camera() ? feature.n_channels
                                                                       : NumElements(feature.shape));
@@ -548,11 +554,13 @@ void RequireStatistics(const Metadata& metadata, const std::vector<std::string>&
   };
   if (metadata.version != Version::kV21) {
     const fs::path path = metadata.root / "meta/stats.json";
+    RequireStatisticsFile(path);
     const std::string what = path.string();
     const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
     return require(JsonView(json, what));
   }
   const fs::path path = metadata.root / "meta/episodes_stats.jsonl";
+  RequireStatisticsFile(path);
   std::vector<bool> has_statistics(metadata.episodes.size());
   ReadJsonLines(path, std::numeric_limits<std::int64_t>::max(), [&](const JsonView& json) {
     const auto episode = json.Get<std::int64_t>("episode_index");

@@ -29,7 +29,7 @@ struct DepthCode {
 
 /// One entry of "features" in info.json.
 struct Feature {
-  enum class Kind { kNumbers, kText, kImage, kVideo };
+  enum class Kind { kNumbers, kImage, kVideo, kOther };  // kOther: texts
 
   std::string name;
   Kind kind = Kind::kNumbers;
@@ -78,10 +78,10 @@ class PathTemplate {
   std::string Format(const FileNumber& number, const std::string& camera) const;
 
  private:
-  enum class Field { kText, kChunk, kFile, kCamera };
+  enum class Field { kLetters, kChunk, kFile, kCamera };
   struct Part {
     Field field;
-    std::string text;  // of kText
+    std::string text;  // of kLetters
     int width = 0;     // padded with zeros to this many digits
   };
 

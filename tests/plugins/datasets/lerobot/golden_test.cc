@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/loader.h"
+#include "data/sequence_sampler.h"
 #include "small_lerobot.h"
 
 namespace dp_bench::lerobot::testing {
@@ -137,6 +139,30 @@ TEST_P(GoldenTest, EveryFrameIsAtItsStep) {
           << feature << ", step " << i / n_channels;
     }
   }
+}
+
+// Two observed and eight predicted steps, as LeRobot's delta_timestamps [-1, 0] and [-1, 6] give
+// them.
+TEST(LeRobotWindows, EqualThoseOfDeltaTimestamps) {
+  const auto wanted = [](const std::string& name) -> const Array& {
+    return Golden("lerobot_v30").tensors.at("windows/" + name);
+  };
+  const LeRobotDataset dataset({.path = SmallFolder("v30_av1")});
+  const auto ends = dataset.episode_ends();
+  data::BatchLoader loader(dataset,
+                           data::SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
+                                                  .horizon = 8,
+                                                  .pad_before = 1,
+                                                  .pad_after = 6}),
+                           {.batch_size = 33, .shuffle = false, .keys = {"state", "top"}});
+  loader.StartEpoch(0);
+  data::HostBatch batch;
+  ASSERT_TRUE(loader.Next(&batch));
+  EXPECT_TRUE(std::ranges::equal(batch.action.bytes(), wanted("action").bytes()));
+  EXPECT_TRUE(
+      std::ranges::equal(batch.obs.at("state").bytes(), wanted("observation.state").bytes()));
+  EXPECT_TRUE(std::ranges::equal(batch.is_pad.bytes(), wanted("action_is_pad").bytes()));
+  EXPECT_EQ(batch.obs.at("top").shape(), (Shape{33, 2, 24, 32, 3}));
 }
 
 INSTANTIATE_TEST_SUITE_P(LeRobot, GoldenTest,
