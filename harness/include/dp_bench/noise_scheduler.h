@@ -1,11 +1,13 @@
-// Noise schedulers with the semantics of the `diffusers` library: DDPM (Ho et al. 2020) and DDIM
-// (Song et al. 2021).
+// Noise schedulers with the semantics of the `diffusers` library: DDPM (Ho et al. 2020), DDIM (Song
+// et al. 2021), DPM-Solver++ 2M (Lu et al. 2022), and the Euler and Heun methods on the
+// probability-flow ODE (Karras et al. 2022).
 #pragma once
 
 #include <torch/types.h>
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dp_bench/config.h"
@@ -15,7 +17,8 @@ namespace dp_bench {
 
 struct StepCoefficients;
 
-enum class SchedulerType { kDdpm, kDdim };
+/// kDpmSolverPlusPlus is the second-order multistep solver; it ends with a step of first order.
+enum class SchedulerType { kDdpm, kDdim, kDpmSolverPlusPlus, kEuler, kHeun };
 /// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its
 /// square root rises linearly ("quad" in the code of DDPM and DDIM). kCosine is kSquaredcosCapV2
 /// with betas within beta_clip; kSquaredcosCapV2 has no lower limit and the upper limit 0.999.
@@ -33,7 +36,7 @@ struct DPB_API NoiseSchedulerConfig {
   std::array<double, 2> beta_clip = {1e-4, 0.9999};  // kCosine: the smallest and the largest beta
   BetaSchedule beta_schedule = BetaSchedule::kSquaredcosCapV2;
   PredictionType prediction_type = PredictionType::kEpsilon;
-  bool clip_sample = true;
+  bool clip_sample = true;         // differs: diffusers' DPM-Solver++ and Euler never clip
   double clip_sample_range = 1.0;  // predicted x_0 is clipped to +- this
   TimestepSpacing timestep_spacing = TimestepSpacing::kLeading;
   int steps_offset = 0;
@@ -77,12 +80,28 @@ class DPB_API NoiseScheduler {
   /// One reverse step. `variance_noise` ~ N(0, 1) in the shape of `sample`; may be undefined if
   /// !NeedsNoise(t). With `count_clipped`, n_clipped is the number of values of x_0 outside +-
   /// clip_sample_range (0 without clip_sample). Counting costs a pass over the sample.
+  /// `last_x_0` is pred_original_sample of the step before, which kDpmSolverPlusPlus uses; the
+  /// other types ignore it. It is undefined in the first step.
   StepOutput Step(const torch::Tensor& model_output, std::int64_t timestep,
                   const torch::Tensor& sample, const torch::Tensor& variance_noise,
-                  bool count_clipped = false) const;
+                  bool count_clipped = false, const torch::Tensor& last_x_0 = {}) const;
+
+  /// For kHeun: the timestep at which the network has to see the result of Step, so that Correct
+  /// can finish the step. None after the last step and for the other types.
+  std::optional<std::int64_t> CorrectedAt(std::int64_t timestep) const;
+
+  /// The second half of a step of Heun's method, from `sample` at `timestep`. `model_output` is the
+  /// network's for `predicted`, the prev_sample of Step, at CorrectedAt(timestep). Returns the
+  /// sample there.
+  torch::Tensor Correct(const torch::Tensor& model_output, std::int64_t timestep,
+                        const torch::Tensor& sample, const torch::Tensor& predicted) const;
 
  private:
-  StepCoefficients Coefficients(std::int64_t timestep) const;
+  StepCoefficients Coefficients(std::int64_t timestep, bool has_last_x_0 = false) const;
+  torch::Tensor PredictX0(const StepCoefficients& c, const torch::Tensor& model_output,
+                          const torch::Tensor& sample) const;
+  torch::Tensor Clipped(torch::Tensor x_0) const;
+  std::size_t IndexOf(std::int64_t timestep) const;
 
   NoiseSchedulerConfig config_;
   std::vector<double> betas_;

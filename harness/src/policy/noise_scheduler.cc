@@ -1,6 +1,6 @@
 // The noise schedulers of diffusion policies: the forward process in closed form and the reverse
-// step. Semantics of diffusers' DDPMScheduler and DDIMScheduler, checked against them in golden
-// tests.
+// step. Semantics of diffusers' DDPMScheduler, DDIMScheduler, DPMSolverMultistepScheduler,
+// EulerDiscreteScheduler and HeunDiscreteScheduler, checked against them in golden tests.
 #include "dp_bench/noise_scheduler.h"
 
 #include <fmt/format.h>
@@ -17,16 +17,18 @@
 namespace dp_bench {
 
 // One reverse diffusion step is linear in the sample x_t, the network's output, the (clipped)
-// predicted x_0 and the noise. The two samplers differ only in the coefficients:
+// predicted x_0, that of the step before, and the noise. The samplers differ only in the
+// coefficients:
 // x_0     = x0_from_sample * x_t + x0_from_output * output, then clipped
-// x_{t-1} = prev_from_x0 * x_0 + prev_from_sample * x_t + prev_from_output * output + sigma *
-// noise
+// x_{t-1} = prev_from_x0 * x_0 + prev_from_sample * x_t + prev_from_output * output +
+//           prev_from_last_x0 * last x_0 + sigma * noise
 struct StepCoefficients {
   double x0_from_sample = 0.0;
   double x0_from_output = 0.0;
   double prev_from_x0 = 0.0;
   double prev_from_sample = 0.0;
   double prev_from_output = 0.0;
+  double prev_from_last_x0 = 0.0;
   double sigma = 0.0;
 };
 
@@ -96,7 +98,7 @@ torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
 }
 
 // The coefficients of x_0 as a function of x_t and the network's output (DDPM eq. 15 for epsilon).
-StepCoefficients PredictX0(PredictionType prediction_type, double alpha_bar) {
+StepCoefficients X0Coefficients(PredictionType prediction_type, double alpha_bar) {
   const double signal = std::sqrt(alpha_bar);
   const double noise = std::sqrt(1.0 - alpha_bar);
   switch (prediction_type) {
@@ -120,7 +122,7 @@ double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
 // at this timestep and at the next one of the reverse process, 1 after the last.
 StepCoefficients DdpmCoefficients(PredictionType prediction_type, double alpha_bar,
                                   double alpha_bar_prev, bool is_timestep_zero) {
-  StepCoefficients c = PredictX0(prediction_type, alpha_bar);
+  StepCoefficients c = X0Coefficients(prediction_type, alpha_bar);
   // DDPM eq. 7: posterior mean; alpha and beta cover the whole stride
   const double alpha = alpha_bar / alpha_bar_prev;
   const double beta = 1.0 - alpha;
@@ -135,7 +137,7 @@ StepCoefficients DdpmCoefficients(PredictionType prediction_type, double alpha_b
 
 StepCoefficients DdimCoefficients(PredictionType prediction_type, double alpha_bar,
                                   double alpha_bar_prev, double eta) {
-  StepCoefficients c = PredictX0(prediction_type, alpha_bar);
+  StepCoefficients c = X0Coefficients(prediction_type, alpha_bar);
   c.sigma = eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
   c.prev_from_x0 = std::sqrt(alpha_bar_prev);
 
@@ -159,14 +161,49 @@ StepCoefficients DdimCoefficients(PredictionType prediction_type, double alpha_b
   return c;
 }
 
+// The noise of a sample per unit of its signal: sigma of Karras et al. 2022.
+double NoiseLevel(double alpha_bar) { return std::sqrt((1.0 - alpha_bar) / alpha_bar); }
+
+// Half the logarithm of the signal-to-noise ratio: lambda of Lu et al. 2022.
+double HalfLogSnr(double alpha_bar) { return -std::log(NoiseLevel(alpha_bar)); }
+
+// A step of Euler's method on the probability-flow ODE (Karras et al. 2022, eq. 4 and Alg. 1
+// without its correction), which scales samples to signal 1. Here they keep the variance of the
+// process. Lu et al. 2022, eq. 9, of first order, is the same step.
+StepCoefficients EulerCoefficients(PredictionType prediction_type, double alpha_bar,
+                                   double alpha_bar_prev) {
+  StepCoefficients c = X0Coefficients(prediction_type, alpha_bar);
+  c.prev_from_sample = std::sqrt((1.0 - alpha_bar_prev) / (1.0 - alpha_bar));
+  c.prev_from_x0 =
+      std::sqrt(alpha_bar_prev) * (1.0 - NoiseLevel(alpha_bar_prev) / NoiseLevel(alpha_bar));
+  return c;
+}
+
+// DPM-Solver++ 2M, Lu et al. 2022 Alg. 2: x_0 is extrapolated from the last two predictions.
+// `alpha_bar_last`: alphas_cumprod at the timestep before.
+void ExtrapolateX0(double alpha_bar, double alpha_bar_prev, double alpha_bar_last,
+                   StepCoefficients* c) {
+  const double step = HalfLogSnr(alpha_bar_prev) - HalfLogSnr(alpha_bar);
+  const double last_step = HalfLogSnr(alpha_bar) - HalfLogSnr(alpha_bar_last);
+  const double weight = step / (2.0 * last_step);
+  c->prev_from_last_x0 = -weight * c->prev_from_x0;
+  c->prev_from_x0 *= 1.0 + weight;
+}
+
 }  // namespace
 
 NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
   NoiseSchedulerConfig c;
   constexpr int kMaxTimesteps = 1'000'000;
-  c.type = ReadEnum<SchedulerType>(config, "type",
-                                   {{"ddpm", SchedulerType::kDdpm}, {"ddim", SchedulerType::kDdim}},
-                                   "how noise is removed, as in diffusers");
+  c.type = ReadEnum<SchedulerType>(
+      config, "type",
+      {{"ddpm", SchedulerType::kDdpm},
+       {"ddim", SchedulerType::kDdim},
+       {"dpmsolver++", SchedulerType::kDpmSolverPlusPlus},
+       {"euler", SchedulerType::kEuler},
+       {"heun", SchedulerType::kHeun}},
+      "the sampler: how noise is removed, as in diffusers. It can be changed without training. "
+      "heun evaluates the network twice per step, except in the last one");
   c.num_train_timesteps = ReadInt(config, "num_train_timesteps", c.num_train_timesteps, 1,
                                   kMaxTimesteps, "steps from data to noise in training");
   c.num_inference_steps = ReadInt(
@@ -264,27 +301,41 @@ bool NoiseScheduler::NeedsNoise(std::int64_t timestep) const {
   return Coefficients(timestep).sigma > 0.0;
 }
 
+torch::Tensor NoiseScheduler::PredictX0(const StepCoefficients& c,
+                                        const torch::Tensor& model_output,
+                                        const torch::Tensor& sample) const {
+  // products are rounded before they are added, because add_ with a factor uses fused multiply-adds
+  // on some processors only
+  torch::Tensor x_0 = model_output * c.x0_from_output;
+  if (c.x0_from_sample != 0.0) x_0.add_(sample * c.x0_from_sample);
+  return x_0;
+}
+
+torch::Tensor NoiseScheduler::Clipped(torch::Tensor x_0) const {
+  if (config_.clip_sample) x_0.clamp_(-config_.clip_sample_range, config_.clip_sample_range);
+  return x_0;
+}
+
 NoiseScheduler::StepOutput NoiseScheduler::Step(const torch::Tensor& model_output,
                                                 std::int64_t timestep, const torch::Tensor& sample,
                                                 const torch::Tensor& variance_noise,
-                                                bool count_clipped) const {
-  const StepCoefficients c = Coefficients(timestep);
+                                                bool count_clipped,
+                                                const torch::Tensor& last_x_0) const {
+  const StepCoefficients c = Coefficients(timestep, last_x_0.defined());
   StepOutput output;
 
-  // predict x_0; products are rounded before they are added, because add_ with a factor uses fused
-  // multiply-adds on some processors only
-  torch::Tensor x_0 = model_output * c.x0_from_output;
-  if (c.x0_from_sample != 0.0) x_0.add_(sample * c.x0_from_sample);
+  torch::Tensor x_0 = PredictX0(c, model_output, sample);
   if (count_clipped) {
     output.n_clipped = config_.clip_sample ? x_0.abs().gt(config_.clip_sample_range).sum()
                                            : torch::zeros({}, torch::kInt64).to(x_0.device());
   }
-  if (config_.clip_sample) x_0.clamp_(-config_.clip_sample_range, config_.clip_sample_range);
+  x_0 = Clipped(std::move(x_0));
 
   // go to x_{t-1}
   torch::Tensor prev_sample = x_0 * c.prev_from_x0;
   if (c.prev_from_sample != 0.0) prev_sample.add_(sample * c.prev_from_sample);
   if (c.prev_from_output != 0.0) prev_sample.add_(model_output * c.prev_from_output);
+  if (c.prev_from_last_x0 != 0.0) prev_sample.add_(last_x_0 * c.prev_from_last_x0);
   if (c.sigma > 0.0) {
     if (!variance_noise.defined()) {
       throw Error(ErrorCode::kInternal,
@@ -297,7 +348,41 @@ NoiseScheduler::StepOutput NoiseScheduler::Step(const torch::Tensor& model_outpu
   return output;
 }
 
-StepCoefficients NoiseScheduler::Coefficients(std::int64_t timestep) const {
+std::optional<std::int64_t> NoiseScheduler::CorrectedAt(std::int64_t timestep) const {
+  if (config_.type != SchedulerType::kHeun) return std::nullopt;
+  const std::size_t next = IndexOf(timestep) + 1;
+  if (next == timesteps_.size()) return std::nullopt;
+  return timesteps_[next];
+}
+
+// Karras et al. 2022, Alg. 1, lines 7 and 8, in samples that keep the variance of the process: the
+// mean of the slopes at both ends of the step takes the place of the slope at its beginning.
+torch::Tensor NoiseScheduler::Correct(const torch::Tensor& model_output, std::int64_t timestep,
+                                      const torch::Tensor& sample,
+                                      const torch::Tensor& predicted) const {
+  const std::optional<std::int64_t> next = CorrectedAt(timestep);
+  DPB_ASSERT(next.has_value());
+  const double alpha_bar = alphas_cumprod_[static_cast<std::size_t>(timestep)];
+  const double alpha_bar_next = alphas_cumprod_[static_cast<std::size_t>(*next)];
+  const torch::Tensor x_0 = Clipped(
+      PredictX0(X0Coefficients(config_.prediction_type, alpha_bar_next), model_output, predicted));
+  const double slope = 0.5 * (NoiseLevel(alpha_bar) / NoiseLevel(alpha_bar_next) - 1.0);
+  torch::Tensor corrected = sample * (0.5 * std::sqrt(alpha_bar_next / alpha_bar));
+  corrected.add_(predicted * (0.5 - slope));
+  corrected.add_(x_0 * (slope * std::sqrt(alpha_bar_next)));
+  return corrected;
+}
+
+std::size_t NoiseScheduler::IndexOf(std::int64_t timestep) const {
+  const auto found = std::ranges::find(timesteps_, timestep);
+  if (found == timesteps_.end()) {
+    throw Error(ErrorCode::kInternal, fmt::format("timestep {} is none of the {} denoising steps",
+                                                  timestep, timesteps_.size()));
+  }
+  return static_cast<std::size_t>(found - timesteps_.begin());
+}
+
+StepCoefficients NoiseScheduler::Coefficients(std::int64_t timestep, bool has_last_x_0) const {
   if (timestep < 0 || timestep >= config_.num_train_timesteps) {
     throw Error(ErrorCode::kInternal, fmt::format("timestep {} lies outside 0 .. {}", timestep,
                                                   config_.num_train_timesteps - 1));
@@ -313,12 +398,25 @@ StepCoefficients NoiseScheduler::Coefficients(std::int64_t timestep) const {
     return DdpmCoefficients(config_.prediction_type, alpha_bar, alpha_bar_at(prev, 1.0),
                             timestep == 0);
   }
-  // DDIM strides evenly with every spacing
-  const std::int64_t stride =
-      config_.num_train_timesteps / static_cast<std::int64_t>(timesteps_.size());
-  const double final_alpha = config_.set_alpha_to_one ? 1.0 : alphas_cumprod_.front();
-  return DdimCoefficients(config_.prediction_type, alpha_bar,
-                          alpha_bar_at(timestep - stride, final_alpha), config_.eta);
+  if (config_.type == SchedulerType::kDdim) {
+    // DDIM strides evenly with every spacing
+    const std::int64_t stride =
+        config_.num_train_timesteps / static_cast<std::int64_t>(timesteps_.size());
+    const double final_alpha = config_.set_alpha_to_one ? 1.0 : alphas_cumprod_.front();
+    return DdimCoefficients(config_.prediction_type, alpha_bar,
+                            alpha_bar_at(timestep - stride, final_alpha), config_.eta);
+  }
+  // the others step from each of their timesteps to the next, and from the last to no noise
+  const std::size_t i = IndexOf(timestep);
+  const bool is_last = i + 1 == timesteps_.size();
+  const double alpha_bar_prev = alpha_bar_at(is_last ? -1 : timesteps_[i + 1], 1.0);
+  StepCoefficients c = EulerCoefficients(config_.prediction_type, alpha_bar, alpha_bar_prev);
+  const bool is_multistep =
+      config_.type == SchedulerType::kDpmSolverPlusPlus && has_last_x_0 && i > 0;
+  if (is_multistep && !is_last) {
+    ExtrapolateX0(alpha_bar, alpha_bar_prev, alpha_bar_at(timesteps_[i - 1], 1.0), &c);
+  }
+  return c;
 }
 
 }  // namespace dp_bench

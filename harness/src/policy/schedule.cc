@@ -81,22 +81,25 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config,
         fmt::format("num_inference_steps is {}; it must lie within 1 and num_train_timesteps = {}",
                     inference, train));
   }
+  // DPM-Solver++ spaces one more timestep than it visits, and leaves out the lowest
+  const int left_out = config.type == SchedulerType::kDpmSolverPlusPlus ? 1 : 0;
   // std::nearbyint rounds halves to even, as numpy does
   std::vector<std::int64_t> timesteps(static_cast<std::size_t>(inference));
   for (int i = 0; i < inference; ++i) {
-    const int from_end = inference - 1 - i;
+    const int from_end = inference - 1 - i + left_out;
+    const int spaced = inference + left_out;
     double t = 0.0;
     switch (config.timestep_spacing) {
       case TimestepSpacing::kLeading:
-        t = static_cast<double>(from_end) * (train / inference) + config.steps_offset;
+        t = static_cast<double>(from_end) * (train / spaced) + config.steps_offset;
         break;
       case TimestepSpacing::kTrailing:
         t = std::nearbyint(train - i * (static_cast<double>(train) / inference)) - 1.0;
         break;
       case TimestepSpacing::kLinspace:
-        t = inference == 1
+        t = spaced == 1
                 ? 0.0
-                : std::nearbyint(from_end * (static_cast<double>(train - 1) / (inference - 1)));
+                : std::nearbyint(from_end * (static_cast<double>(train - 1) / (spaced - 1)));
         break;
     }
     timesteps[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(t);
@@ -107,6 +110,13 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config,
         fmt::format("steps_offset {} moves the first of {} inference steps to timestep {}, but "
                     "the last trained timestep is {}; lower steps_offset",
                     config.steps_offset, inference, timesteps.front(), train - 1));
+  }
+  const auto twice = std::ranges::adjacent_find(timesteps);
+  if (twice != timesteps.end()) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dpmsolver++ with {} of {} timesteps and this timestep_spacing visits "
+                            "timestep {} more than once; lower num_inference_steps",
+                            inference, train, *twice));
   }
   return timesteps;
 }
