@@ -9,6 +9,7 @@ dpb_sources(dp_bench_policy core ONLY device.cc)
 dpb_sources(dp_bench_policy plugin ONLY guarded_policy.cc)
 dpb_sources(dp_bench_policy policy)
 dpb_sources(dp_bench_policy policy/networks)
+dpb_sources(dp_bench_policy policy/objectives)
 dpb_sources(dp_bench_policy policy/vision)
 dpb_sources(dp_bench_policy policy/kernels)
 # single files join the files of another room

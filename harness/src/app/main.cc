@@ -114,6 +114,8 @@ int Main(int argc, char** argv) {
         Entry{"collect", "Collect a dataset with the expert of an env", &dp_bench::app::AddCollect},
         Entry{"export", "Reduce a checkpoint to the parts for inference",
               &dp_bench::app::AddExport},
+        Entry{"distill", "Teach a policy to plan in one or two network evaluations",
+              &dp_bench::app::AddDistill, true},
         Entry{"diagnose", "Find out why a training or sampling does not work",
               &dp_bench::app::AddDiagnose},
         Entry{"doctor", "Show what this machine offers and what is missing",

@@ -139,6 +139,7 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
                                   logging.tensorboard ? logging.n_rollouts : 0,
                                   experiment::TestSeeds::kSelection);
   experiment::Evaluation final_evaluation(experiment, ranks, output);
+  const std::unique_ptr<Policy> teacher = experiment.LoadTeacher();
   train::Workspace workspace(
       {.config = experiment.config(),
        .dataset = *dataset,
@@ -148,7 +149,8 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
        .snapshot = &snapshot,
        .ranks = &ranks,
        .create_sampler =
-           [&](int num_inference_steps) { return experiment.CreateSampler(num_inference_steps); }});
+           [&](int num_inference_steps) { return experiment.CreateSampler(num_inference_steps); },
+       .teacher = teacher.get()});
   const torch::Device device = experiment.device();
   experiment.config().RejectUnread();
   if (plan.before_writes) plan.before_writes();
@@ -355,6 +357,11 @@ void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options)
                   "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
   app->add_option("--device", options->device, "cpu, cuda, cuda:1 (training.device)");
   AddTaskOptions(app, options);
+}
+
+int Train(const experiment::ExperimentOptions& options, const fs::path& output,
+          core::Communicator& ranks) {
+  return TrainOrAdvise(options, {.output = output}, ranks);
 }
 
 Verb AddTrain(CLI::App* app) {

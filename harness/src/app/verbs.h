@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "core/communicator.h"
 #include "experiment/experiment.h"
 #include "run/run_checkpoint.h"
 
@@ -26,6 +27,10 @@ void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options)
 void ChooseCheckpoint(std::filesystem::path* path,
                       run::CheckpointOrder order = run::CheckpointOrder::kBestFirst);
 
+/// Trains as `dp_bench train` does, into `output` or, if it is empty, a new run folder.
+int Train(const experiment::ExperimentOptions& options, const std::filesystem::path& output,
+          core::Communicator& ranks);
+
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
@@ -37,6 +42,7 @@ Verb AddCollect(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddFilm(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);
+Verb AddDistill(CLI::App* app);
 Verb AddDoctor(CLI::App* app);
 Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);

@@ -10,6 +10,9 @@
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "run/create_from_checkpoint.h"
+#include "run/run_files.h"
+#include "train/clip_reach.h"
+#include "train/train_config.h"
 
 namespace dp_bench::experiment {
 namespace {
@@ -53,11 +56,25 @@ std::unique_ptr<Policy> Experiment::CreatePolicy() const {
 
 std::unique_ptr<Policy> Experiment::CreateSampler(int num_inference_steps) const {
   nlohmann::json changed = nlohmann::json::parse(config().ToJson());
-  changed["policy"]["params"]["noise_scheduler"]["num_inference_steps"] = num_inference_steps;
+  const std::string objective = train::ObjectiveOf(config());
+  const std::string section = objective == "diffusion" ? "noise_scheduler" : objective;
+  changed["policy"]["params"][section]["num_inference_steps"] = num_inference_steps;
   const Config sampling = Config::FromJson(changed.dump(), "training.sample_steps");
   std::unique_ptr<Policy> policy = dp_bench::run::CreatePolicy(sampling, catalogue());
   sampling.Sub("policy").Sub("params").RejectUnread();
   return policy;
+}
+
+std::unique_ptr<Policy> Experiment::LoadTeacher() const {
+  const auto training = train::TrainingConfig::FromConfig(config().Sub("training"));
+  if (!training.teacher) return nullptr;
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(training.teacher->path);
+  const Config of_teacher =
+      Config::FromJson(checkpoint.config(), (training.teacher->path / run::kConfigFile).string());
+  std::unique_ptr<Policy> teacher = run::CreateFromCheckpoint(
+      checkpoint, of_teacher, catalogue(), WeightsOf(training.teacher->weights), device());
+  for (torch::Tensor& parameter : teacher->module().parameters()) parameter.requires_grad_(false);
+  return teacher;
 }
 
 torch::Device Experiment::device() const {

@@ -47,7 +47,7 @@ class Collector {
  public:
   void operator()(std::string_view name, const Tensor& tensor) {
     const torch::NoGradGuard no_grad;
-    if (name == kTimestep) timesteps_.push_back(tensor.item<std::int64_t>());
+    if (name == kTimestep) timesteps_.push_back(tensor.item<double>());
     if (name == "transformer: observation embedding") embedding = tensor.cpu().to(torch::kFloat64);
     if (name.starts_with(kPartPrefix)) {
       parts.push_back({.name = std::string(name.substr(kPartPrefix.size())),
@@ -59,7 +59,7 @@ class Collector {
   std::vector<MapSum> maps;
   std::vector<Part> parts;
   Tensor embedding;  // [d, Do]; undefined without condition tokens
-  std::vector<std::pair<std::int64_t, Tensor>> by_timestep;  // [rows, columns] of each layer
+  std::vector<std::pair<double, Tensor>> by_timestep;  // [rows, columns] of each layer
   std::size_t n_steps() const { return std::max<std::size_t>(1, timesteps_.size()); }
 
  private:
@@ -77,7 +77,7 @@ class Collector {
     }
   }
 
-  std::vector<std::int64_t> timesteps_;
+  std::vector<double> timesteps_;
 };
 
 // Names the tokens, and divides condition tokens among their observations.
@@ -224,11 +224,11 @@ std::vector<AttentionMap> MakeMeans(const std::vector<AttentionMap>& maps,
   all.heads = {Averaged(layers)};
 
   AttentionMap by_step = {.name = "All actions, layers and heads, by denoising step"};
-  std::map<std::int64_t, std::vector<Tensor>, std::greater<>> of_timestep;
+  std::map<double, std::vector<Tensor>, std::greater<>> of_timestep;
   for (const auto& [timestep, map] : collected.by_timestep) of_timestep[timestep].push_back(map);
   std::vector<Tensor> rows;
   for (const auto& [timestep, found] : of_timestep) {
-    by_step.rows.push_back(fmt::format("timestep {}", timestep));
+    by_step.rows.push_back(fmt::format("timestep {:.6g}", timestep));
     rows.push_back(torch::stack(found).mean(c10::IntArrayRef{0, 1}));
   }
   if (rows.empty()) return {all};

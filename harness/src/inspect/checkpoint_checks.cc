@@ -20,6 +20,8 @@ namespace {
 using torch::Tensor;
 
 constexpr double kExploded = 1e3;
+constexpr const char* kNoScheduler =
+    "the policy has no noise scheduler, or another objective than diffusion";
 constexpr const char* kPredictionNames[] = {"epsilon", "sample", "v_prediction"};
 
 double Double(const Tensor& scalar) { return scalar.item<double>(); }
@@ -93,9 +95,12 @@ Finding CheckStepCount(const SamplingCase& sampling, const SamplingSample& sampl
                               .claim = "more denoising steps would give better actions",
                               .advice = "raise it until the error no longer falls",
                               .config_key = "policy.params.noise_scheduler.num_inference_steps"};
-  if (!sampling.scheduler) return LeaveOpen(hypothesis, "the policy has no noise scheduler");
+  if (!sampling.scheduler) return LeaveOpen(hypothesis, kNoScheduler);
   const int n_train = sampling.scheduler->num_train_timesteps;
-  const int n_more = std::min(n_train, std::max(20, 4 * sampling.scheduler->num_inference_steps));
+  // DPM-Solver++ cannot visit all of them
+  const int n_most =
+      sampling.scheduler->type == SchedulerType::kDpmSolverPlusPlus ? n_train - 1 : n_train;
+  const int n_more = std::min(n_most, std::max(20, 4 * sampling.scheduler->num_inference_steps));
   const double more = ErrorOf(sampling, {Scheduler("num_inference_steps", std::to_string(n_more))});
   return Decide(hypothesis, sample.error > 1.5 * more,
                 fmt::format("mean square error {:.4g} with {} steps, {:.4g} with {}", sample.error,
@@ -109,7 +114,7 @@ Finding CompareVariants(const SamplingCase& sampling, const SamplingSample& samp
                               .config_key = "policy.params.noise_scheduler",
                               .certainty = Certainty::kLikely,
                               .severity = Severity::kNote};
-  if (!sampling.scheduler) return LeaveOpen(hypothesis, "the policy has no noise scheduler");
+  if (!sampling.scheduler) return LeaveOpen(hypothesis, kNoScheduler);
   const bool is_ddim = sampling.scheduler->type == SchedulerType::kDdim;
   const std::string steps = std::to_string(sampling.scheduler->num_train_timesteps);
   const double clipped_otherwise = ErrorOf(
@@ -199,9 +204,8 @@ Finding CheckDivergence(const std::vector<train::SamplingStep>& steps, bool is_f
                                   "multiplied by 1 / sqrt(alphas_cumprod)",
                               .config_key = "policy.params.noise_scheduler.clip_sample"};
   if (!is_finite) return Decide(hypothesis, true, "actions are NaN or Inf");
-  if (steps.empty() || !scheduler) {
-    return LeaveOpen(hypothesis, "the policy reports no denoising steps");
-  }
+  if (steps.empty()) return LeaveOpen(hypothesis, "the policy reports no denoising steps");
+  if (!scheduler) return LeaveOpen(hypothesis, kNoScheduler);
   const double bound = 3.0 * std::max(1.0, scheduler->clip_sample_range);
   const bool is_fault = std::ranges::any_of(
       steps, [&](const train::SamplingStep& step) { return !(LargestOf(step) <= bound); });

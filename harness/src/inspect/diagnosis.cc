@@ -18,6 +18,7 @@
 #include "inspect/settings_checks.h"
 #include "rollout/policy_planner.h"
 #include "run/policy_weights.h"
+#include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
 #include "train/train_config.h"
 
@@ -48,12 +49,8 @@ class Examination {
   explicit Examination(const DiagnosisCase& subject)
       : subject_(subject),
         data_(ReadDemonstrations(subject.dataset, KeyNames(subject.spec.shape_meta))),
-        split_(SplitOf(subject)) {
-    const Config params = subject.config.Sub("policy").Sub("params");
-    if (params.Has("noise_scheduler")) {
-      scheduler_ = NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
-    }
-  }
+        split_(SplitOf(subject)),
+        scheduler_(train::SchedulerOf(subject.config)) {}
 
   Diagnosis Run() {
     Examine();

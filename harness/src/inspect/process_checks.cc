@@ -243,7 +243,8 @@ Findings CheckProcess(const ProcessSample& sample,
                       bool is_trained) {
   if (!scheduler_config || !sample.is_complete()) {
     return {LeaveOpen({.id = "process", .claim = "the diffusion process is wrong"},
-                      "the policy has no noise_scheduler, or reports no stages")};
+                      "the policy has no noise_scheduler or another objective than diffusion, or "
+                      "reports no stages")};
   }
   const NoiseScheduler scheduler(*scheduler_config);
   Findings findings = {CheckTimesteps(sample.timesteps, scheduler_config->num_train_timesteps),

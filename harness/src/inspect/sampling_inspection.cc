@@ -18,6 +18,7 @@
 #include "policy/stage_recorder.h"
 #include "rollout/obs_history.h"
 #include "rollout/policy_planner.h"
+#include "run/planning.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -112,7 +113,19 @@ void AppendFindings(const SamplingInspectionCase& subject, const SamplingSample&
 }
 
 const char* SamplerName(const NoiseSchedulerConfig& scheduler) {
-  return scheduler.type == SchedulerType::kDdim ? "ddim" : "ddpm";
+  switch (scheduler.type) {
+    case SchedulerType::kDdpm:
+      return "ddpm";
+    case SchedulerType::kDdim:
+      return "ddim";
+    case SchedulerType::kDpmSolverPlusPlus:
+      return "dpmsolver++";
+    case SchedulerType::kEuler:
+      return "euler";
+    case SchedulerType::kHeun:
+      return "heun";
+  }
+  return "";
 }
 
 std::string StepTable(const std::vector<train::SamplingStep>& steps) {
@@ -122,10 +135,10 @@ std::string StepTable(const std::vector<train::SamplingStep>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const train::SamplingStep& step = steps[i];
     text +=
-        fmt::format("{:>5} {:>6} {:>18} {:>7.3f} {:>18} {:>7.3f} {:>8.3f} {:>7} {:>5.1f}%\n", i + 1,
-                    step.timestep, fmt::format("{:.2f} .. {:.2f}", step.min, step.max), step.std,
-                    fmt::format("{:.2f} .. {:.2f}", step.x_0_min, step.x_0_max), step.x_0_std,
-                    step.x_0_change, step.n_clipped, 100.0 * step.clipped_share());
+        fmt::format("{:>5} {:>6.4g} {:>18} {:>7.3f} {:>18} {:>7.3f} {:>8.3f} {:>7} {:>5.1f}%\n",
+                    i + 1, step.timestep, fmt::format("{:.2f} .. {:.2f}", step.min, step.max),
+                    step.std, fmt::format("{:.2f} .. {:.2f}", step.x_0_min, step.x_0_max),
+                    step.x_0_std, step.x_0_change, step.n_clipped, 100.0 * step.clipped_share());
   }
   return text;
 }
@@ -180,7 +193,7 @@ nlohmann::json ToJson(const SamplingInspection& inspection) {
   json["seconds"] = inspection.seconds;
   json["steps"] = nlohmann::json::array();
   for (const train::SamplingStep& step : inspection.steps) {
-    json["steps"].push_back({{"timestep", step.timestep},
+    json["steps"].push_back({{"timestep", run::TimestepJson(step.timestep)},
                              {"min", step.min},
                              {"max", step.max},
                              {"mean", step.mean},

@@ -55,6 +55,9 @@ class GuardedPolicy final : public Policy {
     return GuardTorchCall(place_, "n_train_obs_steps",
                           [&] { return policy_->n_train_obs_steps(); });
   }
+  Distillable* distillable() override {
+    return GuardTorchCall(place_, "distillable", [&] { return policy_->distillable(); });
+  }
 
  private:
   PluginPlace place_;

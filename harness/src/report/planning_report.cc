@@ -153,7 +153,9 @@ data DenoisingData(const run::Denoising& denoising) {
     panel.set("svg", PanelSvg(denoising, step, range));
     panel.set("is_plan", is_plan);
     const bool is_named = !is_plan && step.timestep.has_value();
-    panel.set("label", is_plan ? "plan" : is_named ? fmt::format("t = {}", *step.timestep) : "");
+    panel.set("label", is_plan    ? "plan"
+                       : is_named ? fmt::format("t = {:.6g}", *step.timestep)
+                                  : "");
     panels.push_back(panel);
   }
   const std::size_t n_dims = denoising.steps[0].sample[0].size();

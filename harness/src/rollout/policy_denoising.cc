@@ -36,7 +36,7 @@ class SampleCollector {
  public:
   void operator()(std::string_view name, const Tensor& tensor) {
     if (name == "noise" || name == "sample") steps_.push_back({.sample = ToRows(tensor)});
-    if (name == "timestep" && !steps_.empty()) steps_.back().timestep = tensor.item<int>();
+    if (name == "timestep" && !steps_.empty()) steps_.back().timestep = tensor.item<double>();
   }
 
   std::vector<run::DenoisingStep> TakeSteps() { return std::move(steps_); }

@@ -65,11 +65,11 @@ Json ToJson(const DenoisingStep& step) {
     for (const float value : row) numbers.push_back(Rounded(value));
     rows.push_back(std::move(numbers));
   }
-  return {{"timestep", step.timestep ? Json(*step.timestep) : Json()}, {"sample", rows}};
+  return {{"timestep", step.timestep ? TimestepJson(*step.timestep) : Json()}, {"sample", rows}};
 }
 
 DenoisingStep ToStep(const core::JsonView& json) {
-  return {.timestep = json.GetOptional<int>("timestep"),
+  return {.timestep = json.GetOptional<double>("timestep"),
           .sample = json.Get<std::vector<std::vector<float>>>("sample")};
 }
 
@@ -94,6 +94,11 @@ bool AreAlike(const std::vector<DenoisingStep>& steps) {
 }
 
 }  // namespace
+
+Json TimestepJson(double timestep) {
+  const bool is_integer = std::trunc(timestep) == timestep && std::abs(timestep) < 1e9;
+  return is_integer ? Json(static_cast<std::int64_t>(timestep)) : Json(timestep);
+}
 
 LatencySummary SummarizeLatency(std::vector<double> seconds) {
   if (seconds.empty()) return {};

@@ -75,7 +75,7 @@ PolicyLatencySummary ParseLatency(std::string_view text, const std::string& orig
 
 /// The action sequence at one step of the denoising.
 struct DenoisingStep {
-  std::optional<int> timestep;  // noise level; none: the end, or the policy has no timesteps
+  std::optional<double> timestep;  // noise level; none: the end, or the policy has no timesteps
   std::vector<std::vector<float>> sample;  // [T, D], normalized
 };
 
@@ -88,6 +88,9 @@ struct Denoising {
   int action_dim = 0;          // Da; the samples have its first D
   std::vector<DenoisingStep> steps;  // including the noise and the plan
 };
+
+/// A timestep of a diffusion is written as an integer; the time of another objective may be none.
+nlohmann::json TimestepJson(double timestep);
 
 /// {seed, env_step, n_steps, first_executed, n_executed, action_dim, steps: [{timestep, sample}]},
 /// with samples rounded to 4 decimals.

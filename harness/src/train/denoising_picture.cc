@@ -37,7 +37,7 @@ std::vector<std::size_t> ChosenSamples(std::size_t n_samples) {
 std::string CaptionOf(const SamplingTrace& trace, std::size_t sample) {
   if (sample == 0) return "noise";
   if (sample == trace.steps().size()) return "result";
-  return fmt::format("after t = {}", trace.steps()[sample - 1].timestep);
+  return fmt::format("after t = {:.6g}", trace.steps()[sample - 1].timestep);
 }
 
 }  // namespace

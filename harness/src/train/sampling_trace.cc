@@ -16,7 +16,7 @@ torch::Tensor CopyOnHost(const torch::Tensor& tensor) {
 
 void SamplingTrace::Note(std::string_view stage, const torch::Tensor& tensor) {
   if (stage == "noise") samples_ = {CopyOnHost(tensor)};
-  if (stage == "timestep") next_.timestep = tensor.item<std::int64_t>();
+  if (stage == "timestep") next_.timestep = tensor.item<double>();
   if (stage == "clipped values") next_.n_clipped = tensor.item<std::int64_t>();
   if (stage == "denoised action") {
     const torch::Tensor x_0 = CopyOnHost(tensor);

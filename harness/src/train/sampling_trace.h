@@ -12,8 +12,8 @@ namespace dp_bench::train {
 
 /// One denoising step of all rows, in normalized units.
 struct SamplingStep {
-  std::int64_t timestep = 0;
-  double min = 0.0;  // of the sample that the step makes
+  double timestep = 0.0;  // of a diffusion, or the time of another objective
+  double min = 0.0;       // of the sample that the step makes
   double max = 0.0;
   double mean = 0.0;
   double std = 0.0;

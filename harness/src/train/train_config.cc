@@ -69,7 +69,7 @@ std::vector<SampleSteps> GetSampleSteps(const Config& config) {
                    "denoising steps of these samples from an epoch on, such as few at first and "
                    "more later; "
                    "before the first entry, and without any, they have as many as an evaluation: "
-                   "policy.params.noise_scheduler.num_inference_steps")) {
+                   "num_inference_steps of the policy")) {
     schedule.push_back(SampleSteps::FromConfig(entry));
     if (schedule.size() < 2 || schedule.back().epoch > std::prev(schedule.end(), 2)->epoch)
       continue;
@@ -118,6 +118,14 @@ InitCheckpointConfig InitCheckpointConfig::FromConfig(const Config& config) {
   return c;
 }
 
+TeacherConfig TeacherConfig::FromConfig(const Config& config) {
+  TeacherConfig c;
+  c.path = config.Require<std::string>("path", "checkpoint folder of the teacher");
+  c.weights =
+      config.GetChoice("weights", {"ema", "model"}, "its averaged weights or its last ones");
+  return c;
+}
+
 SampleSteps SampleSteps::FromConfig(const Config& config) {
   SampleSteps c;
   c.epoch = GetCount(config, "epoch", c.epoch, 0, "from this epoch on; the first one is 0");
@@ -142,6 +150,20 @@ std::optional<int> TrainingConfig::SampleStepsAt(int epoch) const {
     if (entry.epoch <= epoch) steps = entry.num_inference_steps;
   }
   return steps;
+}
+
+void TrainingConfig::TakeTeacher(const Config& config) {
+  teacher = TeacherConfig::FromConfig(
+      config.Sub("teacher",
+                 "a policy with objective diffusion, from which one with objective consistency "
+                 "learns; `dp_bench distill` writes this section"));
+  if (!use_ema) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected true with training.teacher, because the averaged weights "
+                            "set the targets, found false",
+                            config.Where("use_ema")));
+  }
+  init_checkpoint = {.path = teacher->path, .weights = teacher->weights, .normalizer = true};
 }
 
 TrainingConfig TrainingConfig::FromConfig(const Config& config) {
@@ -187,8 +209,11 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   }
   if (config.Has("init_checkpoint")) {
     c.init_checkpoint = InitCheckpointConfig::FromConfig(
-        config.Sub("init_checkpoint", "start a new training from the weights of another one"));
+        config.Sub("init_checkpoint",
+                   "start a new training from the weights of another one; unused with "
+                   "training.teacher"));
   }
+  if (config.Has("teacher")) c.TakeTeacher(config);
   c.debug =
       config.Get<bool>("debug", c.debug, "two epochs of three steps, with everything due at each");
   if (c.debug) {

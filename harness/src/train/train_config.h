@@ -31,6 +31,15 @@ struct InitCheckpointConfig {
   static InitCheckpointConfig FromConfig(const Config& config);
 };
 
+/// "training.teacher": a trained policy whose answers the training learns (dp_bench distill). The
+/// training starts from its weights and its normalizer.
+struct TeacherConfig {
+  std::filesystem::path path;
+  std::string weights = "ema";
+
+  static TeacherConfig FromConfig(const Config& config);
+};
+
 /// The type of matrix products and convolutions in the forward and backward pass: float32,
 /// bfloat16, or float16 with a gradient scaler.
 enum class MixedPrecision { kNo, kBf16, kFp16 };
@@ -71,10 +80,12 @@ struct TrainingConfig {
   std::optional<std::int64_t> max_val_steps;
   std::optional<double> max_minutes;
   std::optional<EarlyStopConfig> early_stop;
-  std::optional<InitCheckpointConfig> init_checkpoint;
+  std::optional<InitCheckpointConfig> init_checkpoint;  // with a teacher, the teacher's
+  std::optional<TeacherConfig> teacher;
   bool debug = false;
 
   static TrainingConfig FromConfig(const Config& config);
+  void TakeTeacher(const Config& config);
 
   /// Whether what has the period `every` is due at the end of this epoch.
   bool IsDue(int every, int epoch) const {

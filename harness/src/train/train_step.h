@@ -43,6 +43,7 @@ class TrainStep {
     torch::Device device;
     DataParallel& parallel;                       // must outlive the step
     std::optional<GradScalerState>& grad_scaler;  // the loss scale of fp16; must outlive it too
+    Policy* teacher = nullptr;  // of training.teacher, which must outlive it; null: none
   };
 
   /// Creates the policy, then the EMA's copy of it, on the device. Throws Error{kConfig} for

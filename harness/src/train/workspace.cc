@@ -66,13 +66,15 @@ Workspace::Workspace(WorkspaceParts parts)
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
       schedule_(config_, checkpoint_config_, parts_.snapshot) {
   if (!parallel_.is_root()) parts_.progress.file = nullptr;
+  DPB_ASSERT(config_.teacher.has_value() == (parts_.teacher != nullptr));
   // LibTorch draws the initial weights from its global generator
   torch::manual_seed(config_.seed);
   step_ = std::make_unique<TrainStep>(TrainStep::Parts{.config = parts_.config,
                                                        .create_policy = parts_.create_policy,
                                                        .device = device_,
                                                        .parallel = parallel_,
-                                                       .grad_scaler = state_.grad_scaler});
+                                                       .grad_scaler = state_.grad_scaler,
+                                                       .teacher = parts_.teacher});
   CreateLoaders();
   // whether the policy can work with these numbers, before the training begins
   for (const SampleSteps& entry : config_.sample_steps) {

@@ -43,6 +43,7 @@ struct WorkspaceParts {
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
   core::Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
   CreateSampler create_sampler = {};    // needed with training.sample_steps
+  Policy* teacher = nullptr;            // needed with training.teacher; must outlive the workspace
 };
 
 enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };

@@ -207,16 +207,17 @@ class HealthyTraining : public testing::TestWithParam<Case> {};
 
 TEST_P(HealthyTraining, RaisesNoProblem) { ExpectNoProblem(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Trainings, HealthyTraining,
-                         testing::Values(Case{"AConfig", "", Nothing},
-                                         Case{"Pictures", "", Nothing, true},
-                                         Case{"GaussianWithRoom", "",
-                                              Overrides({"normalizer.action=gaussian",
-                                                         kScheduler + "clip_sample_range=5"})},
-                                         Case{"PredictsTheSample", "",
-                                              Overrides({kScheduler + "prediction_type=sample"})},
-                                         Case{"ALog", "", Log(HealthyLoss)}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Trainings, HealthyTraining,
+    testing::Values(
+        Case{"AConfig", "", Nothing}, Case{"Pictures", "", Nothing, true},
+        Case{"GaussianWithRoom", "",
+             Overrides({"normalizer.action=gaussian", kScheduler + "clip_sample_range=5"})},
+        Case{"PredictsTheSample", "", Overrides({kScheduler + "prediction_type=sample"})},
+        Case{"FlowMatching", "", Overrides({"policy.params.objective=flow_matching"})},
+        Case{"Mip", "", Overrides({"policy.params.objective=mip"})},
+        Case{"ALog", "", Log(HealthyLoss)}),
+    NameOf);
 
 /// The training that all tests share, with its log.
 void TrainedWithItsLog(Subject& subject) {

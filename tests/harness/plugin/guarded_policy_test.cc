@@ -32,6 +32,7 @@ class FaultyPolicy final : public Policy {
   torch::nn::Module& module() override { return module_; }
   void WeightsChanged() override { throw 7; }
   int n_train_obs_steps() const override { return 24; }
+  Distillable* distillable() override { throw std::length_error("no student"); }
 
  private:
   PolicySpec spec_ = {.shape_meta = {}, .horizons = {.horizon = 24}};
@@ -66,6 +67,8 @@ TEST(GuardedPolicy, NamesPluginAndCallOnceAndKeepsTheCode) {
               HasSubstr("too long"));
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->WeightsChanged(); }),
               HasSubstr("not a std::exception"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->distillable(); }),
+              HasSubstr("no student"));
 }
 
 TEST(GuardedPolicy, KeepsTheMessageOfLibTorchWithoutItsBacktrace) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "dp_bench/noise_scheduler.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 
@@ -48,7 +49,7 @@ class ScalingDenoiser : public Denoiser {
     last_cond = cond;
     return noisy * scale_;
   }
-  ConditionedDenoiser Condition(const std::vector<std::int64_t>&, const torch::Tensor&) override {
+  ConditionedDenoiser Condition(const std::vector<double>&, const torch::Tensor&) override {
     return [](const torch::Tensor& naction, std::int64_t) { return naction; };
   }
   void DropCaches() override {}

@@ -84,6 +84,12 @@ TEST(Denoising, IsReadBackAsItWas) {
   EXPECT_EQ(read.steps[1].sample[0][0], 0.1234F);  // 4 decimals are more than a plot shows
 }
 
+TEST(Denoising, ATimestepIsWrittenAsAnIntegerAndAFractionAsItIs) {
+  EXPECT_EQ(TimestepJson(99.0).dump(), "99");
+  EXPECT_EQ(TimestepJson(0.9).dump(), "0.9");
+  EXPECT_EQ(TimestepJson(1.0).dump(), "1");
+}
+
 TEST(Denoising, WhatIsNoDenoisingIsNamed) {
   const std::string head = R"({"seed":0,"env_step":0,"n_steps":1,"first_executed":0,)"
                            R"("n_executed":1,"action_dim":1,"steps":)";

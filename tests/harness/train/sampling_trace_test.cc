@@ -39,6 +39,14 @@ TEST(SamplingTrace, HasARangeForEachStep) {
   EXPECT_EQ(trace.samples()[0][0][0][0].item<float>(), 5.0F);
 }
 
+// the time of flow matching
+TEST(SamplingTrace, KeepsTimesThatAreNoIntegers) {
+  SamplingTrace trace;
+  trace.Note("timestep", torch::tensor(0.9, torch::kFloat64));
+  trace.Note("sample", torch::ones({2, 4, 3}));
+  EXPECT_EQ(trace.steps()[0].timestep, 0.9);
+}
+
 TEST(SamplingTrace, CountsClippedValuesByStepAndInAll) {
   const SamplingTrace trace = TwoSteps();
   EXPECT_EQ(trace.steps()[0].n_clipped, 6);

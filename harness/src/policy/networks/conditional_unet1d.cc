@@ -177,20 +177,20 @@ bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
   return sample.device().is_cpu() && sample.scalar_type() == torch::kFloat32;
 }
 
-Tensor ConditionalUnet1dImpl::EmbedTimesteps(const Tensor& timesteps) {
-  const Tensor code = SinusoidalEmbedding(timesteps, config_.diffusion_step_embed_dim);
+Tensor ConditionalUnet1dImpl::EmbedTimes(const Tensor& times) {
+  const Tensor code = SinusoidalEmbedding(times, config_.diffusion_step_embed_dim);
   const Tensor embedding = ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;
 }
 
-Tensor ConditionalUnet1dImpl::forward(const Tensor& sample, const Tensor& timesteps,
+Tensor ConditionalUnet1dImpl::forward(const Tensor& sample, const Tensor& times,
                                       const Tensor& global_cond) {
-  if (!IsTimeMajor(sample)) return ForwardReference(sample, timesteps, global_cond);
+  if (!IsTimeMajor(sample)) return ForwardReference(sample, times, global_cond);
 
   // every block's FiLM vectors, [2C, B], from the same conditioning vector [E + G, B]
   const Tensor cond =
-      torch::mish(torch::cat({EmbedTimesteps(timesteps), global_cond}, /*dim=*/1)).t().contiguous();
+      torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1)).t().contiguous();
   std::vector<Tensor> films;
   for (const ConditionalResidualBlock1d& block : blocks_) {
     const torch::nn::Linear& linear = block->cond_encoder();
@@ -236,10 +236,10 @@ Tensor ConditionalUnet1dImpl::RunTimeMajor(const Tensor& sample, const std::vect
   return final_conv_->ForwardTimeMajorWithBias(x).permute({2, 1, 0}).contiguous();
 }
 
-Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tensor& timesteps,
+Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tensor& times,
                                                const Tensor& global_cond) {
   Tensor x = sample.transpose(1, 2);  // [B, Da, T]
-  const Tensor cond = torch::mish(torch::cat({EmbedTimesteps(timesteps), global_cond}, /*dim=*/1));
+  const Tensor cond = torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1));
   const auto run = [&](const ConditionalResidualBlock1d& block, const Tensor& in) {
     return RunBlock(block, &ConditionalResidualBlock1dImpl::forward, in, cond);
   };
@@ -264,8 +264,8 @@ Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tenso
 }
 
 ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
-    const std::vector<std::int64_t>& timesteps, const Tensor& global_cond) {
-  if (!IsTimeMajor(global_cond)) return {timesteps, global_cond, {}, {}};
+    const std::vector<double>& times, const Tensor& global_cond) {
+  if (!IsTimeMajor(global_cond)) return {times, global_cond, {}, {}};
   const std::int64_t embed = config_.diffusion_step_embed_dim;
   if (!film_weight_.defined()) {
     std::vector<Tensor> weights;
@@ -281,30 +281,29 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
 
   // FiLM is linear in mish(cat[embedding, global_cond]), so the two parts can be computed
   // separately and added
-  if (!of_time_.defined() || cached_timesteps_ != timesteps) {
-    const Tensor code =
-        EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(global_cond.device()));
+  if (!of_time_.defined() || cached_times_ != times) {
+    const Tensor code = EmbedTimes(torch::tensor(times, torch::kFloat32).to(global_cond.device()));
     of_time_ =
         RowProduct(PositionIndependentMish(code), film_weight_.narrow(1, 0, embed)) + film_bias_;
-    cached_timesteps_ = timesteps;
+    cached_times_ = times;
   }
   if (config_.global_cond_dim == 0) {
-    return {timesteps, global_cond, of_time_,
+    return {times, global_cond, of_time_,
             torch::zeros({film_weight_.size(0), global_cond.size(0)}, global_cond.options())};
   }
   const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
-  return {timesteps, global_cond, of_time_,
+  return {times, global_cond, of_time_,
           RowProduct(PositionIndependentMish(global_cond), obs_weight).t()};
 }
 
 Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& conditioning,
                                       std::int64_t step) {
   if (!conditioning.of_obs.defined()) {
-    const std::int64_t timestep = conditioning.timesteps[static_cast<std::size_t>(step)];
+    const double time = conditioning.times[static_cast<std::size_t>(step)];
     return ForwardReference(
         sample,
-        torch::full({sample.size(0)}, timestep,
-                    torch::TensorOptions(torch::kInt64).device(sample.device())),
+        torch::full({sample.size(0)}, time,
+                    torch::TensorOptions(torch::kFloat32).device(sample.device())),
         conditioning.global_cond);
   }
   const Tensor all = conditioning.of_obs + conditioning.of_time.select(0, step).unsqueeze(1);

@@ -1,4 +1,4 @@
-// See diffusion_policy.h. Training: DDPM (Ho et al. 2020) Alg. 1; inference: ConditionalSample.
+// See diffusion_policy.h.
 #include "dp_bench/policy/networks/diffusion_policy.h"
 
 #include <ATen/record_function.h>
@@ -12,23 +12,12 @@
 #include "dp_bench/policy/networks/obs_check.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/networks/loss_weights.h"
+#include "policy/objectives/objective.h"
 
 namespace dp_bench::policy {
 namespace {
 
 using torch::Tensor;
-
-const char* PredictionName(PredictionType type) {
-  switch (type) {
-    case PredictionType::kEpsilon:
-      return "predicted noise";
-    case PredictionType::kSample:
-      return "predicted action";
-    case PredictionType::kVPrediction:
-      return "predicted velocity";
-  }
-  return "prediction";
-}
 
 // Freezes batch statistics while it exists.
 class EvaluationMode {
@@ -54,12 +43,11 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
                                  Model model)
     : name_(std::move(name)),
       spec_(spec),
-      scheduler_(NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"))),
+      objective_(MakeObjective(params)),
       mask_loss_for_padding_(params.Get<bool>(
           "do_mask_loss_for_padding", false,
           "leave steps before the start and after the end of an episode out of the loss")),
       chunk_weights_(ReadChunkWeights(params, spec.horizons.horizon)),
-      timestep_weights_(ReadTimestepWeights(params, scheduler_)),
       root_(std::make_shared<torch::nn::Module>(name_)),
       model_(std::move(model)) {
   root_->register_module("diffusion", model_.module);
@@ -69,6 +57,8 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
   model_.obs_encoder->set_gradient_checkpointing(is_checkpointing);
   model_.denoiser->set_gradient_checkpointing(is_checkpointing);
 }
+
+DiffusionPolicy::~DiffusionPolicy() = default;
 
 void DiffusionPolicy::SetNormalizer(const Normalizer& normalizer) {
   std::vector<std::string> keys = {"action"};
@@ -92,50 +82,81 @@ LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) 
   CheckBatch(batch, spec_, n_train_obs_steps(), noise);
   NoiseSource* regularizing = root_->is_training() ? &noise : nullptr;    // crops, dropout
   const Tensor naction = normalizer_->Normalize("action", batch.action);  // [B, T, Da]
-  const Tensor features = EncodeObs(batch.obs, regularizing);             // [B, To or T, Do]
+  const Tensor features = FeaturesOf(batch.obs, regularizing);            // [B, To or T, Do]
 
   // with inpainting, the encoder learns from the steps that the network is given, as upstream
   const bool inpaints = model_.channels.inpaints_obs;
   const Tensor x_0 = inpaints ? torch::cat({naction, features.detach()}, /*dim=*/2) : naction;
 
-  // forward process at one random timestep per row (DDPM eq. 4)
-  const Tensor epsilon = noise.Randn(StreamId::kTrainingNoise, x_0.sizes()).to(x_0.device());
-  const Tensor timesteps =
-      noise.RandInt(StreamId::kDiffusionTimestep, scheduler_.config().num_train_timesteps)
-          .to(x_0.device());
-  Tensor noisy = scheduler_.AddNoise(x_0, epsilon, timesteps);
-  if (inpaints) noisy = Inpaint(noisy, features);
+  const auto answer_of = [&](DiffusionPolicy* policy) {
+    return [&, policy](const Tensor& sequence, const Tensor& times) {
+      const Tensor input = inpaints ? Inpaint(sequence, features) : sequence;
+      const Tensor cond = ConditionOf(features);
+      return FullPrecision(policy->model_.denoiser->Forward(input.detach(), times, cond.detach(),
+                                                            /*noise=*/nullptr))
+          .detach();
+    };
+  };
+  TrainingInputs inputs = {
+      .x_0 = x_0, .noise = noise, .average = answer_of(average_ != nullptr ? average_ : this)};
+  if (teacher_ != nullptr) inputs.teacher = answer_of(teacher_);
+  const std::vector<TrainingPass> passes = objective_->Corrupt(inputs);
   TraceStage("normalized action", naction);
-  TraceStage("noise", ActionOf(epsilon));
-  TraceStage("timesteps", timesteps);
-  TraceStage("noisy action", ActionOf(noisy));
-
-  // DDPM eq. 14, for each prediction type
-  const Tensor target = scheduler_.Target(x_0, epsilon, timesteps);
-  const Tensor output =
-      model_.denoiser->Forward(noisy, timesteps, ConditionOf(features), regularizing);
-  TraceStage("network output", output);
-  const Tensor prediction = FullPrecision(output);
-  TraceStage(PredictionName(scheduler_.config().prediction_type), ActionOf(prediction));
-  const Tensor loss = WeightedLoss(prediction, target, timesteps, batch.is_pad);
+  Tensor loss;
+  for (const TrainingPass& pass : passes) {
+    const Tensor of_pass = LossOf(pass, features, batch.is_pad, regularizing);
+    loss = loss.defined() ? loss + of_pass : of_pass;
+  }
   TraceStage("loss", loss);
   return {.loss = loss, .parts = {}};
 }
 
-Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const Tensor& target,
-                                     const Tensor& timesteps, const Tensor& is_pad) const {
-  const bool inpaints = model_.channels.inpaints_obs;
-  if (!mask_loss_for_padding_ && !chunk_weights_.defined() && !timestep_weights_.defined() &&
-      !inpaints) {
-    return torch::mse_loss(prediction, target);
+void DiffusionPolicy::LearnFrom(Distillable& teacher, Distillable& average) {
+  auto* const other = dynamic_cast<DiffusionPolicy*>(&teacher);
+  average_ = dynamic_cast<DiffusionPolicy*>(&average);
+  if (other == nullptr || average_ == nullptr) {
+    throw Error(ErrorCode::kConfig,
+                "training.teacher: expected a policy of the same kind, found another one");
   }
-  Tensor squares = torch::square(prediction - target);  // [B, T, Da or Da + Do]
+  objective_->LearnFrom(*other->objective_);
+  teacher_ = other;
+}
+
+// A student takes the features of its teacher. So both networks see the same condition, with the
+// same crops, and the encoder keeps the weights of the teacher's.
+Tensor DiffusionPolicy::FeaturesOf(const TensorMap& obs, NoiseSource* regularizing) {
+  if (teacher_ == nullptr) return EncodeObs(obs, regularizing);
+  // without gradients, a network may use values cached from its weights, which change in training
+  if (!torch::GradMode::is_enabled()) average_->WeightsChanged();
+  const torch::NoGradGuard no_grad;
+  return teacher_->EncodeObs(obs, regularizing);
+}
+
+Tensor DiffusionPolicy::LossOf(const TrainingPass& pass, const Tensor& features,
+                               const Tensor& is_pad, NoiseSource* regularizing) {
+  const Tensor noisy = model_.channels.inpaints_obs ? Inpaint(pass.noisy, features) : pass.noisy;
+  if (pass.noise.defined()) TraceStage("noise", ActionOf(pass.noise));
+  TraceStage("timesteps", pass.times);
+  TraceStage("noisy action", ActionOf(noisy));
+  const Tensor output =
+      model_.denoiser->Forward(noisy, pass.times, ConditionOf(features), regularizing);
+  TraceStage("network output", output);
+  const Tensor prediction = FullPrecision(output);
+  TraceStage(objective_->prediction_name(), ActionOf(prediction));
+  return WeightedLoss(prediction, pass, is_pad);
+}
+
+Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const TrainingPass& pass,
+                                     const Tensor& is_pad) const {
+  const bool inpaints = model_.channels.inpaints_obs;
+  if (!mask_loss_for_padding_ && !chunk_weights_.defined() && !pass.row_weights.defined() &&
+      !inpaints) {
+    return torch::mse_loss(prediction, pass.target);
+  }
+  Tensor squares = torch::square(prediction - pass.target);  // [B, T, Da or Da + Do]
   if (mask_loss_for_padding_) squares = squares * is_pad.logical_not().unsqueeze(-1);
   if (chunk_weights_.defined()) squares = squares * chunk_weights_.to(squares.device());
-  if (timestep_weights_.defined()) {
-    const Tensor weights = timestep_weights_.to(squares.device()).index_select(0, timesteps);
-    squares = squares * weights.view({-1, 1, 1});
-  }
+  if (pass.row_weights.defined()) squares = squares * pass.row_weights.view({-1, 1, 1});
   if (inpaints) squares = Inpaint(squares, torch::zeros_like(squares.slice(2, action_dim())));
   return squares.mean();
 }
@@ -168,7 +189,7 @@ Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) 
   const Tensor features = EncodeObs(obs, /*augment=*/nullptr);
   const std::int64_t width = action_dim() + (model_.channels.inpaints_obs ? features.size(2) : 0);
   const Tensor initial =
-      noise.Randn(StreamId::kPolicyNoise, {features.size(0), spec_.horizons.horizon, width});
+      objective_->Initial(noise, {features.size(0), spec_.horizons.horizon, width});
   const Tensor sequence = ConditionalSample(features, initial.to(features.device()), noise);
 
   // the prediction starts at the oldest observation; the current step is index To - 1
@@ -180,43 +201,24 @@ Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) 
 Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,
                                           NoiseSource& noise) {
   const bool inpaints = model_.channels.inpaints_obs;
-  Tensor sequence = initial;
+  // InferenceMode uses cheaper operators, but its tensors must not leave it: hence the copy below
+  Tensor sequence;
   {
-    // InferenceMode uses cheaper operators, but its tensors must not leave it: hence the copy below
     const c10::InferenceMode inference;
-    const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
     const ConditionedDenoiser predict = [&] {
       RECORD_USER_SCOPE("conditioning");
-      return model_.denoiser->Condition(timesteps, ConditionOf(features));
+      return model_.denoiser->Condition(objective_->times(), ConditionOf(features));
     }();
-    TraceStage("noise", ActionOf(sequence));
-    for (std::size_t i = 0; i < timesteps.size(); ++i) {
-      RECORD_USER_SCOPE("denoising step");
-      if (IsTracingStages()) TraceStage("timestep", torch::tensor(timesteps[i]));
-      if (inpaints) sequence = Inpaint(sequence, features);
-      const Tensor prediction = predict(sequence, static_cast<std::int64_t>(i));
-      Tensor variance_noise;
-      if (scheduler_.NeedsNoise(timesteps[i])) {
-        variance_noise =
-            noise.Randn(StreamId::kPolicyNoise, sequence.sizes()).to(sequence.device());
-      }
-      if (IsTracingStages()) TraceStep(prediction, timesteps[i], sequence, variance_noise);
-      sequence = scheduler_.Step(prediction, timesteps[i], sequence, variance_noise).prev_sample;
-    }
-    if (inpaints) sequence = Inpaint(sequence, features);
+    const SamplingTools tools = {
+        .predict = [&](const Tensor& at,
+                       std::size_t i) { return predict(at, static_cast<std::int64_t>(i)); },
+        .restore_obs = [&](const Tensor& at) { return inpaints ? Inpaint(at, features) : at; },
+        .noise = noise,
+        .action_dim = action_dim()};
+    TraceStage("noise", ActionOf(initial));
+    sequence = tools.restore_obs(objective_->Sample(initial, tools));
   }
   return sequence.clone();
-}
-
-// Traces what a step makes of the action.
-void DiffusionPolicy::TraceStep(const Tensor& prediction, std::int64_t timestep,
-                                const Tensor& sequence, const Tensor& variance_noise) const {
-  const auto step = scheduler_.Step(ActionOf(prediction), timestep, ActionOf(sequence),
-                                    variance_noise.defined() ? ActionOf(variance_noise) : Tensor(),
-                                    /*count_clipped=*/true);
-  TraceStage("denoised action", step.pred_original_sample);
-  TraceStage("clipped values", step.n_clipped);
-  TraceStage("sample", step.prev_sample);
 }
 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {

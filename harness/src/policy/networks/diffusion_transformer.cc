@@ -151,9 +151,9 @@ Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int6
   return register_parameter(name, torch::randn({1, n, config_.n_emb}) * kPositionStd);
 }
 
-// int64 [n] -> [n, d].
-Tensor DiffusionTransformerImpl::EmbedTimesteps(const Tensor& timesteps) {
-  const Tensor code = SinusoidalEmbedding(timesteps, config_.n_emb);
+// [n] -> [n, d].
+Tensor DiffusionTransformerImpl::EmbedTimes(const Tensor& times) {
+  const Tensor code = SinusoidalEmbedding(times, config_.n_emb);
   if (time_mlp1_.is_empty()) return code;
   return ApplyLinear(time_mlp2_,
                      TokenMish(ApplyLinear(time_mlp1_, code.to(time_mlp1_->weight.dtype()))));
@@ -221,10 +221,10 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
   return ApplyLinear(head_, normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
 }
 
-Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& timesteps,
+Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& times,
                                          const Tensor& cond, DropoutMasks* dropout) {
   const Dropout embedding_dropout = {dropout, config_.p_drop_emb};
-  const Tensor time = EmbedTimesteps(timesteps).unsqueeze(1);  // [B, 1, d]
+  const Tensor time = EmbedTimes(times).unsqueeze(1);  // [B, 1, d]
   const Tensor input =
       config_.obs_as_cond ? sample : torch::cat({sample, InputChannels(cond)}, /*dim=*/-1);
   TraceStage("transformer: timestep token", time);
@@ -256,9 +256,9 @@ Tensor DiffusionTransformerImpl::KeyValueWeights() const {
 }
 
 DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
-    const std::vector<std::int64_t>& timesteps, const Tensor& cond) {
+    const std::vector<double>& times, const Tensor& cond) {
   const std::int64_t batch = cond.size(0);
-  const auto n = static_cast<std::int64_t>(timesteps.size());
+  const auto n = static_cast<std::int64_t>(times.size());
   const std::int64_t d = config_.n_emb;
   Conditioning result;
 
@@ -270,7 +270,7 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
     result.inputs = result.inputs + RowProduct(InputChannels(cond), weight);
   }
   const Tensor time =
-      EmbedTimesteps(torch::tensor(timesteps, torch::kInt64).to(cond.device()));  // [n, d]
+      EmbedTimes(torch::tensor(times, torch::kFloat32).to(cond.device()));  // [n, d]
   if (!has_memory()) {
     result.time = time + pos_emb_.select(1, 0);
     return result;
@@ -281,20 +281,20 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
   if (!kv_weight_.defined()) kv_weight_ = KeyValueWeights();
 
   if (!encoder_layers_.empty()) {
-    // [n * B, S, d]: every timestep with every row
-    const Tensor times = time.view({n, 1, 1, d}).expand({n, batch, 1, d}).flatten(0, 1);
+    // [n * B, S, d]: every time with every row
+    const Tensor of_rows = time.view({n, 1, 1, d}).expand({n, batch, 1, d}).flatten(0, 1);
     const Tensor obs = config_.obs_as_cond ? cond.repeat({n, 1, 1}) : Tensor();
-    const Tensor memory = Encode(ConditionTokens(times, obs), /*dropout=*/nullptr);
+    const Tensor memory = Encode(ConditionTokens(of_rows, obs), /*dropout=*/nullptr);
     result.kv = RowProduct(memory.flatten(0, 1), kv_weight_)
                     .view({n, batch, memory.size(1), kv_weight_.size(0)});
     return result;
   }
 
   // each condition token is encoded by itself
-  if (!kv_time_.defined() || cached_timesteps_ != timesteps) {
+  if (!kv_time_.defined() || cached_times_ != times) {
     const Tensor memory = Encode(time.unsqueeze(1) + cond_pos_emb_.narrow(1, 0, 1), nullptr);
     kv_time_ = RowProduct(memory.flatten(0, 1), kv_weight_);
-    cached_timesteps_ = timesteps;
+    cached_times_ = times;
   }
   result.kv_time = kv_time_;
   if (config_.obs_as_cond) {

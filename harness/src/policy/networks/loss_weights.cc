@@ -85,30 +85,38 @@ Tensor ReadChunkWeights(const Config& params, std::int64_t horizon) {
   return (column * (static_cast<double>(horizon) / sum)).to(torch::kFloat32);
 }
 
-Tensor ReadTimestepWeights(const Config& params, const NoiseScheduler& scheduler) {
-  const std::string weighting = params.GetChoice(
+TimestepWeighting TimestepWeighting::FromConfig(const Config& params) {
+  TimestepWeighting weighting;
+  weighting.kind = params.GetChoice(
       "loss_weighting", {"none", "min_snr", "snr", "table"},
       "weight of a row in the loss by its timestep of the diffusion; min_snr: the error of the "
       "predicted action counts min(SNR, snr_gamma); snr: it counts SNR");
-  const double gamma = params.GetInRange("snr_gamma", 5.0, 1e-6, 1e6,
-                                         "min_snr only: gamma of Min-SNR (Hang et al. 2023)");
+  weighting.snr_gamma = params.GetInRange("snr_gamma", weighting.snr_gamma, 1e-6, 1e6,
+                                          "min_snr only: gamma of Min-SNR (Hang et al. 2023)");
   const auto table = params.GetOptional<std::vector<double>>(
       "loss_weighting_table",
       "loss_weighting table only: num_train_timesteps numbers, the weight of each timestep of the "
       "diffusion, used as they are");
-  if (table && weighting != "table") {
-    ThrowExpected(params, "loss_weighting_table",
-                  fmt::format("this only with loss_weighting table, found it with {}", weighting));
+  if (table && weighting.kind != "table") {
+    ThrowExpected(
+        params, "loss_weighting_table",
+        fmt::format("this only with loss_weighting table, found it with {}", weighting.kind));
   }
-  if (weighting == "none") return {};
+  weighting.table = table.value_or(std::vector<double>());
+  return weighting;
+}
+
+Tensor ReadTimestepWeights(const Config& params, const NoiseScheduler& scheduler) {
+  const TimestepWeighting weighting = TimestepWeighting::FromConfig(params);
+  if (weighting.kind == "none") return {};
   const std::vector<double>& alphas_cumprod = scheduler.alphas_cumprod();
-  if (weighting == "table") {
-    const std::vector<double> weights = table.value_or(std::vector<double>());
-    RequireWeights(params, "loss_weighting_table", weights, std::ssize(alphas_cumprod),
+  if (weighting.kind == "table") {
+    RequireWeights(params, "loss_weighting_table", weighting.table, std::ssize(alphas_cumprod),
                    "training timestep");
-    return torch::tensor(weights, torch::kFloat32);
+    return torch::tensor(weighting.table, torch::kFloat32);
   }
-  const double limit = weighting == "min_snr" ? gamma : std::numeric_limits<double>::infinity();
+  const double limit =
+      weighting.kind == "min_snr" ? weighting.snr_gamma : std::numeric_limits<double>::infinity();
   std::vector<double> weights;
   for (const double alpha_bar : alphas_cumprod) {
     const double snr = alpha_bar / (1.0 - alpha_bar);

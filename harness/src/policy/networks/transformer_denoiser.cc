@@ -61,17 +61,17 @@ TransformerDenoiser::TransformerDenoiser(const Config& params, const PolicySpec&
   transformer_ = parent.register_module("transformer", DiffusionTransformer(config));
 }
 
-Tensor TransformerDenoiser::Forward(const Tensor& noisy, const Tensor& timesteps,
-                                    const Tensor& cond, NoiseSource* noise) {
+Tensor TransformerDenoiser::Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
+                                    NoiseSource* noise) {
   std::optional<DropoutMasks> masks;
   if (noise != nullptr && has_dropout_) masks.emplace(*noise);
-  return transformer_->forward(noisy, timesteps, cond, masks.has_value() ? &*masks : nullptr);
+  return transformer_->forward(noisy, times, cond, masks.has_value() ? &*masks : nullptr);
 }
 
-ConditionedDenoiser TransformerDenoiser::Condition(const std::vector<std::int64_t>& timesteps,
+ConditionedDenoiser TransformerDenoiser::Condition(const std::vector<double>& times,
                                                    const Tensor& cond) {
-  return [this, conditioning = transformer_->Condition(timesteps, cond)](const Tensor& naction,
-                                                                         std::int64_t step) {
+  return [this, conditioning = transformer_->Condition(times, cond)](const Tensor& naction,
+                                                                     std::int64_t step) {
     return transformer_->Predict(naction, conditioning, step);
   };
 }

@@ -51,16 +51,16 @@ UnetDenoiser::UnetDenoiser(const Config& params, const PolicySpec& spec,
     : unet_(parent.register_module("unet",
                                    ConditionalUnet1d(ReadUnetConfig(params, spec, channels)))) {}
 
-torch::Tensor UnetDenoiser::Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+torch::Tensor UnetDenoiser::Forward(const torch::Tensor& noisy, const torch::Tensor& times,
                                     const torch::Tensor& cond, NoiseSource* /*noise*/) {
   const torch::Tensor global_cond = cond.flatten(1);  // [B, To * Do]
   TraceStage("unet: global condition", global_cond);
-  return unet_->forward(noisy, timesteps, global_cond);
+  return unet_->forward(noisy, times, global_cond);
 }
 
-ConditionedDenoiser UnetDenoiser::Condition(const std::vector<std::int64_t>& timesteps,
+ConditionedDenoiser UnetDenoiser::Condition(const std::vector<double>& times,
                                             const torch::Tensor& cond) {
-  return [this, conditioning = unet_->Condition(timesteps, cond.flatten(1))](
+  return [this, conditioning = unet_->Condition(times, cond.flatten(1))](
              const torch::Tensor& naction, std::int64_t step) {
     return unet_->Predict(naction, conditioning, step);
   };

@@ -83,6 +83,13 @@ TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
   ExpectLearnsBoth(with(R"({"obs_as_global_cond": false,)").c_str(), 900);
 }
 
+TEST(TransformerPolicy, LearnsWithOtherObjectives) {
+  const std::string network = R"("n_layer": 2, "n_head": 4, "n_emb": 32,
+                                 "p_drop_emb": 0.0, "p_drop_attn": 0.0})";
+  ExpectLearnsBoth((R"({"objective": "flow_matching",)" + network).c_str(), 900);
+  ExpectLearnsBoth((R"({"objective": "mip",)" + network).c_str());
+}
+
 TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
   const auto policy = MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "p_drop_attn": 0.3})");
   const auto loss = [&](std::uint64_t major) {

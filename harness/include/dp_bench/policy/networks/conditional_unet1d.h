@@ -75,27 +75,26 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
  public:
   explicit ConditionalUnet1dImpl(const UnetConfig& config);
 
-  /// sample [B, T, Da], timesteps int64 [B], global_cond [B, G] -> [B, T, Da]. T must be a multiple
+  /// sample [B, T, Da], times [B], global_cond [B, G] -> [B, T, Da]. T must be a multiple
   /// of 2^(len(down_dims) - 1).
-  torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& timesteps,
+  torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& times,
                         const torch::Tensor& global_cond);
 
   /// Uses LibTorch's operators on [B, C, T] on any device.
-  torch::Tensor ForwardReference(const torch::Tensor& sample, const torch::Tensor& timesteps,
+  torch::Tensor ForwardReference(const torch::Tensor& sample, const torch::Tensor& times,
                                  const torch::Tensor& global_cond);
 
   /// Everything that is constant over the denoising steps of one call, computed once. On the CPU:
-  /// the FiLM vectors of all blocks, split into the parts of the timesteps and of the observations.
+  /// the FiLM vectors of all blocks, split into the parts of the times and of the observations.
   struct Conditioning {
-    std::vector<std::int64_t> timesteps;
+    std::vector<double> times;
     torch::Tensor global_cond;  // [B, G]
-    torch::Tensor of_time;      // [n_timesteps, F]: depends only on the weights
+    torch::Tensor of_time;      // [n_times, F]: depends only on the weights
     torch::Tensor of_obs;       // [F, B]
   };
-  Conditioning Condition(const std::vector<std::int64_t>& timesteps,
-                         const torch::Tensor& global_cond);
+  Conditioning Condition(const std::vector<double>& times, const torch::Tensor& global_cond);
 
-  /// `forward` for timesteps[step] in all rows, without gradient: sample [B, T, Da] -> [B, T, Da].
+  /// `forward` for times[step] in all rows, without gradient: sample [B, T, Da] -> [B, T, Da].
   torch::Tensor Predict(const torch::Tensor& sample, const Conditioning& conditioning,
                         std::int64_t step);
 
@@ -112,7 +111,7 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   static bool IsTimeMajor(const torch::Tensor& sample);
   torch::Tensor RunBlock(ConditionalResidualBlock1d block, BlockForward function,
                          const torch::Tensor& x, const torch::Tensor& cond) const;
-  torch::Tensor EmbedTimesteps(const torch::Tensor& timesteps);
+  torch::Tensor EmbedTimes(const torch::Tensor& times);
   torch::Tensor RunTimeMajor(const torch::Tensor& sample, const std::vector<torch::Tensor>& films);
 
   UnetConfig config_;
@@ -134,8 +133,8 @@ class ConditionalUnet1dImpl : public torch::nn::Module {
   std::vector<ConditionalResidualBlock1d> blocks_;  // in the order of execution
   torch::Tensor film_weight_;                       // cache: all cond_encoders, [F, E + G]
   torch::Tensor film_bias_;                         // cache: [F]
-  std::vector<std::int64_t> cached_timesteps_;
-  torch::Tensor of_time_;  // cache for cached_timesteps_
+  std::vector<double> cached_times_;
+  torch::Tensor of_time_;  // cache for cached_times_
 };
 TORCH_MODULE(ConditionalUnet1d);
 

@@ -1,5 +1,5 @@
-// The network of a diffusion policy: predicts the noise in an action sequence from the features of
-// the observation window.
+// The network of a diffusion policy: predicts the noise in an action sequence, or whatever its
+// objective asks for, from the features of the observation window.
 #pragma once
 
 #include <torch/types.h>
@@ -26,7 +26,7 @@ struct DenoiserChannels {
                                      std::int64_t obs_feature_dim);
 };
 
-/// The network for one chunk: (naction [B, T, Da], index into the timesteps) -> prediction [B, T,
+/// The network for one chunk: (naction [B, T, Da], index into the times) -> prediction [B, T,
 /// Da]. With inpainting, Da + Do in place of Da here and below, and Do = 0. It refers to the
 /// denoiser and is valid only until the denoiser or its weights change.
 using ConditionedDenoiser = std::function<torch::Tensor(const torch::Tensor&, std::int64_t)>;
@@ -39,13 +39,14 @@ class Denoiser {
   Denoiser& operator=(const Denoiser&) = delete;
   virtual ~Denoiser() = default;
 
-  /// Training: noisy [B, T, Da], timesteps int64 [B], cond [B, To, Do] -> [B, T, Da]. `noise` is
-  /// the source of dropout masks, null in evaluation.
-  virtual torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+  /// Training: noisy [B, T, Da], times [B], int64 or float32, cond [B, To, Do] -> [B, T, Da]. A
+  /// time is a timestep of the diffusion or, for other objectives, any number from 0 to 100.
+  /// `noise` is the source of dropout masks, null in evaluation.
+  virtual torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& times,
                                 const torch::Tensor& cond, NoiseSource* noise) = 0;
 
-  /// Inference, without gradient: computes once what the denoising steps at `timesteps` share.
-  virtual ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
+  /// Inference, without gradient: computes once what the denoising steps at `times` share.
+  virtual ConditionedDenoiser Condition(const std::vector<double>& times,
                                         const torch::Tensor& cond) = 0;
 
   /// Drops the caches that were derived from the weights.

@@ -1,5 +1,6 @@
 // Diffusion Policy (Chi et al. 2023): a denoiser, conditioned on a window of observations, trained
-// to remove noise from action sequences. The caller passes the network and the observation encoder.
+// to turn noise into action sequences. The config chooses the objective: diffusion, flow matching,
+// MIP or consistency. The caller passes the network and the observation encoder.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -9,14 +10,16 @@
 #include <optional>
 #include <string>
 
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 
 namespace dp_bench::policy {
 
-class DiffusionPolicy final : public Policy {
+class Objective;
+struct TrainingPass;
+
+class DiffusionPolicy final : public Policy, public Distillable {
  public:
   /// The two halves of the network, and the module that owns the parameters of both.
   struct Model {
@@ -26,9 +29,10 @@ class DiffusionPolicy final : public Policy {
     std::unique_ptr<Denoiser> denoiser;
   };
 
-  /// Reads noise_scheduler, do_mask_loss_for_padding, gradient_checkpointing and the keys of
-  /// loss_weights.h from `params`. `name` is the plugin's name, for messages.
+  /// Reads objective with its section, do_mask_loss_for_padding, gradient_checkpointing and the
+  /// keys of loss_weights.h from `params`. `name` is the plugin's name, for messages.
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
+  ~DiffusionPolicy() override;
 
   const PolicySpec& spec() const override { return spec_; }
   void SetNormalizer(const Normalizer& normalizer) override;
@@ -37,11 +41,12 @@ class DiffusionPolicy final : public Policy {
   torch::nn::Module& module() override { return *root_; }
   void WeightsChanged() override { model_.denoiser->DropCaches(); }
   int n_train_obs_steps() const override;
+  Distillable* distillable() override { return this; }
+  void LearnFrom(Distillable& teacher, Distillable& average) override;
 
-  /// Reverse diffusion: DDPM (Ho et al. 2020) Alg. 2 or DDIM (Song et al. 2021) eq. 12. features
-  /// [B, To, Do], initial noise [B, T, Da] -> normalized action sequence [B, T, Da]. With
-  /// inpainting, both are [B, T, Da + Do], and the result holds the features in its first To steps.
-  /// Steps that add noise draw it from `noise`.
+  /// Samples as the objective does. features [B, To, Do], initial noise [B, T, Da] -> normalized
+  /// action sequence [B, T, Da]. With inpainting, both are [B, T, Da + Do], and the result holds
+  /// the features in its first To steps. Steps that add noise draw it from `noise`.
   torch::Tensor ConditionalSample(const torch::Tensor& features, const torch::Tensor& initial,
                                   NoiseSource& noise);
 
@@ -53,30 +58,33 @@ class DiffusionPolicy final : public Policy {
 
  private:
   void RequireNormalizer() const;
+  torch::Tensor FeaturesOf(const TensorMap& obs, NoiseSource* regularizing);
 
-  // Mean square error, weighted by step and by timestep. With do_mask_loss_for_padding, a padded
-  // step counts as zero; with inpainting, so does an observation that the network was given.
-  torch::Tensor WeightedLoss(const torch::Tensor& prediction, const torch::Tensor& target,
-                             const torch::Tensor& timesteps, const torch::Tensor& is_pad) const;
+  torch::Tensor LossOf(const TrainingPass& pass, const torch::Tensor& features,
+                       const torch::Tensor& is_pad, NoiseSource* regularizing);
+
+  // Mean square error, weighted by step and by row. With do_mask_loss_for_padding, a padded step
+  // counts as zero; with inpainting, so does an observation that the network was given.
+  torch::Tensor WeightedLoss(const torch::Tensor& prediction, const TrainingPass& pass,
+                             const torch::Tensor& is_pad) const;
 
   torch::Tensor Inpaint(const torch::Tensor& sequence, const torch::Tensor& features) const;
   torch::Tensor ActionOf(const torch::Tensor& sequence) const;
   torch::Tensor ConditionOf(const torch::Tensor& features) const;
-  void TraceStep(const torch::Tensor& prediction, std::int64_t timestep,
-                 const torch::Tensor& sequence, const torch::Tensor& variance_noise) const;
   std::int64_t action_dim() const { return spec_.shape_meta.action_dim(); }
 
   torch::Device device() const { return root_->parameters().front().device(); }
 
   std::string name_;
   PolicySpec spec_;
-  NoiseScheduler scheduler_;
+  std::unique_ptr<Objective> objective_;
   bool mask_loss_for_padding_;
-  torch::Tensor chunk_weights_;     // [T, 1], mean 1; undefined: all steps have equal weight
-  torch::Tensor timestep_weights_;  // [num_train_timesteps]; undefined: equal weight
+  torch::Tensor chunk_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
   std::optional<Normalizer> normalizer_;
   std::shared_ptr<torch::nn::Module> root_;
   Model model_;
+  DiffusionPolicy* teacher_ = nullptr;  // borrowed for the training, like the next
+  DiffusionPolicy* average_ = nullptr;
 };
 
 }  // namespace dp_bench::policy

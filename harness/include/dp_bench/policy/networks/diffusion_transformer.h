@@ -43,23 +43,23 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   /// Throws Error{kConfig} for settings that cannot work.
   explicit DiffusionTransformerImpl(const TransformerConfig& config);
 
-  /// sample [B, T, Da], timesteps int64 [B], cond [B, To, Do] -> [B, T, Da]. Without masks there is
+  /// sample [B, T, Da], times [B], cond [B, To, Do] -> [B, T, Da]. Without masks there is
   /// no dropout.
-  torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& timesteps,
+  torch::Tensor forward(const torch::Tensor& sample, const torch::Tensor& times,
                         const torch::Tensor& cond, DropoutMasks* dropout = nullptr);
 
   /// Everything that is constant over the denoising steps of one call, computed once.
   struct Conditioning {
     torch::Tensor inputs;   // [B or 1, T, d]: the action tokens without the actions
-    torch::Tensor time;     // [n_timesteps, d]: the time tokens, if there is no memory
-    torch::Tensor kv_time;  // [n_timesteps, n_layer * 2d]: depends only on the weights
+    torch::Tensor time;     // [n_times, d]: the time tokens, if there is no memory
+    torch::Tensor kv_time;  // [n_times, n_layer * 2d]: depends only on the weights
     torch::Tensor kv_obs;   // [B, To, n_layer * 2d]; undefined without observation tokens
-    torch::Tensor kv;       // [n_timesteps, B, S, n_layer * 2d], if condition tokens attend to
+    torch::Tensor kv;       // [n_times, B, S, n_layer * 2d], if condition tokens attend to
                             // each other; otherwise undefined
   };
-  Conditioning Condition(const std::vector<std::int64_t>& timesteps, const torch::Tensor& cond);
+  Conditioning Condition(const std::vector<double>& times, const torch::Tensor& cond);
 
-  /// `forward` for timesteps[step] in all rows, without gradient: sample [B, T, Da] -> [B, T, Da].
+  /// `forward` for times[step] in all rows, without gradient: sample [B, T, Da] -> [B, T, Da].
   torch::Tensor Predict(const torch::Tensor& sample, const Conditioning& conditioning,
                         std::int64_t step);
 
@@ -74,7 +74,7 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   void MakeCondition();
   void MakeMasks();
   torch::Tensor AddPositions(const std::string& name, std::int64_t n);
-  torch::Tensor EmbedTimesteps(const torch::Tensor& timesteps);
+  torch::Tensor EmbedTimes(const torch::Tensor& times);
   torch::Tensor InputChannels(const torch::Tensor& cond) const;
   torch::Tensor ConditionTokens(const torch::Tensor& time, const torch::Tensor& obs) const;
   void RunLayer(TransformerLayer& layer, TokenStream& stream, const torch::Tensor& kv,
@@ -104,8 +104,8 @@ class DiffusionTransformerImpl : public torch::nn::Module {
   torch::Tensor memory_mask_;  // [T, S], likewise
 
   torch::Tensor kv_weight_;  // cache: KeyValueWeights()
-  torch::Tensor kv_time_;    // cache for cached_timesteps_
-  std::vector<std::int64_t> cached_timesteps_;
+  torch::Tensor kv_time_;    // cache for cached_times_
+  std::vector<double> cached_times_;
 };
 TORCH_MODULE(DiffusionTransformer);
 

@@ -8,9 +8,9 @@
 
 namespace dp_bench::policy {
 
-/// positions int64 [N] -> [N, dim] float32; dim even, at least 4. On the CPU, the bits do not
-/// depend on the processor: LibTorch's exponential, sine and cosine round differently on different
-/// ones.
+/// positions [N], int64 or float32 -> [N, dim] float32; dim even, at least 4. On the CPU, the bits
+/// do not depend on the processor: LibTorch's exponential, sine and cosine round differently on
+/// different ones.
 torch::Tensor SinusoidalEmbedding(const torch::Tensor& positions, std::int64_t dim);
 
 }  // namespace dp_bench::policy

@@ -20,9 +20,9 @@ class TransformerDenoiser final : public Denoiser {
   TransformerDenoiser(const Config& params, const PolicySpec& spec,
                       const DenoiserChannels& channels, torch::nn::Module& parent);
 
-  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& times,
                         const torch::Tensor& cond, NoiseSource* noise) override;
-  ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
+  ConditionedDenoiser Condition(const std::vector<double>& times,
                                 const torch::Tensor& cond) override;
   void DropCaches() override { transformer_->DropCaches(); }
   void set_gradient_checkpointing(bool is_on) override {

@@ -17,9 +17,9 @@ class UnetDenoiser final : public Denoiser {
   UnetDenoiser(const Config& params, const PolicySpec& spec, const DenoiserChannels& channels,
                torch::nn::Module& parent);
 
-  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& timesteps,
+  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& times,
                         const torch::Tensor& cond, NoiseSource* noise) override;
-  ConditionedDenoiser Condition(const std::vector<std::int64_t>& timesteps,
+  ConditionedDenoiser Condition(const std::vector<double>& times,
                                 const torch::Tensor& cond) override;
   void DropCaches() override { unet_->DropCaches(); }
   void set_gradient_checkpointing(bool is_on) override { unet_->set_gradient_checkpointing(is_on); }

@@ -1,0 +1,110 @@
+// dp_bench distill: consistency distillation of a trained diffusion policy. It is a training with
+// the config of the teacher and a few keys changed.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/ranks.h"
+#include "app/verbs.h"
+#include "core/json.h"
+#include "core/stop_signal.h"
+#include "dp_bench/error.h"
+#include "run/checkpoint.h"
+#include "run/run_files.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDistillExamples =
+    R"(Examples:
+  dp_bench distill --checkpoint runs/mine --output runs/mine_fast training.num_epochs=50
+  dp_bench train --resume runs/mine_fast
+  dp_bench eval --checkpoint runs/mine_fast policy.params.consistency.num_inference_steps=2)";
+
+struct DistillVerbOptions {
+  experiment::ExperimentOptions experiment;
+  fs::path checkpoint;
+  fs::path output;
+  std::string weights = "ema";
+};
+
+// The value at a place of a config; `other` if it is not there.
+std::string TextAt(const nlohmann::json& config, const char* pointer, const std::string& other) {
+  const nlohmann::json::json_pointer place(pointer);
+  return config.contains(place) && config.at(place).is_string()
+             ? config.at(place).get<std::string>()
+             : other;
+}
+
+// What differs between the training of the teacher and that of the student.
+std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
+  const run::Checkpoint teacher = run::Checkpoint::Open(options.checkpoint);
+  const nlohmann::json config = core::ParseJson(
+      teacher.config(), (options.checkpoint / run::kConfigFile).string(), ErrorCode::kCheckpoint);
+  const std::string objective = TextAt(config, "/policy/params/objective", "diffusion");
+  if (objective != "diffusion") {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--checkpoint: expected a policy with objective diffusion, found {}",
+                            objective));
+  }
+  const nlohmann::json section = {{"path", fs::absolute(options.checkpoint).string()},
+                                  {"weights", options.weights}};
+  std::vector<std::string> changes = {"policy.params.objective=consistency",
+                                      "policy.params.loss_weighting=none",
+                                      "policy.params.loss_weighting_table=null",
+                                      "training.resume=false",
+                                      "training.use_ema=true",
+                                      "training.teacher=" + section.dump(),
+                                      "ema.max_value=0.99"};
+  // what one evaluation needs at the highest noise level cannot be computed from predicted noise
+  if (TextAt(config, "/policy/params/noise_scheduler/prediction_type", "epsilon") == "epsilon") {
+    changes.emplace_back("policy.params.noise_scheduler.prediction_type=v_prediction");
+  }
+  return changes;
+}
+
+int Distill(DistillVerbOptions options, core::Communicator& ranks) {
+  core::CatchStopSignals();  // signals must not end the program while it loads
+  if (ranks.is_root()) ChooseCheckpoint(&options.checkpoint);
+  options.checkpoint = ranks.FromRoot(options.checkpoint.string());
+  std::vector<std::string>& overrides = options.experiment.overrides;
+  const std::vector<std::string> changes = ChangesOf(options);
+  overrides.insert(overrides.begin(), changes.begin(), changes.end());
+  options.experiment.config = options.checkpoint / run::kConfigFile;
+  return Train(options.experiment, options.output, ranks);
+}
+
+}  // namespace
+
+Verb AddDistill(CLI::App* app) {
+  const auto options = std::make_shared<DistillVerbOptions>();
+  app->footer(kDistillExamples);
+  app->add_option("--checkpoint", options->checkpoint,
+                  "Teacher: checkpoint folder, or run folder (its best or else latest checkpoint), "
+                  "of a policy with objective diffusion and sampler ddim")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--weights", options->weights, "Weights of the teacher: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str();
+  app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
+  app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  AddIsolateOption(app, &options->experiment);
+  app->add_option("--plugin-dir", options->experiment.plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("overrides", options->experiment.overrides,
+                  "Changes to the teacher's config: training.num_epochs=50");
+  return [options] {
+    return RunOnRanks([&](core::Communicator& ranks) { return Distill(*options, ranks); });
+  };
+}
+
+}  // namespace dp_bench::app
