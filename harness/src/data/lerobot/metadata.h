@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,10 @@ struct FileNumber {
   std::int64_t chunk = 0;
   std::int64_t file = 0;  // the episode in versions 2.0 and 2.1
 
-  auto operator<=>(const FileNumber&) const = default;
+  bool operator==(const FileNumber&) const = default;
+  bool operator<(const FileNumber& other) const {
+    return std::tie(chunk, file) < std::tie(other.chunk, other.file);
+  }
 };
 
 /// The frames of an episode in a video file.
