@@ -76,10 +76,10 @@ std::string MakePluginProject(const std::string& kind, const std::string& name,
         fmt::format("'{}' exists and is not empty; give another --output", folder.string()));
   }
   const fs::path from = TemplateFolder(kind);
-  const std::string placeholder = "my_" + kind;
+  const std::string template_name = "my_" + kind;
   const auto adapt = [&](const std::string& text) {
-    const std::string renamed = Replaced(text, placeholder, name);
-    return Replaced(renamed, CamelCase(placeholder), CamelCase(name));
+    const std::string renamed = Replaced(text, template_name, name);
+    return Replaced(renamed, CamelCase(template_name), CamelCase(name));
   };
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     if (!entry.is_regular_file()) continue;
