@@ -8,7 +8,7 @@
 #   include/dp_bench/             the SDK's headers
 #   share/dp_bench/               configs, scenes, models, templates of plugins
 #
-# LibTorch, MuJoCo and Arrow are not part of it: the programs look for them where they were built with.
+#   lib/dp_bench/external/        LibTorch, MuJoCo and Arrow: links to those it was built with
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -17,36 +17,19 @@ set(DPB_INSTALL_PLUGINS "${CMAKE_INSTALL_LIBDIR}/dp_bench/plugins")
 set(DPB_INSTALL_CONFORMANCE "${CMAKE_INSTALL_LIBDIR}/dp_bench/conformance")
 set(DPB_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/dp_bench")
 
-# Folders of the libraries that are not part of it, for run paths.
-set(DPB_LIBRARY_FOLDERS "")
-if(DPB_TORCH)
-  list(APPEND DPB_LIBRARY_FOLDERS "${TORCH_INSTALL_PREFIX}/lib")
-endif()
-if(MuJoCo_LIBRARY)
-  get_filename_component(folder "${MuJoCo_LIBRARY}" DIRECTORY)
-  list(APPEND DPB_LIBRARY_FOLDERS "${folder}")
-endif()
-if(Arrow_FOUND)
-  get_filename_component(folder "${Arrow_arrow_LIBRARY}" DIRECTORY)
-  list(APPEND DPB_LIBRARY_FOLDERS "${folder}")
-endif()
-if(MPI_C_FOUND)
-  foreach(library IN LISTS MPI_C_LIBRARIES)
-    get_filename_component(folder "${library}" DIRECTORY)
-    list(APPEND DPB_LIBRARY_FOLDERS "${folder}")
-  endforeach()
-endif()
-list(REMOVE_DUPLICATES DPB_LIBRARY_FOLDERS)
-
-# dpb_install(DESTINATION TARGET...): binaries that find the SDK's libraries relative to themselves.
+# dpb_install(DESTINATION TARGET...): binaries that find all libraries relative to themselves.
 function(dpb_install destination)
   file(RELATIVE_PATH to_libraries "/${destination}" "/${CMAKE_INSTALL_LIBDIR}")
+  set(run_path "$ORIGIN" "$ORIGIN/${to_libraries}")
+  foreach(folder torch/lib mujoco mujoco/lib pyarrow pyarrow/lib)
+    list(APPEND run_path "$ORIGIN/${to_libraries}/dp_bench/external/${folder}")
+  endforeach()
   foreach(target IN LISTS ARGN)
     if(NOT TARGET ${target})
       continue()
     endif()
     set_target_properties(${target} PROPERTIES
-      INSTALL_RPATH "$ORIGIN;$ORIGIN/${to_libraries};${DPB_LIBRARY_FOLDERS}" INSTALL_RPATH_USE_LINK_PATH OFF)
+      INSTALL_RPATH "${run_path}" INSTALL_RPATH_USE_LINK_PATH OFF)
     install(TARGETS ${target} RUNTIME DESTINATION "${destination}" LIBRARY DESTINATION "${destination}")
   endforeach()
 endfunction()
@@ -71,3 +54,41 @@ install(FILES "${CMAKE_BINARY_DIR}/generated/dp_benchConfig.cmake"
               "${CMAKE_BINARY_DIR}/generated/dp_benchConfigVersion.cmake"
               cmake/dp_benchPlugin.cmake cmake/plugin_exports.map
         DESTINATION "${DPB_INSTALL_CMAKE}")
+
+# LibTorch, MuJoCo and Arrow in external/. A line each: folder | wheel | file that the programs load | variable that
+# names the folder.
+set(DPB_EXTERNAL_LIBRARIES "")
+set(DPB_EXTERNAL_FOLDERS "")
+set(external_environment "")
+macro(dpb_external_library name wheel library variable folder)
+  get_filename_component(file "${library}" NAME)
+  list(APPEND DPB_EXTERNAL_LIBRARIES "  \"${name}|${wheel}|${file}|${variable}\"")
+  list(APPEND DPB_EXTERNAL_FOLDERS "${folder}" "${folder}/lib")
+  string(APPEND external_environment " \"${variable}=${folder}\"")
+endmacro()
+file(STRINGS scripts/requirements.txt requirements)
+string(REGEX MATCH "mujoco-core==[0-9.]+" mujoco_wheel "${requirements}")
+string(REGEX MATCH "pyarrow==[0-9.]+" pyarrow_wheel "${requirements}")
+if(DPB_TORCH)
+  dpb_external_library(torch "torch==${Torch_VERSION}" libtorch.so DPB_TORCH_DIR "${TORCH_INSTALL_PREFIX}")
+endif()
+if(MuJoCo_LIBRARY)
+  get_filename_component(folder "${MuJoCo_LIBRARY}" DIRECTORY)
+  dpb_external_library(mujoco "${mujoco_wheel}" "${MuJoCo_LIBRARY}" MUJOCO_DIR "${folder}")
+endif()
+if(Arrow_FOUND)
+  get_filename_component(folder "${Arrow_arrow_LIBRARY}" DIRECTORY)
+  dpb_external_library(pyarrow "${pyarrow_wheel}" "${Arrow_arrow_LIBRARY}" ARROW_DIR "${folder}")
+endif()
+list(JOIN DPB_EXTERNAL_LIBRARIES "\n" DPB_EXTERNAL_LIBRARIES)
+configure_file(cmake/package/dp_bench-libraries.in "${CMAKE_BINARY_DIR}/package/dp_bench-libraries" @ONLY)
+install(PROGRAMS "${CMAKE_BINARY_DIR}/package/dp_bench-libraries" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -E env ${external_environment}
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/dp_bench-libraries\" RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR \"dp_bench-libraries failed: \${result}\")
+endif()")
+
+add_custom_target(uninstall
+  COMMAND "${CMAKE_COMMAND}" "-DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt"
+          -P "${PROJECT_SOURCE_DIR}/cmake/package/uninstall.cmake" VERBATIM)
