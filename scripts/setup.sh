@@ -17,7 +17,7 @@ packages=(
   libegl-dev libegl1 libegl-mesa0 libgl1-mesa-dri  # rendering without a display
   libblosc-dev libzstd-dev zlib1g-dev libzip-dev libssl-dev libkainjow-mustache-dev
   libopenmpi-dev openmpi-bin
-  libgtest-dev libgmock-dev libbenchmark-dev xvfb
+  libgtest-dev libgmock-dev libbenchmark-dev xvfb doxygen
 )
 
 # A browser, in which a test opens the pages. Ubuntu has it only as a snap; the test is then skipped.

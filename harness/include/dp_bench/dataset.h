@@ -15,11 +15,14 @@
 
 namespace dp_bench {
 
+/// What a dataset holds.
 struct DatasetSpec {
   std::vector<KeySpec> keys;  // alphabetical; named as in shape_meta, including "action"
   double fps = 0.0;           // steps per second [Hz]
 };
 
+/// Recorded episodes. One reader per file format implements it; windows, splits and padding are the
+/// harness's.
 class DPB_API Dataset {
  public:
   Dataset(const Dataset&) = delete;

@@ -18,6 +18,7 @@ namespace dp_bench {
 /// How the values of a metric over the steps of an episode become one number in the report.
 enum class Aggregate { kMax, kMean, kLast };
 
+/// A number that an env reports in each step, and how an episode's value follows from its steps.
 struct MetricSpec {
   std::string name;
   Aggregate aggregate = Aggregate::kMax;

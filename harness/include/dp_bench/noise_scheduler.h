@@ -47,6 +47,7 @@ struct DPB_API NoiseSchedulerConfig {
   static NoiseSchedulerConfig FromConfig(const Config& config);
 };
 
+/// The noise that training adds, and the reverse process that sampling runs.
 class DPB_API NoiseScheduler {
  public:
   /// Throws Error{kConfig} for settings that cannot work (more inference than training steps, ...).
@@ -71,6 +72,7 @@ class DPB_API NoiseScheduler {
   /// Whether Step at this timestep uses `variance_noise`.
   bool NeedsNoise(std::int64_t timestep) const;
 
+  /// One step of the reverse process.
   struct StepOutput {
     torch::Tensor prev_sample;           // x_{t-1}
     torch::Tensor pred_original_sample;  // predicted x_0, after clipping

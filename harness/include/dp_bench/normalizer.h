@@ -22,8 +22,11 @@ namespace dp_bench {
 /// max] metres -> [0, 1], values outside are clipped.
 enum class NormalizeMode { kLimits, kGaussian, kIdentity, kImage, kImageGaussian, kDepth };
 
+/// Brings observations and actions to the range a network works in, and back:
+/// y = x * scale + offset.
 class DPB_API Normalizer {
  public:
+  /// How one key is normalized.
   struct Field {
     torch::Tensor scale;   // float32, the key's shape flattened to [D]; [C] for image_gaussian,
                            // [1] for image and depth

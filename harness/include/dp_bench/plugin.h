@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kAbiVersion = 3;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3 };
 
+/// The C layout at the start of a plugin's entry. The host checks it before it uses any C++ type.
 struct PluginHeader {
   std::uint32_t magic;        // kPluginMagic
   std::uint32_t abi_version;  // kAbiVersion of the SDK this was built with
@@ -65,6 +66,7 @@ struct PluginTraits<Policy> {
   };
 };
 
+/// What a plugin exports: one per interface.
 template <class Interface>
 struct PluginEntry {
   PluginHeader header;

@@ -25,6 +25,7 @@ struct Batch {
   torch::Tensor is_pad;  // [B, T] bool: the step repeats the edge of its episode
 };
 
+/// What `ComputeLoss` returns.
 struct LossOutput {
   torch::Tensor loss;                          // scalar with gradient
   std::map<std::string, torch::Tensor> parts;  // named scalars for the log, detached

@@ -103,8 +103,8 @@ class Comparison {
         obs_fields_(FieldsOf(a, /*of_observations=*/true)),
         step_fields_(FieldsOf(a, /*of_observations=*/false)) {
     // the values that an env reports follow from the action
-    std::ranges::stable_partition(step_fields_,
-                                  [](const auto& field) { return field == "action"; });
+    std::stable_partition(step_fields_.begin(), step_fields_.end(),
+                          [](const auto& field) { return field == "action"; });
   }
 
   std::optional<TraceDifference> Find() {

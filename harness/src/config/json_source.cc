@@ -307,7 +307,7 @@ nlohmann::json TakeMember(const std::string& key, JsonSource* source) {
 }
 
 std::string Describe(const nlohmann::json& value) {
-  const std::string text = core::ShortDump(value);
+  std::string text = core::ShortDump(value);
   switch (value.type()) {
     case Json::value_t::null:
       return "null";

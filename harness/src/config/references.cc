@@ -47,7 +47,7 @@ class ReferenceParser {
         result += kBegin;
       } else if (IsAt(kBegin)) {
         const bool is_first = position_ == 0;
-        const Json value = Reference();
+        Json value = Reference();
         if (is_first && IsAtEnd()) return value;
         result += AsText(value);
       } else {

@@ -65,7 +65,7 @@ std::vector<int> AllowedCores() {
   std::vector<int> all(CPU_SETSIZE);
   for (int core = 0; core < CPU_SETSIZE; ++core) all[static_cast<std::size_t>(core)] = core;
   BindTo(all);
-  const std::vector<int> allowed = OwnCores();
+  std::vector<int> allowed = OwnCores();
   BindTo(before);
   return allowed;
 }

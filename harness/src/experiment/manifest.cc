@@ -90,13 +90,13 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
                          const Config& config, core::Communicator& ranks) {
   const std::string text = config.ToJson() + "\n";
-  const std::string with_id = run::WithRunId(manifest, text);
+  std::string with_id = run::WithRunId(manifest, text);
   if (ranks.is_root()) run::WriteRunHead(folder, with_id, text);
   return with_id;
 }
 
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest) {
-  const std::string found = run::ReadRunManifest(folder);
+  std::string found = run::ReadRunManifest(folder);
   const auto before =
       core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string()).flatten();
   const auto now = nlohmann::json::parse(manifest).flatten();

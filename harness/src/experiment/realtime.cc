@@ -106,7 +106,7 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   options->experiment.overrides.push_back("env_runner.realtime_latency_ms=" + ms);
 }
 
-int EvaluateAtLatencies(CheckpointEvaluationOptions options,
+int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
                         const std::vector<double>& latencies_ms, core::Communicator& ranks) {
   const Experiment experiment(WithConfig(options));
   const double given = RunnerConfig(experiment).realtime;

@@ -18,7 +18,7 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
 /// the run folder. Writes realtime.json into the run folder and prints success against latency.
 /// Returns the exit code: kExitInterrupted after a stop signal, that of failed episodes if any
 /// evaluation has one.
-int EvaluateAtLatencies(CheckpointEvaluationOptions options,
+int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
                         const std::vector<double>& latencies_ms, core::Communicator& ranks);
 
 }  // namespace dp_bench::experiment

@@ -75,7 +75,7 @@ std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& o
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
   const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
-  const std::string name = ReadTaskName(config, plugin);
+  std::string name = ReadTaskName(config, plugin);
   const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
   const auto task = params.find("task");
   if (task == params.end() || !task->is_string()) return name;

@@ -2,7 +2,6 @@
 #include "inspect/diagnosis.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "data/sequence_sampler.h"
 #include "dp_bench/error.h"
@@ -185,7 +184,8 @@ class Examination {
   Finding CheckRollouts(Policy& policy) const {
     const ObsScales scales = ScalesOf(normalizer_, data_, subject_.spec.shape_meta);
     if (scales.empty()) return LeaveCoverageOpen("there are no low-dimensional observations");
-    const auto keys = std::views::keys(scales);
+    std::vector<std::string> keys;
+    for (const auto& [key, scale] : scales) keys.push_back(key);
     run::EnvRunnerConfig config =
         run::EnvRunnerConfig::FromConfig(subject_.config.Sub("env_runner"));
     config.n_train = 0;
@@ -199,8 +199,8 @@ class Examination {
                                 subject_.spec.horizons,
                                 /*output_dir=*/{});
       rollout::PolicyPlanner planner(policy, torch::kCPU, config.micro_batch);
-      return CheckCoverage(data_, split_.train, scales,
-                           ObserveRollouts(runner, planner, {keys.begin(), keys.end()}), findings_);
+      return CheckCoverage(data_, split_.train, scales, ObserveRollouts(runner, planner, keys),
+                           findings_);
     } catch (const Error& fault) {
       return LeaveCoverageOpen(fault.what());
     }

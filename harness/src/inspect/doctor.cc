@@ -100,7 +100,7 @@ Checkup CheckLibTorch() {
 }
 
 Checkup CheckGpu() {
-  const auto n = static_cast<int>(torch::cuda::device_count());
+  const int n = torch::cuda::device_count();
   if (n > 0) return {.found = fmt::format("{} CUDA device{}", n, n == 1 ? "" : "s")};
   return {
       .health = Health::kMissing,

@@ -106,8 +106,9 @@ ChannelMeans OfEnv(Env& env, const KeySpec& key, const ResetSample& sample) {
 double ShareOutside(const Signal& signal, std::int64_t d,
                     const std::vector<std::vector<float>>& observed) {
   const std::vector<float> column = signal.Column(d);
-  const auto [low, high] = std::ranges::minmax(column);
-  const double margin = kMargin * (static_cast<double>(high) - static_cast<double>(low)) + 1e-3;
+  const double low = std::ranges::min(column);
+  const double high = std::ranges::max(column);
+  const double margin = kMargin * (high - low) + 1e-3;
   const auto n_outside = std::ranges::count_if(observed, [&](const std::vector<float>& obs) {
     const double value = obs[static_cast<std::size_t>(d)];
     return value < low - margin || value > high + margin;

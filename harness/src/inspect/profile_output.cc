@@ -49,7 +49,7 @@ std::string OpTable(const RecordedWork& recorded, int n_listed) {
   int n_left = n_listed;
   for (const OpTotal& op : recorded.ops) {
     if (n_left-- == 0) break;
-    const auto rate = [&op](double amount, double us) {
+    const auto rate = [](double amount, double us) {
       return amount > 0.0 && us > 0.0 ? fmt::format("{:.1f}", 1e-3 * amount / us) : std::string();
     };
     table += fmt::format("  {:<44} {:>8.1f} {:>10.2f} {:>5.1f} % {:>9} {:>7}\n",

@@ -63,9 +63,10 @@ struct ColourBox {
 };
 
 std::pair<ColourBox, ColourBox> Cut(const ColourBox& box) {
-  const auto upper = std::ranges::partition(
-      box.points, [&](const Point& p) { return p.mean[box.widest] < box.mean[box.widest]; });
-  const std::size_t n_lower = box.points.size() - upper.size();
+  const auto upper = std::partition(box.points.begin(), box.points.end(), [&](const Point& p) {
+    return p.mean[box.widest] < box.mean[box.widest];
+  });
+  const auto n_lower = static_cast<std::size_t>(upper - box.points.begin());
   return {ColourBox(box.points.first(n_lower)), ColourBox(box.points.subspan(n_lower))};
 }
 

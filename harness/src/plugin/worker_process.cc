@@ -47,10 +47,10 @@ constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
 
 fs::path WorkerFile() {
   const fs::path own_folder = fs::read_symlink("/proc/self/exe").parent_path();
-  const fs::path file = own_folder / kWorkerProgram;
+  fs::path file = own_folder / kWorkerProgram;
   if (fs::exists(file)) return file;
   // from lib/dp_bench/conformance/ of an installation
-  const fs::path installed = own_folder / "../../../bin" / kWorkerProgram;
+  fs::path installed = own_folder / "../../../bin" / kWorkerProgram;
   if (fs::exists(installed)) return installed;
   throw Error(ErrorCode::kIo, fmt::format("{} is missing, the program that runs isolated envs; "
                                           "build its target {}, or set env_runner.isolate=false",

@@ -179,7 +179,7 @@ bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
 
 Tensor ConditionalUnet1dImpl::EmbedTimes(const Tensor& times) {
   const Tensor code = SinusoidalEmbedding(times, config_.diffusion_step_embed_dim);
-  const Tensor embedding = ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
+  Tensor embedding = ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;
 }

@@ -224,7 +224,7 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
   RequireNormalizer();
   RECORD_USER_SCOPE("observation encoding");
-  const Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, *normalizer_, augment));
+  Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, *normalizer_, augment));
   TraceStage("condition", cond);
   return cond;
 }

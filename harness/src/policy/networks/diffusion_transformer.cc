@@ -153,7 +153,7 @@ Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int6
 
 // [n] -> [n, d].
 Tensor DiffusionTransformerImpl::EmbedTimes(const Tensor& times) {
-  const Tensor code = SinusoidalEmbedding(times, config_.n_emb);
+  Tensor code = SinusoidalEmbedding(times, config_.n_emb);
   if (time_mlp1_.is_empty()) return code;
   return ApplyLinear(time_mlp2_,
                      TokenMish(ApplyLinear(time_mlp1_, code.to(time_mlp1_->weight.dtype()))));

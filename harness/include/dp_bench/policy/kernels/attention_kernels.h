@@ -22,6 +22,7 @@ struct AttentionShape {
   std::int64_t mask_row;          // of the mask: 0, or S * padded T
 };
 
+/// Pointers for the forward pass of attention.
 struct AttentionForward {
   AttentionShape shape;
   const float* q;

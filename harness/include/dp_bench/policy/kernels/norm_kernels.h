@@ -24,6 +24,7 @@ struct NormForward {
   float* rstd;
 };
 
+/// Pointers for the gradient of a group norm over time steps.
 struct NormBackward {
   std::int64_t channels, n_groups, steps, batch;
   const float* x;

@@ -24,6 +24,7 @@ struct AddNormForward {
   float* rstd;
 };
 
+/// Pointers to the rows of AddNorm and of its gradients.
 struct AddNormBackward {
   std::int64_t rows, width;
   const float* sum;
@@ -49,6 +50,7 @@ struct BiasGeluForward {
   float* y;
 };
 
+/// Pointers to the rows of BiasGelu and of its gradients.
 struct BiasGeluBackward {
   std::int64_t rows, width;
   const float* x;

@@ -41,6 +41,7 @@ struct Dropout {
   torch::Tensor Apply(const torch::Tensor& x) const;
 };
 
+/// What `AddNorm` returns.
 struct AddNormResult {
   torch::Tensor sum;     // x + branch + bias
   torch::Tensor normed;  // layer_norm(sum)
@@ -53,6 +54,7 @@ AddNormResult AddNorm(const torch::Tensor& x, const torch::Tensor& branch,
 /// gelu(x + bias), the exact formula; x [rows, d], bias [d].
 torch::Tensor BiasGelu(const torch::Tensor& x, const torch::Tensor& bias);
 
+/// What `Attention` takes.
 struct AttentionInputs {
   torch::Tensor q;     // [B, T, d], or [B, T, 3d]: queries, keys and values side by side
   torch::Tensor kv;    // [B, S, 2d]: keys, values; undefined if q has them. May be strided

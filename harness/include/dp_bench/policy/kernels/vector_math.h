@@ -45,7 +45,7 @@ DPB_ALWAYS_INLINE float Reciprocal(float x) {
   return y;
 }
 
-// mish(x) = x tanh(log(1 + e^x)) = x w / (w + 2) with w = e^x (e^x + 2).
+/// mish(x) = x tanh(log(1 + e^x)) = x w / (w + 2) with w = e^x (e^x + 2).
 struct MishValue {
   float value;
   float slope;
@@ -65,8 +65,8 @@ DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
   return {x * ratio, ratio + 4.0F * x * (e * inverse) * ((e + 1.0F) * inverse)};
 }
 
-// gelu(x) = x Phi(x) and its derivative. Phi follows Abramowitz and Stegun 7.1.26, absolute error
-// below 2e-7; the derivative uses the same exponential.
+/// gelu(x) = x Phi(x) and its derivative. Phi follows Abramowitz and Stegun 7.1.26, absolute error
+/// below 2e-7; the derivative uses the same exponential.
 struct GeluValue {
   float value;
   float slope;

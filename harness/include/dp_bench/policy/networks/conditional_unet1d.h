@@ -17,6 +17,7 @@
 
 namespace dp_bench::policy {
 
+/// Sizes and variants of the UNet.
 struct UnetConfig {
   std::int64_t action_dim = 0;       // Da
   std::int64_t global_cond_dim = 0;  // G, per row: To * Do

@@ -19,6 +19,7 @@ namespace dp_bench::policy {
 class Objective;
 struct TrainingPass;
 
+/// Diffusion Policy (Chi et al. 2023): an observation encoder, a denoiser and an objective.
 class DiffusionPolicy final : public Policy, public Distillable {
  public:
   /// The two halves of the network, and the module that owns the parameters of both.

@@ -18,6 +18,7 @@
 
 namespace dp_bench::policy {
 
+/// Sizes and variants of the transformer.
 struct TransformerConfig {
   std::int64_t action_dim = 0;       // Da
   std::int64_t obs_feature_dim = 0;  // Do
@@ -38,6 +39,7 @@ struct TransformerConfig {
   bool is_position_learned = true;  // otherwise sinusoidal
 };
 
+/// The transformer of Diffusion Policy: action tokens attend to timestep and observations.
 class DiffusionTransformerImpl : public torch::nn::Module {
  public:
   /// Throws Error{kConfig} for settings that cannot work.

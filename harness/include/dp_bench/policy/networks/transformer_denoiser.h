@@ -12,6 +12,7 @@
 
 namespace dp_bench::policy {
 
+/// The transformer as a `Denoiser`.
 class TransformerDenoiser final : public Denoiser {
  public:
   /// Reads n_layer, n_head, n_emb, n_cond_layers, p_drop_emb, p_drop_attn, causal_attn,

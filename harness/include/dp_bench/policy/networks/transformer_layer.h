@@ -16,6 +16,7 @@
 
 namespace dp_bench::policy {
 
+/// Sizes and variants of a layer.
 struct TransformerLayerConfig {
   std::int64_t n_emb = 512;
   std::int64_t n_head = 8;
@@ -79,6 +80,7 @@ class MultiheadAttentionImpl : public torch::nn::Module {
 };
 TORCH_MODULE(MultiheadAttention);
 
+/// Attention within the tokens, attention to the memory if there is one, and a two-layer network.
 class TransformerLayerImpl : public torch::nn::Module {
  public:
   explicit TransformerLayerImpl(const TransformerLayerConfig& config);

@@ -10,6 +10,7 @@
 
 namespace dp_bench::policy {
 
+/// The 1D UNet as a `Denoiser`.
 class UnetDenoiser final : public Denoiser {
  public:
   /// Reads down_dims, kernel_size, n_groups, diffusion_step_embed_dim and cond_predict_scale from

@@ -15,6 +15,7 @@
 
 namespace dp_bench::policy {
 
+/// Encodes colour images with a ResNet each and joins them with the low-dimensional observations.
 class HybridObsEncoder final : public ObsEncoder {
  public:
   /// Reads obs_encoder and the keys of VisionPipeline from `params`; registers `rgb_encoder` with

@@ -30,6 +30,7 @@ class SpatialSoftmaxImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SpatialSoftmax);
 
+/// Size of the input, backbone and pooling of an image encoder.
 struct ImageEncoderConfig {
   ResnetConfig backbone;
   std::int64_t height = 96;  // of the encoder's input: after crop and resize

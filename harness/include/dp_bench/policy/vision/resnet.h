@@ -18,6 +18,7 @@ namespace dp_bench::policy {
 /// batch statistics do not go together. kBatch: BatchNorm.
 enum class NormKind { kGroup, kBatch };
 
+/// Width, depth and normalization of a ResNet.
 struct ResnetConfig {
   std::int64_t in_channels = 3;
   NormKind norm = NormKind::kGroup;

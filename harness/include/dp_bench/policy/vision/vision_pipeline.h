@@ -31,6 +31,7 @@ struct CameraView {
   torch::Tensor depth;  // undefined for a camera without depth
 };
 
+/// Crops, resizes and augments the images of all cameras before they are encoded.
 class VisionPipeline {
  public:
   /// Reads crop_shape, crop_is_random, resize_shape and augmentation from `params`. Throws
