@@ -21,9 +21,12 @@ build=build/style
 cmake --preset release -B "$build" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DDPB_UNITY_BUILD=ON >/dev/null
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u |
   while read -r source; do
-    if grep -qE '^#include "[^"]*/(harness|plugins)/[^"]*\.cc"' "$source" || [[ $source == "$PWD"/harness/* || $source == "$PWD"/plugins/* ]]; then
-      echo "$source"
-    fi
+    for folder in "$PWD/harness/" "$PWD/plugins/"; do
+      if [[ $source == "$folder"* ]] || grep -qF "#include \"$folder" "$source"; then
+        echo "$source"
+        break
+      fi
+    done
   done | xargs -P "$(nproc)" -n 1 "$(find_tool clang-tidy)" -p "$build" --quiet --checks=-bugprone-suspicious-include,-clang-diagnostic-shadow \
     --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas
 echo "check-style: ${#files[@]} files are clean"

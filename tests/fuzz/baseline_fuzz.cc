@@ -1,8 +1,9 @@
-// A baseline of the gate, compared with itself.
+// A baseline of the gate, compared with itself; the same bytes as a result of another program.
 #include "compare/baseline.h"
 #include "compare/comparability.h"
 #include "compare/gate.h"
 #include "fuzz.h"
+#include "run/foreign_result.h"
 
 using namespace dp_bench;
 
@@ -12,4 +13,5 @@ DPB_FUZZ(input) {
     compare::FindMismatches(baseline, baseline);
     compare::RunGate(baseline, baseline, compare::SequentialTestConfig{});
   });
+  fuzz::Accepts([&] { run::ParseForeignResult(input.text(), "results"); });
 }

@@ -46,6 +46,14 @@ expect_exit 0 "success rate  +0.000" "${compare[@]}" real again
 expect_json 'found["comparisons"][0]["discordant"] == [] and found["comparisons"][0]["mcnemar"]["p_exact"] == 1
              and found["comparisons"][0]["score"]["std_dev"] == 0 and found["notes"] == []' "${compare[@]}" real again
 
+echo "a result of another program is compared unpaired, unless its seeds are said to be the same"
+{ echo "seed,success"; for i in 0 1 2 3 4 5 6 7 8 9; do echo "$((100000 + i)),0"; done; } >theirs.csv
+expect_exit 0 "B against A, unpaired: the seeds of real are from dp_bench, those of theirs.csv from a table" "${compare[@]}" real theirs.csv --html page.html
+grep -q "(Newcombe, unpaired)" page.html || fail "the page does not say unpaired"
+expect_exit 0 "B against A, 10 shared seeds" "${compare[@]}" real theirs.csv --same-seeds
+expect_exit 0 "is the baseline now" "$dp_bench" gate --baseline theirs.json --update-baseline --candidate theirs.csv
+expect_exit 3 "unpaired" "$dp_bench" gate --baseline theirs.json --candidate real
+
 echo "known differences are told, with the seeds and their videos"
 outcomes a ssssffffff
 outcomes b fsssssssff

@@ -11,6 +11,7 @@
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "report/comparison_report.h"
+#include "run/foreign_result.h"
 
 namespace dp_bench::app {
 namespace {
@@ -18,21 +19,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCompareDetails =
-    R"(Each folder is a run or an evaluation. Each is compared with the first on the test seeds that both
+    R"(Each is a run, an evaluation, or a result of LeRobot (eval_info.json), diffusion_policy
+(eval_log.json) or vla-eval, or a CSV with the columns seed and success. Each is compared with the first on the test seeds that both
 ran: differences of success rate and score with 95 % intervals, McNemar's test, and the seeds that
 only one of the two solved. With several candidates, p-values are also given with Holm's correction,
 runs that do not differ significantly get a letter in common, and the luck of the best run is
-estimated. Exit code 4: env, task or seeds differ.
+estimated. Results whose seeds are not known to be the same are compared unpaired, with Fisher's test.
+Exit code 4: env, task or seeds differ.
 
 Examples:
   dp_bench compare runs/baseline runs/candidate --html comparison.html
-  dp_bench compare runs/a runs/b runs/c --json comparison.json)";
+  dp_bench compare runs/a runs/b runs/c --json comparison.json
+  dp_bench compare runs/mine lerobot/eval_info.json)";
 
 struct CompareVerbOptions {
   std::vector<fs::path> folders;
   fs::path json;
   fs::path html;
   compare::CompareOptions compare;
+  bool has_same_seeds = false;
   bool is_forced = false;
 };
 
@@ -55,8 +60,9 @@ bool ReportMismatches(const std::vector<run::RunFolder>& folders) {
 int Compare(const CompareVerbOptions& options) {
   std::vector<run::RunFolder> folders;
   for (const fs::path& folder : options.folders) {
-    folders.push_back(compare::RequireComparable(run::ReadRunFolder(folder)));
+    folders.push_back(compare::RequireComparable(run::ReadResult(folder)));
   }
+  if (options.has_same_seeds) compare::AssumeSameSeeds(&folders);
   if (!options.is_forced && ReportMismatches(folders)) return core::kExitNotComparable;
   const compare::RunComparison comparison =
       compare::CompareRuns(std::move(folders), options.compare);
@@ -77,10 +83,11 @@ int Compare(const CompareVerbOptions& options) {
 Verb AddCompare(CLI::App* app) {
   auto options = std::make_shared<CompareVerbOptions>();
   app->footer(kCompareDetails);
-  app->add_option("runs", options->folders, "Run folders; the others are compared with the first")
+  app->add_option("runs", options->folders,
+                  "Run folders or results; the others are compared with the first")
       ->required()
       ->expected(2, static_cast<int>(compare::kMaxComparedRuns))
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingPath);
   app->add_option("--json", options->json, "Write the comparison to this file");
   app->add_option("--html", options->html,
                   "Write a page with the videos of seeds that only one run solved to this file");
@@ -96,6 +103,9 @@ Verb AddCompare(CLI::App* app) {
          "Difference of success rates for the estimate of the seeds that it takes to detect it")
       ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();
+  app->add_flag("--same-seeds", options->has_same_seeds,
+                "Pair results of different programs by their seeds; LeRobot's, which have none, by "
+                "their order");
   app->add_flag("--force", options->is_forced, "Compare even if env, task or seeds differ");
   return [options] { return Compare(*options); };
 }

@@ -18,6 +18,7 @@
 #include "dp_bench/error.h"
 #include "experiment/gate_rollouts.h"
 #include "report/gate_output.h"
+#include "run/foreign_result.h"
 #include "run/run_checkpoint.h"
 #include "run/run_contents.h"
 
@@ -30,7 +31,8 @@ constexpr const char* kGateDetails =
     R"(Compares the test episodes of a finished run with those of a baseline, seed by seed, and checks the
 evidence after every 10 seeds: FAIL if it shows a drop of the success rate, PASS if it excludes a
 drop of --margin. The error rates hold although it looks often. A candidate may also be a
-checkpoint, which is rolled out until there is a verdict.
+checkpoint, which is rolled out until there is a verdict. Results of other programs are read as by
+dp_bench compare.
 
 Examples:
   dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
@@ -49,6 +51,7 @@ struct GateVerbOptions {
   std::vector<fs::path> candidates;
   compare::AskedSettings asked;
   bool is_nightly = false;
+  bool has_same_seeds = false;
   bool updates_baseline = false;
   fs::path continued;  // a file from --json
   fs::path json, junit, markdown;
@@ -90,7 +93,7 @@ int UpdateBaselines(const GateVerbOptions& options) {
                       "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
                       candidate.string(), candidate.string()));
     }
-    texts.push_back(compare::BaselineJson(run::ReadRunFolder(candidate)));
+    texts.push_back(compare::BaselineJson(run::ReadResult(candidate)));
   }
   for (std::size_t i = 0; i < options.baselines.size(); ++i) {
     core::WriteFileAtomically(options.baselines[i], std::string_view(texts[i]));
@@ -111,8 +114,12 @@ std::vector<compare::TaskPair> ReadPairs(const GateVerbOptions& options) {
   std::vector<run::RunFolder> candidates;
   for (const fs::path& file : options.baselines) baselines.push_back(compare::ReadBaseline(file));
   for (const fs::path& folder : options.candidates) {
-    candidates.push_back(run::ReadRunFolder(folder));
+    candidates.push_back(run::ReadResult(folder));
     if (!run::IsCheckpointFolder(folder)) run::RequireFinished(candidates.back());
+  }
+  if (options.has_same_seeds) {
+    compare::AssumeSameSeeds(&baselines);
+    compare::AssumeSameSeeds(&candidates);
   }
   return compare::MatchTasks(std::move(baselines), std::move(candidates));
 }
@@ -237,13 +244,17 @@ Verb AddGate(CLI::App* app) {
   app->add_option("--candidate", options->candidates,
                   "Run folders of evaluations, or checkpoints to roll out, one per task")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingPath);
   CLI::Option* update =
       app->add_flag("--update-baseline", options->updates_baseline,
                     "Write the candidates' outcomes to --baseline instead of testing them");
   app->add_option("--continue", options->continued,
                   "Continue an INCONCLUSIVE gate from the file that it wrote with --json")
       ->check(CLI::ExistingFile)
+      ->excludes(update);
+  app->add_flag("--same-seeds", options->has_same_seeds,
+                "Pair results of different programs by their seeds; LeRobot's, which have none, by "
+                "their order")
       ->excludes(update);
   app->add_flag("--nightly", options->is_nightly,
                 "--margin 0.05 --max-pairs 1500; with --continue --max-pairs 1500 alone");

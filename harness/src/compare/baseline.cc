@@ -73,23 +73,52 @@ void RequireOutcomes(const run::RunFolder& run) {
                           run.path.string(), summary.n_episodes, *broken->failure_reason));
 }
 
+// What a baseline says about the run that it comes from.
+Json HeadOf(const run::RunFolder& run) {
+  if (!run.seed_origin.empty()) {
+    return {{"format", kFormat},
+            {"title", run::RunTitle(run)},
+            {"seed_origin", run.seed_origin},
+            {"has_seeds", run.has_seeds},
+            {"tasks", run.tasks}};
+  }
+  const Json config_json = core::ParseJson(run.config, run::kConfigFile);
+  const Json manifest_json = core::ParseJson(run.manifest, run::kManifestFile);
+  const core::JsonView config(config_json, run::kConfigFile);
+  Json head = {{"format", kFormat},
+               {"title", run::RunTitle(run)},
+               {"config",
+                {{"policy", {{"plugin", config.At("policy").At("plugin").json()}}},
+                 {"env", config.At("env").json()},
+                 {"env_runner", RunnerOf(config)}}},
+               {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, run::kManifestFile))}};
+  const std::string outcome_class = run::OutcomeClassOf(run.manifest);
+  if (!outcome_class.empty()) head[run::kOutcomeClassKey] = outcome_class;
+  return head;
+}
+
+// The inverse, without the title.
+void ReadHead(const core::JsonView& head, run::RunFolder* run) {
+  if (head.Has("seed_origin")) {
+    run->seed_origin = head.Get<std::string>("seed_origin");
+    run->has_seeds = head.Get<bool>("has_seeds");
+    run->tasks = head.Get<std::vector<std::string>>("tasks");
+    return;
+  }
+  run->config = head.At("config").json().dump();
+  Json manifest = {{"plugins", Json::array({head.At("env_plugin").json()})}};
+  if (const auto outcome_class = head.GetOptional<std::string>(run::kOutcomeClassKey)) {
+    manifest[run::kOutcomeClassKey] = *outcome_class;
+  }
+  run->manifest = manifest.dump();
+}
+
 }  // namespace
 
 std::string BaselineJson(const run::RunFolder& run) {
   RequireOutcomes(run);
   try {
-    const Json config_json = core::ParseJson(run.config, run::kConfigFile);
-    const Json manifest_json = core::ParseJson(run.manifest, run::kManifestFile);
-    const core::JsonView config(config_json, run::kConfigFile);
-    Json head = {{"format", kFormat},
-                 {"title", run::RunTitle(run)},
-                 {"config",
-                  {{"policy", {{"plugin", config.At("policy").At("plugin").json()}}},
-                   {"env", config.At("env").json()},
-                   {"env_runner", RunnerOf(config)}}},
-                 {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, run::kManifestFile))}};
-    const std::string outcome_class = run::OutcomeClassOf(run.manifest);
-    if (!outcome_class.empty()) head[run::kOutcomeClassKey] = outcome_class;
+    const Json head = HeadOf(run);
     // one line per episode, so that a diff of the baseline is readable
     std::string rows;
     for (const run::EpisodeRecord& record : run.episodes) {
@@ -118,12 +147,7 @@ run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path&
   if (view.Get<std::string>("format") != kFormat) {
     view.At("format").Fail(fmt::format("not of the format {}", kFormat));
   }
-  run.config = view.At("config").json().dump();
-  Json manifest = {{"plugins", Json::array({view.At("env_plugin").json()})}};
-  if (const auto outcome_class = view.GetOptional<std::string>(run::kOutcomeClassKey)) {
-    manifest[run::kOutcomeClassKey] = *outcome_class;
-  }
-  run.manifest = manifest.dump();
+  ReadHead(view, &run);
   for (const core::JsonView& row : view.Elements("episodes")) {
     run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
   }

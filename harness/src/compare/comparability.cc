@@ -1,6 +1,7 @@
 #include "compare/comparability.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -105,11 +106,38 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
     CompareLeaves("env plugin version", At(plugin_a, "/version"), At(plugin_b, "/version"),
                   &mismatches);
   }
+  if (!a.tasks.empty() && !b.tasks.empty() && a.tasks != b.tasks) {
+    mismatches.push_back({"tasks", fmt::format("{}", fmt::join(a.tasks, ", ")),
+                          fmt::format("{}", fmt::join(b.tasks, ", "))});
+  }
   return mismatches;
+}
+
+void AssumeSameSeeds(std::vector<run::RunFolder>* folders) {
+  for (run::RunFolder& folder : *folders) {
+    folder.seed_origin = "one source";
+    folder.has_seeds = true;
+  }
+}
+
+std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b) {
+  for (const run::RunFolder* folder : {&a, &b}) {
+    if (!folder->has_seeds) {
+      return fmt::format("{} has no seeds ({} wrote it)", folder->path.string(),
+                         folder->seed_origin);
+    }
+  }
+  if (a.seed_origin == b.seed_origin) return "";
+  const auto name = [](const run::RunFolder& folder) {
+    return folder.seed_origin.empty() ? std::string("dp_bench") : folder.seed_origin;
+  };
+  return fmt::format("the seeds of {} are from {}, those of {} from {}", a.path.string(), name(a),
+                     b.path.string(), name(b));
 }
 
 std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b) {
   std::vector<Mismatch> mismatches = FindTaskMismatches(a, b);
+  if (!WhyUnpaired(a, b).empty()) return mismatches;
   const auto seeds_a = TestSeeds(a);
   const auto seeds_b = TestSeeds(b);
   if (seeds_a != seeds_b) {

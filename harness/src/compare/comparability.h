@@ -21,7 +21,14 @@ struct Mismatch {
 /// Error{kData} if config.json or manifest.json is not JSON.
 std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
-/// The same with the seeds of the split "test".
+/// Why equal seeds of the two need not mean equal starts; empty if they do. Seeds that different
+/// programs numbered are not the same, and some programs write none.
+std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b);
+
+/// For a user who knows that equal seeds mean equal starts, or equal places where a file has none.
+void AssumeSameSeeds(std::vector<run::RunFolder>* folders);
+
+/// FindTaskMismatches, and the seeds of the split "test" if the two can be paired.
 std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
 /// Facts that do not forbid a comparison but that the user should know: missing files, or an env

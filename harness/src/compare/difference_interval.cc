@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/hypergeometric.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <numeric>
@@ -102,6 +103,31 @@ DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confi
   return interval;
 }
 
+DifferenceInterval NewcombeInterval(const RateInterval& a, const RateInterval& b) {
+  DifferenceInterval interval;
+  if (a.n == 0 || b.n == 0) return interval;
+  interval.difference = b.rate - a.rate;
+  interval.low = interval.difference - Combine(b.rate - b.low, a.high - a.rate, 0.0);
+  interval.high = interval.difference + Combine(b.high - b.rate, a.rate - a.low, 0.0);
+  return interval;
+}
+
+double FisherExactP(const RateInterval& a, const RateInterval& b) {
+  constexpr double kTie = 1.0 + 1e-7;  // equal probabilities differ by rounding
+  const auto n_success = static_cast<unsigned>(a.n_success + b.n_success);
+  const boost::math::hypergeometric tables(n_success, static_cast<unsigned>(a.n),
+                                           static_cast<unsigned>(a.n + b.n));
+  const double observed = pdf(tables, static_cast<unsigned>(a.n_success));
+  double p = 0.0;
+  const int least = std::max(0, a.n_success - (b.n - b.n_success));
+  const int most = std::min(a.n, a.n_success + b.n_success);
+  for (int k = least; k <= most; ++k) {
+    const double probability = pdf(tables, static_cast<unsigned>(k));
+    if (probability <= observed * kTie) p += probability;
+  }
+  return std::min(1.0, p);
+}
+
 double McNemarExactP(const PairCounts& counts) {
   const int n = counts.n_discordant();
   if (n == 0) return 1.0;
@@ -153,6 +179,17 @@ std::optional<int> PairsToDetect(const PowerQuestion& question) {
     (suffices ? enough : too_few) = n;
   }
   return enough;
+}
+
+int EpisodesToDetect(double rate, double difference) {
+  DPB_ASSERT(rate >= 0.0 && rate <= 1.0 && difference > 0.0 && difference <= 1.0);
+  const boost::math::normal normal;
+  const double other = rate >= difference ? rate - difference : std::min(1.0, rate + difference);
+  const double mean = (rate + other) / 2.0;
+  const double root =
+      quantile(complement(normal, 0.025)) * std::sqrt(2.0 * mean * (1.0 - mean)) +
+      quantile(normal, 0.8) * std::sqrt(rate * (1.0 - rate) + other * (1.0 - other));
+  return static_cast<int>(std::ceil(root * root / ((rate - other) * (rate - other))));
 }
 
 double EstimateDiscordantRate(const PairCounts& counts) {

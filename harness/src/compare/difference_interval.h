@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compare/paired_outcomes.h"
+#include "compare/success_rate.h"
 
 namespace dp_bench::compare {
 
@@ -21,6 +22,14 @@ struct DifferenceInterval {
 /// binomial proportions based on paired data", method 10): the margins of two Wilson intervals are
 /// added in squares, with the correlation between the runs. Without pairs it is [-1, 1].
 DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confidence = 0.95);
+
+/// The same for two independent runs (Newcombe 1998, "Interval estimation for the difference
+/// between independent proportions", method 10).
+DifferenceInterval NewcombeInterval(const RateInterval& a, const RateInterval& b);
+
+/// Fisher's exact test (1935) of "both succeed equally often" for two independent runs: two-sided,
+/// the probability of all tables that are at most as likely as the observed one.
+double FisherExactP(const RateInterval& a, const RateInterval& b);
 
 /// McNemar's test (1947) of "both succeed equally often": two-sided, from the binomial distribution
 /// of the discordant seeds. 1 without discordant seeds.
@@ -48,6 +57,11 @@ constexpr int kMaxPairsToDetect = 1'000'000;
 /// The smallest number of shared seeds with that power, exact; nothing if it is more than
 /// kMaxPairsToDetect.
 std::optional<int> PairsToDetect(const PowerQuestion& question);
+
+/// The number of episodes of each of two independent runs that shows a drop from `rate` by
+/// `difference` (in (0, 1]; a rise where there is no room for a drop) with power 80 % at the
+/// two-sided level 5 %, by the normal approximation (Fleiss 1981, formula 3.14).
+int EpisodesToDetect(double rate, double difference);
 
 /// For PowerQuestion: an estimate of the share of discordant seeds from `counts`. It uses the rule
 /// of succession, so a small sample without discordant seeds does not give 0.

@@ -179,15 +179,19 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
                        .test = std::move(test)};
   result.checkpoint_hash = CheckpointHash(candidate);
   result.mismatches = FindTaskMismatches(baseline, candidate);
-  for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
-    result.mismatches.push_back(mismatch);
+  const std::string why_unpaired = WhyUnpaired(baseline, candidate);
+  if (why_unpaired.empty()) {
+    for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
+      result.mismatches.push_back(mismatch);
+    }
   }
   if (!result.mismatches.empty()) {
     result.status = GateStatus::kNotComparable;
     result.reason = fmt::format("{} differs from the baseline's", result.mismatches[0].field);
     return result;
   }
-  const PairedOutcomes outcomes = PairBySeed(old_episodes, new_episodes);
+  const PairedOutcomes outcomes = why_unpaired.empty() ? PairBySeed(old_episodes, new_episodes)
+                                                       : PairInOrder(old_episodes, new_episodes);
   if (earlier != nullptr) result.mismatches = FindChanges(*earlier, result, outcomes.pairs);
   if (!result.mismatches.empty()) {
     result.status = GateStatus::kNotComparable;
@@ -205,7 +209,12 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
   const int n_identical = CountIdentical(outcomes.pairs);
   result.has_signature = n_identical >= kMinSignature && n_identical == result.n_shared;
   result.note =
-      ExplainDifference(baseline, candidate, result.n_shared - n_identical, result.n_shared);
+      why_unpaired.empty()
+          ? ExplainDifference(baseline, candidate, result.n_shared - n_identical, result.n_shared)
+          : fmt::format(
+                "unpaired: {}. Episodes are taken in their order; the error rates hold, but "
+                "a verdict takes more of them",
+                why_unpaired);
   CountPairs(outcomes.pairs, &result);
   Decide(&result);
   return result;

@@ -54,9 +54,10 @@ struct GateProgress {
 };
 
 /// Counts the shared seeds in the order of the baseline's list until the test decides. One seed
-/// list must begin with the other. If there are at least 8 shared episodes and all have equal trace
-/// hashes, the result is PASS. If more than 1 % of a run's episodes broke, there is no verdict.
-/// Throws Error{kData} if the candidate has no test episodes, Error{kConfig} for a bad `config`.
+/// list must begin with the other. Runs that cannot be paired (WhyUnpaired) are paired in order. If
+/// there are at least 8 shared episodes and all have equal trace hashes, the result is PASS. If
+/// more than 1 % of a run's episodes broke, there is no verdict. Throws Error{kData} if the
+/// candidate has no test episodes, Error{kConfig} for a bad `config`.
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                    const SequentialTestConfig& config);
 

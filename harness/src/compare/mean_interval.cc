@@ -1,6 +1,7 @@
 // "Student", Biometrika 6 (1908) 1. Quantiles come from Boost.Math.
 #include "compare/mean_interval.h"
 
+#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
@@ -27,6 +28,31 @@ MeanInterval StudentInterval(std::span<const double> values, double confidence) 
   const double half = t * result.std_dev / std::sqrt(n);
   result.low = result.mean - half;
   result.high = result.mean + half;
+  return result;
+}
+
+MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
+                           double confidence) {
+  const MeanInterval of_a = StudentInterval(a, confidence);
+  const MeanInterval of_b = StudentInterval(b, confidence);
+  MeanInterval result = {.n = std::min(of_a.n, of_b.n), .mean = of_b.mean - of_a.mean};
+  if (result.n < 2) {
+    result.low = -std::numeric_limits<double>::infinity();
+    result.high = std::numeric_limits<double>::infinity();
+    return result;
+  }
+  const double error_a = of_a.std_dev * of_a.std_dev / of_a.n;
+  const double error_b = of_b.std_dev * of_b.std_dev / of_b.n;
+  const double error = error_a + error_b;
+  result.std_dev = std::sqrt(error);
+  result.low = result.high = result.mean;
+  if (error == 0.0) return result;
+  const double freedom =
+      error * error / (error_a * error_a / (of_a.n - 1) + error_b * error_b / (of_b.n - 1));
+  const double half = result.std_dev * boost::math::quantile(boost::math::students_t(freedom),
+                                                             0.5 + confidence / 2.0);
+  result.low -= half;
+  result.high += half;
   return result;
 }
 

@@ -17,4 +17,10 @@ struct MeanInterval {
 /// several training seeds. Needs at least one value; the interval of a single value is infinite.
 MeanInterval StudentInterval(std::span<const double> values, double confidence = 0.95);
 
+/// Welch's interval (1947) for the difference of two means, b minus a, of independent values. Needs
+/// two values of each; the interval is infinite otherwise. `n` is the smaller number of values,
+/// `std_dev` the standard error of the difference.
+MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
+                           double confidence = 0.95);
+
 }  // namespace dp_bench::compare

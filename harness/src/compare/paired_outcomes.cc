@@ -59,6 +59,20 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
   return outcomes;
 }
 
+PairedOutcomes PairInOrder(std::span<const run::EpisodeRecord> a,
+                           std::span<const run::EpisodeRecord> b, std::string_view split) {
+  const auto numbered = [split](std::span<const run::EpisodeRecord> records) {
+    std::vector<run::EpisodeRecord> episodes;
+    for (const run::EpisodeRecord& record : records) {
+      if (record.split != split) continue;
+      episodes.push_back(record);
+      episodes.back().seed = episodes.size() - 1;
+    }
+    return episodes;
+  };
+  return PairBySeed(numbered(a), numbered(b), split);
+}
+
 std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes) {
   std::vector<double> differences;
   for (const EpisodePair& pair : outcomes.pairs) {

@@ -47,6 +47,11 @@ struct PairedOutcomes {
 PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
                           std::span<const run::EpisodeRecord> b, std::string_view split = "test");
 
+/// Pairs the k-th episode of one run with the k-th of the other, for runs whose seeds are unknown.
+/// The records get k as their seed. Tests on independent pairs stay valid; they only lose power.
+PairedOutcomes PairInOrder(std::span<const run::EpisodeRecord> a,
+                           std::span<const run::EpisodeRecord> b, std::string_view split = "test");
+
 /// Score of B minus score of A, one per pair.
 std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes);
 

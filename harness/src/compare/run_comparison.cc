@@ -26,7 +26,39 @@ ComparedRun Describe(std::size_t index, run::RunFolder files, RateMethod method)
   return run;
 }
 
-CandidateComparison Compare(const run::RunFolder& a, const run::RunFolder& b, double difference) {
+std::vector<double> TestScores(const run::RunFolder& run) {
+  std::vector<double> scores;
+  for (const run::EpisodeRecord& record : run.episodes) {
+    if (record.split == "test") scores.push_back(record.score);
+  }
+  return scores;
+}
+
+RateInterval TestRate(const run::RunFolder& run) {
+  const run::SplitSummary test = run::Summarize(run.episodes, "test");
+  return WilsonInterval(test.n_success, test.n_episodes, 0.95);
+}
+
+double ExactP(const run::RunFolder& a, const run::RunFolder& b) {
+  if (!WhyUnpaired(a, b).empty()) return FisherExactP(TestRate(a), TestRate(b));
+  return McNemarExactP(PairBySeed(a.episodes, b.episodes).counts);
+}
+
+CandidateComparison CompareUnpaired(const run::RunFolder& a, const run::RunFolder& b,
+                                    double difference) {
+  CandidateComparison result = {.why_unpaired = WhyUnpaired(a, b)};
+  const RateInterval rate_a = TestRate(a);
+  const RateInterval rate_b = TestRate(b);
+  result.success_rate = NewcombeInterval(rate_a, rate_b);
+  result.p_exact = FisherExactP(rate_a, rate_b);
+  result.score = WelchInterval(TestScores(a), TestScores(b));
+  result.n_to_detect = EpisodesToDetect(rate_a.rate, difference);
+  result.mismatches = FindTaskMismatches(a, b);
+  return result;
+}
+
+CandidateComparison ComparePaired(const run::RunFolder& a, const run::RunFolder& b,
+                                  double difference) {
   CandidateComparison result;
   result.outcomes = PairBySeed(a.episodes, b.episodes);
   const PairCounts& counts = result.outcomes.counts;
@@ -42,16 +74,25 @@ CandidateComparison Compare(const run::RunFolder& a, const run::RunFolder& b, do
   result.score = StudentInterval(ScoreDifferences(result.outcomes));
   // a difference cannot exceed the share of discordant seeds
   result.discordant_rate = std::max(difference, EstimateDiscordantRate(counts));
-  result.pairs_to_detect = PairsToDetect({.difference = difference,
-                                          .discordant_rate = result.discordant_rate,
-                                          .alpha = 0.025,
-                                          .power = 0.8});
+  result.n_to_detect = PairsToDetect({.difference = difference,
+                                      .discordant_rate = result.discordant_rate,
+                                      .alpha = 0.025,
+                                      .power = 0.8});
   result.mismatches = FindMismatches(a, b);
   return result;
 }
 
+CandidateComparison Compare(const run::RunFolder& a, const run::RunFolder& b, double difference) {
+  return WhyUnpaired(a, b).empty() ? ComparePaired(a, b, difference)
+                                   : CompareUnpaired(a, b, difference);
+}
+
 void AddNotes(RunComparison* comparison) {
   std::vector<std::string>& notes = comparison->notes;
+  for (const ComparedRun& run : comparison->runs) {
+    if (!run.files.manifest.empty()) continue;  // a page of the run itself shows them
+    for (const std::string& note : run.files.notes) notes.push_back(run.label + ": " + note);
+  }
   for (const ComparedRun& run : comparison->runs) {
     if (run.test.n_failed == 0) continue;
     notes.push_back(fmt::format("{} of {}'s episodes broke; they count as not successful",
@@ -64,6 +105,11 @@ void AddNotes(RunComparison* comparison) {
         fmt::format("{}'s training was evaluated on {} of its test seeds: if it was "
                     "chosen by its score there, it looks better than it is",
                     run.label, seeds->n_shared()));
+  }
+  if (std::ranges::any_of(comparison->runs, [&](const ComparedRun& run) {
+        return run.files.seed_origin != comparison->runs[0].files.seed_origin;
+      })) {
+    notes.push_back("each program defines its own score: compare the success rates");
   }
   for (std::size_t i = 1; i < comparison->runs.size(); ++i) {
     for (std::string& note :
@@ -83,8 +129,12 @@ void AddNotes(RunComparison* comparison) {
       100.0 * best_of.optimism, 100.0 * best_of.bound));
 }
 
-// The outcomes of each run on the seeds that all runs share; empty if there are fewer than two.
+// The outcomes of each run on the seeds that all runs share; empty if there are fewer than two, or
+// if not all runs can be paired.
 std::vector<std::vector<std::uint8_t>> SharedOutcomes(const std::vector<ComparedRun>& runs) {
+  for (const ComparedRun& run : runs) {
+    if (!WhyUnpaired(runs[0].files, run.files).empty()) return {};
+  }
   std::map<std::uint64_t, std::vector<std::uint8_t>> by_seed;
   for (const ComparedRun& run : runs) {
     for (const run::EpisodeRecord& record : run.files.episodes) {
@@ -106,8 +156,7 @@ std::vector<RunPair> TestAllPairs(const std::vector<ComparedRun>& runs) {
   std::vector<double> p_values;
   for (std::size_t a = 0; a < runs.size(); ++a) {
     for (std::size_t b = a + 1; b < runs.size(); ++b) {
-      const PairedOutcomes outcomes = PairBySeed(runs[a].files.episodes, runs[b].files.episodes);
-      pairs.push_back({.a = a, .b = b, .p_exact = McNemarExactP(outcomes.counts)});
+      pairs.push_back({.a = a, .b = b, .p_exact = ExactP(runs[a].files, runs[b].files)});
       p_values.push_back(pairs.back().p_exact);
     }
   }
@@ -147,7 +196,8 @@ run::RunFolder RequireComparable(run::RunFolder run) {
   try {
     PairBySeed(run.episodes, run.episodes);
   } catch (Error& fault) {
-    fault.AddContext("in " + (run.path / run::kEpisodesFile).string());
+    const bool is_ours = run.seed_origin.empty();
+    fault.AddContext("in " + (is_ours ? run.path / run::kEpisodesFile : run.path).string());
     throw;
   }
   return run;

@@ -27,7 +27,7 @@ enum class RateMethod {
 std::string_view MethodName(RateMethod method);
 
 struct CompareOptions {
-  double difference = 0.05;  // of success rates, in (0, 1]; for pairs_to_detect
+  double difference = 0.05;  // of success rates, in (0, 1]; for n_to_detect
   RateMethod rate_method = RateMethod::kWilson;
 };
 
@@ -40,24 +40,30 @@ struct ComparedRun {
   std::string letters;        // with three runs or more: runs with a letter in common may be equal
 };
 
-/// A candidate against the first run.
+/// A candidate against the first run, on shared seeds; over all episodes if the seeds cannot be
+/// paired.
 struct CandidateComparison {
+  std::string why_unpaired;  // see WhyUnpaired; then `outcomes` has no pairs
   PairedOutcomes outcomes;
-  DifferenceInterval success_rate;  // Newcombe, paired, 95 %
-  double p_exact = 1.0;             // McNemar, two-sided
-  double p_mid = 1.0;
-  double p_holm = 1.0;                 // p_exact, corrected for the number of candidates
-  MeanInterval score;                  // of the score differences: Student, 95 %
-  double discordant_rate = 0.0;        // assumed for pairs_to_detect
-  std::optional<int> pairs_to_detect;  // for RunComparison::difference; two-sided 5 %, power 80 %
-  std::vector<Mismatch> mismatches;    // reasons against this comparison
+  DifferenceInterval success_rate;  // Newcombe, 95 %
+  double p_exact = 1.0;             // McNemar, or Fisher if unpaired; two-sided
+  double p_mid = 1.0;               // McNemar
+  double p_holm = 1.0;              // p_exact, corrected for the number of candidates
+  MeanInterval score;               // of the score differences: Student, or Welch if unpaired; 95 %
+  double discordant_rate = 0.0;     // assumed for n_to_detect
+  /// Shared seeds, or episodes of each run if unpaired, for CompareOptions::difference; two-sided
+  /// 5 %, power 80 %. None: more than kMaxPairsToDetect.
+  std::optional<int> n_to_detect;
+
+  bool is_paired() const { return why_unpaired.empty(); }
+  std::vector<Mismatch> mismatches;  // reasons against this comparison
 };
 
 /// One of the pairs of three runs or more.
 struct RunPair {
   std::size_t a = 0;  // indices into RunComparison::runs
   std::size_t b = 0;
-  double p_exact = 1.0;  // McNemar, two-sided; 1 without a shared seed
+  double p_exact = 1.0;  // as in CandidateComparison; 1 without a shared seed
   double p_holm = 1.0;   // corrected for the number of all pairs
 };
 

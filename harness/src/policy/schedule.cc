@@ -91,7 +91,7 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config,
     double t = 0.0;
     switch (config.timestep_spacing) {
       case TimestepSpacing::kLeading:
-        t = static_cast<double>(from_end) * (train / spaced) + config.steps_offset;
+        t = from_end * (train / spaced) + config.steps_offset;  // whole numbers, as in diffusers
         break;
       case TimestepSpacing::kTrailing:
         t = std::nearbyint(train - i * (static_cast<double>(train) / inference)) - 1.0;

@@ -43,9 +43,8 @@ std::string RunTable(const compare::RunComparison& comparison) {
   }
   if (has_letters) {
     text +=
-        "runs with a letter in common do not differ significantly (McNemar, Holm's correction for "
-        "all "
-        "pairs, 5 %)\n";
+        "runs with a letter in common do not differ significantly (McNemar, or Fisher if unpaired; "
+        "Holm's correction for all pairs, 5 %)\n";
   }
   return text;
 }
@@ -83,27 +82,37 @@ std::string MissingText(const compare::ComparedRun& a, const compare::ComparedRu
   return text;
 }
 
+const char* TestName(const compare::CandidateComparison& candidate) {
+  return candidate.is_paired() ? "McNemar" : "Fisher";
+}
+
 std::string CandidateText(const compare::RunComparison& comparison, std::size_t index) {
   const compare::ComparedRun& a = comparison.runs[0];
   const compare::ComparedRun& b = comparison.runs[index + 1];
   const compare::CandidateComparison& candidate = comparison.candidates[index];
   const compare::PairCounts& counts = candidate.outcomes.counts;
+  const bool is_paired = candidate.is_paired();
   std::string text =
-      fmt::format("\n{} against {}, {} shared seeds\n", b.label, a.label, counts.n());
+      is_paired ? fmt::format("\n{} against {}, {} shared seeds\n", b.label, a.label, counts.n())
+                : fmt::format("\n{} against {}, unpaired: {}\n", b.label, a.label,
+                              candidate.why_unpaired);
   for (const compare::Mismatch& mismatch : candidate.mismatches) {
     text += fmt::format("  NOT COMPARABLE: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
                         a.label, mismatch.b, b.label);
   }
-  text += fmt::format(
-      "  success rate  {:+.3f}  95 % interval {:+.3f} to {:+.3f} (Newcombe, paired)\n",
-      candidate.success_rate.difference, candidate.success_rate.low, candidate.success_rate.high);
+  text += fmt::format("  success rate  {:+.3f}  95 % interval {:+.3f} to {:+.3f} (Newcombe, {})\n",
+                      candidate.success_rate.difference, candidate.success_rate.low,
+                      candidate.success_rate.high, is_paired ? "paired" : "unpaired");
+  text += fmt::format("  mean score    {:+.3f}  95 % interval {:+.3f} to {:+.3f} ({})\n",
+                      candidate.score.mean, candidate.score.low, candidate.score.high,
+                      is_paired ? "Student, paired" : "Welch, unpaired");
+  if (is_paired) {
+    text += fmt::format("  seeds         both succeed {}, only {} {}, only {} {}, neither {}\n",
+                        counts.both_succeed, a.label, counts.only_a, b.label, counts.only_b,
+                        counts.neither);
+  }
   text +=
-      fmt::format("  mean score    {:+.3f}  95 % interval {:+.3f} to {:+.3f} (Student, paired)\n",
-                  candidate.score.mean, candidate.score.low, candidate.score.high);
-  text += fmt::format("  seeds         both succeed {}, only {} {}, only {} {}, neither {}\n",
-                      counts.both_succeed, a.label, counts.only_a, b.label, counts.only_b,
-                      counts.neither);
-  text += fmt::format("  McNemar       p = {:.4f} (exact, two-sided)", candidate.p_exact);
+      fmt::format("  {:<13} p = {:.4f} (exact, two-sided)", TestName(candidate), candidate.p_exact);
   if (comparison.candidates.size() > 1) {
     text += fmt::format("; {:.4f} with Holm's correction for {} candidates", candidate.p_holm,
                         comparison.candidates.size());
@@ -168,33 +177,37 @@ Json CandidateJson(const compare::CandidateComparison& candidate) {
   for (const compare::Mismatch& mismatch : candidate.mismatches) {
     mismatches.push_back({{"field", mismatch.field}, {"a", mismatch.a}, {"b", mismatch.b}});
   }
-  return {
-      {"n_pairs", counts.n()},
-      {"both_succeed", counts.both_succeed},
-      {"only_a", counts.only_a},
-      {"only_b", counts.only_b},
-      {"neither", counts.neither},
-      {"success_rate",
-       {{"difference", candidate.success_rate.difference},
-        {"low", candidate.success_rate.low},
-        {"high", candidate.success_rate.high},
-        {"method", "newcombe_paired"}}},
-      // the infinite bounds of a single pair become null
-      {"score",
-       {{"difference", candidate.score.mean},
-        {"low", candidate.score.low},
-        {"high", candidate.score.high},
-        {"std_dev", candidate.score.std_dev},
-        {"method", "student_paired"}}},
-      {"mcnemar",
-       {{"p_exact", candidate.p_exact}, {"p_mid", candidate.p_mid}, {"p_holm", candidate.p_holm}}},
-      {"power",
-       {{"discordant_rate", candidate.discordant_rate},
-        {"n_pairs", candidate.pairs_to_detect ? Json(*candidate.pairs_to_detect) : Json()}}},
-      {"discordant", discordant},
-      {"only_in_a", candidate.outcomes.only_in_a},
-      {"only_in_b", candidate.outcomes.only_in_b},
-      {"mismatches", mismatches}};
+  const bool is_paired = candidate.is_paired();
+  return {{"why_unpaired", is_paired ? Json() : Json(candidate.why_unpaired)},
+          {"n_pairs", counts.n()},
+          {"both_succeed", counts.both_succeed},
+          {"only_a", counts.only_a},
+          {"only_b", counts.only_b},
+          {"neither", counts.neither},
+          {"success_rate",
+           {{"difference", candidate.success_rate.difference},
+            {"low", candidate.success_rate.low},
+            {"high", candidate.success_rate.high},
+            {"method", is_paired ? "newcombe_paired" : "newcombe"}}},
+          // the infinite bounds of a single pair become null
+          {"score",
+           {{"difference", candidate.score.mean},
+            {"low", candidate.score.low},
+            {"high", candidate.score.high},
+            {"std_dev", candidate.score.std_dev},
+            {"method", is_paired ? "student_paired" : "welch"}}},
+          {is_paired ? "mcnemar" : "fisher",
+           {{"p_exact", candidate.p_exact},
+            {"p_mid", is_paired ? Json(candidate.p_mid) : Json()},
+            {"p_holm", candidate.p_holm}}},
+          {"power",
+           {{"discordant_rate", is_paired ? Json(candidate.discordant_rate) : Json()},
+            {is_paired ? "n_pairs" : "n_episodes",
+             candidate.n_to_detect ? Json(*candidate.n_to_detect) : Json()}}},
+          {"discordant", discordant},
+          {"only_in_a", candidate.outcomes.only_in_a},
+          {"only_in_b", candidate.outcomes.only_in_b},
+          {"mismatches", mismatches}};
 }
 
 namespace fs = std::filesystem;
@@ -320,6 +333,11 @@ data CandidateData(const compare::RunComparison& comparison, std::size_t index,
   row.set("only_a", std::to_string(counts.only_a));
   row.set("only_b", std::to_string(counts.only_b));
   row.set("neither", std::to_string(counts.neither));
+  row.set("is_paired", candidate.is_paired());
+  row.set("why_unpaired", candidate.is_paired() ? data(false) : data(candidate.why_unpaired));
+  row.set("pairing", candidate.is_paired() ? "paired" : "unpaired");
+  row.set("score_method", candidate.is_paired() ? "Student" : "Welch");
+  row.set("test", TestName(candidate));
   row.set("p", fmt::format("{:.4f}", candidate.p_exact));
   row.set("p_holm", false);
   if (comparison.candidates.size() > 1) {
@@ -328,7 +346,9 @@ data CandidateData(const compare::RunComparison& comparison, std::size_t index,
   row.set("score", fmt::format("{:+.3f}", candidate.score.mean));
   row.set("score_low", fmt::format("{:+.3f}", candidate.score.low));
   row.set("score_high", fmt::format("{:+.3f}", candidate.score.high));
-  row.set("differences", DifferencesSvg(compare::ScoreDifferences(candidate.outcomes)));
+  if (candidate.is_paired()) {
+    row.set("differences", DifferencesSvg(compare::ScoreDifferences(candidate.outcomes)));
+  }
   row.set("power", PowerText(candidate, comparison.options.difference));
   row.set("mismatches", MismatchData(candidate));
   const data discordant = DiscordantData(a, b, candidate.outcomes, folder);
@@ -351,14 +371,18 @@ std::string TitleOf(const compare::RunComparison& comparison) {
 std::string PowerText(const compare::CandidateComparison& candidate, double difference) {
   const std::string wanted =
       fmt::format("detecting a difference of {:.3g} points", 100.0 * difference);
-  if (!candidate.pairs_to_detect) {
+  if (!candidate.is_paired()) {
+    return fmt::format("{} takes about {} episodes of each run (power 80 %, two-sided 5 %)", wanted,
+                       candidate.n_to_detect.value_or(0));
+  }
+  if (!candidate.n_to_detect) {
     return fmt::format("{} takes more than {} shared seeds", wanted, compare::kMaxPairsToDetect);
   }
-  const int n_more = *candidate.pairs_to_detect - candidate.outcomes.counts.n();
+  const int n_more = *candidate.n_to_detect - candidate.outcomes.counts.n();
   return fmt::format(
       "{} takes about {} shared seeds, {} (power 80 %, two-sided 5 %, {:.0f} % of the seeds "
       "discordant)",
-      wanted, *candidate.pairs_to_detect,
+      wanted, *candidate.n_to_detect,
       n_more > 0 ? fmt::format("{} more", n_more) : "as in these runs",
       100.0 * candidate.discordant_rate);
 }

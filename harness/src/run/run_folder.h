@@ -34,6 +34,11 @@ struct RunFolder {
   std::string unfinished;          // why there is no result yet, and what to do
   std::vector<std::string> notes;  // remarks about these files for the report
 
+  // of a result that another program wrote (run/foreign_result.h)
+  std::string seed_origin;         // the program that numbered the seeds; empty: dp_bench
+  bool has_seeds = true;           // false: `seed` only counts the episodes
+  std::vector<std::string> tasks;  // by name; empty: the config has the task
+
   std::filesystem::path config_file() const;
   std::filesystem::path report_file() const;  // its page
 

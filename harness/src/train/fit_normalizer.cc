@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -134,11 +133,13 @@ KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key
 }
 
 void RequireKnownKeys(const std::vector<KeySpec>& keys, const NormalizerConfig& config) {
+  std::vector<std::string> names;
+  for (const KeySpec& key : keys) names.push_back(key.name);
   for (const auto& [name, mode] : config.modes) {
-    if (std::ranges::find(keys, name, &KeySpec::name) == keys.end()) {
+    if (std::ranges::find(names, name) == names.end()) {
       throw Error(ErrorCode::kConfig,
                   fmt::format("normalizer.{} names no key of shape_meta; it has: {}", name,
-                              fmt::join(keys | std::views::transform(&KeySpec::name), ", ")));
+                              fmt::join(names, ", ")));
     }
   }
 }

@@ -100,7 +100,7 @@ fs::path NextFolder(const fs::path& run_folder) {
 
 fs::path SetAside(const fs::path& run_folder, const std::vector<std::string>& checkpoints,
                   const std::vector<std::string>& evaluation) {
-  const fs::path folder = NextFolder(run_folder);
+  fs::path folder = NextFolder(run_folder);
   core::AtomicFolder aside(folder);
   for (const std::string_view file :
        {run::kTrainingLogFile, run::kConfigFile, run::kManifestFile}) {

@@ -50,7 +50,7 @@ void LearnFrom(Policy& teacher, Policy& average, Policy& student) {
 
 }  // namespace
 
-TrainStep::TrainStep(Parts parts)
+TrainStep::TrainStep(const Parts& parts)
     : config_(TrainingConfig::FromConfig(parts.config.Sub("training"))),
       device_(parts.device),
       parallel_(parts.parallel),

@@ -48,7 +48,7 @@ class TrainStep {
 
   /// Creates the policy, then the EMA's copy of it, on the device. Throws Error{kConfig} for
   /// settings that cannot work.
-  explicit TrainStep(Parts parts);
+  explicit TrainStep(const Parts& parts);
 
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }

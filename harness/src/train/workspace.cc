@@ -221,7 +221,7 @@ TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
   if (is_last_of_epoch && config_.IsDue(logging_config_.histogram_every, state_.epoch)) {
     place.before_gradients_go = [this] { log_->AddHistograms(state_.global_step); };
   }
-  const TrainStepResult result = RunStep(host, place);
+  TrainStepResult result = RunStep(host, place);
   n_samples_ += result.n_rows;
   state_.train_loss_sum += result.loss;
   if (result.grad_norm) ++state_.optimizer_step;

@@ -277,7 +277,7 @@ std::filesystem::path Workspace::SaveCheckpoint(const std::filesystem::path& pat
   if (path.empty()) RequireCheckpointTag(tag, "the tag of a checkpoint");
   const auto folder =
       std::filesystem::absolute(path.empty() ? store_.folder() / tag : path).lexically_normal();
-  const auto target = folder.has_filename() ? folder : folder.parent_path();
+  auto target = folder.has_filename() ? folder : folder.parent_path();
   state_.saved_as.clear();
   state_.replaced.reset();
   RequireSameWeights();

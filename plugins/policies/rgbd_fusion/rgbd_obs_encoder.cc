@@ -128,7 +128,7 @@ Tensor RgbdObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer
     depth_tokens = encode(depth_encoder_, depth);
     TraceStage("depth features", depth_tokens);
   }
-  const Tensor fused = fusion_(rgb_tokens, depth_tokens).unflatten(0, {batch, n_obs_steps});
+  Tensor fused = fusion_(rgb_tokens, depth_tokens).unflatten(0, {batch, n_obs_steps});
   TraceStage("fused features", fused);
   TraceParts(fused);
   if (low_dim_.empty()) return fused;
@@ -161,7 +161,7 @@ Tensor RgbdObsEncoder::EncodeState(const TensorMap& obs, const Normalizer& norma
     TraceStage(key.name, value);
     values.push_back(normalizer.Normalize(key.name, value).flatten(2));
   }
-  const Tensor features = policy::ApplyLinear(
+  Tensor features = policy::ApplyLinear(
       state_linear2_,
       torch::relu(policy::ApplyLinear(state_linear1_, torch::cat(values, /*dim=*/-1))));
   TraceStage("state features", features);

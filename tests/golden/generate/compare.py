@@ -6,6 +6,9 @@ Made with scipy 1.17.1, statsmodels 0.15.0 and numpy 2.4.6. From the project's r
 evidence   ln of the e-values: FAIL from exact integers, PASS from scipy.special.logsumexp
 newcombe   [both, only_a, only_b, neither, confidence, low, high] from statsmodels' Wilson intervals
 mcnemar    [only_a, only_b, exact p, mid-p]: statsmodels, and scipy.stats.binom for the mid-p
+unpaired   [successes and episodes of a, of b, Fisher's two-sided p, Newcombe's low and high of b - a]: scipy.stats, and
+           statsmodels' confint_proportions_2indep(method="newcomb")
+welch      [values of a, of b, low, high of b - a]: scipy.stats.ttest_ind(equal_var=False)
 holm       statsmodels.stats.multitest.multipletests
 pairs      [rate, drop, rho, pairs for alpha .05 one-sided and power .8], by summing the distributions
 e_bh       [ln e-values, alpha, which are named, ln of their mean]: the BH procedure of statsmodels on 1/e
@@ -26,7 +29,7 @@ import statsmodels
 from scipy import special, stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 OUT = pathlib.Path(__file__).parents[1] / "compare.json"
 N_BETS = 24
@@ -170,6 +173,17 @@ def best_of():
     return rows
 
 
+def unpaired(a, n, b, m):
+    fisher = stats.fisher_exact([[a, n - a], [b, m - b]]).pvalue
+    low, high = confint_proportions_2indep(b, m, a, n, compare="diff", method="newcomb")
+    return [a, n, b, m, float(fisher), float(low), float(high)]
+
+
+def welch(a, b):
+    interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    return [a, b, float(interval.low), float(interval.high)]
+
+
 TABLES = [(33, 4, 2, 11), (14, 5, 0, 22), (1, 1, 7, 12), (50, 0, 0, 0), (0, 0, 0, 50), (0, 50, 0, 0), (10, 10, 10, 10),
           (5, 20, 20, 5), (130, 20, 5, 45), (1, 0, 0, 0), (0, 0, 1, 0), (60, 3, 3, 0)]
 P_VALUES = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.02]]
@@ -181,6 +195,8 @@ golden = {
     "newcombe": [[*t, c, *newcombe(*t, c)] for t in TABLES for c in (0.95, 0.99)],
     "mcnemar": [[t[1], t[2], float(mcnemar([[0, t[1]], [t[2], 0]], exact=True).pvalue), float(mid_p(t[1], t[2]))]
                 for t in TABLES if t[1] + t[2] > 0],
+    "unpaired": [unpaired(*t) for t in ((45, 50, 33, 50), (7, 10, 2, 12), (0, 10, 10, 10), (5, 5, 5, 5), (480, 500, 455, 490))],
+    "welch": [welch([0.1, 0.5, 0.9, 0.4], [0.8, 0.7, 1.0, 0.95, 0.6]), welch([0.0, 1.0], [0.25, 0.5, 0.5])],
     "holm": [[p, multipletests(p, method="holm")[1].tolist()] for p in P_VALUES],
     "pairs": [[rate, drop, rho, pairs(rate, drop, rho)]
               for rate in (0.65, 0.90) for drop in (0.05, 0.10, 0.20) for rho in (0.3, 0.5, 0.7)],

@@ -109,6 +109,30 @@ TEST(PairsToDetect, EqualsScipy) {
   EXPECT_EQ(n_rows, 18);
 }
 
+RateInterval Rate(int n_success, int n) { return WilsonInterval(n_success, n); }
+
+TEST(UnpairedRuns, EqualScipyAndStatsmodels) {
+  int n_rows = 0;
+  for (const nlohmann::json& row : JsonGolden("compare")["unpaired"]) {
+    SCOPED_TRACE(row.dump());
+    const RateInterval a = Rate(row[0], row[1]);
+    const RateInterval b = Rate(row[2], row[3]);
+    EXPECT_NEAR(FisherExactP(a, b), row[4].get<double>(), 1e-12);
+    EXPECT_NEAR(FisherExactP(b, a), row[4].get<double>(), 1e-12);
+    const DifferenceInterval interval = NewcombeInterval(a, b);
+    EXPECT_DOUBLE_EQ(interval.difference, b.rate - a.rate);
+    EXPECT_NEAR(interval.low, row[5].get<double>(), 1e-12);
+    EXPECT_NEAR(interval.high, row[6].get<double>(), 1e-12);
+    ++n_rows;
+  }
+  EXPECT_EQ(n_rows, 5);
+}
+
+TEST(EpisodesToDetect, EqualsFleiss) {
+  EXPECT_EQ(EpisodesToDetect(0.8, 0.05), 1094);
+  EXPECT_EQ(EpisodesToDetect(0.02, 0.05), EpisodesToDetect(0.07, 0.05));  // no room for a drop
+}
+
 TEST(PairsToDetect, GivesUpOnWhatNoEvaluationCanShow) {
   EXPECT_FALSE(PairsToDetect({.difference = 1e-4, .discordant_rate = 0.5}).has_value());
   EXPECT_TRUE(PairsToDetect({.difference = 1.0, .discordant_rate = 1.0}).has_value());

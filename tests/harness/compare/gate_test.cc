@@ -127,6 +127,33 @@ TEST_F(Gate, RefusesAnotherTaskOrOtherSeedsNamingThem) {
               HasSubstr("test seed 2: 2, in the candidate 3"));
 }
 
+// Independent outcomes are the rows with rho = 0 of the test of the operating characteristics.
+TEST_F(Gate, PairsResultsWithoutSeedsInTheirOrder) {
+  run::RunFolder theirs = {.path = "eval_info.json", .episodes = SmallEpisodes(Times(30, "s"), 0)};
+  theirs.seed_origin = "LeRobot";
+  theirs.has_seeds = false;
+  const GateResult same = RunGate(Baseline(Times(30, "s")), theirs, {});
+  EXPECT_TRUE(same.mismatches.empty());
+  EXPECT_EQ(same.n_shared, 30);
+  EXPECT_FALSE(same.has_signature);
+  EXPECT_THAT(same.note, HasSubstr("unpaired: eval_info.json has no seeds (LeRobot wrote it)"));
+  theirs.episodes = SmallEpisodes(Times(30, "f"), 0);
+  EXPECT_EQ(RunGate(Baseline(Times(30, "s")), theirs, {}).status, GateStatus::kFail);
+}
+
+TEST_F(Gate, KeepsTheOriginOfABaselineFromAnotherProgram) {
+  run::RunFolder theirs = {.path = "results.json", .episodes = SmallEpisodes("sfs", 0)};
+  theirs.seed_origin = "vla-eval";
+  theirs.tasks = {"lift", "push"};
+  const run::RunFolder read = ParseBaseline(BaselineJson(theirs), "baseline.json");
+  EXPECT_EQ(read.seed_origin, "vla-eval");
+  EXPECT_EQ(read.tasks, theirs.tasks);
+  EXPECT_TRUE(read.has_seeds);
+  EXPECT_EQ(RunGate(read, theirs, {}).n_shared, 3);
+  theirs.tasks = {"lift"};
+  EXPECT_EQ(RunGate(read, theirs, {}).status, GateStatus::kNotComparable);
+}
+
 TEST_F(Gate, GivesNoVerdictWhenEpisodesBroke) {
   const GateResult result = RunGate(Baseline(Times(50, "s")), Candidate(Times(49, "s") + "x"), {});
   EXPECT_EQ(result.status, GateStatus::kInfra);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <vector>
+
+#include "support/json_golden.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -29,6 +32,21 @@ TEST(StudentInterval, OneValueSaysNothingAboutTheSpread) {
   EXPECT_EQ(one.mean, 0.25);
   EXPECT_EQ(one.std_dev, 0.0);
   EXPECT_TRUE(std::isinf(one.low) && std::isinf(one.high));
+}
+
+TEST(WelchInterval, EqualsScipy) {
+  for (const nlohmann::json& row : JsonGolden("compare")["welch"]) {
+    SCOPED_TRACE(row.dump());
+    const auto a = row[0].get<std::vector<double>>();
+    const auto b = row[1].get<std::vector<double>>();
+    const MeanInterval interval = WelchInterval(a, b);
+    EXPECT_NEAR(interval.low, row[2].get<double>(), 1e-12);
+    EXPECT_NEAR(interval.high, row[3].get<double>(), 1e-12);
+  }
+  const MeanInterval equal = WelchInterval(std::vector{0.5, 0.5}, std::vector{0.75, 0.75});
+  EXPECT_EQ(equal.low, 0.25);
+  EXPECT_EQ(equal.high, 0.25);
+  EXPECT_TRUE(std::isinf(WelchInterval(std::vector{0.5}, std::vector{0.7, 0.8}).high));
 }
 
 TEST(StudentInterval, EqualValuesHaveAnIntervalOfNoWidth) {

@@ -71,6 +71,55 @@ TEST_F(CompareRunsTest, CorrectsForSeveralCandidates) {
   EXPECT_EQ(report::ToJson(comparison)["correction"], "holm");
 }
 
+TEST(UnpairedComparison, SaysWhyAndUsesTheTestsForIndependentRuns) {
+  std::vector<run::RunFolder> runs(2);
+  runs[0] = {.path = "ours", .episodes = SmallEpisodes("sssssssfff")};
+  runs[1] = {.path = "theirs", .episodes = SmallEpisodes("ssffffffffff", 0)};
+  runs[1].seed_origin = "LeRobot";
+  const RunComparison comparison = CompareRuns(runs, {});
+  const CandidateComparison& b = comparison.candidates[0];
+  EXPECT_EQ(b.why_unpaired, "the seeds of ours are from dp_bench, those of theirs from LeRobot");
+  EXPECT_TRUE(b.outcomes.pairs.empty());
+  EXPECT_NEAR(b.p_exact, 0.027421494913754976, 1e-12);  // scipy.stats.fisher_exact
+  EXPECT_NEAR(b.success_rate.low, -0.7597679858244781, 1e-12);
+  EXPECT_NEAR(b.score.mean, 7.0 / 12.0 - 0.85, 1e-12);
+
+  const std::string text = report::ComparisonText(comparison);
+  EXPECT_THAT(text, HasSubstr("B against A, unpaired: the seeds of ours are from dp_bench"));
+  EXPECT_THAT(text, HasSubstr("(Newcombe, unpaired)"));
+  EXPECT_THAT(text, HasSubstr("Fisher        p = 0.0274 (exact, two-sided)"));
+  EXPECT_THAT(text, HasSubstr("episodes of each run"));
+  EXPECT_THAT(text, Not(HasSubstr("seeds         both succeed")));
+  const nlohmann::json json = report::ToJson(comparison)["comparisons"][0];
+  EXPECT_EQ(json["why_unpaired"], b.why_unpaired);
+  EXPECT_EQ(json["fisher"]["p_exact"], b.p_exact);
+  EXPECT_EQ(json["score"]["method"], "welch");
+
+  AssumeSameSeeds(&runs);
+  for (run::EpisodeRecord& record : runs[1].episodes) record.seed += 100000;
+  EXPECT_EQ(CompareRuns(runs, {}).candidates[0].outcomes.counts.n(), 10);
+}
+
+TEST(UnpairedComparison, OneUnpairedRunOfThreeLeavesNoBestOf) {
+  std::vector<run::RunFolder> runs(3);
+  for (run::RunFolder& run : runs) run.episodes = SmallEpisodes("ssssffff");
+  runs[2].has_seeds = false;
+  const RunComparison comparison = CompareRuns(runs, {});
+  EXPECT_FALSE(comparison.best_of.has_value());
+  EXPECT_TRUE(comparison.candidates[0].is_paired());
+  EXPECT_FALSE(comparison.candidates[1].is_paired());
+}
+
+TEST(UnpairedComparison, NamesTasksThatDiffer) {
+  run::RunFolder a;
+  run::RunFolder b;
+  a.tasks = {"lift", "push"};
+  b.tasks = {"push"};
+  ASSERT_EQ(FindTaskMismatches(a, b).size(), 1U);
+  EXPECT_EQ(FindTaskMismatches(a, b)[0].a, "lift, push");
+  EXPECT_TRUE(FindTaskMismatches(a, {}).empty());
+}
+
 TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {
   std::vector<run::RunFolder> folders(2);
   for (run::RunFolder& folder : folders) folder.episodes = SmallEpisodes("sf");

@@ -58,8 +58,11 @@ class AttributePicker {
   // Takes the value of a member of the object; a list or object arrives empty.
   bool Take(Json value) {
     if (depth_ != 1 || !is_object_) return true;
-    if (key_ == kFpsAttribute) fps_ = std::move(value);
-    if (key_ == kCompleteAttribute) complete_ = std::move(value);
+    if (key_ == kFpsAttribute) {
+      fps_ = std::move(value);
+    } else if (key_ == kCompleteAttribute) {
+      complete_ = std::move(value);
+    }
     return true;
   }
 

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "data/zarr/chunk_memory.h"
@@ -27,7 +28,9 @@ class ChunkCache {
     const void* source;  // the array or camera: an identity only
     std::int64_t chunk;
 
-    auto operator<=>(const Key&) const = default;
+    bool operator<(const Key& other) const {
+      return std::tie(source, chunk) < std::tie(other.source, other.chunk);
+    }
   };
 
   /// A decoded chunk. Its memory counts until the last owner releases it.

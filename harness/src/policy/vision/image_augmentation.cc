@@ -139,13 +139,13 @@ Change MakeGaussianNoise(const Config& entry) {
   };
 }
 
-struct Type {
+struct ChangeType {
   std::string_view name;
   double default_weight;
   Change (*make)(const Config& entry);
 };
 
-constexpr std::array<Type, 10> kTypes = {{
+constexpr std::array<ChangeType, 10> kTypes = {{
     {"border_cutout", 1.0, MakeBorderCutout},
     {"brightness", 1.0, MakeBrightness},
     {"contrast", 1.0, MakeContrast},
@@ -160,7 +160,7 @@ constexpr std::array<Type, 10> kTypes = {{
 
 void RequireKnownTypes(const Config& augmentation) {
   std::vector<std::string> names;
-  for (const Type& type : kTypes) names.emplace_back(type.name);
+  for (const ChangeType& type : kTypes) names.emplace_back(type.name);
   for (const std::string& name : augmentation.Keys()) {
     if (std::ranges::find(names, name) != names.end()) continue;
     throw Error(ErrorCode::kConfig,
@@ -215,7 +215,7 @@ ImageAugmentation::ImageAugmentation(const Config& params) {
       "changes of images in training, one of these per sample and camera; {} gives an entry its "
       "defaults");
   double total = 0.0;
-  for (const Type& type : kTypes) {
+  for (const ChangeType& type : kTypes) {
     if (!augmentation.Has(type.name)) continue;
     const Config entry = augmentation.Sub(type.name);
     total += entry.GetInRange("weight", type.default_weight, 0.0, kMaxWeight,

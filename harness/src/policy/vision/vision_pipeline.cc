@@ -103,8 +103,7 @@ Shape ReadCrop(const Config& params, const Shape& whole) {
 // [height, width] of `key`, or the default when it is absent.
 Shape ReadSize(const Config& params, const char* key, const Shape& default_size,
                const KeyMeaning& meaning) {
-  const Shape size =
-      params.GetOptional<std::vector<std::int64_t>>(key, meaning).value_or(default_size);
+  Shape size = params.GetOptional<std::vector<std::int64_t>>(key, meaning).value_or(default_size);
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
     Refuse(fmt::format("{} is {}; expected [height, width]", params.Where(key), ToString(size)));
   }
