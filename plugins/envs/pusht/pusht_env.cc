@@ -28,12 +28,6 @@ constexpr std::array<Point, PushtEnv::kNumKeypoints> kKeypoints = {
     Point{-39.96641, 32.72966}, Point{-16.82435, 62.86320},  Point{23.54148, -1.70025},
 };
 
-/// Remainder with the sign of the divisor, like Python's %.
-double WrapAngle(double angle) {
-  const double rest = std::fmod(angle, 2.0 * kPi);
-  return rest < 0.0 ? rest + 2.0 * kPi : rest;
-}
-
 /// The two halves of a seed, as in PushtEnv::GetState.
 std::uint64_t SeedFrom(std::span<const double> halves) {
   for (const double half : halves) {

@@ -66,10 +66,12 @@ PushtPhysics::PushtPhysics() {
 
 void PushtPhysics::SetState(const PushtState& state) {
   state_ = state;
+  n_contact_points_ = 0;
   PlaceBlock();
 }
 
 void PushtPhysics::StepTowards(const Point& target) {
+  n_contact_points_ = 0;
   for (int i = 0; i < kSubstepsPerControl; ++i) {
     Point& velocity = state_.agent_velocity;
     velocity.x +=
@@ -90,6 +92,7 @@ void PushtPhysics::Substep() {
   n_contacts_ = 0;
   FindAgentContacts();
   if (near_wall_) FindWallContacts();
+  n_contact_points_ += static_cast<int>(n_contacts_);
   // Deeper first. If the block is squeezed, contacts conflict and their order matters. This order
   // replays every recorded episode.
   std::sort(contacts_.begin(), contacts_.begin() + static_cast<std::ptrdiff_t>(n_contacts_),

@@ -40,6 +40,10 @@ class PushtPhysics {
   /// One control period: a PD controller at 100 Hz pulls the agent to `target` [px].
   void StepTowards(const Point& target);
 
+  /// Points where something pushes the block, summed over the substeps of the latest StepTowards;
+  /// after SetState, over the substeps since then.
+  int n_contact_points() const { return n_contact_points_; }
+
  private:
   /// A point where another body pushes the block.
   struct Contact {
@@ -79,6 +83,7 @@ class PushtPhysics {
 
   std::array<Contact, kMaxContacts> contacts_;
   std::size_t n_contacts_ = 0;
+  int n_contact_points_ = 0;
 };
 
 }  // namespace dp_bench::pusht

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 
 namespace dp_bench::pusht {
 
@@ -28,6 +29,12 @@ struct Pose {
 
 inline constexpr double kWorldSize = 512.0;
 inline constexpr double kPi = 3.141592653589793;
+
+/// `angle` in [0, 2 pi): the remainder with the sign of the divisor, like Python's %.
+inline double WrapAngle(double angle) {
+  const double rest = std::fmod(angle, 2.0 * kPi);
+  return rest < 0.0 ? rest + 2.0 * kPi : rest;
+}
 
 /// The T: a bar of 120x30 and a stem of 30x90 below it.
 inline constexpr std::array<Box, 2> kBlockBoxes = {

@@ -1,0 +1,276 @@
+"""PushT as a Gymnasium vector environment: all simulations step in C++ on a thread pool."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from dp_bench import _core
+from dp_bench.pusht import (
+    GOAL_POSE,
+    IMAGE_SIZE,
+    METADATA,
+    Observation,
+    ObsType,
+    Seeding,
+    action_space,
+    observation_space,
+    parse_start,
+    require_choice,
+    require_image_size,
+)
+
+# the arrays of each observation: key, shape of a row, dtype
+_AGENT_POS = ("agent_pos", (2,), np.float64)
+_PIXELS = ("pixels", (IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
+_ARRAYS: dict[str, list[tuple[str, tuple[int, ...], Any]]] = {
+    "state": [("state", (5,), np.float64)],
+    "environment_state_agent_pos": [("environment_state", (16,), np.float64), _AGENT_POS],
+    "pixels": [_PIXELS],
+    "pixels_agent_pos": [_PIXELS, _AGENT_POS],
+}
+
+
+class _Output:
+    """The arrays that one step or reset writes."""
+
+    def __init__(self, num_envs: int, obs_type: ObsType) -> None:
+        arrays = {key: np.empty((num_envs, *shape), dtype) for key, shape, dtype in _ARRAYS[obs_type]}
+        self.obs: Observation = arrays.get(obs_type, arrays)  # a dictionary if it has several keys
+        self.info = np.empty((num_envs, 8))
+        self.n_contacts = np.empty(num_envs, np.int64)
+        self.is_success = np.empty(num_envs, np.bool_)
+        self.rows = _core.Rows(
+            arrays.get("state"),
+            arrays.get("environment_state"),
+            arrays.get("agent_pos"),
+            arrays.get("pixels"),
+            self.info,
+            self.n_contacts,
+            self.is_success,
+        )
+        self.rewards = np.empty(num_envs)
+        self.terminated = np.empty(num_envs, np.bool_)
+        self.truncated = np.empty(num_envs, np.bool_)
+        self.has_coverage = np.empty(num_envs, np.bool_)
+
+    def infos(self, mask: NDArray[np.bool_], coverage_mask: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+        """Infos with their masks: of a step if there is a `coverage_mask`, else of a reset. Other rows are zero."""
+        infos: dict[str, Any] = {
+            "pos_agent": self.info[:, 0:2],
+            "vel_agent": self.info[:, 2:4],
+            "block_pose": self.info[:, 4:7],
+            "goal_pose": np.tile(GOAL_POSE, (len(mask), 1)),
+            "n_contacts": self.n_contacts,
+            "is_success": self.is_success,
+        }
+        masks = {f"_{key}": mask for key in infos}
+        if coverage_mask is not None:
+            infos["coverage"] = self.info[:, 7]
+            masks["_coverage"] = coverage_mask
+        if not mask.all():
+            infos = {key: _zero_outside(mask, array) for key, array in infos.items()}
+        return infos | masks
+
+    def observation(self, env: int) -> Observation:
+        """A copy of the observation of one env."""
+        if isinstance(self.obs, dict):
+            return {key: array[env].copy() for key, array in self.obs.items()}
+        row: NDArray[Any] = self.obs[env].copy()
+        return row
+
+
+def _zero_outside(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[Any]:
+    kept = np.zeros_like(array)
+    kept[mask] = array[mask]
+    return kept
+
+
+class PushTVectorEnv(VectorEnv[Any, Any, Any]):
+    """Many PushT environments: `gymnasium.make_vec("dp_bench/PushT-v0", num_envs=N)`.
+
+    Observations, rewards and infos equal those of gymnasium.vector.SyncVectorEnv over `PushTEnv`, bit for bit. They
+    depend on the seeds and actions alone, not on the number of environments or threads.
+
+    Args:
+        num_envs: The number of environments.
+        obs_type, seeding, render_mode, observation_width, observation_height, visualization_width,
+            visualization_height: As for `PushTEnv`, without the render mode "human".
+        max_episode_steps: Episodes are truncated after this many steps; None means never.
+        autoreset_mode: gymnasium.vector.AutoresetMode or its value. DISABLED needs resets with
+            options={"reset_mask": mask}.
+        copy: True returns new arrays. False returns views of two sets of arrays that are written in turn: a result is
+            valid until the second call of `step` or `reset` after it.
+        num_threads: Threads that step, with the caller's; 0 means one per processor that the process may use.
+
+    Raises:
+        ValueError: An argument, action or option has a wrong value or shape. The message names both. No environment
+            has stepped then.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        obs_type: ObsType = "state",
+        render_mode: str | None = "rgb_array",
+        seeding: Seeding = "gym_pusht",
+        max_episode_steps: int | None = 300,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        num_threads: int = 0,
+        observation_width: int = IMAGE_SIZE,
+        observation_height: int = IMAGE_SIZE,
+        visualization_width: int = 680,
+        visualization_height: int = 680,
+    ) -> None:
+        require_choice("obs_type", obs_type, get_args(ObsType))
+        require_choice("seeding", seeding, get_args(Seeding))
+        require_choice("render_mode", render_mode, (None, "rgb_array"))
+        require_image_size(observation_width, observation_height)
+        if num_envs < 1:
+            raise ValueError(f"expected at least 1 environment, found num_envs={num_envs}")
+        if num_threads < 0:
+            raise ValueError(f"expected num_threads of at least 0, found {num_threads}")
+        if max_episode_steps is not None and max_episode_steps < 1:
+            raise ValueError(f"expected max_episode_steps of at least 1 or None, found {max_episode_steps}")
+        self.num_envs = num_envs
+        self.obs_type = obs_type
+        self.seeding = seeding
+        self.render_mode = render_mode
+        self.copy = copy
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.visualization_width = visualization_width
+        self.visualization_height = visualization_height
+        self.metadata = METADATA | {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = observation_space(obs_type)
+        self.single_action_space = action_space()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+        self._seeds: list[int | None] = [None] * num_envs
+        self._outputs = [] if copy else [_Output(num_envs, obs_type) for _ in range(2)]
+        self._final = _Output(num_envs, obs_type)
+        self._is_started = False
+        self._batch = _core.PushtBatch(
+            num_envs,
+            min(num_threads or len(os.sched_getaffinity(0)), num_envs),
+            _core.Seeding[seeding.upper()],
+            _core.Autoreset[self.autoreset_mode.name],
+            max_episode_steps or 0,
+        )
+
+    @property
+    def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
+        """The latest seed of each environment; None before the first reset."""
+        return tuple(self._seeds)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts episodes.
+
+        Args:
+            seed: Environment i gets seed + i, or the i-th of a list. None lets its generator continue.
+            options: "reset_mask", bool [num_envs]: resets only these. "reset_to_state", float [5] or [num_envs, 5]: as
+                for `PushTEnv`.
+        """
+        options = options or {}
+        mask = self._parse_mask(options.get("reset_mask"))
+        seeds, is_seeded = self._parse_seeds(seed, mask)
+        starts = options.get("reset_to_state")
+        if starts is not None:
+            parsed = parse_start(starts, ((5,), (self.num_envs, 5)))
+            starts = np.ascontiguousarray(np.broadcast_to(parsed, (self.num_envs, 5)))
+        output = self._next_output()
+        self._batch.reset(output.rows, mask, is_seeded, seeds, starts)
+        for env in np.flatnonzero(is_seeded):
+            self._seeds[env] = int(seeds[env])
+        self._is_started = True
+        return output.obs, output.infos(mask)
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Steps all environments. `actions`: float [num_envs, 2], the agents' targets [px]."""
+        if not self._is_started:
+            raise ResetNeeded("step() before the first episode; call reset() first")
+        targets = np.ascontiguousarray(actions, dtype=np.float64)
+        if targets.shape != (self.num_envs, 2):
+            raise ValueError(f"expected actions of shape ({self.num_envs}, 2), found shape {targets.shape}")
+        out = self._next_output()
+        self._batch.step(
+            targets, out.rows, self._final.rows, out.rewards, out.terminated, out.truncated, out.has_coverage
+        )
+        infos = out.infos(np.ones(self.num_envs, np.bool_), out.has_coverage)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            self._add_final(infos, out.terminated | out.truncated)
+        return out.obs, out.rewards, out.terminated, out.truncated, infos
+
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """One frame per environment, uint8 [height, width, 3] each."""
+        if self.render_mode is None:
+            return None
+        frames = np.empty((self.num_envs, self.visualization_height, self.visualization_width, 3), np.uint8)
+        for env, frame in enumerate(frames):
+            self._batch.render(env, frame)
+        return tuple(frames)
+
+    def _next_output(self) -> _Output:
+        if self.copy:
+            return _Output(self.num_envs, self.obs_type)
+        self._outputs.reverse()
+        return self._outputs[0]
+
+    def _add_final(self, infos: dict[str, Any], has_ended: NDArray[np.bool_]) -> None:
+        """Adds the last observations and infos of the episodes that ended."""
+        ended = np.flatnonzero(has_ended)
+        if ended.size == 0:
+            return
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for env in ended:
+            final_obs[env] = self._final.observation(int(env))
+        infos["final_obs"] = final_obs
+        infos["final_info"] = {key: array.copy() for key, array in self._final.infos(has_ended, has_ended).items()}
+        infos["_final_obs"] = infos["_final_info"] = has_ended
+
+    def _parse_mask(self, mask: object) -> NDArray[np.bool_]:
+        if mask is None:
+            return np.ones(self.num_envs, np.bool_)
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            raise ValueError(
+                f"expected options['reset_mask'] as a numpy array of {self.num_envs} bools, found {mask!r}"
+            )
+        if not mask.any():
+            raise ValueError("expected at least one True in options['reset_mask'], found none")
+        return np.ascontiguousarray(mask)
+
+    def _parse_seeds(
+        self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Seeds, and which environments get one. One that never had a seed gets a random one."""
+        if seed is None or isinstance(seed, (int, np.integer)):
+            given = [None if seed is None else int(seed) + env for env in range(self.num_envs)]
+        else:
+            given = list(seed)
+        if len(given) != self.num_envs:
+            raise ValueError(f"expected {self.num_envs} seeds, found {len(given)}")
+        seeds = np.random.default_rng().integers(2**64, size=self.num_envs, dtype=np.uint64)
+        is_seeded = np.zeros(self.num_envs, np.bool_)
+        for env in np.flatnonzero(mask):
+            value = given[env]
+            if value is not None:
+                if not 0 <= value < 2**64:
+                    raise ValueError(f"expected seeds from 0 to 2**64 - 1, found {value} for env {env}")
+                seeds[env] = value
+            is_seeded[env] = value is not None or self._seeds[env] is None
+        return seeds, is_seeded
