@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds the Python package dp_bench, installs it and runs its tests. The virtual environment stays in the build folder, so
+# only the first run downloads packages. Exits with 77, which ctest shows as skipped, where they cannot be downloaded.
+# Usage: python_wheel.sh <source folder> <work folder>
+set -euo pipefail
+root=$1
+work=$2
+mkdir -p "$work"
+cd "$work"
+python=python3
+
+skip() {
+  echo "SKIPPED: $1"
+  exit 77
+}
+
+"$python" -c "import ensurepip, sys; assert sys.version_info >= (3, 10)" 2>/dev/null ||
+  skip "$python is older than 3.10 or has no venv; scripts/setup.sh installs it"
+# the versions that the golden numbers and the tests were made with
+packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest"
+if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
+  rm -rf venv
+  "$python" -m venv venv
+  # shellcheck disable=SC2086
+  venv/bin/pip install --quiet --disable-pip-version-check $packages >pip.txt 2>&1 ||
+    skip "pip cannot install $packages: $(grep -m1 ERROR pip.txt)"
+  echo "$packages" >installed.txt
+fi
+
+echo "the wheel is built and installed"
+rm -rf wheel
+if ! venv/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-check -v --wheel-dir wheel "$root/python" >build.txt 2>&1; then
+  ! grep -q "Each download failed" build.txt || skip "CMake cannot download Box2D: see $work/build.txt"
+  tail -30 build.txt
+  exit 1
+fi
+! grep -q "warning:" build.txt || { grep "warning:" build.txt; exit 1; }
+venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall wheel/*.whl
+# 5 MB, with room for the policies' part
+[ "$(stat -c %s wheel/*.whl)" -le 5000000 ] || { ls -l wheel; exit 1; }
+
+echo "it needs no library beyond the C library"
+needed=$(readelf -d venv/lib/python3*/site-packages/dp_bench/_core*.so | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort | tr '\n' ' ')
+[ -z "$(echo "$needed" | tr ' ' '\n' | grep -v -E '^(libc|libm|ld-linux-x86-64|libpthread)\.so' | tr -d '\n')" ] ||
+  { echo "it needs $needed"; exit 1; }
+
+SDL_VIDEODRIVER=dummy venv/bin/python -m pytest -q -p no:cacheprovider "$root/python/tests"
+for example in "$root"/python/examples/*.py; do  # film.py needs one more package
+  echo "$(basename "$example")"
+  venv/bin/python "$example" --help >/dev/null
+done
+venv/bin/python "$root/python/examples/random_rollout.py" --episodes 1
+venv/bin/python "$root/python/examples/vector_env.py" --seconds 0.2
