@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds wheels of the Python package dp_bench into build/wheels, for the Pythons found: one each for 3.10 and 3.11, and one
 # for 3.12 and later, with which every newer Python that is found is tried. Each wheel is installed into an empty virtual
-# environment and plays an episode. Needs a compiler, CMake 3.22 and a package index; no LibTorch.
+# environment and plays an episode. Needs what scripts/setup.sh installs with apt, and a package index; no LibTorch.
 #
 #   PYTHONS    interpreters to use, instead of python3.10 to python3.13 on the PATH and from pyenv
 set -euo pipefail
@@ -46,6 +46,13 @@ while not ended:
     steps += 1
 print(f"Python {platform.python_version()}: {sys.argv[1].split('/')[-1]} played {steps} steps")
 PYTHON
+  "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))" || return 0
+  "$work/empty/bin/pip" install --quiet --disable-pip-version-check "$2[kuavo]"
+  (cd "$work/empty" && PATH=$PWD/bin ./bin/python -c "
+import dp_bench
+env = dp_bench.KuavoEnv()
+obs, _ = env.reset(seed=0)
+print('  with MuJoCo: reward', env.step(obs['observation.state'])[1])")
 }
 
 mapfile -t pythons < <(if [ -n "${PYTHONS:-}" ]; then printf '%s\n' $PYTHONS; else find_pythons; fi)
@@ -63,7 +70,7 @@ for python in "${pythons[@]}"; do
   if [ -z "$stable" ] || [ "$tag" = cp310 ] || [ "$tag" = cp311 ]; then
     rm -rf "$work/built"
     "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$work/built" ./python
-    PATH="$tools/bin:$PATH" auditwheel repair --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/auditwheel.txt" 2>&1 ||
+    PATH="$tools/bin:$PATH" auditwheel repair --exclude libmujoco.so.4.0.0 --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/auditwheel.txt" 2>&1 ||
       { cat "$work/auditwheel.txt" >&2; exit 1; }
     wheel=$PWD/$out/$(basename "$work"/repaired/*.whl)
     mv "$work"/repaired/*.whl "$wheel"

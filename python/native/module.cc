@@ -14,6 +14,7 @@
 #include <string>
 #include <tuple>
 
+#include "bindings.h"
 #include "dp_bench/error.h"
 #include "pusht_batch.h"
 #include "pusht_render.h"
@@ -25,13 +26,10 @@ using namespace nb::literals;
 namespace dp_bench::python {
 namespace {
 
-template <class T, class Rank>
-using NumpyArray = nb::ndarray<T, Rank, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Vector = NumpyArray<T, nb::ndim<1>>;
 template <class T>
 using Matrix = NumpyArray<T, nb::ndim<2>>;
-using Image = NumpyArray<std::uint8_t, nb::shape<-1, -1, 3>>;
 using Pixels = NumpyArray<std::uint8_t, nb::shape<pusht::kImageSize, pusht::kImageSize, 3>>;
 using PixelsBatch =
     NumpyArray<std::uint8_t, nb::shape<-1, pusht::kImageSize, pusht::kImageSize, 3>>;
@@ -182,24 +180,6 @@ void StepBatch(PushtBatch& batch, const Matrix<const double>& actions, const Row
   const PushtRows final_pointers = final_rows.pointers();
   const nb::gil_scoped_release released;
   batch.Step(actions.data(), pointers, final_pointers, outcomes);
-}
-
-/// Draws into an array with a function that takes an RgbImage*.
-template <class Draw>
-void RenderInto(const Image& image, const Draw& draw) {
-  RgbImage frame(static_cast<int>(image.shape(1)), static_cast<int>(image.shape(0)));
-  draw(&frame);
-  std::ranges::copy(frame.pixels, image.data());
-}
-
-void TranslateError(const std::exception_ptr& thrown, void* /*payload*/) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    const bool is_bad_value =
-        error.code() == ErrorCode::kShape || error.code() == ErrorCode::kNumeric;
-    PyErr_SetString(is_bad_value ? PyExc_ValueError : PyExc_RuntimeError, error.what());
-  }
 }
 
 void BindSingle(nb::module_& m) {

@@ -1,0 +1,49 @@
+# The extension module of the Kuavo environments: the env plugin `kuavo_dualarm` with the parts of dp_bench_core that it
+# uses. At run time, libmujoco comes from the wheel mujoco-core (dp_bench/kuavo.py loads it).
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -c
+          "import importlib.util; print(*importlib.util.find_spec('mujoco').submodule_search_locations)"
+  OUTPUT_VARIABLE mujoco_folder ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT mujoco_folder)
+  message(FATAL_ERROR "The Kuavo environments need MuJoCo, and ${Python_EXECUTABLE} has none: pip install mujoco-core==4.0.0, "
+                      "or leave them out with -DDPB_PYTHON_KUAVO=OFF")
+endif()
+list(PREPEND CMAKE_MODULE_PATH "${DPB_ROOT}/cmake")
+set(MUJOCO_DIR "${mujoco_folder}")
+find_package(MuJoCo REQUIRED)
+find_path(MuJoCo_LIBRARY_DIR libmujoco.so.4.0.0 HINTS "${mujoco_folder}" REQUIRED NO_DEFAULT_PATH)
+find_path(EGL_INCLUDE_DIR EGL/egl.h REQUIRED)  # headers only: the library is opened at run time
+find_package(fmt 8 REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(spdlog 1.9 REQUIRED)
+
+set(sdk_sources array.cc atomic_file.cc console.cc error.cc interfaces.cc json.cc random.cc regular_file.cc system_error.cc)
+list(TRANSFORM sdk_sources PREPEND "${DPB_ROOT}/harness/src/core/")
+file(GLOB config_sources "${DPB_ROOT}/harness/src/config/*.cc")
+file(GLOB kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*.cc" "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*/*.cc")
+list(REMOVE_ITEM kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/plugin.cc")
+add_library(dpb_kuavo STATIC ${sdk_sources} ${config_sources} ${kuavo_sources})
+# the files of a room may be compiled together; those of the plugin have equal names
+set_target_properties(dpb_kuavo PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+set_source_files_properties(${sdk_sources} PROPERTIES UNITY_GROUP core)
+set_source_files_properties(${config_sources} PROPERTIES UNITY_GROUP config)
+target_include_directories(dpb_kuavo PUBLIC
+  "${DPB_ROOT}/plugins/envs/kuavo_dualarm" "${DPB_ROOT}/harness/include" "${DPB_ROOT}/harness/src")
+# Debian has only shared libraries of fmt and spdlog
+target_compile_definitions(dpb_kuavo PRIVATE FMT_HEADER_ONLY)
+target_compile_options(dpb_kuavo PRIVATE -ffunction-sections)
+target_link_libraries(dpb_kuavo
+  PUBLIC mujoco::mujoco
+  PRIVATE dpb_compile_options fmt::fmt-header-only nlohmann_json::nlohmann_json spdlog::spdlog_header_only ${CMAKE_DL_LIBS})
+
+nanobind_add_module(_kuavo STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE native/kuavo_module.cc)
+target_include_directories(_kuavo PRIVATE native)
+target_link_libraries(_kuavo PRIVATE dpb_kuavo dpb_compile_options)
+target_link_options(_kuavo PRIVATE
+  -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--as-needed)
+
+nanobind_add_stub(_kuavo_stub MODULE _kuavo OUTPUT _kuavo.pyi PYTHON_PATH $<TARGET_FILE_DIR:_kuavo> DEPENDS _kuavo)
+
+install(TARGETS _kuavo LIBRARY DESTINATION dp_bench)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/_kuavo.pyi" DESTINATION dp_bench)
+install(DIRECTORY "${DPB_ROOT}/scenes/kuavo" DESTINATION dp_bench/scenes FILES_MATCHING PATTERN "*.xml")
