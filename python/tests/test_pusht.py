@@ -139,6 +139,19 @@ def test_pictures_show_the_state():
     assert frame[row, column, 2] > frame[row, column, 0] + 100
 
 
+def test_human_mode_shows_the_frame(monkeypatch):
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    arguments = {"visualization_width": 128, "visualization_height": 96}
+    env, frames = make(render_mode="human", **arguments), make(**arguments)
+    env.reset(seed=3), frames.reset(seed=3)
+    env.step([1.0, 2.0]), frames.step([1.0, 2.0])
+    shown = pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
+    assert np.array_equal(shown, frames.render())
+    assert env.render() is None
+    env.close()
+
+
 def test_render_does_not_change_the_episode():
     drawn, plain = make(visualization_width=64, visualization_height=48), make()
     drawn.reset(seed=5), plain.reset(seed=5)

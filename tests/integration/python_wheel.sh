@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python package dp_bench, installs it and runs its tests. The virtual environment stays in the build folder, so
 # only the first run downloads packages. Exits with 77, which ctest shows as skipped, where they cannot be downloaded.
-# Usage: python_wheel.sh <source folder> <work folder>
+# Usage: python_wheel.sh <source folder> <work folder> [<dp_bench program>]
 set -euo pipefail
 root=$1
 work=$2
@@ -17,7 +17,7 @@ skip() {
 "$python" -c "import ensurepip, sys; assert sys.version_info >= (3, 10)" 2>/dev/null ||
   skip "$python is older than 3.10 or has no venv; scripts/setup.sh installs it"
 # the versions that the golden numbers and the tests were made with
-packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest"
+packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest zarr==2.18.3 numcodecs==0.15.2"
 "$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" && packages="$packages mujoco-core==4.0.0"
 if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
   rm -rf venv
@@ -45,7 +45,7 @@ needed=$(readelf -d venv/lib/python3*/site-packages/dp_bench/*.so | sed -n 's/.*
 others=$(grep -v -E '^(libc|libm|libdl|ld-linux-x86-64|libpthread|libmujoco)\.so' <<<"$needed" || true)
 [ -z "$others" ] || { echo "it needs $others"; exit 1; }
 
-SDL_VIDEODRIVER=dummy venv/bin/python -m pytest -q -p no:cacheprovider "$root/python/tests"
+SDL_VIDEODRIVER=dummy DP_BENCH_PROGRAM=${3:-} venv/bin/python -m pytest -q -p no:cacheprovider "$root/python/tests"
 for example in "$root"/python/examples/*.py; do  # film.py needs one more package
   echo "$(basename "$example")"
   venv/bin/python "$example" --help >/dev/null
