@@ -4,14 +4,14 @@ execute_process(
   COMMAND "${Python_EXECUTABLE}" -c
           "import importlib.util; print(*importlib.util.find_spec('mujoco').submodule_search_locations)"
   OUTPUT_VARIABLE mujoco_folder ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-if(NOT mujoco_folder)
-  message(FATAL_ERROR "The Kuavo environments need MuJoCo, and ${Python_EXECUTABLE} has none: pip install mujoco-core==4.0.0, "
-                      "or leave them out with -DDPB_PYTHON_KUAVO=OFF")
+set(mujoco_library "${mujoco_folder}/libmujoco.so.4.0.0")
+if(NOT EXISTS "${mujoco_library}")
+  message(FATAL_ERROR "The Kuavo environments need mujoco-core 4.0.0. Expected its library for ${Python_EXECUTABLE}, found no file "
+                      "'${mujoco_library}'. Install it with pip, or leave them out with -DDPB_PYTHON_KUAVO=OFF.")
 endif()
-list(PREPEND CMAKE_MODULE_PATH "${DPB_ROOT}/cmake")
-set(MUJOCO_DIR "${mujoco_folder}")
-find_package(MuJoCo REQUIRED)
-find_path(MuJoCo_LIBRARY_DIR libmujoco.so.4.0.0 HINTS "${mujoco_folder}" REQUIRED NO_DEFAULT_PATH)
+add_library(mujoco::mujoco SHARED IMPORTED)
+set_target_properties(mujoco::mujoco PROPERTIES
+  IMPORTED_LOCATION "${mujoco_library}" INTERFACE_INCLUDE_DIRECTORIES "${mujoco_folder}/include")
 find_path(EGL_INCLUDE_DIR EGL/egl.h REQUIRED)  # headers only: the library is opened at run time
 find_package(fmt 8 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
