@@ -165,6 +165,7 @@ def test_render_does_not_change_the_episode():
     [
         ([1.0], r"expected an action of shape \(2,\), found shape \(1,\)"),
         ([[1.0, 2.0]], r"found shape \(1, 2\)"),
+        (np.zeros((2, 1), np.float32), r"found shape \(2, 1\)"),
         ([1.0, float("nan")], "expected a finite action, found"),
         (np.array([np.inf, 0], np.float32), "expected a finite action, found"),
     ],

@@ -160,11 +160,11 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
         """Moves the agent towards `action`, its target (x, y) [px], for 0.1 s."""
         if not self._is_started:
             raise ResetNeeded("step() before the first episode; call reset() first")
-        try:
-            x, y = action.tolist()  # type: ignore[union-attr]
-            reward, is_success, coverage, n_contacts = self._sim.step(x, y)
-        except (AttributeError, TypeError, ValueError):
-            reward, is_success, coverage, n_contacts = self._sim.step(*self._parse_action(action))
+        parsed = action if isinstance(action, np.ndarray) else np.asarray(action, np.float64)
+        if parsed.shape != (2,):
+            raise ValueError(f"expected an action of shape (2,), found shape {parsed.shape}")
+        x, y = parsed.tolist()
+        reward, is_success, coverage, n_contacts = self._sim.step(x, y)
         info = self._info(n_contacts)
         info["is_success"] = is_success
         info["coverage"] = coverage
@@ -222,12 +222,6 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
             "goal_pose": GOAL_POSE.copy(),
             "n_contacts": n_contacts,
         }
-
-    def _parse_action(self, action: ArrayLike) -> tuple[float, float]:
-        parsed = np.asarray(action, dtype=np.float64)
-        if parsed.shape != (2,):
-            raise ValueError(f"expected an action of shape (2,), found shape {parsed.shape}")
-        return float(parsed[0]), float(parsed[1])
 
     def _show(self, frame: NDArray[np.uint8]) -> None:
         import pygame
