@@ -16,39 +16,58 @@ namespace dp_bench::rollout {
 /// first n were meant for times that have passed; diffusion_policy's eval_real_robot.py drops them
 /// too. If none is left, the last action is held. An episode begins with its first chunk: nothing
 /// moves before it.
+///
+/// The steps from one plan to the next are numbered from 0. Calls come in the order Ask, any number
+/// of Hold, then Take or Abandon. Nothing allocates after construction, except in `steps`.
 class ActionQueue {
  public:
   /// `n_stale`: the number of steps that a plan takes.
   ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale);
 
   /// To be called before an episode, which has no previous chunk.
-  void Clear() { has_previous_ = false; }
+  void Clear();
 
-  /// The buffer for the plan, [Ta, Da].
+  /// A plan is asked for. Its steps begin with those that pass until it is there: none without
+  /// latency, and none at the beginning of an episode.
+  void Ask();
+
+  /// The plan is late: one more step of the previous chunk, which must exist.
+  void Hold() { ++n_from_previous_; }
+  bool can_hold() const { return has_previous_; }
+
+  /// The plan is in `chunk()`: what it has for the remaining time follows, which may be nothing.
+  /// Afterwards there is at least one step.
+  void Take();
+
+  /// The plan failed. The steps so far were executed; a new plan can be asked for.
+  void Abandon();
+
+  /// The buffer for the plan that was asked for, [Ta, Da].
   std::span<float> chunk() { return chunk_; }
 
-  /// Starts with the actions in `chunk`; returns the number of steps to the next plan, at least 1.
-  int Begin();
+  /// The steps that are known. After Take, these are all steps until the next plan is due.
+  int n_steps() const { return n_from_previous_ + n_from_chunk_; }
 
-  /// The actions of all these steps, [steps, Da].
-  std::span<const float> steps() const { return steps_; }
-
-  /// The action of step `i` of these, [Da].
+  /// The action of step `i`, [Da].
   std::span<const float> action(int i) const;
 
   /// Whether that action is from the previous chunk, executed while the policy computes.
   bool is_stale(int i) const { return i < n_from_previous_; }
+
+  /// The actions of all steps, [n_steps, Da].
+  std::vector<float> steps() const;
 
  private:
   int n_action_steps_;
   std::size_t action_dim_;
   int n_stale_;
   bool has_previous_ = false;
-  int next_ = 0;             // of the previous chunk: the action to execute next
-  int n_from_previous_ = 0;  // of the steps since Begin
+  int next_of_previous_ = 0;  // the action to execute in step 0
+  int n_from_previous_ = 0;
+  int n_from_chunk_ = 0;
+  int end_of_chunk_ = 0;  // the action after the last one that is executed
   std::vector<float> chunk_;
   std::vector<float> previous_;
-  std::vector<float> steps_;  // [steps since Begin, Da]
 };
 
 }  // namespace dp_bench::rollout

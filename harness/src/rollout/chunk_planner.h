@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "dp_bench/array.h"
 
@@ -45,5 +47,8 @@ class ChunkPlanner {
  protected:
   ChunkPlanner() = default;
 };
+
+/// Describes the first action of a chunk [Ta, Da] that is NaN or Inf; none if all are finite.
+std::optional<std::string> NonFiniteAction(std::span<const float> chunk, std::int64_t action_dim);
 
 }  // namespace dp_bench::rollout

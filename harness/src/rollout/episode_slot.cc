@@ -45,6 +45,7 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
   is_terminated_ = false;
   actions_.Clear();
+  actions_.Ask();
   course_.Start();
   state_ = State::kAwaitsPlan;
   if (plan_.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
@@ -65,7 +66,8 @@ void EpisodeSlot::ResetEnv() {
 
 void EpisodeSlot::ExecuteChunk() {
   DPB_ASSERT(awaits_plan());
-  const int n_steps = actions_.Begin();
+  actions_.Take();
+  const int n_steps = actions_.n_steps();
   if (film_ != nullptr) film_->AddPlan(actions_.chunk(), actions_.steps(), env_.get());
 
   // observes only the steps that the next plan uses; none if there is no next plan
@@ -79,7 +81,11 @@ void EpisodeSlot::ExecuteChunk() {
     record_.n_stale_steps += actions_.is_stale(i) ? 1 : 0;
     if (!awaits_plan()) return;
   }
-  if (is_terminated_ || record_.n_steps >= plan_.max_steps) End();
+  if (is_terminated_ || record_.n_steps >= plan_.max_steps) {
+    End();
+  } else {
+    actions_.Ask();
+  }
 }
 
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {

@@ -49,7 +49,7 @@ class EpisodeSlot {
   PlanRow plan_row() const;
   const ObsHistory& history() const { return history_; }
 
-  /// The action chunk to execute, [Ta, Da].
+  /// The buffer for the chunk to execute, [Ta, Da], while the slot awaits a plan.
   std::span<float> actions() { return actions_.chunk(); }
 
  private:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -195,15 +194,11 @@ void RolloutLoop::PlanOneByOne() {
 }
 
 void RolloutLoop::HandOut(EpisodeSlot* slot, std::span<const float> chunk) {
-  const auto bad = std::ranges::find_if(chunk, [](float value) { return !std::isfinite(value); });
-  if (bad == chunk.end()) {
-    std::ranges::copy(chunk, slot->actions().begin());
+  if (const auto fault = NonFiniteAction(chunk, plan_.shape_meta.action_dim())) {
+    slot->Fail(fmt::format("plan at step {}: {}", slot->plan_row().env_step, *fault));
     return;
   }
-  const auto index = bad - chunk.begin();
-  const std::int64_t action_dim = plan_.shape_meta.action_dim();
-  slot->Fail(fmt::format("plan at step {}: non-finite action: dimension {} of chunk step {} is {}",
-                         slot->plan_row().env_step, index % action_dim, index / action_dim, *bad));
+  std::ranges::copy(chunk, slot->actions().begin());
 }
 
 namespace {
