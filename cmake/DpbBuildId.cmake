@@ -1,6 +1,7 @@
 # The fingerprint that must be identical in host and plugin: compiler, C++ ABI, sanitizer, the SDK headers themselves
 # and, for policies, LibTorch. C++ types cross the plugin boundary only if it matches.
 file(GLOB_RECURSE DPB_SDK_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/harness/include/dp_bench/*.h")
+list(FILTER DPB_SDK_HEADERS EXCLUDE REGEX "/(deploy|load_env)\\.h$")  # for programs, not for plugins
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${DPB_SDK_HEADERS})
 set(sdk_digest "")
 foreach(header IN LISTS DPB_SDK_HEADERS)

@@ -2,6 +2,7 @@
 // once.
 #include "plugin/catalogue.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,6 +25,13 @@ constexpr PluginKind kKinds[] = {PluginKind::kEnv, PluginKind::kDataset, PluginK
 
 // "libdpb_env_", the beginning of the file names of a kind.
 std::string FilePrefix(PluginKind kind) { return "libdpb_" + KindName(kind) + "_"; }
+
+// The folder of dp_bench_core, whatever program uses it.
+fs::path LibraryFolder() {
+  Dl_info library = {};
+  DPB_ASSERT(dladdr(kKinds, &library) != 0);
+  return fs::canonical(library.dli_fname).parent_path();
+}
 
 std::string Joined(const std::vector<std::string>& texts) {
   return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
@@ -50,11 +58,10 @@ std::vector<fs::path> PluginCatalogue::DefaultSearchPath(const std::vector<fs::p
       if (!dir.empty()) add_named(dir, "DP_BENCH_PLUGIN_PATH");
     }
   }
-  const fs::path executable_dir = fs::read_symlink("/proc/self/exe").parent_path();
-  const fs::path root = executable_dir.parent_path();
-  dirs.push_back(root / "plugins");                       // of a build
-  dirs.push_back(root / "lib" / "dp_bench" / "plugins");  // of an installation
-  dirs.push_back(executable_dir / "plugins");
+  const fs::path libraries = LibraryFolder();
+  dirs.push_back(libraries.parent_path() / "plugins");  // of a build
+  dirs.push_back(libraries / "dp_bench" / "plugins");   // of an installation
+  dirs.push_back(fs::read_symlink("/proc/self/exe").parent_path() / "plugins");
   if (const char* const home = std::getenv("HOME")) {
     dirs.push_back(fs::path(home) / ".local/share/dp_bench/plugins");
   }

@@ -34,9 +34,9 @@ class PluginCatalogue {
   explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs);
 
   /// `plugin_dirs` of the command line, then DP_BENCH_PLUGIN_PATH (separated by colons), then the
-  /// folders of the build or installation that the executable belongs to, then
-  /// ~/.local/share/dp_bench/plugins. Throws Error{kUsage} if a folder that the user named does not
-  /// exist.
+  /// folders of the build or installation that dp_bench's libraries belong to and that of the
+  /// executable, then ~/.local/share/dp_bench/plugins. Throws Error{kUsage} if a folder that the
+  /// user named does not exist.
   static std::vector<std::filesystem::path> DefaultSearchPath(
       const std::vector<std::filesystem::path>& plugin_dirs);
 
