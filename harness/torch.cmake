@@ -39,13 +39,31 @@ set_source_files_properties(
 set_source_files_properties(src/policy/kernels/product_kernels.cc PROPERTIES
   SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options};-ffp-contract=fast")
 
+add_library(dp_bench_planner STATIC)
+dpb_harness_library(dp_bench_planner)
+target_compile_options(dp_bench_planner PRIVATE -O1)  # its work is done inside LibTorch
+dpb_sources(dp_bench_planner run ONLY ${planner_of_run})
+dpb_sources(dp_bench_planner rollout ONLY ${planner_of_rollout})
+set_target_properties(dp_bench_planner PROPERTIES CXX_VISIBILITY_PRESET hidden)
+target_link_libraries(dp_bench_planner PUBLIC dp_bench_policy dp_bench_loop PRIVATE nlohmann_json::nlohmann_json)
+target_precompile_headers(dp_bench_planner REUSE_FROM dp_bench_policy)
+
+add_library(dp_bench_deploy SHARED)
+dpb_harness_library(dp_bench_deploy)
+target_compile_options(dp_bench_deploy PRIVATE -O1)
+dpb_export_own_names(dp_bench_deploy)
+dpb_sources(dp_bench_deploy deploy ONLY controller.cc)
+# hidden, so that of our own names only those of the API are exported
+set_target_properties(dp_bench_deploy PROPERTIES CXX_VISIBILITY_PRESET hidden DEFINE_SYMBOL "")
+target_link_libraries(dp_bench_deploy PUBLIC dp_bench_core PRIVATE dp_bench_planner)
+target_precompile_headers(dp_bench_deploy REUSE_FROM dp_bench_policy)
+
 add_library(dp_bench_train STATIC)
 dpb_harness_library(dp_bench_train)
 target_compile_options(dp_bench_train PRIVATE -O1)  # its work is done inside LibTorch
-dpb_sources(dp_bench_train run ONLY ${torch_of_run})
 dpb_sources(dp_bench_train train ONLY ${torch_of_train})
 dpb_sources(dp_bench_train rollout ONLY ${torch_of_rollout})
-target_link_libraries(dp_bench_train PUBLIC dp_bench_policy dp_bench_host)
+target_link_libraries(dp_bench_train PUBLIC dp_bench_policy dp_bench_planner dp_bench_host)
 target_precompile_headers(dp_bench_train REUSE_FROM dp_bench_policy)
 target_sources(dp_bench_train PRIVATE $<TARGET_OBJECTS:dp_bench_experiment>)
 

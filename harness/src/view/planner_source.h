@@ -1,18 +1,17 @@
-// A policy as a source of actions. It observes every step and plans a new chunk when the last one
-// is used up.
+// A policy as a source of actions: a control loop that observes every step of the env.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "deploy/control_loop.h"
+#include "dp_bench/deploy.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "plugin/obs_memory.h"
 #include "rollout/chunk_planner.h"
-#include "rollout/obs_history.h"
 #include "view/action_source.h"
 
 namespace dp_bench::view {
@@ -27,25 +26,16 @@ class PlannerSource final : public ActionSource {
                 const Horizons& horizons);
 
   std::string_view name() const override { return "policy"; }
-  void Begin(std::uint64_t episode) override;
+  void Begin(std::uint64_t episode) override { loop_.Reset(episode); }
 
-  /// Throws Error{kNumeric} on an action that is not finite.
+  /// Throws Error{kNumeric} on an observation or action that is not finite.
   Supply Next(std::span<float> action) override;
 
  private:
-  void Observe();
-  void Plan();
-
   Env& env_;
-  rollout::ChunkPlanner& planner_;
-  Horizons horizons_;
-  std::vector<int> obs_index_of_env_;  // index into shape_meta.obs, or -1
-  plugin::ObsMemory seen_;             // the latest observation
-  rollout::ObsHistory history_;
-  rollout::ObsBatch obs_;
-  std::vector<float> chunks_;  // [M, Ta, Da]; row 0 is executed
-  rollout::PlanRow row_;
-  int next_ = 0;  // the next step of the chunk
+  plugin::ObsMemory seen_;       // the latest observation
+  std::vector<ObsView> wanted_;  // of it: what the policy reads
+  deploy::ControlLoop loop_;
 };
 
 }  // namespace dp_bench::view

@@ -1,0 +1,150 @@
+// The policy that ships with dp_bench, in a control loop with PushT: bit for bit the actions of
+// `dp_bench eval`, with and without latency. Uses the library as a user's program does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dp_bench/deploy.h"
+#include "dp_bench/error.h"
+#include "dp_bench/load_env.h"
+#include "plugin/catalogue.h"
+#include "plugin/obs_memory.h"
+#include "rollout/env_runner.h"
+#include "rollout/policy_planner.h"
+#include "run/create_from_checkpoint.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kSeed = 100000;
+constexpr int kSteps = 60;
+
+fs::path ShippedCheckpoint() { return fs::path(DPB_SOURCE_DIR) / "models/pusht_unet_hybrid"; }
+
+// Keeps the actions that an env executes.
+class RecordedActions : public Env {
+ public:
+  RecordedActions(std::unique_ptr<Env> env, std::vector<float>* actions)
+      : env_(std::move(env)), actions_(actions) {}
+
+  const EnvSpec& spec() const override { return env_->spec(); }
+  void Reset(std::uint64_t seed) override { env_->Reset(seed); }
+  StepResult Step(std::span<const float> action) override {
+    actions_->insert(actions_->end(), action.begin(), action.end());
+    return env_->Step(action);
+  }
+  void Observe(const ObsWriter& obs) override { env_->Observe(obs); }
+  void Render(RgbImage* frame) override { env_->Render(frame); }
+
+ private:
+  std::unique_ptr<Env> env_;
+  std::vector<float>* actions_;
+};
+
+// `micro_batch` 0: that of the checkpoint.
+std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch) {
+  plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
+  const run::PolicyFromCheckpoint loaded =
+      run::CreateFromCheckpoint(ShippedCheckpoint(), catalogue);
+  run::EnvRunnerConfig config = run::EnvRunnerConfig::FromConfig(loaded.config.Sub("env_runner"));
+  if (micro_batch > 0) config.micro_batch = micro_batch;
+  config.n_train = 0;
+  config.n_test = 1;
+  config.n_videos = 0;
+  config.max_steps = kSteps;
+  config.realtime = latency_steps > 0 ? 1.0 : 0.0;
+  config.realtime_latency_ms = 100.0 * latency_steps;  // PushT runs at 10 Hz
+  std::vector<float> actions;
+  const ScratchFolder scratch;
+  const PolicySpec& spec = loaded.policy->spec();
+  rollout::EnvRunner runner(
+      config,
+      [&] {
+        return std::make_unique<RecordedActions>(LoadEnv(loaded.config.Sub("env")), &actions);
+      },
+      spec.shape_meta, spec.horizons, scratch.path());
+  rollout::PolicyPlanner planner(*loaded.policy, torch::kCPU, config.micro_batch);
+  const run::RunResult result = runner.Run(planner);
+  EXPECT_FALSE(result.records.at(0).failure_reason.has_value());
+  return actions;
+}
+
+std::vector<float> ActionsInControlLoop(Controller& controller) {
+  const std::unique_ptr<Env> env = LoadEnv(controller.config().Sub("env"));
+  plugin::ObsMemory seen(env->spec());
+  std::vector<ObsView> views;
+  for (std::size_t i = 0; i < seen.keys().size(); ++i) {
+    const KeySpec& key = seen.keys()[i];
+    views.emplace_back(key.name, seen[i].data(), key.dtype, Dims(key.StorageShape()));
+  }
+  std::vector<float> actions;
+  env->Reset(kSeed);
+  controller.Reset(kSeed);
+  for (int i = 0; i < kSteps; ++i) {
+    seen.Observe(*env);
+    const std::span<const float> action = controller.Act(views);
+    actions.insert(actions.end(), action.begin(), action.end());
+    if (env->Step(action).terminated) break;
+  }
+  return actions;
+}
+
+TEST(DeployedPolicy, ActsBitForBitAsInItsEvaluation) {
+  for (const int latency_steps : {0, 2}) {
+    for (const int micro_batch : {0, 1}) {
+      const std::vector<float> evaluated = ActionsOfEvaluation(latency_steps, micro_batch);
+      Controller controller = Controller::Load(
+          ShippedCheckpoint(), {.latency_steps = latency_steps, .micro_batch = micro_batch});
+      EXPECT_EQ(ActionsInControlLoop(controller), evaluated)
+          << "latency " << latency_steps << ", batch " << micro_batch;
+      EXPECT_EQ(2 * controller.counts().n_acts, std::ssize(evaluated));
+    }
+  }
+}
+
+TEST(DeployedPolicy, SaysWhatItReads) {
+  const Controller controller = Controller::Load(ShippedCheckpoint());
+  EXPECT_EQ(controller.spec().horizons.n_action_steps, 8);
+  ASSERT_EQ(controller.spec().shape_meta.obs.size(), 2U);
+  EXPECT_EQ(controller.spec().shape_meta.obs[1].name, "keypoint");
+}
+
+TEST(DeployedPolicy, RefusesWhatItCannotLoad) {
+  const auto load = [](const fs::path& checkpoint, const ControllerOptions& options = {}) {
+    return [=] { Controller::Load(checkpoint, options); };
+  };
+  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint, load("/no/such/folder")),
+              HasSubstr("'/no/such/folder' is not a folder; expected that of a checkpoint"));
+  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint, load(DPB_SOURCE_DIR)),
+              HasSubstr("is neither a checkpoint"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, load(ShippedCheckpoint(), {.weights = "best"})),
+              HasSubstr("ControllerOptions::weights is 'best', expected ema or model"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, load(ShippedCheckpoint(), {.device = "gpu"})),
+              HasSubstr("from ControllerOptions::device"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, load(ShippedCheckpoint(), {.micro_batch = -1})),
+              HasSubstr("ControllerOptions::micro_batch is -1"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, load(ShippedCheckpoint(), {.plugin_dirs = {"/no/dir"}})),
+              HasSubstr("/no/dir"));
+}
+
+TEST(LoadEnv, RefusesKeysThatNothingReads) {
+  const auto load = [](const char* section) { return [=] { LoadEnv(Config::FromJson(section)); }; };
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, load(R"({"plugin": "pusht", "perturb": {"delay": 1}})")),
+      HasSubstr("perturb"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, load(R"({"plugin": "pushed"})")),
+              HasSubstr("did you mean 'pusht'?"));
+}
+
+}  // namespace
+}  // namespace dp_bench
