@@ -51,9 +51,9 @@ struct ObsView {
 };
 
 struct ControllerOptions {
-  std::string weights = "ema";                     // or "model"
-  std::string device = "cpu";                      // or "cuda", "cuda:1", ...
-  std::vector<std::filesystem::path> plugin_dirs;  // searched first
+  std::string weights = "ema";                          // or "model"
+  std::string device = "cpu";                           // or "cuda", "cuda:1", ...
+  std::vector<std::filesystem::path> plugin_dirs = {};  // searched first
 
   /// 0: the call of Act that needs a chunk plans it. n > 0: another thread plans while n actions of
   /// the previous chunk are executed. This is env_runner.realtime with a latency of n steps.
@@ -63,9 +63,9 @@ struct ControllerOptions {
   /// by then, Act returns the next action of the previous chunk, or its last one.
   double deadline_s = 0.0;
 
-  /// Rows of the policy's batch; their number decides the low bits of actions. 0: that of the
-  /// checkpoint's evaluations (env_runner.micro_batch). 1: the fastest plans.
-  int micro_batch = 0;
+  /// Rows of the policy's batch, whose number decides the low bits of actions. 1: the fastest
+  /// plans. 0: that of the checkpoint's evaluations (env_runner.micro_batch).
+  int micro_batch = 1;
 };
 
 struct ActTiming {                   // of the latest call of Act that returned an action
@@ -84,8 +84,8 @@ struct ActCounts {          // since Load
 };
 
 /// Runs a policy in a control loop: `Reset` at the beginning of each episode, then `Act` once per
-/// control step. It keeps the last To observations, plans chunks and hands out their Ta actions.
-/// If no plan is late, equal seeds and observations give equal actions: those of `dp_bench eval`.
+/// control step. It keeps the last To observations, plans chunks and hands out their Ta actions. If
+/// no plan is late, they are those of `dp_bench eval` with this seed, latency and micro_batch.
 ///
 /// Used by one thread at a time. Act allocates memory only to plan a chunk itself, or to throw.
 class DPB_API Controller {

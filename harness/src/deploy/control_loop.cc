@@ -28,6 +28,17 @@ LoopOptions Checked(const LoopOptions& options) {
   return options;
 }
 
+void RepeatFirstRow(int n_rows, rollout::ObsBatch* obs) {
+  for (auto& [key, array] : *obs) {
+    const std::size_t row_bytes = array.byte_size() / static_cast<std::size_t>(n_rows);
+    const std::span<std::byte> first = array.bytes().first(row_bytes);
+    for (std::span<std::byte> rest = array.bytes().subspan(row_bytes); !rest.empty();
+         rest = rest.subspan(row_bytes)) {
+      std::ranges::copy(first, rest.begin());
+    }
+  }
+}
+
 }  // namespace
 
 ControlLoop::ControlLoop(rollout::ChunkPlanner& planner, const ShapeMeta& shape_meta,
@@ -100,8 +111,7 @@ void ControlLoop::Observe(std::span<const ObsView> obs) {
 }
 
 void ControlLoop::AskForPlan(std::uint64_t step) {
-  const auto n_rows = static_cast<std::size_t>(planner_.batch_size());
-  for (std::size_t row = 0; row < n_rows; ++row) history_.CopyWindows(row, &obs_);
+  history_.CopyWindows(0, &obs_);  // the planning thread copies it to the other rows
   row_ = {.seed = *seed_, .env_step = step};
   queue_.Ask();
   next_ = 0;
@@ -142,6 +152,7 @@ void ControlLoop::StartPlan() {
 void ControlLoop::Plan() noexcept {
   const Clock::time_point start = Clock::now();
   try {
+    RepeatFirstRow(planner_.batch_size(), &obs_);
     planner_.Plan(obs_, std::span(&row_, 1), chunks_);
     const auto fault =
         rollout::NonFiniteAction(std::span(chunks_).first(queue_.chunk().size()), action_dim_);

@@ -11,8 +11,8 @@ PlannerSource::PlannerSource(Env& env, rollout::ChunkPlanner& planner, const Sha
     : env_(env), seen_(env.spec()), loop_(planner, shape_meta, horizons) {
   const std::vector<int> index_of_env = rollout::MatchObsKeys(env.spec().shape_meta, shape_meta);
   for (std::size_t i = 0; i < index_of_env.size(); ++i) {
-    const KeySpec& key = seen_.keys()[i];
     if (index_of_env[i] < 0) continue;
+    const KeySpec& key = seen_.keys()[i];
     wanted_.emplace_back(key.name, seen_[i].data(), key.dtype, Dims(key.StorageShape()));
   }
 }
