@@ -1,32 +1,43 @@
 // A signal handler may do very little, so a waiting thread removes the files.
 #include "core/stop_signal.h"
 
+#include <fmt/format.h>
 #include <semaphore.h>
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <initializer_list>
+#include <string>
 #include <thread>
 
 #include "core/atomic_file.h"
+#include "core/call_watch.h"
+#include "core/console.h"
 
 namespace dp_bench::core {
 namespace {
 
+// A plugin that takes longer for one call, after the signal, is believed to hang. Jobs save their
+// work within that time, or make other calls.
+constexpr int kPatience = 10;  // [s]
+
 std::atomic<bool> is_caught{false};  // by a job that checks the flag
 std::atomic<bool> stop_requested{false};
 std::atomic<bool> snapshot_requested{false};
+std::atomic<int> caught_signal{0};
 std::atomic<int> fatal_signal{0};
-sem_t fatal_signal_came;
+sem_t signal_came;
 
 void OnStopSignal(int signal) {
-  if (is_caught.exchange(false)) {
-    stop_requested = true;
-    return;
-  }
   const int error = errno;
-  fatal_signal = signal;
-  sem_post(&fatal_signal_came);
+  if (is_caught.exchange(false)) {
+    caught_signal = signal;
+    stop_requested = true;
+  } else {
+    fatal_signal = signal;
+  }
+  sem_post(&signal_came);
   errno = error;
 }
 
@@ -45,8 +56,43 @@ bool IsIgnored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+// False after `seconds` without another signal.
+bool WaitForSignal(int seconds) {
+  timespec until{};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += seconds;
+  int result = 0;
+  do {
+    result = sem_clockwait(&signal_came, CLOCK_MONOTONIC, &until);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+// After a signal that a job caught: waits for the next one, or until a plugin hangs.
+void WaitForSignalOrHang() {
+  OpenCalls calls;
+  while (true) {
+    calls.Refresh();
+    if (WaitForSignal(kPatience)) return;
+    const std::string hanging = calls.StillOpen();
+    if (hanging.empty()) continue;
+    LogWarning(
+        fmt::format("{}: expected it to return, found it still running {} s after the "
+                    "signal. The program ends without it; env_runner.isolate=true limits "
+                    "how long a call may take.",
+                    hanging, kPatience));
+    fatal_signal = caught_signal.load();
+    return;
+  }
+}
+
 void EndWithFatalSignal() {
-  while (sem_wait(&fatal_signal_came) != 0) {
+  while (fatal_signal == 0) {
+    if (stop_requested) {
+      WaitForSignalOrHang();
+    } else {
+      sem_wait(&signal_came);
+    }
   }
   RemoveUnfinishedAndHold();
   std::signal(fatal_signal, SIG_DFL);
@@ -56,7 +102,7 @@ void EndWithFatalSignal() {
 }  // namespace
 
 void WatchStopSignals() {
-  sem_init(&fatal_signal_came, /*pshared=*/0, /*value=*/0);
+  sem_init(&signal_came, /*pshared=*/0, /*value=*/0);
   std::thread(EndWithFatalSignal).detach();
   // mpirun passes SIGUSR2 on without killing its ranks a second later, as it does after the others
   for (const int signal : {SIGINT, SIGTERM, SIGUSR2}) Handle(signal, OnStopSignal);

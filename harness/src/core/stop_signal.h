@@ -12,7 +12,8 @@ namespace dp_bench::core {
 void WatchStopSignals();
 
 /// Makes the first of these signals set the flag, so that work can be saved. The second one ends
-/// the program.
+/// the program, and so does a plugin that has not returned from a call 10 s after the first
+/// (core/call_watch.h).
 const std::atomic<bool>& CatchStopSignals();
 
 /// Makes the signals end the program again. Returns whether one arrived since CatchStopSignals.
