@@ -18,6 +18,7 @@ function(dpb_add_plugin)
   add_library(${target}_objects OBJECT ${PLUGIN_SOURCES})
   target_include_directories(${target}_objects PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${target}_objects PUBLIC ${sdk} ${PLUGIN_LINK} PRIVATE dpb_compile_options)
+  target_compile_definitions(${target}_objects PRIVATE DPB_PLUGIN_NAME="${PLUGIN_NAME}")
   set_target_properties(${target}_objects PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   if(PLUGIN_KIND STREQUAL "policy")

@@ -25,6 +25,7 @@ function(dpb_add_plugin)
   set(target dpb_${PLUGIN_KIND}_${PLUGIN_NAME})
   add_library(${target} MODULE ${PLUGIN_SOURCES})
   target_link_libraries(${target} PRIVATE ${sdk} ${PLUGIN_LINK})
+  target_compile_definitions(${target} PRIVATE DPB_PLUGIN_NAME="${PLUGIN_NAME}")
   # with contraction, the bits of a simulation would depend on whether the compiler finds an FMA
   target_compile_options(${target} PRIVATE -Wall -Wextra -ffp-contract=off)
   target_link_options(${target} PRIVATE

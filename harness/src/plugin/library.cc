@@ -23,6 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kHowToRebuild =
+    ". Rebuild it with the SDK and the compiler of this dp_bench, and without options that change "
+    "the C++ library, such as -D_GLIBCXX_DEBUG.";
+
 constexpr const char* kEntrySymbol = "dp_bench_plugin";
 
 // Loads the library, or finds it among the loaded ones. Handles are never destroyed: exception
@@ -40,7 +44,9 @@ const boost::dll::shared_library& KeepLoaded(const fs::path& file) {
     reason = fault.what();
   }
   if (!library->is_loaded()) {
-    throw Error(ErrorCode::kPlugin, fmt::format("{} cannot be loaded: {}", file.string(), reason));
+    const bool lacks_sdk = reason.find("undefined symbol") != std::string::npos;
+    throw Error(ErrorCode::kPlugin, fmt::format("{} cannot be loaded: {}{}", file.string(), reason,
+                                                lacks_sdk ? kHowToRebuild : ""));
   }
   return *libraries->emplace_back(std::move(library));
 }
@@ -91,8 +97,8 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
     problems.push_back(fmt::format("its name '{}' is not in snake_case", TextOf(found->name)));
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kPlugin, fmt::format("{}: {}. Rebuild it with the host's preset.",
-                                                file.string(), fmt::join(problems, "; ")));
+    throw Error(ErrorCode::kPlugin,
+                fmt::format("{}: {}{}", file.string(), fmt::join(problems, "; "), kHowToRebuild));
   }
 }
 
