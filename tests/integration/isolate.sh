@@ -47,6 +47,17 @@ grep -q '"isolate": false' threads/config.json || fail "$(cat threads/config.jso
 expect_exit 2 "excludes" "$dp_bench" "${checkpoint[@]}" --isolate --no-isolate
 expect_exit 2 "step_timeout: expected a number from" "$dp_bench" "${checkpoint[@]}" env_runner.step_timeout=0
 
+echo "one SIGTERM ends a run whose env hangs, and says where"
+"$dp_bench" "${checkpoint[@]}" --output hanging 'env.params.faults=[{"seed": 100000, "kind": "hang", "step": 1}]' \
+  >hanging.txt 2>&1 &
+host=$!
+for _ in $(seq 200); do [ "$(wc -l <hanging/episodes.partial.jsonl 2>/dev/null || echo 0)" -ge 6 ] && break; sleep 0.1; done
+kill -TERM "$host"
+status=0
+wait "$host" || status=$?
+[ "$status" -eq 143 ] || fail "it ended with $status: $(cat hanging.txt)"
+grep -q "env plugin 'faulty', during Step: expected it to return" hanging.txt || fail "$(cat hanging.txt)"
+
 echo "collecting continues after a crash, and lists the seed"
 config collect.json '[{"seed": 8, "kind": "abort", "in": "act", "step": 3}]' true
 expect_exit 0 "3 episodes" "$dp_bench" collect --config collect.json "${with[@]}" --output data.zarr

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "plugin/guarded_policy.h"
+
 namespace dp_bench::inspect {
 namespace {
 
@@ -111,7 +113,7 @@ OverfitRun Overfit(const MakePolicy& make_policy, const train::OptimizerConfig& 
     NoiseSource noise = probe.Noise(0);
     updates.ZeroGrad();
     const Tensor loss = policy->ComputeLoss(probe.batch(0), noise).loss;
-    loss.backward();
+    plugin::ComputeGradients(*policy, loss);
     gradients.Add(policy->module());
     losses.push_back(loss.item<double>());
     if (!std::isfinite(losses.back())) break;

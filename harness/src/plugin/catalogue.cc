@@ -14,12 +14,17 @@
 #include <utility>
 
 #include "config/name.h"
+#include "core/atomic_file.h"
+#include "core/sha256.h"
 #include "plugin/library.h"
+#include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxPluginBytes = std::size_t{1} << 30;
 
 constexpr PluginKind kKinds[] = {PluginKind::kEnv, PluginKind::kDataset, PluginKind::kPolicy};
 
@@ -38,6 +43,10 @@ std::string Joined(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+std::string PluginInfo::Sha256() const {
+  return core::Sha256Hex(core::ReadFile(file, kMaxPluginBytes));
+}
 
 PluginCatalogue::PluginCatalogue(std::vector<fs::path> search_dirs)
     : search_dirs_(std::move(search_dirs)) {}
@@ -111,6 +120,7 @@ EnvSpec PluginCatalogue::DescribeEnv(const std::string& name, const Config& para
   return GuardCall(plugin.info.place(), "Describe", [&] {
     EnvSpec spec = entry->functions.describe(params);
     params.RejectUnread();
+    RequireSound(spec);
     return spec;
   });
 }

@@ -26,6 +26,8 @@ struct PluginInfo {
   std::string refused;  // why it cannot be used; empty for a good one
 
   PluginPlace place() const { return {kind, name, file}; }
+  /// Of the file, 64 hexadecimal digits. Throws Error{kIo}.
+  std::string Sha256() const;
 };
 
 /// The plugins in a list of folders. Every method may be called from several threads at once.
@@ -61,6 +63,11 @@ class PluginCatalogue {
   std::unique_ptr<Interface> Create(const std::string& name, const Config& params,
                                     const Args&... args);
 
+  /// The same without the guard of its calls: what the plugin itself does with a wrong call.
+  template <class Interface, class... Args>
+  std::unique_ptr<Interface> CreateBare(const std::string& name, const Config& params,
+                                        const Args&... args);
+
  private:
   struct Plugin {
     PluginInfo info;
@@ -81,17 +88,25 @@ class PluginCatalogue {
 template <class Interface, class... Args>
 std::unique_ptr<Interface> PluginCatalogue::Create(const std::string& name, const Config& params,
                                                    const Args&... args) {
+  return GuardPlugin(CreateBare<Interface>(name, params, args...),
+                     FindPlugin(PluginTraits<Interface>::kKind, name).info.place(), args...);
+}
+
+template <class Interface, class... Args>
+std::unique_ptr<Interface> PluginCatalogue::CreateBare(const std::string& name,
+                                                       const Config& params, const Args&... args) {
   const Plugin& plugin = FindPlugin(PluginTraits<Interface>::kKind, name);
-  const PluginPlace place = plugin.info.place();
   // the header was checked, and it is the first member of the entry
   const auto* const entry = reinterpret_cast<const PluginEntry<Interface>*>(plugin.header);
-  auto object = GuardCall(place, "Create", [&] {
+  return GuardCall(plugin.info.place(), "Create", [&] {
     auto created = entry->functions.create(params, args...);
-    if (!created) throw Error(ErrorCode::kPlugin, "the plugin created nothing");
+    if (!created) {
+      throw Error(ErrorCode::kPlugin,
+                  "expected a new object, found null: the plugin created nothing");
+    }
     params.RejectUnread();
     return created;
   });
-  return GuardPlugin(std::move(object), place);
 }
 
 }  // namespace dp_bench::plugin

@@ -39,7 +39,6 @@ class ForwardingEnv : public EnvWithAbilities {
   /// Makes one call into the wrapped env. `name`: the method, for messages.
   virtual void Around(const char* name, CallRef call) const;
 
- private:
   void GetState(std::span<double> state) const override;
   void SetState(std::span<const double> state) override;
   void Begin(std::uint64_t seed) override;
@@ -51,6 +50,7 @@ class ForwardingEnv : public EnvWithAbilities {
   void ActionMarks(std::span<const float> action, int width, int height,
                    std::span<float> xy) const override;
 
+ private:
   std::unique_ptr<Env> env_;
 };
 

@@ -2,42 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "plugin/forwarding_env.h"
+#include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
 namespace {
-
-void RequireAbility(const char* name, bool is_declared, bool is_offered) {
-  if (is_declared == is_offered) return;
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("the env's spec {} and {}() is {}null",
-                          is_declared ? "declares an ability" : "does not declare an ability", name,
-                          is_offered ? "not " : ""));
-}
-
-// A plugin's spec and its ability pointers must agree: the host relies on the spec alone.
-EnvSpec CheckedSpec(Env& env) {
-  const EnvSpec& spec = env.spec();
-  const EnvAbilities& abilities = spec.abilities;
-  RequireAbility("state_access", abilities.state_size > 0, env.state_access() != nullptr);
-  RequireAbility("expert", abilities.has_expert, env.expert() != nullptr);
-  RequireAbility("pointer_control", abilities.has_pointer_control,
-                 env.pointer_control() != nullptr);
-  RequireAbility("camera_access", !abilities.cameras.empty(), env.camera_access() != nullptr);
-  RequireAbility("picture_marks", abilities.n_marks > 0, env.picture_marks() != nullptr);
-  return spec;
-}
-
-class GuardedEnv final : public ForwardingEnv {
- public:
-  GuardedEnv(std::unique_ptr<Env> env, EnvSpec spec, PluginPlace place)
-      : ForwardingEnv(std::move(env), std::move(spec)), place_(std::move(place)) {}
-
- private:
-  void Around(const char* name, CallRef call) const override { GuardCall(place_, name, call); }
-
-  PluginPlace place_;
-};
 
 class GuardedDataset final : public Dataset {
  public:
@@ -85,12 +53,8 @@ Error ForeignExceptionError(const PluginPlace& place, const char* during, const 
   return error;
 }
 
-std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place) {
-  EnvSpec spec = GuardCall(place, "spec", [&] { return CheckedSpec(*env); });
-  return std::make_unique<GuardedEnv>(std::move(env), std::move(spec), std::move(place));
-}
-
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place) {
+  GuardCall(place, "spec", [&] { RequireSound(dataset->spec(), dataset->episode_ends()); });
   return std::make_unique<GuardedDataset>(std::move(dataset), std::move(place));
 }
 

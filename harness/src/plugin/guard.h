@@ -1,5 +1,6 @@
 // The guard around every call into a plugin: every exception becomes an Error that names the plugin
-// and the call. The decorators implement the interface that they wrap.
+// and the call, and what the contract says about the call is checked. The decorators implement the
+// interface that they wrap.
 #pragma once
 
 #include <exception>
@@ -50,8 +51,13 @@ decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& ca
   }
 }
 
-/// The same object with every call guarded.
+/// The same env with every call guarded. What env.h and env_abilities.h say is checked: the spec
+/// (now), the order of the calls, the sizes and numbers that go in, and what comes back. Throws
+/// Error that says what was expected and what was found.
 std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place);
+
+/// The same data set with every call guarded. The spec and the ends of the episodes are checked
+/// now.
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place);
 
 }  // namespace dp_bench::plugin

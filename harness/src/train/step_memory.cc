@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "dp_bench/error.h"
+#include "plugin/guarded_policy.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
 #include "train/synthetic_batch.h"
@@ -65,7 +66,7 @@ StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPreci
     const Autocast autocast(torch::kCPU, precision);
     loss = policy.ComputeLoss(batch, noise).loss;
   }
-  loss.backward();
+  plugin::ComputeGradients(policy, loss);
   return {.batch_size = batch_size, .batch = ByteSize(host), .activations = memory.peak()};
 }
 

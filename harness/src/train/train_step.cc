@@ -11,6 +11,7 @@
 
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "plugin/guarded_policy.h"
 #include "policy/stage_recorder.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
@@ -106,7 +107,7 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
     // rows have equal weight in every batch of the accumulation window
     const double weight = static_cast<double>(own.n_rows) / static_cast<double>(place.window_rows);
     const double factor = grad_scaler_ ? weight * grad_scaler_->scale : weight;
-    if (loss.defined()) (factor == 1.0 ? loss : loss * factor).backward();
+    if (loss.defined()) plugin::ComputeGradients(*policy_, factor == 1.0 ? loss : loss * factor);
     timer.Lap(StepPhase::kBackward);
   }
   result.lr = place.lr;

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -34,10 +35,15 @@ std::string LoadErrorOf(const fs::path& file) {
   return PluginErrorOf([&] { PluginCatalogue({}).LoadFile(file); });
 }
 
+constexpr std::array<float, 1> kToyAction = {0.0F};
+
 std::string FaultOf(const std::string& fault) {
   PluginCatalogue catalogue({Folder("good")});
   return PluginErrorOf([&] {
-    catalogue.Create<Env>("toy", Config::FromJson("{\"fault\": \"" + fault + "\"}"))->Step({});
+    const auto env =
+        catalogue.Create<Env>("toy", Config::FromJson("{\"fault\": \"" + fault + "\"}"));
+    env->Reset(0);
+    env->Step(kToyAction);
   });
 }
 
@@ -45,7 +51,8 @@ TEST(PluginCatalogue, CreatesAnEnvFromAFileOfTheSearchPath) {
   PluginCatalogue catalogue({Folder("good")});
   const auto env = catalogue.Create<Env>("toy", Config::FromJson("{}"));
   EXPECT_EQ(env->spec().max_steps, 3);
-  EXPECT_EQ(env->Step({}).reward, 0.5);
+  env->Reset(0);
+  EXPECT_EQ(env->Step(kToyAction).reward, 0.5);
   EXPECT_EQ(env->state_access(), nullptr);
 }
 
@@ -105,6 +112,20 @@ TEST(PluginCatalogue, AWrongAbiNamesBothNumbers) {
 TEST(PluginCatalogue, AWrongBuildIdNamesBothBuilds) {
   EXPECT_THAT(LoadErrorOf(Folder("build_id") / "libdpb_env_wrong.so"),
               AllOf(HasSubstr("built as 'Other-1 c++98'"), HasSubstr(kCoreBuildId)));
+}
+
+// A library that decides otherwise about its containers would crash with the host's.
+TEST(PluginCatalogue, APluginBuiltWithDebugContainersIsRefused) {
+  EXPECT_THAT(LoadErrorOf(Folder("debug_containers") / "libdpb_dataset_mistaken.so"),
+              AllOf(HasSubstr("_GLIBCXX_DEBUG"), HasSubstr(kCoreBuildId), HasSubstr("Rebuild it")));
+  EXPECT_THAT(LoadErrorOf(Folder("debug_containers") / "libdpb_env_toy.so"),
+              AllOf(HasSubstr("undefined symbol"), HasSubstr("Rebuild it")));
+}
+
+TEST(PluginCatalogue, ABareEnvIsNotGuarded) {
+  PluginCatalogue catalogue({Folder("good")});
+  const auto env = catalogue.CreateBare<Env>("toy", Config::FromJson("{}"));
+  EXPECT_EQ(env->Step({}).reward, 0.5);
 }
 
 TEST(PluginCatalogue, AKindOtherThanTheFileNameSaysIsRefused) {

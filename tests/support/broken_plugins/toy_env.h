@@ -18,6 +18,10 @@ class ToyEnv final : public Env {
     const std::string fault = ReadFault(params);
     if (fault == "describe_throws_std") throw std::runtime_error("no model file");
     EnvSpec spec;
+    spec.shape_meta.obs = {{.name = "position", .shape = {1}}};
+    spec.shape_meta.action = {.name = "action", .shape = {1}};
+    spec.action_low = {-1.0F};
+    spec.action_high = {1.0F};
     spec.control_hz = 10.0;
     spec.max_steps = 3;
     spec.abilities.has_expert = fault == "false_ability";
@@ -41,7 +45,7 @@ class ToyEnv final : public Env {
     if (fault_ == "step_throws_int") throw 42;
     return {.reward = 0.5};
   }
-  void Observe(const ObsWriter&) override {}
+  void Observe(const ObsWriter& obs) override { obs.Buffer<float>("position")[0] = 0.0F; }
   void Render(RgbImage*) override {}
 
  private:
