@@ -2,14 +2,12 @@
 #include "dp_bench/policy/networks/diffusion_policy.h"
 
 #include <ATen/record_function.h>
-#include <fmt/format.h>
 
 #include <utility>
 #include <vector>
 
 #include "dp_bench/error.h"
 #include "dp_bench/policy/kernels/autocast.h"
-#include "dp_bench/policy/networks/obs_check.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/networks/loss_weights.h"
 #include "policy/objectives/objective.h"
@@ -19,38 +17,18 @@ namespace {
 
 using torch::Tensor;
 
-// Freezes batch statistics while it exists.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& module)
-      : module_(module), was_training_(module.is_training()) {
-    if (was_training_) module_.eval();
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-  ~EvaluationMode() {
-    if (was_training_) module_.train();
-  }
-
- private:
-  torch::nn::Module& module_;
-  bool was_training_;
-};
-
 }  // namespace
 
 DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec,
                                  Model model)
-    : name_(std::move(name)),
-      spec_(spec),
+    : PolicyBase(std::move(name), spec),
       objective_(MakeObjective(params)),
       mask_loss_for_padding_(params.Get<bool>(
           "do_mask_loss_for_padding", false,
           "leave steps before the start and after the end of an episode out of the loss")),
       chunk_weights_(ReadChunkWeights(params, spec.horizons.horizon)),
-      root_(std::make_shared<torch::nn::Module>(name_)),
       model_(std::move(model)) {
-  root_->register_module("diffusion", model_.module);
+  module().register_module("diffusion", model_.module);
   const bool is_checkpointing = params.Get<bool>(
       "gradient_checkpointing", false,
       "save memory in training: recompute the inside of each block in the backward pass");
@@ -60,28 +38,13 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
 
 DiffusionPolicy::~DiffusionPolicy() = default;
 
-void DiffusionPolicy::SetNormalizer(const Normalizer& normalizer) {
-  std::vector<std::string> keys = {"action"};
-  for (const KeySpec& key : spec_.shape_meta.obs) keys.push_back(key.name);
-  for (const std::string& key : keys) {
-    if (!normalizer.fields().contains(key)) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("the normalizer has no statistics for '{}' of shape_meta", key));
-    }
-  }
-  normalizer_ = normalizer;
-  normalizer_->To(device());
-}
-
 int DiffusionPolicy::n_train_obs_steps() const {
-  return model_.channels.inpaints_obs ? spec_.horizons.horizon : spec_.horizons.n_obs_steps;
+  return model_.channels.inpaints_obs ? spec().horizons.horizon : spec().horizons.n_obs_steps;
 }
 
-LossOutput DiffusionPolicy::ComputeLoss(const Batch& batch, NoiseSource& noise) {
-  RequireNormalizer();
-  CheckBatch(batch, spec_, n_train_obs_steps(), noise);
-  NoiseSource* regularizing = root_->is_training() ? &noise : nullptr;    // crops, dropout
-  const Tensor naction = normalizer_->Normalize("action", batch.action);  // [B, T, Da]
+LossOutput DiffusionPolicy::BatchLoss(const Batch& batch, NoiseSource& noise) {
+  NoiseSource* regularizing = module().is_training() ? &noise : nullptr;  // crops, dropout
+  const Tensor naction = normalizer().Normalize("action", batch.action);  // [B, T, Da]
   const Tensor features = FeaturesOf(batch.obs, regularizing);            // [B, To or T, Do]
 
   // with inpainting, the encoder learns from the steps that the network is given, as upstream
@@ -164,7 +127,7 @@ Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const TrainingPas
 // Puts the first To steps of `features` [B, To or more, Do] in the place of the observations of
 // `sequence` [B, T, Da + Do].
 Tensor DiffusionPolicy::Inpaint(const Tensor& sequence, const Tensor& features) const {
-  const std::int64_t n_obs = spec_.horizons.n_obs_steps;
+  const std::int64_t n_obs = spec().horizons.n_obs_steps;
   const Tensor obs =
       torch::cat({features.slice(1, 0, n_obs), sequence.slice(2, action_dim()).slice(1, n_obs)},
                  /*dim=*/1);
@@ -181,21 +144,12 @@ Tensor DiffusionPolicy::ConditionOf(const Tensor& features) const {
   return model_.channels.inpaints_obs ? features.slice(2, 0, 0) : features;
 }
 
-Tensor DiffusionPolicy::PredictAction(const TensorMap& obs, NoiseSource& noise) {
-  const torch::NoGradGuard no_grad;
-  const EvaluationMode evaluation(*root_);
-  RequireNormalizer();
-  CheckObs(obs, spec_, spec_.horizons.n_obs_steps);
+Tensor DiffusionPolicy::PredictSequence(const TensorMap& obs, NoiseSource& noise) {
   const Tensor features = EncodeObs(obs, /*augment=*/nullptr);
   const std::int64_t width = action_dim() + (model_.channels.inpaints_obs ? features.size(2) : 0);
   const Tensor initial =
-      objective_->Initial(noise, {features.size(0), spec_.horizons.horizon, width});
-  const Tensor sequence = ConditionalSample(features, initial.to(features.device()), noise);
-
-  // the prediction starts at the oldest observation; the current step is index To - 1
-  const Tensor action = normalizer_->Unnormalize("action", ActionOf(sequence));
-  const std::int64_t start = spec_.horizons.n_obs_steps - 1;
-  return action.narrow(/*dim=*/1, start, spec_.horizons.n_action_steps).contiguous();
+      objective_->Initial(noise, {features.size(0), spec().horizons.horizon, width});
+  return ActionOf(ConditionalSample(features, initial.to(features.device()), noise));
 }
 
 Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,
@@ -222,19 +176,10 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& 
 }
 
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
-  RequireNormalizer();
   RECORD_USER_SCOPE("observation encoding");
-  Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, *normalizer_, augment));
+  Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, normalizer(), augment));
   TraceStage("condition", cond);
   return cond;
-}
-
-void DiffusionPolicy::RequireNormalizer() const {
-  if (normalizer_.has_value()) return;
-  throw Error(
-      ErrorCode::kData,
-      fmt::format("{} has no normalizer; call SetNormalizer before ComputeLoss and PredictAction",
-                  name_));
 }
 
 }  // namespace dp_bench::policy

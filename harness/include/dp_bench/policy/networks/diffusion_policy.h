@@ -7,11 +7,11 @@
 #include <torch/types.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
+#include "dp_bench/policy/policy_base.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 
 namespace dp_bench::policy {
@@ -20,7 +20,7 @@ class Objective;
 struct TrainingPass;
 
 /// Diffusion Policy (Chi et al. 2023): an observation encoder, a denoiser and an objective.
-class DiffusionPolicy final : public Policy, public Distillable {
+class DiffusionPolicy final : public PolicyBase, public Distillable {
  public:
   /// The two halves of the network, and the module that owns the parameters of both.
   struct Model {
@@ -35,11 +35,6 @@ class DiffusionPolicy final : public Policy, public Distillable {
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
   ~DiffusionPolicy() override;
 
-  const PolicySpec& spec() const override { return spec_; }
-  void SetNormalizer(const Normalizer& normalizer) override;
-  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override;
-  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override;
-  torch::nn::Module& module() override { return *root_; }
   void WeightsChanged() override { model_.denoiser->DropCaches(); }
   int n_train_obs_steps() const override;
   Distillable* distillable() override { return this; }
@@ -58,7 +53,8 @@ class DiffusionPolicy final : public Policy, public Distillable {
   Denoiser& denoiser() { return *model_.denoiser; }
 
  private:
-  void RequireNormalizer() const;
+  LossOutput BatchLoss(const Batch& batch, NoiseSource& noise) override;
+  torch::Tensor PredictSequence(const TensorMap& obs, NoiseSource& noise) override;
   torch::Tensor FeaturesOf(const TensorMap& obs, NoiseSource* regularizing);
 
   torch::Tensor LossOf(const TrainingPass& pass, const torch::Tensor& features,
@@ -72,17 +68,10 @@ class DiffusionPolicy final : public Policy, public Distillable {
   torch::Tensor Inpaint(const torch::Tensor& sequence, const torch::Tensor& features) const;
   torch::Tensor ActionOf(const torch::Tensor& sequence) const;
   torch::Tensor ConditionOf(const torch::Tensor& features) const;
-  std::int64_t action_dim() const { return spec_.shape_meta.action_dim(); }
 
-  torch::Device device() const { return root_->parameters().front().device(); }
-
-  std::string name_;
-  PolicySpec spec_;
   std::unique_ptr<Objective> objective_;
   bool mask_loss_for_padding_;
   torch::Tensor chunk_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
-  std::optional<Normalizer> normalizer_;
-  std::shared_ptr<torch::nn::Module> root_;
   Model model_;
   DiffusionPolicy* teacher_ = nullptr;  // borrowed for the training, like the next
   DiffusionPolicy* average_ = nullptr;
