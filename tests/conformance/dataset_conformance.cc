@@ -18,6 +18,7 @@
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
 #include "support/error_of.h"
+#include "wrong_calls.h"
 
 namespace dp_bench::conformance {
 namespace {
@@ -29,10 +30,23 @@ constexpr std::size_t kMaxWindows = 6;
 // The sums of the statistics are computed in another order here.
 constexpr double kStatsTolerance = 1e-9;
 
-std::unique_ptr<Dataset> Open() {
+plugin::PluginCatalogue& Catalogue() {
   static plugin::PluginCatalogue catalogue({});
-  static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
-  return catalogue.Create<Dataset>(name, Config::FromJson(subject().params.dump(), "params"));
+  return catalogue;
+}
+
+const std::string& PluginName() {
+  static const std::string name = Catalogue().LoadFile(subject().plugin_file).name;
+  return name;
+}
+
+Config Params() { return Config::FromJson(subject().params.dump(), "params"); }
+
+std::unique_ptr<Dataset> Open() { return Catalogue().Create<Dataset>(PluginName(), Params()); }
+
+// Without the host's guard, for the suite WrongCalls (wrong_calls.h).
+std::unique_ptr<Dataset> OpenBare() {
+  return Catalogue().CreateBare<Dataset>(PluginName(), Params());
 }
 
 std::int64_t NumSteps(const Dataset& dataset) { return dataset.episode_ends().back(); }
@@ -190,8 +204,10 @@ TEST(DatasetConformance, TwoInstancesHoldTheSameData) {
   }
 }
 
-TEST(DatasetConformance, RangesOutsideOfTheDataAreRefused) {
-  const auto dataset = Open();
+TEST(DatasetConformance, RefusesWrongRangesWithoutACrash) { ExpectWrongCallsRefused(); }
+
+TEST(WrongCalls, RangesOutsideOfTheDataAreRefused) {
+  const auto dataset = OpenBare();
   const std::int64_t n = NumSteps(*dataset);
   for (const int key : Keys(*dataset)) {
     std::vector<std::byte> out(2 * SpecOf(*dataset, key).ByteSize());

@@ -33,6 +33,12 @@ Config ParamsWith(const nlohmann::json& changes);
 EnvSpec DescribeEnv(const Config& params);
 std::unique_ptr<Env> MakeEnv(const Config& params = ParamsWith({}));
 
+/// The same without the host's guard, for the suite WrongCalls (wrong_calls.h).
+std::unique_ptr<Env> MakeBareEnv();
+
+/// In how many episodes the expert must succeed at least once.
+int NumExpertSeeds();
+
 /// Heap allocations of the whole process so far.
 long NumAllocations();
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <ranges>
@@ -21,6 +22,7 @@
 #include "plugin/guarded_policy.h"
 #include "support/distant_device/distant_device.h"
 #include "train/fit_normalizer.h"
+#include "wrong_calls.h"
 
 namespace dp_bench::conformance {
 namespace {
@@ -30,8 +32,7 @@ namespace {
 constexpr double kOtherBatchSize = 1e-4;
 // The CPU's own kernels against LibTorch's general ones, relative to the largest value.
 constexpr double kOtherKernels = 1e-4;
-// 100 steps of Adam on one batch whose target is one constant action: any policy can learn that.
-constexpr int kOverfitSteps = 100;
+// Adam on one batch whose target is one constant action: any policy can learn that.
 constexpr double kOverfitFactor = 0.5;
 constexpr double kLearned = 40.0;  // mean error of actions that are 130 or 480
 constexpr std::int64_t kRows = 4;
@@ -39,37 +40,62 @@ constexpr std::int64_t kRows = 4;
 bool HasCameras() { return subject().obs != "low_dim"; }
 bool HasDepth() { return subject().obs == "rgbd"; }
 
+plugin::PluginCatalogue& Catalogue() {
+  static plugin::PluginCatalogue catalogue({});
+  return catalogue;
+}
+
+const plugin::PluginInfo& Plugin() {
+  static const plugin::PluginInfo plugin = Catalogue().LoadFile(subject().plugin_file);
+  return plugin;
+}
+
+// The middle of the observations' names. It is another one for every build of the plugin, so that a
+// policy cannot know the names without reading shape_meta.
+const std::string& RandomWord() {
+  static const std::string word = "x" + Plugin().Sha256().substr(0, 6);
+  return word;
+}
+
+// The first and the last key: [2] and [3, 2].
+std::string PositionKey() { return "a_" + RandomWord(); }
+std::string PointsKey() { return "k_" + RandomWord(); }
+
 PolicySpec MakeSpec() {
   PolicySpec spec;
   std::vector<KeySpec>& keys = spec.shape_meta.obs;
-  keys.push_back({.name = "agent_pos", .shape = {2}});
+  keys.push_back({.name = PositionKey(), .shape = {2}});
   const std::vector<std::string> cameras = {"left", "right"};
   for (const std::string& camera : cameras) {
     if (!HasDepth()) break;
-    keys.push_back({.name = "depth_" + camera,
+    keys.push_back({.name = "depth_" + RandomWord() + camera,
                     .type = KeyType::kDepth,
                     .shape = {1, 24, 32},
                     .dtype = DType::kUInt16});
   }
   for (const std::string& camera : cameras) {
     if (!HasCameras()) break;
-    keys.push_back({.name = "image_" + camera,
+    keys.push_back({.name = "image_" + RandomWord() + camera,
                     .type = KeyType::kRgb,
                     .shape = {3, 24, 32},
                     .dtype = DType::kUInt8});
   }
-  keys.push_back({.name = "keypoint", .shape = {3, 2}});
+  keys.push_back({.name = PointsKey(), .shape = {3, 2}});
   spec.shape_meta.action = {.name = "action", .shape = {2}};
   spec.horizons = {.horizon = 16, .n_obs_steps = 2, .n_action_steps = 8};
   return spec;
 }
 
+Config Params() { return Config::FromJson(subject().params.dump(), "params"); }
+
 std::unique_ptr<Policy> MakePolicy() {
-  static plugin::PluginCatalogue catalogue({});
-  static const std::string name = catalogue.LoadFile(subject().plugin_file).name;
   torch::manual_seed(7);
-  return catalogue.Create<Policy>(name, Config::FromJson(subject().params.dump(), "params"),
-                                  MakeSpec());
+  return Catalogue().Create<Policy>(Plugin().name, Params(), MakeSpec());
+}
+
+// Without the host's guard, for the suite WrongCalls (wrong_calls.h).
+std::unique_ptr<Policy> MakeBarePolicy() {
+  return Catalogue().CreateBare<Policy>(Plugin().name, Params(), MakeSpec());
 }
 
 KeyStats StatsOf(std::size_t n) {
@@ -81,8 +107,8 @@ KeyStats StatsOf(std::size_t n) {
 }
 
 Normalizer MakeNormalizer(const KeyStats& action = StatsOf(2)) {
-  Normalizer::Fields fields = {train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
-                               train::FitKey("keypoint", StatsOf(6), NormalizeMode::kLimits),
+  Normalizer::Fields fields = {train::FitKey(PositionKey(), StatsOf(2), NormalizeMode::kLimits),
+                               train::FitKey(PointsKey(), StatsOf(6), NormalizeMode::kLimits),
                                train::FitKey("action", action, NormalizeMode::kLimits)};
   for (const KeySpec& key : MakeSpec().shape_meta.obs) {
     if (key.type == KeyType::kRgb) {
@@ -161,6 +187,17 @@ TEST_F(PolicyConformance, PredictsOneFiniteChunkPerRow) {
   EXPECT_TRUE(action.isfinite().all().item<bool>());
 }
 
+TEST_F(PolicyConformance, TakesTheNamesOfObservationsFromShapeMeta) {
+  std::string names;
+  for (const KeySpec& key : MakeSpec().shape_meta.obs) names += " " + key.name;
+  try {
+    Predict(*policy_, {1, 2, 3, 4});
+  } catch (const Error& error) {
+    FAIL() << error.what() << "\nHere the observations are called" << names
+           << ". Does the policy expect other names than those of shape_meta?";
+  }
+}
+
 TEST_F(PolicyConformance, TrainsOnObservationsWithinTheHorizon) {
   EXPECT_GE(policy_->n_train_obs_steps(), MakeSpec().horizons.n_obs_steps);
   EXPECT_LE(policy_->n_train_obs_steps(), MakeSpec().horizons.horizon);
@@ -218,30 +255,40 @@ TEST_F(PolicyConformance, SavedAndLoadedWeightsGiveEqualActions) {
   EXPECT_TRUE(torch::equal(Predict(*other, {1, 2, 3, 4}), expected));
 }
 
-// The mean loss of `kOverfitSteps` steps on a batch, which the optimizer follows if there is one.
+// The mean loss of the settings' `overfit_steps` steps on a batch, which the optimizer follows if
+// there is one.
 double MeanLoss(Policy& policy, const Batch& batch, torch::optim::Adam* optimizer) {
+  const int n_steps = subject().settings.overfit_steps;
   double sum = 0.0;
-  for (int step = 0; step < kOverfitSteps; ++step) {
+  for (int step = 0; step < n_steps; ++step) {
     NoiseSource noise = MakeNoise({1, 2, 3, 4}, static_cast<std::uint64_t>(step));
     const LossOutput output = policy.ComputeLoss(batch, noise);
     EXPECT_EQ(output.loss.dim(), 0);
     sum += output.loss.item<double>();
     if (optimizer == nullptr) continue;
     optimizer->zero_grad();
-    output.loss.backward();
+    plugin::ComputeGradients(policy, output.loss);
     optimizer->step();
   }
   policy.WeightsChanged();
-  return sum / kOverfitSteps;
+  return sum / n_steps;
 }
 
 TEST_F(PolicyConformance, OverfitsOneBatch) {
+  const Settings& settings = subject().settings;
+  std::cout << "Adam, learning rate " << settings.overfit_lr << ", " << settings.overfit_steps
+            << R"( steps; {"conformance": {"overfit_lr": ..., "overfit_steps": ...}} in )"
+            << "conformance.json changes them\n";
   const Batch batch = MakeBatch(*policy_, {1, 2, 3, 4});
-  torch::optim::Adam optimizer(policy_->module().parameters(), torch::optim::AdamOptions(1e-2));
+  torch::optim::Adam optimizer(policy_->module().parameters(),
+                               torch::optim::AdamOptions(settings.overfit_lr));
   const double before = MeanLoss(*policy_, batch, nullptr);
   MeanLoss(*policy_, batch, &optimizer);
-  EXPECT_TRUE(std::isfinite(before));
-  EXPECT_LT(MeanLoss(*policy_, batch, nullptr), kOverfitFactor * before);
+  const double after = MeanLoss(*policy_, batch, nullptr);
+  EXPECT_TRUE(std::isfinite(before)) << "the loss of new weights is " << before;
+  EXPECT_LT(after, kOverfitFactor * before)
+      << "expected training on one batch to halve the mean loss, found " << before << " before and "
+      << after << " after it";
 }
 
 TEST_F(PolicyConformance, ActionsAreInTheUnitsOfTheData) {
@@ -301,7 +348,8 @@ TEST_F(PolicyConformance, TheChunkBeginsAtTheCurrentStep) {
 
 TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
   NoiseSource noise = MakeNoise({1, 2, 3, 4});
-  policy_->ComputeLoss(MakeBatch(*policy_, {1, 2, 3, 4}), noise).loss.backward();
+  plugin::ComputeGradients(*policy_,
+                           policy_->ComputeLoss(MakeBatch(*policy_, {1, 2, 3, 4}), noise).loss);
   for (const auto& item : policy_->module().named_parameters()) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
     EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
@@ -316,7 +364,7 @@ TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
     NoiseSource noise = MakeNoise({1, 2, 3, 4});
     const LossOutput output =
         policy_->ComputeLoss(MoveTo(device, MakeBatch(*policy_, {1, 2, 3, 4})), noise);
-    output.loss.backward();
+    plugin::ComputeGradients(*policy_, output.loss);
     return output.loss.detach();
   };
   const torch::Tensor loss = loss_on(torch::kCPU);
@@ -363,6 +411,16 @@ TEST_F(PolicyConformance, PredictionLeavesNoGradient) {
   }
 }
 
+// What a policy must refuse. The host's guard does not check what goes into a policy.
+class WrongCalls : public testing::Test {
+ protected:
+  void SetUp() override { policy_->SetNormalizer(MakeNormalizer()); }
+
+  std::unique_ptr<Policy> policy_ = MakeBarePolicy();
+};
+
+TEST_F(PolicyConformance, RefusesWrongInputsWithoutACrash) { ExpectWrongCallsRefused(); }
+
 void ExpectShapeErrorNaming(Policy& policy, const TensorMap& obs, const std::string& key) {
   NoiseSource noise = MakeNoise({1, 2, 3, 4});
   try {
@@ -374,34 +432,34 @@ void ExpectShapeErrorNaming(Policy& policy, const TensorMap& obs, const std::str
   }
 }
 
-TEST_F(PolicyConformance, AMissingKeyIsNamed) {
+TEST_F(WrongCalls, AMissingKeyIsNamed) {
   TensorMap obs = MakeObs({1, 2, 3, 4});
-  obs.erase("keypoint");
-  ExpectShapeErrorNaming(*policy_, obs, "keypoint");
+  obs.erase(PointsKey());
+  ExpectShapeErrorNaming(*policy_, obs, PointsKey());
 }
 
-TEST_F(PolicyConformance, AWrongShapeIsNamed) {
+TEST_F(WrongCalls, AWrongShapeIsNamed) {
   TensorMap obs = MakeObs({1, 2, 3, 4});
-  obs["agent_pos"] = torch::zeros({kRows, 2, 3});
-  ExpectShapeErrorNaming(*policy_, obs, "agent_pos");
+  obs[PositionKey()] = torch::zeros({kRows, 2, 3});
+  ExpectShapeErrorNaming(*policy_, obs, PositionKey());
 }
 
-TEST_F(PolicyConformance, AWrongNumberOfObservationStepsIsNamed) {
+TEST_F(WrongCalls, AWrongNumberOfObservationStepsIsNamed) {
   TensorMap obs = MakeObs({1, 2, 3, 4});
-  obs["agent_pos"] = torch::zeros({kRows, 1, 2});
-  ExpectShapeErrorNaming(*policy_, obs, "agent_pos");
+  obs[PositionKey()] = torch::zeros({kRows, 1, 2});
+  ExpectShapeErrorNaming(*policy_, obs, PositionKey());
 }
 
-TEST_F(PolicyConformance, WithoutANormalizerItRefuses) {
-  const std::unique_ptr<Policy> policy = MakePolicy();
+TEST_F(WrongCalls, WithoutANormalizerItRefuses) {
+  const std::unique_ptr<Policy> policy = MakeBarePolicy();
   NoiseSource noise = MakeNoise({1, 2, 3, 4});
   EXPECT_THROW(policy->PredictAction(MakeObs({1, 2, 3, 4}), noise), Error);
   EXPECT_THROW(policy->ComputeLoss(MakeBatch(*policy, {1, 2, 3, 4}), noise), Error);
 }
 
-TEST_F(PolicyConformance, ANormalizerWithoutTheActionIsRefused) {
-  const Normalizer normalizer({train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
-                               train::FitKey("keypoint", StatsOf(6), NormalizeMode::kLimits)});
+TEST_F(WrongCalls, ANormalizerWithoutTheActionIsRefused) {
+  const Normalizer normalizer({train::FitKey(PositionKey(), StatsOf(2), NormalizeMode::kLimits),
+                               train::FitKey(PointsKey(), StatsOf(6), NormalizeMode::kLimits)});
   try {
     policy_->SetNormalizer(normalizer);
     ADD_FAILURE() << "no error for a missing statistic";
