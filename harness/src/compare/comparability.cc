@@ -28,12 +28,12 @@ Json At(const Json& document, const char* pointer) {
   return document.is_object() && document.contains(place) ? document[place] : Json();
 }
 
-// The manifest's entry of the env plugin; null if there is none.
-Json EnvPlugin(const run::RunFolder& folder) {
+// The manifest's entry of the plugin of this kind; null if there is none.
+Json PluginOf(const run::RunFolder& folder, const char* kind) {
   const Json plugins = At(Parsed(folder, run::kManifestFile, folder.manifest), "/plugins");
   if (!plugins.is_array()) return {};
   for (const Json& plugin : plugins) {
-    if (plugin.is_object() && plugin.value("kind", Json()) == "env") return plugin;
+    if (plugin.is_object() && plugin.value("kind", Json()) == kind) return plugin;
   }
   return {};
 }
@@ -100,8 +100,8 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
     CompareLeaves("simulated latency [ms]", SimulatedLatency(config_a), SimulatedLatency(config_b),
                   &mismatches);
   }
-  const Json plugin_a = EnvPlugin(a);
-  const Json plugin_b = EnvPlugin(b);
+  const Json plugin_a = PluginOf(a, "env");
+  const Json plugin_b = PluginOf(b, "env");
   if (!plugin_a.is_null() && !plugin_b.is_null()) {
     CompareLeaves("env plugin version", At(plugin_a, "/version"), At(plugin_b, "/version"),
                   &mismatches);
@@ -154,13 +154,15 @@ std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::
                                   folder->path.string()));
     }
   }
-  const Json plugin_a = EnvPlugin(a);
-  const Json plugin_b = EnvPlugin(b);
-  const bool is_one_env =
-      !plugin_a.is_null() && !plugin_b.is_null() && At(plugin_a, "/name") == At(plugin_b, "/name");
-  if (is_one_env && At(plugin_a, "/sha256") != At(plugin_b, "/sha256")) {
-    notes.push_back(fmt::format("{} and {} ran different builds of the env plugin", a.path.string(),
-                                b.path.string()));
+  for (const char* kind : {"env", "policy"}) {
+    const Json plugin_a = PluginOf(a, kind);
+    const Json plugin_b = PluginOf(b, kind);
+    const bool is_one_plugin = !plugin_a.is_null() && !plugin_b.is_null() &&
+                               At(plugin_a, "/name") == At(plugin_b, "/name");
+    if (is_one_plugin && At(plugin_a, "/sha256") != At(plugin_b, "/sha256")) {
+      notes.push_back(fmt::format("{} and {} ran different builds of the {} plugin",
+                                  a.path.string(), b.path.string(), kind));
+    }
   }
   return notes;
 }

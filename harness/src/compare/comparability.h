@@ -31,8 +31,8 @@ void AssumeSameSeeds(std::vector<run::RunFolder>* folders);
 /// FindTaskMismatches, and the seeds of the split "test" if the two can be paired.
 std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
-/// Facts that do not forbid a comparison but that the user should know: missing files, or an env
-/// plugin of the same version from another build.
+/// Facts that do not forbid a comparison but that the user should know: missing files, or an env or
+/// policy plugin of the same name from another build.
 std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::RunFolder& b);
 
 }  // namespace dp_bench::compare

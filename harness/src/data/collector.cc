@@ -22,6 +22,8 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kEnvSha256 = "env_sha256";  // in .zattrs
+
 constexpr std::size_t kFewFailures = 40;  // with fewer, an expert is not judged
 constexpr std::size_t kFailuresPerSuccess = 4;
 
@@ -81,6 +83,12 @@ json CollectionLog::ToJson(double fps) const {
           {"dp_bench", kVersion}};
 }
 
+// Data sets of versions before 0.2 do not say which file of the plugin made them.
+bool IsOfAnotherEnv(const json& attributes, const CollectRequest& request) {
+  return attributes.contains(kEnvSha256) && !request.env_sha256.empty() &&
+         attributes.at(kEnvSha256) != request.env_sha256;
+}
+
 // A log that this program did not write must not look like a fault of the program.
 CollectionLog ReadLog(const std::filesystem::path& folder, const json& attributes,
                       std::size_t n_episodes) {
@@ -114,6 +122,7 @@ class Collection {
                      static_cast<std::size_t>(writer_.n_episodes()))),
         last_commit_(Clock::now()) {
     log_.n_steps = writer_.n_steps();
+    RequireOneExpert();
   }
 
   int n_episodes() const { return static_cast<int>(log_.seeds.size()); }
@@ -141,6 +150,17 @@ class Collection {
   }
 
  private:
+  void RequireOneExpert() const {
+    if (n_episodes() == 0 || !IsOfAnotherEnv(writer_.attributes(), request_)) return;
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("{} holds {} episodes of another build of the env plugin (sha256 {}, now "
+                    "\"{}\"): expected one expert for all episodes. Give another output folder, "
+                    "remove this one, or continue with the plugin that began it.",
+                    request_.output.string(), n_episodes(),
+                    writer_.attributes().at(kEnvSha256).dump(), request_.env_sha256));
+  }
+
   void Add(const ExpertEpisode& episode) {
     const bool is_kept = episode.success || (request_.config.keep_failures && episode.is_whole);
     if (!is_kept) {
@@ -154,7 +174,9 @@ class Collection {
   }
 
   void Commit() {
-    writer_.Commit(log_.ToJson(plan_.env.control_hz), n_episodes() >= request_.config.n_episodes);
+    json attributes = log_.ToJson(plan_.env.control_hz);
+    if (!request_.env_sha256.empty()) attributes[kEnvSha256] = request_.env_sha256;
+    writer_.Commit(std::move(attributes), n_episodes() >= request_.config.n_episodes);
     last_commit_ = Clock::now();
   }
 
@@ -194,6 +216,7 @@ std::optional<CollectReport> FindCollection(const CollectRequest& request) {
   if (static_cast<int>(log.seeds.size()) < request.config.n_episodes) return std::nullopt;
   CollectReport report = ReportOf(log);
   report.n_before = report.n_episodes;
+  report.is_of_another_env = IsOfAnotherEnv(attributes, request);
   return report;
 }
 

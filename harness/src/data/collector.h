@@ -127,6 +127,7 @@ struct CollectRequest {
   std::function<std::unique_ptr<Env>()> env_factory;  // called by every worker; env has an expert
   CollectConfig config;
   nlohmann::json origin;         // see collection_origin.h
+  std::string env_sha256;        // of the env plugin's file; empty: not known, not compared
   std::filesystem::path output;  // a new folder, or one to continue
   const std::atomic<bool>* stop = nullptr;
   double commit_seconds = 2.0;  // a kill loses at most this much work
@@ -153,6 +154,7 @@ struct CollectReport {
   std::vector<SeedFailure> failures;  // of seeds that are not in the data set
   double wall_s = 0.0;
   bool is_interrupted = false;
+  bool is_of_another_env = false;  // another build of the env plugin made these episodes
 };
 
 /// The report of a folder that already holds all requested episodes; nothing if some are missing.
@@ -160,7 +162,8 @@ std::optional<CollectReport> FindCollection(const CollectRequest& request);
 
 /// Collects until the folder holds at least `n_episodes`. Seeds are tried in order; failed ones are
 /// skipped and listed. Throws Error{kEnv} if most seeds fail; the episodes collected so far are
-/// kept.
+/// kept. Throws Error{kUsage} if the folder holds episodes of another build of the env plugin: its
+/// expert may be another one.
 CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress = {});
 
 }  // namespace dp_bench::data

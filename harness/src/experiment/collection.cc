@@ -32,6 +32,13 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
   const std::string folder = request.output.string();
   if (const auto found = data::FindCollection(request)) {
     core::PrintStatus("data set: {}, {} episodes collected before\n", folder, found->n_episodes);
+    if (found->is_of_another_env) {
+      core::LogWarning(
+          fmt::format("the env plugin '{}' changed since it collected {}: its expert or "
+                      "its physics may be others now. Remove the folder to collect "
+                      "again.",
+                      task.env_name(), folder));
+    }
     return true;
   }
   data::RequireExpert(task.DescribeEnv(), task.env_name(), task.catalogue());

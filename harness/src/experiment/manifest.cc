@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "core/json.h"
 #include "core/processor.h"
 #include "core/sha256.h"
@@ -33,6 +34,28 @@ bool HasPictures(const ShapeMeta& shapes) {
                              [](const KeySpec& key) { return key.type != KeyType::kLowDim; });
 }
 
+// "version 1.0.0, sha256 973b6ec0eaa4".
+std::string DescribeFile(const nlohmann::json& plugin) {
+  const auto text = [&plugin](const char* key) {
+    const nlohmann::json value = plugin.value(key, nlohmann::json());
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  return fmt::format("version {}, sha256 {:.12}", text("version"), text("sha256"));
+}
+
+// The entry of a manifest's list of plugins; null if it has none.
+nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kind,
+                          const std::string& name) {
+  const nlohmann::json plugins = manifest.value("plugins", nlohmann::json::array());
+  for (const nlohmann::json& plugin : plugins) {
+    if (!plugin.is_object()) continue;
+    if (plugin.value("kind", nlohmann::json()) == kind &&
+        plugin.value("name", nlohmann::json()) == name)
+      return plugin;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
@@ -44,12 +67,11 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
                                  : experiment.config().Sub(section).Get<std::string>("plugin");
     for (const plugin::PluginInfo& info : experiment.catalogue().List()) {
       if (info.name != name || plugin::KindName(info.kind) != section) continue;
-      const std::vector<std::byte> file = core::ReadFile(info.file, std::size_t{1} << 30);
       plugins.push_back({{"kind", section},
                          {"name", name},
                          {"version", info.version},
                          {"file", info.file.filename().string()},
-                         {"sha256", core::Sha256Hex(file)}});
+                         {"sha256", info.Sha256()}});
     }
   }
   utsname system{};
@@ -85,6 +107,29 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   }
   manifest["seeds"] = run::ToJson(seeds);
   return manifest.dump(2) + "\n";
+}
+
+void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::string& manifest) {
+  // <run>/checkpoints/<name>; a checkpoint elsewhere has no manifest of a run beside it
+  const std::filesystem::path run =
+      std::filesystem::absolute(checkpoint).lexically_normal().parent_path().parent_path();
+  const std::filesystem::path file = run / run::kManifestFile;
+  if (!std::filesystem::is_regular_file(file)) return;
+  const nlohmann::json trained = core::ReadJsonFile(file, kMaxManifestBytes);
+  if (!trained.is_object()) return;
+  for (const nlohmann::json& plugin : nlohmann::json::parse(manifest).at("plugins")) {
+    const auto kind = plugin.at("kind").get<std::string>();
+    const auto name = plugin.at("name").get<std::string>();
+    const nlohmann::json before = FindPlugin(trained, kind, name);
+    if (kind == "dataset" || before.is_null() ||
+        before.value("sha256", nlohmann::json()) == plugin.at("sha256")) {
+      continue;
+    }
+    core::LogWarning(fmt::format(
+        "the {} plugin '{}' changed since the training: {} then, {} now. The results may differ "
+        "from those of the training for this reason alone.",
+        kind, name, DescribeFile(before), DescribeFile(plugin)));
+  }
 }
 
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,

@@ -17,6 +17,10 @@ namespace dp_bench::experiment {
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt);
 
+/// Warns about each policy or env plugin of `manifest` whose file is not the one that the training
+/// of `checkpoint` used. Says nothing for a checkpoint outside of a run folder.
+void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::string& manifest);
+
 /// Adds the run's id to the manifest (run/run_id.h), writes it and then the resolved config, and
 /// returns the manifest. With several ranks, rank 0 writes.
 std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,

@@ -120,7 +120,7 @@ std::vector<fs::path> DefaultConfigDirs() {
   const fs::path program = fs::canonical("/proc/self/exe").parent_path();
   dirs.push_back(program / ".." / "configs");
   dirs.push_back(program / ".." / "share" / "dp_bench" / "configs");  // of an installation
-  dirs.push_back(program / ".." / ".." / ".." / "configs");  // build/<preset>/bin
+  dirs.push_back(program / ".." / ".." / ".." / "configs");           // build/<preset>/bin
   return dirs;
 }
 
@@ -188,6 +188,7 @@ data::CollectRequest Task::MakeCollectRequest() const {
   return {.env_factory = [this] { return CreateEnv(); },
           .config = collect,
           .origin = origin,
+          .env_sha256 = catalogue_.Find(PluginKind::kEnv, env_name()).Sha256(),
           .output = data::CollectionPath(name_, origin, collect.n_episodes)};
 }
 

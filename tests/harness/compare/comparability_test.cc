@@ -68,7 +68,12 @@ TEST_F(Comparability, ComparesTheVersionOfTheEnvAndNotesAnotherBuild) {
   manifest["plugins"][1]["sha256"] = "33";
   b_.manifest = manifest.dump();
   EXPECT_THAT(FindMismatches(a_, b_), IsEmpty());
-  EXPECT_THAT(ComparabilityNotes(a_, b_), ElementsAre(HasSubstr("different builds")));
+  EXPECT_THAT(ComparabilityNotes(a_, b_),
+              ElementsAre(HasSubstr("different builds of the env plugin")));
+  manifest["plugins"][0]["sha256"] = "44";
+  b_.manifest = manifest.dump();
+  EXPECT_THAT(ComparabilityNotes(a_, b_),
+              ElementsAre(HasSubstr("the env plugin"), HasSubstr("the policy plugin")));
 
   manifest["plugins"][1]["version"] = "1.3.0";
   b_.manifest = manifest.dump();

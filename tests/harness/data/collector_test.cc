@@ -104,6 +104,22 @@ TEST_F(CollectorTest, NoMoreEpisodesArePlayedThanAreWanted) {
   EXPECT_EQ(world_.n_resets, 12);
 }
 
+TEST_F(CollectorTest, EpisodesOfTwoBuildsOfTheEnvAreNeverMixed) {
+  CollectRequest request = Request("a");
+  request.env_sha256 = "aa11";
+  Collect(request);
+  EXPECT_EQ(AttributesOf("a")["env_sha256"], "aa11");
+  EXPECT_FALSE(FindCollection(request)->is_of_another_env);
+  request.env_sha256 = "bb22";
+  EXPECT_TRUE(FindCollection(request)->is_of_another_env);
+  request.config.n_episodes = 13;
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { Collect(request); }),
+              AllOf(HasSubstr("holds 12 episodes of another build of the env plugin"),
+                    HasSubstr("aa11"), HasSubstr("bb22"), HasSubstr("another output folder")));
+  request.env_sha256 = "aa11";
+  EXPECT_EQ(Collect(request).n_episodes, 13);
+}
+
 TEST_F(CollectorTest, WhatIsInterruptedContinuesToTheSameBytes) {
   Collect(Request("whole"));
   std::atomic<bool> stop = false;
