@@ -51,7 +51,10 @@ echo "one SIGTERM ends a run whose env hangs, and says where"
 "$dp_bench" "${checkpoint[@]}" --output hanging 'env.params.faults=[{"seed": 100000, "kind": "hang", "step": 1}]' \
   >hanging.txt 2>&1 &
 host=$!
-for _ in $(seq 200); do [ "$(wc -l <hanging/episodes.partial.jsonl 2>/dev/null || echo 0)" -ge 6 ] && break; sleep 0.1; done
+for _ in $(seq 200); do  # until the others are over
+  [ "$(cat hanging/episodes.partial.jsonl 2>/dev/null | wc -l)" -ge 6 ] && break
+  sleep 0.1
+done
 kill -TERM "$host"
 status=0
 wait "$host" || status=$?

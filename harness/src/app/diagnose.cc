@@ -10,6 +10,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "experiment/key_check.h"
 #include "inspect/diagnosis.h"
@@ -118,6 +119,11 @@ std::unique_ptr<Dataset> DatasetAtHand(const experiment::Experiment& experiment)
   return experiment.CreateDataset();
 }
 
+bool IsRecordedHere(const experiment::Experiment& experiment) {
+  const std::optional<fs::path> path = experiment.dataset_path();
+  return path && !data::ReadReplayAttributes(*path).is_null();
+}
+
 int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
   if (options.checkpoint.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -168,7 +174,8 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
                          .make_env = [&experiment] { return experiment.CreateEnv(); },
                          .checkpoint = checkpoint ? &*checkpoint : nullptr,
                          .log = Log(options),
-                         .n_rollouts = options.n_rollouts});
+                         .n_rollouts = options.n_rollouts,
+                         .is_recorded_here = IsRecordedHere(experiment)});
   WriteReports(diagnosis, TitleOf(options, experiment), options);
   const inspect::Findings& findings = diagnosis.findings;
   core::PrintResult(

@@ -110,14 +110,12 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
 }
 
 void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::string& manifest) {
-  // <run>/checkpoints/<name>; a checkpoint elsewhere has no manifest of a run beside it
-  const std::filesystem::path run =
-      std::filesystem::absolute(checkpoint).lexically_normal().parent_path().parent_path();
-  const std::filesystem::path file = run / run::kManifestFile;
+  const std::filesystem::path file = run::FindRunOf(checkpoint) / run::kManifestFile;
   if (!std::filesystem::is_regular_file(file)) return;
   const nlohmann::json trained = core::ReadJsonFile(file, kMaxManifestBytes);
   if (!trained.is_object()) return;
-  for (const nlohmann::json& plugin : nlohmann::json::parse(manifest).at("plugins")) {
+  const nlohmann::json now = nlohmann::json::parse(manifest);
+  for (const nlohmann::json& plugin : now.at("plugins")) {
     const auto kind = plugin.at("kind").get<std::string>();
     const auto name = plugin.at("name").get<std::string>();
     const nlohmann::json before = FindPlugin(trained, kind, name);

@@ -312,6 +312,10 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
                                   "shift the actions: the action of step t must be the one taken "
                                   "after the observation of step t",
                               .certainty = Certainty::kLikely};
+  if (data.is_recorded_here) {
+    return Decide(hypothesis, false,
+                  "dp_bench recorded each action with the observation that it was chosen for");
+  }
   const std::int64_t max_lag = horizons.n_action_steps;
   std::vector<float> lags;
   std::vector<std::string> seen;

@@ -36,7 +36,8 @@ Finding CheckOutliers(const Demonstrations& data);
 Finding CheckActionOrder(const Demonstrations& data);
 
 /// Actions that belong to another step. Applies to actions that are targets, so that an observed
-/// value follows them. Finds the lag at which that value correlates best.
+/// value follows them. Finds the lag at which that value correlates best. Never a fault of data
+/// that dp_bench recorded, where a slow env can look like one.
 Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons);
 
 /// Cameras whose pictures never change, from `n_frames` of them.

@@ -47,7 +47,7 @@ class Examination {
  public:
   explicit Examination(const DiagnosisCase& subject)
       : subject_(subject),
-        data_(ReadDemonstrations(subject.dataset, KeyNames(subject.spec.shape_meta))),
+        data_(DataOf(subject)),
         split_(SplitOf(subject)),
         scheduler_(train::SchedulerOf(subject.config)) {}
 
@@ -89,6 +89,12 @@ class Examination {
     std::vector<std::string> names = {"action"};
     for (const KeySpec& key : meta.obs) names.push_back(key.name);
     return names;
+  }
+
+  static Demonstrations DataOf(const DiagnosisCase& subject) {
+    Demonstrations data = ReadDemonstrations(subject.dataset, KeyNames(subject.spec.shape_meta));
+    data.is_recorded_here = subject.is_recorded_here;
+    return data;
   }
 
   static data::Split SplitOf(const DiagnosisCase& subject) {

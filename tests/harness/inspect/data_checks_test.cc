@@ -1,0 +1,33 @@
+// Data that dp_bench recorded are aligned, whatever they look like.
+#include "inspect/data_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace dp_bench::inspect {
+namespace {
+
+// The observed position is that of two steps before the action.
+Demonstrations LateActions() {
+  Demonstrations data = {.signals = {{.name = "action", .dim = 1}, {.name = "position", .dim = 1}},
+                         .episode_ends = {60}};
+  for (int step = 0; step < 60; ++step) {
+    data.signals[0].values.push_back(std::sin(0.3F * static_cast<float>(step - 2)));
+    data.signals[1].values.push_back(std::sin(0.3F * static_cast<float>(step)));
+  }
+  return data;
+}
+
+TEST(CheckActionLag, ActionsThatFollowTheirObservationAreAFaultUnlessDpBenchRecordedThem) {
+  Demonstrations data = LateActions();
+  EXPECT_TRUE(CheckActionLag(data, Horizons()).is_problem());
+  data.is_recorded_here = true;
+  const Finding finding = CheckActionLag(data, Horizons());
+  EXPECT_FALSE(finding.is_problem());
+  EXPECT_THAT(finding.evidence, testing::HasSubstr("recorded each action with the observation"));
+}
+
+}  // namespace
+}  // namespace dp_bench::inspect
