@@ -66,10 +66,14 @@ std::span<std::byte> ObsWriter::Find(std::string_view key, DType dtype) const {
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     if (keys_[i].name != key) continue;
     if (keys_[i].dtype == dtype) return buffers_[i];
-    throw Error(ErrorCode::kShape, fmt::format("the observation '{}' is {}, not {}", key,
-                                               Name(keys_[i].dtype), Name(dtype)));
+    throw Error(ErrorCode::kShape,
+                fmt::format("observation '{}': expected Buffer<T> of {}, as in the spec, found {}",
+                            key, Name(keys_[i].dtype), Name(dtype)));
   }
-  throw Error(ErrorCode::kShape, fmt::format("the spec has no observation '{}'", key));
+  std::string names;
+  for (const KeySpec& known : keys_) names += (names.empty() ? "" : ", ") + known.name;
+  throw Error(ErrorCode::kShape,
+              fmt::format("expected an observation of the spec, {}; found '{}'", names, key));
 }
 
 int Dataset::KeyIndex(std::string_view name) const {

@@ -88,7 +88,7 @@ void RequireWritten(const KeySpec& key, std::span<const std::byte> picture) {
 
 }  // namespace
 
-BufferGuard::BufferGuard(std::span<const KeySpec> keys) : keys_(keys), offered_(keys.size()) {
+BufferGuard::BufferGuard(std::span<const KeySpec> keys) : keys_(keys) {
   std::size_t size = 0;
   for (const KeySpec& key : keys_) size += AlignedToGuard(key.ByteSize()) + 2 * kGuardSize;
   memory_.resize(size);
@@ -97,6 +97,7 @@ BufferGuard::BufferGuard(std::span<const KeySpec> keys) : keys_(keys), offered_(
     own_.push_back(std::span(memory_).subspan(begin, key.ByteSize()));
     begin += AlignedToGuard(key.ByteSize()) + 2 * kGuardSize;
   }
+  offered_ = own_;
   FillGuardBytes();
 }
 
@@ -107,13 +108,11 @@ void BufferGuard::FillGuardBytes() {
   }
 }
 
-std::span<const std::span<std::byte>> BufferGuard::Prepare(
-    std::span<const std::span<std::byte>> out) {
+void BufferGuard::Prepare(std::span<const std::span<std::byte>> out) {
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     offered_[i] = IsChecked(i) ? own_[i] : out[i];
     if (IsChecked(i)) FillPattern(keys_[i], own_[i]);
   }
-  return offered_;
 }
 
 void BufferGuard::Finish(std::span<const std::span<std::byte>> out) {

@@ -23,8 +23,11 @@ class BufferGuard {
 
   void StartEpisode() { checks_pictures_ = true; }
 
-  /// Where the plugin shall write in place of `out`, which has one buffer per key.
-  std::span<const std::span<std::byte>> Prepare(std::span<const std::span<std::byte>> out);
+  /// Where the plugin shall write: one buffer per key. The spans in it change with `Prepare`.
+  std::span<const std::span<std::byte>> buffers() const { return offered_; }
+
+  /// Prepares the buffers for a call of the plugin. `out`: where its results shall go.
+  void Prepare(std::span<const std::span<std::byte>> out);
 
   /// Copies what the plugin wrote to `out`. Throws Error{kPlugin} naming the key if it wrote
   /// outside a buffer or left elements unwritten, Error{kNumeric} for NaN and Inf.

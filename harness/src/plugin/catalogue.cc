@@ -125,6 +125,17 @@ EnvSpec PluginCatalogue::DescribeEnv(const std::string& name, const Config& para
   });
 }
 
+// Verbs decide with the described spec what to do with the created env.
+void PluginCatalogue::RequireDescribed(const std::string& env, const Config& params,
+                                       const EnvSpec& created) {
+  if (DescribeEnv(env, params) == created) return;
+  Error error(ErrorCode::kPlugin,
+              "expected the spec that Describe gives for the same params, found another in the "
+              "created env. Let its constructor call Describe.");
+  error.AddContext(FindPlugin(PluginKind::kEnv, env).info.place().Context("Create"));
+  throw error;
+}
+
 void PluginCatalogue::Scan(PluginKind kind) {
   if (!scanned_.insert(kind).second) return;
   const std::string prefix = FilePrefix(kind);

@@ -77,6 +77,7 @@ class PluginCatalogue {
   void Scan(PluginKind kind);
   void Add(const std::filesystem::path& file, PluginKind kind, const std::string& name);
   const Plugin& FindPlugin(PluginKind kind, const std::string& name);
+  void RequireDescribed(const std::string& env, const Config& params, const EnvSpec& created);
   [[noreturn]] void ThrowUnknown(PluginKind kind, const std::string& name) const;
 
   std::vector<std::filesystem::path> search_dirs_;
@@ -88,8 +89,12 @@ class PluginCatalogue {
 template <class Interface, class... Args>
 std::unique_ptr<Interface> PluginCatalogue::Create(const std::string& name, const Config& params,
                                                    const Args&... args) {
-  return GuardPlugin(CreateBare<Interface>(name, params, args...),
-                     FindPlugin(PluginTraits<Interface>::kKind, name).info.place(), args...);
+  auto object = GuardPlugin(CreateBare<Interface>(name, params, args...),
+                            FindPlugin(PluginTraits<Interface>::kKind, name).info.place(), args...);
+  if constexpr (PluginTraits<Interface>::kKind == PluginKind::kEnv) {
+    RequireDescribed(name, params, object->spec());
+  }
+  return object;
 }
 
 template <class Interface, class... Args>

@@ -48,7 +48,10 @@ std::string PluginPlace::Context(const char* during) const {
 }
 
 Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what) {
-  Error error(ErrorCode::kPlugin, fmt::format("the plugin threw {}", what));
+  Error error(ErrorCode::kPlugin,
+              fmt::format("the plugin threw {}; expected no exception other than dp_bench::Error. "
+                          "Look for it in this call of the plugin.",
+                          what));
   error.AddContext(place.Context(during));
   return error;
 }

@@ -53,6 +53,7 @@ class GuardedEnv final : public ForwardingEnv {
         place_(std::move(place)),
         watch_(fmt::format("env plugin '{}'", place_.name)),
         obs_guard_(this->spec().shape_meta.obs),
+        guarded_obs_(this->spec().shape_meta.obs, obs_guard_.buffers()),
         action_guard_({&this->spec().shape_meta.action, 1}) {}
 
   void Reset(std::uint64_t seed) override {
@@ -79,7 +80,8 @@ class GuardedEnv final : public ForwardingEnv {
 
   void Observe(const ObsWriter& obs) override {
     CheckBegun("Observe");
-    ForwardingEnv::Observe({spec().shape_meta.obs, obs_guard_.Prepare(obs.buffers())});
+    obs_guard_.Prepare(obs.buffers());
+    ForwardingEnv::Observe(guarded_obs_);
     Check("Observe", [&] { obs_guard_.Finish(obs.buffers()); });
   }
 
@@ -112,7 +114,8 @@ class GuardedEnv final : public ForwardingEnv {
       RequireActionSize(action.size());
     });
     const std::span<std::byte> bytes = std::as_writable_bytes(action);
-    const std::span<std::byte> own = action_guard_.Prepare({&bytes, 1}).front();
+    action_guard_.Prepare({&bytes, 1});
+    const std::span<std::byte> own = action_guard_.buffers().front();
     ForwardingEnv::Act({reinterpret_cast<float*>(own.data()), action.size()});
     Check("Expert::Act", [&] { action_guard_.Finish({&bytes, 1}); });
   }
@@ -225,6 +228,8 @@ class GuardedEnv final : public ForwardingEnv {
   mutable core::CallWatch watch_;
   Progress progress_ = Progress::kNotBegun;
   BufferGuard obs_guard_;
+  const ObsWriter
+      guarded_obs_;  // checks its buffers when it is made, which takes longer than a call
   BufferGuard action_guard_;
 };
 

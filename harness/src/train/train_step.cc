@@ -197,12 +197,18 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
 void TrainStep::RequireFinite(double value, std::string_view what, const StepPlace& place,
                               const data::HostBatch& host) const {
   if (std::isfinite(value)) return;
+  const char* const advice = place.global_step == 0
+                                 ? "The weights are still those of the start: look at ComputeLoss "
+                                   "of the policy plugin, and "
+                                   "at these sequences."
+                                 : "The last checkpoint is kept. Lower optimizer.lr, set "
+                                   "training.max_grad_norm, or look at "
+                                   "these sequences.";
   throw Error(ErrorCode::kNumeric,
-              fmt::format("the {} is {} at epoch {}, global_step {}; the batch held the sequences "
-                          "[{}]. The last checkpoint is kept. Lower optimizer.lr, set "
-                          "training.max_grad_norm, or look at these sequences.",
+              fmt::format("the {} is {} at epoch {}, global_step {}, expected a finite number; the "
+                          "batch held the sequences [{}]. {}",
                           what, value, place.epoch, place.global_step,
-                          fmt::join(parallel_.Concatenate(host.indices), ", ")));
+                          fmt::join(parallel_.Concatenate(host.indices), ", "), advice));
 }
 
 }  // namespace dp_bench::train

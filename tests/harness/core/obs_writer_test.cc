@@ -36,10 +36,11 @@ TEST_F(ObsWriterTest, GivesTheBufferOfAKey) {
 
 TEST_F(ObsWriterTest, RefusesAnotherDTypeAndUnknownKeys) {
   const ObsWriter obs(keys_, buffers_);
-  EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { obs.Buffer<float>("depth"); }),
-              AllOf(HasSubstr("'depth' is uint16, not float32")));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kShape, [&] { obs.Buffer<float>("depth"); }),
+      AllOf(HasSubstr("'depth': expected Buffer<T> of uint16, as in the spec, found float32")));
   EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { obs.Buffer<float>("velocity"); }),
-              HasSubstr("no observation 'velocity'"));
+              HasSubstr("found 'velocity'"));
 }
 
 TEST_F(ObsWriterTest, RefusesBuffersThatDoNotFitTheSpec) {

@@ -72,6 +72,12 @@ TEST(PluginCatalogue, AnAbilityThatIsDeclaredAndMissingIsRefused) {
   EXPECT_THAT(FaultOf("false_ability"), HasSubstr("declares an ability and expert() is null"));
 }
 
+TEST(PluginCatalogue, AnEnvOtherThanTheOneThatWasDescribedIsRefused) {
+  EXPECT_THAT(FaultOf("described_otherwise"),
+              AllOf(HasSubstr("expected the spec that Describe gives for the same params"),
+                    HasSubstr("found another"), HasSubstr("during Create")));
+}
+
 TEST(PluginCatalogue, AStrippedPluginIsAsGoodAsAnyOther) {
   PluginCatalogue catalogue({Folder("stripped")});
   EXPECT_NE(catalogue.Create<Env>("toy", Config::FromJson("{}")), nullptr);
@@ -190,7 +196,8 @@ TEST(PluginCatalogue, AnUnknownNameListsThoseFoundTheNearestAndTheSearchPath) {
 
 TEST(PluginCatalogue, WhatAPluginThrowsNamesThePluginAndTheCall) {
   EXPECT_EQ(FaultOf("create_throws_std"),
-            "the plugin threw no graphics card\n"
+            "the plugin threw no graphics card; expected no exception other than dp_bench::Error. "
+            "Look for it in this call of the plugin.\n"
             "  in env plugin 'toy' (libdpb_env_toy.so), during Create");
   EXPECT_THAT(FaultOf("create_throws_int"),
               AllOf(HasSubstr("not a std::exception"), HasSubstr("during Create")));

@@ -36,7 +36,9 @@ class ToyEnv final : public Env {
     return std::make_unique<ToyEnv>(params);
   }
 
-  explicit ToyEnv(const Config& params) : fault_(ReadFault(params)), spec_(Describe(params)) {}
+  explicit ToyEnv(const Config& params) : fault_(ReadFault(params)), spec_(Describe(params)) {
+    if (fault_ == "described_otherwise") spec_.max_steps = 4;
+  }
 
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t) override {}
@@ -50,9 +52,9 @@ class ToyEnv final : public Env {
 
  private:
   static std::string ReadFault(const Config& params) {
-    return params.GetChoice(
-        "fault", {"none", "describe_throws_std", "create_throws_std", "create_throws_int",
-                  "create_null", "false_ability", "step_throws_std", "step_throws_int"});
+    return params.GetChoice("fault", {"none", "describe_throws_std", "create_throws_std",
+                                      "create_throws_int", "create_null", "false_ability",
+                                      "described_otherwise", "step_throws_std", "step_throws_int"});
   }
 
   std::string fault_;
