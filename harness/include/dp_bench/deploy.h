@@ -50,6 +50,7 @@ struct ObsView {
   Dims strides;  // [bytes]
 };
 
+/// How a controller runs.
 struct ControllerOptions {
   std::string weights = "ema";                          // or "model"
   std::string device = "cpu";                           // or "cuda", "cuda:1", ...
@@ -68,7 +69,8 @@ struct ControllerOptions {
   int micro_batch = 1;
 };
 
-struct ActTiming {                   // of the latest call of Act that returned an action
+/// Of the latest call of Act that returned an action.
+struct ActTiming {
   double act_s = 0.0;                // the whole call
   double plan_s = 0.0;               // computing the plan that this call took over; 0: none
   bool is_stale = false;             // the action is from the previous chunk
@@ -76,7 +78,8 @@ struct ActTiming {                   // of the latest call of Act that returned 
   bool has_missed_deadline = false;  // is late, or took longer than deadline_s
 };
 
-struct ActCounts {          // since Load
+/// Since Load.
+struct ActCounts {
   std::int64_t n_acts = 0;  // that returned an action
   std::int64_t n_plans = 0;
   std::int64_t n_failed_plans = 0;

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The binary interface of the SDK is the one that its ABI number promises: see tests/abi/README.md.
+# Usage: abi.sh <dp_bench program> <configs folder> <build folder>
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+source "$here/expect.sh"
+dp_bench=$1
+root=$(dirname "$2")
+build=$3
+golden=$root/tests/abi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+advice="An older plugin would crash. Raise kAbiVersion (or kPolicyAbiVersion) in dp_bench/plugin.h and run tests/abi/update.sh, or undo the change"
+
+echo "types and virtual functions are where the number says"
+for part in core policy; do
+  "$build/bin/abi_${part}_layout" >"$part.txt"
+  diff "$golden/$part.txt" "$part.txt" >difference.txt || fail "the layout changed: $(cat difference.txt)
+$advice"
+done
+
+echo "every function that a plugin can call is still there"
+for library in core policy; do
+  "$golden/symbols.sh" "$build/lib/libdp_bench_$library.so" >"$library.symbols"
+  missing=$(LC_ALL=C comm -23 "$golden/$library.symbols" "$library.symbols")
+  [ -z "$missing" ] || fail "libdp_bench_$library.so lacks: $(c++filt <<<"$missing")
+$advice"
+done
+
+echo "a field that is added to a struct is seen"
+cp -r "$root/harness/include" include
+cp "$build/generated/dp_bench/build_id.h" include/dp_bench/
+sed -i 's|  int max_steps = 0;  .*|&\n  double planted = 0.0;|' include/dp_bench/env.h
+grep -q planted include/dp_bench/env.h || fail "nothing was planted"
+g++ -std=c++20 -O0 -Iinclude -o planted "$golden/core_layout.cc" -L"$build/lib" -ldp_bench_core -Wl,-rpath,"$build/lib"
+./planted >planted.txt
+diff "$golden/core.txt" planted.txt >difference.txt && fail "the planted field was not seen"
+grep -q "^< EnvSpec: .* bytes" difference.txt || fail "not the size of EnvSpec: $(cat difference.txt)"
+
+number=$(sed -n 's/^kAbiVersion = //p' core.txt)
+echo "plugins that were built with earlier versions of this number load and keep the contract"
+for archive in "$golden/sdk_${number}_"*.tar.xz; do
+  [ -e "$archive" ] || fail "no archive of an SDK with the number $number: run tests/abi/update.sh"
+  mkdir old
+  tar -C old -xf "$archive"
+  for kind in env dataset; do
+    file=old/libdpb_${kind}_old_$kind.so
+    g++ -std=c++20 -O1 -fPIC -shared -fvisibility=hidden -ffp-contract=off -Iold/include -o "$file" old/old_$kind/*.cc \
+      -L"$build/lib" -ldp_bench_core
+    cd old/old_$kind
+    params=()
+    [ ! -f conformance.json ] || params=(--params conformance.json)
+    expect_exit 0 "PASSED" "$dp_bench" plugins check "$work/$file" "${params[@]}"
+    cd "$work"
+  done
+  rm -r old
+done
