@@ -55,15 +55,12 @@ struct ControllerOptions {
   std::string weights = "ema";                          // or "model"
   std::string device = "cpu";                           // or "cuda", "cuda:1", ...
   std::vector<std::filesystem::path> plugin_dirs = {};  // searched first
-
   /// 0: the call of Act that needs a chunk plans it. n > 0: another thread plans while n actions of
   /// the previous chunk are executed. This is env_runner.realtime with a latency of n steps.
   int latency_steps = 0;
-
   /// The time that a call of Act may take [s]; 0: no limit. If the other thread's plan is not there
   /// by then, Act returns the next action of the previous chunk, or its last one.
   double deadline_s = 0.0;
-
   /// Rows of the policy's batch, whose number decides the low bits of actions. 1: the fastest
   /// plans. 0: that of the checkpoint's evaluations (env_runner.micro_batch).
   int micro_batch = 1;
