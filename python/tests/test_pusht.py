@@ -71,7 +71,7 @@ def test_follows_gym_pusht():
     for trace in GOLDEN["traces"]:
         env.reset(seed=trace["seed"])
         for action, state, corner, reward, n_contacts in zip(
-            trace["actions"], trace["states"], trace["last_corners"], trace["rewards"], trace["n_contacts"]
+            trace["actions"], trace["states"], trace["last_corners"], trace["rewards"], trace["n_contacts"], strict=True
         ):
             obs, actual_reward, terminated, truncated, info = env.step(np.array(action, np.float32))
             # 1e-4 px: Box2D finds contacts in float32

@@ -34,7 +34,7 @@ def assert_equal(ours, peers, where):
             assert_equal(ours[key], peers[key], f"{where}.{key}")
     elif isinstance(peers, tuple) or (isinstance(peers, np.ndarray) and peers.dtype == object):
         assert len(ours) == len(peers), where
-        for i, (a, b) in enumerate(zip(ours, peers)):
+        for i, (a, b) in enumerate(zip(ours, peers, strict=True)):
             assert_equal(a, b, f"{where}[{i}]")
     elif peers is None:
         assert ours is None, where
@@ -84,7 +84,7 @@ def test_results_do_not_depend_on_threads(obs_type):
     expected = play(make(64, obs_type=obs_type, num_threads=1), 40)
     for num_threads in (2, 4):
         actual = play(make(64, obs_type=obs_type, num_threads=num_threads), 40)
-        for step, (a, b) in enumerate(zip(actual, expected)):
+        for step, (a, b) in enumerate(zip(actual, expected, strict=True)):
             assert_equal(a, b, f"{num_threads} threads, step {step}")
 
 

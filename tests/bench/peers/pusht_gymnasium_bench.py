@@ -66,7 +66,7 @@ def bench_single(obs_type, rounds, seconds):
     if theirs:
         show(f"{obs_type}, gym-pusht, wall time", [wall for wall, _ in theirs])
         show(f"{obs_type}, gym-pusht, CPU time", [cpu for _, cpu in theirs])
-        ratios = [a[1] / b[1] for a, b in zip(ours, theirs)]
+        ratios = [a[1] / b[1] for a, b in zip(ours, theirs, strict=True)]
         print(f"    ratio in CPU time {statistics.median(ratios):.0f} ({min(ratios):.0f} to {max(ratios):.0f})")
 
 
