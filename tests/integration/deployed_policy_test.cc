@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/deploy.h"
@@ -110,6 +113,19 @@ TEST(DeployedPolicy, ActsBitForBitAsInItsEvaluation) {
       EXPECT_EQ(2 * controller.counts().n_acts, std::ssize(evaluated));
     }
   }
+}
+
+TEST(DeployedPolicy, ControllersOfTwoThreadsDoNotDisturbEachOther) {
+  Controller first = Controller::Load(ShippedCheckpoint());
+  Controller second = Controller::Load(ShippedCheckpoint(), {.latency_steps = 2});
+  const std::vector<float> alone[] = {ActionsInControlLoop(first), ActionsInControlLoop(second)};
+  std::vector<float> together[2];
+  {
+    const std::jthread thread([&] { together[0] = ActionsInControlLoop(first); });
+    together[1] = ActionsInControlLoop(second);
+  }
+  EXPECT_EQ(together[0], alone[0]);
+  EXPECT_EQ(together[1], alone[1]);
 }
 
 TEST(DeployedPolicy, SaysWhatItReads) {
