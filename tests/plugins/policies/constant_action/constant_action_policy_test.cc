@@ -22,7 +22,8 @@ std::unique_ptr<Policy> MakePolicy(const char* params) {
   auto policy = ConstantActionPolicy::Create(Config::FromJson(params), MakeSpec());
   const KeyStats stats = {
       .min = {0, 0}, .max = {10, 20}, .mean = {5, 10}, .std = {1, 1}, .count = 2};
-  policy->SetNormalizer(Normalizer({train::FitKey("action", stats, NormalizeMode::kLimits)}));
+  policy->SetNormalizer(Normalizer({train::FitKey("action", stats, NormalizeMode::kLimits),
+                                    train::FitKey("agent_pos", stats, NormalizeMode::kLimits)}));
   return policy;
 }
 
@@ -60,7 +61,9 @@ TEST(ConstantActionPolicy, AWrongShapeSaysWhatWasWantedAndFound) {
     policy->PredictAction({{"agent_pos", torch::zeros({1, 2, 3})}}, noise);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("'agent_pos' must be [1, 2, 2], found [1, 2, 3]"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr(
+                    "'agent_pos' must be [B, 2, 2] Float with B = 1, found [1, 2, 3] Float"));
   }
 }
 
