@@ -27,6 +27,6 @@ sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | so
         break
       fi
     done
-  done | xargs -P "$(nproc)" -n 1 "$(find_tool clang-tidy)" -p "$build" --quiet --checks=-bugprone-suspicious-include,-clang-diagnostic-shadow \
-    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas
+  done | xargs -P "$(nproc)" -n 1 "$(find_tool clang-tidy)" -p "$build" --quiet --checks=-bugprone-suspicious-include \
+    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-shadow
 echo "check-style: ${#files[@]} files are clean"
