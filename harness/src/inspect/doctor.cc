@@ -100,7 +100,7 @@ Checkup CheckLibTorch() {
 }
 
 Checkup CheckGpu() {
-  const int n = torch::cuda::device_count();
+  const int n = +torch::cuda::device_count();  // as a number, not as a character
   if (n > 0) return {.found = fmt::format("{} CUDA device{}", n, n == 1 ? "" : "s")};
   return {
       .health = Health::kMissing,
