@@ -105,7 +105,14 @@ void AddRuns(const fs::path& root) {
   run::RunFolder folder = {.path = "run", .episodes = result.records};
   folder.config = Json::parse(kConfig, nullptr, true, /*ignore_comments=*/true).dump();
   folder.manifest = kManifest;
-  Corpus(root / "baseline").Add("baseline", compare::BaselineJson(folder));
+  Corpus baselines(root / "baseline");
+  baselines.Add("baseline", compare::BaselineJson(folder));
+  baselines.Add("lerobot", R"({"per_task": [{"task_group": "a", "task_id": 0, "metrics": )"
+                           R"({"successes": [true], "max_rewards": [1.0]}}]})");
+  baselines.Add("vla_eval", R"({"tasks": [{"task": "a", "episodes": [{"episode_id": 0, )"
+                            R"("metrics": {"success": true}}]}]})");
+  baselines.Add("diffusion_policy", R"({"test/sim_max_reward_100000": 1.0})");
+  baselines.Add("table", "task,seed,success,score\n\"a, b\",1,true,0.5\n");
   const compare::SequentialTestConfig config = {.block_size = 2};
   const compare::GateReport report =
       compare::JudgeTasks(config, {compare::RunGate(folder, folder, config)});
