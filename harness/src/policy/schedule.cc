@@ -83,15 +83,16 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config,
   }
   // DPM-Solver++ spaces one more timestep than it visits, and leaves out the lowest
   const int left_out = config.type == SchedulerType::kDpmSolverPlusPlus ? 1 : 0;
+  const int spaced = inference + left_out;
+  const int ratio = train / spaced;  // rounded down, as in diffusers
   // std::nearbyint rounds halves to even, as numpy does
   std::vector<std::int64_t> timesteps(static_cast<std::size_t>(inference));
   for (int i = 0; i < inference; ++i) {
     const int from_end = inference - 1 - i + left_out;
-    const int spaced = inference + left_out;
     double t = 0.0;
     switch (config.timestep_spacing) {
       case TimestepSpacing::kLeading:
-        t = from_end * (train / spaced) + config.steps_offset;  // whole numbers, as in diffusers
+        t = from_end * ratio + config.steps_offset;
         break;
       case TimestepSpacing::kTrailing:
         t = std::nearbyint(train - i * (static_cast<double>(train) / inference)) - 1.0;
