@@ -30,13 +30,13 @@ struct Tile {
 
 // The body is a macro because a template inlined into a function for wider registers keeps the
 // narrow registers it was first compiled for.
-#define DPB_DEFINE_TILES(NAME, ATTRIBUTE, BYTES)                                       \
+#define DPB_DEFINE_TILES(NAME, TARGET, BYTES)                                          \
   struct NAME {                                                                        \
-    static constexpr std::int64_t kLanes = BYTES / 4;                                  \
+    static constexpr std::int64_t kLanes = (BYTES) / 4;                                \
     using Vector = float __attribute__((vector_size(BYTES)));                          \
                                                                                        \
     template <int kRows, int kVectors>                                                 \
-    ATTRIBUTE static void Run(const Tile& tile) {                                      \
+    __attribute__((TARGET)) static void Run(const Tile& tile) {                        \
       Vector sums[kRows][kVectors];                                                    \
       _Pragma("GCC unroll 32") for (int i = 0; i < kRows * kVectors; ++i) {            \
         std::memcpy(&sums[i / kVectors][i % kVectors], tile.sums + i * kLanes, BYTES); \
@@ -81,9 +81,9 @@ constexpr PanelKernels PanelOf() {
 using ProductKernels = std::array<PanelKernels, 3>;
 
 #if defined(__x86_64__)
-DPB_DEFINE_TILES(TilesOf16, __attribute__((target("avx512f"))), 64);
-DPB_DEFINE_TILES(TilesOf8, __attribute__((target("avx2,fma"))), 32);
-DPB_DEFINE_TILES(TilesOf4, __attribute__((target("avx2,fma"))), 16);
+DPB_DEFINE_TILES(TilesOf16, target("avx512f"), 64);
+DPB_DEFINE_TILES(TilesOf8, target("avx2,fma"), 32);
+DPB_DEFINE_TILES(TilesOf4, target("avx2,fma"), 16);
 
 constexpr ProductKernels kAvx512 = {PanelOf<TilesOf8, 8, 1>(), PanelOf<TilesOf16, 8, 1>(),
                                     PanelOf<TilesOf16, 12, 2>()};
