@@ -5,6 +5,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
+#include "dp_bench/hosted_env.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
 #include "dp_bench/spec.h"
@@ -94,6 +95,14 @@ void PrintEnv() {
   DPB_FIELD(RgbImage, width);
   DPB_FIELD(RgbImage, height);
   DPB_FIELD(RgbImage, pixels);
+  DPB_TYPE(HostedEnv);
+  DPB_FIELD(HostedEnv, name);
+  DPB_FIELD(HostedEnv, command);
+  DPB_FIELD(HostedEnv, request);
+  DPB_FIELD(HostedEnv, files);
+  DPB_FIELD(HostedEnv, step_timeout);
+  DPB_FIELD(HostedEnv, reset_timeout);
+  DPB_FIELD(HostedEnv, memory_limit_mb);
   DPB_TYPE(ObsWriter);
   DPB_TYPE(Env);
   DPB_VIRTUAL(Env, spec);

@@ -1,5 +1,6 @@
 // dp_bench plugins: lists the plugins on the search path, makes new ones and checks them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,7 +14,10 @@
 #include "app/verbs.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "experiment/task.h"
 #include "plugin/catalogue.h"
+#include "rollout/certify_determinism.h"
+#include "run/determinism.h"
 
 namespace dp_bench::app {
 namespace {
@@ -27,7 +31,8 @@ struct PluginsOptions {
   std::string name;
   fs::path output;
   // check
-  fs::path file;
+  std::vector<std::string> targets;  // the library; with --env, config values
+  experiment::ExperimentOptions experiment;
   fs::path params;
   std::string obs;
   bool is_isolated = false;
@@ -53,13 +58,33 @@ int MakeNew(const PluginsOptions& options) {
   return 0;
 }
 
+// Each env has its own process, so that a fresh process is part of the question.
+int Certify(const PluginsOptions& options) {
+  experiment::ExperimentOptions asked = options.experiment;
+  asked.overrides = options.targets;
+  asked.plugin_dirs = options.plugin_dirs;
+  asked.isolate = true;
+  const experiment::Task task(asked);
+  const run::DeterminismCertificate certificate =
+      rollout::CertifyDeterminism([&] { return task.CreateEnv(); });
+  core::PrintResult("{}\ntrace hash {}\n", run::Describe(certificate), certificate.trace_hash);
+  return certificate.difference ? 1 : 0;
+}
+
 // Becomes the program of the suite, whose exit status is 1 if a check fails.
-int Check(const PluginsOptions& options) {
+int CheckLibrary(const PluginsOptions& options) {
+  const fs::path file = options.targets.empty() ? fs::path() : fs::path(options.targets.front());
+  if (options.targets.size() != 1 || !fs::exists(file)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("expected the library of a plugin, or --env; found '{}', which is no "
+                            "file",
+                            fmt::join(options.targets, " ")));
+  }
   plugin::PluginCatalogue catalogue({});
-  const plugin::PluginInfo info = catalogue.LoadFile(options.file);
+  const plugin::PluginInfo info = catalogue.LoadFile(file);
   const std::string kind = plugin::KindName(info.kind);
   const fs::path program = ConformanceProgram(kind);
-  std::vector<std::string> arguments = {program.string(), "--plugin=" + options.file.string()};
+  std::vector<std::string> arguments = {program.string(), "--plugin=" + file.string()};
   if (!options.params.empty()) arguments.push_back("--params=" + options.params.string());
   if (!options.obs.empty()) arguments.push_back("--obs=" + options.obs);
   if (options.is_isolated) arguments.emplace_back("--isolate");
@@ -88,10 +113,13 @@ void AddCheck(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {
   app->footer(
       "Examples:\n"
       "  dp_bench plugins check build/plugins/libdpb_env_my_arm.so\n"
-      "  dp_bench plugins check build/plugins/libdpb_policy_my_method.so --obs rgb");
-  app->add_option("file", options->file, "The plugin's library")
-      ->required()
-      ->check(CLI::ExistingFile);
+      "  dp_bench plugins check build/plugins/libdpb_policy_my_method.so --obs rgb\n"
+      "  dp_bench plugins check --env gymnasium env.params.id=gym_pusht/PushT-v0");
+  app->add_option("file", options->targets, "The plugin's library; with --env, config values");
+  app->add_option("--env", options->experiment.env,
+                  "Check that the outcomes of this task's env are a function of the seed");
+  app->add_option("--config-dir", options->experiment.config_dirs, "With --env: folder with task/")
+      ->allow_extra_args(false);
   app->add_option("--params", options->params, "JSON file with the params to check it with")
       ->check(CLI::ExistingFile);
   app->add_option("--obs", options->obs, "What a policy observes (default: low_dim)")
@@ -118,7 +146,8 @@ Verb AddPlugins(CLI::App* app) {
   AddCheck(check, options);
   return [=] {
     if (make_new->parsed()) return MakeNew(*options);
-    return check->parsed() ? Check(*options) : List(*options);
+    if (!check->parsed()) return List(*options);
+    return options->experiment.env.empty() ? CheckLibrary(*options) : Certify(*options);
   };
 }
 

@@ -7,6 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "run/determinism.h"
 #include "run/outcome_class.h"
 #include "run/run_files.h"
 
@@ -94,6 +95,9 @@ Json HeadOf(const run::RunFolder& run) {
                {"env_plugin", EnvPluginOf(core::JsonView(manifest_json, run::kManifestFile))}};
   const std::string outcome_class = run::OutcomeClassOf(run.manifest);
   if (!outcome_class.empty()) head[run::kOutcomeClassKey] = outcome_class;
+  if (const auto certificate = run::DeterminismOf(run.manifest)) {
+    head[run::kDeterminismKey] = run::ToJson(*certificate);
+  }
   return head;
 }
 
@@ -109,6 +113,9 @@ void ReadHead(const core::JsonView& head, run::RunFolder* run) {
   Json manifest = {{"plugins", Json::array({head.At("env_plugin").json()})}};
   if (const auto outcome_class = head.GetOptional<std::string>(run::kOutcomeClassKey)) {
     manifest[run::kOutcomeClassKey] = *outcome_class;
+  }
+  if (head.Has(run::kDeterminismKey)) {
+    manifest[run::kDeterminismKey] = head.At(run::kDeterminismKey).json();
   }
   run->manifest = manifest.dump();
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/json.h"
+#include "run/determinism.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {
@@ -125,6 +126,12 @@ std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b) {
     if (!folder->has_seeds) {
       return fmt::format("{} has no seeds ({} wrote it)", folder->path.string(),
                          folder->seed_origin);
+    }
+  }
+  for (const run::RunFolder* folder : {&a, &b}) {
+    const auto certificate = run::DeterminismOf(folder->manifest);
+    if (certificate && certificate->difference) {
+      return fmt::format("{}: {}", folder->path.string(), run::Describe(*certificate));
     }
   }
   if (a.seed_origin == b.seed_origin) return "";

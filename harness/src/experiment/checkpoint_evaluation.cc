@@ -73,7 +73,11 @@ void CheckpointEvaluation::WriteHead() {
   std::string manifest = MakeManifest(*experiment_, ranks_.size(),
                                       run::CheckpointChoice{options_.checkpoint, options_.weights});
   if (options_.resume.empty()) {
-    if (ranks_.is_root()) WarnOfChangedPlugins(options_.checkpoint, manifest);
+    if (ranks_.is_root()) {
+      WarnOfChangedPlugins(options_.checkpoint, manifest);
+      manifest = WithCertificate(*experiment_, manifest);
+    }
+    manifest = ranks_.FromRoot(manifest);
     manifest = WriteRunHead(folder(), manifest, experiment_->config(), ranks_);
   } else {
     manifest = RequireSameManifest(folder(), manifest);

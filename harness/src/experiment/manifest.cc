@@ -19,6 +19,9 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "rollout/certify_determinism.h"
+#include "run/determinism.h"
+#include "run/env_runner_config.h"
 #include "run/outcome_class.h"
 #include "run/run_files.h"
 #include "run/run_id.h"
@@ -109,6 +112,19 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   return manifest.dump(2) + "\n";
 }
 
+std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {
+  const auto config = run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  if (!config.certify) return manifest;
+  const run::DeterminismCertificate certificate = rollout::CertifyDeterminism(
+      [&] { return experiment.CreateEnv(); }, {.first_seed = config.test_start_seed});
+  if (certificate.difference) {
+    core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
+  }
+  nlohmann::json json = nlohmann::json::parse(manifest);
+  json[run::kDeterminismKey] = run::ToJson(certificate);
+  return json.dump(2) + "\n";
+}
+
 void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::string& manifest) {
   const std::filesystem::path file = run::FindRunOf(checkpoint) / run::kManifestFile;
   if (!std::filesystem::is_regular_file(file)) return;
@@ -140,8 +156,9 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest) {
   std::string found = run::ReadRunManifest(folder);
-  const auto before =
-      core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string()).flatten();
+  auto begun = core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string());
+  if (begun.is_object()) begun.erase(run::kDeterminismKey);
+  const auto before = begun.flatten();
   const auto now = nlohmann::json::parse(manifest).flatten();
   std::vector<std::string> places;
   for (const auto& change : nlohmann::json::diff(before, now)) {

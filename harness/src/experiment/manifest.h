@@ -17,6 +17,10 @@ namespace dp_bench::experiment {
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt);
 
+/// With env_runner.certify, adds the certificate that the env's outcomes are a function of the seed
+/// (run/determinism.h), and says what it found.
+std::string WithCertificate(const Experiment& experiment, const std::string& manifest);
+
 /// Warns about each policy or env plugin of `manifest` whose file is not the one that the training
 /// of `checkpoint` used. Says nothing for a checkpoint outside of a run folder.
 void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::string& manifest);
@@ -28,7 +32,7 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 
 /// Returns the manifest in `folder`, for a run that is to be continued. Throws Error{kUsage}
 /// listing the differences if `manifest` is not the same, because the remaining episodes would not
-/// match the others.
+/// match the others. A certificate is not compared.
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest);
 
 }  // namespace dp_bench::experiment

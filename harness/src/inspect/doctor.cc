@@ -179,7 +179,14 @@ void TryEnv(const plugin::PluginPlace& place, const Config& params) {
 }
 
 Checkup CheckEnv(plugin::PluginCatalogue& catalogue, const plugin::PluginInfo& info) {
-  const EnvSpec spec = catalogue.DescribeEnv(info.name, Config::FromJson("{}", "doctor"));
+  EnvSpec spec;
+  try {
+    spec = catalogue.DescribeEnv(info.name, Config::FromJson("{}", "doctor"));
+  } catch (const Error& error) {
+    // an env may have params without a default
+    if (error.code() != ErrorCode::kConfig) throw;
+    return {.found = fmt::format("loads; not tried without params: {}", FirstLine(error.what()))};
+  }
   std::vector<std::string> modes = spec.obs_modes;
   if (modes.empty()) modes.emplace_back();
   for (const std::string& mode : modes) TryEnv(info.place(), ParamsOf(catalogue, info.name, mode));

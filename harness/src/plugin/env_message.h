@@ -1,5 +1,6 @@
 // The messages between host and env process. Requests and answers go over a socket, one packet
-// each; arrays, pictures and texts are in shared memory (shared_memory.h).
+// each; arrays, pictures and texts are in shared memory (shared_memory.h). The process is
+// dp_bench_env_worker, or the program of a hosted env (dp_bench/hosted_env.h).
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,9 @@ enum class EnvCommand : std::uint32_t {
 /// "Step", "Expert::Act": the name that the plugin guard uses.
 const char* Name(EnvCommand command);
 
+// Both structs have the layout of C on x86-64 and AArch64. Programs in other languages read them
+// byte by byte: plugins/envs/gymnasium/gym_host.py.
+
 struct Request {
   EnvCommand command = EnvCommand::kQuit;
   std::int32_t camera = 0;
@@ -50,6 +54,7 @@ struct Request {
   std::uint64_t bulk_offset = 0;  // where texts and pictures of the answer go
   std::uint64_t memory_size = 0;  // of the shared memory
 };
+static_assert(sizeof(Request) == 64);
 
 inline constexpr std::int32_t kNoError = -1;
 
@@ -60,6 +65,7 @@ struct Answer {
   double reward = 0.0;
   std::uint64_t size = 0;  // bytes of the metrics in output, or of text or marks in bulk
 };
+static_assert(sizeof(Answer) == 24);
 
 /// The answer to kDescribe and kCreate.
 struct EnvOffer {

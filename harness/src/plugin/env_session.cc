@@ -30,19 +30,22 @@ void Add(std::span<const std::byte> bytes, std::uint64_t* digest) {
 
 }  // namespace
 
-EnvSession::EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config,
-                       EnvCommand start)
-    : plugin_(std::move(plugin)),
-      config_(config),
-      start_(start),
-      start_request_(nlohmann::json::to_cbor(
-          {{"file", plugin_.file.string()}, {"params", TransferConfig(params)}})) {
+SessionStart SessionStart::OfPlugin(PluginPlace plugin, const Config& params) {
+  SessionStart start = {.command = WorkerCommand::OfPlugins(),
+                        .request = nlohmann::json::to_cbor(
+                            {{"file", plugin.file.string()}, {"params", TransferConfig(params)}}),
+                        .plugin = std::move(plugin)};
+  start.command.files.push_back(start.plugin.file);
+  return start;
+}
+
+EnvSession::EnvSession(SessionStart start, const IsolationConfig& config, EnvCommand command)
+    : start_(std::move(start)), config_(config), start_command_(command) {
   Forget();
   if (!StartProcess()) {
     const std::string first = ending_;
-    if (!StartProcess()) ThrowEnded(start_, first);
+    if (!StartProcess()) ThrowEnded(start_command_, first);
   }
-  AdoptReads(params, nlohmann::json::parse(offer_.params));
 }
 
 Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
@@ -53,7 +56,7 @@ Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
     first = ending_;
     core::LogWarning(
         fmt::format("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
-                    plugin_.name, first, Name(request.command)));
+                    start_.plugin.name, first, Name(request.command)));
     answer = Attempt(request, input);
   }
   if (!answer) ThrowEnded(request.command, first);
@@ -107,13 +110,12 @@ std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte
 
 // Starts a process with a new env. False if the process ended during that.
 bool EnvSession::StartProcess() {
-  RequireUnchanged(plugin_.file);
-  process_ = std::make_unique<WorkerProcess>();
+  process_ = std::make_unique<WorkerProcess>(start_.command);
   // before the env is known, the memory holds the request and the offer
   const std::size_t bulk_size = std::exchange(bulk_size_, kMaxOffer);
-  layout_ = {.bulk = Aligned(start_request_.size())};
+  layout_ = {.bulk = Aligned(start_.request.size())};
   const std::optional<Answer> answer =
-      Ask({.command = start_}, std::as_bytes(std::span(start_request_)));
+      Ask({.command = start_command_}, std::as_bytes(std::span(start_.request)));
   bulk_size_ = bulk_size;
   if (!answer) return false;
   ThrowIfError(*answer);
@@ -143,7 +145,7 @@ bool EnvSession::RepeatEpisode() {
               fmt::format("the env plugin {}, and its episode could not be repeated: the same seed "
                           "and actions gave other results",
                           ending_));
-  error.AddContext(plugin_.Context("the repeated episode"));
+  AddContext("the repeated episode", &error);
   throw error;
 }
 
@@ -194,6 +196,10 @@ void EnvSession::ThrowIfError(const Answer& answer) const {
               std::string(reinterpret_cast<const char*>(text.data()), text.size()));
 }
 
+void EnvSession::AddContext(const char* during, Error* error) const {
+  if (start_.adds_context) error->AddContext(start_.plugin.Context(during));
+}
+
 void EnvSession::ThrowEnded(EnvCommand command, const std::string& first) const {
   std::string how = ending_;
   if (first == ending_) how += ", and again in a fresh process";
@@ -201,7 +207,7 @@ void EnvSession::ThrowEnded(EnvCommand command, const std::string& first) const 
     how = fmt::format("{}, and in a fresh process {}", first, ending_);
   }
   Error error(ErrorCode::kEnv, "the env plugin " + how);
-  error.AddContext(plugin_.Context(Name(command)));
+  AddContext(Name(command), &error);
   throw error;
 }
 

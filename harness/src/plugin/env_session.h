@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dp_bench/config.h"
+#include "dp_bench/error.h"
 #include "plugin/env_message.h"
 #include "plugin/guard.h"
 #include "plugin/isolated_env.h"
@@ -19,14 +20,24 @@
 
 namespace dp_bench::plugin {
 
+/// What a process runs, and what it needs to create its env.
+struct SessionStart {
+  WorkerCommand command;
+  std::vector<std::uint8_t> request;  // the input of kDescribe and kCreate
+  PluginPlace plugin;                 // for messages
+  bool adds_context = true;  // false: the caller's guard adds the plugin's name to messages
+
+  /// For dp_bench_env_worker.
+  static SessionStart OfPlugin(PluginPlace plugin, const Config& params);
+};
+
 /// Used by one thread at a time.
 class EnvSession {
  public:
-  /// Starts a process that creates the env or, with `start` kDescribe, only describes it. Keys of
-  /// `params` that the plugin reads count as read. Throws what the plugin throws, with the same
-  /// code and message, and Error{kEnv} if its process ends.
-  EnvSession(PluginPlace plugin, const Config& params, const IsolationConfig& config,
-             EnvCommand start = EnvCommand::kCreate);
+  /// Starts a process that creates the env or, with kDescribe, only describes it. Throws what the
+  /// plugin throws, with the same code and message, and Error{kEnv} if its process ends.
+  EnvSession(SessionStart start, const IsolationConfig& config,
+             EnvCommand command = EnvCommand::kCreate);
 
   const EnvOffer& offer() const { return offer_; }
 
@@ -58,12 +69,12 @@ class EnvSession {
   void Note(const Request& request, std::span<const std::byte> input, const Answer& answer);
   void AddToDigest(EnvCommand command, const Answer& answer, std::uint64_t* digest) const;
   void ThrowIfError(const Answer& answer) const;
+  void AddContext(const char* during, Error* error) const;
   [[noreturn]] void ThrowEnded(EnvCommand command, const std::string& first) const;
 
-  const PluginPlace plugin_;
+  const SessionStart start_;
   const IsolationConfig config_;
-  const EnvCommand start_;
-  std::vector<std::uint8_t> start_request_;
+  const EnvCommand start_command_;
   std::unique_ptr<WorkerProcess> process_;  // null after it ended
   std::string ending_;                      // of the last process that ended
   bool may_repeat_ = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dp_bench/error.h"
+#include "dp_bench/hosted_env.h"
 #include "plugin/env_session.h"
 #include "plugin/env_with_abilities.h"
 
@@ -137,6 +138,31 @@ class IsolatedEnv final : public EnvWithAbilities {
   std::vector<double> metrics_;
 };
 
+// Keys of `params` that the plugin reads there count as read here.
+std::unique_ptr<EnvSession> StartSession(PluginPlace plugin, const Config& params,
+                                         const IsolationConfig& config, EnvCommand command) {
+  auto session = std::make_unique<EnvSession>(SessionStart::OfPlugin(std::move(plugin), params),
+                                              config, command);
+  AdoptReads(params, nlohmann::json::parse(session->offer().params));
+  return session;
+}
+
+// The caller's guard names the plugin in every message.
+SessionStart StartOf(const HostedEnv& hosted) {
+  const auto* const text = reinterpret_cast<const std::uint8_t*>(hosted.request.data());
+  return {.command = {.arguments = hosted.command, .files = hosted.files},
+          .request = {text, text + hosted.request.size()},
+          .plugin = {.name = hosted.name},
+          .adds_context = false};
+}
+
+IsolationConfig LimitsOf(const HostedEnv& hosted) {
+  return {.is_enabled = true,
+          .step_timeout = hosted.step_timeout,
+          .reset_timeout = hosted.reset_timeout,
+          .memory_limit_mb = hosted.memory_limit_mb};
+}
+
 constexpr double kMinTimeout = 0.1;    // [s]
 constexpr double kMaxTimeout = 1.0e6;  // [s]
 
@@ -145,12 +171,12 @@ constexpr double kMaxTimeout = 1.0e6;  // [s]
 std::unique_ptr<Env> CreateIsolatedEnv(PluginPlace plugin, const Config& params,
                                        const IsolationConfig& config) {
   return std::make_unique<IsolatedEnv>(
-      std::make_unique<EnvSession>(std::move(plugin), params, config));
+      StartSession(std::move(plugin), params, config, EnvCommand::kCreate));
 }
 
 EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,
                             const IsolationConfig& config) {
-  return EnvSession(std::move(plugin), params, config, EnvCommand::kDescribe).offer().spec;
+  return StartSession(std::move(plugin), params, config, EnvCommand::kDescribe)->offer().spec;
 }
 
 IsolationConfig IsolationConfig::FromConfig(const Config& env_runner) {
@@ -169,3 +195,19 @@ IsolationConfig IsolationConfig::FromConfig(const Config& env_runner) {
 }
 
 }  // namespace dp_bench::plugin
+
+namespace dp_bench {
+
+EnvSpec DescribeHostedEnv(const HostedEnv& hosted) {
+  return plugin::EnvSession(plugin::StartOf(hosted), plugin::LimitsOf(hosted),
+                            plugin::EnvCommand::kDescribe)
+      .offer()
+      .spec;
+}
+
+std::unique_ptr<Env> CreateHostedEnv(const HostedEnv& hosted) {
+  return std::make_unique<plugin::IsolatedEnv>(
+      std::make_unique<plugin::EnvSession>(plugin::StartOf(hosted), plugin::LimitsOf(hosted)));
+}
+
+}  // namespace dp_bench

@@ -84,32 +84,29 @@ class SpawnSettings {
   posix_spawnattr_t attributes;
 };
 
-pid_t Spawn(int socket, int memory) {
-  const std::string file = WorkerFile().string();
-  RequireUnchanged(file);
-  RequireUnchanged(OwnLibrary());
-  std::string name = kWorkerProgram;
-  std::string socket_text = std::to_string(socket);
-  std::string memory_text = std::to_string(memory);
-  std::string parent = std::to_string(getpid());
-  std::array<char*, 5> arguments = {name.data(), socket_text.data(), memory_text.data(),
-                                    parent.data(), nullptr};
+pid_t Spawn(const WorkerCommand& command, int socket, int memory) {
+  for (const fs::path& file : command.files) RequireUnchanged(file);
+  std::vector<std::string> arguments = command.arguments;
+  for (const int number : {socket, memory, getpid()}) arguments.push_back(std::to_string(number));
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
   const SpawnSettings settings(socket, memory);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, file.c_str(), &settings.actions, &settings.attributes,
-                                arguments.data(), environ);
-  if (error != 0) ThrowStart(file.c_str(), error);
+  const int error =
+      posix_spawnp(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(), environ);
+  if (error != 0) ThrowStart(argv[0], error);
   return pid;
 }
 
 // The kernel kills a worker when the *thread* that started it ends (PR_SET_PDEATHSIG). So one
 // thread, which lives as long as the program, starts all of them. It is never joined.
-pid_t SpawnFromLastingThread(int socket, int memory) {
+pid_t SpawnFromLastingThread(const WorkerCommand& command, int socket, int memory) {
   static auto* const thread = new core::ThreadPool(1);
   std::promise<pid_t> started;
   thread->Submit([&] {
     try {
-      started.set_value(Spawn(socket, memory));
+      started.set_value(Spawn(command, socket, memory));
     } catch (...) {  // rethrown below
       started.set_exception(std::current_exception());
     }
@@ -135,7 +132,12 @@ std::size_t ResidentMb(pid_t pid) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess() : last_memory_check_(Clock::now()) {
+WorkerCommand WorkerCommand::OfPlugins() {
+  const fs::path file = WorkerFile();
+  return {.arguments = {file.string()}, .files = {file, OwnLibrary()}};
+}
+
+WorkerProcess::WorkerProcess(const WorkerCommand& command) : last_memory_check_(Clock::now()) {
   std::array<int, 2> sockets{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     ThrowStart("socketpair", errno);
@@ -144,7 +146,7 @@ WorkerProcess::WorkerProcess() : last_memory_check_(Clock::now()) {
   const timeval slice = {.tv_sec = 0, .tv_usec = std::chrono::microseconds(kSlice).count()};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
   try {
-    pid_ = SpawnFromLastingThread(sockets[1], memory_.fd());
+    pid_ = SpawnFromLastingThread(command, sockets[1], memory_.fd());
   } catch (...) {
     close(sockets[0]);
     close(sockets[1]);
@@ -202,8 +204,7 @@ bool WorkerProcess::HoldsTooMuchMemory(std::size_t limit_mb) {
   last_memory_check_ = now;
   const std::size_t resident = ResidentMb(pid_);
   if (resident <= limit_mb) return false;
-  Kill(fmt::format("held {} MB of memory, more than env_runner.memory_limit_mb ({})", resident,
-                   limit_mb));
+  Kill(fmt::format("held {} MB of memory, more than memory_limit_mb ({})", resident, limit_mb));
   return true;
 }
 

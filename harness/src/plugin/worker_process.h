@@ -8,14 +8,26 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "plugin/env_message.h"
 #include "plugin/shared_memory.h"
 
 namespace dp_bench::plugin {
 
-/// The program that it runs, in the same folder as this one: dp_bench_env_worker.
+/// The program that runs env plugins, in the same folder as this one: dp_bench_env_worker.
 inline constexpr const char* kWorkerProgram = "dp_bench_env_worker";
+
+/// What a process runs.
+struct WorkerCommand {
+  /// The program, which is searched for in PATH unless it has a slash, and its arguments. The
+  /// numbers of the socket, of the shared memory and of this process follow them.
+  std::vector<std::string> arguments;
+  std::vector<std::filesystem::path> files;  // loaded by each process; see RequireUnchanged
+
+  /// dp_bench_env_worker. Throws Error{kIo} if it is missing.
+  static WorkerCommand OfPlugins();
+};
 
 /// How long an answer may take, and how much memory the process may use.
 struct WorkerLimits {
@@ -28,7 +40,7 @@ struct WorkerLimits {
 class WorkerProcess {
  public:
   /// Throws Error{kIo} if it cannot be started.
-  WorkerProcess();
+  explicit WorkerProcess(const WorkerCommand& command = WorkerCommand::OfPlugins());
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   /// Asks it to end, and kills it if it does not.

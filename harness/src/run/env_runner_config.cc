@@ -72,6 +72,9 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
       "check before each evaluation that the rows of a batch do not affect each other");
   c.record_traces = config.Get<bool>("record_traces", defaults.record_traces,
                                      "keep every step of every episode in `traces/`");
+  c.certify = config.Get<bool>("certify", defaults.certify,
+                               "check before `eval` that the env's outcomes are a function of the "
+                               "seed, and note it in the manifest");
   c.realtime = ReadRealtime(config);
   c.realtime_latency_ms =
       config.GetInRange("realtime_latency_ms", defaults.realtime_latency_ms, 0.0, kMaxLatency,

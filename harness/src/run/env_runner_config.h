@@ -24,6 +24,7 @@ struct EnvRunnerConfig {
   int video_height = 256;
   bool video_overlay = true;
   bool record_traces = false;
+  bool certify = false;
   /// Simulated seconds per second of planning. 0: the env waits for the policy. 1: as on a robot. A
   /// plan takes ceil(realtime_latency_ms / 1000 * control_hz * realtime) env steps; ActionQueue
   /// says what is executed in them.

@@ -19,6 +19,7 @@
 #include "core/regular_file.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
+#include "run/determinism.h"
 #include "run/episode_log.h"
 #include "run/run_files.h"
 #include "run/run_id.h"
@@ -196,6 +197,9 @@ RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
   CheckBelonging(&folder, texts.episodes);
   folder.seeds = SeedUseOf(folder.manifest);
   NoteSeedsNotRun(&folder);
+  if (const auto certificate = DeterminismOf(folder.manifest)) {
+    folder.notes.push_back(Describe(*certificate));
+  }
   return folder;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/compare/run_folders.h"
+#include "run/determinism.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -88,6 +89,27 @@ TEST_F(Comparability, ComparesTheSeeds) {
   EXPECT_EQ(mismatches[0].field, "test seeds");
   EXPECT_EQ(mismatches[0].a, "3 from 100000 to 100002");
   EXPECT_EQ(mismatches[0].b, "2 from 100000 to 100001");
+}
+
+TEST_F(Comparability, OutcomesThatAreNoFunctionOfTheSeedAreUnpaired) {
+  run::DeterminismCertificate certificate = {.first_seed = 100000, .n_seeds = 3, .n_steps = 20};
+  const auto note = [&] {
+    nlohmann::json manifest = SmallManifest();
+    manifest[run::kDeterminismKey] = run::ToJson(certificate);
+    b_.manifest = manifest.dump();
+  };
+  note();
+  EXPECT_EQ(WhyUnpaired(a_, b_), "");
+  certificate.difference = {.condition = "after other seeds", .step = 3, .key = "pos"};
+  note();
+  EXPECT_THAT(WhyUnpaired(a_, b_),
+              HasSubstr("b: outcomes are not a function of the seed: after other seeds, step 3 "
+                        "first differs in 'pos'"));
+  b_.episodes.pop_back();  // without pairs, the seeds need not agree
+  EXPECT_THAT(FindMismatches(a_, b_), IsEmpty());
+  b_.manifest = R"({"determinism": {"verified": false}})";
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { WhyUnpaired(a_, b_); }),
+              HasSubstr("expected the certificate of an evaluation in 'determinism'"));
 }
 
 TEST_F(Comparability, WithoutAConfigSaysWhatIsNotKnown) {

@@ -73,7 +73,7 @@ TEST(WorkerEnd, AnEnvThatLeaksIsStopped) {
   config.memory_limit_mb = 256;
   const auto env = MakeIsolated(OneFault("leak", "step"), config);
   EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { Rewards(*env, 0); }),
-              HasSubstr("MB of memory, more than env_runner.memory_limit_mb (256)"));
+              HasSubstr("MB of memory, more than memory_limit_mb (256)"));
   EXPECT_EQ(Rewards(*env, 1), Rewards(*MakeDirect(), 1));
 }
 

@@ -1,0 +1,402 @@
+"""Runs one Gymnasium environment for the env plugin `gymnasium`.
+
+The plugin starts this file with the interpreter of `env.params.python`, which needs gymnasium and numpy only:
+
+    gym_host.py SOCKET MEMORY PARENT      two inherited descriptors, and the id of the process that started it
+
+It speaks the protocol of harness/src/plugin/env_message.h: fixed-size requests and answers over the socket, arrays in
+shared memory in the layout of harness/src/plugin/shared_memory.h. By hand:
+
+    gym_host.py --spaces ID [KWARGS]      prints the spaces and a proposal for the mapping, as JSON
+"""
+
+import ctypes
+import importlib
+import json
+import mmap
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+
+import gymnasium
+import numpy as np
+
+REQUEST = struct.Struct("=IiiiQddQQQ")
+ANSWER = struct.Struct("=i??xxdQ")
+DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(6)
+QUIT = 15
+NO_ERROR = -1
+CONFIG, PLUGIN, SHAPE, ENV, NUMERIC = 1, 2, 4, 5, 8  # ErrorCode
+LOW_DIM, RGB = 0, 1  # KeyType
+UINT8, FLOAT32 = 0, 4  # DType
+LAST = 2  # Aggregate
+ALIGNMENT = 64
+MAX_TEXT = 64 << 10
+PR_SET_PDEATHSIG = 1
+
+
+class HostError(Exception):
+    """A fault that the host found itself; `code` is an ErrorCode."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+def to_cbor(value):
+    """The bytes of a JSON-like value in CBOR (RFC 8949), which keeps every bit of a number."""
+
+    def head(kind, number):
+        for size, form in ((23, None), (0xFF, ">BB"), (0xFFFF, ">BH"), (0xFFFFFFFF, ">BI"), (1 << 64, ">BQ")):
+            if number <= size:
+                break
+        if form is None:
+            return bytes([kind << 5 | number])
+        return struct.pack(form, kind << 5 | {">BB": 24, ">BH": 25, ">BI": 26, ">BQ": 27}[form], number)
+
+    if isinstance(value, bool):
+        return b"\xf5" if value else b"\xf4"
+    if isinstance(value, int):
+        return head(0, value) if value >= 0 else head(1, -1 - value)
+    if isinstance(value, float):
+        return struct.pack(">Bd", 0xFB, value)
+    if isinstance(value, str):
+        text = value.encode()
+        return head(3, len(text)) + text
+    if isinstance(value, list):
+        return head(4, len(value)) + b"".join(map(to_cbor, value))
+    return head(5, len(value)) + b"".join(to_cbor(k) + to_cbor(v) for k, v in value.items())
+
+
+def make_env(env_id, kwargs):
+    """The environment of `id` or `module:id`. A package gym_x is imported for its ids `gym_x/...`."""
+    namespace = env_id.split("/")[0]
+    if ":" not in env_id and "/" in env_id and namespace not in {spec.namespace for spec in gymnasium.registry.values()}:
+        try:
+            importlib.import_module(namespace)
+        except ModuleNotFoundError as error:
+            if error.name != namespace:
+                raise
+            raise HostError(
+                CONFIG,
+                f"params.id: expected a registered environment, found '{env_id}', and {sys.executable} has no module "
+                f"'{namespace}'. Install its package there, or give module:id.",
+            ) from None
+    # the first steps of the checker would be slower than the others
+    return gymnasium.make(env_id, disable_env_checker=True, **{"render_mode": "rgb_array", **kwargs})
+
+
+def leaves(space, path=""):
+    """(dotted path, Box) of each part of an observation space; '' is the whole observation."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        for name, part in space.spaces.items():
+            yield from leaves(part, f"{path}.{name}" if path else name)
+    else:
+        yield path, space
+
+
+def proposal(space):
+    """A mapping of all parts of a space: key -> {"path", "layout"}; the layout of numbers is 'vector'."""
+    mapping = {}
+    for path, box in leaves(space):
+        if not isinstance(box, gymnasium.spaces.Box):
+            continue
+        shape = box.shape
+        is_picture = box.dtype == np.uint8 and len(shape) == 3 and 3 in (shape[0], shape[2])
+        layout = "vector" if not is_picture else "HWC" if shape[2] == 3 else "CHW"
+        default = "image" if is_picture else "state"
+        mapping[re.sub(r"\W", "_", path) or default] = {"path": path, "layout": layout}
+    return mapping
+
+
+class Key:
+    """One observation key of dp_bench: a part of the observation."""
+
+    def __init__(self, name, path, layout, space):
+        parts = dict(leaves(space))
+        if path not in parts:
+            raise HostError(
+                CONFIG,
+                f"params.obs.{name}.path: expected one of {sorted(parts)}, found '{path}'. "
+                f"All parts, as a mapping: {json.dumps(proposal(space))}",
+            )
+        box = parts[path]
+        if not isinstance(box, gymnasium.spaces.Box):
+            raise HostError(CONFIG, f"params.obs.{name}: expected a Box, found {box} at '{path}'")
+        self.name, self.path, self.layout = name, path.split(".") if path else [], layout
+        self.shape = box.shape
+        self.is_picture = layout != "vector"
+        if not self.is_picture:
+            self.spec = self._spec(LOW_DIM, list(box.shape) or [1], FLOAT32)
+            return
+        channels = 2 if layout == "HWC" else 0
+        if box.dtype != np.uint8 or len(box.shape) != 3 or box.shape[channels] != 3:
+            raise HostError(
+                CONFIG,
+                f"params.obs.{name}.layout: expected a uint8 picture with 3 channels for '{layout}', "
+                f"found {box.dtype} {box.shape}",
+            )
+        height, width = box.shape[:2] if layout == "HWC" else box.shape[1:]
+        self.spec = self._spec(RGB, [3, height, width], UINT8)
+
+    def _spec(self, kind, shape, dtype):
+        self.n_bytes = int(np.prod(shape)) * (1 if dtype == UINT8 else 4)
+        return {"name": self.name, "type": kind, "shape": shape, "dtype": dtype}
+
+    def read(self, observation):
+        """The array of this key, checked; its bytes are those of dp_bench's storage."""
+        value = observation
+        for name in self.path:
+            if name not in value:
+                raise HostError(SHAPE, f"observation '{self.name}': expected the part '{'.'.join(self.path)}', found none")
+            value = value[name]
+        array = np.asarray(value)
+        if array.shape != self.shape:
+            raise HostError(SHAPE, f"observation '{self.name}': expected the shape {self.shape} of its space, found {array.shape}")
+        if self.is_picture:
+            if array.dtype != np.uint8:
+                raise HostError(SHAPE, f"observation '{self.name}': expected uint8, found {array.dtype}")
+            return np.ascontiguousarray(array if self.layout == "HWC" else array.transpose(1, 2, 0))
+        array = np.ascontiguousarray(array, dtype=np.float32)
+        if not np.isfinite(array).all():
+            index = int(np.flatnonzero(~np.isfinite(array))[0])
+            raise HostError(NUMERIC, f"observation '{self.name}': expected finite float32 numbers, found {array.flat[index]} at {index}")
+        return array
+
+
+class Success:
+    """`params.success`: 'terminated', 'reward>=X', or a key of info."""
+
+    def __init__(self, rule):
+        self.rule = rule
+        threshold = re.fullmatch(r"reward>=(.+)", rule)
+        self.threshold = float(threshold[1]) if threshold else None
+
+    def holds(self, reward, terminated, info):
+        if self.rule == "terminated":
+            return bool(terminated)
+        if self.threshold is not None:
+            return reward >= self.threshold
+        if self.rule not in info:
+            raise HostError(
+                ENV,
+                f"params.success: expected the key '{self.rule}' in info, found {sorted(map(str, info))}. "
+                "Give another key, 'terminated' or 'reward>=X'.",
+            )
+        return bool(info[self.rule])
+
+
+class Host:
+    """One environment, and the memory that it shares with dp_bench."""
+
+    def __init__(self, memory_fd):
+        self.memory_fd = memory_fd
+        self.memory = None
+        self.env = None
+        self.is_running = False  # between reset and the end of the episode
+
+    def handle(self, request):
+        """The answer to one request; every exception becomes an answer too."""
+        command, _, width, height, seed, _, _, input_size, bulk, size = request
+        try:
+            if self.memory is None or len(self.memory) < size:
+                self.memory = mmap.mmap(self.memory_fd, size)
+            if command in (DESCRIBE, CREATE):
+                return ANSWER.pack(NO_ERROR, False, False, 0.0, self.put(bulk, to_cbor(self.start(input_size))))
+            if command == RESET:
+                self.reset(seed)
+            elif command == STEP:
+                return self.step()
+            elif not self.observed:
+                raise HostError(ENV, "expected Reset first, found no episode")
+            elif command == OBSERVE:
+                for offset, array in zip(self.obs_offsets, self.observed):
+                    self.put(offset, array)
+            elif command == RENDER:
+                self.put(bulk, self.picture(width, height))
+            else:
+                raise HostError(PLUGIN, f"expected a call that a Gymnasium environment has, found command {command}")
+            return ANSWER.pack(NO_ERROR, False, False, 0.0, 0)
+        except HostError as error:
+            return self.failure(bulk, error.code, str(error))
+        except Exception as error:  # of the environment; its traceback goes to the log
+            traceback.print_exc()
+            sys.stderr.flush()
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            return self.failure(bulk, ENV, f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})")
+
+    def failure(self, bulk, code, text):
+        encoded = text.encode(errors="replace")[:MAX_TEXT]
+        return ANSWER.pack(code, False, False, 0.0, self.put(bulk, encoded))
+
+    def put(self, offset, data):
+        data = memoryview(data).cast("B")
+        self.memory[offset : offset + len(data)] = data
+        return len(data)
+
+    def start(self, input_size):
+        """Makes the environment that the request describes; returns an EnvOffer."""
+        wanted = json.loads(self.memory[:input_size])
+        self.env = make_env(wanted["id"], wanted["kwargs"])
+        space = self.env.action_space
+        if not isinstance(space, gymnasium.spaces.Box):
+            raise HostError(PLUGIN, f"expected a Box as action space, found {space}")
+        self.action_space = space
+        self.action_size = int(np.prod(space.shape))
+        mapping = wanted["obs"] or proposal(self.env.observation_space)
+        if not mapping:
+            raise HostError(PLUGIN, f"expected an observation space of Boxes, found {self.env.observation_space}")
+        self.keys = [Key(name, m["path"], m["layout"], self.env.observation_space) for name, m in sorted(mapping.items())]
+        self.success = Success(wanted["success"])
+        self.observed = []
+        self.lay_out()
+        return {"params": "{}", "spec": self.spec(wanted)}
+
+    def spec(self, wanted):
+        registered = self.env.spec.max_episode_steps if self.env.spec else None
+        max_steps = wanted["max_steps"] or registered
+        control_hz = wanted["control_hz"] or self.env.metadata.get("render_fps")
+        for name, value in (("max_steps", max_steps), ("control_hz", control_hz)):
+            if not value:
+                raise HostError(CONFIG, f"params.{name}: expected a number, because the environment does not tell it; found none")
+        low, high = self.action_space.low.ravel(), self.action_space.high.ravel()
+        return {
+            "shape_meta": {
+                "obs": [key.spec for key in self.keys],
+                "action": {"name": "action", "type": LOW_DIM, "shape": [self.action_size], "dtype": FLOAT32},
+            },
+            "action_low": low.astype(float).tolist(),
+            "action_high": high.astype(float).tolist(),
+            "control_hz": float(control_hz),
+            "max_steps": int(max_steps),
+            "metrics": [{"name": "last_reward", "aggregate": LAST}, {"name": "sum_of_rewards", "aggregate": LAST}],
+            "tasks": [],
+            "obs_modes": [],
+            "perturbations": [],
+            "abilities": {"state_size": 0, "has_expert": False, "has_pointer_control": False, "cameras": [], "n_marks": 0},
+        }
+
+    def lay_out(self):
+        """As LayOut in shared_memory.cc, for two metrics and no state."""
+
+        def aligned(size):
+            return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+        action = 4 * self.action_size
+        self.output = aligned(action)
+        end = self.output + aligned(max(action, 16))
+        self.obs_offsets = []
+        for key in self.keys:
+            self.obs_offsets.append(end)
+            end += aligned(key.n_bytes)
+
+    def reset(self, seed):
+        self.is_running = False
+        self.observed = []
+        observation, _ = self.env.reset(seed=seed)
+        self.sum_of_rewards = 0.0
+        self.observed = [key.read(observation) for key in self.keys]
+        self.is_running = True
+
+    def step(self):
+        if not self.is_running:
+            raise HostError(ENV, "Step before Reset, or after the episode ended; call Reset")
+        action = np.frombuffer(self.memory, np.float32, self.action_size).reshape(self.action_space.shape)
+        if not np.isfinite(action).all():
+            raise HostError(NUMERIC, f"expected a finite action, found {action.tolist()}")
+        clipped = np.clip(action, self.action_space.low, self.action_space.high).astype(self.action_space.dtype)
+        observation, reward, terminated, truncated, info = self.env.step(clipped)
+        reward = float(reward)
+        if not np.isfinite(reward):
+            raise HostError(NUMERIC, f"expected a finite reward, found {reward}")
+        self.observed = [key.read(observation) for key in self.keys]
+        self.sum_of_rewards += reward
+        self.memory[self.output : self.output + 16] = struct.pack("=dd", reward, self.sum_of_rewards)
+        success = self.success.holds(reward, terminated, info)
+        self.is_running = not (terminated or truncated)
+        return ANSWER.pack(NO_ERROR, bool(terminated or truncated), success, reward, 16)
+
+    def picture(self, width, height):
+        """What the environment renders, at the wanted size: each pixel is that of the nearest place."""
+        drawn = self.env.render()
+        if not isinstance(drawn, np.ndarray) or drawn.ndim != 3 or drawn.shape[2] != 3 or drawn.dtype != np.uint8:
+            found = f"{drawn.dtype} {drawn.shape}" if isinstance(drawn, np.ndarray) else type(drawn).__name__
+            raise HostError(ENV, f"expected render to return a uint8 picture [height, width, 3], found {found}")
+        rows = (np.arange(height) * 2 + 1) * drawn.shape[0] // (2 * height)
+        columns = (np.arange(width) * 2 + 1) * drawn.shape[1] // (2 * width)
+        return np.ascontiguousarray(drawn[rows[:, None], columns])
+
+
+def end_with_host(channel, parent):
+    """Ends this process with the one that started it, even if the environment hangs."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+    def watch():
+        poll = select.poll()
+        poll.register(channel, 0)  # reports only that the other end was closed
+        poll.poll()
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def close_others(kept):
+    """Closes the other files that were inherited, such as logs."""
+    first = 3
+    for number in sorted(kept):
+        os.closerange(first, number)
+        first = number + 1
+        os.set_inheritable(number, False)
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def serve(socket_fd, memory_fd, parent):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # dp_bench decides when to stop
+    os.dup2(2, 1)  # what the environment prints is not a result of dp_bench
+    channel = socket.socket(fileno=socket_fd)
+    end_with_host(channel, parent)
+    host = Host(memory_fd)
+    while True:
+        packet = channel.recv(REQUEST.size)
+        if len(packet) != REQUEST.size:
+            return
+        request = REQUEST.unpack(packet)
+        if request[0] == QUIT:
+            if host.env is not None:
+                host.env.close()
+            return
+        channel.send(host.handle(request))
+
+
+def print_spaces(env_id, kwargs):
+    env = make_env(env_id, kwargs)
+    spaces = {path: f"{space}" for path, space in leaves(env.observation_space)}
+    print(json.dumps({"observation": spaces, "action": str(env.action_space), "obs": proposal(env.observation_space)}, indent=2))
+
+
+def main(arguments):
+    if arguments[:1] == ["--spaces"] and len(arguments) in (2, 3):
+        print_spaces(arguments[1], json.loads(arguments[2]) if len(arguments) == 3 else {})
+    elif len(arguments) == 3:
+        serve(*map(int, arguments))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # threads of the environment must not keep the process
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    numbers = [int(text) for text in sys.argv[1:3] if text.isdigit()]
+    if len(numbers) == 2:
+        close_others(numbers)
+    main(sys.argv[1:])

@@ -1,0 +1,127 @@
+#include "gymnasium_env.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "dp_bench/hosted_env.h"
+
+namespace dp_bench::gymnasium {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// gym_host.py lies beside this library.
+fs::path HostFile() {
+  Dl_info library{};
+  dladdr(reinterpret_cast<const void*>(&HostFile), &library);
+  fs::path file = fs::absolute(library.dli_fname).parent_path() / "gym_host.py";
+  if (fs::exists(file)) return file;
+  throw Error(ErrorCode::kPlugin,
+              fmt::format("expected {} beside the plugin's library, found no such file; build or "
+                          "install dp_bench again",
+                          file.string()));
+}
+
+// A free-form object. Reads every key, so that none of them counts as unknown.
+Json ReadObject(const Config& config) {
+  Json values = Json::parse(config.ToJson());
+  for (const auto& [key, value] : values.items()) {
+    if (value.is_object()) {
+      ReadObject(config.Sub(key));
+    } else if (value.is_string()) {
+      config.Get<std::string>(key);
+    } else if (value.is_number()) {
+      config.Get<double>(key);
+    } else if (value.is_array() && std::ranges::all_of(value, &Json::is_string)) {
+      config.Get<std::vector<std::string>>(key);
+    } else if (value.is_array()) {
+      config.Get<std::vector<double>>(key);
+    } else {
+      config.GetOptional<bool>(key);
+    }
+  }
+  return values;
+}
+
+Json ReadMapping(const Config& table) {
+  Json mapping = Json::object();
+  for (const std::string& key : table.Keys()) {
+    const Config entry = table.Sub(key);
+    const auto path = entry.Get<std::string>(
+        "path", key, "part of the observation, as names with dots; \"\" is all of it");
+    const std::string layout =
+        entry.GetChoice("layout", {"vector", "HWC", "CHW"},
+                        "order of the axes of a uint8 picture; vector = numbers");
+    mapping[key] = {{"path", path}, {"layout", layout}};
+  }
+  return mapping;
+}
+
+Json Optional(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+
+HostedEnv ReadParams(const Config& params) {
+  constexpr double kMaxTimeout = 1.0e6;  // [s]
+  HostedEnv hosted = {.name = "gymnasium"};
+  const auto python = params.Get<std::string>(
+      "python", "python3", "interpreter, such as venv/bin/python; has gymnasium and the env");
+  hosted.step_timeout = params.GetInRange("step_timeout", hosted.step_timeout, 0.1, kMaxTimeout,
+                                          "seconds that a step or an image may take");
+  hosted.reset_timeout =
+      params.GetInRange("reset_timeout", hosted.reset_timeout, 0.1, kMaxTimeout,
+                        "seconds that creating or resetting the environment may take");
+  hosted.memory_limit_mb = static_cast<int>(
+      params.GetInRange("memory_limit_mb", std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 30,
+                        "memory that the process may use, in MiB; 0 = no limit"));
+  Json request;
+  request["success"] = params.Get<std::string>(
+      "success", "is_success", "key of info, or 'terminated', or 'reward>=X' with a number");
+  request["max_steps"] = Optional(params.GetOptionalInRange(
+      "max_steps", std::int64_t{1}, std::int64_t{1000000},
+      "maximum number of steps of an episode; null = the registered max_episode_steps"));
+  request["control_hz"] = Optional(params.GetOptionalInRange(
+      "control_hz", 1.0e-3, 1.0e6, "steps per simulated second; null = the env's render_fps"));
+  request["kwargs"] = ReadObject(params.Sub("kwargs", "arguments of gymnasium.make"));
+  request["obs"] = ReadMapping(
+      params.Sub("obs", "observation keys and what each one is; empty = every part of the space"));
+  request["id"] = params.Require<std::string>(
+      "id", "registered id, such as gym_pusht/PushT-v0, or module:id to import a module first");
+  if (request["id"] == "") {
+    throw Error(ErrorCode::kConfig,
+                params.Where("id") + ": expected the id of an environment, found an empty string");
+  }
+  // the order of sets of strings must not depend on the process
+  const fs::path file = HostFile();
+  hosted.command = {"env", "PYTHONHASHSEED=0", python, file.string()};
+  hosted.files = {file};
+  hosted.request = request.dump();
+  return hosted;
+}
+
+}  // namespace
+
+EnvSpec Describe(const Config& params) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::pair<std::string, std::string>, EnvSpec>();
+  const HostedEnv hosted = ReadParams(params);
+  const std::pair key(hosted.command[2], hosted.request);
+  const std::lock_guard lock(mutex);
+  const auto found = known->find(key);
+  if (found != known->end()) return found->second;
+  return known->emplace(key, DescribeHostedEnv(hosted)).first->second;
+}
+
+std::unique_ptr<Env> Create(const Config& params) { return CreateHostedEnv(ReadParams(params)); }
+
+}  // namespace dp_bench::gymnasium

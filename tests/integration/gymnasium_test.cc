@@ -1,0 +1,125 @@
+// Gymnasium environments in Python: every fault costs its own episode only, and the certificate
+// names hidden state. gymnasium.sh starts this program and sets DPB_GYMNASIUM_PYTHON to an
+// interpreter with gymnasium.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/rollout/fake_env.h"
+#include "plugin/catalogue.h"
+#include "rollout/certify_determinism.h"
+#include "rollout/env_runner.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kFirstSeed = 100000;
+
+class Gymnasium : public testing::Test {
+ protected:
+  static json Params(const json& kwargs) {
+    return {{"id", "faulty_gym:Faulty-v0"},
+            {"python", std::getenv("DPB_GYMNASIUM_PYTHON")},
+            {"kwargs", kwargs},
+            {"step_timeout", 4.0},
+            {"memory_limit_mb", 700}};
+  }
+
+  std::unique_ptr<Env> Make(const json& params) {
+    return catalogue_.Create<Env>("gymnasium", Config::FromJson(params.dump(), "params"));
+  }
+
+  run::RunResult Run(const json& faults, int n_episodes) {
+    const json params = Params({{"faults", faults}});
+    run::EnvRunnerConfig config;
+    config.n_train = 0;
+    config.n_test = n_episodes;
+    config.test_start_seed = kFirstSeed;
+    config.n_workers = 4;
+    config.n_envs = 4;
+    config.n_videos = 0;
+    rollout::EnvRunner runner(
+        config, [&] { return Make(params); }, Make(params)->spec().shape_meta, Horizons{},
+        scratch_.path());
+    rollout::FakePlanner planner(8);
+    return runner.Run(planner);
+  }
+
+  const ScratchFolder scratch_;
+  plugin::PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
+};
+
+TEST_F(Gymnasium, EveryFaultCostsItsEpisodeAndTheOthersAreBitEqual) {
+  const std::map<int, std::pair<const char*, const char*>> faults = {
+      {1, {"exception", "ValueError: the gripper is gone (faulty_gym.py:"}},
+      {2, {"exit", "the env plugin exited with code 3, and again in a fresh process"}},
+      {4, {"hang", "the env plugin did not answer within 4 s"}},
+      {5, {"memory", "more than memory_limit_mb (700)"}},
+      {7, {"nan", "observation 'pos': expected finite float32 numbers, found nan at 1"}},
+      {8, {"shape", "observation 'pos': expected the shape (2,) of its space, found (3,)"}}};
+  constexpr int kEpisodes = 12;
+  json planned = json::object();
+  for (const auto& [episode, fault] : faults) {
+    planned[std::to_string(kFirstSeed + static_cast<std::uint64_t>(episode))] = fault.first;
+  }
+  const run::RunResult clean = Run(json::object(), kEpisodes);
+  const run::RunResult broken = Run(planned, kEpisodes);
+  ASSERT_EQ(broken.records.size(), std::size_t{kEpisodes});
+  for (int i = 0; i < kEpisodes; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const run::EpisodeRecord& record = broken.records[at];
+    EXPECT_FALSE(clean.records[at].failure_reason.has_value()) << i;
+    if (faults.contains(i)) {
+      EXPECT_THAT(record.failure_reason.value_or("none"), HasSubstr(faults.at(i).second)) << i;
+    } else {
+      EXPECT_FALSE(record.failure_reason.has_value()) << i;
+      EXPECT_EQ(record.trace_hash, clean.records[at].trace_hash) << i;
+    }
+  }
+}
+
+TEST_F(Gymnasium, CertifiesAnEnvWhoseOutcomesAreAFunctionOfTheSeed) {
+  const auto certificate = rollout::CertifyDeterminism([&] { return Make(Params({})); });
+  EXPECT_FALSE(certificate.difference.has_value());
+  EXPECT_EQ(certificate.n_steps, 20);
+  EXPECT_THAT(run::Describe(certificate), HasSubstr("a function of the seed: verified"));
+}
+
+TEST_F(Gymnasium, NamesHiddenStateByStepAndKey) {
+  const auto certificate = rollout::CertifyDeterminism([&] {
+    return Make(Params({{"has_hidden_state", true}}));
+  });
+  ASSERT_TRUE(certificate.difference.has_value());
+  EXPECT_EQ(certificate.difference->condition, "with the same seed again");
+  EXPECT_EQ(certificate.difference->step, 3);
+  EXPECT_EQ(certificate.difference->key, "pos");
+  const json manifest = {{run::kDeterminismKey, run::ToJson(certificate)}};
+  EXPECT_EQ(run::Describe(run::DeterminismOf(manifest.dump()).value()), run::Describe(certificate));
+}
+
+TEST_F(Gymnasium, WrongParamsAreNamedWithWhatTheEnvHas) {
+  const auto message = [&](const char* key, const json& value) {
+    json params = Params({});
+    params[key] = value;
+    return MessageOf(ErrorCode::kConfig, [&] { Make(params); });
+  };
+  EXPECT_THAT(message("obs", {{"image", {{"path", "cameras.left"}}}}),
+              HasSubstr("params.obs.image.path: expected one of ['cameras.top', 'pos'], found "
+                        "'cameras.left'. All parts, as a mapping: {\"cameras_top\""));
+  EXPECT_THAT(message("id", "no_such_package/Task-v0"),
+              HasSubstr("has no module 'no_such_package'"));
+  EXPECT_THAT(message("typo", 1), HasSubstr("typo"));
+}
+
+}  // namespace
+}  // namespace dp_bench
