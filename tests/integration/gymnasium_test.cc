@@ -31,8 +31,8 @@ class Gymnasium : public testing::Test {
     return {{"id", "faulty_gym:Faulty-v0"},
             {"python", std::getenv("DPB_GYMNASIUM_PYTHON")},
             {"kwargs", kwargs},
-            {"step_timeout", 4.0},
-            {"memory_limit_mb", 700}};
+            {"step_timeout", 6.0},
+            {"memory_limit_mb", 300}};
   }
 
   std::unique_ptr<Env> Make(const json& params) {
@@ -63,8 +63,8 @@ TEST_F(Gymnasium, EveryFaultCostsItsEpisodeAndTheOthersAreBitEqual) {
   const std::map<int, std::pair<const char*, const char*>> faults = {
       {1, {"exception", "ValueError: the gripper is gone (faulty_gym.py:"}},
       {2, {"exit", "the env plugin exited with code 3, and again in a fresh process"}},
-      {4, {"hang", "the env plugin did not answer within 4 s"}},
-      {5, {"memory", "more than memory_limit_mb (700)"}},
+      {4, {"hang", "the env plugin did not answer within 6 s"}},
+      {5, {"memory", "more than memory_limit_mb (300)"}},
       {7, {"nan", "observation 'pos': expected finite float32 numbers, found nan at 1"}},
       {8, {"shape", "observation 'pos': expected the shape (2,) of its space, found (3,)"}}};
   constexpr int kEpisodes = 12;
