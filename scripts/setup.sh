@@ -16,6 +16,7 @@ packages=(
   libcairo2-dev libfreetype-dev fonts-dejavu-core
   libegl-dev libegl1 libegl-mesa0 libgl1-mesa-dri  # rendering without a display
   libblosc-dev libzstd-dev zlib1g-dev libzip-dev libssl-dev libkainjow-mustache-dev
+  libhdf5-dev  # only for a test, which builds examples/robomimic_reader
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev xvfb doxygen
 )
