@@ -13,6 +13,7 @@
 
 namespace dp_bench {
 
+/// How to run an env in another program.
 struct HostedEnv {
   std::string name;  // of the plugin, for warnings
   /// The program, which is searched for in PATH unless it has a slash, and its arguments. Three
