@@ -1,4 +1,4 @@
-// Memory that shows what a plugin does to the buffers that it shall fill: guard bytes around every
+// Memory that shows what a plugin does to the buffers it is given to fill: guard bytes around every
 // buffer, and a pattern in it that stays only where the plugin writes nothing.
 #pragma once
 
@@ -23,10 +23,10 @@ class BufferGuard {
 
   void StartEpisode() { checks_pictures_ = true; }
 
-  /// Where the plugin shall write: one buffer per key. The spans in it change with `Prepare`.
+  /// Where the plugin writes: one buffer per key. The spans in it change with `Prepare`.
   std::span<const std::span<std::byte>> buffers() const { return offered_; }
 
-  /// Prepares the buffers for a call of the plugin. `out`: where its results shall go.
+  /// Prepares the buffers for a call of the plugin. `out`: where the results go afterwards.
   void Prepare(std::span<const std::span<std::byte>> out);
 
   /// Copies what the plugin wrote to `out`. Throws Error{kPlugin} naming the key if it wrote
