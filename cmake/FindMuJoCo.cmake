@@ -7,7 +7,7 @@ find_library(MuJoCo_LIBRARY NAMES mujoco libmujoco.so.4.0.0 HINTS ${mujoco_hints
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(MuJoCo REQUIRED_VARS MuJoCo_LIBRARY MuJoCo_INCLUDE_DIR)
 if(MuJoCo_FOUND AND NOT TARGET mujoco::mujoco)
-  add_library(mujoco::mujoco SHARED IMPORTED)
+  add_library(mujoco::mujoco SHARED IMPORTED GLOBAL)
   set_target_properties(mujoco::mujoco PROPERTIES
     IMPORTED_LOCATION "${MuJoCo_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${MuJoCo_INCLUDE_DIR}")
 endif()

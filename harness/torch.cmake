@@ -52,7 +52,7 @@ add_library(dp_bench_deploy SHARED)
 dpb_harness_library(dp_bench_deploy)
 target_compile_options(dp_bench_deploy PRIVATE -O1)
 dpb_export_own_names(dp_bench_deploy)
-dpb_sources(dp_bench_deploy deploy ONLY controller.cc)
+dpb_sources(dp_bench_deploy rollout ONLY controller.cc)
 # hidden, so that of our own names only those of the API are exported
 set_target_properties(dp_bench_deploy PROPERTIES CXX_VISIBILITY_PRESET hidden DEFINE_SYMBOL "")
 target_link_libraries(dp_bench_deploy PUBLIC dp_bench_core PRIVATE dp_bench_planner)

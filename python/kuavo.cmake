@@ -1,5 +1,5 @@
-# The extension module of the Kuavo environments: the env plugin `kuavo_dualarm` with the parts of dp_bench_core that it
-# uses. At run time, libmujoco comes from the wheel mujoco-core (dp_bench/kuavo.py loads it).
+# The extension module of the Kuavo environments: the env plugin `kuavo_dualarm` and dp_bench_mujoco, with the parts of
+# dp_bench_core that they use. At run time, libmujoco comes from the wheel mujoco-core (dp_bench/kuavo.py loads it).
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -c
           "import importlib.util; print(*importlib.util.find_spec('mujoco').submodule_search_locations)"
@@ -22,13 +22,14 @@ list(TRANSFORM sdk_sources PREPEND "${DPB_ROOT}/harness/src/core/")
 file(GLOB config_sources "${DPB_ROOT}/harness/src/config/*.cc")
 file(GLOB kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*.cc" "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*/*.cc")
 list(REMOVE_ITEM kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/plugin.cc")
-add_library(dpb_kuavo STATIC ${sdk_sources} ${config_sources} ${kuavo_sources})
+file(GLOB mujoco_sources "${DPB_ROOT}/harness/mujoco/*.cc")
+add_library(dpb_kuavo STATIC ${sdk_sources} ${config_sources} ${mujoco_sources} ${kuavo_sources})
 # the files of a room may be compiled together; those of the plugin have equal names
 set_target_properties(dpb_kuavo PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 set_source_files_properties(${sdk_sources} PROPERTIES UNITY_GROUP core)
 set_source_files_properties(${config_sources} PROPERTIES UNITY_GROUP config)
 target_include_directories(dpb_kuavo PUBLIC
-  "${DPB_ROOT}/plugins/envs/kuavo_dualarm" "${DPB_ROOT}/harness/include" "${DPB_ROOT}/harness/src")
+  "${DPB_ROOT}/plugins/envs/kuavo_dualarm" "${DPB_ROOT}/harness/include" "${DPB_ROOT}/harness/src" "${DPB_ROOT}/harness/mujoco")
 # Debian has only shared libraries of fmt and spdlog
 target_compile_definitions(dpb_kuavo PRIVATE FMT_HEADER_ONLY)
 target_compile_options(dpb_kuavo PRIVATE -ffunction-sections)

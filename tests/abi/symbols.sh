@@ -6,7 +6,7 @@ set -euo pipefail
 headers=$(dirname "$(readlink -f "$0")")/../../harness/include
 symbols=$(nm -D --defined-only "$1" | awk '$2 ~ /^[TDRBVi]$/ {print $3}')
 paste -d'|' <(echo "$symbols") <(c++filt <<<"$symbols") |
-  grep -E '\|((vtable|typeinfo|typeinfo name) for )?dp_bench::(policy::)?[A-Z]|\|[^(]* dp_bench::Config::' |
+  grep -E '\|((vtable|typeinfo|typeinfo name) for )?dp_bench::((mujoco|policy)::)?[A-Z]|\|[^(]* dp_bench::Config::' |
   awk -F'|' '
     NR == FNR { words[$1] = 1; next }
     { name = $2; sub(/[(<\[].*/, "", name); sub(/.*(::|~)/, "", name); if (name in words) print $1 }

@@ -6,8 +6,8 @@ cd "$(dirname "$0")"
 build=../../build/release
 version=$(sed -n 's/^project(dp_bench VERSION \([0-9.]*\).*/\1/p' ../../CMakeLists.txt)
 
-cmake --build "$build" --target abi_core_layout abi_policy_layout dp_bench_program
-for part in core policy; do
+cmake --build "$build" --target abi_core_layout abi_deploy_layout abi_mujoco_layout abi_policy_layout dp_bench_program
+for part in core deploy mujoco policy; do
   "$build/bin/abi_${part}_layout" >$part.txt
   ./symbols.sh "$build/lib/libdp_bench_$part.so" >$part.symbols
 done

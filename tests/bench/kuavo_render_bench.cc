@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dp_bench/config.h"
+#include "dp_bench/mujoco/renderer.h"
 #include "kuavo_env.h"
-#include "render/mujoco_renderer.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -25,18 +25,18 @@ struct Scene {
 };
 
 // Args: camera (head, left wrist, scene), side of the shadow map, multisamples, slices.
-void policy::Camera(benchmark::State& bench) {
+void Camera(benchmark::State& bench) {
   constexpr int kWidth = 640;
   constexpr int kHeight = 480;
   const Scene scene;
   const CameraIds& cameras = scene.env.model().cameras();
   const std::vector<int> ids = {cameras.head, cameras.wrist[0], cameras.scene};
   const int camera = ids[static_cast<std::size_t>(bench.range(0))];
-  const RenderSettings settings = {.shadow_size = static_cast<int>(bench.range(1)),
-                                   .samples = static_cast<int>(bench.range(2)),
-                                   .slices = static_cast<int>(bench.range(3))};
+  const mujoco::RenderSettings settings = {.shadow_size = static_cast<int>(bench.range(1)),
+                                           .samples = static_cast<int>(bench.range(2)),
+                                           .slices = static_cast<int>(bench.range(3))};
   const mjModel& model = *scene.env.model().model();
-  MujocoRenderer renderer(model, settings);
+  mujoco::Renderer renderer(model, settings);
   std::vector<std::uint8_t> rgb(std::size_t{kWidth} * kHeight * 3);
   std::vector<std::uint16_t> depth(std::size_t{kWidth} * kHeight);
   for (auto _ : bench) {
@@ -44,7 +44,7 @@ void policy::Camera(benchmark::State& bench) {
     benchmark::DoNotOptimize(rgb.data());
   }
 }
-BENCHMARK(policy::Camera)
+BENCHMARK(Camera)
     ->ArgNames({"camera", "shadow", "samples", "slices"})
     ->ArgsProduct({{0, 1, 2}, {0, 1024}, {0}, {16}})
     ->Args({2, 1024, 0, 32})

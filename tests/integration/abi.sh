@@ -15,14 +15,14 @@ cd "$work"
 advice="An older plugin would crash. Raise kAbiVersion (or kPolicyAbiVersion) in dp_bench/plugin.h and run tests/abi/update.sh, or undo the change"
 
 echo "types and virtual functions are where the number says"
-for part in core policy; do
+for part in core deploy mujoco policy; do
   "$build/bin/abi_${part}_layout" >"$part.txt"
   diff "$golden/$part.txt" "$part.txt" >difference.txt || fail "the layout changed: $(cat difference.txt)
 $advice"
 done
 
-echo "every function that a plugin can call is still there"
-for library in core policy; do
+echo "every function that a plugin or program can call is still there"
+for library in core deploy mujoco policy; do
   "$golden/symbols.sh" "$build/lib/libdp_bench_$library.so" >"$library.symbols"
   missing=$(LC_ALL=C comm -23 "$golden/$library.symbols" "$library.symbols")
   [ -z "$missing" ] || fail "libdp_bench_$library.so lacks: $(c++filt <<<"$missing")

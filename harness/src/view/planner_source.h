@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "deploy/control_loop.h"
 #include "dp_bench/deploy.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "plugin/obs_memory.h"
 #include "rollout/chunk_planner.h"
+#include "rollout/control_loop.h"
 #include "view/action_source.h"
 
 namespace dp_bench::view {
@@ -35,7 +35,7 @@ class PlannerSource final : public ActionSource {
   Env& env_;
   plugin::ObsMemory seen_;       // the latest observation
   std::vector<ObsView> wanted_;  // of it: what the policy reads
-  deploy::ControlLoop loop_;
+  rollout::ControlLoop loop_;
 };
 
 }  // namespace dp_bench::view

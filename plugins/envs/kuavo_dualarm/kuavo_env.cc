@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "dp_bench/error.h"
+#include "dp_bench/mujoco/log.h"
 #include "dp_bench/random.h"
 #include "expert/dual_arm_expert.h"
-#include "mujoco_log.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -23,14 +23,9 @@ constexpr std::size_t kClockSize = 3;  // upper and lower half of the seed, step
 constexpr const char* kEnvironmentState = "observation.environment_state";
 constexpr const char* kState = "observation.state";
 
-/// MuJoCo's warnings during a simulation. Autoreset is off, so a diverged state would persist.
-constexpr std::array<std::string_view, mjNWARNING> kWarnings = {
-    "an inertia matrix is singular", "too many contacts",        "too many constraints",
-    "a position is not finite",      "a velocity is not finite", "an acceleration is not finite",
-    "a control is not finite"};
-
 std::shared_ptr<const KuavoModel> LoadModel(const Params& params) {
-  return KuavoModel::Shared(FindScene(params.scene_dir, Name(params.task) + ".xml"));
+  return std::make_shared<const KuavoModel>(
+      FindScene(params.scene_dir, Name(params.task) + ".xml"));
 }
 
 void RequireAction(std::span<const float> action) {
@@ -162,13 +157,15 @@ StepResult KuavoEnv::Step(std::span<const float> action) {
                   fmt::format("expected a finite action, number {} is {}", i, action[i]));
     }
   }
-  const MujocoLogScope log(model_->scene_file(), seed_);
+  const mujoco::LogScope log(model_->scene_file(), seed_);
   controller_.SetCommand(NoisyCommand(action));
+  started_ = false;  // if the simulation breaks down, the episode is over
   for (int substep = 0; substep < kSubsteps; ++substep) {
     controller_.WriteTargets(substep, delay_, *data_);
     mj_step(model_->model(), data_.get());
-    RequireHealthy();
+    mujoco::RequireHealthy(*data_, step_, seed_);
   }
+  started_ = true;
   // update poses and contacts to the state at the end of the step
   mj_fwdPosition(model_->model(), data_.get());
   ++step_;
@@ -179,17 +176,6 @@ StepResult KuavoEnv::Step(std::span<const float> action) {
           .terminated = terminated_,
           .success = outcome.success,
           .metrics = task_->metric_values()};
-}
-
-void KuavoEnv::RequireHealthy() {
-  for (std::size_t i = 0; i < mjNWARNING; ++i) {
-    if (data_->warning[i].number == 0) continue;
-    started_ = false;
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("the simulation broke down in step {} of the episode with seed {}: {} "
-                            "(MuJoCo's index {}, simulated {} s)",
-                            step_, seed_, kWarnings[i], data_->warning[i].lastinfo, data_->time));
-  }
 }
 
 void KuavoEnv::Observe(const ObsWriter& obs) {

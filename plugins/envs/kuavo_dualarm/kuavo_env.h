@@ -72,7 +72,6 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   Command NoisyCommand(std::span<const float> action) const;
   std::size_t state_size() const { return spec_.abilities.state_size; }
   void RequireStarted(const char* what) const;
-  void RequireHealthy();
   void WriteState(std::span<float> out) const;
   void WriteMark(Side side, const Pose& pose, int width, int height, std::span<float> xy) const;
 
@@ -80,7 +79,7 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   std::shared_ptr<const KuavoModel> original_;
   std::unique_ptr<ModelRandomizer> randomizer_;  // null if every episode has the same model
   const KuavoModel* model_;                      // belongs to one of the two above
-  MjDataPtr data_;
+  mujoco::DataPtr data_;
   std::unique_ptr<Task> task_;
   Controller controller_;
   Pictures pictures_;

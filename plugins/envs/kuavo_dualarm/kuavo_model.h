@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "dp_bench/mujoco/model.h"
+
 namespace dp_bench::kuavo_dualarm {
 
 enum class Side : std::size_t { kLeft = 0, kRight = 1 };
@@ -35,15 +37,6 @@ inline constexpr std::array<std::array<double, kNumArmJoints>, kNumSides> kHome 
     {30 * kDegree, 0, 0, -130 * kDegree, -90 * kDegree, -40 * kDegree, 0},
     {30 * kDegree, 0, 0, -130 * kDegree, 90 * kDegree, 40 * kDegree, 0},
 }};
-
-struct MjModelDeleter {
-  void operator()(mjModel* model) const { mj_deleteModel(model); }
-};
-struct MjDataDeleter {
-  void operator()(mjData* data) const { mj_deleteData(data); }
-};
-using MjModelPtr = std::unique_ptr<mjModel, MjModelDeleter>;
-using MjDataPtr = std::unique_ptr<mjData, MjDataDeleter>;
 
 /// Ids of one arm with its gripper. Angles are data.qpos[qpos[i]], velocities data.qvel[dof[i]].
 struct ArmIds {
@@ -71,35 +64,35 @@ struct CameraIds {
   int scene;
 };
 
-/// A scene of scenes/kuavo/. It is constant, so threads may share it, unless `mutable_model` is
-/// used.
+/// A scene of scenes/kuavo/, shared by the envs of this process, or a copy whose numbers may
+/// change.
 class KuavoModel {
  public:
   /// Compiles an MJCF file. Throws Error{kEnv} with MuJoCo's message if that fails or warns, and if
   /// a required part of the robot is missing.
   explicit KuavoModel(const std::filesystem::path& scene_file);
 
-  /// The model of a file, shared by the envs of this process while any of them uses it.
-  static std::shared_ptr<const KuavoModel> Shared(const std::filesystem::path& scene_file);
-
   /// A copy whose numbers may be changed.
   std::unique_ptr<KuavoModel> Copy() const;
 
   const mjModel* model() const { return model_.get(); }
-  mjModel* mutable_model() { return model_.get(); }
+  /// Of a copy only.
+  mjModel* mutable_model();
   const std::string& scene_file() const { return scene_file_; }
 
   const ArmIds& arm(Side side) const { return arms_[Index(side)]; }
   const HeadIds& head() const { return head_; }
   const CameraIds& cameras() const { return cameras_; }
 
-  /// Ids by name. Throw Error{kEnv} naming what is missing and the scene file.
-  int Body(const std::string& name) const { return Id(mjOBJ_BODY, name); }
-  int Joint(const std::string& name) const { return Id(mjOBJ_JOINT, name); }
-  int Geom(const std::string& name) const { return Id(mjOBJ_GEOM, name); }
-  int Site(const std::string& name) const { return Id(mjOBJ_SITE, name); }
-  int Camera(const std::string& name) const { return Id(mjOBJ_CAMERA, name); }
-  int Actuator(const std::string& name) const { return Id(mjOBJ_ACTUATOR, name); }
+  /// Ids by name. Throw Error{kEnv} naming what is missing.
+  int Body(const std::string& name) const { return mujoco::IdOf(*model_, mjOBJ_BODY, name); }
+  int Joint(const std::string& name) const { return mujoco::IdOf(*model_, mjOBJ_JOINT, name); }
+  int Geom(const std::string& name) const { return mujoco::IdOf(*model_, mjOBJ_GEOM, name); }
+  int Site(const std::string& name) const { return mujoco::IdOf(*model_, mjOBJ_SITE, name); }
+  int Camera(const std::string& name) const { return mujoco::IdOf(*model_, mjOBJ_CAMERA, name); }
+  int Actuator(const std::string& name) const {
+    return mujoco::IdOf(*model_, mjOBJ_ACTUATOR, name);
+  }
 
   /// Where the coordinates of a joint begin in data.qpos and data.qvel.
   int QposOf(const std::string& joint) const { return model_->jnt_qposadr[Joint(joint)]; }
@@ -107,7 +100,7 @@ class KuavoModel {
   /// The row of a mocap body in data.mocap_pos and data.mocap_quat.
   int MocapOf(const std::string& body) const;
 
-  MjDataPtr MakeData() const;
+  mujoco::DataPtr MakeData() const { return mujoco::MakeData(*model_); }
 
   /// How far the gripper is closed, 0 open .. 1 closed, from the gap between its pads.
   double GripperClosure(const mjData& data, Side side) const;
@@ -117,21 +110,20 @@ class KuavoModel {
   bool AnyPadTouches(const mjData& data, Side side, int geom) const;
 
  private:
-  KuavoModel(const KuavoModel& other, MjModelPtr model);
-
-  int Id(mjtObj type, const std::string& name) const;
   ArmIds FindArm(char side) const;
 
   std::string scene_file_;  // absolute
-  MjModelPtr model_;
+  std::shared_ptr<const mjModel> model_;
+  std::shared_ptr<mjModel> copy_;  // the same model, of a copy
   std::array<ArmIds, kNumSides> arms_ = {};
   HeadIds head_ = {};
   CameraIds cameras_ = {};
 };
 
-/// The folder of the scenes: `scene_dir` if it is not empty, else $DP_BENCH_SCENE_PATH, else
-/// ./scenes, else a `scenes` folder next to or above this library. Throws Error{kEnv} with a list
-/// of the searched places if none has kuavo/<scene_file>. Returns the path of that file.
-std::filesystem::path FindScene(const std::string& scene_dir, const std::string& scene_file);
+/// scenes/kuavo/<scene_file>; see mujoco::FindScene.
+inline std::filesystem::path FindScene(const std::string& scene_dir,
+                                       const std::string& scene_file) {
+  return mujoco::FindScene("kuavo/" + scene_file, scene_dir);
+}
 
 }  // namespace dp_bench::kuavo_dualarm

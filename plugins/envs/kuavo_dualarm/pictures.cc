@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "dp_bench/error.h"
-#include "render/camera_parameters.h"
+#include "dp_bench/mujoco/camera.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
@@ -61,7 +61,7 @@ Pictures::Pictures(const KuavoModel& model, mjData& data, const Params& params)
       cameras_({model.cameras().head, model.cameras().wrist[0], model.cameras().wrist[1],
                 model.cameras().scene}),
       renderer_(*model.model(), {}, kDepthRange),
-      scene_renderer_(*model.model(), kSmooth) {
+      scene_renderer_(*model.model(), mujoco::kSmooth) {
   for (std::size_t i = 0; i < kNumRobotCameras; ++i) {
     image_keys_[i] = ImageKey(i);
     depth_keys_[i] = DepthKey(i);
@@ -136,12 +136,12 @@ int Pictures::Id(int camera) const {
 }
 
 CameraParameters Pictures::Parameters(int camera, int width, int height) const {
-  return ParametersOf(*model_.model(), data_, Id(camera), width, height);
+  return mujoco::ParametersOf(*model_.model(), data_, Id(camera), width, height);
 }
 
 void Pictures::RenderCamera(int camera, RgbImage* frame) {
   const int id = Id(camera);
-  MujocoRenderer& renderer = id == cameras_.back() ? scene_renderer_ : renderer_;
+  mujoco::Renderer& renderer = id == cameras_.back() ? scene_renderer_ : renderer_;
   renderer.RenderRgb(*model_.model(), data_, id, frame->width, frame->height, frame->pixels);
 }
 

@@ -8,9 +8,9 @@
 
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
+#include "dp_bench/mujoco/renderer.h"
 #include "kuavo_model.h"
 #include "params.h"
-#include "render/mujoco_renderer.h"
 
 namespace dp_bench::kuavo_dualarm {
 
@@ -23,7 +23,7 @@ std::vector<KeySpec> ImageKeys(const Params& params);
 std::vector<std::string> CameraNames();
 
 /// The depth range [mm]; nearer and farther values are clamped to it.
-inline constexpr DepthRange kDepthRange = {.min_mm = 50, .max_mm = 1500};
+inline constexpr mujoco::DepthRange kDepthRange = {.min_mm = 50, .max_mm = 1500};
 
 class Pictures {
  public:
@@ -61,8 +61,8 @@ class Pictures {
   std::array<int, kNumCameras> cameras_;
   std::array<std::string, kNumRobotCameras> image_keys_;  // of obs
   std::array<std::string, kNumRobotCameras> depth_keys_;
-  MujocoRenderer renderer_;              // of the robot's cameras, as policies see them
-  MujocoRenderer scene_renderer_;        // for videos
+  mujoco::Renderer renderer_;            // of the robot's cameras, as policies see them
+  mujoco::Renderer scene_renderer_;      // for videos
   std::vector<std::uint16_t> depth_mm_;  // scratch of Observe for depth in metres
 };
 

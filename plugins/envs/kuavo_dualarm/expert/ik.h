@@ -48,7 +48,7 @@ class ArmIk {
                        const JointVector& joints) const;
 
   const KuavoModel& model_;
-  MjDataPtr data_;
+  mujoco::DataPtr data_;
   std::array<Limits, kNumSides> limits_;
   std::vector<double> all_position_rows_;  // [3, nv]
   std::vector<double> all_rotation_rows_;

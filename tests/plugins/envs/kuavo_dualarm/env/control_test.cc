@@ -82,7 +82,7 @@ TEST(KuavoControl, TargetsMoveAtMostTenRadiansPerSecond) {
 
 TEST(KuavoControl, TargetsMoveLinearlyOverAControlStep) {
   const KuavoEnv env = MakeEnv();
-  const MjDataPtr data = env.model().MakeData();
+  const mujoco::DataPtr data = env.model().MakeData();
   Controller controller(env.model());
   controller.Hold({});
   Command command = {};
@@ -98,7 +98,7 @@ TEST(KuavoControl, TargetsMoveLinearlyOverAControlStep) {
 
 TEST(KuavoControl, ADelayShiftsTheTargetsInTime) {
   const KuavoEnv env = MakeEnv();
-  const MjDataPtr data = env.model().MakeData();
+  const mujoco::DataPtr data = env.model().MakeData();
   Controller controller(env.model());
   controller.Hold({});
   Command command = {};

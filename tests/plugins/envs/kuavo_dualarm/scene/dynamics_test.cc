@@ -116,7 +116,7 @@ constexpr ArmAngles kForward = {-90 * kDegree, 0, 0, 0, 0, 0, 0};  // straight a
 TEST(KuavoScene, GravityLoadIsThatOfTheTables) {
   const KuavoModel model = LoadScene();
   const mjModel& m = *model.model();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   for (const Side side : kSides) {
     for (const ArmAngles& angles : {kHome[Index(side)], kForward}) {
       for (std::size_t i = 0; i < kNumArmJoints; ++i) {
@@ -150,7 +150,7 @@ TEST(KuavoScene, WithADexterousHandUnderTheWristGravityLoadIsTheSimulators) {
 
 TEST(KuavoScene, ArmsHoldStillWithoutSagging) {
   const KuavoModel model = LoadScene();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   for (const Side side : kSides) {
     for (std::size_t i = 0; i < kNumArmJoints; ++i) {
       data->qpos[model.arm(side).qpos[i]] = kForward[i];

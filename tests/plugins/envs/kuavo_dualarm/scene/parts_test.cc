@@ -31,7 +31,7 @@ TEST(KuavoGripper, GapFollowsTheFourBarLinkageOfThe2f85) {
                                                              {.692, 10.3},
                                                              {.800, 0.0}}};
   const KuavoModel model = LoadScene();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   for (const auto& [angle, gap_mm] : kCurve) {
     const double closure = angle / 0.8;
     for (const Side side : kSides) {
@@ -45,7 +45,7 @@ TEST(KuavoGripper, GapFollowsTheFourBarLinkageOfThe2f85) {
 
 TEST(KuavoGripper, ClosesToNineTenthsInAQuarterOfASecondWithBothFingersAlike) {
   const KuavoModel model = LoadScene();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   const ArmIds& arm = model.arm(Side::kRight);
   data->ctrl[arm.gripper_actuator] = kFingerTravel;
   while (data->time < 0.24) mj_step(model.model(), data.get());
@@ -74,7 +74,7 @@ TEST(KuavoGripper, PadsAreThoseOfThe2f85) {
 double SlipOfHeldCube(double closure) {
   const KuavoModel model = LoadScene();
   const mjModel& m = *model.model();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   const ArmIds& arm = model.arm(Side::kRight);
   for (const Side side : kSides) {
     for (std::size_t i = 0; i < kNumArmJoints; ++i) {
@@ -139,7 +139,7 @@ TEST(KuavoCollisions, NothingTouchesAnythingWhereverTheJointsOfOneArmAre) {
   // links of one arm, neighbours of each other, must not collide at home with any wrist pose
   const KuavoModel model = LoadScene();
   const mjModel& m = *model.model();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   double* const cube = data->qpos + model.QposOf("cube_joint");
   cube[2] += 0.001;  // off the table
   for (const double share : {0.0, 0.5, 1.0}) {
@@ -184,7 +184,7 @@ TEST(KuavoTasks, ObjectsHaveTheirSizesAndMasses) {
 
 TEST(KuavoTasks, TheTableIsAtItsHeight) {
   const KuavoModel model = LoadScene();
-  const MjDataPtr data = model.MakeData();
+  const mujoco::DataPtr data = model.MakeData();
   mj_kinematics(model.model(), data.get());
   const int geom = model.Geom("table_geom");
   EXPECT_NEAR(data->geom_xpos[3 * geom + 2] + model.model()->geom_size[3 * geom + 2], kTableTop,

@@ -1,0 +1,50 @@
+#include "gl_context.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::mujoco {
+namespace {
+
+std::unique_ptr<GlSystem> FindSystem() {
+  const char* const variable = std::getenv("MUJOCO_GL");
+  const std::string_view wanted = variable == nullptr ? "" : variable;
+  if (wanted != "" && wanted != "egl" && wanted != "osmesa") {
+    throw Error(ErrorCode::kEnv,
+                fmt::format("MUJOCO_GL is '{}', but pictures are drawn without a display by 'egl' "
+                            "or 'osmesa'; set one of these, or unset it",
+                            wanted));
+  }
+
+  std::string reasons;
+  if (wanted != "osmesa") {
+    GlAttempt egl = TryEgl();
+    if (egl.system != nullptr) {
+      return std::move(egl.system);
+    }
+    reasons += "\n  EGL: " + egl.reason;
+  }
+  if (wanted != "egl") {
+    GlAttempt osmesa = TryOsmesa();
+    if (osmesa.system != nullptr) {
+      return std::move(osmesa.system);
+    }
+    reasons += "\n  OSMesa: " + osmesa.reason;
+  }
+  throw Error(ErrorCode::kEnv, "cannot render: this machine offers no headless OpenGL" + reasons +
+                                   "\ninstall Mesa (scripts/setup.sh does), or observe `state`");
+}
+
+}  // namespace
+
+GlSystem& HeadlessGl() {
+  // never destroyed: threads may end, and free their contexts, after static objects are gone
+  static GlSystem& system = *FindSystem().release();
+  return system;
+}
+
+}  // namespace dp_bench::mujoco
