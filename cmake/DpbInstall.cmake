@@ -48,6 +48,10 @@ install(DIRECTORY harness/include/ "${CMAKE_BINARY_DIR}/generated/dp_bench"
 install(DIRECTORY configs scenes models DESTINATION "${DPB_INSTALL_DATA}" PATTERN "README.md" EXCLUDE)
 install(DIRECTORY plugins/templates DESTINATION "${DPB_INSTALL_DATA}")
 
+set(DPB_HAS_MUJOCO OFF)
+if(TARGET dp_bench_mujoco)
+  set(DPB_HAS_MUJOCO ON)
+endif()
 configure_package_config_file(cmake/dp_benchConfig.cmake.in "${CMAKE_BINARY_DIR}/generated/dp_benchConfig.cmake"
   INSTALL_DESTINATION "${DPB_INSTALL_CMAKE}"
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR DPB_INSTALL_CONFORMANCE)
@@ -55,7 +59,7 @@ write_basic_package_version_file("${CMAKE_BINARY_DIR}/generated/dp_benchConfigVe
   COMPATIBILITY ExactVersion)
 install(FILES "${CMAKE_BINARY_DIR}/generated/dp_benchConfig.cmake"
               "${CMAKE_BINARY_DIR}/generated/dp_benchConfigVersion.cmake"
-              cmake/dp_benchPlugin.cmake cmake/plugin_exports.map
+              cmake/dp_benchPlugin.cmake cmake/plugin_exports.map cmake/FindMuJoCo.cmake
         DESTINATION "${DPB_INSTALL_CMAKE}")
 
 # LibTorch, MuJoCo and Arrow in external/. A line each: folder | wheel | file that the programs load | variable that
@@ -75,8 +79,9 @@ string(REGEX MATCH "pyarrow==[0-9.]+" pyarrow_wheel "${requirements}")
 if(DPB_TORCH)
   dpb_external_library(torch "torch==${Torch_VERSION}" libtorch.so DPB_TORCH_DIR "${TORCH_INSTALL_PREFIX}")
 endif()
-if(MuJoCo_LIBRARY)
+if(DPB_HAS_MUJOCO)
   get_filename_component(folder "${MuJoCo_LIBRARY}" DIRECTORY)
+  string(REGEX REPLACE "/lib$" "" folder "${folder}")  # of a release; a wheel has the library beside its include/
   dpb_external_library(mujoco "${mujoco_wheel}" "${MuJoCo_LIBRARY}" MUJOCO_DIR "${folder}")
 endif()
 if(Arrow_FOUND)

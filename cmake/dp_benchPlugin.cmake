@@ -2,8 +2,8 @@
 #
 # Builds <build>/plugins/libdpb_<kind>_<name>.so, and registers the test conformance.<kind>.<name>, with the params in
 # the file conformance.json beside the CMakeLists.txt if there is one. OBS: what a policy can observe, one test each.
-# A folder configs/ (with task/ or policy/) beside the CMakeLists.txt is copied to <build>/plugins/configs, where dp_bench
-# finds it with --plugin-dir <build>/plugins.
+# Folders configs/ (with task/ or policy/) and scenes/ beside the CMakeLists.txt are copied to <build>/plugins, where dp_bench
+# finds them with --plugin-dir <build>/plugins.
 set(DP_BENCH_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(dpb_add_plugin)
@@ -34,15 +34,17 @@ function(dpb_add_plugin)
     CXX_STANDARD 20 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/plugins")
 
-  if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/configs")
-    add_custom_command(TARGET ${target} POST_BUILD COMMAND "${CMAKE_COMMAND}" -E copy_directory
-                       "${CMAKE_CURRENT_SOURCE_DIR}/configs" "${CMAKE_BINARY_DIR}/plugins/configs")
-  endif()
+  foreach(folder configs scenes)
+    if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
+      add_custom_command(TARGET ${target} POST_BUILD COMMAND "${CMAKE_COMMAND}" -E copy_directory
+                         "${CMAKE_CURRENT_SOURCE_DIR}/${folder}" "${CMAKE_BINARY_DIR}/plugins/${folder}")
+    endif()
+  endforeach()
 
   if(NOT BUILD_TESTING)
     return()
   endif()
-  set(command "${DP_BENCH_CONFORMANCE_DIR}/${PLUGIN_KIND}_conformance" --plugin=$<TARGET_FILE:${target}>)
+  set(command dp_bench::${PLUGIN_KIND}_conformance --plugin=$<TARGET_FILE:${target}>)
   if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/conformance.json")
     list(APPEND command "--params=${CMAKE_CURRENT_SOURCE_DIR}/conformance.json")
   endif()

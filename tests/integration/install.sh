@@ -45,6 +45,15 @@ expect_exit 0 "PASSED" "$dp_bench" plugins check slow_arm/build/plugins/libdpb_e
 expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/plugins --policy unet_hybrid --env slow_arm collect.n_episodes=4 \
   training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
 
+echo "a new env with MuJoCo is built, keeps the contract, and a policy trains on its pictures"
+new_plugin mujoco_env swift_arm
+build_plugin swift_arm
+expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir swift_arm/build
+expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir swift_arm/build/plugins --policy unet_hybrid --env swift_arm_rgb collect.n_episodes=3 \
+  training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' dataloader.batch_size=4 --output seen
+mkdir elsewhere && cp swift_arm/build/plugins/*.so elsewhere
+expect_exit 5 "found no scene swift_arm.xml; looked for:" "$dp_bench" collect --plugin-dir elsewhere --config-dir swift_arm/configs --env swift_arm
+
 echo "a hidden state in an env is named with what it changes"
 new_plugin env hidden_state
 sed -i 's|/ spec_.control_hz;|/ spec_.control_hz * (1.0 + 1e-6 * n_++);|; s|  bool is_over_ = false;|  bool is_over_ = false;\n  int n_ = 0;|' \

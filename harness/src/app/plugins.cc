@@ -101,10 +101,11 @@ void AddNew(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {
   app->footer(
       "Examples:\n"
       "  dp_bench plugins new env my_arm\n"
+      "  dp_bench plugins new mujoco_env my_robot\n"
       "  dp_bench plugins new policy my_method --output ~/projects/my_method");
-  app->add_option("kind", options->kind, "env, policy or dataset")
+  app->add_option("kind", options->kind, "env, mujoco_env, policy or dataset")
       ->required()
-      ->check(CLI::IsMember({"env", "policy", "dataset"}));
+      ->check(CLI::IsMember({"env", "mujoco_env", "policy", "dataset"}));
   app->add_option("name", options->name, "Name of the plugin, in snake_case")->required();
   app->add_option("--output", options->output, "Folder of the project (default: ./<name>)");
 }
@@ -136,6 +137,7 @@ Verb AddPlugins(CLI::App* app) {
       "  dp_bench plugins\n"
       "  dp_bench plugins --plugin-dir build/my_plugins\n"
       "  dp_bench plugins new env my_arm\n"
+      "  dp_bench plugins new mujoco_env my_robot\n"
       "  dp_bench plugins check build/plugins/libdpb_env_my_arm.so");
   app->add_option("--plugin-dir", options->plugin_dirs, "Folder to search first; may be repeated")
       ->allow_extra_args(false);

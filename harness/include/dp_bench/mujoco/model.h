@@ -12,9 +12,11 @@
 
 namespace dp_bench::mujoco {
 
+/// Frees a model.
 struct ModelDeleter {
   void operator()(mjModel* model) const { mj_deleteModel(model); }
 };
+/// Frees the data of a simulation.
 struct DataDeleter {
   void operator()(mjData* data) const { mj_deleteData(data); }
 };
@@ -42,10 +44,10 @@ DPB_API int IdOf(const mjModel& model, mjtObj type, const std::string& name);
 /// broken simulation. The message names the control step and the episode's seed.
 DPB_API void RequireHealthy(const mjData& data, std::int64_t step, std::uint64_t seed);
 
-/// Finds a scene: in `scene_dir` if it is not empty, else in $DP_BENCH_SCENE_PATH, else in
-/// ./scenes, else in a folder `scenes` or `share/dp_bench/scenes` beside or above the library or
-/// program that contains `anchor`. `file` is a path in that folder: "kuavo/pick_place.xml". Throws
-/// Error{kEnv} with a list of the searched places.
+/// Finds a scene in `scene_dir` if it is not empty, else in $DP_BENCH_SCENE_PATH, else in the
+/// folder `scenes` of the working folder, else in a folder `scenes` or `share/dp_bench/scenes`
+/// beside or above the library or program that contains `anchor`. `file` is a path in that folder:
+/// "kuavo/pick_place.xml". Throws Error{kEnv} with a list of the searched places.
 DPB_API std::filesystem::path FindScene(const std::string& file, const std::string& scene_dir,
                                         const void* anchor);
 
