@@ -117,7 +117,7 @@ PluginInfo PluginCatalogue::Find(PluginKind kind, const std::string& name) {
 EnvSpec PluginCatalogue::DescribeEnv(const std::string& name, const Config& params) {
   const Plugin& plugin = FindPlugin(PluginKind::kEnv, name);
   const auto* const entry = reinterpret_cast<const PluginEntry<Env>*>(plugin.header);
-  return GuardCall(plugin.info.place(), "Describe", [&] {
+  return WatchCall(plugin.info.place(), "Describe", [&] {
     EnvSpec spec = entry->functions.describe(params);
     params.RejectUnread();
     RequireSound(spec);

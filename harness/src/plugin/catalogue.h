@@ -103,7 +103,7 @@ std::unique_ptr<Interface> PluginCatalogue::CreateBare(const std::string& name,
   const Plugin& plugin = FindPlugin(PluginTraits<Interface>::kKind, name);
   // the header was checked, and it is the first member of the entry
   const auto* const entry = reinterpret_cast<const PluginEntry<Interface>*>(plugin.header);
-  return GuardCall(plugin.info.place(), "Create", [&] {
+  return WatchCall(plugin.info.place(), "Create", [&] {
     auto created = entry->functions.create(params, args...);
     if (!created) {
       throw Error(ErrorCode::kPlugin,

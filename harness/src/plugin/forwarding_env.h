@@ -36,6 +36,9 @@ class ForwardingEnv : public EnvWithAbilities {
   /// `spec`: of the wrapped env, perhaps without some of its abilities.
   ForwardingEnv(std::unique_ptr<Env> env, EnvSpec spec);
 
+  /// Destroys the wrapped env, after which nothing may be called.
+  void Destroy() { env_.reset(); }
+
   /// Makes one call into the wrapped env. `name`: the method, for messages.
   virtual void Around(const char* name, CallRef call) const;
 

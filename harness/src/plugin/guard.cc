@@ -42,9 +42,12 @@ std::string KindName(PluginKind kind) {
   return fmt::format("unknown ({})", static_cast<std::uint32_t>(kind));
 }
 
+std::string PluginPlace::Name() const {
+  return fmt::format("{} plugin '{}'", KindName(kind), name);
+}
+
 std::string PluginPlace::Context(const char* during) const {
-  return fmt::format("in {} plugin '{}' ({}), during {}", KindName(kind), name,
-                     file.filename().string(), during);
+  return fmt::format("in {} ({}), during {}", Name(), file.filename().string(), during);
 }
 
 Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what) {

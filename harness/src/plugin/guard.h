@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "core/call_watch.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
 #include "dp_bench/error.h"
@@ -26,6 +27,8 @@ struct PluginPlace {
   std::string name;
   std::filesystem::path file;
 
+  /// "env plugin 'pusht'".
+  std::string Name() const;
   /// "in env plugin 'pusht' (libdpb_env_pusht.so), during Step".
   std::string Context(const char* during) const;
 };
@@ -49,6 +52,15 @@ decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& ca
   } catch (...) {
     throw ForeignExceptionError(place, during, "something that is not a std::exception");
   }
+}
+
+/// GuardCall that also notices if the call never returns (core/call_watch.h). It takes a lock, so
+/// it is for calls that are made once per object.
+template <class Call>
+decltype(auto) WatchCall(const PluginPlace& place, const char* during, Call&& call) {
+  core::CallWatch watch(place.Name());
+  const core::CallWatch::Call watched(watch, during);
+  return GuardCall(place, during, std::forward<Call>(call));
 }
 
 /// The same env with every call guarded. What env.h and env_abilities.h say is checked: the spec

@@ -51,10 +51,15 @@ class GuardedEnv final : public ForwardingEnv {
   GuardedEnv(std::unique_ptr<Env> env, EnvSpec spec, PluginPlace place)
       : ForwardingEnv(std::move(env), std::move(spec)),
         place_(std::move(place)),
-        watch_(fmt::format("env plugin '{}'", place_.name)),
+        watch_(place_.Name()),
         obs_guard_(this->spec().shape_meta.obs),
         guarded_obs_(this->spec().shape_meta.obs, obs_guard_.buffers()),
         action_guard_({&this->spec().shape_meta.action, 1}) {}
+
+  ~GuardedEnv() override {
+    const core::CallWatch::Call watched(watch_, "its destructor");
+    Destroy();
+  }
 
   void Reset(std::uint64_t seed) override {
     progress_ = Progress::kNotBegun;

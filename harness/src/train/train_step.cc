@@ -56,6 +56,7 @@ TrainStep::TrainStep(const Parts& parts)
       device_(parts.device),
       parallel_(parts.parallel),
       grad_scaler_(parts.grad_scaler),
+      policy_plugin_(parts.config.Sub("policy").GetOptional<std::string>("plugin").value_or("")),
       policy_(parts.create_policy()) {
   policy_->module().to(device_);
   parallel_.RequireNoBatchNorm(policy_->module());
@@ -197,13 +198,14 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
 void TrainStep::RequireFinite(double value, std::string_view what, const StepPlace& place,
                               const data::HostBatch& host) const {
   if (std::isfinite(value)) return;
-  const char* const advice = place.global_step == 0
-                                 ? "The weights are still those of the start: look at ComputeLoss "
-                                   "of the policy plugin, and "
-                                   "at these sequences."
-                                 : "The last checkpoint is kept. Lower optimizer.lr, set "
-                                   "training.max_grad_norm, or look at "
-                                   "these sequences.";
+  const std::string advice =
+      place.global_step == 0
+          ? fmt::format(
+                "The weights are still those of the start: look at ComputeLoss of policy "
+                "plugin '{}', and at these sequences.",
+                policy_plugin_)
+          : "The last checkpoint is kept. Lower optimizer.lr, set training.max_grad_norm, or look "
+            "at these sequences.";
   throw Error(ErrorCode::kNumeric,
               fmt::format("the {} is {} at epoch {}, global_step {}, expected a finite number; the "
                           "batch held the sequences [{}]. {}",

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "data/loader.h"
 #include "dp_bench/policy.h"
@@ -84,6 +86,7 @@ class TrainStep {
   torch::Device device_;
   DataParallel& parallel_;
   std::optional<GradScalerState>& grad_scaler_;
+  std::string policy_plugin_;  // its name, for messages
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Policy> ema_policy_;
   std::unique_ptr<Optimizer> optimizer_;

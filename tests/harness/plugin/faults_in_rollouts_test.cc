@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kEpisodes = 200;
 
-// a crash that the address sanitizer describes must not look like a hang [s]
-#ifdef __SANITIZE_ADDRESS__
+// a crash that a sanitizer describes must not look like a hang [s]
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kStepTimeout = 4.0;
 #else
 constexpr double kStepTimeout = 1.0;

@@ -64,6 +64,7 @@ class MistakenEnv final : public Env, public Expert {
  public:
   static EnvSpec Describe(const Config& params) {
     const std::string mistake = ReadMistake(params);
+    if (mistake == "hang_in_describe") Hang();
     if (mistake == "describe_throws") throw std::runtime_error("no model file");
     EnvSpec spec = SpecWith(mistake);
     if (mistake == "described_otherwise") spec.max_steps = 90;
@@ -72,12 +73,17 @@ class MistakenEnv final : public Env, public Expert {
 
   static std::unique_ptr<Env> Create(const Config& params) {
     if (ReadMistake(params) == "creates_nothing") return nullptr;
+    if (ReadMistake(params) == "hang_in_create") Hang();
     if (ReadMistake(params) == "create_throws") throw std::runtime_error("no graphics card");
     return std::make_unique<MistakenEnv>(params);
   }
 
   explicit MistakenEnv(const Config& params)
       : mistake_(ReadMistake(params)), spec_(SpecWith(mistake_)) {}
+
+  ~MistakenEnv() override {
+    if (Is("hang_in_destructor")) Hang();
+  }
 
   const EnvSpec& spec() const override { return spec_; }
 
@@ -185,12 +191,14 @@ class MistakenEnv final : public Env, public Expert {
 
   bool Is(std::string_view mistake) const { return mistake_ == mistake; }
 
+  [[noreturn]] static void Hang() {
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+
   void MisbehaveInStep() {
     if (Is("throw_in_step")) throw std::out_of_range("joint 7");
     if (Is("throw_number")) throw 42;
-    if (Is("hang_in_step")) {
-      while (true) std::this_thread::sleep_for(std::chrono::hours(1));
-    }
+    if (Is("hang_in_step")) Hang();
     if (Is("crash_in_step")) std::abort();
     if (Is("allocates_in_step")) trail_.push_back(std::to_string(position_[0]) + " and more text");
   }
