@@ -150,7 +150,7 @@ fs::path FindScene(const std::string& file, const std::string& scene_dir, const 
   }
   std::string tried;
   for (const fs::path& folder : folders) {
-    const fs::path path = folder / file;
+    fs::path path = folder / file;
     std::error_code failed;
     if (fs::is_regular_file(path, failed)) return path;
     tried += fmt::format("\n  {}", path.string());

@@ -8,9 +8,7 @@ dp_bench=$1
 root=$(dirname "$2")
 build=$3
 golden=$root/tests/abi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 advice="An older plugin would crash. Raise kAbiVersion (or kPolicyAbiVersion) in dp_bench/plugin.h and run tests/abi/update.sh, or undo the change"
 

@@ -5,9 +5,7 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 compare=("$dp_bench" compare)
 
 expect_json() {  # expect_json EXPRESSION COMMAND...: a Python expression over `found`

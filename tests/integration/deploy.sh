@@ -6,20 +6,14 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 example=$(readlink -f "$2/../examples/control_loop")
 build=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-export HOME=$work  # no plugins of this user
-unset DP_BENCH_PLUGIN_PATH DP_BENCH_CONFIG_PATH DP_BENCH_SCENE_PATH
+enter_scratch_folder
 
 prefix="$work/an installation"
-cmake --install "$build" --prefix "$prefix" >install.txt 2>&1 || fail "$(tail -5 install.txt)"
+install_dp_bench "$build" "$prefix"
 checkpoint=$prefix/share/dp_bench/models/pusht_unet_hybrid
 
 echo "the example builds with the installed package alone"
-cmake -S "$example" -B loop -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1 || fail "$(tail -20 configure.txt)"
-cmake --build loop --verbose >build.txt 2>&1 || fail "$(tail -20 build.txt)"
-! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
+build_project "$prefix" "$example" loop --verbose
 ! grep -q -- "torch/include" build.txt || fail "it was compiled with LibTorch's headers: $(cat build.txt)"
 
 echo "the library exports what dp_bench/deploy.h declares and nothing else"

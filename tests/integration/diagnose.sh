@@ -5,9 +5,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 task=(--policy unet_hybrid --env point_mass --config-dir "$configs" 'policy.params.down_dims=[32,64]'
       collect.n_episodes=40 dataloader.batch_size=64 training.lr_warmup_steps=20 optimizer.lr=2e-3)
 

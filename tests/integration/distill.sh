@@ -5,9 +5,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 export OMP_NUM_THREADS=1
 
 echo "a teacher that predicts noise, and its student"

@@ -5,9 +5,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 echo "on a healthy machine every plugin works"
 expect_exit 0 "0 broken" "$dp_bench" doctor --config-dir "$configs"

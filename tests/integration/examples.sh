@@ -11,24 +11,17 @@ for python in "$root/.venv/bin/python" python3 ""; do
   [ -n "$python" ] || { echo "SKIPPED: no Python with h5py; scripts/setup.sh installs it"; exit 77; }
   ! "$python" -c "import h5py" 2>/dev/null || break
 done
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-export HOME=$work  # no plugins of this user
-unset DP_BENCH_PLUGIN_PATH DP_BENCH_CONFIG_PATH DP_BENCH_SCENE_PATH
+enter_scratch_folder
 
 prefix="$work/an installation"
-cmake --install "$build" --prefix "$prefix" >install.txt 2>&1 || fail "$(tail -5 install.txt)"
+install_dp_bench "$build" "$prefix"
 dp_bench=$prefix/bin/dp_bench
 
 for example in robomimic_reader behaviour_cloning; do
   cp -r "$root/examples/$example" .
   [ ! -f "$example/make_demonstrations.py" ] ||
     "$python" "$example/make_demonstrations.py" "$example/demonstrations.hdf5" --episodes 11 --image-size 12
-  cmake -S "$example" -B "$example/build" -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1 ||
-    fail "$(tail -20 configure.txt)"
-  cmake --build "$example/build" >build.txt 2>&1 || fail "$(tail -20 build.txt)"
-  ! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
+  build_project "$prefix" "$example" "$example/build"
   echo "$example keeps its contract"
   expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir "$example/build"
 done

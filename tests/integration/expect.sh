@@ -9,6 +9,24 @@ expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the
   grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
 }
 
+enter_scratch_folder() {  # a new working folder, "$work", which goes when the test ends
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  cd "$work"
+}
+
+install_dp_bench() {  # install_dp_bench BUILD PREFIX: alone, without plugins, configs and scenes of this user
+  export HOME=$work
+  unset DP_BENCH_PLUGIN_PATH DP_BENCH_CONFIG_PATH DP_BENCH_SCENE_PATH
+  cmake --install "$1" --prefix "$2" >install.txt 2>&1 || fail "$(tail -5 install.txt)"
+}
+
+build_project() {  # build_project PREFIX SOURCE BUILD OPTIONS...: against the installation, without warnings
+  cmake -S "$2" -B "$3" -G Ninja -Ddp_bench_DIR="$1/lib/cmake/dp_bench" >configure.txt 2>&1 || fail "$(tail -20 configure.txt)"
+  cmake --build "$3" "${@:4}" >build.txt 2>&1 || fail "$(tail -20 build.txt)"
+  ! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
+}
+
 train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT: a small policy for point_mass that acts, if badly
   "$1" train --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" \
     policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \

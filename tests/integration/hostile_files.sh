@@ -6,9 +6,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 program=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 refuses() {  # refuses CODE TEXT COMMAND...: within ten seconds and half a gigabyte of heap
   expect_exit "$1" "$2" timeout 10 "$program" "${@:3}"

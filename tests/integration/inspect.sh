@@ -4,9 +4,7 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 inspect=("$1" inspect --config-dir "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 expect_json() {  # expect_json EXPRESSION COMMAND...: a Python expression over `found`, and stage(name)
   local expression=$1
@@ -125,3 +123,13 @@ expect_exit 2 "down_dims" "${unet[@]}" "policy.params.down_dim=[16]"
 for option in --batch-size --batch-sizes --check; do
   expect_exit 2 "not in range" "${unet[@]}" "$option" 0
 done
+
+echo "an env without a data set is described, with a shape_meta for its task config"
+cat >bare.json <<'JSON'
+{"name": "bare", "env": {"plugin": "point_mass", "params": {"image_size": 12}}}
+JSON
+expect_exit 0 '^agent_pos *low_dim *\[2\] *float32' "${inspect[@]}" --config bare.json
+grep -q '"image":{"shape":\[3,12,12\],"type":"rgb"}' out.txt || fail "no shape_meta: $(cat out.txt)"
+expect_json 'found["plugin"] == "point_mass" and found["shape_meta"]["action"]["shape"] == [2]
+             and found["abilities"]["has_expert"] and len(found["action_low"]) == 2' "${inspect[@]}" --config bare.json
+expect_exit 2 "--html writes a page about a dataset, and 'bare' has none" "${inspect[@]}" --config bare.json --html page.html

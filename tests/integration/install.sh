@@ -4,14 +4,10 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 build=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-export HOME=$work  # no plugins of this user
-unset DP_BENCH_PLUGIN_PATH DP_BENCH_CONFIG_PATH DP_BENCH_SCENE_PATH
+enter_scratch_folder
 
 echo "an installation can be moved, also into a folder with a space in its name"
-cmake --install "$build" --prefix "$work/first" >install.txt 2>&1 || fail "$(tail -5 install.txt)"
+install_dp_bench "$build" "$work/first"
 mkdir "new place"
 mv first "new place/dp_bench"
 prefix="$work/new place/dp_bench"
@@ -27,19 +23,13 @@ expect_exit 0 "" "$dp_bench" eval --checkpoint "$prefix/share/dp_bench/models/pu
 expected=$(python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).readline())["seed"])' evaluated/episodes.jsonl)
 [ "$expected" = 100000 ] || fail "the first episode has seed $expected"
 
-build_plugin() {  # build_plugin NAME: the project of that name
-  cmake -S "$1" -B "$1/build" -G Ninja -Ddp_bench_DIR="$prefix/lib/cmake/dp_bench" >configure.txt 2>&1 || fail "$(tail -20 configure.txt)"
-  cmake --build "$1/build" >build.txt 2>&1 || fail "$(tail -20 build.txt)"
-  ! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
-}
-
 new_plugin() {  # new_plugin KIND NAME
   "$dp_bench" plugins new "$1" "$2" >new.txt || fail "$(cat new.txt)"
 }
 
 echo "a new env is built, keeps the contract, and a policy trains on it"
 new_plugin env slow_arm
-build_plugin slow_arm
+build_project "$prefix" slow_arm slow_arm/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir slow_arm/build
 expect_exit 0 "PASSED" "$dp_bench" plugins check slow_arm/build/plugins/libdpb_env_slow_arm.so --isolate
 expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/plugins --policy unet_hybrid --env slow_arm collect.n_episodes=4 \
@@ -47,7 +37,7 @@ expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/pl
 
 echo "a new env with MuJoCo is built, keeps the contract, and a policy trains on its pictures"
 new_plugin mujoco_env swift_arm
-build_plugin swift_arm
+build_project "$prefix" swift_arm swift_arm/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir swift_arm/build
 expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir swift_arm/build/plugins --policy unet_hybrid --env swift_arm_rgb collect.n_episodes=3 \
   training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' dataloader.batch_size=4 --output seen
@@ -58,19 +48,19 @@ echo "a hidden state in an env is named with what it changes"
 new_plugin env hidden_state
 sed -i 's|/ spec_.control_hz;|/ spec_.control_hz * (1.0 + 1e-6 * n_++);|; s|  bool is_over_ = false;|  bool is_over_ = false;\n  int n_ = 0;|' \
   hidden_state/hidden_state.cc
-build_plugin hidden_state
+build_project "$prefix" hidden_state hidden_state/build
 expect_exit 1 "the observation 'position' after step 3 differs" "$dp_bench" plugins check hidden_state/build/plugins/libdpb_env_hidden_state.so
 
 echo "a new dataset reader is built and keeps the contract"
 new_plugin dataset lab_log
-build_plugin lab_log
+build_project "$prefix" lab_log lab_log/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir lab_log/build
 expect_exit 2 "'lab_log' exists and is not empty" "$dp_bench" plugins new dataset lab_log
 expect_exit 2 "expected small letters" "$dp_bench" plugins new env "My Arm"
 
 echo "a new policy is built, keeps the contract and learns the new env"
 new_plugin policy cloning
-build_plugin cloning
+build_project "$prefix" cloning cloning/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir cloning/build
 expect_exit 0 "success" "$dp_bench" run --plugin-dir cloning/build/plugins --plugin-dir slow_arm/build/plugins --policy cloning --env slow_arm \
   training.num_epochs=60 dataloader.batch_size=64 training.rollout_every=0 training.lr_warmup_steps=20 env_runner.n_test=20 \

@@ -8,9 +8,7 @@ dp_bench=$1
 configs=$2
 kills=${3:-2}
 export OMP_WAIT_POLICY=passive
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 train=("$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mass
        "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=10 dataloader.batch_size=16

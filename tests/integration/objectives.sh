@@ -6,9 +6,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 export OMP_NUM_THREADS=1
 
 task=(--env point_mass --config-dir "$configs" collect.n_episodes=4 dataset.val_ratio=0.3 training.num_epochs=2

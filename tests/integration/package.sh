@@ -5,9 +5,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 build=$3
 command -v dpkg-shlibdeps >/dev/null || { echo "no Debian tools here"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 unset DPB_TORCH_DIR MUJOCO_DIR ARROW_DIR
 
 cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >cpack.txt 2>&1 || fail "$(tail -20 cpack.txt)"

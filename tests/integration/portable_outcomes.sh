@@ -9,9 +9,7 @@ dp_bench=$1
 configs=$2
 models=$(readlink -f "$configs/../models")
 grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo || { echo "skipped: no AVX2 and FMA"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 # hashes CHECKPOINT ARGUMENTS...: the trace hashes of a short evaluation in the present environment
 hashes() {

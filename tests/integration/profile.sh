@@ -3,9 +3,7 @@
 # Usage: profile.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 export OMP_NUM_THREADS=1
 profile=("$1" profile --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]"
          policy.params.n_groups=4 collect.n_episodes=4 dataloader.batch_size=8 dataloader.num_workers=0 --steps 3)

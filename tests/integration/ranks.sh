@@ -11,9 +11,7 @@ if "$dp_bench" --version | grep -q "MPI: not built in" || ! command -v "$mpirun"
   exit 77
 fi
 "$dp_bench" --version | grep -q "^MPI: .*[0-9]" || fail "--version names no MPI"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 export OMP_NUM_THREADS=1
 
 ranks=("$mpirun" -n 2 "$dp_bench")

@@ -4,9 +4,7 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 export OMP_NUM_THREADS=1
 
 train_briefly "$dp_bench" "$2" trained

@@ -7,9 +7,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 export OMP_NUM_THREADS=1
 
 listing() { find . -path ./listing.txt -prune -o -path ./out.txt -prune -o -type f -exec sha256sum {} + -o -type d -print | sort; }

@@ -5,9 +5,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+enter_scratch_folder
 
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
        "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=10

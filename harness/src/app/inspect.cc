@@ -13,6 +13,7 @@
 #include "experiment/key_check.h"
 #include "inspect/attention.h"
 #include "inspect/data_inspection.h"
+#include "inspect/env_inspection.h"
 #include "inspect/inspect_checkpoint.h"
 #include "inspect/inspect_policy.h"
 #include "rollout/env_runner.h"
@@ -31,7 +32,7 @@ memory of a training step: parameters, gradients, optimizer and EMA from their s
 activations measured, for large batches estimated from smaller ones.
 
 Without --policy: a dataset's keys, statistics, episode lengths, and faults with episode and step; with
---html also a page with values and images.
+--html also a page with values and images. An env without a dataset: its keys, action bounds and abilities.
 
 With --checkpoint: its files, training state, normalizer and parameters. With --attention too: what each
 action token of a transformer or of rgbd_fusion looks at while it plans, for the first observation of a
@@ -160,6 +161,16 @@ int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptio
   return inspect::HasProblems(inspection.faults) ? 1 : 0;
 }
 
+int InspectTheEnv(const experiment::Task& task, const InspectVerbOptions& options) {
+  if (!options.html.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--html writes a page about a dataset, and '{}' has none; leave it out",
+                            task.name()));
+  }
+  Print(inspect::EnvInspection{task.name(), task.env_name(), task.DescribeEnv()}, options.as_json);
+  return 0;
+}
+
 int InspectTheData(const InspectVerbOptions& options) {
   const experiment::ExperimentOptions& asked = options.experiment;
   if (asked.env.empty() && asked.config.empty()) {
@@ -173,6 +184,7 @@ int InspectTheData(const InspectVerbOptions& options) {
   }
   const experiment::Task task(asked);
   experiment::PrintReferences(task);
+  if (!task.has_dataset()) return InspectTheEnv(task, options);
   const auto dataset = experiment::ProvideCheckedDataset(task, {});
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);
 }

@@ -180,6 +180,8 @@ bool Task::is_collected() const {
   return config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
 }
 
+bool Task::has_dataset() const { return is_collected() || config_.Sub("dataset").Has("plugin"); }
+
 data::CollectRequest Task::MakeCollectRequest() const {
   DescribeEnv();  // adds its defaults, which are part of the origin
   const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));

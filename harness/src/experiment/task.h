@@ -81,6 +81,9 @@ class Task {
   /// section `dataset` has no plugin.
   bool is_collected() const;
 
+  /// Whether it has a dataset: one that is collected, or one that a plugin reads.
+  bool has_dataset() const;
+
   /// The section `collect`, with the folder where `run` keeps its datasets as output.
   data::CollectRequest MakeCollectRequest() const;
 

@@ -31,11 +31,12 @@ void Add(std::span<const std::byte> bytes, std::uint64_t* digest) {
 }  // namespace
 
 SessionStart SessionStart::OfPlugin(PluginPlace plugin, const Config& params) {
-  SessionStart start = {.command = WorkerCommand::OfPlugins(),
-                        .request = nlohmann::json::to_cbor(
-                            {{"file", plugin.file.string()}, {"params", TransferConfig(params)}}),
-                        .plugin = std::move(plugin)};
-  start.command.files.push_back(start.plugin.file);
+  SessionStart start;
+  start.command = WorkerCommand::OfPlugins();
+  start.command.files.push_back(plugin.file);
+  start.request =
+      nlohmann::json::to_cbor({{"file", plugin.file.string()}, {"params", TransferConfig(params)}});
+  start.plugin = std::move(plugin);
   return start;
 }
 
