@@ -3,33 +3,10 @@
 //   env_conformance --plugin=libdpb_env_pusht.so --params=params.json [--isolate]
 #include "env_conformance.h"
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "conformance_main.h"
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
-
-namespace {
-
-// Heap allocations of the whole process: an operator new of the program serves the libraries too.
-std::atomic<long> n_allocations{0};
-
-void* CountedAllocate(std::size_t size) {
-  n_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return CountedAllocate(size); }
-void* operator new[](std::size_t size) { return CountedAllocate(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/counted_heap.h"
 
 namespace dp_bench::conformance {
 namespace {

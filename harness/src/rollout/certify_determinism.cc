@@ -92,8 +92,8 @@ std::string HashOf(const std::vector<Trace>& traces) {
 class Neighbours {
  public:
   Neighbours(const std::function<std::unique_ptr<Env>()>& make_env, int n, std::uint64_t seed,
-             int n_steps)
-      : errors_(static_cast<std::size_t>(n)) {
+             int n_steps) {
+    errors_.resize(static_cast<std::size_t>(n));
     for (int i = 0; i < n; ++i) envs_.push_back(make_env());
     for (std::size_t i = 0; i < envs_.size(); ++i) {
       threads_.emplace_back([this, i, first = seed + i, n_steps] {

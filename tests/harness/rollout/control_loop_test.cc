@@ -10,11 +10,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,28 +20,9 @@
 #include "harness/rollout/fake_env.h"
 #include "plugin/obs_memory.h"
 #include "rollout/env_runner.h"
+#include "support/counted_heap.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
-
-namespace {
-
-// Of this thread: the planning thread may allocate.
-thread_local long n_allocations = 0;
-
-void* CountedAllocate(std::size_t size) {
-  ++n_allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return CountedAllocate(size); }
-void* operator new[](std::size_t size) { return CountedAllocate(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace dp_bench::rollout {
 namespace {
@@ -379,9 +358,9 @@ int CountAllocatingCalls(const LoopOptions& options, int n) {
   loop.Reset(kSeed);
   int n_calls = 0;
   for (int i = 0; i < n; ++i) {
-    const long before = n_allocations;
+    const long before = n_allocations_of_thread;
     loop.Act(robot.views());
-    n_calls += n_allocations != before ? 1 : 0;
+    n_calls += n_allocations_of_thread != before ? 1 : 0;
   }
   return n_calls;
 }
