@@ -62,6 +62,8 @@ struct Answer {
   std::int32_t error_code = kNoError;  // an ErrorCode; its message is in bulk
   bool terminated = false;
   bool success = false;
+  bool has_observation =
+      false;  // of Reset and Step: it is in shared memory, so Observe asks nothing
   double reward = 0.0;
   std::uint64_t size = 0;  // bytes of the metrics in output, or of text or marks in bulk
 };

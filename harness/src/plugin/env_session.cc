@@ -21,6 +21,11 @@ bool IsSlow(EnvCommand command) {
          command == EnvCommand::kReset || command == EnvCommand::kBegin;
 }
 
+bool ChangesState(EnvCommand command) {
+  return command == EnvCommand::kReset || command == EnvCommand::kStep ||
+         command == EnvCommand::kSetState;
+}
+
 // FNV-1a: it only compares two runs of one env and need not resist attacks.
 void Add(std::span<const std::byte> bytes, std::uint64_t* digest) {
   for (const std::byte byte : bytes) {
@@ -51,6 +56,7 @@ EnvSession::EnvSession(SessionStart start, const IsolationConfig& config, EnvCom
 
 Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
   if (request.command == EnvCommand::kReset) Forget();
+  if (ChangesState(request.command)) has_observation_ = false;
   std::optional<Answer> answer = Attempt(request, input);
   std::string first;
   if (!answer && std::exchange(may_repeat_, false)) {
@@ -111,6 +117,7 @@ std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte
 
 // Starts a process with a new env. False if the process ended during that.
 bool EnvSession::StartProcess() {
+  has_observation_ = false;  // it was in the memory of the last process
   process_ = std::make_unique<WorkerProcess>(start_.command);
   // before the env is known, the memory holds the request and the offer
   const std::size_t bulk_size = std::exchange(bulk_size_, kMaxOffer);
@@ -175,6 +182,7 @@ void EnvSession::Note(const Request& request, std::span<const std::byte> input,
     default:
       return;  // it changed nothing
   }
+  if (ChangesState(request.command)) has_observation_ = answer.has_observation;
   calls_.push_back({request.command, request.seed});
   inputs_.insert(inputs_.end(), input.begin(), input.end());
   AddToDigest(request.command, answer, &digest_);

@@ -52,6 +52,10 @@ class EnvSession {
   std::span<const std::byte> Obs(std::size_t key) const;
   std::span<const std::byte> Bulk(std::size_t size) const;
 
+  /// Whether the observation of the env's state is there already, so that kObserve need not be
+  /// called.
+  bool has_observation() const { return has_observation_; }
+
   /// Makes room for a picture of this many bytes.
   void ReserveBulk(std::size_t size);
 
@@ -81,6 +85,7 @@ class EnvSession {
   EnvOffer offer_;
   MemoryLayout layout_;
   std::size_t bulk_size_ = kMaxText;
+  bool has_observation_ = false;
 
   // the episode so far: the calls that brought the env and its expert to their state
   std::vector<LoggedCall> calls_;

@@ -53,7 +53,7 @@ class IsolatedEnv final : public EnvWithAbilities {
   }
 
   void Observe(const ObsWriter& obs) override {
-    session_->Call({.command = EnvCommand::kObserve});
+    if (!session_->has_observation()) session_->Call({.command = EnvCommand::kObserve});
     for (std::size_t i = 0; i < obs.buffers().size(); ++i) Copy(session_->Obs(i), obs.buffers()[i]);
   }
 
