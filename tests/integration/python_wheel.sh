@@ -17,7 +17,8 @@ skip() {
 "$python" -c "import ensurepip, sys; assert sys.version_info >= (3, 10)" 2>/dev/null ||
   skip "$python is older than 3.10 or has no venv; scripts/setup.sh installs it"
 # the versions that the golden numbers and the tests were made with
-packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest zarr==2.18.3 numcodecs==0.15.2"
+packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest pandas matplotlib zarr==2.18.3
+          numcodecs==0.15.2"
 "$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" && packages="$packages mujoco-core==4.0.0"
 if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
   rm -rf venv
@@ -52,3 +53,13 @@ for example in "$root"/python/examples/*.py; do  # film.py needs one more packag
 done
 venv/bin/python "$root/python/examples/random_rollout.py" --episodes 1
 venv/bin/python "$root/python/examples/vector_env.py" --seconds 0.2
+
+[ -n "${3:-}" ] || exit 0
+export DP_BENCH_PROGRAM=$3
+rm -rf examples
+mkdir examples
+cd examples
+../venv/bin/python "$root/python/examples/train.py" --epochs 1 --output trained
+../venv/bin/python "$root/python/examples/evaluate.py" trained --episodes 20 --output evaluated
+../venv/bin/python "$root/python/examples/compare.py" trained evaluated | grep "B against A: success rate +0.000"
+[ -s comparison.png ]

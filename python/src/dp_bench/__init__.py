@@ -1,18 +1,62 @@
-"""Environments of dp_bench for Python.
+"""dp_bench for Python: its environments, and the dp_bench program with its runs.
 
 Importing the package registers its environments with Gymnasium. `gymnasium.make("dp_bench:dp_bench/PushT-v0")` imports
-it by itself.
+it by itself. `run`, `train`, `evaluate`, `compare` and `gate` need the installed program (`find_program`).
 """
 
 from importlib.metadata import version as _version
 
 from gymnasium.envs.registration import register as _register
 
+from dp_bench.commands import evaluate, run, train
+from dp_bench.comparison import Comparison, GateResult, Verdict, compare, gate, update_baseline
+from dp_bench.errors import (
+    DataError,
+    EpisodeError,
+    Error,
+    InternalError,
+    InterruptedRunError,
+    NotComparableError,
+    NumericError,
+    OutOfMemoryError,
+    ProgramError,
+    UsageError,
+)
 from dp_bench.kuavo import KuavoEnv
+from dp_bench.program import Progress, find_program
 from dp_bench.pusht import PushTEnv
 from dp_bench.pusht_vector import PushTVectorEnv
+from dp_bench.run_folder import Episode, Episodes, RunFolder
 
-__all__ = ["KuavoEnv", "PushTEnv", "PushTVectorEnv"]
+__all__ = [
+    "Comparison",
+    "DataError",
+    "Episode",
+    "EpisodeError",
+    "Episodes",
+    "Error",
+    "GateResult",
+    "InternalError",
+    "InterruptedRunError",
+    "KuavoEnv",
+    "NotComparableError",
+    "NumericError",
+    "OutOfMemoryError",
+    "ProgramError",
+    "Progress",
+    "PushTEnv",
+    "PushTVectorEnv",
+    "RunFolder",
+    "UsageError",
+    "Verdict",
+    "compare",
+    "evaluate",
+    "find_program",
+    "gate",
+    "run",
+    "train",
+    "update_baseline",
+]
 __version__ = _version("dp_bench")
 
 _register(
