@@ -151,7 +151,8 @@ def test_a_second_interrupt_kills_the_program(stand_in, tmp_path):
 
 
 def test_a_process_that_the_program_leaves_behind_does_not_block(stand_in, tmp_path):
-    stand_in(f"sleep 5 & echo 'run folder: {tmp_path}'")
+    stand_in(f"(trap '' HUP; exec sleep 60) & echo $! >{tmp_path}/pid; sleep 0.1; echo 'run folder: {tmp_path}'")
     begin = time.monotonic()
     assert dp_bench.train("p", "e").path == tmp_path
-    assert time.monotonic() - begin < 4
+    assert time.monotonic() - begin < 30 and is_running(tmp_path / "pid")
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Python package dp_bench, installs it and runs its tests. The virtual environment stays in the build folder, so
 # only the first run downloads packages. Exits with 77, which ctest shows as skipped, where they cannot be downloaded.
-# Usage: python_wheel.sh <source folder> <work folder> [<dp_bench program>]
+# With a program also what runs it, and load_policy, which is built against an installation.
+# Usage: python_wheel.sh <source folder> <work folder> [<dp_bench program> <build folder>]
 set -euo pipefail
 root=$1
 work=$2
@@ -30,19 +31,24 @@ if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
 fi
 
 echo "the wheel is built and installed"
-rm -rf wheel
-if ! venv/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-check -v --wheel-dir wheel "$root/python" >build.txt 2>&1; then
+rm -rf wheel prefix
+package=""
+if [ -n "${4:-}" ]; then
+  cmake --install "$4" --prefix "$work/prefix" >install.txt 2>&1 || { tail -5 install.txt; exit 1; }
+  package=$work/prefix/lib/cmake/dp_bench
+fi
+if ! venv/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-check -v --wheel-dir wheel \
+  -C "cmake.define.dp_bench_DIR=$package" "$root/python" >build.txt 2>&1; then
   ! grep -q "Each download failed" build.txt || skip "CMake cannot download Box2D: see $work/build.txt"
   tail -30 build.txt
   exit 1
 fi
 ! grep -q "warning:" build.txt || { grep "warning:" build.txt; exit 1; }
 venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall wheel/*.whl
-# without policies
 [ "$(stat -c %s wheel/*.whl)" -le 5000000 ] || { ls -l wheel; exit 1; }
 
-echo "it needs no library but the C library and, for Kuavo, that of MuJoCo's wheel"
-needed=$(readelf -d venv/lib/python3*/site-packages/dp_bench/*.so | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort -u)
+echo "environments need no library but the C library and, for Kuavo, that of MuJoCo's wheel"
+needed=$(readelf -d venv/lib/python3*/site-packages/dp_bench/_[ck]*.so | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort -u)
 others=$(grep -v -E '^(libc|libm|libdl|ld-linux-x86-64|libpthread|libmujoco)\.so' <<<"$needed" || true)
 [ -z "$others" ] || { echo "it needs $others"; exit 1; }
 

@@ -23,6 +23,7 @@ from dp_bench.errors import (
     UsageError,
 )
 from dp_bench.kuavo import KuavoEnv
+from dp_bench.policy import Policy, load_policy
 from dp_bench.program import Progress, find_program
 from dp_bench.pusht import PushTEnv
 from dp_bench.pusht_vector import PushTVectorEnv
@@ -42,6 +43,7 @@ __all__ = [
     "NotComparableError",
     "NumericError",
     "OutOfMemoryError",
+    "Policy",
     "ProgramError",
     "Progress",
     "PushTEnv",
@@ -53,6 +55,7 @@ __all__ = [
     "evaluate",
     "find_program",
     "gate",
+    "load_policy",
     "run",
     "train",
     "update_baseline",

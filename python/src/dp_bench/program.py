@@ -25,15 +25,16 @@ _MAX_KEPT = 1 << 20  # characters of each stream
 _PROGRESS = re.compile(r"(?:\[[=> ]{20}\] )?(\d+)/(\d+)  .*ETA \S+$")  # harness/src/core/progress.cc
 _REDRAW = "\r\x1b[K"
 
-# Starts the program and asks the system to stop it, as Ctrl-C does, if Python dies: a killed notebook must not leave a
-# training behind. subprocess could do that only with preexec_fn, which may deadlock in programs with threads.
+# Starts the program with its standard input, a terminal of its own, as controlling terminal. If Python dies, the terminal
+# hangs up, and the program saves its work and ends: a killed notebook must not leave a training behind. subprocess could do
+# this only with preexec_fn, which may deadlock in programs with threads. (PR_SET_PDEATHSIG is no way: if a process with
+# several threads dies, the signal may come twice.)
 _LAUNCH = """
-import ctypes, os, signal, sys
+import fcntl, os, signal, sys, termios
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-PR_SET_PDEATHSIG = 1
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -137,29 +138,28 @@ class _Child:
     """The process and what it has written. `is_drawn`: it draws its progress every 0.1 s, as on a terminal."""
 
     def __init__(self, command: list[str], is_drawn: bool) -> None:
-        self._reader, writer = os.openpty() if is_drawn else os.pipe()
+        self._terminal, terminal = os.openpty()
         try:
-            if is_drawn:
-                tty.setraw(writer)  # line ends stay as they are
-            # a session of its own, because the terminal sends Ctrl-C to all processes of this one
+            tty.setraw(terminal)  # line ends stay as they are
+            # a session of its own, because the user's terminal sends Ctrl-C to all processes of this one
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-I", "-S", "-c", _LAUNCH, *command],
+                stdin=terminal,
                 stdout=subprocess.PIPE,
-                stderr=writer,
+                stderr=terminal if is_drawn else subprocess.PIPE,
                 start_new_session=True,
             )
         except BaseException:
-            os.close(self._reader)
+            os.close(self._terminal)
             raise
         finally:
-            os.close(writer)
-        assert self._process.stdout is not None
+            os.close(terminal)
         self._stdout = _Text()
         self._stderr = _Text()
         self._selector = selectors.DefaultSelector()
+        assert self._process.stdout is not None
         self._selector.register(self._process.stdout, selectors.EVENT_READ, self._stdout)
-        self._selector.register(self._reader, selectors.EVENT_READ, self._stderr)
+        self._selector.register(self._process.stderr or self._terminal, selectors.EVENT_READ, self._stderr)
 
     def __enter__(self) -> _Child:
         return self
@@ -169,9 +169,10 @@ class _Child:
             self._process.kill()
         self._process.wait()
         self._selector.close()
-        os.close(self._reader)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        os.close(self._terminal)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
 
     def watch(self, shown: _Shown) -> None:
         """Until it has ended."""

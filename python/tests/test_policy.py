@@ -1,0 +1,175 @@
+"""Policies that act in Python. They need a package that was built with an installation of dp_bench."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import dp_bench
+
+CHECKPOINT = pathlib.Path(__file__).parents[2] / "models/pusht_unet_hybrid"
+IS_BUILT = importlib.util.find_spec("dp_bench._policy") is not None
+needs_policies = pytest.mark.skipif(not IS_BUILT, reason="the package was built without an installation of dp_bench")
+OBS = {"agent_pos": [100.0, 200.0], "keypoint": np.full((9, 2), 250.0)}
+DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8}
+
+
+def read_safetensors(file):
+    data = file.read_bytes()
+    (n,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + n])
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values = np.frombuffer(data[8 + n + begin : 8 + n + end], DTYPES[entry["dtype"]])
+        arrays[name] = values.reshape(entry["shape"])
+    return arrays
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return dp_bench.load_policy(CHECKPOINT)
+
+
+def test_a_package_without_policies_says_how_to_get_them(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(dp_bench.ProgramError, match="-C cmake.define.dp_bench_DIR="):
+        dp_bench.load_policy(CHECKPOINT)
+
+
+@needs_policies
+@pytest.mark.skipif(not os.environ.get("DP_BENCH_PROGRAM"), reason="DP_BENCH_PROGRAM names no dp_bench program")
+@pytest.mark.parametrize("micro_batch", [0, 1])
+def test_acts_bit_for_bit_as_in_an_evaluation(tmp_path, micro_batch):
+    overrides = {"env_runner.n_train": 0, "env_runner.n_test": 1, "env_runner.n_videos": 0}
+    overrides |= {
+        "env_runner.record_traces": True,
+        "env_runner.max_steps": 24,
+        "env_runner.check_batch_invariance": False,
+    }
+    if micro_batch:
+        overrides["env_runner.micro_batch"] = micro_batch
+    run = dp_bench.evaluate(CHECKPOINT, overrides, output=tmp_path / "run", progress=False)
+    seed = run.episodes[0].seed
+    trace = read_safetensors(run.path / f"traces/test_{seed}.safetensors")
+    assert len(trace["action"]) == 24
+
+    policy = dp_bench.load_policy(CHECKPOINT, micro_batch=micro_batch)
+    policy.reset(seed)
+    row = 0  # an evaluation observes only the steps that a plan reads
+    for step, expected in enumerate(trace["action"]):
+        while row + 1 < len(trace["obs_step"]) and trace["obs_step"][row + 1] <= step:
+            row += 1
+        action = policy.act({key: trace[f"obs.{key}"][row] for key in policy.obs})
+        assert action.tobytes() == expected.tobytes(), f"step {step}"
+
+
+@needs_policies
+def test_says_what_it_reads(policy):
+    assert policy.obs["keypoint"] == dp_bench.policy.ObsKey((9, 2), "float32")
+    assert (policy.action_dim, policy.horizon, policy.n_obs_steps, policy.n_action_steps) == (2, 16, 2, 8)
+
+
+@needs_policies
+def test_an_episode_depends_on_its_seed_alone(policy):
+    def episode(seed):
+        policy.reset(seed)
+        return np.stack([policy.act(OBS) for _ in range(10)])
+
+    first, other = episode(1), episode(2)
+    assert np.array_equal(episode(1), first) and not np.array_equal(other, first)
+    assert policy.timing.act_s > 0
+
+
+@needs_policies
+def test_arrays_may_have_any_strides(policy):
+    policy.reset(3)
+    expected = policy.act({"agent_pos": [1.0, 2.0], "keypoint": np.arange(18.0).reshape(9, 2)})
+    policy.reset(3)
+    strided = np.arange(18, dtype=np.float32).reshape(9, 2)[::-1].copy()[::-1]
+    assert strided.strides[0] < 0
+    assert np.array_equal(policy.act({"agent_pos": np.float32([1, 0, 2])[::2], "keypoint": strided}), expected)
+
+
+@needs_policies
+def test_wrong_observations_are_explained_and_forgotten(policy):
+    with pytest.raises(ValueError, match="expected a seed from 0"):
+        policy.reset(-1)
+    policy.reset(4)
+    first = policy.act(OBS)
+    policy.reset(4)
+    for wrong, kind, message in [
+        ({"agent_pos": [0, 0]}, dp_bench.UsageError, "'keypoint' is missing"),
+        (OBS | {"other": [0]}, dp_bench.UsageError, "other"),
+        (OBS | {"agent_pos": [0, 0, 0]}, dp_bench.UsageError, r"agent_pos.*\[3\]"),
+        (OBS | {"agent_pos": [float("nan"), 0]}, dp_bench.NumericError, "agent_pos"),
+        (OBS | {"agent_pos": np.zeros([1] * 9)}, dp_bench.UsageError, "8|eight"),
+        (OBS | {"other": np.zeros(2, np.complex64)}, dp_bench.UsageError, "expected uint8, uint16 or float32"),
+    ]:
+        with pytest.raises(kind, match=message):
+            policy.act(wrong)
+    assert np.array_equal(policy.act(OBS), first)
+
+
+@needs_policies
+def test_what_cannot_be_loaded_is_explained(tmp_path):
+    with pytest.raises(dp_bench.DataError, match="is not a folder; expected that of a checkpoint"):
+        dp_bench.load_policy(tmp_path / "nowhere")
+    with pytest.raises(dp_bench.DataError, match="is neither a checkpoint"):
+        dp_bench.load_policy(tmp_path)
+    with pytest.raises(dp_bench.UsageError, match="expected ema or model"):
+        dp_bench.load_policy(CHECKPOINT, weights="best")
+
+
+@needs_policies
+def test_pythons_lock_is_free_while_a_policy_computes(policy):
+    ticks, is_done = [], threading.Event()
+
+    def tick():
+        while not is_done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    policy.reset(5)
+    begin = time.perf_counter()
+    policy.act(OBS)  # plans
+    end = time.perf_counter()
+    is_done.set()
+    thread.join()
+    assert policy.timing.plan_s > 0.002
+    assert sum(begin < tick < end for tick in ticks) >= 3
+
+
+@needs_policies
+def test_two_threads_take_turns(policy):
+    policy.reset(6)
+    threads = [threading.Thread(target=lambda: [policy.act(OBS) for _ in range(20)]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    policy.reset(6)
+    assert policy.act(OBS).shape == (2,)
+
+
+@needs_policies
+def test_another_libtorch_in_the_process_is_refused(tmp_path):
+    # any library of that name counts
+    source = tmp_path / "empty.c"
+    source.touch()
+    library = tmp_path / "libtorch_cpu.so"
+    subprocess.run(["cc", "-shared", "-o", library, source], check=True)
+    script = f"import ctypes, dp_bench; ctypes.CDLL({str(library)!r}); dp_bench.load_policy({str(CHECKPOINT)!r})"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert f"found {library} in this process" in result.stderr
