@@ -111,6 +111,12 @@ def test_arguments_reach_the_program_unchanged(stand_in, tmp_path):
         dp_bench.run("p", "e", {"x": float("nan")})
 
 
+def test_a_command_without_a_run_is_refused(stand_in):
+    stand_in("exit 0")
+    with pytest.raises(dp_bench.UsageError, match="--dry-run is for the command line"):
+        dp_bench.train("p", "e", arguments=["--dry-run"])
+
+
 def test_progress_is_shown_passed_on_or_dropped(stand_in, tmp_path, capfd):
     bar = r"\r\033[Kepoch 3  [=====>              ] 120/400  loss 0.031  512 samples/s  ETA 0:12:30"
     line = "epoch 3  120/400  loss 0.031  512 samples/s  ETA 0:12:30"
@@ -123,6 +129,8 @@ def test_progress_is_shown_passed_on_or_dropped(stand_in, tmp_path, capfd):
     assert capfd.readouterr().err == f"a message\n{line}\n"
     dp_bench.train("p", "e", output=tmp_path, progress=False)
     assert capfd.readouterr() == ("", "")
+    with pytest.raises(ValueError, match="expected progress as True, False or a function, found 'bar'"):
+        dp_bench.train("p", "e", output=tmp_path, progress="bar")
 
 
 def test_an_error_of_the_callback_stops_the_program_and_is_raised(stand_in, tmp_path):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dp_bench.errors import error_of
+from dp_bench.errors import UsageError, error_of
 from dp_bench.program import Outcome, ProgressOption, call
 from dp_bench.run_folder import PathLike, RunFolder
 
@@ -137,14 +137,15 @@ def _overrides(overrides: Overrides) -> list[str]:
 def _folder_of(outcome: Outcome, named: PathLike | None) -> RunFolder:
     """The run folder of a command that succeeded. Else raises its error, with the folder if a run was begun."""
     announced = outcome.run_folder()
-    folder = RunFolder(announced) if announced else None
-    if outcome.exit_code == 0:
-        # a run of several seeds that are all finished announces nothing
-        return folder or RunFolder(named if named is not None else "runs")
-    message = outcome.message()
-    if outcome.exit_code == 5:
-        message = _failed_episodes(folder)
-    raise error_of(outcome.exit_code, message, folder)
+    folder = RunFolder(named or announced) if announced else None
+    if outcome.exit_code != 0:
+        message = _failed_episodes(folder) if outcome.exit_code == 5 else outcome.message()
+        raise error_of(outcome.exit_code, message, folder)
+    if folder is not None:
+        return folder
+    if named is None:
+        raise UsageError("expected a command that begins a run, found none; --dry-run is for the command line")
+    return RunFolder(named)  # several seeds of which none was left to do
 
 
 def _failed_episodes(folder: RunFolder | None) -> str:

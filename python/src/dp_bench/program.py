@@ -121,6 +121,8 @@ def call(
     An exception on the way, such as KeyboardInterrupt, stops the program like Ctrl-C, waits until it has saved its work
     and is raised again. A second one kills it.
     """
+    if not (callable(progress) or isinstance(progress, bool)):
+        raise ValueError(f"expected progress as True, False or a function, found {progress!r}")
     path = find_program(program).path
     is_drawn = callable(progress) or (progress and sys.stderr is not None and sys.stderr.isatty())
     with _Child([str(path), *(os.fspath(argument) for argument in arguments)], is_drawn) as child:
