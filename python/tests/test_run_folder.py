@@ -174,9 +174,12 @@ def test_a_damaged_file_is_refused(folder, text, message):
     refused(folder, "config", "config.json: .*" + message)
 
 
-def test_a_file_that_never_ends_is_refused(folder):
+def test_what_is_no_file_or_too_large_is_refused(folder):
     (folder / "config.json").unlink()
     os.mkfifo(folder / "config.json")
+    refused(folder, "config", "expected a regular file")
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
     refused(folder, "config", "expected a regular file")
     (folder / "manifest.json").write_text("")
     os.truncate(folder / "manifest.json", 1 << 40)

@@ -24,11 +24,14 @@ def read_text(file: pathlib.Path, max_bytes: int) -> str:
     try:
         # not blocking: a pipe must not hang the reader
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as opened:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise DataError(f"{file}: expected a regular file")
-            data = opened.read(max_bytes + 1) if status.st_size <= max_bytes else None
+            with os.fdopen(descriptor, "rb", closefd=False) as opened:
+                data = opened.read(max_bytes + 1) if status.st_size <= max_bytes else None
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     if data is None or len(data) > max_bytes:
