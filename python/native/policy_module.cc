@@ -156,7 +156,11 @@ NB_MODULE(_policy, module) {
           "deadline_s"_a, "micro_batch"_a)
       .def("spec", &LoadedPolicy::Spec, "Keys, action_dim and horizons")
       .def("reset", &LoadedPolicy::Reset, "seed"_a, "Begins an episode")
-      .def("act", &LoadedPolicy::Act, "obs"_a, "action"_a, "Writes the action of the current step")
+      .def("act", &LoadedPolicy::Act, "obs"_a, "action"_a,
+           nb::sig("def act(self, obs: "
+                   "collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]], "
+                   "action: numpy.typing.NDArray[numpy.float32]) -> None"),
+           "Writes the action of the current step")
       .def("timing", &LoadedPolicy::Timing, "Of the latest call of act");
 }
 
