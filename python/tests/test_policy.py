@@ -53,7 +53,7 @@ def test_acts_bit_for_bit_as_in_an_evaluation(tmp_path, micro_batch):
     overrides = {"env_runner.n_train": 0, "env_runner.n_test": 1, "env_runner.n_videos": 0}
     overrides |= {
         "env_runner.record_traces": True,
-        "env_runner.max_steps": 24,
+        "env_runner.max_steps": 10,
         "env_runner.check_batch_invariance": False,
     }
     if micro_batch:
@@ -61,7 +61,7 @@ def test_acts_bit_for_bit_as_in_an_evaluation(tmp_path, micro_batch):
     run = dp_bench.evaluate(CHECKPOINT, overrides, output=tmp_path / "run", progress=False)
     seed = run.episodes[0].seed
     trace = read_safetensors(run.path / f"traces/test_{seed}.safetensors")
-    assert len(trace["action"]) == 24
+    assert len(trace["action"]) == 10  # two plans
 
     policy = dp_bench.load_policy(CHECKPOINT, micro_batch=micro_batch)
     policy.reset(seed)
