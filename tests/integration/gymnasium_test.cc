@@ -79,6 +79,8 @@ TEST_F(Gymnasium, EveryFaultCostsItsEpisodeAndTheOthersAreBitEqual) {
     const auto at = static_cast<std::size_t>(i);
     const run::EpisodeRecord& record = broken.records[at];
     EXPECT_FALSE(clean.records[at].failure_reason.has_value()) << i;
+    // an episode that the time limit ended is a timeout
+    EXPECT_EQ(clean.records[at].course->is_terminated, clean.records[at].n_steps < 20) << i;
     if (faults.contains(i)) {
       EXPECT_THAT(record.failure_reason.value_or("none"), HasSubstr(faults.at(i).second)) << i;
     } else {

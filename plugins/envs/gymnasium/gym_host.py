@@ -274,6 +274,7 @@ class Host:
         for name, value in (("max_steps", max_steps), ("control_hz", control_hz)):
             if not value:
                 raise HostError(CONFIG, f"params.{name}: expected a number, because the environment does not tell it; found none")
+        self.max_steps = int(max_steps)
         low, high = self.action_space.low.ravel(), self.action_space.high.ravel()
         return {
             "shape_meta": {
@@ -283,7 +284,7 @@ class Host:
             "action_low": low.astype(float).tolist(),
             "action_high": high.astype(float).tolist(),
             "control_hz": float(control_hz),
-            "max_steps": int(max_steps),
+            "max_steps": self.max_steps,
             "metrics": [{"name": "last_reward", "aggregate": LAST}, {"name": "sum_of_rewards", "aggregate": LAST}],
             "tasks": [],
             "obs_modes": [],
@@ -309,6 +310,7 @@ class Host:
         self.is_running = self.is_begun = False
         observation, _ = self.env.reset(seed=seed)
         self.sum_of_rewards = 0.0
+        self.n_steps = 0
         self.observe(observation)
         self.is_running = self.is_begun = True
 
@@ -327,8 +329,11 @@ class Host:
         self.sum_of_rewards += reward
         self.memory[self.output : self.output + 16] = struct.pack("=dd", reward, self.sum_of_rewards)
         success = self.success.holds(reward, terminated, info)
-        self.is_running = not (terminated or truncated)
-        return self.answer(is_over=not self.is_running, success=success, has_observation=True, reward=reward, size=16)
+        self.n_steps += 1
+        # dp_bench itself ends an episode after max_steps, and then calls it a timeout
+        is_over = bool(terminated or (truncated and self.n_steps < self.max_steps))
+        self.is_running = not is_over
+        return self.answer(is_over=is_over, success=success, has_observation=True, reward=reward, size=16)
 
     def picture(self, width, height):
         """What the environment renders, at the wanted size: each pixel is that of the nearest place."""

@@ -14,7 +14,7 @@ namespace dp_bench::gymnasium {
 EnvSpec Describe(const Config& params);
 
 /// Score: the highest reward. Success: the param `success`. Actions are clipped to the bounds of
-/// the action space. A truncated episode ends like a terminated one.
+/// the action space. An episode that is truncated before max_steps ends like a terminated one.
 std::unique_ptr<Env> Create(const Config& params);
 
 }  // namespace dp_bench::gymnasium
