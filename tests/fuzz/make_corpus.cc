@@ -25,6 +25,7 @@
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
 #include "run/film_notes.h"
+#include "run/lerobot/policy_folder.h"
 #include "run/planning.h"
 #include "train/train_state.h"
 
@@ -119,6 +120,23 @@ void AddRuns(const fs::path& root) {
   Corpus(root / "gate_state").Add("state", ToJson(report).dump());
 }
 
+run::LerobotPolicy SmallLerobotPolicy() {
+  run::LerobotPolicy policy;
+  policy.config.inputs = {
+      {.name = "observation.state", .shape = {1}},
+      {.name = "observation.image", .type = run::LerobotFeatureType::kVisual, .shape = {3, 8, 8}}};
+  policy.config.action = {.name = "action", .type = run::LerobotFeatureType::kAction, .shape = {1}};
+  policy.config.normalization_mapping = {
+      {run::LerobotFeatureType::kState, run::LerobotNorm::kMinMax}};
+  policy.config.resize_shape = {8, 8};
+  policy.config.crop_shape = {7, 7};
+  policy.config.down_dims = {8};
+  policy.config.noise_scheduler_type = "DDIM";
+  policy.config.prediction_type = "epsilon";
+  policy.stats["observation.state"] = {.min = {0.0}, .max = {1.0}};
+  return policy;
+}
+
 void AddTensors(const fs::path& root, const fs::path& scratch) {
   ArrayMap tensors;
   tensors.emplace("weight", Array(DType::kFloat32, {2, 2}));
@@ -136,6 +154,14 @@ void AddTensors(const fs::path& root, const fs::path& scratch) {
                                       .reward = {0.5, 1.0},
                                       .success = {0, 1}});
   Corpus(root / "film_notes").Add("marks", TextOf(scratch / "f"));
+
+  const fs::path policy = scratch / "p";
+  fs::create_directory(policy);
+  run::WriteLerobotPolicy(policy, SmallLerobotPolicy());
+  Corpus policies(root / "lerobot_policy");
+  for (const char* name : {"config", "policy_preprocessor", "policy_postprocessor"}) {
+    policies.Add(name, TextOf(policy / (std::string(name) + ".json")));
+  }
 
   const fs::path folder = scratch / "c";
   fs::create_directories(folder);

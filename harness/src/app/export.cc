@@ -1,11 +1,19 @@
-// dp_bench export: writes a small checkpoint for inference, with only the evaluated weights.
+// dp_bench export: writes a small checkpoint for inference, with only the evaluated weights, or a
+// policy for LeRobot.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "experiment/lerobot_export.h"
+#include "experiment/task.h"
+#include "plugin/catalogue.h"
 #include "run/checkpoint.h"
 #include "run/run_contents.h"
 
@@ -16,14 +24,72 @@ namespace fs = std::filesystem;
 
 constexpr const char* kExportExamples =
     R"(Examples:
-  dp_bench export --checkpoint runs/mine/checkpoints/latest --output models/mine)";
+  dp_bench export --checkpoint runs/mine/checkpoints/latest --output models/mine
+  dp_bench export --checkpoint runs/mine --format lerobot --output mine_lerobot)";
+
+constexpr const char* kLerobotFormat = "lerobot";
 
 struct ExportVerbOptions {
   fs::path checkpoint;
   fs::path output;
+  std::string format = "dp_bench";
+  std::vector<std::string> map;
+  std::vector<fs::path> plugin_dirs;
 };
 
-// Called before anything is read.
+// Only the evaluated weights, without the state of the optimizer.
+void ExportCheckpoint(const run::Checkpoint& checkpoint, const fs::path& output) {
+  const std::string_view weights = checkpoint.Has(run::kEmaFile) ? run::kEmaFile : run::kModelFile;
+  run::CheckpointContents contents = {.config = checkpoint.config(), .state = checkpoint.state()};
+  for (const std::string_view file : {weights, run::kNormalizerFile}) {
+    contents.tensors[std::string(file)] = checkpoint.ReadTensors(file);
+  }
+  core::AtomicFolder folder(output);
+  run::WriteCheckpointFiles(folder.temporary(), contents);
+  folder.Commit();
+  core::PrintResult("{}: {} and the normalizer\n", output.string(), weights);
+}
+
+void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
+  plugin::PluginCatalogue catalogue(
+      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  const auto bindings = experiment::ExportLerobotPolicy(
+      checkpoint, catalogue, {.output = options.output, .map = options.map});
+  core::PrintResult("{}: a diffusion policy of LeRobot\n", options.output.string());
+  PrintBindings(bindings);
+}
+
+int Export(ExportVerbOptions options) {
+  RequireFreeFolder(options.output);
+  if (!options.map.empty() && options.format != kLerobotFormat) {
+    throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
+  }
+  ChooseCheckpoint(&options.checkpoint);
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
+  if (options.format == kLerobotFormat) {
+    ExportForLerobot(checkpoint, options);
+  } else {
+    ExportCheckpoint(checkpoint, options.output);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddMapOption(CLI::App* app, std::vector<std::string>* map) {
+  app->add_option("--map", *map,
+                  "A feature of LeRobot and the keys it consists of: "
+                  "observation.environment_state=keypoint. May be repeated")
+      ->allow_extra_args(false);
+}
+
+void PrintBindings(const std::vector<run::FeatureBinding>& bindings) {
+  for (const run::FeatureBinding& binding : bindings) {
+    core::PrintResult("  {}: {}\n", core::Printable(binding.feature.name),
+                      core::Printable(fmt::format("{}", fmt::join(binding.keys, ", "))));
+  }
+}
+
 void RequireFreeFolder(const fs::path& output) {
   run::RequireNoRun(output);
   if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
@@ -31,24 +97,6 @@ void RequireFreeFolder(const fs::path& output) {
                                              "--output",
                                              output.string()));
 }
-
-int Export(ExportVerbOptions options) {
-  RequireFreeFolder(options.output);
-  ChooseCheckpoint(&options.checkpoint);
-  const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
-  const std::string_view weights = checkpoint.Has(run::kEmaFile) ? run::kEmaFile : run::kModelFile;
-  run::CheckpointContents contents = {.config = checkpoint.config(), .state = checkpoint.state()};
-  for (const std::string_view file : {weights, run::kNormalizerFile}) {
-    contents.tensors[std::string(file)] = checkpoint.ReadTensors(file);
-  }
-  core::AtomicFolder folder(options.output);
-  run::WriteCheckpointFiles(folder.temporary(), contents);
-  folder.Commit();
-  core::PrintResult("{}: {} and the normalizer\n", options.output.string(), weights);
-  return 0;
-}
-
-}  // namespace
 
 Verb AddExport(CLI::App* app) {
   auto options = std::make_shared<ExportVerbOptions>();
@@ -59,6 +107,15 @@ Verb AddExport(CLI::App* app) {
       ->check(CLI::ExistingDirectory);
   app->add_option("--output", options->output, "Folder to write; must not exist or must be empty")
       ->required();
+  app->add_option("--format", options->format,
+                  "dp_bench: a checkpoint without the optimizer; lerobot: a folder that LeRobot "
+                  "(0.4 and later) loads")
+      ->check(CLI::IsMember({"dp_bench", kLerobotFormat}))
+      ->capture_default_str();
+  AddMapOption(app, &options->map);
+  app->add_option("--plugin-dir", options->plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
   return [options] { return Export(*options); };
 }
 

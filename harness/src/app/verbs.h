@@ -4,9 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "core/communicator.h"
 #include "experiment/experiment.h"
+#include "run/lerobot/feature_map.h"
 #include "run/run_checkpoint.h"
 
 namespace dp_bench::app {
@@ -27,6 +30,18 @@ void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options)
 void ChooseCheckpoint(std::filesystem::path* path,
                       run::CheckpointOrder order = run::CheckpointOrder::kBestFirst);
 
+// For verbs that write a policy in the format of another program, or read one.
+
+/// --map: which of LeRobot's features are which keys.
+void AddMapOption(CLI::App* app, std::vector<std::string>* map);
+
+/// Prints a line per feature: "observation.state: agent_pos".
+void PrintBindings(const std::vector<run::FeatureBinding>& bindings);
+
+/// Throws Error{kUsage} unless a folder can be written to `output`. To be called before anything is
+/// read.
+void RequireFreeFolder(const std::filesystem::path& output);
+
 /// Trains as `dp_bench train` does, into `output` or, if it is empty, a new run folder.
 int Train(const experiment::ExperimentOptions& options, const std::filesystem::path& output,
           core::Communicator& ranks);
@@ -44,6 +59,7 @@ Verb AddFilm(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);
 Verb AddDistill(CLI::App* app);
 Verb AddDoctor(CLI::App* app);
+Verb AddImport(CLI::App* app);
 Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
 Verb AddKeys(CLI::App* app);

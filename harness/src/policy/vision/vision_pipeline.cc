@@ -119,12 +119,23 @@ void RequireFinite(const std::string& key, const Tensor& depth) {
                   key, depth.isfinite().logical_not().sum().item<std::int64_t>()));
 }
 
+enum class Interpolation { kNearest, kBilinear, kAntialiased };
+
 // images [B, To, C, H, W] float32 -> [B, To, C, height, width].
-Tensor Resize(const Tensor& images, std::int64_t height, std::int64_t width, bool is_bilinear) {
+Tensor Resize(const Tensor& images, const Shape& size, Interpolation interpolation) {
   const Tensor flat = images.flatten(0, 1);
-  const std::vector<std::int64_t> size = {height, width};
-  const Tensor resized = is_bilinear ? at::upsample_bilinear2d(flat, size, /*align_corners=*/false)
-                                     : at::upsample_nearest2d(flat, size);
+  Tensor resized;
+  switch (interpolation) {
+    case Interpolation::kNearest:
+      resized = at::upsample_nearest2d(flat, size);
+      break;
+    case Interpolation::kBilinear:
+      resized = at::upsample_bilinear2d(flat, size, /*align_corners=*/false);
+      break;
+    case Interpolation::kAntialiased:
+      resized = at::_upsample_bilinear2d_aa(flat, size, /*align_corners=*/false);
+      break;
+  }
   return resized.unflatten(0, {images.size(0), images.size(1)});
 }
 
@@ -148,26 +159,34 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
           "a random place per sample in training; false: the centre, as in evaluation")),
       augmentation_(params) {
   // every setting is read, so that one policy config fits tasks with and without cameras
-  const Shape image = cameras.empty() ? Shape{} : cameras[0].rgb.shape;  // [C, H, W]
-  const Shape whole = cameras.empty() ? Shape{1, 1} : Shape{image[1], image[2]};
+  const Shape image =
+      cameras.empty() ? Shape{1, 1} : Shape{cameras[0].rgb.shape[1], cameras[0].rgb.shape[2]};
+  resizes_first_ = params.Get<bool>(
+      "resize_first", false,
+      "resize the whole picture, colour with antialiasing, and crop the result, as LeRobot does; "
+      "false: crop, then resize");
+  const auto read_size = [&](const Shape& default_size) {
+    return ReadSize(params, "resize_shape", default_size,
+                    "[height, width] after the crop, or before it with resize_first; bilinear for "
+                    "colour, nearest neighbour for depth; none for no change");
+  };
+  const Shape whole = resizes_first_ ? read_size(image) : image;
   const Shape crop = ReadCrop(params, whole);
-  const Shape out = ReadSize(params, "resize_shape", crop,
-                             "[height, width] after the crop; bilinear for colour, nearest "
-                             "neighbour for depth; none for no change");
+  const Shape out = resizes_first_ ? crop : read_size(crop);
   if (cameras.empty()) return;
 
-  if (crop[0] > image[1] || crop[1] > image[2]) {
+  if (crop[0] > whole[0] || crop[1] > whole[1]) {
     Refuse(fmt::format(
         "{} is {}; it must lie within the images of '{}', {}. A fraction fits "
         "images of any size: [0.9, 0.9]",
         params.Where("crop_shape"), ToString(crop), cameras[0].rgb.name, ToString(whole)));
   }
-  crop_height_ = crop[0];
-  crop_width_ = crop[1];
-  spare_height_ = image[1] - crop[0];
-  spare_width_ = image[2] - crop[1];
-  out_height_ = out[0];
-  out_width_ = out[1];
+  crop_ = crop;
+  spare_height_ = whole[0] - crop[0];
+  spare_width_ = whole[1] - crop[1];
+  resized_ = resizes_first_ ? whole : out;
+  is_resizing_ = resizes_first_ ? whole != image : out != crop;
+  out_ = out;
 }
 
 CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
@@ -177,11 +196,18 @@ CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
   CameraView view;
   const Tensor& raw = obs.find(camera.rgb.name)->second;
   TraceStage(camera.rgb.name, raw);
-  Tensor rgb = Crop(raw, places);
-  TraceStage("  cropped", rgb);
   const bool is_augmenting = augment != nullptr && !augmentation_.empty();
-  if (is_resizing() || is_augmenting) rgb = rgb.to(torch::kFloat32).div_(kMaxUInt8);
-  if (is_resizing()) rgb = Resize(rgb, out_height_, out_width_, /*is_bilinear=*/true);
+  Tensor rgb = raw;
+  if (!resizes_first_) {
+    rgb = Crop(rgb, places);
+    TraceStage("  cropped", rgb);
+  }
+  if (is_resizing_ || is_augmenting) rgb = rgb.to(torch::kFloat32).div_(kMaxUInt8);
+  if (is_resizing_) {
+    rgb = Resize(rgb, resized_,
+                 resizes_first_ ? Interpolation::kAntialiased : Interpolation::kBilinear);
+  }
+  if (resizes_first_) rgb = Crop(rgb, places);
   if (is_augmenting) rgb = augmentation_.Apply(rgb, *augment);
   view.rgb = normalizer.Normalize(camera.rgb.name, rgb);
   TraceStage("  resized, normalized", view.rgb);
@@ -189,10 +215,12 @@ CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
 
   const Tensor& raw_depth = obs.find(camera.depth->name)->second;
   TraceStage(camera.depth->name, raw_depth);
-  Tensor depth = Crop(raw_depth, places);
+  Tensor depth = raw_depth;
+  if (!resizes_first_) depth = Crop(depth, places);
   RequireFinite(camera.depth->name, depth);
   depth = normalizer.Normalize(camera.depth->name, depth);
-  if (is_resizing()) depth = Resize(depth, out_height_, out_width_, /*is_bilinear=*/false);
+  if (is_resizing_) depth = Resize(depth, resized_, Interpolation::kNearest);
+  if (resizes_first_) depth = Crop(depth, places);
   view.depth = depth;
   TraceStage("  cropped, resized, normalized", view.depth);
   return view;
@@ -210,7 +238,7 @@ VisionPipeline::CropPlaces VisionPipeline::DrawCrops(NoiseSource* augment) const
 Tensor VisionPipeline::Crop(const Tensor& images, const CropPlaces& places) const {
   if (!is_cropping()) return images;
   const auto window = [&](const Tensor& x, std::int64_t dim, std::int64_t top, std::int64_t left) {
-    return x.narrow(dim, top, crop_height_).narrow(dim + 1, left, crop_width_);
+    return x.narrow(dim, top, crop_[0]).narrow(dim + 1, left, crop_[1]);
   };
   if (!places.top.defined()) {
     // torchvision's CenterCrop rounds half to even

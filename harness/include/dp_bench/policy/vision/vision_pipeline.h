@@ -34,19 +34,20 @@ struct CameraView {
 /// Crops, resizes and augments the images of all cameras before they are encoded.
 class VisionPipeline {
  public:
-  /// Reads crop_shape, crop_is_random, resize_shape and augmentation from `params`. Throws
-  /// Error{kConfig} for a crop larger than the images.
+  /// Reads crop_shape, crop_is_random, resize_shape, resize_first and augmentation from `params`.
+  /// Throws Error{kConfig} for a crop larger than the images.
   VisionPipeline(const Config& params, const std::vector<Camera>& cameras);
 
   /// Height and width of the output.
-  std::int64_t height() const { return out_height_; }
-  std::int64_t width() const { return out_width_; }
+  std::int64_t height() const { return out_[0]; }
+  std::int64_t width() const { return out_[1]; }
 
   /// One camera of `obs`, in raw units as in Batch. Both pictures get the same crop: random per row
   /// if `augment` is given, else centred. Then they are resized (colours bilinear, depth nearest
   /// neighbour, as torch.nn.functional.interpolate), colours are augmented if `augment` is given,
-  /// and both are normalized. All steps of a row are treated alike. Throws Error{kNumeric} naming
-  /// the key if depth is not finite.
+  /// and both are normalized. With resize_first they are resized before the crop, colours with
+  /// antialiasing, as torchvision's Resize does. All steps of a row are treated alike. Throws
+  /// Error{kNumeric} naming the key if depth is not finite.
   CameraView Prepare(const Camera& camera, const TensorMap& obs, const Normalizer& normalizer,
                      NoiseSource* augment) const;
 
@@ -59,14 +60,14 @@ class VisionPipeline {
   CropPlaces DrawCrops(NoiseSource* augment) const;
   torch::Tensor Crop(const torch::Tensor& images, const CropPlaces& places) const;
   bool is_cropping() const { return spare_height_ > 0 || spare_width_ > 0; }
-  bool is_resizing() const { return out_height_ != crop_height_ || out_width_ != crop_width_; }
 
-  std::int64_t crop_height_ = 0;
-  std::int64_t crop_width_ = 0;
+  Shape crop_ = {0, 0};            // [height, width], as all of these
   std::int64_t spare_height_ = 0;  // rows of pixels outside the crop
   std::int64_t spare_width_ = 0;
-  std::int64_t out_height_ = 0;
-  std::int64_t out_width_ = 0;
+  bool resizes_first_ = false;  // before the crop
+  bool is_resizing_ = false;
+  Shape resized_ = {0, 0};  // what resizing makes
+  Shape out_ = {0, 0};
   bool crop_is_random_ = true;
   ImageAugmentation augmentation_;
 };

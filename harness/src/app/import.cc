@@ -1,0 +1,43 @@
+// dp_bench import: makes a checkpoint of a LeRobot diffusion policy.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "app/verbs.h"
+#include "core/console.h"
+#include "experiment/lerobot_import.h"
+
+namespace dp_bench::app {
+namespace {
+
+constexpr const char* kImportExamples =
+    R"(Examples:
+  dp_bench import lerobot/diffusion_pusht --env pusht --obs image --output models/theirs
+  dp_bench import pretrained_model --env kuavo_dualarm --map observation.environment_state=object
+  dp_bench eval --checkpoint models/theirs)";
+
+}  // namespace
+
+Verb AddImport(CLI::App* app) {
+  const auto options = std::make_shared<experiment::LerobotImport>();
+  app->footer(kImportExamples);
+  app->add_option("folder", options->folder,
+                  "Folder with the config.json and model.safetensors of a LeRobot diffusion policy")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--output", options->output,
+                  "Checkpoint to write; must not exist or must be empty")
+      ->required();
+  AddMapOption(app, &options->map);
+  AddTaskOptions(app, &options->experiment);
+  return [options] {
+    RequireFreeFolder(options->output);
+    const auto bindings = experiment::ImportLerobotPolicy(*options);
+    core::PrintResult("{}: a checkpoint of unet_hybrid\n", options->output.string());
+    PrintBindings(bindings);
+    return 0;
+  };
+}
+
+}  // namespace dp_bench::app

@@ -1,0 +1,29 @@
+// A policy of dp_bench as a LeRobot diffusion policy.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "run/checkpoint.h"
+#include "run/lerobot/feature_map.h"
+
+namespace dp_bench::plugin {
+class PluginCatalogue;
+}
+
+namespace dp_bench::experiment {
+
+struct LerobotExport {
+  std::filesystem::path output;  // does not exist, or is empty
+  std::vector<std::string> map;  // see run::MakeFeatures
+};
+
+/// Writes the evaluated weights of `checkpoint`, and returns LeRobot's features with the keys that
+/// they are made of. Throws Error{kConfig} naming the setting for a policy that LeRobot cannot
+/// compute: another plugin than unet_hybrid, another objective, sampler or encoder.
+std::vector<run::FeatureBinding> ExportLerobotPolicy(const run::Checkpoint& checkpoint,
+                                                     plugin::PluginCatalogue& catalogue,
+                                                     const LerobotExport& request);
+
+}  // namespace dp_bench::experiment

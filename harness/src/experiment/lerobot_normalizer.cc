@@ -1,0 +1,219 @@
+// See lerobot_normalizer.h.
+#include "experiment/lerobot_normalizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "dp_bench/tensor.h"
+
+namespace dp_bench::experiment {
+namespace {
+
+using Numbers = std::vector<double>;
+using run::LerobotFeatureType;
+using run::LerobotNorm;
+
+constexpr std::array kStats = {&KeyStats::min, &KeyStats::max, &KeyStats::mean, &KeyStats::std};
+
+// Below this share of its value, a deviation or range is rounding.
+constexpr double kRounding = 1e-7;
+
+// y = x * scale + offset.
+struct Affine {
+  double scale = 1.0;
+  double offset = 0.0;
+};
+
+bool HasRange(double range, double value) {
+  return range > kRounding * std::max(1.0, std::abs(value));
+}
+
+Affine OfMeanStd(double mean, double std, double eps, bool is_action) {
+  if (is_action) {  // used backwards: x = y * std + mean
+    const double scale = 1.0 / (std > 0.0 ? std : eps);
+    return {scale, -mean * scale};
+  }
+  if (!HasRange(std, mean)) return {1.0, -mean};
+  const double scale = 1.0 / (std + eps);
+  return {scale, -mean * scale};
+}
+
+Affine OfMinMax(double min, double max, double eps, bool is_action) {
+  if (!is_action && !HasRange(max - min, min)) return {1.0, -1.0 - min};
+  const double scale = 2.0 / (max > min ? max - min : eps);
+  return {scale, -1.0 - min * scale};
+}
+
+LerobotNorm NormOf(const run::LerobotPolicy& policy, LerobotFeatureType type) {
+  const auto found = policy.config.normalization_mapping.find(type);
+  return found == policy.config.normalization_mapping.end() ? LerobotNorm::kIdentity
+                                                            : found->second;
+}
+
+std::vector<Affine> AffinesOf(const run::LerobotPolicy& policy,
+                              const run::LerobotFeature& feature) {
+  const KeyStats& stats = policy.stats.at(feature.name);
+  const LerobotNorm norm = NormOf(policy, feature.type);
+  const bool is_action = feature.type == LerobotFeatureType::kAction;
+  std::vector<Affine> result(static_cast<std::size_t>(feature.shape.front()));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (norm == LerobotNorm::kMeanStd) {
+      result[i] = OfMeanStd(stats.mean[i], stats.std[i], policy.eps, is_action);
+    } else if (norm == LerobotNorm::kMinMax) {
+      result[i] = OfMinMax(stats.min[i], stats.max[i], policy.eps, is_action);
+    }
+  }
+  return result;
+}
+
+NormalizeMode ModeOf(LerobotNorm norm, bool is_image) {
+  // any affine map per channel, whatever its statistics
+  if (is_image) return NormalizeMode::kImageGaussian;
+  switch (norm) {
+    case LerobotNorm::kIdentity:
+      return NormalizeMode::kIdentity;
+    case LerobotNorm::kMeanStd:
+      return NormalizeMode::kGaussian;
+    case LerobotNorm::kMinMax:
+      return NormalizeMode::kLimits;
+  }
+  return NormalizeMode::kIdentity;
+}
+
+// Dimensions begin to end of what is known.
+KeyStats Slice(const KeyStats& stats, std::size_t begin, std::size_t end) {
+  KeyStats part;
+  for (const auto member : kStats) {
+    const Numbers& all = stats.*member;
+    if (all.size() < end) continue;
+    (part.*member)
+        .assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                all.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return part;
+}
+
+Normalizer::Field MakeField(const std::vector<Affine>& affines, NormalizeMode mode,
+                            KeyStats stats) {
+  Numbers scale;
+  Numbers offset;
+  for (const Affine& affine : affines) {
+    scale.push_back(affine.scale);
+    offset.push_back(affine.offset);
+  }
+  if (mode == NormalizeMode::kImageGaussian) {  // what they amount to
+    stats = {};
+    for (const Affine& affine : affines) {
+      stats.mean.push_back(-affine.offset / affine.scale);
+      stats.std.push_back(1.0 / affine.scale);
+    }
+  }
+  return {.scale = torch::tensor(scale, torch::kFloat64).to(torch::kFloat32),
+          .offset = torch::tensor(offset, torch::kFloat64).to(torch::kFloat32),
+          .stats = std::move(stats),
+          .mode = mode};
+}
+
+Numbers ToNumbers(const torch::Tensor& tensor) {
+  const torch::Tensor host = tensor.to(torch::kCPU, torch::kFloat64).contiguous();
+  const double* data = host.data_ptr<double>();
+  return {data, data + host.numel()};
+}
+
+void Append(const Numbers& part, Numbers* all) {
+  all->insert(all->end(), part.begin(), part.end());
+}
+
+const Normalizer::Field& FieldOf(const Normalizer& normalizer, const std::string& key) {
+  const auto found = normalizer.fields().find(key);
+  if (found != normalizer.fields().end()) return found->second;
+  throw Error(ErrorCode::kCheckpoint,
+              "the normalizer has no statistics of '" + key + "'; the checkpoint is damaged");
+}
+
+// What LeRobot needs to do the same with all keys of one feature type.
+LerobotNorm CommonNorm(const std::vector<const Normalizer::Field*>& fields) {
+  const auto all_are = [&](NormalizeMode mode) {
+    return std::ranges::all_of(fields, [&](const auto* field) { return field->mode == mode; });
+  };
+  if (all_are(NormalizeMode::kIdentity)) return LerobotNorm::kIdentity;
+  return all_are(NormalizeMode::kGaussian) ? LerobotNorm::kMeanStd : LerobotNorm::kMinMax;
+}
+
+// The statistics with which LeRobot's formula is y = x * scale + offset.
+KeyStats StatsOf(const std::vector<const Normalizer::Field*>& fields, LerobotNorm norm,
+                 std::int64_t n_channels) {
+  KeyStats stats;
+  for (const Normalizer::Field* field : fields) {
+    Numbers scale = ToNumbers(field->scale);
+    Numbers offset = ToNumbers(field->offset);
+    if (norm == LerobotNorm::kMeanStd && std::ssize(scale) < n_channels) {  // one for all channels
+      scale.assign(static_cast<std::size_t>(n_channels), scale[0]);
+      offset.assign(static_cast<std::size_t>(n_channels), offset[0]);
+    }
+    for (std::size_t i = 0; i < scale.size(); ++i) {
+      if (norm == LerobotNorm::kMeanStd) {
+        stats.mean.push_back(-offset[i] / scale[i]);
+        stats.std.push_back(1.0 / scale[i]);
+      } else {
+        stats.min.push_back((-1.0 - offset[i]) / scale[i]);
+        stats.max.push_back((1.0 - offset[i]) / scale[i]);
+      }
+    }
+    // not needed, but a LeRobot data set has them
+    if (norm != LerobotNorm::kMeanStd) {
+      Append(field->stats.mean, &stats.mean);
+      Append(field->stats.std, &stats.std);
+    }
+  }
+  return stats;
+}
+
+}  // namespace
+
+Normalizer FromLerobotStats(const run::LerobotPolicy& policy,
+                            const std::vector<run::FeatureBinding>& bindings,
+                            const ShapeMeta& shape_meta) {
+  Normalizer::Fields fields;
+  const auto add = [&](const run::LerobotFeature& feature, const std::vector<std::string>& keys) {
+    const std::vector<Affine> affines = AffinesOf(policy, feature);
+    const bool is_image = feature.type == LerobotFeatureType::kVisual;
+    const NormalizeMode mode = ModeOf(NormOf(policy, feature.type), is_image);
+    std::size_t begin = 0;
+    for (const std::string& key : keys) {
+      const auto spec = std::ranges::find(shape_meta.obs, key, &KeySpec::name);
+      const KeySpec& found = spec == shape_meta.obs.end() ? shape_meta.action : *spec;
+      const auto size = static_cast<std::size_t>(is_image ? found.shape[0] : found.NumElements());
+      const std::vector<Affine> part(affines.begin() + static_cast<std::ptrdiff_t>(begin),
+                                     affines.begin() + static_cast<std::ptrdiff_t>(begin + size));
+      fields[key] =
+          MakeField(part, mode, Slice(policy.stats.at(feature.name), begin, begin + size));
+      begin += size;
+    }
+  };
+  for (const run::FeatureBinding& binding : bindings) add(binding.feature, binding.keys);
+  add(policy.config.action, {shape_meta.action.name});
+  return Normalizer(std::move(fields));
+}
+
+void ToLerobotStats(const Normalizer& normalizer, const std::vector<run::FeatureBinding>& bindings,
+                    run::LerobotPolicy* policy) {
+  const auto set = [&](const run::LerobotFeature& feature, const std::vector<std::string>& keys) {
+    std::vector<const Normalizer::Field*> fields;
+    for (const std::string& key : keys) fields.push_back(&FieldOf(normalizer, key));
+    const bool is_image = feature.type == LerobotFeatureType::kVisual;
+    const LerobotNorm norm = is_image ? LerobotNorm::kMeanStd : CommonNorm(fields);
+    policy->config.normalization_mapping[feature.type] = norm;
+    policy->stats[feature.name] = StatsOf(fields, norm, feature.shape.front());
+  };
+  for (const run::FeatureBinding& binding : bindings) set(binding.feature, binding.keys);
+  set(policy->config.action, {policy->config.action.name});
+}
+
+}  // namespace dp_bench::experiment

@@ -1,0 +1,82 @@
+// plan_with_stages CHECKPOINT OBS OUTPUT: plans once with a checkpoint's policy, for comparisons
+// with another implementation. OBS: safetensors, "<key>" [B, To, shape...]. OUTPUT: safetensors
+// with "action", the stages "<n> <name>" in the order of the data flow, and "noise.<n>", the normal
+// numbers in the order in which the policy draws them.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "dp_bench/tensor.h"
+#include "plugin/catalogue.h"
+#include "policy/stage_recorder.h"
+#include "run/create_from_checkpoint.h"
+#include "run/safetensors.h"
+
+namespace dp_bench {
+namespace {
+
+constexpr std::uint64_t kSeed = 7;
+constexpr int kMaxDraws = 128;
+
+NoiseSource MakeNoise(std::int64_t batch_size) {
+  std::vector<NoiseKey> rows;
+  for (std::int64_t i = 0; i < batch_size; ++i) {
+    rows.push_back({.seed = kSeed, .minor = static_cast<std::uint32_t>(i)});
+  }
+  return NoiseSource(std::move(rows));
+}
+
+TensorMap ReadObs(const std::string& path, const ShapeMeta& shape_meta) {
+  TensorMap obs = run::ToTensors(run::ReadSafetensors(path).tensors);
+  for (const KeySpec& key : shape_meta.obs) {
+    // as a rollout gives them: stored [H, W, C], seen [C, H, W]
+    if (key.type != KeyType::kRgb) continue;
+    torch::Tensor& images = obs.at(key.name);
+    images = images.permute({0, 1, 3, 4, 2}).contiguous().permute({0, 1, 4, 2, 3});
+  }
+  return obs;
+}
+
+void Plan(const std::string& folder, const std::string& input, const std::string& output) {
+  plugin::PluginCatalogue catalogue(plugin::PluginCatalogue::DefaultSearchPath({}));
+  const auto [config, policy] = run::CreateFromCheckpoint(folder, catalogue);
+  const TensorMap obs = ReadObs(input, policy->spec().shape_meta);
+  const std::int64_t batch_size = obs.begin()->second.size(0);
+
+  TensorMap result;
+  int n_stages = 0;
+  const policy::StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
+    result[fmt::format("{:04} {}", n_stages++, name)] = tensor.clone().contiguous();
+  });
+  NoiseSource noise = MakeNoise(batch_size);
+  result["action"] = policy->PredictAction(obs, noise);
+
+  NoiseSource again = MakeNoise(batch_size);
+  const Horizons& horizons = policy->spec().horizons;
+  for (int i = 0; i < kMaxDraws; ++i) {
+    result[fmt::format("noise.{}", i)] =
+        again.Randn(StreamId::kPolicyNoise,
+                    {batch_size, horizons.horizon, policy->spec().shape_meta.action_dim()});
+  }
+  run::WriteSafetensors(output, run::ToArrays(result));
+}
+
+}  // namespace
+}  // namespace dp_bench
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fputs("usage: plan_with_stages CHECKPOINT OBS OUTPUT\n", stderr);
+    return 2;
+  }
+  try {
+    dp_bench::Plan(argv[1], argv[2], argv[3]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "plan_with_stages: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
