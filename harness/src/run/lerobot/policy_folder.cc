@@ -156,6 +156,11 @@ ArrayMap WithoutCompileMarks(ArrayMap tensors) {
   return result;
 }
 
+bool IsCamera(const LerobotPolicyConfig& config, std::string_view feature) {
+  return std::ranges::any_of(config.cameras(),
+                             [&](const LerobotFeature& camera) { return camera.name == feature; });
+}
+
 ArrayMap StatTensors(const LerobotPolicy& policy) {
   ArrayMap tensors;
   for (const auto& [feature, stats] : policy.stats) {
@@ -163,9 +168,7 @@ ArrayMap StatTensors(const LerobotPolicy& policy) {
       const std::vector<double>& values = stats.*member;
       if (values.empty()) continue;
       const auto n = static_cast<std::int64_t>(values.size());
-      const bool is_image = std::ranges::any_of(policy.config.cameras(),
-                                                [&](const auto& x) { return x.name == feature; });
-      Array array(DType::kFloat32, is_image ? Shape{n, 1, 1} : Shape{n});
+      Array array(DType::kFloat32, IsCamera(policy.config, feature) ? Shape{n, 1, 1} : Shape{n});
       std::ranges::transform(values, array.as<float>().begin(),
                              [](double x) { return static_cast<float>(x); });
       tensors[fmt::format("{}.{}", feature, name)] = std::move(array);
