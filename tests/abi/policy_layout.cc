@@ -6,7 +6,9 @@
 #include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "dp_bench/policy/policy_base.h"
+#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
+#include "dp_bench/policy/vision/vision_pipeline.h"
 #include "dp_bench/tensor.h"
 #include "layout.h"
 
@@ -60,6 +62,8 @@ void PrintBlocks() {
   DPB_VIRTUAL(policy::ObsEncoder, feature_dim);
   DPB_VIRTUAL(policy::ObsEncoder, Encode);
   DPB_VIRTUAL(policy::ObsEncoder, set_gradient_checkpointing);
+  DPB_TYPE(policy::VisionPipeline);
+  DPB_TYPE(policy::HybridObsEncoder);
   DPB_TYPE(policy::DiffusionPolicy);
   DPB_TYPE(policy::DiffusionPolicy::Model);
 }

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kPluginMagic = 0x44504250;  // "DPBP"
 /// dp_bench; tests/abi checks it.
 inline constexpr std::uint32_t kAbiVersion = 4;
 /// The same for what only policies use, on top of kAbiVersion.
-inline constexpr std::uint32_t kPolicyAbiVersion = 1;
+inline constexpr std::uint32_t kPolicyAbiVersion = 2;
 inline constexpr std::uint32_t kPolicyAbi = 1000 * kAbiVersion + kPolicyAbiVersion;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3 };

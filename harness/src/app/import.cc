@@ -6,10 +6,21 @@
 
 #include "app/verbs.h"
 #include "core/console.h"
+#include "dp_bench/error.h"
 #include "experiment/lerobot_import.h"
 
 namespace dp_bench::app {
 namespace {
+
+// Users of diffusion_policy come with a file.
+void RequireFolder(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{0}' is a file; expected the folder of a LeRobot policy. Convert a "
+                          "checkpoint of diffusion_policy first: python -m "
+                          "dp_bench.convert_diffusion_policy '{0}' converted",
+                          path.string()));
+}
 
 constexpr const char* kImportExamples =
     R"(Examples:
@@ -25,13 +36,14 @@ Verb AddImport(CLI::App* app) {
   app->add_option("folder", options->folder,
                   "Folder with the config.json and model.safetensors of a LeRobot diffusion policy")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingPath);
   app->add_option("--output", options->output,
                   "Checkpoint to write; must not exist or must be empty")
       ->required();
   AddMapOption(app, &options->map);
   AddTaskOptions(app, &options->experiment);
   return [options] {
+    RequireFolder(options->folder);
     RequireFreeFolder(options->output);
     const auto bindings = experiment::ImportLerobotPolicy(*options);
     core::PrintResult("{}: a checkpoint of unet_hybrid\n", options->output.string());
