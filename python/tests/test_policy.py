@@ -91,6 +91,41 @@ def test_an_episode_depends_on_its_seed_alone(policy):
 
 
 @needs_policies
+def test_a_batch_gets_the_first_plans_of_its_episodes(policy):
+    def window(i):
+        return {"agent_pos": np.full(2, 100.0 + i, np.float32), "keypoint": np.full((9, 2), 250.0 - i, np.float32)}
+
+    seeds = [7, 8, 7]
+    expected = []
+    for i, seed in enumerate(seeds):
+        policy.reset(seed)
+        expected.append(np.stack([policy.act(window(i)) for _ in range(policy.n_action_steps)]))
+    policy.reset(9)
+    before = policy.act(OBS)
+    batch = {key: np.stack([np.stack([window(i)[key]] * 2) for i in range(3)]) for key in policy.obs}
+    chunks = policy.predict(batch, seeds)
+    assert chunks.shape == (3, 8, 2)
+    assert chunks.tobytes() == np.stack(expected).tobytes()
+    after = policy.act(OBS)  # the second action of the same plan
+    policy.reset(9)
+    assert np.array_equal(policy.act(OBS), before) and np.array_equal(policy.act(OBS), after)
+    assert policy.predict({key: value[:0] for key, value in batch.items()}, []).shape == (0, 8, 2)
+
+
+@needs_policies
+def test_wrong_batches_are_explained(policy):
+    batch = {key: np.zeros((2, 2, *spec.shape)) for key, spec in policy.obs.items()}
+    with pytest.raises(dp_bench.UsageError, match=r"expected \[3, 2, ...\]"):
+        policy.predict(batch, [1, 2, 3])
+    with pytest.raises(dp_bench.UsageError, match="keypoint"):
+        policy.predict({"agent_pos": batch["agent_pos"]}, [1, 2])
+    with pytest.raises(dp_bench.NumericError, match="nan"):
+        policy.predict({**batch, "agent_pos": np.full((2, 2, 2), np.nan)}, [1, 2])
+    with pytest.raises(ValueError, match="expected seeds from 0"):
+        policy.predict(batch, [1, -1])
+
+
+@needs_policies
 def test_arrays_may_have_any_strides(policy):
     policy.reset(3)
     expected = policy.act({"agent_pos": [1.0, 2.0], "keypoint": np.arange(18.0).reshape(9, 2)})

@@ -108,6 +108,16 @@ class DPB_API Controller {
   /// before Reset. Throws Error{kShape} or {kNumeric} for wrong observations, as if it was not
   /// called, and what the policy throws: then the step counts, and the next call plans again.
   std::span<const float> Act(std::span<const ObsView> obs);
+
+  /// Plans for B observation windows that belong to no episode: writes [B, Ta, Da] in raw units to
+  /// `chunks`. `obs`: each key of the spec once, [B, To, storage shape], oldest step first. B =
+  /// seeds.size(). A row depends on its own observations and seed alone, and is the first chunk of
+  /// the episode with this seed that began with them; its low bits are those of micro_batch, the
+  /// rows that are computed at once. Leaves the episode of Act as it is. Throws Error{kUsage} for
+  /// `chunks` of another size, {kShape} or {kNumeric} for wrong observations or plans.
+  void Predict(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
+               std::span<float> chunks);
+
   const ActTiming& timing() const;
   const ActCounts& counts() const;
 

@@ -101,6 +101,10 @@ std::span<const float> ControlLoop::Act(std::span<const ObsView> obs) {
   return action;
 }
 
+void ControlLoop::AwaitPlanner() {
+  if (awaits_plan_ && background_ != nullptr) background_->Wait();
+}
+
 void ControlLoop::Observe(std::span<const ObsView> obs) {
   input_.CopyTo(&history_, obs);
   if (step_ == 0) {

@@ -39,6 +39,9 @@ class ControlLoop {
   void Reset(std::uint64_t seed);
   std::span<const float> Act(std::span<const ObsView> obs);
 
+  /// Returns when no thread is planning, so that the caller may use the planner.
+  void AwaitPlanner();
+
   const ActTiming& timing() const { return timing_; }
   const ActCounts& counts() const { return counts_; }
 

@@ -7,6 +7,7 @@
 #include "dp_bench/deploy.h"
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
+#include "rollout/batch_planner.h"
 #include "rollout/control_loop.h"
 #include "rollout/policy_planner.h"
 #include "run/create_from_checkpoint.h"
@@ -65,7 +66,8 @@ struct Controller::Impl {
         spec(policy->spec()),
         planner(*policy, device, MicroBatch(options, config)),
         loop(planner, spec.shape_meta, spec.horizons,
-             {.latency_steps = options.latency_steps, .deadline_s = options.deadline_s}) {
+             {.latency_steps = options.latency_steps, .deadline_s = options.deadline_s}),
+        batches(planner, spec.shape_meta, spec.horizons) {
     loop.WarmUp();
   }
 
@@ -75,6 +77,7 @@ struct Controller::Impl {
   PolicySpec spec;
   rollout::PolicyPlanner planner;
   rollout::ControlLoop loop;
+  rollout::BatchPlanner batches;
 };
 
 Controller Controller::Load(const fs::path& checkpoint, const ControllerOptions& options) {
@@ -94,6 +97,12 @@ void Controller::Reset(std::uint64_t seed) { impl_->loop.Reset(seed); }
 
 std::span<const float> Controller::Act(std::span<const ObsView> obs) {
   return impl_->loop.Act(obs);
+}
+
+void Controller::Predict(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
+                         std::span<float> chunks) {
+  impl_->loop.AwaitPlanner();
+  impl_->batches.Plan(obs, seeds, chunks);
 }
 
 const ActTiming& Controller::timing() const { return impl_->loop.timing(); }

@@ -90,6 +90,31 @@ class Policy:
         self._loaded.act({key: self._array(key, value) for key, value in obs.items()}, action)
         return action
 
+    def predict(self, obs: Mapping[str, ArrayLike], seeds: Sequence[int] | ArrayLike) -> NDArray[np.float32]:
+        """Plans for a batch of observations that belong to no episode, [B, n_action_steps, action_dim].
+
+        Row i depends on its own observations and seed alone, and equals the first plan of the episode with this seed. The
+        `micro_batch` of `load_policy` says how many rows are computed at once; more are faster, and their number decides
+        the low bits. `act` does not notice.
+
+        Args:
+            obs: Each key of `self.obs`, [B, n_obs_steps, ...], oldest step first. For an episode that just began, repeat
+                its first observation.
+            seeds: One for each row, 0 to 2**64 - 1.
+
+        Raises:
+            UsageError: For a missing or unknown key, another shape or dtype.
+            NumericError: For NaN or Inf in observations or plans.
+        """
+        wanted = [int(seed) for seed in np.ravel(np.asarray(seeds, dtype=object))]
+        wrong = next((seed for seed in wanted if not 0 <= seed < 2**64), None)
+        if wrong is not None:
+            raise ValueError(f"expected seeds from 0 to 2**64 - 1, found {wrong}")
+        chunks = np.empty((len(wanted), self.n_action_steps, self.action_dim), np.float32)
+        arrays = {key: self._array(key, value) for key, value in obs.items()}
+        self._loaded.predict(arrays, np.array(wanted, np.uint64), chunks)
+        return chunks
+
     @property
     def timing(self) -> ActTiming:
         """Of the latest call of `act`."""
