@@ -77,7 +77,8 @@ std::vector<std::string> OverridesOf(const run::LerobotPolicyConfig& config) {
           "policy.params=" + PolicyParams(config).dump(),
           "optimizer=" + optimizer.dump(),
           "training.lr_scheduler=" + config.scheduler_name,
-          fmt::format("training.lr_warmup_steps={}", config.scheduler_warmup_steps)};
+          fmt::format("training.lr_warmup_steps={}", config.scheduler_warmup_steps),
+          "training.rollout_every=0"};  // its training was not evaluated on seeds of ours
 }
 
 void RequireSameAction(const run::LerobotFeature& action, const ShapeMeta& shape_meta) {

@@ -12,6 +12,7 @@
 #include "experiment/lerobot_import.h"
 #include "run/lerobot/policy_folder.h"
 #include "run/policy_weights.h"
+#include "run/seed_use.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 #include "unet_hybrid_policy.h"
@@ -94,6 +95,7 @@ TEST_P(LerobotPolicies, AnImportedPolicyPlansWhatLerobotPlans) {
   run::LoadPolicyWeights(checkpoint, *policy, run::Weights::kEma);
   policy->module().eval();
   const torch::Tensor action = PlanFrom(*policy, GetParam(), run::NormalizerOf(checkpoint));
+  EXPECT_EQ(run::SelectionSeeds(json::parse(checkpoint.config())).n, 0);
   EXPECT_LE((action - Golden(GetParam(), "action")).abs().max().item<double>(), 1e-5);
 }
 
