@@ -1,5 +1,6 @@
 // The output forms of a DataInspection: text tables, JSON, and an HTML page.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -65,6 +66,37 @@ std::string StatsText(const KeyInspection& key) {
                         key.stats.mean[d], key.stats.std[d]);
   }
   return text;
+}
+
+nlohmann::json EntryOf(const KeySpec& key) {
+  nlohmann::json entry = {{"shape", key.shape}, {"type", Name(key.type)}};
+  if (key.type == KeyType::kDepth) entry["dtype"] = Name(key.dtype);
+  return entry;
+}
+
+// The shape_meta of a config that reads every key.
+nlohmann::json ShapeMetaOf(const DataInspection& inspection) {
+  nlohmann::json meta = {{"obs", nlohmann::json::object()}};
+  for (const KeyInspection& key : inspection.keys) {
+    if (key.spec.name == "action") {
+      meta["action"] = {{"shape", key.spec.shape}};
+    } else {
+      meta["obs"][key.spec.name] = EntryOf(key.spec);
+    }
+  }
+  return meta;
+}
+
+// A line for each key.
+std::string ShapeMetaText(const DataInspection& inspection) {
+  const nlohmann::json meta = ShapeMetaOf(inspection);
+  std::vector<std::string> keys;
+  for (const auto& [name, entry] : meta["obs"].items()) {
+    keys.push_back(fmt::format("    {}: {}", nlohmann::json(name).dump(), entry.dump()));
+  }
+  return fmt::format(
+      "shape_meta of a task with all of its keys:\n  \"obs\": {{\n{}\n  }},\n  \"action\": {}\n",
+      fmt::join(keys, ",\n"), meta.value("action", nlohmann::json::object()).dump());
 }
 
 data KeyRows(const DataInspection& inspection) {
@@ -188,6 +220,7 @@ std::string ToText(const DataInspection& inspection) {
     text += fmt::format("  {:<24} {:<8} {:<16} {}\n", key.spec.name, Name(key.spec.type),
                         ToString(key.spec.shape), Name(key.spec.dtype));
   }
+  text += "\n" + ShapeMetaText(inspection);
   text += "\n" + LengthText(inspection.lengths) + "\n";
   text +=
       fmt::format("  {:<24} {:>11} {:>11} {:>11} {:>11}\n", "value", "min", "max", "mean", "std");
@@ -216,6 +249,7 @@ nlohmann::json ToJson(const DataInspection& inspection) {
   json["n_steps"] = inspection.n_steps();
   json["episode_lengths"] = inspection.lengths;
   json["keys"] = std::move(keys);
+  json["shape_meta"] = ShapeMetaOf(inspection);
   return json;
 }
 
