@@ -27,6 +27,11 @@ echo "{\"id\": \"faulty_gym:Faulty-v0\", \"python\": \"$DPB_GYMNASIUM_PYTHON\"}"
 "$build/bin/env_conformance" --plugin="$build/plugins/libdpb_env_gymnasium.so" --params=params.json >conformance.txt 2>&1 ||
   fail "$(cat conformance.txt)"
 
+echo "the same with an expert"
+echo "{\"id\": \"faulty_gym:Faulty-v0\", \"python\": \"$DPB_GYMNASIUM_PYTHON\", \"expert\": \"faulty_gym:Homing\"}" >params.json
+"$build/bin/env_conformance" --plugin="$build/plugins/libdpb_env_gymnasium.so" --params=params.json >conformance.txt 2>&1 ||
+  fail "$(cat conformance.txt)"
+
 "$build/bin/gymnasium_test"
 
 [ -n "$dp_bench" ] || exit 0
@@ -37,3 +42,14 @@ expect_exit 1 "not a function of the seed: with the same seed again, step 3 firs
   env.params.kwargs.has_hidden_state=true
 expect_exit 2 "id" "$dp_bench" plugins check --config-dir "$root/configs" --env gymnasium
 expect_exit 2 "found 'nothing.so', which is no file" "$dp_bench" plugins check nothing.so
+
+echo "an expert in Python collects demonstrations"
+collect=("$dp_bench" collect --config-dir "$root/configs" --env gymnasium "env.params.python=$DPB_GYMNASIUM_PYTHON"
+         env.params.id=faulty_gym:Faulty-v0 collect.n_episodes=6)
+rm -rf homing.zarr
+"${collect[@]}" env.params.expert=faulty_gym:homing --output homing.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
+expect_exit 1 "6 episodes" "$dp_bench" inspect --dataset homing.zarr  # it finds that the camera stands still
+expect_exit 2 "params.expert: expected module:name of an expert, found 'faulty_gym:nobody'" "${collect[@]}" \
+  env.params.expert=faulty_gym:nobody --output nothing.zarr
+expect_exit 5 "expected 2 finite numbers from the expert, found \[0.0\]" "${collect[@]}" \
+  env.params.expert=faulty_gym:too_short --output nothing.zarr

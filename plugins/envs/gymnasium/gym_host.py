@@ -31,6 +31,7 @@ import numpy as np
 REQUEST = struct.Struct("=IiiiQddQQQ")
 ANSWER = struct.Struct("=i???xdQ")
 DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(6)
+BEGIN, ACT = 8, 9
 QUIT = 15
 NO_ERROR = -1
 CONFIG, PLUGIN, SHAPE, ENV, NUMERIC = 1, 2, 4, 5, 8  # ErrorCode
@@ -194,6 +195,27 @@ class Success:
         return bool(info[self.rule])
 
 
+class Expert:
+    """`params.expert`: 'module:name' of a class with get_action(observation), made for every episode, or of a function of
+    the observation."""
+
+    def __init__(self, name):
+        module, _, path = name.partition(":")
+        try:
+            self.made_by = importlib.import_module(module)
+            for part in path.split("."):
+                self.made_by = getattr(self.made_by, part)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise HostError(CONFIG, f"params.expert: expected module:name of an expert, found '{name}' ({error})") from error
+        self.action_for = None
+
+    def begin(self):
+        expert = self.made_by() if isinstance(self.made_by, type) else self.made_by
+        self.action_for = getattr(expert, "get_action", expert)
+        if not callable(self.action_for):
+            raise HostError(PLUGIN, f"params.expert: expected a function or get_action, found {type(expert).__name__}")
+
+
 class Host:
     """One environment, and the memory that it shares with dp_bench."""
 
@@ -218,6 +240,12 @@ class Host:
                 return self.step()
             if not self.is_begun:
                 raise HostError(ENV, "expected Reset first, found no episode")
+            if command == BEGIN and self.expert:
+                self.expert.begin()
+                return self.answer()
+            if command == ACT and self.expert:
+                self.put(self.output, self.expert_action())
+                return self.answer()
             if command == RENDER:
                 self.put(bulk, self.picture(width, height))
             elif command != OBSERVE:  # the observation is there since the last Reset or Step
@@ -239,8 +267,17 @@ class Host:
         encoded = text.encode(errors="replace")[:MAX_TEXT]
         return self.answer(code, size=self.put(bulk, encoded))
 
+    def expert_action(self):
+        if self.expert.action_for is None:
+            raise HostError(ENV, "the expert acts before it began an episode")
+        action = np.asarray(self.expert.action_for(self.observation), np.float32).ravel()
+        if action.size != self.action_size or not np.isfinite(action).all():
+            raise HostError(ENV, f"expected {self.action_size} finite numbers from the expert, found {action.tolist()}")
+        return np.clip(action, self.action_space.low.ravel(), self.action_space.high.ravel()).astype(np.float32)
+
     def observe(self, observation):
         """Puts every key where dp_bench reads it."""
+        self.observation = observation
         for offset, key in zip(self.obs_offsets, self.keys):
             self.put(offset, key.read(observation))
 
@@ -263,6 +300,7 @@ class Host:
             raise HostError(PLUGIN, f"expected an observation space of Boxes, found {self.env.observation_space}")
         self.keys = [Key(name, m["path"], m["layout"], self.env.observation_space) for name, m in sorted(mapping.items())]
         self.success = Success(wanted["success"])
+        self.expert = Expert(wanted["expert"]) if wanted["expert"] else None
         self.is_begun = False
         self.lay_out()
         return {"params": "{}", "spec": self.spec(wanted)}
@@ -289,7 +327,7 @@ class Host:
             "tasks": [],
             "obs_modes": [],
             "perturbations": [],
-            "abilities": {"state_size": 0, "has_expert": False, "has_pointer_control": False, "cameras": [], "n_marks": 0},
+            "abilities": {"state_size": 0, "has_expert": self.expert is not None, "has_pointer_control": False, "cameras": [], "n_marks": 0},
         }
 
     def lay_out(self):

@@ -87,6 +87,10 @@ HostedEnv ReadParams(const Config& params) {
   Json request;
   request["success"] = params.Get<std::string>(
       "success", "is_success", "key of info, or 'terminated', or 'reward>=X' with a number");
+  request["expert"] = Optional(params.GetOptional<std::string>(
+      "expert",
+      "module:name of a class with get_action(observation), or of a function of the observation; "
+      "null = none"));
   request["max_steps"] = Optional(params.GetOptionalInRange(
       "max_steps", std::int64_t{1}, std::int64_t{1000000},
       "maximum number of steps of an episode; null = the registered max_episode_steps"));

@@ -63,4 +63,19 @@ class Faulty(gymnasium.Env):
         return np.full((16, 12, 3), 100, np.uint8)
 
 
+class Homing:
+    """An expert: to the origin."""
+
+    def get_action(self, observation):
+        return -10.0 * observation["pos"]
+
+
+def homing(observation):
+    return Homing().get_action(observation)
+
+
+def too_short(observation):
+    return [0.0]
+
+
 gymnasium.register("Faulty-v0", entry_point=Faulty, max_episode_steps=20)
