@@ -217,13 +217,13 @@ std::string RenameEncoder(const std::string& name, const ConditionOrder& order,
   return name;
 }
 
-ArrayMap Reorder(ArrayMap weights, const ConditionOrder& order, Direction direction) {
+ArrayMap Reorder(const ArrayMap& weights, const ConditionOrder& order, Direction direction) {
   ArrayMap result;
-  for (auto& [name, array] : weights) {
+  for (const auto& [name, array] : weights) {
     if (name.ends_with(".cond_encoder.1.weight")) {
       result[name] = ReorderColumns(name, array, order, direction);
     } else {
-      result[RenameEncoder(name, order, direction)] = std::move(array);
+      result[RenameEncoder(name, order, direction)] = array;
     }
   }
   return result;
@@ -368,12 +368,12 @@ ConditionOrder MakeConditionOrder(const std::vector<FeatureBinding>& bindings,
   return order;
 }
 
-ArrayMap FromLerobotOrder(ArrayMap weights, const ConditionOrder& order) {
-  return Reorder(std::move(weights), order, Direction::kFromLerobot);
+ArrayMap FromLerobotOrder(const ArrayMap& weights, const ConditionOrder& order) {
+  return Reorder(weights, order, Direction::kFromLerobot);
 }
 
-ArrayMap ToLerobotOrder(ArrayMap weights, const ConditionOrder& order) {
-  return Reorder(std::move(weights), order, Direction::kToLerobot);
+ArrayMap ToLerobotOrder(const ArrayMap& weights, const ConditionOrder& order) {
+  return Reorder(weights, order, Direction::kToLerobot);
 }
 
 }  // namespace dp_bench::run

@@ -51,7 +51,7 @@ ConditionOrder MakeConditionOrder(const std::vector<FeatureBinding>& bindings,
 
 /// Reorders the columns of the weights that see the condition, and the encoders of the cameras.
 /// Throws Error{kCheckpoint} naming a tensor that does not have the columns.
-ArrayMap FromLerobotOrder(ArrayMap weights, const ConditionOrder& order);
-ArrayMap ToLerobotOrder(ArrayMap weights, const ConditionOrder& order);
+ArrayMap FromLerobotOrder(const ArrayMap& weights, const ConditionOrder& order);
+ArrayMap ToLerobotOrder(const ArrayMap& weights, const ConditionOrder& order);
 
 }  // namespace dp_bench::run

@@ -145,13 +145,13 @@ void RequireStats(const fs::path& folder, const LerobotPolicy& policy) {
 }
 
 // torch.compile puts "_orig_mod." into the names of tensors.
-ArrayMap WithoutCompileMarks(ArrayMap tensors) {
+ArrayMap WithoutCompileMarks(const ArrayMap& tensors) {
   constexpr std::string_view kMark = "_orig_mod.";
   ArrayMap result;
-  for (auto& [name, array] : tensors) {
+  for (const auto& [name, array] : tensors) {
     std::string clean = name;
     if (const auto at = clean.find(kMark); at != std::string::npos) clean.erase(at, kMark.size());
-    result[clean] = std::move(array);
+    result[clean] = array;
   }
   return result;
 }
