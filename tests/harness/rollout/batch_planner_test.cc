@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 const Horizons kShortHorizons{.horizon = 4, .n_obs_steps = 2, .n_action_steps = 2};
 const ShapeMeta kOneKey{.obs = {{.name = "pos", .shape = {2}}},
-                           .action = {.name = "action", .shape = {1}}};
+                        .action = {.name = "action", .shape = {1}}};
 
 // The chunk of a row: its oldest and its latest first number, plus its seed.
 class EchoPlanner final : public ChunkPlanner {
