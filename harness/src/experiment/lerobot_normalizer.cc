@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "dp_bench/error.h"
-#include "dp_bench/tensor.h"
+#include "run/policy_weights.h"
 
 namespace dp_bench::experiment {
 namespace {
@@ -120,12 +120,6 @@ Normalizer::Field MakeField(const std::vector<Affine>& affines, NormalizeMode mo
           .mode = mode};
 }
 
-Numbers ToNumbers(const torch::Tensor& tensor) {
-  const torch::Tensor host = tensor.to(torch::kCPU, torch::kFloat64).contiguous();
-  const double* data = host.data_ptr<double>();
-  return {data, data + host.numel()};
-}
-
 void Append(const Numbers& part, Numbers* all) {
   all->insert(all->end(), part.begin(), part.end());
 }
@@ -151,8 +145,8 @@ KeyStats StatsOf(const std::vector<const Normalizer::Field*>& fields, LerobotNor
                  std::int64_t n_channels) {
   KeyStats stats;
   for (const Normalizer::Field* field : fields) {
-    Numbers scale = ToNumbers(field->scale);
-    Numbers offset = ToNumbers(field->offset);
+    Numbers scale = run::ToNumbers(field->scale);
+    Numbers offset = run::ToNumbers(field->offset);
     if (norm == LerobotNorm::kMeanStd && std::ssize(scale) < n_channels) {  // one for all channels
       scale.assign(static_cast<std::size_t>(n_channels), scale[0]);
       offset.assign(static_cast<std::size_t>(n_channels), offset[0]);

@@ -113,12 +113,6 @@ using Numbers = std::vector<double>;
 
 torch::Tensor ToDouble(const Numbers& numbers) { return torch::tensor(numbers, torch::kFloat64); }
 
-Numbers ToNumbers(const torch::Tensor& tensor) {
-  const torch::Tensor host = tensor.to(torch::kCPU, torch::kFloat64).contiguous();
-  const double* data = host.data_ptr<double>();
-  return {data, data + host.numel()};
-}
-
 const torch::Tensor& Require(const TensorMap& state, const std::string& name) {
   const auto found = state.find(name);
   if (found != state.end()) return found->second;
@@ -139,6 +133,12 @@ std::vector<std::pair<std::string, Numbers KeyStats::*>> StatsMembers() {
 }
 
 }  // namespace
+
+std::vector<double> ToNumbers(const torch::Tensor& tensor) {
+  const torch::Tensor host = tensor.to(torch::kCPU, torch::kFloat64).contiguous();
+  const double* data = host.data_ptr<double>();
+  return {data, data + host.numel()};
+}
 
 ArrayMap ModuleState(const torch::nn::Module& module) { return ToArrays(NamedTensors(module)); }
 

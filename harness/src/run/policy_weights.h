@@ -44,6 +44,9 @@ ArrayMap ToArrays(const TensorMap& tensors);
 void CopyToArrays(const TensorMap& tensors, ArrayMap* arrays);
 TensorMap ToTensors(const ArrayMap& arrays);
 
+/// All elements, from any device and of any type of number.
+std::vector<double> ToNumbers(const torch::Tensor& tensor);
+
 enum class Weights { kModel, kEma };
 
 /// The file with these weights. If the checkpoint was saved without them, throws Error{kCheckpoint}
