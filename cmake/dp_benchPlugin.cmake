@@ -1,4 +1,4 @@
-# dpb_add_plugin(KIND env|dataset|policy NAME my_env SOURCES my_env.cc ... [LINK ...] [OBS low_dim rgb rgbd])
+# dpb_add_plugin(KIND env|dataset|writer|policy NAME my_env SOURCES my_env.cc ... [LINK ...] [OBS low_dim rgb rgbd])
 #
 # Builds <build>/plugins/libdpb_<kind>_<name>.so, and registers the test conformance.<kind>.<name>, with the params in
 # the file conformance.json beside the CMakeLists.txt if there is one. OBS: what a policy can observe, one test each.
@@ -8,8 +8,8 @@ set(DP_BENCH_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(dpb_add_plugin)
   cmake_parse_arguments(PLUGIN "" "KIND;NAME" "SOURCES;LINK;OBS" ${ARGN})
-  if(NOT PLUGIN_KIND MATCHES "^(env|dataset|policy)$")
-    message(FATAL_ERROR "dpb_add_plugin: KIND is '${PLUGIN_KIND}'; expected env, dataset or policy")
+  if(NOT PLUGIN_KIND MATCHES "^(env|dataset|writer|policy)$")
+    message(FATAL_ERROR "dpb_add_plugin: KIND is '${PLUGIN_KIND}'; expected env, dataset, writer or policy")
   endif()
   if(NOT PLUGIN_NAME MATCHES "^[a-z][a-z0-9_]*$")
     message(FATAL_ERROR "dpb_add_plugin: NAME is '${PLUGIN_NAME}'; expected small letters, digits and _")
@@ -41,7 +41,7 @@ function(dpb_add_plugin)
     endif()
   endforeach()
 
-  if(NOT BUILD_TESTING)
+  if(NOT BUILD_TESTING OR PLUGIN_KIND STREQUAL "writer")  # there is no suite for writers
     return()
   endif()
   set(command dp_bench::${PLUGIN_KIND}_conformance --plugin=$<TARGET_FILE:${target}>)

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,21 @@ class DPB_API Dataset {
 
  protected:
   Dataset() = default;
+};
+
+/// What only some formats record. A data set that has it also derives from this class.
+class DPB_API DatasetLabels {
+ public:
+  virtual ~DatasetLabels();
+
+  /// What the robot was told to do in an episode.
+  virtual std::string Task(std::int64_t episode) const = 0;
+
+  /// The name of the feature that a key was read from, such as "observation.state".
+  virtual std::string FeatureName(int key) const = 0;
+
+  /// A name per number of a low_dim key; none if the format has no names for them.
+  virtual std::vector<std::string> ChannelNames(int key) const = 0;
 };
 
 }  // namespace dp_bench

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kAbiVersion = 4;
 inline constexpr std::uint32_t kPolicyAbiVersion = 2;
 inline constexpr std::uint32_t kPolicyAbi = 1000 * kAbiVersion + kPolicyAbiVersion;
 
-enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3 };
+enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3, kDatasetWriter = 4 };
 
 /// The C layout at the start of a plugin's entry. The host checks it before it uses any C++ type.
 struct PluginHeader {
@@ -36,6 +36,8 @@ struct PluginHeader {
 class Env;
 struct EnvSpec;
 class Dataset;
+class DatasetWriter;
+struct DatasetSpec;
 class Policy;
 struct PolicySpec;
 
@@ -63,6 +65,16 @@ struct PluginTraits<Dataset> {
   static constexpr const char* kBuildId = kCoreBuildId;
   struct Functions {
     std::unique_ptr<Dataset> (*create)(const Config& params);
+  };
+};
+
+template <>
+struct PluginTraits<DatasetWriter> {
+  static constexpr PluginKind kKind = PluginKind::kDatasetWriter;
+  static constexpr std::uint32_t kAbi = kAbiVersion;
+  static constexpr const char* kBuildId = kCoreBuildId;
+  struct Functions {
+    std::unique_ptr<DatasetWriter> (*create)(const Config& params, const DatasetSpec& spec);
   };
 };
 

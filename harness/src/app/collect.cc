@@ -1,11 +1,16 @@
 // dp_bench collect: collects demonstrations of an env's expert as a dataset.
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/verbs.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
+#include "dp_bench/error.h"
 #include "experiment/collection.h"
+#include "experiment/dataset_conversion.h"
 #include "experiment/key_check.h"
 
 namespace dp_bench::app {
@@ -16,13 +21,29 @@ constexpr const char* kCollectExamples =
 
 Examples:
   dp_bench collect --env point_mass --episodes 20 --output data/point_mass.zarr
-  dp_bench collect --env kuavo_dualarm --task weigh_relay)";
+  dp_bench collect --env kuavo_dualarm --task weigh_relay
+  dp_bench collect --env kuavo_dualarm --obs rgb --format lerobot --output data/pick_place_lerobot)";
 
 struct CollectVerbOptions {
   experiment::ExperimentOptions experiment;
   std::optional<int> episodes;
   std::filesystem::path output;
+  std::string format = experiment::kZarrFormat;
+  std::vector<std::string> map;
+  std::vector<std::string> params;
 };
+
+// Converts what was collected, which stays where `run` looks for it.
+int Convert(const CollectVerbOptions& options, const experiment::Task& task,
+            const std::filesystem::path& collected) {
+  return ConvertWithProgress({.source = collected,
+                              .output = options.output,
+                              .format = options.format,
+                              .params = options.params,
+                              .map = options.map,
+                              .task = task.name()},
+                             task.catalogue());
+}
 
 int CollectDemonstrations(CollectVerbOptions options) {
   if (options.episodes) {
@@ -32,10 +53,23 @@ int CollectDemonstrations(CollectVerbOptions options) {
   const experiment::Task task(options.experiment);
   data::CollectRequest request = task.MakeCollectRequest();
   experiment::RejectUnknownKeys(task, {});
-  if (!options.output.empty()) request.output = options.output;
-  return experiment::RunCollection(task, std::move(request), core::CatchStopSignals())
-             ? 0
-             : core::kExitInterrupted;
+  const bool is_zarr = options.format == experiment::kZarrFormat;
+  if (is_zarr && !options.output.empty()) request.output = options.output;
+  if (is_zarr && !(options.map.empty() && options.params.empty())) {
+    throw Error(ErrorCode::kUsage, "--map and --param are for another --format than zarr");
+  }
+  if (!is_zarr) {
+    if (options.output.empty()) {
+      options.output = request.output;
+      options.output.replace_extension("." + options.format);
+    }
+    RequireFreeFolder(options.output);
+  }
+  const std::filesystem::path collected = request.output;
+  if (!experiment::RunCollection(task, std::move(request), core::CatchStopSignals())) {
+    return core::kExitInterrupted;
+  }
+  return is_zarr ? 0 : Convert(options, task, collected);
 }
 
 }  // namespace
@@ -48,6 +82,14 @@ Verb AddCollect(CLI::App* app) {
       ->check(CLI::PositiveNumber);
   app->add_option("--output", options->output,
                   "Dataset to write or continue (default: where `run` looks for it)");
+  app->add_option(
+         "--format", options->format,
+         "zarr, lerobot, or another format of `dp_bench dataset convert`. Other than zarr: "
+         "collects as usual, then converts a copy to --output (default: beside it)")
+      ->capture_default_str();
+  AddMapOption(app, &options->map);
+  app->add_option("--param", options->params, "See `dp_bench dataset convert`; may be repeated")
+      ->allow_extra_args(false);
   return [options] { return CollectDemonstrations(*options); };
 }
 

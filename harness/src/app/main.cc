@@ -112,6 +112,7 @@ int Main(int argc, char** argv) {
               &dp_bench::app::AddFilm},
         Entry{"diff", "Find the first step in which two runs differ", &dp_bench::app::AddDiff},
         Entry{"collect", "Collect a dataset with the expert of an env", &dp_bench::app::AddCollect},
+        Entry{"dataset", "Convert a dataset into another format", &dp_bench::app::AddDataset},
         Entry{"export", "Write a checkpoint for inference, or a policy for LeRobot",
               &dp_bench::app::AddExport},
         Entry{"import", "Make a checkpoint of a LeRobot policy", &dp_bench::app::AddImport},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/communicator.h"
+#include "experiment/dataset_conversion.h"
 #include "experiment/experiment.h"
 #include "run/lerobot/feature_map.h"
 #include "run/run_checkpoint.h"
@@ -46,6 +47,10 @@ void RequireFreeFolder(const std::filesystem::path& output);
 int Train(const experiment::ExperimentOptions& options, const std::filesystem::path& output,
           core::Communicator& ranks);
 
+/// Converts a data set, with a progress bar. Stop signals interrupt it. Returns the exit code.
+int ConvertWithProgress(experiment::DatasetConversion conversion,
+                        plugin::PluginCatalogue& catalogue);
+
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
@@ -54,6 +59,7 @@ Verb AddGate(CLI::App* app);
 Verb AddReplay(CLI::App* app);
 Verb AddDiff(CLI::App* app);
 Verb AddCollect(CLI::App* app);
+Verb AddDataset(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddFilm(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dp_bench/dataset.h"
+#include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
@@ -42,6 +43,8 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 
 Env::~Env() = default;
 Dataset::~Dataset() = default;
+DatasetLabels::~DatasetLabels() = default;
+DatasetWriter::~DatasetWriter() = default;
 StateAccess::~StateAccess() = default;
 Expert::~Expert() = default;
 PointerControl::~PointerControl() = default;

@@ -102,6 +102,12 @@ std::vector<config::KeyRead> PluginKeys(PluginKind kind, const std::string& name
   if (kind == PluginKind::kDataset) {
     return config::FindKeys([&](const Config& params) { catalogue.Create<Dataset>(name, params); });
   }
+  if (kind == PluginKind::kDatasetWriter) {
+    // a key that is in no feature: the writer reads its params, refuses the key and writes nothing
+    const DatasetSpec spec = {.keys = {{.name = "<key>", .shape = {1}}}, .fps = 1.0};
+    return config::FindKeys(
+        [&](const Config& params) { catalogue.Create<DatasetWriter>(name, params, spec); });
+  }
   std::vector<config::KeyRead> keys;
   for (const PolicySpec& spec : PolicySpecs()) {
     const auto create = [&](const Config& params) { catalogue.Create<Policy>(name, params, spec); };
@@ -155,6 +161,9 @@ std::vector<config::KeySection> ConfigReference(const KeyRequest& request,
   if (is_wanted("env")) AppendPlugins(PluginKind::kEnv, request.env, catalogue, &sections);
   if (is_wanted("dataset")) {
     AppendPlugins(PluginKind::kDataset, request.dataset, catalogue, &sections);
+  }
+  if (is_wanted("dataset") && request.dataset.empty()) {
+    AppendPlugins(PluginKind::kDatasetWriter, "", catalogue, &sections);
   }
   if (is_wanted("policy")) AppendPlugins(PluginKind::kPolicy, request.policy, catalogue, &sections);
   return sections;

@@ -1,7 +1,9 @@
 // PNG files (W3C Portable Network Graphics, second edition): lossless pictures.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "dp_bench/env.h"
@@ -11,6 +13,9 @@ namespace dp_bench::media {
 /// Encodes an RGB8 picture as the bytes of a file. Throws Error{kMedia} if libavcodec fails, for
 /// example on a picture without pixels.
 std::string EncodePng(const RgbImage& picture);
+
+/// Encodes grey levels of 16 bits, [height, width], as the bytes of a file.
+std::string EncodeGreyPng(int width, int height, std::span<const std::uint16_t> levels);
 
 /// Writes an RGB8 file, completely or not at all. Throws Error{kIo} and Error{kMedia}.
 void WritePng(const std::filesystem::path& path, const RgbImage& picture);

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxPluginBytes = std::size_t{1} << 30;
 
-constexpr PluginKind kKinds[] = {PluginKind::kEnv, PluginKind::kDataset, PluginKind::kPolicy};
+constexpr PluginKind kKinds[] = {PluginKind::kEnv, PluginKind::kDataset, PluginKind::kDatasetWriter,
+                                 PluginKind::kPolicy};
 
 // "libdpb_env_", the beginning of the file names of a kind.
 std::string FilePrefix(PluginKind kind) { return "libdpb_" + KindName(kind) + "_"; }

@@ -7,7 +7,7 @@
 namespace dp_bench::plugin {
 namespace {
 
-class GuardedDataset final : public Dataset {
+class GuardedDataset : public Dataset {
  public:
   GuardedDataset(std::unique_ptr<Dataset> dataset, PluginPlace place)
       : place_(std::move(place)), dataset_(std::move(dataset)) {}
@@ -23,9 +23,69 @@ class GuardedDataset final : public Dataset {
     GuardCall(place_, "Read", [&] { dataset_->Read(key, begin, end, out); });
   }
 
+ protected:
+  const PluginPlace& place() const { return place_; }
+
  private:
   PluginPlace place_;
   std::unique_ptr<Dataset> dataset_;
+};
+
+// The same for one that has labels too.
+class GuardedLabelledDataset final : public GuardedDataset, public DatasetLabels {
+ public:
+  GuardedLabelledDataset(std::unique_ptr<Dataset> dataset, const DatasetLabels& labels,
+                         PluginPlace place)
+      : GuardedDataset(std::move(dataset), std::move(place)), labels_(labels) {}
+
+  std::string Task(std::int64_t episode) const override {
+    return GuardCall(place(), "Task", [&] { return labels_.Task(episode); });
+  }
+  std::string FeatureName(int key) const override {
+    return GuardCall(place(), "FeatureName", [&] { return labels_.FeatureName(key); });
+  }
+  std::vector<std::string> ChannelNames(int key) const override {
+    return GuardCall(place(), "ChannelNames", [&] { return labels_.ChannelNames(key); });
+  }
+
+ private:
+  const DatasetLabels& labels_;  // the data set itself
+};
+
+class GuardedDatasetWriter final : public DatasetWriter {
+ public:
+  GuardedDatasetWriter(std::unique_ptr<DatasetWriter> writer, PluginPlace place, DatasetSpec spec)
+      : place_(std::move(place)), writer_(std::move(writer)), spec_(std::move(spec)) {}
+
+  std::int64_t n_episodes() const override {
+    return GuardCall(place_, "n_episodes", [&] { return writer_->n_episodes(); });
+  }
+
+  void BeginEpisode(const EpisodeHead& head) override {
+    DPB_ASSERT(n_missing_steps_ == 0 && head.n_steps > 0);
+    n_missing_steps_ = head.n_steps;
+    GuardCall(place_, "BeginEpisode", [&] { writer_->BeginEpisode(head); });
+  }
+
+  void Append(std::span<const std::span<const std::byte>> values) override {
+    DPB_ASSERT(n_missing_steps_ > 0 && values.size() == spec_.keys.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      DPB_ASSERT(values[i].size() == spec_.keys[i].ByteSize());
+    }
+    GuardCall(place_, "Append", [&] { writer_->Append(values); });
+    --n_missing_steps_;
+  }
+
+  void Finish() override {
+    DPB_ASSERT(n_missing_steps_ == 0);
+    GuardCall(place_, "Finish", [&] { writer_->Finish(); });
+  }
+
+ private:
+  PluginPlace place_;
+  std::unique_ptr<DatasetWriter> writer_;
+  DatasetSpec spec_;
+  std::int64_t n_missing_steps_ = 0;  // of the current episode
 };
 
 }  // namespace
@@ -38,6 +98,8 @@ std::string KindName(PluginKind kind) {
       return "dataset";
     case PluginKind::kPolicy:
       return "policy";
+    case PluginKind::kDatasetWriter:
+      return "writer";
   }
   return fmt::format("unknown ({})", static_cast<std::uint32_t>(kind));
 }
@@ -61,7 +123,15 @@ Error ForeignExceptionError(const PluginPlace& place, const char* during, const 
 
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place) {
   GuardCall(place, "spec", [&] { RequireSound(dataset->spec(), dataset->episode_ends()); });
+  if (const auto* const labels = dynamic_cast<const DatasetLabels*>(dataset.get())) {
+    return std::make_unique<GuardedLabelledDataset>(std::move(dataset), *labels, std::move(place));
+  }
   return std::make_unique<GuardedDataset>(std::move(dataset), std::move(place));
+}
+
+std::unique_ptr<DatasetWriter> GuardPlugin(std::unique_ptr<DatasetWriter> writer, PluginPlace place,
+                                           const DatasetSpec& spec) {
+  return std::make_unique<GuardedDatasetWriter>(std::move(writer), std::move(place), spec);
 }
 
 }  // namespace dp_bench::plugin

@@ -12,13 +12,14 @@
 
 #include "core/call_watch.h"
 #include "dp_bench/dataset.h"
+#include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 
 namespace dp_bench::plugin {
 
-/// "env", "dataset" or "policy".
+/// "env", "dataset", "writer" or "policy".
 std::string KindName(PluginKind kind);
 
 /// The plugin that a guarded call goes to.
@@ -71,5 +72,10 @@ std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place);
 /// The same data set with every call guarded. The spec and the ends of the episodes are checked
 /// now.
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place);
+
+/// The same writer with every call guarded. The order of the calls and the sizes of the values are
+/// checked.
+std::unique_ptr<DatasetWriter> GuardPlugin(std::unique_ptr<DatasetWriter> writer, PluginPlace place,
+                                           const DatasetSpec& spec);
 
 }  // namespace dp_bench::plugin

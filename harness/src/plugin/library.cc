@@ -60,7 +60,8 @@ std::uint32_t AbiFor(PluginKind kind) {
 }
 
 bool IsKnown(PluginKind kind) {
-  return kind == PluginKind::kEnv || kind == PluginKind::kDataset || kind == PluginKind::kPolicy;
+  return kind == PluginKind::kEnv || kind == PluginKind::kDataset || kind == PluginKind::kPolicy ||
+         kind == PluginKind::kDatasetWriter;
 }
 
 bool IsSnakeCase(std::string_view name) {
@@ -90,7 +91,7 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
   }
   if (!IsKnown(kind) || (wanted && kind != *wanted)) {
     problems.push_back(fmt::format("its kind is {}, expected {}", KindName(kind),
-                                   wanted ? KindName(*wanted) : "env, dataset or policy"));
+                                   wanted ? KindName(*wanted) : "env, dataset, writer or policy"));
   }
   const char* const build_id = BuildIdFor(wanted.value_or(kind));
   if (TextOf(found->build_id) != build_id) {

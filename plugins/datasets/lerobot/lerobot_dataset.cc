@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/json.h"
+#include "data/lerobot/key_sources.h"
 #include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
 
@@ -21,6 +23,8 @@ namespace dp_bench::lerobot {
 namespace {
 
 constexpr double kBytesPerMb = 1 << 20;
+constexpr std::size_t kMaxAxes = 8;
+constexpr std::size_t kMaxKeySourcesBytes = std::size_t{16} << 20;
 constexpr double kMinMemoryLimitMb = 1.0;
 constexpr double kMaxMemoryLimitMb = 1e7;
 constexpr double kMinToleranceS = 1e-9;
@@ -73,7 +77,9 @@ KeyConfig ReadKey(const Config& key) {
       .begin = key.GetOptional<std::int64_t>("begin",
                                              "first channel to take, instead of names; none for 0"),
       .end = key.GetOptional<std::int64_t>(
-          "end", "index after the last channel to take, instead of names; none for all")};
+          "end", "index after the last channel to take, instead of names; none for all"),
+      .shape = key.Get<std::vector<std::int64_t>>(
+          "shape", {}, "shape of the key, such as [9, 2]; none for a list of the numbers")};
   const std::string type = key.GetChoice(
       "type", {"auto", "rgb", "depth"}, "colour or depth images; auto is what meta/info.json says");
   if (type != "auto") config.type = type == "rgb" ? KeyType::kRgb : KeyType::kDepth;
@@ -170,6 +176,18 @@ void LeRobotDataset::SelectEpisodes(const std::vector<std::string>& tasks) {
 }
 
 std::map<std::string, KeyConfig> LeRobotDataset::FindKeys() const {
+  const std::filesystem::path file = metadata_.root / kKeySourcesFile;
+  if (!std::filesystem::exists(file)) return KeysOfFeatures();
+  const nlohmann::json noted = core::ReadJsonFile(file, kMaxKeySourcesBytes);
+  const std::string name = file.string();
+  const nlohmann::json& sources = core::JsonView(noted, name).At("keys").json();
+  const Config config = Config::FromJson(sources.dump(), name);
+  std::map<std::string, KeyConfig> keys;
+  for (const std::string& key : config.Keys()) keys[key] = ReadKey(config.Sub(key));
+  return keys;
+}
+
+std::map<std::string, KeyConfig> LeRobotDataset::KeysOfFeatures() const {
   std::map<std::string, KeyConfig> keys;
   for (const auto& [name, feature] : metadata_.features) {
     const bool is_empty = !feature.is_camera() && NumElements(feature.shape) == 0;
@@ -225,7 +243,7 @@ void LeRobotDataset::AddNumbersKey(const std::string& name, const Feature& featu
   if (config.type || config.mm_per_level) refuse("type and mm_per_level are for pictures");
 
   KeySpec spec{.name = name, .shape = feature.shape};
-  KeySource source;
+  KeySource source{.feature = &feature};
   if (!config.names.empty()) {
     if (config.begin || config.end) refuse("give names, or begin and end");
     for (const std::string& channel : config.names) {
@@ -250,6 +268,15 @@ void LeRobotDataset::AddNumbersKey(const std::string& name, const Feature& featu
   if (!source.channels.empty()) {
     spec.shape = {static_cast<std::int64_t>(source.channels.size())};
   }
+  if (!config.shape.empty()) {
+    const bool is_positive = std::ranges::all_of(config.shape, [](auto size) { return size > 0; });
+    if (!is_positive || config.shape.size() > kMaxAxes ||
+        NumElements(config.shape) != NumElements(spec.shape)) {
+      refuse(fmt::format("its {} numbers do not have the shape {}", NumElements(spec.shape),
+                         ToString(config.shape)));
+    }
+    spec.shape = config.shape;
+  }
   if (name == "action" && spec.shape.size() != 1) refuse("the action is a list of numbers");
 
   Numbers& numbers = numbers_[feature.name];
@@ -266,8 +293,8 @@ void LeRobotDataset::AddCameraKey(const std::string& name, const Feature& featur
                 fmt::format("dataset key '{}': the feature '{}' {}", name, feature.name, what));
   };
   if (name == "action") refuse("holds pictures; the action is a list of numbers");
-  if (!config.names.empty() || config.begin || config.end) {
-    refuse("holds pictures; names, begin and end are for numbers");
+  if (!config.names.empty() || config.begin || config.end || !config.shape.empty()) {
+    refuse("holds pictures; names, begin, end and shape are for numbers");
   }
   const KeyType type = config.type.value_or(feature.is_depth ? KeyType::kDepth : KeyType::kRgb);
   std::optional<DepthScale> depth;
@@ -291,7 +318,26 @@ void LeRobotDataset::AddCameraKey(const std::string& name, const Feature& featur
                         .type = type,
                         .shape = {is_rgb ? 3 : 1, feature.height, feature.width},
                         .dtype = is_rgb ? DType::kUInt8 : DType::kUInt16});
-  sources_.emplace_back();
+  sources_.push_back({.feature = &feature});
+}
+
+std::string LeRobotDataset::Task(std::int64_t episode) const {
+  const std::int64_t index = episodes_.at(static_cast<std::size_t>(episode));
+  const std::vector<std::string>& tasks = metadata_.episodes[static_cast<std::size_t>(index)].tasks;
+  return tasks.empty() ? "" : tasks[0];
+}
+
+std::string LeRobotDataset::FeatureName(int key) const {
+  return sources_.at(static_cast<std::size_t>(key)).feature->name;
+}
+
+std::vector<std::string> LeRobotDataset::ChannelNames(int key) const {
+  const KeySource& source = sources_.at(static_cast<std::size_t>(key));
+  const std::vector<std::string>& all = source.feature->channels;
+  if (source.channels.empty() || all.empty()) return all;
+  std::vector<std::string> names;
+  for (const std::size_t channel : source.channels) names.push_back(all[channel]);
+  return names;
 }
 
 void LeRobotDataset::LoadRows() {

@@ -29,13 +29,15 @@ struct KeyConfig {
   std::vector<std::string> names;     // the channels, in this order; none for all
   std::optional<std::int64_t> begin;  // or a range of them
   std::optional<std::int64_t> end;
+  Shape shape;                         // of the key, if its numbers are not a list
   std::optional<double> mm_per_level;  // depth in pictures of 8 bits
 };
 
 /// {"path": "lerobot/pusht", "keys": {"agent_pos": {"feature": "observation.state"}, "action":
 /// {"feature": "action", "names": ["x", "y"]}, "image": {"feature": "observation.image"}}}. Without
-/// "keys", every feature with numbers or pictures is a key, except LeRobot's own columns and
-/// next.*; its name loses the beginning "observation.images." or "observation.".
+/// "keys", a data set that dp_bench wrote has the keys that it was written from. Of any other,
+/// every feature with numbers or pictures is a key, except LeRobot's own columns and next.*; its
+/// name loses the beginning "observation.images." or "observation.".
 struct LeRobotConfig {
   std::filesystem::path path;
   std::map<std::string, KeyConfig> keys;
@@ -46,7 +48,7 @@ struct LeRobotConfig {
   static LeRobotConfig FromConfig(const Config& params);
 };
 
-class LeRobotDataset final : public Dataset {
+class LeRobotDataset final : public Dataset, public DatasetLabels {
  public:
   static std::unique_ptr<Dataset> Create(const Config& params);
 
@@ -61,6 +63,11 @@ class LeRobotDataset final : public Dataset {
   /// Decodes pictures; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
   /// frame at its time.
   void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override;
+
+  /// The first task of an episode; empty if it has none.
+  std::string Task(std::int64_t episode) const override;
+  std::string FeatureName(int key) const override;
+  std::vector<std::string> ChannelNames(int key) const override;
 
  private:
   // All numbers of a feature, float32 [steps, n].
@@ -77,6 +84,7 @@ class LeRobotDataset final : public Dataset {
   };
 
   struct KeySource {
+    const Feature* feature = nullptr;
     const Numbers* numbers = nullptr;   // of low_dim keys
     std::vector<std::size_t> channels;  // of numbers; empty for all
     RecordedCamera* camera = nullptr;   // of other keys
@@ -84,6 +92,7 @@ class LeRobotDataset final : public Dataset {
 
   void SelectEpisodes(const std::vector<std::string>& tasks);
   std::map<std::string, KeyConfig> FindKeys() const;
+  std::map<std::string, KeyConfig> KeysOfFeatures() const;
   const Feature& FindFeature(const std::string& key, const std::string& feature) const;
   void AddNumbersKey(const std::string& name, const Feature& feature, const KeyConfig& config);
   void AddCameraKey(const std::string& name, const Feature& feature, const KeyConfig& config);

@@ -232,7 +232,7 @@ ArrayMap Reorder(const ArrayMap& weights, const ConditionOrder& order, Direction
 // The feature that a key of ours becomes when nothing else was asked for. `is_first`: the first of
 // the keys with numbers.
 std::string DefaultFeature(const KeySpec& key, bool has_camera, bool is_first) {
-  if (key.type == KeyType::kRgb) {
+  if (key.type != KeyType::kLowDim) {
     if (key.name.starts_with(kImage)) return key.name;
     return key.name == "image" ? std::string(kImage) : fmt::format("{}s.{}", kImage, key.name);
   }
@@ -263,7 +263,7 @@ FeatureBinding* FindFeature(std::vector<FeatureBinding>& bindings, std::string_v
   return found == bindings.end() ? nullptr : &*found;
 }
 
-void RequireInputsOfLerobot(std::vector<FeatureBinding>& bindings) {
+void RequireInputsOfLerobot(const std::vector<FeatureBinding>& bindings) {
   const auto has_type = [&](LerobotFeatureType type) {
     return std::ranges::any_of(
         bindings, [&](const FeatureBinding& binding) { return binding.feature.type == type; });
@@ -312,7 +312,7 @@ std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& feat
   return bindings;
 }
 
-std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
+std::vector<FeatureBinding> NameFeatures(const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked) {
   FreeKeys free(shape_meta);
   std::vector<FeatureBinding> bindings;
@@ -322,7 +322,7 @@ std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
     bindings.push_back({MakeFeature(request.feature, request.keys, shape_meta), request.keys});
   }
   const bool has_camera = std::ranges::any_of(
-      shape_meta.obs, [](const auto& key) { return key.type == KeyType::kRgb; });
+      shape_meta.obs, [](const auto& key) { return key.type != KeyType::kLowDim; });
   bool is_first = FindFeature(bindings, kLerobotState) == nullptr && !free.Has(kLerobotState);
   for (const KeySpec& key : free.keys()) {
     const std::string name = DefaultFeature(key, has_camera, is_first);
@@ -337,6 +337,12 @@ std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
                                    LerobotFeatureType::kEnv};
     return std::ranges::find(kOrder, binding.feature.type) - kOrder.begin();
   });
+  return bindings;
+}
+
+std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
+                                         std::span<const std::string> asked) {
+  std::vector<FeatureBinding> bindings = NameFeatures(shape_meta, asked);
   RequireInputsOfLerobot(bindings);
   for (const FeatureBinding& binding : bindings) RequireSize(binding, shape_meta);
   return bindings;

@@ -29,12 +29,16 @@ std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& feat
                                          const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked);
 
-/// The features of a policy of dp_bench that is written for LeRobot, with their keys, in LeRobot's
-/// order. What is not asked for: keys keep names that LeRobot has; another image is
+/// The features of a data set that is written for LeRobot, with their keys, in the order of
+/// LeRobot's policies. What is not asked for: keys keep names that LeRobot has; another image is
 /// "observation.images.<key>"; numbers are joined to "observation.state", and if there is no
-/// camera, all but the first of these keys to "observation.environment_state", because LeRobot
-/// wants one of both. Throws Error{kUsage} for a request that does not fit the keys, Error{kConfig}
-/// for keys that LeRobot's policy cannot have.
+/// camera, all but the first of these keys to "observation.environment_state", because LeRobot's
+/// policies want one of both. Throws Error{kUsage} for a request that does not fit the keys.
+std::vector<FeatureBinding> NameFeatures(const ShapeMeta& shape_meta,
+                                         std::span<const std::string> asked);
+
+/// The same for a policy of dp_bench. Throws Error{kConfig} or Error{kShape} for keys that
+/// LeRobot's policy cannot have.
 std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked);
 

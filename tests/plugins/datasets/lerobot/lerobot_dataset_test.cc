@@ -161,7 +161,10 @@ TEST(LeRobot, EightBitDepthNeedsItsScale) {
 TEST(LeRobot, KeysThatDoNotFitAreRefused) {
   const std::string top = "observation.images.top";
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.feature = top, .begin = 0})),
-              HasSubstr("names, begin and end are for numbers"));
+              HasSubstr("names, begin, end and shape are for numbers"));
+  EXPECT_THAT(
+      Refusal(ActionAnd("v30_h264", "state", {.feature = "observation.state", .shape = {2, 2}})),
+      HasSubstr("numbers do not have the shape [2, 2]"));
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.feature = top, .mm_per_level = 1.0})),
               HasSubstr("mm_per_level is for depth"));
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .type = KeyType::kDepth})),

@@ -1,0 +1,303 @@
+#include "data/lerobot/meta_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <string_view>
+
+#include "core/atomic_file.h"
+#include "data/lerobot/parquet_writer.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ordered_json = nlohmann::ordered_json;
+
+// LeRobot's defaults
+constexpr std::int64_t kChunksSize = 1000;  // files per folder
+constexpr int kVideoFileMb = 200;
+
+constexpr const char* kDataPathV30 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet";
+constexpr const char* kDataPathV21 =
+    "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet";
+
+constexpr std::array kIntegerColumns = {"frame_index", "episode_index", "index", "task_index"};
+
+ordered_json InfoOf(const WrittenFeature& feature) {
+  if (!feature.is_camera()) {
+    return {{"dtype", "float32"},
+            {"shape", {feature.n}},
+            {"names",
+             feature.channels.empty() ? ordered_json(nullptr) : ordered_json(feature.channels)}};
+  }
+  ordered_json info = {{"dtype", "image"},
+                       {"shape", {feature.height, feature.width, feature.n_channels()}},
+                       {"names", {"height", "width", "channels"}}};
+  if (feature.type == KeyType::kDepth)
+    info["info"] = {{"is_depth_map", true}, {"depth_unit", "mm"}};
+  return info;
+}
+
+ordered_json FeaturesOf(const WrittenDataset& dataset) {
+  ordered_json features = ordered_json::object();
+  for (const WrittenFeature& feature : dataset.features) features[feature.name] = InfoOf(feature);
+  const auto own = [](const char* dtype) {
+    return ordered_json{{"dtype", dtype}, {"shape", {1}}, {"names", nullptr}};
+  };
+  features["timestamp"] = own("float32");
+  for (const char* const name : kIntegerColumns) features[name] = own("int64");
+  return features;
+}
+
+// LeRobot expects integers where they are possible.
+ordered_json IntegerIfWhole(double value) {
+  return value == std::floor(value) ? ordered_json(static_cast<std::int64_t>(value))
+                                    : ordered_json(value);
+}
+
+ordered_json InfoOf(const WrittenDataset& dataset) {
+  const bool is_v30 = dataset.version == Version::kV30;
+  const auto n_episodes = std::ssize(dataset.episodes);
+  std::int64_t n_frames = 0;
+  for (const WrittenEpisode& episode : dataset.episodes) n_frames += episode.length;
+  ordered_json info = {
+      {"codebase_version", is_v30 ? "v3.0" : "v2.1"},
+      {"robot_type", dataset.robot ? ordered_json(*dataset.robot) : ordered_json(nullptr)},
+      {"total_episodes", n_episodes},
+      {"total_frames", n_frames},
+      {"total_tasks", dataset.Tasks().size()},
+      {"chunks_size", kChunksSize}};
+  if (is_v30) {
+    info["data_files_size_in_mb"] = IntegerIfWhole(dataset.data_file_mb);
+    info["video_files_size_in_mb"] = kVideoFileMb;
+  } else {
+    info["total_videos"] = 0;
+    info["total_chunks"] = (n_episodes + kChunksSize - 1) / kChunksSize;
+  }
+  info["fps"] = IntegerIfWhole(dataset.fps);
+  info["splits"] = {{"train", fmt::format("0:{}", n_episodes)}};
+  info["data_path"] = is_v30 ? kDataPathV30 : kDataPathV21;
+  info["video_path"] = nullptr;
+  info["features"] = FeaturesOf(dataset);
+  return info;
+}
+
+void WriteText(const fs::path& path, const std::string& text) {
+  core::WriteNewFile(path, std::as_bytes(std::span(text)));
+}
+
+template <class Json>
+std::string Line(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool IsCamera(const WrittenDataset& dataset, const std::string& feature) {
+  return std::ranges::any_of(dataset.features, [&](const WrittenFeature& written) {
+    return written.name == feature && written.is_camera();
+  });
+}
+
+json StatisticsOf(const WrittenDataset& dataset, const WrittenEpisode& episode) {
+  json result;
+  for (const auto& [feature, statistics] : episode.statistics) {
+    result[feature] = ToJson(statistics, IsCamera(dataset, feature));
+  }
+  return result;
+}
+
+std::map<std::string, FeatureStatistics> PooledStatistics(const WrittenDataset& dataset) {
+  std::map<std::string, FeatureStatistics> pooled;
+  for (const auto& [feature, unused] : dataset.episodes[0].statistics) {
+    std::vector<FeatureStatistics> of_episodes;
+    for (const WrittenEpisode& episode : dataset.episodes) {
+      of_episodes.push_back(episode.statistics.at(feature));
+    }
+    pooled[feature] = Pool(of_episodes);
+  }
+  return pooled;
+}
+
+void WriteTasksV30(const fs::path& path, const std::vector<std::string>& tasks) {
+  std::vector<std::int64_t> indices;
+  for (std::size_t i = 0; i < tasks.size(); ++i) indices.push_back(static_cast<std::int64_t>(i));
+  ParquetTable table;
+  table.AddIntegers("task_index", indices);
+  table.AddTexts("task", tasks);
+  const auto column = [](const char* name, const char* pandas_type, const char* numpy_type) {
+    return json{{"name", name},
+                {"field_name", name},
+                {"pandas_type", pandas_type},
+                {"numpy_type", numpy_type},
+                {"metadata", nullptr}};
+  };
+  // pandas reads the index from here
+  table.SetMetadata(
+      "pandas",
+      json{{"index_columns", {"task"}},
+           {"column_indexes", json::array()},
+           {"columns",
+            {column("task_index", "int64", "int64"), column("task", "unicode", "object")}},
+           {"attributes", json::object()}}
+          .dump());
+  table.Write(path);
+}
+
+// A list of the numbers of a statistic per episode.
+using StatisticOf = std::function<const std::vector<double>&(const FeatureStatistics&)>;
+
+std::vector<std::pair<std::string, StatisticOf>> NamedStatistics() {
+  std::vector<std::pair<std::string, StatisticOf>> named = {
+      {"min", [](const FeatureStatistics& s) -> const auto& {return s.min;
+}
+}  // namespace
+, {"max", [](const FeatureStatistics& s) -> const auto& {return s.max;
+}  // namespace dp_bench::lerobot
+}
+, {"mean", [](const FeatureStatistics& s) -> const auto& {return s.mean;
+}
+}
+, {
+  "std", [](const FeatureStatistics& s) -> const auto& { return s.std; }
+}
+}
+;
+for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
+  named.emplace_back(
+      kQuantileNames[i], [i](const FeatureStatistics& s) -> const auto& { return s.quantiles[i]; });
+}
+return named;
+}
+
+void AddStatistics(const WrittenDataset& dataset, const std::string& feature, ParquetTable* table) {
+  const bool is_camera = IsCamera(dataset, feature);
+  const std::string prefix = "stats/" + feature + "/";
+  const std::size_t n = dataset.episodes[0].statistics.at(feature).mean.size();
+  for (const auto& [name, list_of] : NamedStatistics()) {
+    std::vector<double> values;
+    for (const WrittenEpisode& episode : dataset.episodes) {
+      const std::vector<double>& list = list_of(episode.statistics.at(feature));
+      values.insert(values.end(), list.begin(), list.end());
+    }
+    table->AddDoubleLists(prefix + name, values, n, is_camera ? 2 : 0);
+  }
+  std::vector<std::int64_t> counts;
+  for (const WrittenEpisode& episode : dataset.episodes) {
+    counts.push_back(episode.statistics.at(feature).count);
+  }
+  table->AddIntegerLists(prefix + "count", counts, 1);
+}
+
+void WriteEpisodesV30(const fs::path& path, const WrittenDataset& dataset) {
+  std::map<std::string, std::vector<std::int64_t>> numbers;
+  std::vector<std::vector<std::string>> tasks;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < dataset.episodes.size(); ++i) {
+    const WrittenEpisode& episode = dataset.episodes[i];
+    tasks.push_back({episode.task});
+    numbers["episode_index"].push_back(static_cast<std::int64_t>(i));
+    numbers["length"].push_back(episode.length);
+    numbers["data/chunk_index"].push_back(episode.data.chunk);
+    numbers["data/file_index"].push_back(episode.data.file);
+    numbers["dataset_from_index"].push_back(begin);
+    numbers["dataset_to_index"].push_back(begin += episode.length);
+    numbers["meta/episodes/chunk_index"].push_back(0);
+    numbers["meta/episodes/file_index"].push_back(0);
+  }
+  ParquetTable table;
+  table.AddTextLists("tasks", tasks);
+  for (const auto& [name, values] : numbers) table.AddIntegers(name, values);
+  for (const auto& [feature, unused] : dataset.episodes[0].statistics) {
+    AddStatistics(dataset, feature, &table);
+  }
+  table.Write(path);
+}
+
+void WriteV30(const fs::path& meta, const WrittenDataset& dataset) {
+  json statistics;
+  for (const auto& [feature, pooled] : PooledStatistics(dataset)) {
+    statistics[feature] = ToJson(pooled, IsCamera(dataset, feature));
+  }
+  WriteText(meta / "stats.json", statistics.dump(4) + "\n");
+  WriteTasksV30(meta / "tasks.parquet", dataset.Tasks());
+  const fs::path episodes = meta / "episodes" / "chunk-000" / "file-000.parquet";
+  core::CreateFolders(episodes.parent_path());
+  WriteEpisodesV30(episodes, dataset);
+}
+
+void WriteV21(const fs::path& meta, const WrittenDataset& dataset) {
+  std::string tasks;
+  const std::vector<std::string> texts = dataset.Tasks();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    tasks += Line(ordered_json{{"task_index", i}, {"task", texts[i]}});
+  }
+  std::string episodes;
+  std::string statistics;
+  for (std::size_t i = 0; i < dataset.episodes.size(); ++i) {
+    const WrittenEpisode& episode = dataset.episodes[i];
+    episodes += Line(
+        ordered_json{{"episode_index", i}, {"tasks", {episode.task}}, {"length", episode.length}});
+    statistics +=
+        Line(ordered_json{{"episode_index", i}, {"stats", StatisticsOf(dataset, episode)}});
+  }
+  WriteText(meta / "tasks.jsonl", tasks);
+  WriteText(meta / "episodes.jsonl", episodes);
+  WriteText(meta / "episodes_stats.jsonl", statistics);
+}
+
+}  // namespace
+
+std::vector<std::string> WrittenDataset::Tasks() const {
+  std::vector<std::string> tasks;
+  for (const WrittenEpisode& episode : episodes) {
+    if (std::ranges::find(tasks, episode.task) == tasks.end()) tasks.push_back(episode.task);
+  }
+  return tasks;
+}
+
+std::span<const char* const> IntegerColumns() { return kIntegerColumns; }
+
+fs::path DataPath(Version version, const FileNumber& number) {
+  const bool is_v30 = version == Version::kV30;
+  return PathTemplate(is_v30 ? kDataPathV30 : kDataPathV21, "data_path").Format(number, "");
+}
+
+std::string DescribeColumns(std::span<const WrittenFeature> features) {
+  const auto value = [](const char* dtype) {
+    return ordered_json{{"dtype", dtype}, {"_type", "Value"}};
+  };
+  ordered_json columns = ordered_json::object();
+  for (const WrittenFeature& feature : features) {
+    if (feature.is_camera()) {
+      columns[feature.name] = {{"_type", "Image"}};
+    } else if (feature.n == 1) {
+      columns[feature.name] = value("float32");
+    } else {
+      columns[feature.name] = {
+          {"feature", value("float32")}, {"length", feature.n}, {"_type", "Sequence"}};
+    }
+  }
+  columns["timestamp"] = value("float32");
+  for (const char* const name : kIntegerColumns) columns[name] = value("int64");
+  return ordered_json{{"info", {{"features", columns}}}}.dump();
+}
+
+void WriteMeta(const fs::path& root, const WrittenDataset& dataset) {
+  DPB_ASSERT(!dataset.episodes.empty());
+  const fs::path meta = root / "meta";
+  core::CreateFolders(meta);
+  WriteText(meta / "info.json",
+            InfoOf(dataset).dump(4, ' ', false, json::error_handler_t::replace) + "\n");
+  if (dataset.version == Version::kV30) {
+    WriteV30(meta, dataset);
+  } else {
+    WriteV21(meta, dataset);
+  }
+}
+
+}  // namespace dp_bench::lerobot

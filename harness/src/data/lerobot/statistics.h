@@ -1,0 +1,77 @@
+// The statistics of a feature that LeRobot keeps for every episode and for the whole data set, as
+// LeRobot 0.6 computes them (compute_stats.py): quantiles come from a histogram of 5000 bins, and
+// those of a data set are means of those of its episodes. Sums are exact here; LeRobot's are
+// rounded to float32.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "core/json.h"
+
+namespace dp_bench::lerobot {
+
+inline constexpr std::array<const char*, 5> kQuantileNames = {"q01", "q10", "q50", "q90", "q99"};
+inline constexpr std::array<double, 5> kQuantiles = {0.01, 0.10, 0.50, 0.90, 0.99};
+
+/// A number per channel in each list.
+struct FeatureStatistics {
+  std::vector<double> min;
+  std::vector<double> max;
+  std::vector<double> mean;
+  std::vector<double> std;
+  std::int64_t count = 0;  // frames
+  std::array<std::vector<double>, kQuantiles.size()> quantiles;
+
+  bool operator==(const FeatureStatistics&) const = default;
+};
+
+/// Of numbers [n_frames, n_channels] with n_frames > 0.
+FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels);
+
+/// Of the pictures of an episode, of which LeRobot takes a sample: at least 100 frames if there are
+/// so many, and of pictures with a side of 300 pixels or more only some rows and columns.
+class PictureSummary {
+ public:
+  /// For an episode of `n_frames` pictures [height, width, n_channels]. Levels are below `n_levels`
+  /// and are divided by `scale`.
+  struct Shape {
+    std::int64_t n_frames;
+    int width;
+    int height;
+    int n_channels;
+    std::size_t n_levels;
+    double scale;
+  };
+  explicit PictureSummary(const Shape& shape);
+
+  /// The next picture. T is std::uint8_t or std::uint16_t.
+  template <class T>
+  void Add(std::span<const T> pixels);
+
+  /// After the last picture.
+  FeatureStatistics Finish() const;
+
+ private:
+  Shape shape_;
+  std::size_t stride_ = 1;                          // between rows and columns that are counted
+  std::vector<std::int64_t> frames_;                // the sample
+  std::size_t next_ = 0;                            // index in frames_
+  std::int64_t n_seen_ = 0;                         // pictures
+  std::vector<std::vector<std::uint64_t>> counts_;  // [channel][level]
+};
+
+/// The statistics of a data set from those of its episodes, of which there is at least one.
+FeatureStatistics Pool(std::span<const FeatureStatistics> episodes);
+
+/// As in stats.json. The numbers of a picture's channels have the shape [C, 1, 1].
+nlohmann::json ToJson(const FeatureStatistics& statistics, bool is_picture);
+
+/// The inverse, without the shape of pictures. Throws Error{kData} naming the place.
+FeatureStatistics StatisticsFromJson(const core::JsonView& json);
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,402 @@
+#include "lerobot_writer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "data/lerobot/key_sources.h"
+#include "data/lerobot/parquet_writer.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMaxNotesBytes = std::size_t{64} << 20;
+constexpr const char* kIdentityFile = "writer.json";
+
+constexpr std::int64_t kChunksSize = 1000;  // files per folder
+constexpr double kBytesPerMb = 1 << 20;
+
+constexpr std::size_t kByteLevels = 256;
+constexpr std::size_t kWordLevels = 65536;
+
+FeatureConfig ReadFeature(const std::string& name, const Config& feature) {
+  return {.name = name,
+          .keys = feature.Require<std::vector<std::string>>(
+              "keys", "the keys whose numbers it consists of, in this order; one for a camera"),
+          .channels = feature.Get<std::vector<std::string>>(
+              "names", {}, "a name per number; none for the names of the keys")};
+}
+
+std::string Dump(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::string> ChannelNames(const KeySpec& key) {
+  if (key.NumElements() == 1) return {key.name};
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < key.NumElements(); ++i) {
+    names.push_back(fmt::format("{}.{}", key.name, i));
+  }
+  return names;
+}
+
+void RequireWritable(const std::string& feature, const KeySpec& key) {
+  const bool is_known = (key.type == KeyType::kLowDim && key.dtype == DType::kFloat32) ||
+                        (key.type == KeyType::kRgb && key.dtype == DType::kUInt8) ||
+                        (key.type == KeyType::kDepth && key.dtype == DType::kUInt16);
+  if (is_known) return;
+  throw Error(ErrorCode::kShape,
+              fmt::format("feature '{}': expected float32 numbers, uint8 rgb or uint16 depth "
+                          " [mm]; key '{}' is {} {} {}",
+                          feature, key.name, Name(key.type), Name(key.dtype), ToString(key.shape)));
+}
+
+const KeySpec& FindKey(const std::string& feature, const std::string& name,
+                       const DatasetSpec& spec) {
+  const auto found = std::ranges::find(spec.keys, name, &KeySpec::name);
+  if (found != spec.keys.end()) return *found;
+  std::vector<std::string> names;
+  for (const KeySpec& key : spec.keys) names.push_back(key.name);
+  throw Error(ErrorCode::kConfig,
+              fmt::format("feature '{}': there is no key '{}'; expected one of {}", feature, name,
+                          fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
+  LeRobotWriterConfig config{
+      .path = params.Require<std::string>("path", "the folder to write, which must not exist"),
+      .source = params.Require<std::string>(
+          "source", "where the episodes come from; to continue, it must be the same"),
+      .robot_type = params.GetOptional<std::string>("robot_type", "robot_type of meta/info.json")};
+  const std::string version =
+      params.GetChoice("version", {"v3.0", "v2.1"}, "version of the format");
+  config.version = version == "v3.0" ? Version::kV30 : Version::kV21;
+  config.data_file_mb =
+      params.GetInRange("data_files_size_in_mb", config.data_file_mb, 1e-3, 1e6,
+                        "MiB of a Parquet file of version 3.0, after which the next one begins");
+  const Config features = params.Sub("features", "LeRobot's features");
+  for (const std::string& name : features.Keys()) {
+    config.features.push_back(ReadFeature(name, features.Sub(name)));
+  }
+  return config;
+}
+
+std::unique_ptr<DatasetWriter> LeRobotWriter::Create(const Config& params,
+                                                     const DatasetSpec& spec) {
+  return std::make_unique<LeRobotWriter>(LeRobotWriterConfig::FromConfig(params), spec);
+}
+
+LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec)
+    : config_(std::move(config)),
+      keys_(spec.keys),
+      folder_(config_.path.string() + ".unfinished"),
+      pool_(0) {
+  dataset_.version = config_.version;
+  dataset_.fps = spec.fps;
+  dataset_.robot = config_.robot_type;
+  dataset_.data_file_mb = config_.data_file_mb;
+  for (const FeatureConfig& feature : config_.features) AddTrack(feature, spec);
+  for (const std::unique_ptr<Track>& track : tracks_) dataset_.features.push_back(track->feature);
+  RequireAllKeys(spec);
+  OpenFolder();
+  ReadEpisodes();
+}
+
+LeRobotWriter::~LeRobotWriter() = default;
+
+void LeRobotWriter::AddTrack(const FeatureConfig& config, const DatasetSpec& spec) {
+  auto track = std::make_unique<Track>();
+  WrittenFeature& feature = track->feature;
+  feature.name = config.name;
+  for (const std::string& name : config.keys) {
+    const KeySpec& key = FindKey(config.name, name, spec);
+    RequireWritable(config.name, key);
+    track->keys.push_back(static_cast<std::size_t>(&key - spec.keys.data()));
+    feature.type = key.type;
+    if (key.type != KeyType::kLowDim && config.keys.size() == 1) {
+      feature.height = static_cast<int>(key.shape[1]);
+      feature.width = static_cast<int>(key.shape[2]);
+      continue;
+    }
+    if (key.type != KeyType::kLowDim) {
+      throw Error(ErrorCode::kConfig, fmt::format("feature '{}': expected one key for a camera, "
+                                                  "found {}",
+                                                  config.name, fmt::join(config.keys, ", ")));
+    }
+    feature.n += key.NumElements();
+    const std::vector<std::string> names = ChannelNames(key);
+    feature.channels.insert(feature.channels.end(), names.begin(), names.end());
+  }
+  if (!config.channels.empty()) {
+    if (std::ssize(config.channels) != feature.n) {
+      throw Error(ErrorCode::kConfig, fmt::format("feature '{}': expected {} names, found {}",
+                                                  config.name, feature.n, config.channels.size()));
+    }
+    feature.channels = config.channels;
+  }
+  if (feature.is_camera()) track->encoder = std::make_unique<PictureEncoder>(feature, pool_);
+  tracks_.push_back(std::move(track));
+}
+
+void LeRobotWriter::RequireAllKeys(const DatasetSpec& spec) const {
+  for (std::size_t i = 0; i < spec.keys.size(); ++i) {
+    const auto n = std::ranges::count_if(tracks_, [i](const std::unique_ptr<Track>& track) {
+      return std::ranges::find(track->keys, i) != track->keys.end();
+    });
+    if (n == 1) continue;
+    throw Error(ErrorCode::kConfig, fmt::format("expected one feature for the key '{}', found {}",
+                                                spec.keys[i].name, n));
+  }
+}
+
+// What the files of episodes depend on.
+json LeRobotWriter::Identity() const {
+  json features = json::object();
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    const WrittenFeature& feature = track->feature;
+    features[feature.name] = {{"type", Name(feature.type)},
+                              {"n", feature.n},
+                              {"width", feature.width},
+                              {"height", feature.height}};
+  }
+  return {{"source", config_.source}, {"fps", dataset_.fps}, {"features", features}};
+}
+
+void LeRobotWriter::OpenFolder() {
+  if (fs::exists(config_.path) && !fs::is_empty(config_.path)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} exists; give another output folder, or remove this one",
+                            config_.path.string()));
+  }
+  const json identity = Identity();
+  core::CreateFolders(folder_ / "data");
+  core::CreateFolders(folder_ / "episodes");
+  lock_ = std::make_unique<core::FolderLock>(folder_);
+  core::RemoveTemporaryFiles(folder_);
+  const fs::path file = folder_ / kIdentityFile;
+  if (!fs::exists(file)) {
+    core::WriteFileAtomically(file, Dump(identity));
+    return;
+  }
+  if (core::ReadJsonFile(file, kMaxNotesBytes) == identity) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} holds an unfinished data set of another source or with other "
+                          "features; remove it to begin again",
+                          folder_.string()));
+}
+
+fs::path LeRobotWriter::EpisodeFile(std::int64_t episode) const {
+  return folder_ / "data" / fmt::format("episode_{:06d}.parquet", episode);
+}
+
+fs::path LeRobotWriter::NotesFile(std::int64_t episode) const {
+  return folder_ / "episodes" / fmt::format("episode_{:06d}.json", episode);
+}
+
+// The notes of an episode are written last.
+void LeRobotWriter::ReadEpisodes() {
+  while (fs::exists(NotesFile(n_episodes()))) {
+    const fs::path file = NotesFile(n_episodes());
+    const json notes = core::ReadJsonFile(file, kMaxNotesBytes);
+    const std::string name = file.string();
+    const core::JsonView view(notes, name);
+    WrittenEpisode episode{.length = view.Get<std::int64_t>("length"),
+                           .task = view.Get<std::string>("task")};
+    for (const auto& [feature, statistics] : view.At("stats").Members()) {
+      episode.statistics[feature] = StatisticsFromJson(statistics);
+    }
+    n_steps_ += episode.length;
+    dataset_.episodes.push_back(std::move(episode));
+  }
+}
+
+std::int64_t LeRobotWriter::n_episodes() const { return std::ssize(dataset_.episodes); }
+
+void LeRobotWriter::BeginEpisode(const EpisodeHead& head) {
+  head_ = head;
+  n_appended_ = 0;
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    track->numbers.clear();
+    const WrittenFeature& feature = track->feature;
+    if (!feature.is_camera()) continue;
+    const bool is_rgb = feature.type == KeyType::kRgb;
+    // LeRobot keeps depth in its unit
+    track->summary.emplace(PictureSummary::Shape{.n_frames = head.n_steps,
+                                                 .width = feature.width,
+                                                 .height = feature.height,
+                                                 .n_channels = feature.n_channels(),
+                                                 .n_levels = is_rgb ? kByteLevels : kWordLevels,
+                                                 .scale = is_rgb ? 255.0 : 1.0});
+  }
+}
+
+void LeRobotWriter::Append(std::span<const std::span<const std::byte>> values) {
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    if (track->feature.is_camera()) {
+      const std::span<const std::byte> picture = values[track->keys[0]];
+      track->encoder->Add(picture);
+      if (track->feature.type == KeyType::kRgb) {
+        track->summary->Add(
+            std::span(reinterpret_cast<const std::uint8_t*>(picture.data()), picture.size()));
+      } else {
+        track->summary->Add(std::span(reinterpret_cast<const std::uint16_t*>(picture.data()),
+                                      picture.size() / sizeof(std::uint16_t)));
+      }
+      continue;
+    }
+    for (const std::size_t key : track->keys) {
+      const std::size_t n = values[key].size() / sizeof(float);
+      track->numbers.resize(track->numbers.size() + n);
+      std::memcpy(track->numbers.data() + track->numbers.size() - n, values[key].data(),
+                  values[key].size());
+    }
+  }
+  if (++n_appended_ == head_.n_steps) EndEpisode();
+}
+
+void LeRobotWriter::EndEpisode() {
+  const std::int64_t episode = n_episodes();
+  const auto n = static_cast<std::size_t>(head_.n_steps);
+  WrittenEpisode written{.length = head_.n_steps, .task = head_.task};
+  const auto summarize = [&](const std::string& feature, const auto& values, std::size_t width) {
+    written.statistics[feature] =
+        SummarizeNumbers(std::vector<double>(values.begin(), values.end()), width);
+  };
+
+  ParquetTable table;
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    const WrittenFeature& feature = track->feature;
+    if (feature.is_camera()) {
+      std::vector<std::string> names;
+      for (std::size_t i = 0; i < n; ++i) names.push_back(fmt::format("frame-{:06d}.png", i));
+      table.AddPictures(feature.name, track->encoder->Take(), names);
+      written.statistics[feature.name] = track->summary->Finish();
+    } else {
+      const auto width = static_cast<std::size_t>(feature.n);
+      table.AddFloats(feature.name, track->numbers, width);
+      summarize(feature.name, track->numbers, width);
+    }
+  }
+  std::vector<float> times(n);
+  std::map<std::string, std::vector<std::int64_t>> integers;
+  const std::vector<std::string> tasks = dataset_.Tasks();
+  const auto task_index = std::ranges::find(tasks, head_.task) - tasks.begin();
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto frame = static_cast<std::int64_t>(i);
+    times[i] = static_cast<float>(static_cast<double>(i) / dataset_.fps);
+    integers["frame_index"].push_back(frame);
+    integers["episode_index"].push_back(episode);
+    integers["index"].push_back(n_steps_ + frame);
+    integers["task_index"].push_back(task_index);
+  }
+  table.AddFloats("timestamp", times, 1);
+  summarize("timestamp", times, 1);
+  for (const char* const name : IntegerColumns()) {
+    table.AddIntegers(name, integers.at(name));
+    summarize(name, integers.at(name), 1);
+  }
+  table.SetMetadata("huggingface", DescribeColumns(dataset_.features));
+
+  const fs::path file = EpisodeFile(episode);
+  const fs::path temporary = core::TemporaryFor(file);
+  table.Write(temporary);
+  core::FsyncFile(temporary);
+  core::RenameDurably(temporary, file);
+  json statistics;
+  for (const auto& [feature, values] : written.statistics) {
+    statistics[feature] = ToJson(values, /*is_picture=*/false);
+  }
+  core::WriteFileAtomically(
+      NotesFile(episode),
+      Dump({{"length", written.length}, {"task", written.task}, {"stats", statistics}}));
+  n_steps_ += written.length;
+  dataset_.episodes.push_back(std::move(written));
+}
+
+// Version 3.0: as many episodes per file as fit.
+void LeRobotWriter::JoinEpisodes(const fs::path& root) {
+  FileNumber number;
+  std::unique_ptr<ParquetJoiner> joiner;
+  for (std::int64_t i = 0; i < n_episodes(); ++i) {
+    WrittenEpisode& episode = dataset_.episodes[static_cast<std::size_t>(i)];
+    if (joiner != nullptr && joiner->n_rows() > 0) {
+      const auto n_bytes = static_cast<double>(joiner->n_bytes());
+      const double per_frame = n_bytes / static_cast<double>(joiner->n_rows());
+      if (n_bytes + per_frame * static_cast<double>(episode.length) >=
+          config_.data_file_mb * kBytesPerMb) {
+        joiner->Finish();
+        joiner.reset();
+        if (++number.file == kChunksSize) number = {.chunk = number.chunk + 1, .file = 0};
+      }
+    }
+    if (joiner == nullptr) {
+      const fs::path file = root / DataPath(config_.version, number);
+      core::CreateFolders(file.parent_path());
+      joiner = std::make_unique<ParquetJoiner>(file, EpisodeFile(i));
+    }
+    joiner->Append(EpisodeFile(i));
+    episode.data = number;
+  }
+  joiner->Finish();
+}
+
+// Version 2.1: a file per episode.
+void LeRobotWriter::LinkEpisodes(const fs::path& root) {
+  for (std::int64_t i = 0; i < n_episodes(); ++i) {
+    const fs::path file = root / DataPath(config_.version, {.chunk = i / kChunksSize, .file = i});
+    core::CreateFolders(file.parent_path());
+    fs::copy_file(EpisodeFile(i), file);
+  }
+}
+
+json LeRobotWriter::KeySources() const {
+  json keys = json::object();
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    std::int64_t begin = 0;
+    for (const std::size_t index : track->keys) {
+      const KeySpec& key = keys_[index];
+      json source = {{"feature", track->feature.name}};
+      if (track->keys.size() > 1) {
+        source["begin"] = begin;
+        source["end"] = begin += key.NumElements();
+      }
+      const bool is_list = key.type != KeyType::kLowDim || key.shape.size() == 1;
+      if (!is_list) source["shape"] = key.shape;
+      keys[key.name] = std::move(source);
+    }
+  }
+  return keys;
+}
+
+void LeRobotWriter::Finish() {
+  if (n_episodes() == 0) {
+    throw Error(ErrorCode::kUsage, fmt::format("{} would have no episode; LeRobot cannot read that",
+                                               config_.path.string()));
+  }
+  core::AtomicFolder folder(config_.path);
+  if (config_.version == Version::kV30) {
+    JoinEpisodes(folder.temporary());
+  } else {
+    LinkEpisodes(folder.temporary());
+  }
+  WriteMeta(folder.temporary(), dataset_);
+  const std::string sources = Dump({{"keys", KeySources()}});
+  core::WriteNewFile(folder.temporary() / kKeySourcesFile, std::as_bytes(std::span(sources)));
+  folder.Commit();
+  lock_.reset();
+  core::RemoveAll(folder_);
+}
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,87 @@
+// Writes LeRobot data sets of versions 2.1 and 3.0. Until it is finished, a data set is a folder
+// <path>.unfinished with one file per episode, so that a kill costs at most one episode. Finish
+// puts these files together under their final names. Pictures are stored without loss, as PNG files
+// in the Parquet files.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/folder_lock.h"
+#include "core/thread_pool.h"
+#include "data/lerobot/meta_files.h"
+#include "dp_bench/dataset_writer.h"
+#include "picture_encoder.h"
+
+namespace dp_bench::lerobot {
+
+/// A feature that is written, and the keys that it is put together from.
+struct FeatureConfig {
+  std::string name;
+  std::vector<std::string> keys;      // one for a camera
+  std::vector<std::string> channels;  // a name per number; none for "<key>" and "<key>.<i>"
+};
+
+/// {"path": "data/pusht_lerobot", "source": "...", "features": {"observation.state": {"keys":
+/// ["agent_pos"]}, "action": {"keys": ["action"]}}}.
+struct LeRobotWriterConfig {
+  std::filesystem::path path;
+  std::string source;
+  Version version = Version::kV30;
+  std::optional<std::string> robot_type;
+  double data_file_mb = 100.0;
+  std::vector<FeatureConfig> features;
+
+  static LeRobotWriterConfig FromConfig(const Config& params);
+};
+
+class LeRobotWriter final : public DatasetWriter {
+ public:
+  static std::unique_ptr<DatasetWriter> Create(const Config& params, const DatasetSpec& spec);
+
+  LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec);
+  ~LeRobotWriter() override;
+
+  std::int64_t n_episodes() const override;
+  void BeginEpisode(const EpisodeHead& head) override;
+  void Append(std::span<const std::span<const std::byte>> values) override;
+  void Finish() override;
+
+ private:
+  // What is collected of a feature during an episode.
+  struct Track {
+    WrittenFeature feature;
+    std::vector<std::size_t> keys;  // indices in the spec
+    std::vector<float> numbers;     // [steps, n]
+    std::unique_ptr<PictureEncoder> encoder;
+    std::optional<PictureSummary> summary;
+  };
+
+  void AddTrack(const FeatureConfig& config, const DatasetSpec& spec);
+  void RequireAllKeys(const DatasetSpec& spec) const;
+  void OpenFolder();
+  void ReadEpisodes();
+  nlohmann::json Identity() const;
+  nlohmann::json KeySources() const;
+  void EndEpisode();
+  std::filesystem::path EpisodeFile(std::int64_t episode) const;
+  std::filesystem::path NotesFile(std::int64_t episode) const;
+  void JoinEpisodes(const std::filesystem::path& root);
+  void LinkEpisodes(const std::filesystem::path& root);
+
+  LeRobotWriterConfig config_;
+  std::vector<KeySpec> keys_;
+  std::filesystem::path folder_;  // <path>.unfinished
+  std::unique_ptr<core::FolderLock> lock_;
+  WrittenDataset dataset_;       // its features are those of the tracks
+  std::int64_t n_steps_ = 0;     // of complete episodes
+  EpisodeHead head_;             // of the current episode
+  std::int64_t n_appended_ = 0;  // its steps so far
+  std::vector<std::unique_ptr<Track>> tracks_;
+  core::ThreadPool pool_;  // last: its jobs use the tracks
+};
+
+}  // namespace dp_bench::lerobot

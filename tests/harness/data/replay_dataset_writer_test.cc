@@ -1,0 +1,78 @@
+// A data set of any format, written as a replay buffer.
+#include "data/replay_dataset_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "support/error_of.h"
+#include "support/folder_content.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+DatasetSpec TwoKeys() {
+  return {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = 5.0};
+}
+
+void AppendEpisode(ReplayDatasetWriter& writer, int n_steps) {
+  writer.BeginEpisode({.n_steps = n_steps, .task = "not stored"});
+  for (int step = 0; step < n_steps; ++step) {
+    const std::vector<float> action = {static_cast<float>(step)};
+    const std::vector<float> state = {1.0F, static_cast<float>(n_steps)};
+    const std::vector<std::span<const std::byte>> values = {std::as_bytes(std::span(action)),
+                                                            std::as_bytes(std::span(state))};
+    writer.Append(values);
+  }
+}
+
+TEST(ReplayDatasetWriter, AnotherWriterContinuesWhatWasCommitted) {
+  const ScratchFolder folder;
+  const fs::path path = folder.path() / "broken.zarr";
+  {
+    ReplayDatasetWriter writer(path, "toy", TwoKeys());
+    AppendEpisode(writer, 3);
+    writer.BeginEpisode({.n_steps = 2, .task = ""});
+  }
+  ReplayDatasetWriter continued(path, "toy", TwoKeys());
+  if (continued.n_episodes() == 0) AppendEpisode(continued, 3);
+  AppendEpisode(continued, 4);
+  continued.Finish();
+
+  const fs::path unbroken = folder.path() / "unbroken.zarr";
+  ReplayDatasetWriter writer(unbroken, "toy", TwoKeys());
+  AppendEpisode(writer, 3);
+  AppendEpisode(writer, 4);
+  writer.Finish();
+  EXPECT_EQ(DifferingFiles(path, unbroken), "");
+}
+
+TEST(ReplayDatasetWriter, FinishedAndForeignDataSetsAreRefused) {
+  const ScratchFolder folder;
+  const fs::path path = folder.path() / "toy.zarr";
+  {
+    ReplayDatasetWriter writer(path, "toy", TwoKeys());
+    AppendEpisode(writer, 3);
+    MessageOf(ErrorCode::kUsage,
+              [&] { ReplayDatasetWriter(path, "toy", TwoKeys()); });  // is being written
+    writer.Finish();
+  }
+  MessageOf(ErrorCode::kUsage, [&] { ReplayDatasetWriter(path, "toy", TwoKeys()); });
+  const fs::path begun = folder.path() / "begun.zarr";
+  { const ReplayDatasetWriter writer(begun, "toy", TwoKeys()); }
+  MessageOf(ErrorCode::kUsage, [&] { ReplayDatasetWriter(begun, "another", TwoKeys()); });
+}
+
+TEST(ReplayDatasetWriter, AnEmptyDataSetIsRefused) {
+  const ScratchFolder folder;
+  ReplayDatasetWriter writer(folder.path() / "toy.zarr", "toy", TwoKeys());
+  MessageOf(ErrorCode::kUsage, [&] { writer.Finish(); });
+}
+
+}  // namespace
+}  // namespace dp_bench::data

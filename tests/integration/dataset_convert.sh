@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Data sets in other formats: there and back without loss, also when the program is killed many times on the way, and
+# what is refused. `collect --format` does the same for new demonstrations.
+# Usage: dataset_convert.sh <dp_bench program> <configs folder> [number of kills]
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+configs=$2
+n_kills=${3:-12}
+enter_scratch_folder
+"$dp_bench" plugins >plugins.txt
+grep -q '^writer *lerobot' plugins.txt || { echo "SKIPPED: the writer of LeRobot data sets was not built"; exit 77; }
+
+collect=("$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 300)
+"${collect[@]}" --output source.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
+
+same_arrays() {  # same_arrays A.zarr B.zarr: their data and ends of episodes
+  for folder in data meta; do diff -r "$1/$folder" "$2/$folder" >diff.txt || fail "$1 and $2 differ: $(head -3 diff.txt)"; done
+}
+
+echo "there and back"
+"$dp_bench" dataset convert source.zarr whole --format lerobot >convert.txt 2>&1 || fail "$(cat convert.txt)"
+grep -q "whole: 300 episodes" convert.txt || fail "$(cat convert.txt)"
+"$dp_bench" dataset convert whole back.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"
+same_arrays source.zarr back.zarr
+"$dp_bench" dataset convert whole older --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+"$dp_bench" dataset convert older newer --format lerobot >convert.txt 2>&1 || fail "$(cat convert.txt)"
+diff -r whole newer >diff.txt || fail "v3.0, v2.1, v3.0: $(head -3 diff.txt)"
+
+echo "killed $n_kills times"
+for format in lerobot zarr; do
+  input=source.zarr
+  [ $format = lerobot ] || input=whole
+  RANDOM=7
+  for ((i = 0; i < n_kills; i++)); do
+    timeout -s KILL "0.$((RANDOM % 50 + 10))" "$dp_bench" dataset convert $input "killed_$format" --format $format \
+      >killed.txt 2>&1 && break
+    ! grep -q "killed_$format exists" killed.txt || break  # it was killed when all was done
+  done 2>/dev/null  # bash reports every kill
+  [ $i -lt "$n_kills" ] || "$dp_bench" dataset convert $input "killed_$format" --format $format >convert.txt 2>&1 || fail "$(cat convert.txt)"
+  echo "  $format: finished after $i kills"
+done
+diff -r whole killed_lerobot >diff.txt || fail "after kills: $(head -3 diff.txt)"
+same_arrays source.zarr killed_zarr
+[ ! -e killed_lerobot.unfinished ] || fail "the unfinished folder is still there"
+
+echo "interrupted by Ctrl-C"
+set -m
+"$dp_bench" dataset convert source.zarr interrupted --format lerobot >interrupted.txt 2>&1 &
+sleep 0.6
+kill -INT $! 2>/dev/null || true
+status=0
+wait $! || status=$?
+set +m
+[ $status -eq 75 ] || [ $status -eq 0 ] || fail "ended with $status: $(cat interrupted.txt)"
+[ $status -eq 0 ] || "$dp_bench" dataset convert source.zarr interrupted --format lerobot >convert.txt 2>&1 ||
+  fail "$(cat convert.txt)"
+diff -r whole interrupted >diff.txt || fail "after Ctrl-C: $(head -3 diff.txt)"
+
+echo "what is refused"
+expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
+expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
+expect_exit 2 "no writer plugin 'hdf5'" "$dp_bench" dataset convert source.zarr other --format hdf5
+expect_exit 2 "versoin" "$dp_bench" dataset convert source.zarr other --format lerobot --param versoin=v2.1
+expect_exit 2 "has no such key" "$dp_bench" dataset convert source.zarr other --format lerobot --map observation.state=nothing
+expect_exit 2 "key>=<value" "$dp_bench" dataset convert source.zarr other --format lerobot --param version
+expect_exit 2 "only for --format lerobot" "$dp_bench" dataset convert source.zarr other --format zarr --map a=b
+[ ! -e other ] && [ ! -e other.unfinished ] || fail "a refused conversion left files"
+
+echo "collected for LeRobot"
+"${collect[@]}" --format lerobot --output collected >collect.txt 2>&1 || fail "$(cat collect.txt)"
+"$dp_bench" dataset convert collected collected.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"
+same_arrays source.zarr collected.zarr
+grep -qa point_mass collected/meta/tasks.parquet || fail "no task"
+expect_exit 2 "collected" "${collect[@]}" --format lerobot --output collected
+"$dp_bench" inspect --dataset collected >inspect.txt 2>&1 || [ $? -eq 1 ] || fail "$(cat inspect.txt)"

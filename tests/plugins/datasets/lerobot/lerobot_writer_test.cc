@@ -1,0 +1,246 @@
+// LeRobot data sets that are written: what is read back, what a kill leaves, and what is refused.
+#include "lerobot_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/temporary_folder.h"
+#include "dp_bench/random.h"
+#include "small_lerobot.h"
+#include "support/error_of.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::ReadAll;
+
+const std::vector<int>& EpisodeLengths() {
+  static const std::vector<int> lengths = {3, 1, 6};
+  return lengths;
+}
+
+DatasetSpec WrittenSpec() {
+  return {
+      .keys =
+          {{.name = "action", .shape = {2}},
+           {.name = "agent", .shape = {3}},
+           {.name = "depth", .type = KeyType::kDepth, .shape = {1, 5, 7}, .dtype = DType::kUInt16},
+           {.name = "keypoints", .shape = {2, 2}},
+           {.name = "rgb", .type = KeyType::kRgb, .shape = {3, 5, 7}, .dtype = DType::kUInt8},
+           {.name = "speed", .shape = {1}}},
+      .fps = 12.5};
+}
+
+LeRobotWriterConfig WriterConfig(const fs::path& path, Version version = Version::kV30) {
+  return {
+      .path = path,
+      .source = "a test",
+      .version = version,
+      .robot_type = "toy",
+      .features = {{.name = "action", .keys = {"action"}, .channels = {"x", "y"}},
+                   {.name = "observation.depth", .keys = {"depth"}, .channels = {}},
+                   {.name = "observation.images.rgb", .keys = {"rgb"}, .channels = {}},
+                   {.name = "observation.speed", .keys = {"speed"}, .channels = {}},
+                   {.name = "observation.state", .keys = {"keypoints", "agent"}, .channels = {}}}};
+}
+
+// Values that depend on the key and the step only.
+std::vector<std::byte> StoredValue(const KeySpec& key, std::size_t index, int step) {
+  RandomStream random(static_cast<std::uint64_t>(step), StreamId::kAugment, index);
+  std::vector<std::byte> bytes(key.ByteSize());
+  if (key.type == KeyType::kLowDim) {
+    for (std::int64_t i = 0; i < key.NumElements(); ++i) {
+      const float value = random.Normal();
+      std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(value), &value,
+                  sizeof(value));
+    }
+    return bytes;
+  }
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.NextU32() & 0xffU);
+  return bytes;
+}
+
+void AppendStep(DatasetWriter& writer, int step) {
+  const DatasetSpec spec = WrittenSpec();
+  std::vector<std::vector<std::byte>> values;
+  for (std::size_t i = 0; i < spec.keys.size(); ++i) {
+    values.push_back(StoredValue(spec.keys[i], i, step));
+  }
+  const std::vector<std::span<const std::byte>> views(values.begin(), values.end());
+  writer.Append(views);
+}
+
+// The episodes that are still missing.
+void WriteRest(DatasetWriter& writer) {
+  int step = 0;
+  for (std::size_t episode = 0; episode < EpisodeLengths().size(); ++episode) {
+    const int length = EpisodeLengths()[episode];
+    if (static_cast<std::int64_t>(episode) >= writer.n_episodes()) {
+      writer.BeginEpisode({.n_steps = length, .task = episode == 1 ? "push" : "lift"});
+      for (int i = 0; i < length; ++i) AppendStep(writer, step + i);
+    }
+    step += length;
+  }
+  writer.Finish();
+}
+
+void ExpectAllSteps(const Dataset& dataset) {
+  const DatasetSpec spec = WrittenSpec();
+  ASSERT_EQ(dataset.spec().keys, spec.keys);
+  EXPECT_EQ(dataset.spec().fps, spec.fps);
+  EXPECT_THAT(dataset.episode_ends(), ::testing::ElementsAre(3, 4, 10));
+  for (std::size_t key = 0; key < spec.keys.size(); ++key) {
+    for (int step = 0; step < 10; ++step) {
+      std::vector<std::byte> value(spec.keys[key].ByteSize());
+      dataset.Read(static_cast<int>(key), step, step + 1, value);
+      EXPECT_EQ(value, StoredValue(spec.keys[key], key, step))
+          << spec.keys[key].name << " " << step;
+    }
+  }
+}
+
+class LeRobotVersions : public ::testing::TestWithParam<Version> {};
+
+TEST_P(LeRobotVersions, AreReadBackBitForBit) {
+  const core::TemporaryFolder folder;
+  const fs::path path = folder.path() / "data";
+  LeRobotWriter writer(WriterConfig(path, GetParam()), WrittenSpec());
+  WriteRest(writer);
+  const LeRobotDataset dataset({.path = path});
+  ExpectAllSteps(dataset);
+  EXPECT_EQ(dataset.Task(0), "lift");
+  EXPECT_EQ(dataset.Task(1), "push");
+  EXPECT_EQ(dataset.FeatureName(dataset.KeyIndex("agent")), "observation.state");
+  EXPECT_THAT(dataset.ChannelNames(dataset.KeyIndex("agent")),
+              ::testing::ElementsAre("agent.0", "agent.1", "agent.2"));
+  EXPECT_THAT(dataset.ChannelNames(dataset.KeyIndex("action")), ::testing::ElementsAre("x", "y"));
+  EXPECT_FALSE(fs::exists(path.string() + ".unfinished"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, LeRobotVersions, ::testing::Values(Version::kV21, Version::kV30),
+                         [](const auto& version) {
+                           return version.param == Version::kV21 ? "V21" : "V30";
+                         });
+
+TEST(LeRobotWriter, AnotherWriterContinuesAfterTheLastCompleteEpisode) {
+  const core::TemporaryFolder folder;
+  const fs::path path = folder.path() / "data";
+  {
+    LeRobotWriter writer(WriterConfig(path), WrittenSpec());
+    writer.BeginEpisode({.n_steps = 3, .task = "lift"});
+    for (int step = 0; step < 3; ++step) AppendStep(writer, step);
+    writer.BeginEpisode({.n_steps = 2, .task = "push"});
+    AppendStep(writer, 3);
+    EXPECT_FALSE(fs::exists(path));
+  }
+  LeRobotWriter writer(WriterConfig(path), WrittenSpec());
+  EXPECT_EQ(writer.n_episodes(), 1);
+  WriteRest(writer);
+  ExpectAllSteps(LeRobotDataset({.path = path}));
+
+  const fs::path unbroken = folder.path() / "unbroken";
+  LeRobotWriter other(WriterConfig(unbroken), WrittenSpec());
+  WriteRest(other);
+  for (const char* const file :
+       {"data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet",
+        "meta/info.json", "meta/stats.json", "meta/tasks.parquet"}) {
+    EXPECT_EQ(testing::ReadText(path / file), testing::ReadText(unbroken / file)) << file;
+  }
+}
+
+TEST(LeRobotWriter, FilesRollOverAtTheirSize) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
+  config.data_file_mb = 0.001;
+  LeRobotWriter writer(config, WrittenSpec());
+  WriteRest(writer);
+  EXPECT_TRUE(fs::exists(config.path / "data/chunk-000/file-002.parquet"));
+  ExpectAllSteps(LeRobotDataset({.path = config.path}));
+}
+
+TEST(LeRobotWriter, OneWriterAtATime) {
+  const core::TemporaryFolder folder;
+  const LeRobotWriter writer(WriterConfig(folder.path() / "data"), WrittenSpec());
+  MessageOf(ErrorCode::kUsage,
+            [&] { LeRobotWriter(WriterConfig(folder.path() / "data"), WrittenSpec()); });
+}
+
+TEST(LeRobotWriter, WhatExistsIsNotReplaced) {
+  const core::TemporaryFolder folder;
+  const LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
+  LeRobotWriter writer(config, WrittenSpec());
+  WriteRest(writer);
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, WrittenSpec()); }),
+              HasSubstr("exists"));
+  ExpectAllSteps(LeRobotDataset({.path = config.path}));
+}
+
+TEST(LeRobotWriter, AnotherSourceIsRefused) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
+  { const LeRobotWriter writer(config, WrittenSpec()); }
+  config.source = "another test";
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, WrittenSpec()); }),
+              HasSubstr("another source"));
+}
+
+TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {
+  const core::TemporaryFolder folder;
+  LeRobotWriter writer(WriterConfig(folder.path() / "data"), WrittenSpec());
+  MessageOf(ErrorCode::kUsage, [&] { writer.Finish(); });
+  EXPECT_FALSE(fs::exists(folder.path() / "data"));
+}
+
+// A config that does not fit the keys, and what the message says.
+struct WrongFeatures {
+  const char* name;
+  void (*spoil)(std::vector<FeatureConfig>& features, DatasetSpec& spec);
+  const char* message;
+  ErrorCode code = ErrorCode::kConfig;
+};
+
+class WrongFeaturesTest : public ::testing::TestWithParam<WrongFeatures> {};
+
+TEST_P(WrongFeaturesTest, AreRefusedBeforeAnythingIsWritten) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
+  DatasetSpec spec = WrittenSpec();
+  GetParam().spoil(config.features, spec);
+  EXPECT_THAT(MessageOf(GetParam().code, [&] { LeRobotWriter(config, spec); }),
+              HasSubstr(GetParam().message));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongFeaturesTest,
+    ::testing::Values(
+        WrongFeatures{"MissingKey", [](auto& features, auto&) { features.pop_back(); },
+                      "expected one feature for the key 'agent', found 0"},
+        WrongFeatures{"KeyTwice",
+                      [](auto& features, auto&) {
+                        features[3].keys = {"agent", "speed"};
+                      },
+                      "the key 'agent', found 2"},
+        WrongFeatures{"UnknownKey", [](auto& features, auto&) { features[3].keys = {"sped"}; },
+                      "there is no key 'sped'"},
+        WrongFeatures{"TooFewNames", [](auto& features, auto&) { features[0].channels = {"x"}; },
+                      "feature 'action': expected 2 names, found 1"},
+        WrongFeatures{"TwoCameras",
+                      [](auto& features, auto&) {
+                        features[2].keys = {"rgb", "depth"};
+                      },
+                      "expected one key for a camera"},
+        WrongFeatures{"DepthInMetres",
+                      [](auto&, auto& spec) { spec.keys[2].dtype = DType::kFloat32; },
+                      "key 'depth' is depth float32", ErrorCode::kShape}),
+    [](const auto& wrong) { return std::string(wrong.param.name); });
+
+}  // namespace
+}  // namespace dp_bench::lerobot
