@@ -2,6 +2,7 @@
 #include "dp_bench/array.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
+#include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
@@ -30,6 +31,8 @@ void PrintEntry() {
   DPB_FIELD(PluginTraits<Env>::Functions, create);
   DPB_TYPE(PluginEntry<Dataset>);
   DPB_FIELD(PluginTraits<Dataset>::Functions, create);
+  DPB_TYPE(PluginEntry<DatasetWriter>);
+  DPB_FIELD(PluginTraits<DatasetWriter>::Functions, create);
 }
 
 void PrintSpecs() {
@@ -149,6 +152,18 @@ void PrintDataset() {
   DPB_VIRTUAL(Dataset, spec);
   DPB_VIRTUAL(Dataset, episode_ends);
   DPB_VIRTUAL(Dataset, Read);
+  DPB_TYPE(DatasetLabels);
+  DPB_VIRTUAL(DatasetLabels, Task);
+  DPB_VIRTUAL(DatasetLabels, FeatureName);
+  DPB_VIRTUAL(DatasetLabels, ChannelNames);
+  DPB_TYPE(EpisodeHead);
+  DPB_FIELD(EpisodeHead, n_steps);
+  DPB_FIELD(EpisodeHead, task);
+  DPB_TYPE(DatasetWriter);
+  DPB_VIRTUAL(DatasetWriter, n_episodes);
+  DPB_VIRTUAL(DatasetWriter, BeginEpisode);
+  DPB_VIRTUAL(DatasetWriter, Append);
+  DPB_VIRTUAL(DatasetWriter, Finish);
 }
 
 void PrintTools() {

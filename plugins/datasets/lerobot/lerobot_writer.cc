@@ -95,7 +95,9 @@ LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
 
 std::unique_ptr<DatasetWriter> LeRobotWriter::Create(const Config& params,
                                                      const DatasetSpec& spec) {
-  return std::make_unique<LeRobotWriter>(LeRobotWriterConfig::FromConfig(params), spec);
+  LeRobotWriterConfig config = LeRobotWriterConfig::FromConfig(params);
+  params.RejectUnread();  // before a folder is created
+  return std::make_unique<LeRobotWriter>(std::move(config), spec);
 }
 
 LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec)

@@ -243,18 +243,25 @@ std::string DefaultFeature(const KeySpec& key, bool has_camera, bool is_first) {
 LerobotFeature MakeFeature(const std::string& name, const std::vector<std::string>& keys,
                            const ShapeMeta& shape_meta) {
   LerobotFeature feature{.name = name, .shape = {SizeOf(keys, shape_meta)}};
-  if (name.starts_with(kImage)) {
+  const KeySpec& first = KeyOf(shape_meta, keys[0]);
+  if (name.starts_with(kImage) || first.type != KeyType::kLowDim) {
     feature.type = LerobotFeatureType::kVisual;
-    feature.shape = KeyOf(shape_meta, keys[0]).shape;
+    feature.shape = first.shape;
   } else if (name == kLerobotEnvState) {
     feature.type = LerobotFeatureType::kEnv;
-  } else if (name != kLerobotState) {
+  }
+  return feature;
+}
+
+void RequireNamesOfLerobot(const std::vector<FeatureBinding>& bindings) {
+  for (const FeatureBinding& binding : bindings) {
+    const std::string& name = binding.feature.name;
+    if (name == kLerobotState || name == kLerobotEnvState || name.starts_with(kImage)) continue;
     Refuse(
         fmt::format("--map {}: LeRobot's diffusion policy has no such input; expected {}, {}, "
                     "{} or {}s.<camera>",
                     name, kLerobotState, kLerobotEnvState, kImage, kImage));
   }
-  return feature;
 }
 
 FeatureBinding* FindFeature(std::vector<FeatureBinding>& bindings, std::string_view name) {
@@ -343,6 +350,7 @@ std::vector<FeatureBinding> NameFeatures(const ShapeMeta& shape_meta,
 std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked) {
   std::vector<FeatureBinding> bindings = NameFeatures(shape_meta, asked);
+  RequireNamesOfLerobot(bindings);
   RequireInputsOfLerobot(bindings);
   for (const FeatureBinding& binding : bindings) RequireSize(binding, shape_meta);
   return bindings;
