@@ -57,7 +57,32 @@ set +m
   fail "$(cat convert.txt)"
 diff -r whole interrupted >diff.txt || fail "after Ctrl-C: $(head -3 diff.txt)"
 
+echo "split, merged and trimmed"
+"$dp_bench" dataset split source.zarr train.zarr val.zarr --val-ratio 0.2 >split.txt 2>&1 || fail "$(cat split.txt)"
+grep -q "train.zarr: 240 episodes" split.txt && grep -q "val.zarr: 60 episodes" split.txt || fail "$(cat split.txt)"
+"$dp_bench" dataset trim source.zarr first.zarr --episodes 0-99 >trim.txt 2>&1 || fail "$(cat trim.txt)"
+"$dp_bench" dataset trim whole rest --episodes 100-298,299 >trim.txt 2>&1 || fail "$(cat trim.txt)"
+[ -f rest/meta/info.json ] || fail "the format of the source is not the default"
+"$dp_bench" dataset merge first.zarr rest --output merged.zarr >merge.txt 2>&1 || fail "$(cat merge.txt)"
+same_arrays source.zarr merged.zarr
+"$dp_bench" dataset trim source.zarr short.zarr --episodes 7 --drop-first 2 --drop-last 1 >trim.txt 2>&1 || fail "$(cat trim.txt)"
+"$dp_bench" dataset trim source.zarr long.zarr --episodes 7 >long.txt 2>&1 || fail "$(cat long.txt)"
+steps() { sed -n 's/.* episodes, \([0-9]*\) steps.*/\1/p' "$1"; }
+[ $(($(steps trim.txt) + 3)) -eq "$(steps long.txt)" ] || fail "$(cat trim.txt long.txt)"
+
+echo "looked at"
+expect_exit 0 "rest: lerobot, 200 episodes" "$dp_bench" dataset info rest
+"$dp_bench" dataset info rest | grep -q "observation.state: agent_pos.0, agent_pos.1" || fail "$("$dp_bench" dataset info rest)"
+"$dp_bench" dataset info rest | grep -q '"source": 200 episodes' || fail "$("$dp_bench" dataset info rest)"
+expect_exit 0 "REJECTED *data.not_finite" "$dp_bench" dataset check whole
+
 echo "what is refused"
+expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr other --episodes 5,300
+expect_exit 2 "expected numbers and ranges" "$dp_bench" dataset trim source.zarr other --episodes 5-
+expect_exit 2 "none are left" "$dp_bench" dataset trim source.zarr other --drop-first 10000
+expect_exit 2 "leaves no episode" "$dp_bench" dataset split source.zarr other others --val-ratio 0
+"$dp_bench" collect --config-dir "$configs" --env pusht --episodes 1 --output pusht.zarr >collect_pusht.txt 2>&1 || fail "$(cat collect_pusht.txt)"
+expect_exit 2 "the same keys and frequency" "$dp_bench" dataset merge source.zarr pusht.zarr --output other
 expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
 expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
 expect_exit 2 "no writer plugin 'hdf5'" "$dp_bench" dataset convert source.zarr other --format hdf5

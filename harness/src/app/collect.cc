@@ -36,12 +36,12 @@ struct CollectVerbOptions {
 // Converts what was collected, which stays where `run` looks for it.
 int Convert(const CollectVerbOptions& options, const experiment::Task& task,
             const std::filesystem::path& collected) {
-  return ConvertWithProgress({.source = collected,
-                              .output = options.output,
-                              .format = options.format,
-                              .params = options.params,
-                              .map = options.map,
-                              .task = task.name()},
+  return ConvertWithProgress({{.sources = {collected},
+                               .output = options.output,
+                               .format = options.format,
+                               .params = options.params,
+                               .map = options.map,
+                               .task = task.name()}},
                              task.catalogue());
 }
 

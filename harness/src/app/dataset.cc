@@ -1,20 +1,38 @@
-// dp_bench dataset: work on data sets as files.
-#include <fmt/format.h>
+// dp_bench dataset: copies data sets into other formats, and takes them apart or puts them
+// together.
+#include "dp_bench/dataset.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/verbs.h"
+#include "config/loader.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
+#include "data/split.h"
+#include "dp_bench/error.h"
 #include "experiment/dataset_conversion.h"
+#include "inspect/data_inspection.h"
 #include "plugin/catalogue.h"
 
 namespace dp_bench::app {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kConvertDetails =
     R"(Formats: lerobot (version 3.0, or 2.1 with --param version=v2.1), zarr (what `dp_bench collect` writes),
@@ -28,61 +46,269 @@ Examples:
 
 struct DatasetVerbOptions {
   experiment::DatasetConversion conversion;
-  std::vector<std::filesystem::path> plugin_dirs;
+  fs::path source;
+  fs::path second_output;
+  double val_ratio = 0.1;
+  std::uint64_t seed = 42;
+  std::string episodes;
+  std::vector<fs::path> plugin_dirs;
+
+  plugin::PluginCatalogue Catalogue() const {
+    return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
+  }
 };
+
+// --format, and what belongs to the writer.
+void AddWriterOptions(CLI::App* app, DatasetVerbOptions* options) {
+  experiment::DatasetConversion& conversion = options->conversion;
+  app->add_option("--format", conversion.format,
+                  "lerobot, zarr, or a writer plugin (default: that of the source)");
+  app->add_option("--task-text", conversion.task,
+                  "What the robot is told to do, if the source does not say (default: the name of "
+                  "the source)");
+  AddMapOption(app, &conversion.map);
+  app->add_option("--param", conversion.params,
+                  "A param of the writer, <key>=<value>; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void AddSourceAndOutput(CLI::App* app, DatasetVerbOptions* options) {
+  app->add_option("source", options->source, "A data set of dp_bench, diffusion_policy or LeRobot")
+      ->required();
+  app->add_option("output", options->conversion.output, "The folder to write, which must not exist")
+      ->required();
+}
+
+int Copy(std::vector<experiment::DatasetConversion> conversions,
+         const DatasetVerbOptions& options) {
+  for (experiment::DatasetConversion& conversion : conversions) {
+    if (!conversion.format.empty()) continue;
+    conversion.format = experiment::DatasetFormatOf(conversion.sources[0]);
+  }
+  plugin::PluginCatalogue catalogue = options.Catalogue();
+  return ConvertWithProgress(std::move(conversions), catalogue);
+}
+
+std::int64_t ReadIndex(const std::string& text, const std::string& all) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (text.empty() || result.ec != std::errc() || result.ptr != end || value < 0) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--episodes {}: expected numbers and ranges, such as 0-99,120", all));
+  }
+  return value;
+}
+
+// "0-2,7" is 0, 1, 2, 7.
+std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
+  std::vector<std::int64_t> episodes;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::size_t dash = part.find('-');
+    const std::int64_t first = ReadIndex(part.substr(0, dash), text);
+    const std::int64_t last =
+        dash == std::string::npos ? first : ReadIndex(part.substr(dash + 1), text);
+    constexpr std::int64_t kMaxRange = 10'000'000;
+    if (last < first || last - first > kMaxRange) ReadIndex("", text);
+    for (std::int64_t episode = first; episode <= last; ++episode) episodes.push_back(episode);
+    begin = end + 1;
+  }
+  return episodes;
+}
+
+std::unique_ptr<Dataset> OpenDataset(const fs::path& path, plugin::PluginCatalogue& catalogue) {
+  const nlohmann::json params = {{"path", path.string()}};
+  return catalogue.Create<Dataset>(config::DatasetPluginOf(path),
+                                   Config::FromJson(params.dump(), path.string()));
+}
+
+// The same episodes as a training with this dataset.val_ratio and seed.
+int Split(const DatasetVerbOptions& options) {
+  RequireFreeFolder(options.conversion.output);
+  RequireFreeFolder(options.second_output);
+  plugin::PluginCatalogue catalogue = options.Catalogue();
+  const auto n = std::ssize(OpenDataset(options.source, catalogue)->episode_ends());
+  const std::vector<bool> is_val = data::ValidationMask(n, options.val_ratio, options.seed);
+  experiment::DatasetConversion train = options.conversion;
+  train.sources = {options.source};
+  experiment::DatasetConversion val = train;
+  val.output = options.second_output;
+  train.episodes.emplace();
+  val.episodes.emplace();
+  for (std::int64_t i = 0; i < n; ++i) {
+    (is_val[static_cast<std::size_t>(i)] ? val : train).episodes->push_back(i);
+  }
+  if (val.episodes->empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--val-ratio {} leaves no episode of {} for the second data set",
+                            options.val_ratio, n));
+  }
+  return Copy({train, val}, options);
+}
+
+int Check(const DatasetVerbOptions& options) {
+  plugin::PluginCatalogue catalogue = options.Catalogue();
+  const auto dataset = OpenDataset(options.source, catalogue);
+  const inspect::DataInspection inspection =
+      inspect::InspectData(*dataset, options.source.string());
+  core::PrintResult("{}", inspect::ToText(inspection.faults));
+  return inspect::HasProblems(inspection.faults) ? 1 : 0;
+}
+
+void PrintKey(const Dataset& dataset, const DatasetLabels* labels, int index) {
+  const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
+  core::PrintResult("  {:<16} {:<8} {:<8} {}", key.name, Name(key.type), Name(key.dtype),
+                    ToString(key.shape));
+  if (labels != nullptr) {
+    const std::vector<std::string> names = labels->ChannelNames(index);
+    core::PrintResult("  {}{}{}", labels->FeatureName(index), names.empty() ? "" : ": ",
+                      fmt::join(names, ", "));
+  }
+  core::PrintResult("\n");
+}
+
+int Info(const DatasetVerbOptions& options) {
+  plugin::PluginCatalogue catalogue = options.Catalogue();
+  const auto dataset = OpenDataset(options.source, catalogue);
+  const auto* const labels = dynamic_cast<const DatasetLabels*>(dataset.get());
+  const std::span<const std::int64_t> ends = dataset->episode_ends();
+  const double fps = dataset->spec().fps;
+  core::PrintResult(
+      "{}: {}, {} episodes, {} steps at {} Hz{}\n", options.source.string(),
+      experiment::DatasetFormatOf(options.source), ends.size(), ends.back(), fps,
+      fps > 0.0 ? ", " + core::FormatDuration(static_cast<double>(ends.back()) / fps) : "");
+  for (int i = 0; i < static_cast<int>(dataset->spec().keys.size()); ++i) {
+    PrintKey(*dataset, labels, i);
+  }
+  if (labels == nullptr) return 0;
+  std::map<std::string, int> tasks;
+  for (std::int64_t i = 0; i < std::ssize(ends); ++i) ++tasks[labels->Task(i)];
+  for (const auto& [task, n] : tasks) core::PrintResult("  \"{}\": {} episodes\n", task, n);
+  return 0;
+}
+
+using Subcommand = std::function<int(const DatasetVerbOptions&)>;
+
+void AddMerge(CLI::App* app, DatasetVerbOptions* options) {
+  app->footer(
+      "The sources need the same keys and frequency. Their episodes follow one another.\n\n"
+      "Example:\n"
+      "  dp_bench dataset merge data/monday.zarr data/tuesday.zarr --output data/both.zarr");
+  app->add_option("sources", options->conversion.sources, "Two or more data sets")
+      ->required()
+      ->expected(2, -1);
+  app->add_option("--output", options->conversion.output,
+                  "The folder to write, which must not exist")
+      ->required();
+  AddWriterOptions(app, options);
+}
+
+void AddSplit(CLI::App* app, DatasetVerbOptions* options) {
+  app->footer(
+      "Chooses the episodes that a training with the same val_ratio and seed would choose.\n\n"
+      "Example:\n"
+      "  dp_bench dataset split data/mine.zarr data/train.zarr data/val.zarr --val-ratio 0.1");
+  AddSourceAndOutput(app, options);
+  app->add_option("second", options->second_output, "The folder for the validation episodes")
+      ->required();
+  app->add_option("--val-ratio", options->val_ratio, "Part of the episodes in the second data set")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app->add_option("--seed", options->seed, "Chooses the episodes")->capture_default_str();
+  AddWriterOptions(app, options);
+}
+
+void AddTrim(CLI::App* app, DatasetVerbOptions* options) {
+  app->footer(
+      "Example:\n"
+      "  dp_bench dataset trim data/mine.zarr data/good.zarr --episodes 0-99,120 --drop-first 5");
+  AddSourceAndOutput(app, options);
+  app->add_option("--episodes", options->episodes,
+                  "The episodes to keep, such as 0-99,120 (default: all)");
+  app->add_option("--drop-first", options->conversion.drop_first,
+                  "Steps to leave out at the beginning of every episode")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--drop-last", options->conversion.drop_last,
+                  "Steps to leave out at the end of every episode")
+      ->check(CLI::NonNegativeNumber);
+  AddWriterOptions(app, options);
+}
+
+int CopyOne(const DatasetVerbOptions& options) {
+  experiment::DatasetConversion conversion = options.conversion;
+  conversion.sources = {options.source};
+  if (!options.episodes.empty()) conversion.episodes = ReadEpisodes(options.episodes);
+  return Copy({conversion}, options);
+}
 
 }  // namespace
 
-int ConvertWithProgress(experiment::DatasetConversion conversion,
+int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue) {
-  conversion.stop = &core::CatchStopSignals();
+  for (experiment::DatasetConversion& conversion : conversions) {
+    conversion.stop = &core::CatchStopSignals();
+  }
   core::Progress progress(core::Progress::StandardError(), 0);
-  const experiment::ConversionReport report = experiment::ConvertDataset(
-      conversion, catalogue, [&progress](const experiment::ConversionProgress& state) {
+  const experiment::ConversionReport report = experiment::ConvertDatasets(
+      conversions, catalogue, [&progress](const experiment::ConversionProgress& state) {
         progress.Update({.done = state.n_episodes, .total = state.n_wanted, .unit = "episodes"},
                         "convert", fmt::format("{} steps", state.n_steps));
       });
   progress.Pause();
-  if (report.is_interrupted) {
-    core::PrintStatus("interrupted after {} episodes; the same command continues\n",
-                      report.n_episodes);
-    return core::kExitInterrupted;
+  for (std::size_t i = 0; i < conversions.size(); ++i) {
+    const experiment::ConvertedDataset& output = report.outputs[i];
+    const std::string path = conversions[i].output.string();
+    if (report.is_interrupted) {
+      core::PrintStatus("{}: interrupted after {} episodes; the same command continues\n", path,
+                        output.n_episodes);
+      continue;
+    }
+    core::PrintResult("{}: {} episodes, {} steps\n", path, output.n_episodes, output.n_steps);
+    for (const std::string& feature : output.features) core::PrintResult("  {}\n", feature);
   }
-  core::PrintResult("{}: {} episodes, {} steps\n", conversion.output.string(), report.n_episodes,
-                    report.n_steps);
-  for (const std::string& feature : report.features) core::PrintResult("  {}\n", feature);
-  return 0;
+  return report.is_interrupted ? core::kExitInterrupted : 0;
 }
 
 Verb AddDataset(CLI::App* app) {
   auto options = std::make_shared<DatasetVerbOptions>();
-  experiment::DatasetConversion& conversion = options->conversion;
+  app->footer(
+      "Examples:\n"
+      "  dp_bench dataset info path/to/lerobot_dataset\n"
+      "  dp_bench dataset convert data/mine.zarr data/mine_lerobot --format lerobot\n"
+      "  dp_bench dataset merge data/monday.zarr data/tuesday.zarr --output data/both.zarr");
   app->require_subcommand(1, 1);
-  CLI::App* convert = app->add_subcommand("convert", "Copy a data set into another format");
+  std::vector<std::pair<CLI::App*, Subcommand>> commands;
+  const auto add = [&](const char* name, const char* description, Subcommand run) {
+    CLI::App* const command = app->add_subcommand(name, description);
+    command
+        ->add_option("--plugin-dir", options->plugin_dirs,
+                     "Folder to search first; may be repeated")
+        ->allow_extra_args(false);
+    commands.emplace_back(command, std::move(run));
+    return command;
+  };
+  const auto add_source = [&](CLI::App* command) {
+    command->add_option("source", options->source, "A data set")->required();
+  };
+  add_source(add("info", "Show keys, episodes and tasks", &Info));
+  add_source(add("check", "Look for faults; exit code 1 if there is one", &Check));
+  CLI::App* const convert = add("convert", "Copy a data set into another format", &CopyOne);
   convert->footer(kConvertDetails);
-  convert
-      ->add_option("source", conversion.source,
-                   "A data set of dp_bench, diffusion_policy or LeRobot")
-      ->required();
-  convert->add_option("output", conversion.output, "The folder to write, which must not exist")
-      ->required();
-  convert->add_option("--format", conversion.format, "lerobot, zarr, or a writer plugin")
-      ->required();
-  convert->add_option("--task-text", conversion.task,
-                      "What the robot is told to do, if the source does not say (default: the "
-                      "name of the source)");
-  AddMapOption(convert, &conversion.map);
-  convert
-      ->add_option("--param", conversion.params,
-                   "A param of the writer, <key>=<value>; may be repeated")
-      ->allow_extra_args(false);
-  convert
-      ->add_option("--plugin-dir", options->plugin_dirs, "Folder to search first; may be repeated")
-      ->allow_extra_args(false);
-  return [options] {
-    plugin::PluginCatalogue catalogue(
-        plugin::PluginCatalogue::DefaultSearchPath(options->plugin_dirs));
-    return ConvertWithProgress(options->conversion, catalogue);
+  AddSourceAndOutput(convert, options.get());
+  AddWriterOptions(convert, options.get());
+  AddMerge(add("merge", "Put several data sets together",
+               [](const DatasetVerbOptions& o) { return Copy({o.conversion}, o); }),
+           options.get());
+  AddSplit(add("split", "Divide a data set into training and validation", &Split), options.get());
+  AddTrim(add("trim", "Copy some episodes, or parts of them", &CopyOne), options.get());
+  return [options, commands] {
+    for (const auto& [command, run] : commands) {
+      if (command->parsed()) return run(*options);
+    }
+    return 0;
   };
 }
 

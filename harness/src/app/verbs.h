@@ -47,8 +47,8 @@ void RequireFreeFolder(const std::filesystem::path& output);
 int Train(const experiment::ExperimentOptions& options, const std::filesystem::path& output,
           core::Communicator& ranks);
 
-/// Converts a data set, with a progress bar. Stop signals interrupt it. Returns the exit code.
-int ConvertWithProgress(experiment::DatasetConversion conversion,
+/// Copies data sets, with a progress bar. Stop signals interrupt it. Returns the exit code.
+int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue);
 
 Verb AddRun(CLI::App* app);

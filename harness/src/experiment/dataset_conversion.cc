@@ -34,16 +34,106 @@ fs::path NameOf(const fs::path& source) {
   return path.has_filename() ? path.filename() : path.parent_path().filename();
 }
 
-std::int64_t LengthOf(const Dataset& dataset, std::int64_t episode) {
-  const std::span<const std::int64_t> ends = dataset.episode_ends();
-  const auto i = static_cast<std::size_t>(episode);
-  return ends[i] - (i == 0 ? 0 : ends[i - 1]);
+struct Source {
+  fs::path path;
+  std::unique_ptr<Dataset> dataset;
+  const DatasetLabels* labels = nullptr;  // null if the format has none
+};
+
+Source Open(const fs::path& path, plugin::PluginCatalogue& catalogue) {
+  const json params = {{"path", path.string()}};
+  Source source{.path = path,
+                .dataset = catalogue.Create<Dataset>(
+                    config::DatasetPluginOf(path), Config::FromJson(params.dump(), path.string()))};
+  source.labels = dynamic_cast<const DatasetLabels*>(source.dataset.get());
+  return source;
 }
 
-// Tells one source from another, so that an output is not continued with other episodes.
-std::string Identify(const fs::path& source, const Dataset& dataset) {
-  return fmt::format("{} ({} episodes, {} steps)", NameOf(source).string(),
-                     dataset.episode_ends().size(), dataset.episode_ends().back());
+// Steps [begin, end) of a source.
+struct Piece {
+  std::size_t source;
+  std::int64_t episode;  // of the source
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+// The episodes of all sources.
+std::vector<Piece> AllPieces(std::span<const Source> sources) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    std::int64_t begin = 0;
+    std::int64_t episode = 0;
+    for (const std::int64_t end : sources[i].dataset->episode_ends()) {
+      pieces.push_back({.source = i, .episode = episode++, .begin = begin, .end = end});
+      begin = end;
+    }
+  }
+  return pieces;
+}
+
+std::vector<Piece> Select(const std::vector<Piece>& all, std::span<const std::int64_t> episodes) {
+  std::vector<Piece> selected;
+  for (const std::int64_t episode : episodes) {
+    if (episode < 0 || episode >= std::ssize(all)) {
+      throw Error(ErrorCode::kUsage, fmt::format("there is no episode {}; expected 0 to {}",
+                                                 episode, std::ssize(all) - 1));
+    }
+    selected.push_back(all[static_cast<std::size_t>(episode)]);
+  }
+  return selected;
+}
+
+void DropSteps(const DatasetConversion& request, std::span<const Source> sources,
+               std::vector<Piece>* pieces) {
+  for (Piece& piece : *pieces) {
+    const std::int64_t n_steps = piece.end - piece.begin;
+    piece.begin += request.drop_first;
+    piece.end -= request.drop_last;
+    if (piece.begin < piece.end) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: episode {} has {} steps; without the first {} and the last {}, "
+                            "none are left. Leave out the episode as well.",
+                            sources[piece.source].path.string(), piece.episode, n_steps,
+                            request.drop_first, request.drop_last));
+  }
+}
+
+std::string Describe(const DatasetSpec& spec) {
+  std::vector<std::string> keys;
+  for (const KeySpec& key : spec.keys) {
+    keys.push_back(
+        fmt::format("{} {} {} {}", key.name, Name(key.type), Name(key.dtype), ToString(key.shape)));
+  }
+  return fmt::format("{}, {} Hz", fmt::join(keys, ", "), spec.fps);
+}
+
+void RequireEqualSpecs(std::span<const Source> sources) {
+  const DatasetSpec& first = sources[0].dataset->spec();
+  for (const Source& source : sources) {
+    const DatasetSpec& spec = source.dataset->spec();
+    if (spec.keys == first.keys && spec.fps == first.fps) continue;
+    throw Error(ErrorCode::kShape,
+                fmt::format("data sets can be merged if they have the same keys and frequency; {} "
+                            "has {}; {} has {}",
+                            sources[0].path.string(), Describe(first), source.path.string(),
+                            Describe(spec)));
+  }
+}
+
+// Tells one copy from another, so that an output is not continued with other episodes.
+std::string Identify(const DatasetConversion& request, std::span<const Source> sources) {
+  std::vector<std::string> names;
+  for (const Source& source : sources) {
+    const std::span<const std::int64_t> ends = source.dataset->episode_ends();
+    names.push_back(fmt::format("{} ({} episodes, {} steps)", NameOf(source.path).string(),
+                                ends.size(), ends.back()));
+  }
+  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  if (request.episodes) text += fmt::format("; episodes {}", fmt::join(*request.episodes, ","));
+  if (request.drop_first > 0)
+    text += fmt::format("; without the first {} steps", request.drop_first);
+  if (request.drop_last > 0) text += fmt::format("; without the last {} steps", request.drop_last);
+  return text;
 }
 
 // "version=v2.1", with a value in JSON or a plain text.
@@ -106,32 +196,41 @@ class Conversion {
  public:
   Conversion(const DatasetConversion& request, plugin::PluginCatalogue& catalogue)
       : request_(request) {
-    const json params = {{"path", request.source.string()}};
-    dataset_ = catalogue.Create<Dataset>(config::DatasetPluginOf(request.source),
-                                         Config::FromJson(params.dump(), request.source.string()));
-    labels_ = dynamic_cast<const DatasetLabels*>(dataset_.get());
+    DPB_ASSERT(!request.sources.empty() && request.drop_first >= 0 && request.drop_last >= 0);
+    for (const fs::path& path : request.sources) sources_.push_back(Open(path, catalogue));
+    RequireEqualSpecs(sources_);
+    pieces_ = AllPieces(sources_);
+    if (request.episodes) pieces_ = Select(pieces_, *request.episodes);
+    DropSteps(request, sources_, &pieces_);
     MakeWriter(catalogue);
-    report_.n_before = writer_->n_episodes();
   }
 
-  ConversionReport Run(const std::function<void(const ConversionProgress&)>& progress) {
-    const auto n_wanted = std::ssize(dataset_->episode_ends());
+  // Copies the episodes that are missing. False if it was stopped.
+  bool Run(const std::function<void(const ConversionProgress&)>& progress) {
+    const auto n_wanted = std::ssize(pieces_);
     while (writer_->n_episodes() < n_wanted) {
-      if (!CopyEpisode(writer_->n_episodes())) {
-        report_.is_interrupted = true;
-        break;
+      if (!CopyEpisode(pieces_[static_cast<std::size_t>(writer_->n_episodes())])) {
+        return false;
       }
       progress({.n_episodes = writer_->n_episodes(), .n_wanted = n_wanted, .n_steps = n_copied_});
     }
-    if (!report_.is_interrupted) writer_->Finish();
-    report_.n_episodes = writer_->n_episodes();
-    report_.n_steps = dataset_->episode_ends().back();
-    return report_;
+    return true;
+  }
+
+  void Finish() { writer_->Finish(); }
+
+  ConvertedDataset Report() const {
+    ConvertedDataset report = report_;
+    report.n_episodes = writer_->n_episodes();
+    for (const Piece& piece : pieces_) report.n_steps += piece.end - piece.begin;
+    return report;
   }
 
  private:
+  const DatasetSpec& spec() const { return sources_[0].dataset->spec(); }
+
   void MakeWriter(plugin::PluginCatalogue& catalogue) {
-    const std::string source = Identify(request_.source, *dataset_);
+    const std::string source = Identify(request_, sources_);
     const bool is_lerobot = request_.format == kLeRobotFormat;
     if (!request_.map.empty() && !is_lerobot) {
       throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
@@ -140,21 +239,21 @@ class Conversion {
       if (!request_.params.empty()) {
         throw Error(ErrorCode::kUsage, "--format zarr has no --param");
       }
-      writer_ =
-          std::make_unique<data::ReplayDatasetWriter>(request_.output, source, dataset_->spec());
+      writer_ = std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec());
       return;
     }
     json params = {{"path", request_.output.string()}, {"source", source}};
     if (is_lerobot) params["features"] = ToJson(Features());
     for (const std::string& param : request_.params) SetParam(param, &params);
-    writer_ = catalogue.Create<DatasetWriter>(
-        request_.format, Config::FromJson(params.dump(), "--param"), dataset_->spec());
+    writer_ = catalogue.Create<DatasetWriter>(request_.format,
+                                              Config::FromJson(params.dump(), "--param"), spec());
   }
 
   std::vector<FeatureRequest> Features() {
-    std::vector<FeatureRequest> features = labels_ != nullptr && request_.map.empty()
-                                               ? FeaturesOfSource(dataset_->spec(), *labels_)
-                                               : FeaturesByDefault(dataset_->spec(), request_.map);
+    const DatasetLabels* const labels = sources_[0].labels;
+    std::vector<FeatureRequest> features = labels != nullptr && request_.map.empty()
+                                               ? FeaturesOfSource(spec(), *labels)
+                                               : FeaturesByDefault(spec(), request_.map);
     for (const FeatureRequest& feature : features) {
       report_.features.push_back(
           fmt::format("{}: {}", feature.name, fmt::join(feature.keys, ", ")));
@@ -162,39 +261,37 @@ class Conversion {
     return features;
   }
 
-  std::string TaskOf(std::int64_t episode) const {
-    const std::string task = labels_ != nullptr ? labels_->Task(episode) : "";
+  std::string TaskOf(const Piece& piece) const {
+    const Source& source = sources_[piece.source];
+    const std::string task = source.labels != nullptr ? source.labels->Task(piece.episode) : "";
     if (!task.empty()) return task;
-    return request_.task.empty() ? NameOf(request_.source).stem().string() : request_.task;
+    return request_.task.empty() ? NameOf(source.path).stem().string() : request_.task;
   }
 
   // False if it was stopped.
-  bool CopyEpisode(std::int64_t episode) {
-    const std::int64_t n_steps = LengthOf(*dataset_, episode);
-    const std::int64_t begin =
-        dataset_->episode_ends()[static_cast<std::size_t>(episode)] - n_steps;
-    writer_->BeginEpisode({.n_steps = n_steps, .task = TaskOf(episode)});
+  bool CopyEpisode(const Piece& piece) {
+    writer_->BeginEpisode({.n_steps = piece.end - piece.begin, .task = TaskOf(piece)});
     const std::int64_t block = StepsPerBlock();
-    for (std::int64_t at = 0; at < n_steps; at += block) {
+    for (std::int64_t at = piece.begin; at < piece.end; at += block) {
       if (request_.stop != nullptr && *request_.stop) return false;
-      CopySteps(begin + at, begin + std::min(at + block, n_steps));
+      CopySteps(*sources_[piece.source].dataset, at, std::min(at + block, piece.end));
     }
     return true;
   }
 
   std::int64_t StepsPerBlock() const {
     std::size_t bytes = 0;
-    for (const KeySpec& key : dataset_->spec().keys) bytes += key.ByteSize();
+    for (const KeySpec& key : spec().keys) bytes += key.ByteSize();
     return static_cast<std::int64_t>(std::max<std::size_t>(kMaxBlockBytes / bytes, 1));
   }
 
-  void CopySteps(std::int64_t begin, std::int64_t end) {
-    const std::vector<KeySpec>& keys = dataset_->spec().keys;
+  void CopySteps(const Dataset& dataset, std::int64_t begin, std::int64_t end) {
+    const std::vector<KeySpec>& keys = spec().keys;
     const auto n = static_cast<std::size_t>(end - begin);
     blocks_.resize(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
       blocks_[i].resize(n * keys[i].ByteSize());
-      dataset_->Read(static_cast<int>(i), begin, end, blocks_[i]);
+      dataset.Read(static_cast<int>(i), begin, end, blocks_[i]);
     }
     std::vector<std::span<const std::byte>> values(keys.size());
     for (std::size_t step = 0; step < n; ++step) {
@@ -208,21 +305,38 @@ class Conversion {
   }
 
   const DatasetConversion& request_;
-  std::unique_ptr<Dataset> dataset_;
-  const DatasetLabels* labels_ = nullptr;  // null if the format has none
+  std::vector<Source> sources_;
+  std::vector<Piece> pieces_;
   std::unique_ptr<DatasetWriter> writer_;
   std::vector<std::vector<std::byte>> blocks_;  // per key
   std::int64_t n_copied_ = 0;                   // steps
-  ConversionReport report_;
+  ConvertedDataset report_;
 };
 
 }  // namespace
 
-ConversionReport ConvertDataset(const DatasetConversion& request,
-                                plugin::PluginCatalogue& catalogue,
-                                const std::function<void(const ConversionProgress&)>& progress) {
-  Conversion conversion(request, catalogue);
-  return conversion.Run(progress);
+std::string DatasetFormatOf(const fs::path& path) {
+  return config::DatasetPluginOf(path) == config::kLeRobotPlugin ? kLeRobotFormat : kZarrFormat;
+}
+
+ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
+                                 plugin::PluginCatalogue& catalogue,
+                                 const std::function<void(const ConversionProgress&)>& progress) {
+  std::vector<std::unique_ptr<Conversion>> conversions;
+  for (const DatasetConversion& request : requests) {
+    conversions.push_back(std::make_unique<Conversion>(request, catalogue));
+  }
+  ConversionReport report;
+  for (const std::unique_ptr<Conversion>& conversion : conversions) {
+    if (conversion->Run(progress)) continue;
+    report.is_interrupted = true;
+    break;
+  }
+  for (const std::unique_ptr<Conversion>& conversion : conversions) {
+    report.outputs.push_back(conversion->Report());
+    if (!report.is_interrupted) conversion->Finish();
+  }
+  return report;
 }
 
 }  // namespace dp_bench::experiment

@@ -1,10 +1,12 @@
-// Copies a data set into another format.
+// Copies episodes of data sets into a new one, which may have another format.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,13 +19,22 @@ namespace dp_bench::experiment {
 /// "zarr" is the format of `dp_bench collect`; other names are those of writer plugins.
 inline constexpr const char* kZarrFormat = "zarr";
 
+/// The format that a data set on disk has: "zarr" or "lerobot".
+std::string DatasetFormatOf(const std::filesystem::path& path);
+
 struct DatasetConversion {
-  std::filesystem::path source;  // read by the plugin that fits it (config::DatasetPluginOf)
+  /// Read by the plugins that fit them (config::DatasetPluginOf). Their episodes follow one
+  /// another. All have the same keys and frequency.
+  std::vector<std::filesystem::path> sources;
   std::filesystem::path output;
   std::string format;
   std::vector<std::string> params;  // of the writer, "key=value"
   std::vector<std::string> map;     // for LeRobot: see run::NameFeatures
   std::string task;                 // of episodes that have none; empty: the name of the source
+  /// The episodes to copy, in this order and counted over all sources; none for all of them.
+  std::optional<std::vector<std::int64_t>> episodes;
+  std::int64_t drop_first = 0;  // steps to leave out at the beginning of every episode
+  std::int64_t drop_last = 0;   // and at its end
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -33,19 +44,24 @@ struct ConversionProgress {
   std::int64_t n_steps = 0;  // of this process
 };
 
-struct ConversionReport {
-  std::int64_t n_episodes = 0;
-  std::int64_t n_before = 0;  // of these, from an earlier process
+struct ConvertedDataset {
+  std::int64_t n_episodes = 0;  // so far
   std::int64_t n_steps = 0;
-  bool is_interrupted = false;
   std::vector<std::string> features;  // of LeRobot: "observation.state: agent_pos, block_pose"
 };
 
-/// Copies all episodes. After an interruption or a kill, the same call continues. Keys, steps and
-/// pictures arrive bit for bit, or the writer refuses them. Throws Error{kUsage} if the output
-/// exists or was begun from another source.
-ConversionReport ConvertDataset(const DatasetConversion& request,
-                                plugin::PluginCatalogue& catalogue,
-                                const std::function<void(const ConversionProgress&)>& progress);
+struct ConversionReport {
+  bool is_interrupted = false;
+  std::vector<ConvertedDataset> outputs;  // one per request
+};
+
+/// Copies the episodes of all requests, then makes the outputs readable. After an interruption or a
+/// kill, the same call continues. Keys, steps and pictures arrive bit for bit, or the writer
+/// refuses them. Throws Error{kUsage} if the output exists or was begun from another source, for
+/// episodes that do not exist, and for those that would lose all steps; Error{kShape} if the
+/// sources do not fit together.
+ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
+                                 plugin::PluginCatalogue& catalogue,
+                                 const std::function<void(const ConversionProgress&)>& progress);
 
 }  // namespace dp_bench::experiment
