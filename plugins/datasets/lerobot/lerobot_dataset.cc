@@ -184,6 +184,7 @@ std::map<std::string, KeyConfig> LeRobotDataset::FindKeys() const {
   const Config config = Config::FromJson(sources.dump(), name);
   std::map<std::string, KeyConfig> keys;
   for (const std::string& key : config.Keys()) keys[key] = ReadKey(config.Sub(key));
+  config.RejectUnread();
   return keys;
 }
 

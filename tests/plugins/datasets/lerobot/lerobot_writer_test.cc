@@ -198,6 +198,38 @@ TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {
   EXPECT_FALSE(fs::exists(folder.path() / "data"));
 }
 
+TEST(LeRobotWriter, DamagedNotesOnKeysAreNamed) {
+  const core::TemporaryFolder folder;
+  const fs::path path = folder.path() / "data";
+  LeRobotWriter writer(WriterConfig(path), WrittenSpec());
+  WriteRest(writer);
+  const fs::path notes = path / "meta/dp_bench.json";
+  for (const char* const text :
+       {"", "{", "[]", "{}", R"({"keys": 5})", R"({"keys": ["action"]})",
+        R"({"keys": {"action": 5}})", R"({"keys": {"action": {"featur": "action"}}})",
+        R"({"keys": {"action": {"feature": "action", "begn": 1}}})",
+        R"({"keys": {"action": {"feature": "action", "begin": 0, "end": 9}}})",
+        R"({"keys": {"action": {"feature": "action", "shape": [4611686018427387904, 4]}}})"}) {
+    testing::WriteText(notes, text);
+    EXPECT_THROW(LeRobotDataset({.path = path}), Error) << text;
+  }
+}
+
+TEST(LeRobotWriter, DamagedNotesOnEpisodesAreNamed) {
+  const core::TemporaryFolder folder;
+  const fs::path path = folder.path() / "data";
+  {
+    LeRobotWriter writer(WriterConfig(path), WrittenSpec());
+    writer.BeginEpisode({.n_steps = 1, .task = "lift"});
+    AppendStep(writer, 0);
+  }
+  testing::WriteText(path.string() + ".unfinished/episodes/episode_000000.json",
+                     R"({"length": 1, "task": "lift", "stats": {"action": {"min": [0]}}})");
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kData, [&] { LeRobotWriter(WriterConfig(path), WrittenSpec()); }),
+      HasSubstr("episode_000000.json"));
+}
+
 // A config that does not fit the keys, and what the message says.
 struct WrongFeatures {
   const char* name;
