@@ -156,6 +156,10 @@ void PrintDataset() {
   DPB_VIRTUAL(DatasetLabels, Task);
   DPB_VIRTUAL(DatasetLabels, FeatureName);
   DPB_VIRTUAL(DatasetLabels, ChannelNames);
+  DPB_VIRTUAL(DatasetLabels, RecordedRange);
+  DPB_TYPE(ValueRange);
+  DPB_FIELD(ValueRange, min);
+  DPB_FIELD(ValueRange, max);
   DPB_TYPE(EpisodeHead);
   DPB_FIELD(EpisodeHead, n_steps);
   DPB_FIELD(EpisodeHead, task);

@@ -37,7 +37,8 @@ for format in lerobot zarr; do
       >killed.txt 2>&1 && break
     ! grep -q "killed_$format exists" killed.txt || break  # it was killed when all was done
   done 2>/dev/null  # bash reports every kill
-  [ $i -lt "$n_kills" ] || "$dp_bench" dataset convert $input "killed_$format" --format $format >convert.txt 2>&1 || fail "$(cat convert.txt)"
+  "$dp_bench" dataset convert $input "killed_$format" --format $format >convert.txt 2>&1 ||
+    grep -q "killed_$format exists" convert.txt || fail "$(cat convert.txt)"
   echo "  $format: finished after $i kills"
 done
 diff -r whole killed_lerobot >diff.txt || fail "after kills: $(head -3 diff.txt)"
@@ -75,6 +76,20 @@ expect_exit 0 "rest: lerobot, 200 episodes" "$dp_bench" dataset info rest
 "$dp_bench" dataset info rest | grep -q "observation.state: agent_pos.0, agent_pos.1" || fail "$("$dp_bench" dataset info rest)"
 "$dp_bench" dataset info rest | grep -q '"source": 200 episodes' || fail "$("$dp_bench" dataset info rest)"
 expect_exit 0 "REJECTED *data.not_finite" "$dp_bench" dataset check whole
+
+python3 - <<'PYTHON'
+import json, pathlib
+for name, change in (("rest", "stats.json"), ("older", "episodes_stats.jsonl")):
+    path = pathlib.Path(name) / "meta" / change
+    lines = [json.loads(path.read_text())] if change == "stats.json" else [json.loads(line) for line in path.open()]
+    for line in lines:
+        stats = line.get("stats", line)["observation.state"]
+        stats["max"][1] += 5.0
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+PYTHON
+for changed in rest older; do
+  expect_exit 1 'agent_pos\[1\] is .* in the data, .* in the files (episode ' "$dp_bench" dataset check $changed
+done
 
 echo "what is refused"
 expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr other --episodes 5,300

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,12 @@ class DPB_API Dataset {
   Dataset() = default;
 };
 
+/// The smallest and largest value of each number of a key.
+struct ValueRange {
+  std::vector<double> min;
+  std::vector<double> max;
+};
+
 /// What only some formats record. A data set that has it also derives from this class.
 class DPB_API DatasetLabels {
  public:
@@ -62,6 +69,10 @@ class DPB_API DatasetLabels {
 
   /// A name per number of a low_dim key; none if the format has no names for them.
   virtual std::vector<std::string> ChannelNames(int key) const = 0;
+
+  /// What the files say about the range of a low_dim key over all episodes; none if they do not say
+  /// it for each number. It is only as good as the program that wrote it.
+  virtual std::optional<ValueRange> RecordedRange(int key) const = 0;
 };
 
 }  // namespace dp_bench

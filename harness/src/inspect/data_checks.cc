@@ -19,6 +19,7 @@ constexpr double kMaxIdleShare = 0.3;
 constexpr double kMaxShortShare = 0.1;
 constexpr double kMaxRangeRatio = 20.0;  // full range over the range of 99.8 % of the values
 constexpr double kMaxJumpiness = 0.7;    // independent values have 1
+constexpr double kMaxRangeError = 1e-4;  // of a stated range
 constexpr int kMaxListed = 5;
 
 // "3, 8, 12 and 40 more"
@@ -46,6 +47,22 @@ bool RowsEqual(const Signal& signal, std::int64_t a, std::int64_t b) {
   const float* values = signal.values.data();
   return std::memcmp(values + a * signal.dim, values + b * signal.dim,
                      static_cast<std::size_t>(signal.dim) * sizeof(float)) == 0;
+}
+
+// Compares the range of a number with the one that the files state, and names the step of an
+// extreme value that differs.
+std::optional<std::string> RangeFault(const Demonstrations& data, const Signal& signal,
+                                      std::int64_t d, double min, double max) {
+  const std::vector<float> column = signal.Column(d);
+  const auto [lowest, highest] = std::ranges::minmax_element(column);
+  const auto differs = [&](double found, double stated) {
+    const double rounding = 1e-6 * std::max(std::abs(found), std::abs(stated));
+    return !(std::abs(found - stated) <= kMaxRangeError * (max - min) + rounding);
+  };
+  if (!differs(*lowest, min) && !differs(*highest, max)) return std::nullopt;
+  const auto step = (differs(*lowest, min) ? lowest : highest) - column.begin();
+  return fmt::format("{}[{}] is {:.6g} to {:.6g} in the data, {:.6g} to {:.6g} in the files ({})",
+                     signal.name, d, *lowest, *highest, min, max, Place(data, step));
 }
 
 std::string HashOf(const Demonstrations& data, std::int64_t episode) {
@@ -332,6 +349,32 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
   }
   const float lag = Quantile(lags, 0.5);
   return Decide(hypothesis, lag < 0 || lag >= static_cast<float>(max_lag), List(seen));
+}
+
+Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) {
+  const Finding hypothesis = {.id = "data.foreign_statistics",
+                              .claim = "the statistics in the files are those of other data",
+                              .advice =
+                                  "compute them again before LeRobot trains on the data: "
+                                  "`dp_bench dataset convert` writes a copy with its own"};
+  const auto* const labels = dynamic_cast<const DatasetLabels*>(&dataset);
+  std::vector<std::string> wrong;
+  int n_compared = 0;
+  for (const Signal& signal : data.signals) {
+    if (labels == nullptr) break;
+    const auto stated = labels->RecordedRange(dataset.KeyIndex(signal.name));
+    if (!stated) continue;
+    for (std::int64_t d = 0; d < signal.dim; ++d, ++n_compared) {
+      const auto i = static_cast<std::size_t>(d);
+      if (const auto text = RangeFault(data, signal, d, stated->min[i], stated->max[i])) {
+        wrong.push_back(*text);
+      }
+    }
+  }
+  if (n_compared == 0) return LeaveOpen(hypothesis, "the format has no statistics");
+  return Decide(
+      hypothesis, !wrong.empty(),
+      wrong.empty() ? fmt::format("the ranges of {} numbers are right", n_compared) : List(wrong));
 }
 
 Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {

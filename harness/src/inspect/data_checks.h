@@ -20,6 +20,10 @@ Finding CheckActionsChange(const Demonstrations& data);
 /// Steps that repeat the previous one, observation and action.
 Finding CheckIdleSteps(const Demonstrations& data);
 
+/// Values outside of the range that the files state, or a range that they do not fill: statistics
+/// of other data. Open if the format has none.
+Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data);
+
 /// Episodes shorter than one sequence, which is then mostly padding.
 Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons);
 

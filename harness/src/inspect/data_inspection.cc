@@ -157,6 +157,7 @@ Findings CheckAlone(const Dataset& dataset, const Demonstrations& data) {
                                      CheckOutliers(data), CheckActionOrder(data),
                                      CheckActionLag(data, Horizons{})});
   }
+  if (!finite.is_problem()) findings.push_back(CheckRecordedRanges(dataset, data));
   findings.push_back(CheckImages(dataset, pictures));
   return findings;
 }

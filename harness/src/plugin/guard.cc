@@ -47,6 +47,9 @@ class GuardedLabelledDataset final : public GuardedDataset, public DatasetLabels
   std::vector<std::string> ChannelNames(int key) const override {
     return GuardCall(place(), "ChannelNames", [&] { return labels_.ChannelNames(key); });
   }
+  std::optional<ValueRange> RecordedRange(int key) const override {
+    return GuardCall(place(), "RecordedRange", [&] { return labels_.RecordedRange(key); });
+  }
 
  private:
   const DatasetLabels& labels_;  // the data set itself

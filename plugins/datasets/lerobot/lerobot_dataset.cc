@@ -143,7 +143,7 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
     }
     features.insert(feature.name);
   }
-  RequireStatistics(metadata_, {features.begin(), features.end()});
+  ranges_ = ReadRanges(metadata_, {features.begin(), features.end()});
   LoadRows();
   OpenCameras();
 }
@@ -339,6 +339,20 @@ std::vector<std::string> LeRobotDataset::ChannelNames(int key) const {
   std::vector<std::string> names;
   for (const std::size_t channel : source.channels) names.push_back(all[channel]);
   return names;
+}
+
+std::optional<ValueRange> LeRobotDataset::RecordedRange(int key) const {
+  const KeySource& source = sources_.at(static_cast<std::size_t>(key));
+  const ValueRange& all = ranges_.at(source.feature->name);
+  const bool has_each = source.numbers != nullptr && all.min.size() == source.numbers->n;
+  if (!has_each || episodes_.size() != metadata_.episodes.size()) return std::nullopt;
+  if (source.channels.empty()) return all;
+  ValueRange range;
+  for (const std::size_t channel : source.channels) {
+    range.min.push_back(all.min[channel]);
+    range.max.push_back(all.max[channel]);
+  }
+  return range;
 }
 
 void LeRobotDataset::LoadRows() {

@@ -516,7 +516,7 @@ void RequireStatisticsFile(const fs::path& path) {
                      path.string()));
 }
 
-void RequireStatisticsOf(const Feature& feature, const JsonView& stats) {
+ValueRange ReadRange(const Feature& feature, const JsonView& stats) {
   const auto n_numbers = static_cast<std::size_t>(feature.is_camera() ? feature.n_channels
                                                                       : NumElements(feature.shape));
   // since 0.4, LeRobot pools all axes of a feature but the last one
@@ -544,20 +544,38 @@ void RequireStatisticsOf(const Feature& feature, const JsonView& stats) {
     }
     if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
   }
+  return {.min = std::move(values["min"]), .max = std::move(values["max"])};
+}
+
+// Widens `range`. An empty one becomes the other.
+void Unite(const ValueRange& other, ValueRange* range) {
+  if (range->min.size() != other.min.size()) {
+    *range = other;
+    return;
+  }
+  for (std::size_t i = 0; i < other.min.size(); ++i) {
+    range->min[i] = std::min(range->min[i], other.min[i]);
+    range->max[i] = std::max(range->max[i], other.max[i]);
+  }
 }
 
 }  // namespace
 
-void RequireStatistics(const Metadata& metadata, const std::vector<std::string>& features) {
-  const auto require = [&](const JsonView& stats) {
-    for (const std::string& name : features) RequireStatisticsOf(metadata.features.at(name), stats);
+std::map<std::string, ValueRange> ReadRanges(const Metadata& metadata,
+                                             const std::vector<std::string>& features) {
+  std::map<std::string, ValueRange> ranges;
+  const auto read = [&](const JsonView& stats) {
+    for (const std::string& name : features) {
+      Unite(ReadRange(metadata.features.at(name), stats), &ranges[name]);
+    }
   };
   if (metadata.version != Version::kV21) {
     const fs::path path = metadata.root / "meta/stats.json";
     RequireStatisticsFile(path);
     const std::string what = path.string();
     const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
-    return require(JsonView(json, what));
+    read(JsonView(json, what));
+    return ranges;
   }
   const fs::path path = metadata.root / "meta/episodes_stats.jsonl";
   RequireStatisticsFile(path);
@@ -567,7 +585,7 @@ void RequireStatistics(const Metadata& metadata, const std::vector<std::string>&
     if (episode < 0 || episode >= static_cast<std::int64_t>(metadata.episodes.size())) {
       json.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
     }
-    require(json.At("stats"));
+    read(json.At("stats"));
     has_statistics[static_cast<std::size_t>(episode)] = true;
   });
   const auto missing = std::ranges::find(has_statistics, false);
@@ -575,6 +593,7 @@ void RequireStatistics(const Metadata& metadata, const std::vector<std::string>&
     Refuse(fmt::format("{}: episode {} has no statistics; compute them with LeRobot", path.string(),
                        missing - has_statistics.begin()));
   }
+  return ranges;
 }
 
 }  // namespace dp_bench::lerobot

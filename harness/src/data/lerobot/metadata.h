@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dp_bench/array.h"
+#include "dp_bench/dataset.h"
 
 namespace dp_bench::lerobot {
 
@@ -114,7 +115,9 @@ Metadata ReadMetadata(const std::filesystem::path& root, std::int64_t max_bytes)
 
 /// Checks that meta/ has minimum, maximum, mean and deviation of these features: of the whole data
 /// set, or in version 2.1 of every episode. LeRobot passes numbers without statistics on
-/// unnormalized; here they are an Error{kData} that names file and feature.
-void RequireStatistics(const Metadata& metadata, const std::vector<std::string>& features);
+/// unnormalized; here they are an Error{kData} that names file and feature. Returns what meta/ says
+/// about the range of each feature over all episodes.
+std::map<std::string, ValueRange> ReadRanges(const Metadata& metadata,
+                                             const std::vector<std::string>& features);
 
 }  // namespace dp_bench::lerobot
