@@ -157,9 +157,9 @@ void PrintDataset() {
   DPB_VIRTUAL(DatasetLabels, FeatureName);
   DPB_VIRTUAL(DatasetLabels, ChannelNames);
   DPB_VIRTUAL(DatasetLabels, RecordedRange);
-  DPB_TYPE(ValueRange);
-  DPB_FIELD(ValueRange, min);
-  DPB_FIELD(ValueRange, max);
+  DPB_TYPE(StatedRange);
+  DPB_FIELD(StatedRange, min);
+  DPB_FIELD(StatedRange, max);
   DPB_TYPE(EpisodeHead);
   DPB_FIELD(EpisodeHead, n_steps);
   DPB_FIELD(EpisodeHead, task);

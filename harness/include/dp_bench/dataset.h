@@ -50,8 +50,8 @@ class DPB_API Dataset {
   Dataset() = default;
 };
 
-/// The smallest and largest value of each number of a key.
-struct ValueRange {
+/// The smallest and largest value of each number of a key, as a file states them.
+struct StatedRange {
   std::vector<double> min;
   std::vector<double> max;
 };
@@ -72,7 +72,7 @@ class DPB_API DatasetLabels {
 
   /// What the files say about the range of a low_dim key over all episodes; none if they do not say
   /// it for each number. It is only as good as the program that wrote it.
-  virtual std::optional<ValueRange> RecordedRange(int key) const = 0;
+  virtual std::optional<StatedRange> RecordedRange(int key) const = 0;
 };
 
 }  // namespace dp_bench

@@ -47,7 +47,7 @@ class GuardedLabelledDataset final : public GuardedDataset, public DatasetLabels
   std::vector<std::string> ChannelNames(int key) const override {
     return GuardCall(place(), "ChannelNames", [&] { return labels_.ChannelNames(key); });
   }
-  std::optional<ValueRange> RecordedRange(int key) const override {
+  std::optional<StatedRange> RecordedRange(int key) const override {
     return GuardCall(place(), "RecordedRange", [&] { return labels_.RecordedRange(key); });
   }
 

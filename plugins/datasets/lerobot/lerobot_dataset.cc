@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/json.h"
 #include "data/lerobot/key_sources.h"
 #include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
@@ -24,7 +23,6 @@ namespace {
 
 constexpr double kBytesPerMb = 1 << 20;
 constexpr std::size_t kMaxAxes = 8;
-constexpr std::size_t kMaxKeySourcesBytes = std::size_t{16} << 20;
 constexpr double kMinMemoryLimitMb = 1.0;
 constexpr double kMaxMemoryLimitMb = 1e7;
 constexpr double kMinToleranceS = 1e-9;
@@ -176,15 +174,11 @@ void LeRobotDataset::SelectEpisodes(const std::vector<std::string>& tasks) {
 }
 
 std::map<std::string, KeyConfig> LeRobotDataset::FindKeys() const {
-  const std::filesystem::path file = metadata_.root / kKeySourcesFile;
-  if (!std::filesystem::exists(file)) return KeysOfFeatures();
-  const nlohmann::json noted = core::ReadJsonFile(file, kMaxKeySourcesBytes);
-  const std::string name = file.string();
-  const nlohmann::json& sources = core::JsonView(noted, name).At("keys").json();
-  const Config config = Config::FromJson(sources.dump(), name);
+  const std::optional<Config> sources = ReadKeySources(metadata_.root);
+  if (!sources) return KeysOfFeatures();
   std::map<std::string, KeyConfig> keys;
-  for (const std::string& key : config.Keys()) keys[key] = ReadKey(config.Sub(key));
-  config.RejectUnread();
+  for (const std::string& key : sources->Keys()) keys[key] = ReadKey(sources->Sub(key));
+  sources->RejectUnread();
   return keys;
 }
 
@@ -341,13 +335,13 @@ std::vector<std::string> LeRobotDataset::ChannelNames(int key) const {
   return names;
 }
 
-std::optional<ValueRange> LeRobotDataset::RecordedRange(int key) const {
+std::optional<StatedRange> LeRobotDataset::RecordedRange(int key) const {
   const KeySource& source = sources_.at(static_cast<std::size_t>(key));
-  const ValueRange& all = ranges_.at(source.feature->name);
+  const StatedRange& all = ranges_.at(source.feature->name);
   const bool has_each = source.numbers != nullptr && all.min.size() == source.numbers->n;
   if (!has_each || episodes_.size() != metadata_.episodes.size()) return std::nullopt;
   if (source.channels.empty()) return all;
-  ValueRange range;
+  StatedRange range;
   for (const std::size_t channel : source.channels) {
     range.min.push_back(all.min[channel]);
     range.max.push_back(all.max[channel]);

@@ -69,7 +69,7 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
   std::string FeatureName(int key) const override;
   std::vector<std::string> ChannelNames(int key) const override;
   /// None if only episodes with some tasks are read.
-  std::optional<ValueRange> RecordedRange(int key) const override;
+  std::optional<StatedRange> RecordedRange(int key) const override;
 
  private:
   // All numbers of a feature, float32 [steps, n].
@@ -122,7 +122,7 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
   std::vector<std::int64_t> episode_ends_;      // of these, in steps
   std::map<std::int64_t, std::size_t> places_;  // of episodes in episodes_
   std::map<std::string, Numbers> numbers_;      // by feature
-  std::map<std::string, ValueRange> ranges_;    // by feature, as meta/ says
+  std::map<std::string, StatedRange> ranges_;   // by feature, as meta/ says
   std::vector<CameraRequest> requests_;
   PictureRows picture_rows_;
   std::unique_ptr<zarr::ChunkCache> cache_;  // of decoded pictures

@@ -516,7 +516,7 @@ void RequireStatisticsFile(const fs::path& path) {
                      path.string()));
 }
 
-ValueRange ReadRange(const Feature& feature, const JsonView& stats) {
+StatedRange ReadRange(const Feature& feature, const JsonView& stats) {
   const auto n_numbers = static_cast<std::size_t>(feature.is_camera() ? feature.n_channels
                                                                       : NumElements(feature.shape));
   // since 0.4, LeRobot pools all axes of a feature but the last one
@@ -548,7 +548,7 @@ ValueRange ReadRange(const Feature& feature, const JsonView& stats) {
 }
 
 // Widens `range`. An empty one becomes the other.
-void Unite(const ValueRange& other, ValueRange* range) {
+void Unite(const StatedRange& other, StatedRange* range) {
   if (range->min.size() != other.min.size()) {
     *range = other;
     return;
@@ -561,9 +561,9 @@ void Unite(const ValueRange& other, ValueRange* range) {
 
 }  // namespace
 
-std::map<std::string, ValueRange> ReadRanges(const Metadata& metadata,
-                                             const std::vector<std::string>& features) {
-  std::map<std::string, ValueRange> ranges;
+std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
+                                              const std::vector<std::string>& features) {
+  std::map<std::string, StatedRange> ranges;
   const auto read = [&](const JsonView& stats) {
     for (const std::string& name : features) {
       Unite(ReadRange(metadata.features.at(name), stats), &ranges[name]);

@@ -117,7 +117,7 @@ Metadata ReadMetadata(const std::filesystem::path& root, std::int64_t max_bytes)
 /// set, or in version 2.1 of every episode. LeRobot passes numbers without statistics on
 /// unnormalized; here they are an Error{kData} that names file and feature. Returns what meta/ says
 /// about the range of each feature over all episodes.
-std::map<std::string, ValueRange> ReadRanges(const Metadata& metadata,
-                                             const std::vector<std::string>& features);
+std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
+                                              const std::vector<std::string>& features);
 
 }  // namespace dp_bench::lerobot

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -221,17 +222,18 @@ json ToJson(const FeatureStatistics& statistics, bool is_picture) {
   return result;
 }
 
-FeatureStatistics StatisticsFromJson(const core::JsonView& json) {
+FeatureStatistics StatisticsFromJson(const json& values, const std::string& file) {
+  const core::JsonView view(values, file);
   FeatureStatistics statistics;
-  statistics.min = json.Get<std::vector<double>>("min");
-  statistics.max = json.Get<std::vector<double>>("max");
-  statistics.mean = json.Get<std::vector<double>>("mean");
-  statistics.std = json.Get<std::vector<double>>("std");
-  const auto count = json.Get<std::vector<std::int64_t>>("count");
+  statistics.min = view.Get<std::vector<double>>("min");
+  statistics.max = view.Get<std::vector<double>>("max");
+  statistics.mean = view.Get<std::vector<double>>("mean");
+  statistics.std = view.Get<std::vector<double>>("std");
+  const auto count = view.Get<std::vector<std::int64_t>>("count");
   for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
-    statistics.quantiles[i] = json.Get<std::vector<double>>(kQuantileNames[i]);
+    statistics.quantiles[i] = view.Get<std::vector<double>>(kQuantileNames[i]);
   }
-  if (count.size() != 1 || count[0] < 1) json.Fail("expected one positive number in 'count'");
+  if (count.size() != 1 || count[0] < 1) view.Fail("expected one positive number in 'count'");
   statistics.count = count[0];
   return statistics;
 }

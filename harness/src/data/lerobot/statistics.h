@@ -9,9 +9,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <vector>
-
-#include "core/json.h"
 
 namespace dp_bench::lerobot {
 
@@ -71,7 +70,7 @@ FeatureStatistics Pool(std::span<const FeatureStatistics> episodes);
 /// As in stats.json. The numbers of a picture's channels have the shape [C, 1, 1].
 nlohmann::json ToJson(const FeatureStatistics& statistics, bool is_picture);
 
-/// The inverse, without the shape of pictures. Throws Error{kData} naming the place.
-FeatureStatistics StatisticsFromJson(const core::JsonView& json);
+/// The inverse, without the shape of pictures. Throws Error{kData} naming `file` and the place.
+FeatureStatistics StatisticsFromJson(const nlohmann::json& values, const std::string& file);
 
 }  // namespace dp_bench::lerobot

@@ -114,7 +114,7 @@ TEST(LeRobotStatistics, DepthKeepsItsUnit) {
 TEST(LeRobotStatistics, JsonKeepsThemBitForBit) {
   for (const FeatureStatistics& episode : EpisodesOfNumbers()) {
     const json text = json::parse(ToJson(episode, false).dump());
-    EXPECT_EQ(StatisticsFromJson(core::JsonView(text, "stats")), episode);
+    EXPECT_EQ(StatisticsFromJson(text, "stats"), episode);
   }
 }
 

@@ -1,6 +1,4 @@
 // LeRobot data sets that are written: what is read back, what a kill leaves, and what is refused.
-#include "lerobot_writer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "core/temporary_folder.h"
+#include "data/lerobot/writer.h"
 #include "dp_bench/random.h"
 #include "small_lerobot.h"
 #include "support/error_of.h"

@@ -1,10 +1,11 @@
-#include "picture_encoder.h"
+#include "data/lerobot/picture_encoder.h"
 
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "core/thread_pool.h"
 #include "media/png.h"
 
 namespace dp_bench::lerobot {

@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "core/thread_pool.h"
 #include "data/lerobot/meta_files.h"
+
+namespace dp_bench::core {
+class ThreadPool;
+}
 
 namespace dp_bench::lerobot {
 

@@ -1,4 +1,4 @@
-#include "lerobot_writer.h"
+#include "data/lerobot/writer.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/folder_lock.h"
 #include "core/json.h"
+#include "core/thread_pool.h"
 #include "data/lerobot/key_sources.h"
 #include "data/lerobot/parquet_writer.h"
+#include "data/lerobot/picture_encoder.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -74,6 +77,15 @@ const KeySpec& FindKey(const std::string& feature, const std::string& name,
 
 }  // namespace
 
+// What is collected of a feature during an episode.
+struct LeRobotWriter::Track {
+  WrittenFeature feature;
+  std::vector<std::size_t> keys;  // indices in the spec
+  std::vector<float> numbers;     // [steps, n]
+  std::unique_ptr<PictureEncoder> encoder;
+  std::optional<PictureSummary> summary;
+};
+
 LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
   LeRobotWriterConfig config{
       .path = params.Require<std::string>("path", "the folder to write, which must not exist"),
@@ -104,7 +116,7 @@ LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec
     : config_(std::move(config)),
       keys_(spec.keys),
       folder_(config_.path.string() + ".unfinished"),
-      pool_(0) {
+      pool_(std::make_unique<core::ThreadPool>(0)) {
   dataset_.version = config_.version;
   dataset_.fps = spec.fps;
   dataset_.robot = config_.robot_type;
@@ -148,7 +160,7 @@ void LeRobotWriter::AddTrack(const FeatureConfig& config, const DatasetSpec& spe
     }
     feature.channels = config.channels;
   }
-  if (feature.is_camera()) track->encoder = std::make_unique<PictureEncoder>(feature, pool_);
+  if (feature.is_camera()) track->encoder = std::make_unique<PictureEncoder>(feature, *pool_);
   tracks_.push_back(std::move(track));
 }
 
@@ -217,7 +229,7 @@ void LeRobotWriter::ReadEpisodes() {
     WrittenEpisode episode{.length = view.Get<std::int64_t>("length"),
                            .task = view.Get<std::string>("task")};
     for (const auto& [feature, statistics] : view.At("stats").Members()) {
-      episode.statistics[feature] = StatisticsFromJson(statistics);
+      episode.statistics[feature] = StatisticsFromJson(statistics.json(), name);
     }
     n_steps_ += episode.length;
     dataset_.episodes.push_back(std::move(episode));

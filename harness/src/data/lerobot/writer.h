@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "core/folder_lock.h"
-#include "core/thread_pool.h"
 #include "data/lerobot/meta_files.h"
 #include "dp_bench/dataset_writer.h"
-#include "picture_encoder.h"
+
+namespace dp_bench::core {
+class FolderLock;
+class ThreadPool;
+}  // namespace dp_bench::core
 
 namespace dp_bench::lerobot {
 
@@ -51,14 +53,7 @@ class LeRobotWriter final : public DatasetWriter {
   void Finish() override;
 
  private:
-  // What is collected of a feature during an episode.
-  struct Track {
-    WrittenFeature feature;
-    std::vector<std::size_t> keys;  // indices in the spec
-    std::vector<float> numbers;     // [steps, n]
-    std::unique_ptr<PictureEncoder> encoder;
-    std::optional<PictureSummary> summary;
-  };
+  struct Track;
 
   void AddTrack(const FeatureConfig& config, const DatasetSpec& spec);
   void RequireAllKeys(const DatasetSpec& spec) const;
@@ -81,7 +76,7 @@ class LeRobotWriter final : public DatasetWriter {
   EpisodeHead head_;             // of the current episode
   std::int64_t n_appended_ = 0;  // its steps so far
   std::vector<std::unique_ptr<Track>> tracks_;
-  core::ThreadPool pool_;  // last: its jobs use the tracks
+  std::unique_ptr<core::ThreadPool> pool_;  // last: its jobs use the tracks
 };
 
 }  // namespace dp_bench::lerobot
