@@ -263,7 +263,7 @@ class Conversion {
 
   std::string TaskOf(const Piece& piece) const {
     const Source& source = sources_[piece.source];
-    const std::string task = source.labels != nullptr ? source.labels->Task(piece.episode) : "";
+    std::string task = source.labels != nullptr ? source.labels->Task(piece.episode) : "";
     if (!task.empty()) return task;
     return request_.task.empty() ? NameOf(source.path).stem().string() : request_.task;
   }
