@@ -42,6 +42,7 @@ set_source_files_properties(src/policy/kernels/product_kernels.cc PROPERTIES
 add_library(dp_bench_planner STATIC)
 dpb_harness_library(dp_bench_planner)
 target_compile_options(dp_bench_planner PRIVATE -O1)  # its work is done inside LibTorch
+dpb_sources(dp_bench_planner graph)
 dpb_sources(dp_bench_planner run ONLY ${planner_of_run})
 dpb_sources(dp_bench_planner rollout ONLY ${planner_of_rollout})
 set_target_properties(dp_bench_planner PROPERTIES CXX_VISIBILITY_PRESET hidden)

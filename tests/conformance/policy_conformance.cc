@@ -18,6 +18,9 @@
 #include "conformance_main.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
+#include "dp_bench/policy/networks/diffusion_policy.h"
+#include "graph/graph_runtime.h"
+#include "graph/onnx.h"
 #include "plugin/catalogue.h"
 #include "plugin/guarded_policy.h"
 #include "support/distant_device/distant_device.h"
@@ -272,6 +275,25 @@ double MeanLoss(Policy& policy, const Batch& batch, torch::optim::Adam* optimize
   }
   policy.WeightsChanged();
   return sum / n_steps;
+}
+
+// `dp_bench export --format torchscript` gives other programs these graphs.
+TEST_F(PolicyConformance, ItsGraphsPlanAsItDoes) {
+  if (dynamic_cast<policy::DiffusionPolicy*>(policy_->distillable()) == nullptr) {
+    GTEST_SKIP() << "not a dp_bench::policy::DiffusionPolicy";
+  }
+  const graph::PolicyGraphs graphs = graph::MakePolicyGraphs(*policy_, MakeNormalizer());
+  const auto runtime = graph::MakeTorchScriptRuntime(graphs);
+  for (const std::vector<std::uint64_t>& rows :
+       {std::vector<std::uint64_t>{1, 2, 3, 4}, std::vector<std::uint64_t>{2}}) {
+    NoiseSource noise = MakeNoise(rows);
+    const torch::Tensor planned = graph::PredictWithGraphs(graphs, *runtime, MakeObs(rows), noise);
+    EXPECT_LE((planned - Predict(*policy_, rows)).abs().max().item<double>(),
+              kOtherBatchSize * 256.0)
+        << rows.size() << " rows";
+  }
+  EXPECT_FALSE(graph::ToOnnx(graphs.encoder, "condition").empty());
+  EXPECT_FALSE(graph::ToOnnx(graphs.denoiser, "prediction").empty());
 }
 
 TEST_F(PolicyConformance, OverfitsOneBatch) {

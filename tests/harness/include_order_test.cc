@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kLayers = {"core",   "config",     "plugin",  "media",   "data",
-                                          "policy", "run",        "train",   "rollout", "compare",
-                                          "report", "experiment", "inspect", "view",    "app"};
+const std::vector<std::string> kLayers = {
+    "core",  "config",  "plugin",  "media",  "data",       "policy",  "graph", "run",
+    "train", "rollout", "compare", "report", "experiment", "inspect", "view",  "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);

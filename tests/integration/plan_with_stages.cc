@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/policy/networks/diffusion_policy.h"
 #include "dp_bench/tensor.h"
 #include "plugin/catalogue.h"
 #include "policy/stage_recorder.h"
@@ -56,10 +57,13 @@ void Plan(const std::string& folder, const std::string& input, const std::string
 
   NoiseSource again = MakeNoise(batch_size);
   const Horizons& horizons = policy->spec().horizons;
+  // with inpainting, the sequence has more channels than the action
+  const auto* const diffusion = dynamic_cast<policy::DiffusionPolicy*>(policy->distillable());
+  const std::int64_t n_channels =
+      diffusion != nullptr ? diffusion->channels().sample : policy->spec().shape_meta.action_dim();
   for (int i = 0; i < kMaxDraws; ++i) {
     result[fmt::format("noise.{}", i)] =
-        again.Randn(StreamId::kPolicyNoise,
-                    {batch_size, horizons.horizon, policy->spec().shape_meta.action_dim()});
+        again.Randn(StreamId::kPolicyNoise, {batch_size, horizons.horizon, n_channels});
   }
   run::WriteSafetensors(output, run::ToArrays(result));
 }

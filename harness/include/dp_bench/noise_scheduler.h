@@ -12,10 +12,12 @@
 
 #include "dp_bench/config.h"
 #include "dp_bench/export.h"
+#include "dp_bench/policy/networks/sampling_plan.h"
 
 namespace dp_bench {
 
 struct StepCoefficients;
+struct CorrectionCoefficients;
 
 /// kDpmSolverPlusPlus is the second-order multistep solver; it ends with a step of first order.
 enum class SchedulerType { kDdpm, kDdim, kDpmSolverPlusPlus, kEuler, kHeun };
@@ -88,6 +90,10 @@ class DPB_API NoiseScheduler {
                   const torch::Tensor& sample, const torch::Tensor& variance_noise,
                   bool count_clipped = false, const torch::Tensor& last_x_0 = {}) const;
 
+  /// The evaluations of the network in the reverse step at `timestep`, as numbers: Step, and for
+  /// kHeun also Correct. `has_last_x_0`: there was a step before.
+  std::vector<policy::SamplingStep> StepAsNumbers(std::int64_t timestep, bool has_last_x_0) const;
+
   /// For kHeun: the timestep at which the network has to see the result of Step, so that Correct
   /// can finish the step. None after the last step and for the other types.
   std::optional<std::int64_t> CorrectedAt(std::int64_t timestep) const;
@@ -103,6 +109,8 @@ class DPB_API NoiseScheduler {
   torch::Tensor PredictX0(const StepCoefficients& c, const torch::Tensor& model_output,
                           const torch::Tensor& sample) const;
   torch::Tensor Clipped(torch::Tensor x_0) const;
+  CorrectionCoefficients CorrectionAt(std::int64_t timestep, std::int64_t next) const;
+  double AlphaBar(std::int64_t timestep) const;
   std::size_t IndexOf(std::int64_t timestep) const;
 
   NoiseSchedulerConfig config_;

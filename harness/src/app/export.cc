@@ -1,5 +1,5 @@
-// dp_bench export: writes a small checkpoint for inference, with only the evaluated weights, or a
-// policy for LeRobot.
+// dp_bench export: writes a small checkpoint for inference, with only the evaluated weights, a
+// policy for LeRobot, or graphs for other programs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
+#include "experiment/graph_export.h"
 #include "experiment/lerobot_export.h"
 #include "experiment/task.h"
 #include "plugin/catalogue.h"
@@ -25,9 +26,12 @@ namespace fs = std::filesystem;
 constexpr const char* kExportExamples =
     R"(Examples:
   dp_bench export --checkpoint runs/mine/checkpoints/latest --output models/mine
-  dp_bench export --checkpoint runs/mine --format lerobot --output mine_lerobot)";
+  dp_bench export --checkpoint runs/mine --format lerobot --output mine_lerobot
+  dp_bench export --checkpoint runs/mine --format onnx --output mine_onnx)";
 
 constexpr const char* kLerobotFormat = "lerobot";
+constexpr const char* kTorchScriptFormat = "torchscript";
+constexpr const char* kOnnxFormat = "onnx";
 
 struct ExportVerbOptions {
   fs::path checkpoint;
@@ -59,6 +63,19 @@ void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions
   PrintBindings(bindings);
 }
 
+void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
+  plugin::PluginCatalogue catalogue(
+      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  const auto format = options.format == kOnnxFormat ? experiment::GraphFormat::kOnnx
+                                                    : experiment::GraphFormat::kTorchScript;
+  const double difference =
+      experiment::ExportPolicyGraphs(checkpoint, catalogue, format, options.output);
+  core::PrintResult(
+      "{}: encoder, denoiser and sampler.json. Plans of the graphs equal those of the "
+      "policy to {:.1e} of half the range of the actions\n",
+      options.output.string(), difference);
+}
+
 int Export(ExportVerbOptions options) {
   RequireFreeFolder(options.output);
   if (!options.map.empty() && options.format != kLerobotFormat) {
@@ -68,6 +85,8 @@ int Export(ExportVerbOptions options) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
   if (options.format == kLerobotFormat) {
     ExportForLerobot(checkpoint, options);
+  } else if (options.format == kTorchScriptFormat || options.format == kOnnxFormat) {
+    ExportAsGraphs(checkpoint, options);
   } else {
     ExportCheckpoint(checkpoint, options.output);
   }
@@ -109,8 +128,9 @@ Verb AddExport(CLI::App* app) {
       ->required();
   app->add_option("--format", options->format,
                   "dp_bench: a checkpoint without the optimizer; lerobot: a folder that LeRobot "
-                  "(0.4 and later) loads")
-      ->check(CLI::IsMember({"dp_bench", kLerobotFormat}))
+                  "(0.4 and later) loads; torchscript, onnx: graphs and sampler.json, for programs "
+                  "without dp_bench")
+      ->check(CLI::IsMember({"dp_bench", kLerobotFormat, kTorchScriptFormat, kOnnxFormat}))
       ->capture_default_str();
   AddMapOption(app, &options->map);
   app->add_option("--plugin-dir", options->plugin_dirs,

@@ -32,6 +32,14 @@ struct StepCoefficients {
   double sigma = 0.0;
 };
 
+// The second half of a step of Heun's method: x_{t-1} = from_sample * x_t +
+// from_predicted * (result of the first half) + from_x0 * x_0.
+struct CorrectionCoefficients {
+  double from_sample = 0.0;
+  double from_predicted = 0.0;
+  double from_x0 = 0.0;
+};
+
 namespace {
 
 // The first choice is the default.
@@ -355,21 +363,58 @@ std::optional<std::int64_t> NoiseScheduler::CorrectedAt(std::int64_t timestep) c
   return timesteps_[next];
 }
 
+std::vector<policy::SamplingStep> NoiseScheduler::StepAsNumbers(std::int64_t timestep,
+                                                                bool has_last_x_0) const {
+  const StepCoefficients c = Coefficients(timestep, has_last_x_0);
+  const auto clip = config_.clip_sample ? std::optional(config_.clip_sample_range) : std::nullopt;
+  std::vector<policy::SamplingStep> steps = {{.time = static_cast<double>(timestep),
+                                              .x0_from_sample = c.x0_from_sample,
+                                              .x0_from_output = c.x0_from_output,
+                                              .clip = clip,
+                                              .next_from_x0 = c.prev_from_x0,
+                                              .next_from_sample = c.prev_from_sample,
+                                              .next_from_output = c.prev_from_output,
+                                              .next_from_last_x0 = c.prev_from_last_x0,
+                                              .noise = c.sigma}};
+  if (const std::optional<std::int64_t> next = CorrectedAt(timestep)) {
+    const CorrectionCoefficients correction = CorrectionAt(timestep, *next);
+    const StepCoefficients x_0 = X0Coefficients(config_.prediction_type, AlphaBar(*next));
+    steps.push_back({.time = static_cast<double>(*next),
+                     .x0_from_sample = x_0.x0_from_sample,
+                     .x0_from_output = x_0.x0_from_output,
+                     .clip = clip,
+                     .next_from_x0 = correction.from_x0,
+                     .next_from_sample = correction.from_predicted,
+                     .next_from_last_sample = correction.from_sample});
+  }
+  return steps;
+}
+
 // Karras et al. 2022, Alg. 1, lines 7 and 8, in samples that keep the variance of the process: the
 // mean of the slopes at both ends of the step takes the place of the slope at its beginning.
+CorrectionCoefficients NoiseScheduler::CorrectionAt(std::int64_t timestep,
+                                                    std::int64_t next) const {
+  const double slope = 0.5 * (NoiseLevel(AlphaBar(timestep)) / NoiseLevel(AlphaBar(next)) - 1.0);
+  return {.from_sample = 0.5 * std::sqrt(AlphaBar(next) / AlphaBar(timestep)),
+          .from_predicted = 0.5 - slope,
+          .from_x0 = slope * std::sqrt(AlphaBar(next))};
+}
+
+double NoiseScheduler::AlphaBar(std::int64_t timestep) const {
+  return alphas_cumprod_[static_cast<std::size_t>(timestep)];
+}
+
 torch::Tensor NoiseScheduler::Correct(const torch::Tensor& model_output, std::int64_t timestep,
                                       const torch::Tensor& sample,
                                       const torch::Tensor& predicted) const {
   const std::optional<std::int64_t> next = CorrectedAt(timestep);
   DPB_ASSERT(next.has_value());
-  const double alpha_bar = alphas_cumprod_[static_cast<std::size_t>(timestep)];
-  const double alpha_bar_next = alphas_cumprod_[static_cast<std::size_t>(*next)];
+  const CorrectionCoefficients c = CorrectionAt(timestep, *next);
   const torch::Tensor x_0 = Clipped(
-      PredictX0(X0Coefficients(config_.prediction_type, alpha_bar_next), model_output, predicted));
-  const double slope = 0.5 * (NoiseLevel(alpha_bar) / NoiseLevel(alpha_bar_next) - 1.0);
-  torch::Tensor corrected = sample * (0.5 * std::sqrt(alpha_bar_next / alpha_bar));
-  corrected.add_(predicted * (0.5 - slope));
-  corrected.add_(x_0 * (slope * std::sqrt(alpha_bar_next)));
+      PredictX0(X0Coefficients(config_.prediction_type, AlphaBar(*next)), model_output, predicted));
+  torch::Tensor corrected = sample * c.from_sample;
+  corrected.add_(predicted * c.from_predicted);
+  corrected.add_(x_0 * c.from_x0);
   return corrected;
 }
 

@@ -1,8 +1,12 @@
 // The field numbers and enum values are those of the .proto files named in the header.
 #include "train/event_proto.h"
 
+#include "core/proto_encoder.h"
+
 namespace dp_bench::train {
 namespace {
+
+using core::ProtoEncoder;
 
 namespace event_field {
 constexpr int kWallTime = 1;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "core/proto_encoder.h"
+
 namespace dp_bench::train {
 
 namespace {
@@ -18,11 +20,11 @@ std::uint32_t MaskedCrc32c(std::string_view bytes) {
 
 void AppendTfRecord(std::string_view data, std::string* out) {
   std::string length;
-  AppendLittleEndian(std::uint64_t{data.size()}, &length);
+  core::AppendLittleEndian(std::uint64_t{data.size()}, &length);
   *out += length;
-  AppendLittleEndian(MaskedCrc32c(length), out);
+  core::AppendLittleEndian(MaskedCrc32c(length), out);
   *out += data;
-  AppendLittleEndian(MaskedCrc32c(data), out);
+  core::AppendLittleEndian(MaskedCrc32c(data), out);
 }
 
 namespace {

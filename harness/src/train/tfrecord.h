@@ -3,7 +3,6 @@
 //   uint64 length | uint32 masked CRC-32C of length | data | uint32 masked CRC-32C of data
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,14 +15,5 @@ void AppendTfRecord(std::string_view data, std::string* out);
 // CRC-32C, the Castagnoli polynomial (RFC 3720, appendix B.4). zlib's crc32 is another polynomial.
 
 std::uint32_t Crc32c(std::string_view bytes);
-
-// Numbers as bytes, the lowest first, as TFRecord and protocol buffers store them.
-
-template <std::unsigned_integral T>
-void AppendLittleEndian(T value, std::string* out) {
-  for (unsigned shift = 0; shift < 8 * sizeof(T); shift += 8) {
-    *out += static_cast<char>(value >> shift);
-  }
-}
 
 }  // namespace dp_bench::train

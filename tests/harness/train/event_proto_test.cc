@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/hex.h"
+#include "support/hex.h"
 #include "support/json_golden.h"
 #include "train/tfrecord.h"
 

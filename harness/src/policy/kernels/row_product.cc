@@ -11,6 +11,7 @@
 #include "dp_bench/policy/kernels/autocast.h"
 #include "dp_bench/policy/kernels/conv_kernels.h"
 #include "dp_bench/policy/kernels/product_kernels.h"
+#include "dp_bench/policy/kernels/token_tensors.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -21,10 +22,7 @@ using torch::autograd::tensor_list;
 
 constexpr const char* kProductName = "dp_bench::product";  // name shown in profilers
 
-bool UsesOwnKernels(const Tensor& x) {
-  return !torch::GradMode::is_enabled() && x.device().is_cpu() &&
-         x.scalar_type() == torch::kFloat32;
-}
+bool UsesOwnKernels(const Tensor& x) { return !torch::GradMode::is_enabled() && UsesOwnLoops(x); }
 
 Tensor WithDenseRows(const Tensor& matrix) {
   return matrix.stride(1) == 1 ? matrix : matrix.contiguous();

@@ -12,6 +12,7 @@
 #include "dp_bench/policy/kernels/fused_norm.h"
 #include "dp_bench/policy/kernels/gradient_checkpoint.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/kernels/token_tensors.h"
 #include "dp_bench/policy/networks/sinusoidal_embedding.h"
 #include "dp_bench/stage_trace.h"
 
@@ -173,9 +174,7 @@ ConditionalUnet1dImpl::ConditionalUnet1dImpl(const UnetConfig& config) : config_
   for (const Level& level : up_) blocks_.insert(blocks_.end(), {level.block1, level.block2});
 }
 
-bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) {
-  return sample.device().is_cpu() && sample.scalar_type() == torch::kFloat32;
-}
+bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) { return UsesOwnLoops(sample); }
 
 Tensor ConditionalUnet1dImpl::EmbedTimes(const Tensor& times) {
   const Tensor code = SinusoidalEmbedding(times, config_.diffusion_step_embed_dim);

@@ -175,6 +175,12 @@ Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& 
   return sequence.clone();
 }
 
+SamplingPlan DiffusionPolicy::sampling_plan() const {
+  return {.starts_from_noise = objective_->starts_from_noise(),
+          .inpaints_obs = model_.channels.inpaints_obs,
+          .steps = objective_->steps()};
+}
+
 Tensor DiffusionPolicy::EncodeObs(const TensorMap& obs, NoiseSource* augment) {
   RECORD_USER_SCOPE("observation encoding");
   Tensor cond = FullPrecision(model_.obs_encoder->Encode(obs, normalizer(), augment));

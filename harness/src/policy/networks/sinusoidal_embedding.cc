@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "dp_bench/policy/kernels/token_tensors.h"
+
 namespace dp_bench::policy {
 namespace {
 
@@ -26,7 +28,7 @@ Tensor Frequencies(std::int64_t half) {
 Tensor SinusoidalEmbedding(const Tensor& positions, std::int64_t dim) {
   const std::int64_t half = dim / 2;
   const Tensor angles = positions.unsqueeze(-1) * Frequencies(half).to(positions.device());
-  if (!angles.is_cpu()) return torch::cat({angles.sin(), angles.cos()}, /*dim=*/-1);
+  if (!UsesOwnLoops(angles)) return torch::cat({angles.sin(), angles.cos()}, /*dim=*/-1);
   Tensor code = torch::empty({angles.size(0), dim});
   const float* angle = angles.const_data_ptr<float>();
   float* row = code.mutable_data_ptr<float>();

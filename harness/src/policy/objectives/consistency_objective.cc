@@ -181,6 +181,24 @@ std::vector<double> ConsistencyObjective::times() const {
   return times;
 }
 
+std::vector<SamplingStep> ConsistencyObjective::steps() const {
+  const NoiseSchedulerConfig& config = scheduler_.config();
+  const std::vector<std::size_t> visited = VisitedLevels();
+  std::vector<SamplingStep> steps;
+  for (std::size_t i = 0; i < visited.size(); ++i) {
+    const Level& level = levels_[visited[i]];
+    const bool is_last = i + 1 == visited.size();
+    steps.push_back(
+        {.time = static_cast<double>(level.timestep),
+         .x0_from_sample = level.of_sample,
+         .x0_from_output = level.of_output,
+         .clip = config.clip_sample ? std::optional(config.clip_sample_range) : std::nullopt,
+         .next_from_x0 = is_last ? 1.0 : levels_[visited[i + 1]].signal,
+         .noise = is_last ? 0.0 : levels_[visited[i + 1]].noise});
+  }
+  return steps;
+}
+
 Tensor ConsistencyObjective::Sample(const Tensor& initial, const SamplingTools& tools) const {
   const std::vector<std::size_t> visited = VisitedLevels();
   Tensor sequence = initial;

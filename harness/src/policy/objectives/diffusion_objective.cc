@@ -49,6 +49,16 @@ std::vector<double> DiffusionObjective::times() const {
   return {scheduler_.timesteps().begin(), scheduler_.timesteps().end()};
 }
 
+std::vector<SamplingStep> DiffusionObjective::steps() const {
+  std::vector<SamplingStep> steps;
+  const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
+  for (std::size_t i = 0; i < timesteps.size(); ++i) {
+    const std::vector<SamplingStep> of_timestep = scheduler_.StepAsNumbers(timesteps[i], i > 0);
+    steps.insert(steps.end(), of_timestep.begin(), of_timestep.end());
+  }
+  return steps;
+}
+
 Tensor DiffusionObjective::Sample(const Tensor& initial, const SamplingTools& tools) const {
   const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
   Tensor sequence = initial;

@@ -90,6 +90,32 @@ std::vector<double> FlowMatchingObjective::times() const {
   return times;
 }
 
+std::vector<SamplingStep> FlowMatchingObjective::steps() const {
+  const int n = config_.num_inference_steps;
+  const double step = 1.0 / n;
+  const double sign = is_noise_at_one() ? 1.0 : -1.0;
+  const std::vector<double> network_times = times();
+  std::vector<SamplingStep> steps;
+  for (int i = 0; i < n; ++i) {
+    const double level = 1.0 - static_cast<double>(i) / n;
+    steps.push_back({.time = network_times[static_cast<std::size_t>(i)],
+                     .x0_from_sample = 1.0,
+                     .x0_from_output = -sign * level,
+                     .next_from_sample = 1.0,
+                     .next_from_output = -sign * step});
+    if (config_.sampler != FlowSampler::kHeun) continue;
+    // half of the step is done with the first velocity, half with that at its end
+    const double end = level - step;
+    steps.push_back({.time = network_times[static_cast<std::size_t>(i) + 1],
+                     .x0_from_sample = 1.0,
+                     .x0_from_output = -sign * end,
+                     .next_from_sample = 0.5,
+                     .next_from_output = -0.5 * sign * step,
+                     .next_from_last_sample = 0.5});
+  }
+  return steps;
+}
+
 Tensor FlowMatchingObjective::Sample(const Tensor& initial, const SamplingTools& tools) const {
   const int n = config_.num_inference_steps;
   const double step = 1.0 / n;

@@ -33,6 +33,14 @@ std::vector<TrainingPass> MipObjective::Corrupt(const TrainingInputs& inputs) co
 
 std::vector<double> MipObjective::times() const { return {0.0, config_.t_star * kNetworkTime}; }
 
+std::vector<SamplingStep> MipObjective::steps() const {
+  std::vector<SamplingStep> steps;
+  for (const double time : times()) {
+    steps.push_back({.time = time, .x0_from_output = 1.0, .next_from_x0 = 1.0});
+  }
+  return steps;
+}
+
 Tensor MipObjective::Initial(NoiseSource& /*noise*/, at::IntArrayRef shape) const {
   return torch::zeros(shape);
 }

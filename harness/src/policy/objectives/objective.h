@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dp_bench/config.h"
+#include "dp_bench/policy/networks/sampling_plan.h"
 #include "dp_bench/tensor.h"
 
 namespace dp_bench::policy {
@@ -65,6 +66,12 @@ class Objective {
 
   /// The times at which Sample evaluates the network, as they go into it.
   virtual std::vector<double> times() const = 0;
+
+  /// What Sample does, as numbers: one step per evaluation of the network.
+  virtual std::vector<SamplingStep> steps() const = 0;
+
+  /// Whether sampling starts from noise, or from zeros.
+  virtual bool starts_from_noise() const { return true; }
 
   /// What sampling starts from: N(0, 1) noise by default.
   virtual torch::Tensor Initial(NoiseSource& noise, at::IntArrayRef shape) const;

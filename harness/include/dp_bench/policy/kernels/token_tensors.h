@@ -1,6 +1,7 @@
-// Shared by the token operations: which tensors their loops accept, and how tensors are passed.
+// Shared by the kernels: which tensors our own loops accept, and how tensors are passed.
 #pragma once
 
+#include <ATen/TracerMode.h>
 #include <torch/types.h>
 
 #include <optional>
@@ -9,9 +10,11 @@
 
 namespace dp_bench::policy {
 
-/// Whether a tensor is float32 on the CPU.
+/// Whether our own loops work on `x`: it is float32 on the CPU, and no graph is being traced. A
+/// tracer sees only LibTorch's operators.
 inline bool UsesOwnLoops(const torch::Tensor& x) {
-  return x.device().is_cpu() && x.scalar_type() == torch::kFloat32;
+  return x.device().is_cpu() && x.scalar_type() == torch::kFloat32 &&
+         !at::tracer::impl::is_dispatch_enabled();
 }
 
 /// On the CPU, tensors that autocast left in lower precision are converted to float32 for our own

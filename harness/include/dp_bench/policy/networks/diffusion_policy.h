@@ -11,6 +11,7 @@
 
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
+#include "dp_bench/policy/networks/sampling_plan.h"
 #include "dp_bench/policy/policy_base.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 
@@ -50,7 +51,11 @@ class DiffusionPolicy final : public PolicyBase, public Distillable {
   /// null.
   torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* augment);
 
+  /// What ConditionalSample does, as numbers.
+  SamplingPlan sampling_plan() const;
+
   Denoiser& denoiser() { return *model_.denoiser; }
+  const DenoiserChannels& channels() const { return model_.channels; }
 
  private:
   LossOutput BatchLoss(const Batch& batch, NoiseSource& noise) override;

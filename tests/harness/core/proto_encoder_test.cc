@@ -1,14 +1,16 @@
-// Bytes by hand: the examples of protobuf.dev/programming-guides/encoding, and fields of Event.
+// Bytes by hand: the examples of protobuf.dev/programming-guides/encoding, and fields of
+// TensorBoard's Event.
+#include "core/proto_encoder.h"
+
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "harness/train/hex.h"
-#include "train/event_proto.h"
+#include "support/hex.h"
 
-namespace dp_bench::train {
+namespace dp_bench::core {
 namespace {
 
 TEST(ProtoEncoder, IntegersAreVarints) {
@@ -89,4 +91,4 @@ TEST(ProtoEncoder, RepeatedDoublesArePacked) {
 }
 
 }  // namespace
-}  // namespace dp_bench::train
+}  // namespace dp_bench::core

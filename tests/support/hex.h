@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace dp_bench::train {
+namespace dp_bench {
 
 inline std::string ToHex(std::string_view bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -24,4 +24,4 @@ inline std::string FromHex(const std::string& hex) {
   return bytes;
 }
 
-}  // namespace dp_bench::train
+}  // namespace dp_bench

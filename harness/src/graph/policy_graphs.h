@@ -1,0 +1,36 @@
+// The two graphs of a diffusion policy: the observation encoder runs once per plan, the denoiser
+// once per sampling step.
+#pragma once
+
+#include "dp_bench/policy.h"
+#include "dp_bench/policy/networks/sampling_plan.h"
+#include "graph/trace.h"
+
+namespace dp_bench::graph {
+
+/// An observation key and the encoder's input that takes it.
+struct ObsInput {
+  KeySpec key;
+  std::string input;
+};
+
+/// What another program needs to plan with a policy.
+struct PolicyGraphs {
+  PolicySpec spec;
+  std::vector<ObsInput> observations;
+  TracedGraph encoder;  // observations [B, To, shape...] in raw units -> condition [B, To, Do]
+  TracedGraph
+      denoiser;  // sample [B, T, D], time [B], condition (none with inpainting) -> [B, T, D]
+  std::int64_t sample_dim = 0;     // D: Da, or Da + Do with inpainting
+  std::int64_t condition_dim = 0;  // Do
+  policy::SamplingPlan sampling;
+  std::vector<double> action_scale;  // action = (normalized action - offset) / scale
+  std::vector<double> action_offset;
+};
+
+/// Records the graphs of `policy`, which has its weights and normalizer and is on the CPU. It is
+/// put into evaluation mode and no longer asks for gradients. Throws Error{kConfig} for a policy
+/// that is not a policy::DiffusionPolicy.
+PolicyGraphs MakePolicyGraphs(Policy& policy, const Normalizer& normalizer);
+
+}  // namespace dp_bench::graph
