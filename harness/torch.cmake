@@ -49,6 +49,15 @@ set_target_properties(dp_bench_planner PROPERTIES CXX_VISIBILITY_PRESET hidden)
 target_link_libraries(dp_bench_planner PUBLIC dp_bench_policy dp_bench_loop PRIVATE nlohmann_json::nlohmann_json)
 target_precompile_headers(dp_bench_planner REUSE_FROM dp_bench_policy)
 
+# Opened only for policy.backend=openvino.
+if(OpenVINO_FOUND)
+  add_library(dp_bench_openvino MODULE src/graph/openvino/openvino_runtime.cc)
+  dpb_harness_library(dp_bench_openvino)
+  set_target_properties(dp_bench_openvino PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  target_link_libraries(dp_bench_openvino PRIVATE dp_bench_policy openvino::runtime)
+  add_dependencies(dp_bench_planner dp_bench_openvino)
+endif()
+
 add_library(dp_bench_deploy SHARED)
 dpb_harness_library(dp_bench_deploy)
 target_compile_options(dp_bench_deploy PRIVATE -O1)

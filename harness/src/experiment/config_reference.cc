@@ -9,6 +9,7 @@
 #include "data/collector.h"
 #include "dp_bench/error.h"
 #include "experiment/task.h"
+#include "graph/graph_policy.h"
 #include "plugin/guarded_policy.h"
 #include "plugin/isolated_env.h"
 #include "rollout/perturbed_env.h"
@@ -39,7 +40,11 @@ constexpr ConfigSection kSections[] = {
        ReadParams(section);
        rollout::ActionPerturbation::FromConfig(section);
      }},
-    {"policy", "the policy plugin", ReadOptionalPlugin},
+    {"policy", "the policy plugin",
+     [](const Config& section) {
+       ReadOptionalPlugin(section);
+       graph::ReadBackend(section);
+     }},
     {"dataset", "the dataset plugin and the split",
      [](const Config& section) {
        ReadOptionalPlugin(section);

@@ -19,6 +19,7 @@
 #include "core/sha256.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "graph/graph_policy.h"
 #include "rollout/certify_determinism.h"
 #include "run/determinism.h"
 #include "run/env_runner_config.h"
@@ -35,6 +36,13 @@ constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 bool HasPictures(const ShapeMeta& shapes) {
   return std::ranges::any_of(shapes.obs,
                              [](const KeySpec& key) { return key.type != KeyType::kLowDim; });
+}
+
+// Of the policy: that of LibTorch, or the name of another backend.
+std::string PlanningDevice(const Experiment& experiment) {
+  return graph::ReadBackend(experiment.config().Sub("policy")) == graph::Backend::kOpenVino
+             ? "openvino"
+             : experiment.device().str();
 }
 
 // "version 1.0.0, sha256 973b6ec0eaa4".
@@ -85,7 +93,7 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
       {"torch_build_id", kTorchBuildId},
       {"plugins", plugins},
       {run::kOutcomeClassKey,
-       run::OutcomeClass({.device = experiment.device().str(),
+       run::OutcomeClass({.device = PlanningDevice(experiment),
                           .cpu = core::ProcessorName(),
                           .has_avx2_and_fma = core::HasAvx2AndFma(),
                           .has_pictures = HasPictures(experiment.spec().shape_meta)})},

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "dp_bench/stage_trace.h"
+
 namespace dp_bench::graph {
 namespace {
 
@@ -29,10 +31,12 @@ Tensor RunSamplingPlan(const policy::SamplingPlan& plan, const Tensor& initial,
   const auto restored = [&](const Tensor& x) {
     return plan.inpaints_obs ? RestoreObs(x, condition) : x;
   };
+  TraceStage("noise", initial);
   Tensor sample = initial;
   Tensor last_sample;
   Tensor last_x_0;
   for (const policy::SamplingStep& step : plan.steps) {
+    if (IsTracingStages()) TraceStage("timestep", torch::tensor(step.time));
     sample = restored(sample);
     const Tensor output = calls.denoise(sample, step.time);
     Tensor x_0;
@@ -49,6 +53,7 @@ Tensor RunSamplingPlan(const policy::SamplingPlan& plan, const Tensor& initial,
     if (step.noise > 0.0) AddTerm(&next, step.noise, calls.draw_noise());
     last_sample = std::exchange(sample, std::move(next));
     last_x_0 = std::move(x_0);
+    TraceStage("sample", sample);
   }
   return restored(sample);
 }

@@ -1,7 +1,9 @@
 #include "run/create_from_checkpoint.h"
 
 #include <string>
+#include <utility>
 
+#include "graph/graph_policy.h"
 #include "plugin/guarded_policy.h"
 
 namespace dp_bench::run {
@@ -20,7 +22,8 @@ std::unique_ptr<Policy> CreateFromCheckpoint(const Checkpoint& checkpoint, const
   policy->module().to(device);
   LoadPolicyWeights(checkpoint, *policy, weights);
   policy->module().eval();
-  return policy;
+  return graph::WithBackend(graph::ReadBackend(config.Sub("policy")), std::move(policy),
+                            NormalizerOf(checkpoint));
 }
 
 PolicyFromCheckpoint CreateFromCheckpoint(const std::filesystem::path& folder,

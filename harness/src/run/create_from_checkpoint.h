@@ -18,7 +18,8 @@ namespace dp_bench::run {
 /// Throws Error{kConfig} or Error{kPlugin}.
 std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue);
 
-/// The same on `device`, with the weights and normalizer of a checkpoint. `config` is the
+/// The same on `device`, with the weights and normalizer of a checkpoint and the backend that
+/// `config` names. `config` is the
 /// checkpoint's config; the caller may change values, such as the number of inference steps. Throws
 /// Error{kCheckpoint} listing what does not fit.
 std::unique_ptr<Policy> CreateFromCheckpoint(const Checkpoint& checkpoint, const Config& config,

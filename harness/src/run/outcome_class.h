@@ -9,7 +9,7 @@ namespace dp_bench::run {
 inline constexpr const char* kOutcomeClassKey = "outcome_class";
 
 struct OutcomeConditions {
-  std::string device;  // of the policy: "cpu", "cuda:0"
+  std::string device;  // of the policy: "cpu", "cuda:0", or a backend: "openvino"
   std::string cpu;     // model
   bool has_avx2_and_fma = false;
   bool has_pictures = false;  // the policy observes some

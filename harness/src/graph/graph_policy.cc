@@ -1,0 +1,67 @@
+// See graph_policy.h.
+#include "graph/graph_policy.h"
+
+#include <utility>
+
+#include "dp_bench/error.h"
+#include "graph/onnx.h"
+#include "graph/onnx_graphs.h"
+
+namespace dp_bench::graph {
+namespace {
+
+class GraphPolicy final : public Policy {
+ public:
+  GraphPolicy(std::unique_ptr<Policy> policy, const Normalizer& normalizer)
+      : policy_(std::move(policy)),
+        graphs_(MakePolicyGraphs(*policy_, normalizer)),
+        runtime_(MakeOpenVinoRuntime({.encoder = ToOnnx(graphs_.encoder, "condition"),
+                                      .denoiser = ToOnnx(graphs_.denoiser, "prediction")})) {}
+
+  const PolicySpec& spec() const override { return graphs_.spec; }
+  torch::nn::Module& module() override { return policy_->module(); }
+
+  void SetNormalizer(const Normalizer&) override { Refuse(); }
+  LossOutput ComputeLoss(const Batch&, NoiseSource&) override { Refuse(); }
+
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    const torch::NoGradGuard no_grad;
+    return PredictWithGraphs(graphs_, *runtime_, obs, noise).contiguous();
+  }
+
+ private:
+  [[noreturn]] static void Refuse() {
+    throw Error(ErrorCode::kConfig,
+                "policy.backend=openvino plans and does nothing else; train with LibTorch");
+  }
+
+  std::unique_ptr<Policy> policy_;
+  PolicyGraphs graphs_;
+  std::unique_ptr<GraphRuntime> runtime_;
+};
+
+}  // namespace
+
+Backend ReadBackend(const Config& policy) {
+  const auto name = policy.GetOptional<std::string>(
+      "backend",
+      "what plans: torch (default), or openvino through the graphs that `dp_bench export` writes, "
+      "on the CPU");
+  if (!name || *name == "torch") return Backend::kTorch;
+  if (*name == "openvino") return Backend::kOpenVino;
+  throw Error(ErrorCode::kConfig,
+              policy.Where("backend") + ": expected torch or openvino, found '" + *name + "'");
+}
+
+std::unique_ptr<Policy> WithBackend(Backend backend, std::unique_ptr<Policy> policy,
+                                    const Normalizer& normalizer) {
+  if (backend == Backend::kTorch) return policy;
+  if (!policy->module().parameters().front().device().is_cpu()) {
+    throw Error(ErrorCode::kConfig,
+                "policy.backend=openvino runs on the CPU: expected training.device=cpu, found " +
+                    policy->module().parameters().front().device().str());
+  }
+  return std::make_unique<GraphPolicy>(std::move(policy), normalizer);
+}
+
+}  // namespace dp_bench::graph
