@@ -92,7 +92,7 @@ class DPB_API NoiseScheduler {
 
   /// The evaluations of the network in the reverse step at `timestep`, as numbers: Step, and for
   /// kHeun also Correct. `has_last_x_0`: there was a step before.
-  std::vector<policy::SamplingStep> StepAsNumbers(std::int64_t timestep, bool has_last_x_0) const;
+  std::vector<policy::SamplerStep> StepAsNumbers(std::int64_t timestep, bool has_last_x_0) const;
 
   /// For kHeun: the timestep at which the network has to see the result of Step, so that Correct
   /// can finish the step. None after the last step and for the other types.

@@ -43,7 +43,7 @@ Json InputNames(const TracedGraph& graph) {
 
 Json ObservationsOf(const PolicyGraphs& graphs) {
   Json observations = Json::array();
-  for (const ObsInput& obs : graphs.observations) {
+  for (const EncoderInput& obs : graphs.observations) {
     Json shape = {graphs.spec.horizons.n_obs_steps};
     for (const std::int64_t size : obs.key.shape) shape.push_back(size);
     observations.push_back({{"key", obs.key.name},
@@ -55,7 +55,7 @@ Json ObservationsOf(const PolicyGraphs& graphs) {
   return observations;
 }
 
-Json StepAsJson(const policy::SamplingStep& step) {
+Json StepAsJson(const policy::SamplerStep& step) {
   return {{"time", step.time},
           {"x0", {{"sample", step.x0_from_sample}, {"output", step.x0_from_output}}},
           {"clip", step.clip ? Json(*step.clip) : Json(nullptr)},
@@ -71,7 +71,7 @@ Json StepAsJson(const policy::SamplingStep& step) {
 Json SamplerAsJson(const PolicyGraphs& graphs) {
   const Horizons& horizons = graphs.spec.horizons;
   Json steps = Json::array();
-  for (const policy::SamplingStep& step : graphs.sampling.steps) steps.push_back(StepAsJson(step));
+  for (const policy::SamplerStep& step : graphs.sampling.steps) steps.push_back(StepAsJson(step));
   return {{"format", "dp_bench exported policy"},
           {"version", kFormatVersion},
           {"observations", ObservationsOf(graphs)},

@@ -41,7 +41,7 @@ std::unique_ptr<GraphRuntime> MakeTorchScriptRuntime(const PolicyGraphs& graphs)
 Tensor PredictWithGraphs(const PolicyGraphs& graphs, GraphRuntime& runtime, const TensorMap& obs,
                          NoiseSource& noise) {
   std::vector<Tensor> inputs;
-  for (const ObsInput& input : graphs.observations) inputs.push_back(obs.at(input.key.name));
+  for (const EncoderInput& input : graphs.observations) inputs.push_back(obs.at(input.key.name));
   const Tensor condition = runtime.Encode(inputs);
   const Horizons& horizons = graphs.spec.horizons;
   const std::vector<std::int64_t> shape = {condition.size(0), horizons.horizon, graphs.sample_dim};

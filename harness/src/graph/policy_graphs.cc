@@ -50,10 +50,10 @@ std::vector<double> Numbers(const Tensor& tensor) {
   return {numbers.const_data_ptr<double>(), numbers.const_data_ptr<double>() + numbers.numel()};
 }
 
-TracedGraph TraceEncoder(policy::DiffusionPolicy& policy, const std::vector<ObsInput>& keys) {
+TracedGraph TraceEncoder(policy::DiffusionPolicy& policy, const std::vector<EncoderInput>& keys) {
   const std::int64_t n_obs_steps = policy.spec().horizons.n_obs_steps;
   std::vector<GraphInput> inputs;
-  for (const ObsInput& obs : keys) {
+  for (const EncoderInput& obs : keys) {
     GraphInput input = {.name = obs.input, .shape = {n_obs_steps}, .type = TypeOf(obs.key.dtype)};
     input.shape.insert(input.shape.end(), obs.key.shape.begin(), obs.key.shape.end());
     inputs.push_back(std::move(input));

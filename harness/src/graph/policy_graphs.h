@@ -9,7 +9,7 @@
 namespace dp_bench::graph {
 
 /// An observation key and the encoder's input that takes it.
-struct ObsInput {
+struct EncoderInput {
   KeySpec key;
   std::string input;
 };
@@ -17,7 +17,7 @@ struct ObsInput {
 /// What another program needs to plan with a policy.
 struct PolicyGraphs {
   PolicySpec spec;
-  std::vector<ObsInput> observations;
+  std::vector<EncoderInput> observations;
   TracedGraph encoder;  // observations [B, To, shape...] in raw units -> condition [B, To, Do]
   TracedGraph
       denoiser;  // sample [B, T, D], time [B], condition (none with inpainting) -> [B, T, D]

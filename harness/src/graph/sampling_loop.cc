@@ -35,7 +35,7 @@ Tensor RunSamplingPlan(const policy::SamplingPlan& plan, const Tensor& initial,
   Tensor sample = initial;
   Tensor last_sample;
   Tensor last_x_0;
-  for (const policy::SamplingStep& step : plan.steps) {
+  for (const policy::SamplerStep& step : plan.steps) {
     if (IsTracingStages()) TraceStage("timestep", torch::tensor(step.time));
     sample = restored(sample);
     const Tensor output = calls.denoise(sample, step.time);

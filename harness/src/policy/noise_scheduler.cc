@@ -363,19 +363,19 @@ std::optional<std::int64_t> NoiseScheduler::CorrectedAt(std::int64_t timestep) c
   return timesteps_[next];
 }
 
-std::vector<policy::SamplingStep> NoiseScheduler::StepAsNumbers(std::int64_t timestep,
-                                                                bool has_last_x_0) const {
+std::vector<policy::SamplerStep> NoiseScheduler::StepAsNumbers(std::int64_t timestep,
+                                                               bool has_last_x_0) const {
   const StepCoefficients c = Coefficients(timestep, has_last_x_0);
   const auto clip = config_.clip_sample ? std::optional(config_.clip_sample_range) : std::nullopt;
-  std::vector<policy::SamplingStep> steps = {{.time = static_cast<double>(timestep),
-                                              .x0_from_sample = c.x0_from_sample,
-                                              .x0_from_output = c.x0_from_output,
-                                              .clip = clip,
-                                              .next_from_x0 = c.prev_from_x0,
-                                              .next_from_sample = c.prev_from_sample,
-                                              .next_from_output = c.prev_from_output,
-                                              .next_from_last_x0 = c.prev_from_last_x0,
-                                              .noise = c.sigma}};
+  std::vector<policy::SamplerStep> steps = {{.time = static_cast<double>(timestep),
+                                             .x0_from_sample = c.x0_from_sample,
+                                             .x0_from_output = c.x0_from_output,
+                                             .clip = clip,
+                                             .next_from_x0 = c.prev_from_x0,
+                                             .next_from_sample = c.prev_from_sample,
+                                             .next_from_output = c.prev_from_output,
+                                             .next_from_last_x0 = c.prev_from_last_x0,
+                                             .noise = c.sigma}};
   if (const std::optional<std::int64_t> next = CorrectedAt(timestep)) {
     const CorrectionCoefficients correction = CorrectionAt(timestep, *next);
     const StepCoefficients x_0 = X0Coefficients(config_.prediction_type, AlphaBar(*next));

@@ -181,10 +181,10 @@ std::vector<double> ConsistencyObjective::times() const {
   return times;
 }
 
-std::vector<SamplingStep> ConsistencyObjective::steps() const {
+std::vector<SamplerStep> ConsistencyObjective::steps() const {
   const NoiseSchedulerConfig& config = scheduler_.config();
   const std::vector<std::size_t> visited = VisitedLevels();
-  std::vector<SamplingStep> steps;
+  std::vector<SamplerStep> steps;
   for (std::size_t i = 0; i < visited.size(); ++i) {
     const Level& level = levels_[visited[i]];
     const bool is_last = i + 1 == visited.size();

@@ -42,7 +42,7 @@ class ConsistencyObjective final : public Objective {
   std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
   const char* prediction_name() const override { return "predicted jump"; }
   std::vector<double> times() const override;
-  std::vector<SamplingStep> steps() const override;
+  std::vector<SamplerStep> steps() const override;
 
   /// Song et al. 2023, Alg. 1: jumps, with new noise of the next level between them.
   torch::Tensor Sample(const torch::Tensor& initial, const SamplingTools& tools) const override;

@@ -49,11 +49,11 @@ std::vector<double> DiffusionObjective::times() const {
   return {scheduler_.timesteps().begin(), scheduler_.timesteps().end()};
 }
 
-std::vector<SamplingStep> DiffusionObjective::steps() const {
-  std::vector<SamplingStep> steps;
+std::vector<SamplerStep> DiffusionObjective::steps() const {
+  std::vector<SamplerStep> steps;
   const std::vector<std::int64_t>& timesteps = scheduler_.timesteps();
   for (std::size_t i = 0; i < timesteps.size(); ++i) {
-    const std::vector<SamplingStep> of_timestep = scheduler_.StepAsNumbers(timesteps[i], i > 0);
+    const std::vector<SamplerStep> of_timestep = scheduler_.StepAsNumbers(timesteps[i], i > 0);
     steps.insert(steps.end(), of_timestep.begin(), of_timestep.end());
   }
   return steps;

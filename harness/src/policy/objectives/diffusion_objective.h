@@ -21,7 +21,7 @@ class DiffusionObjective final : public Objective {
   std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
   const char* prediction_name() const override;
   std::vector<double> times() const override;
-  std::vector<SamplingStep> steps() const override;
+  std::vector<SamplerStep> steps() const override;
 
   /// The reverse process with the sampler of noise_scheduler.type.
   torch::Tensor Sample(const torch::Tensor& initial, const SamplingTools& tools) const override;

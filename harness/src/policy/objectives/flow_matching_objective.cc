@@ -90,12 +90,12 @@ std::vector<double> FlowMatchingObjective::times() const {
   return times;
 }
 
-std::vector<SamplingStep> FlowMatchingObjective::steps() const {
+std::vector<SamplerStep> FlowMatchingObjective::steps() const {
   const int n = config_.num_inference_steps;
   const double step = 1.0 / n;
   const double sign = is_noise_at_one() ? 1.0 : -1.0;
   const std::vector<double> network_times = times();
-  std::vector<SamplingStep> steps;
+  std::vector<SamplerStep> steps;
   for (int i = 0; i < n; ++i) {
     const double level = 1.0 - static_cast<double>(i) / n;
     steps.push_back({.time = network_times[static_cast<std::size_t>(i)],

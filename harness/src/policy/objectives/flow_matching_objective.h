@@ -43,7 +43,7 @@ class FlowMatchingObjective final : public Objective {
   std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
   const char* prediction_name() const override { return "predicted flow"; }
   std::vector<double> times() const override;
-  std::vector<SamplingStep> steps() const override;
+  std::vector<SamplerStep> steps() const override;
 
   /// Integrates the velocity from noise level 1 to 0 in equal steps.
   torch::Tensor Sample(const torch::Tensor& initial, const SamplingTools& tools) const override;

@@ -33,8 +33,8 @@ std::vector<TrainingPass> MipObjective::Corrupt(const TrainingInputs& inputs) co
 
 std::vector<double> MipObjective::times() const { return {0.0, config_.t_star * kNetworkTime}; }
 
-std::vector<SamplingStep> MipObjective::steps() const {
-  std::vector<SamplingStep> steps;
+std::vector<SamplerStep> MipObjective::steps() const {
+  std::vector<SamplerStep> steps;
   for (const double time : times()) {
     steps.push_back({.time = time, .x0_from_output = 1.0, .next_from_x0 = 1.0});
   }

@@ -26,7 +26,7 @@ class MipObjective final : public Objective {
   std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
   const char* prediction_name() const override { return "predicted action"; }
   std::vector<double> times() const override;
-  std::vector<SamplingStep> steps() const override;
+  std::vector<SamplerStep> steps() const override;
   bool starts_from_noise() const override { return false; }
 
   /// Zeros.

@@ -68,7 +68,7 @@ class Objective {
   virtual std::vector<double> times() const = 0;
 
   /// What Sample does, as numbers: one step per evaluation of the network.
-  virtual std::vector<SamplingStep> steps() const = 0;
+  virtual std::vector<SamplerStep> steps() const = 0;
 
   /// Whether sampling starts from noise, or from zeros.
   virtual bool starts_from_noise() const { return true; }

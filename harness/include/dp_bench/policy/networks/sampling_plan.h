@@ -13,7 +13,7 @@ namespace dp_bench::policy {
 ///   next x = next_from_x0 * x_0 + next_from_sample * x + next_from_output * o +
 ///            next_from_last_x0 * (x_0 of the step before) +
 ///            next_from_last_sample * (x of the step before) + noise * N(0, 1)
-struct SamplingStep {
+struct SamplerStep {
   double time = 0.0;  // goes into the network
   double x0_from_sample = 0.0;
   double x0_from_output = 0.0;
@@ -31,7 +31,7 @@ struct SamplingPlan {
   bool starts_from_noise = true;  // N(0, 1); false: zeros
   bool inpaints_obs = false;      // before each evaluation, and at the end, the channels after the
                                   // action get the features of the To observed steps
-  std::vector<SamplingStep> steps;
+  std::vector<SamplerStep> steps;
 };
 
 }  // namespace dp_bench::policy
