@@ -168,6 +168,8 @@ void PrintDataset() {
   DPB_VIRTUAL(DatasetWriter, BeginEpisode);
   DPB_VIRTUAL(DatasetWriter, Append);
   DPB_VIRTUAL(DatasetWriter, Finish);
+  DPB_TYPE(WriterNotes);
+  DPB_VIRTUAL(WriterNotes, Notes);
 }
 
 void PrintTools() {

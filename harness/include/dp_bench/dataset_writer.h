@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
@@ -48,6 +49,16 @@ class DPB_API DatasetWriter {
 
  protected:
   DatasetWriter() = default;
+};
+
+/// What only some writers can say. A writer that has it also derives from this class.
+class DPB_API WriterNotes {
+ public:
+  virtual ~WriterNotes();
+
+  /// For the user, a line each: how pictures are stored, with or without loss, and what is left
+  /// out.
+  virtual std::vector<std::string> Notes() const = 0;
 };
 
 }  // namespace dp_bench

@@ -36,8 +36,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConvertDetails =
     R"(Formats: lerobot (version 3.0, or 2.1 with --param version=v2.1), zarr (what `dp_bench collect` writes),
-and those of other writer plugins. Numbers and pictures arrive bit for bit; LeRobot data sets hold the
-pictures as PNG files. After an interruption, the same command continues.
+and those of other writer plugins. Numbers arrive bit for bit. In LeRobot data sets, videos of LeRobot sources
+are copied without decoding, and other pictures are PNG; --param codec=av1 (h264, hevc) encodes them, with loss.
+After an interruption, the same command continues.
 
 Examples:
   dp_bench dataset convert data/pusht/pusht_cchi_v7_replay.zarr data/pusht_lerobot --format lerobot
@@ -268,6 +269,7 @@ int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
     }
     core::PrintResult("{}: {} episodes, {} steps\n", path, output.n_episodes, output.n_steps);
     for (const std::string& feature : output.features) core::PrintResult("  {}\n", feature);
+    for (const std::string& note : output.notes) core::PrintResult("  {}\n", note);
   }
   return report.is_interrupted ? core::kExitInterrupted : 0;
 }

@@ -45,6 +45,7 @@ Env::~Env() = default;
 Dataset::~Dataset() = default;
 DatasetLabels::~DatasetLabels() = default;
 DatasetWriter::~DatasetWriter() = default;
+WriterNotes::~WriterNotes() = default;
 StateAccess::~StateAccess() = default;
 Expert::~Expert() = default;
 PointerControl::~PointerControl() = default;

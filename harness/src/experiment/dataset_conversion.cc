@@ -243,10 +243,16 @@ class Conversion {
       return;
     }
     json params = {{"path", request_.output.string()}, {"source", source}};
-    if (is_lerobot) params["features"] = ToJson(Features());
+    if (is_lerobot) {
+      params["features"] = ToJson(Features());
+      if (const json recorded = Recorded(); !recorded.is_null()) params["recorded"] = recorded;
+    }
     for (const std::string& param : request_.params) SetParam(param, &params);
     writer_ = catalogue.Create<DatasetWriter>(request_.format,
                                               Config::FromJson(params.dump(), "--param"), spec());
+    if (const auto* const notes = dynamic_cast<const WriterNotes*>(writer_.get())) {
+      report_.notes = notes->Notes();
+    }
   }
 
   std::vector<FeatureRequest> Features() {
@@ -259,6 +265,31 @@ class Conversion {
           fmt::format("{}: {}", feature.name, fmt::join(feature.keys, ", ")));
     }
     return features;
+  }
+
+  // Where LeRobot's writer finds the episodes, to copy videos and columns that are no keys; null if
+  // they are not all from LeRobot data sets.
+  json Recorded() const {
+    json folders = json::array();
+    for (const Source& source : sources_) {
+      if (config::DatasetPluginOf(source.path) != config::kLeRobotPlugin) return nullptr;
+      json features = json::object();
+      for (std::size_t i = 0; i < spec().keys.size(); ++i) {
+        features[spec().keys[i].name] = source.labels->FeatureName(static_cast<int>(i));
+      }
+      folders.push_back({{"path", source.path.string()}, {"features", features}});
+    }
+    std::vector<std::size_t> folder_of;
+    std::vector<std::int64_t> episode_of;
+    for (const Piece& piece : pieces_) {
+      folder_of.push_back(piece.source);
+      episode_of.push_back(piece.episode);
+    }
+    return {{"folders", folders},
+            {"folder_of", folder_of},
+            {"episode_of", episode_of},
+            {"drop_first", request_.drop_first},
+            {"drop_last", request_.drop_last}};
   }
 
   std::string TaskOf(const Piece& piece) const {

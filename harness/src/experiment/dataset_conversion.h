@@ -48,6 +48,7 @@ struct ConvertedDataset {
   std::int64_t n_episodes = 0;  // so far
   std::int64_t n_steps = 0;
   std::vector<std::string> features;  // of LeRobot: "observation.state: agent_pos, block_pose"
+  std::vector<std::string> notes;     // of the writer: how pictures are stored, what is left out
 };
 
 struct ConversionReport {
@@ -56,10 +57,10 @@ struct ConversionReport {
 };
 
 /// Copies the episodes of all requests, then makes the outputs readable. After an interruption or a
-/// kill, the same call continues. Keys, steps and pictures arrive bit for bit, or the writer
-/// refuses them. Throws Error{kUsage} if the output exists or was begun from another source, for
-/// episodes that do not exist, and for those that would lose all steps; Error{kShape} if the
-/// sources do not fit together.
+/// kill, the same call continues. Numbers arrive bit for bit, or the writer refuses them; the notes
+/// say whether pictures do. Throws Error{kUsage} if the output exists or was begun from another
+/// source, for episodes that do not exist, and for those that would lose all steps; Error{kShape}
+/// if the sources do not fit together.
 ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
                                  plugin::PluginCatalogue& catalogue,
                                  const std::function<void(const ConversionProgress&)>& progress);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <mutex>
 
 #include "core/regular_file.h"
@@ -18,6 +19,15 @@ void RequireRegularFile(const std::filesystem::path& path) {
   } catch (const Error& fault) {
     throw Error(ErrorCode::kMedia, fault.what());
   }
+}
+
+// libav gives up if a signal interrupts opening a file. It also opens a file by itself, to move the
+// index to the front.
+int OpenUninterrupted(AVFormatContext* /*output*/, AVIOContext** io, const char* url, int flags,
+                      AVDictionary** options) {
+  int result = AVERROR(EINTR);
+  while (result == AVERROR(EINTR)) result = avio_open2(io, url, flags, nullptr, options);
+  return result;
 }
 
 }  // namespace
@@ -47,6 +57,26 @@ AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers) 
   av_dict_free(&options);
   AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
   return AvInputPtr(input);
+}
+
+AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container) {
+  AVFormatContext* output = nullptr;
+  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, path.c_str()),
+          fmt::format("avformat_alloc_output_context2({})", container));
+  AvOutputPtr owned(output);
+  output->flags |= AVFMT_FLAG_BITEXACT;
+  output->io_open = OpenUninterrupted;
+  AvCheck(OpenUninterrupted(output, &output->pb, path.c_str(), AVIO_FLAG_WRITE, nullptr),
+          fmt::format("avio_open({})", path.string()));
+  return owned;
+}
+
+void WriteMp4Header(AVFormatContext* output) {
+  AVDictionary* settings = nullptr;
+  av_dict_set(&settings, "movflags", "+faststart", 0);
+  const int result = avformat_write_header(output, &settings);
+  av_dict_free(&settings);
+  AvCheck(result, "avformat_write_header");
 }
 
 AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pixels,

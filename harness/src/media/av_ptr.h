@@ -58,6 +58,13 @@ using AvInputPtr = std::unique_ptr<AVFormatContext, InputDeleter>;
 /// include playlists, because these name other files to open. Throws Error{kMedia} naming the file.
 AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers);
 
+/// Creates a file for muxing. Equal content gives equal files. Throws Error{kMedia}.
+AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container);
+
+/// Writes the header of an MP4 file whose streams are known. Its index goes to the front in the
+/// end, so that a browser can start before the download ends. Throws Error{kMedia}.
+void WriteMp4Header(AVFormatContext* output);
+
 /// Opens the decoder of a stream. With one thread and exact rounding, it gives equal bits
 /// everywhere. Refuses frames of more than `max_pixels`, before it allocates them. `what` names the
 /// stream in messages. Throws Error{kMedia}.

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <mutex>
+#include <string>
 #include <system_error>
 
 #include "core/atomic_file.h"
@@ -88,15 +90,33 @@ void SetPixels(const RgbImage& image, const ColourPalette& palette, AVFrame* fra
   }
 }
 
-AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
-  const AVCodec* codec = avcodec_find_encoder_by_name("libx264");
-  if (codec == nullptr) {
-    throw Error(ErrorCode::kMedia, "this libavcodec has no libx264; install one that has");
+// SVT-AV1 prints its settings to standard error unless this variable says otherwise.
+void QuietSvtAv1() {
+  static std::once_flag once;
+  std::call_once(once, [] { ::setenv("SVT_LOG", "0", /*overwrite=*/0); });
+}
+
+// What makes equal frames give equal files, and keeps the encoder silent.
+void SetOwnOptions(const std::string& encoder, AVDictionary** settings) {
+  if (encoder == "libx264") {
+    // Its vector code reads memory that it never wrote when a frame is few blocks wide. The file
+    // then depends on the previous content of that memory (seen at 64x64 with MALLOC_PERTURB_).
+    av_dict_set_int(settings, "mbtree", 0, 0);
+  } else if (encoder == "libx265") {
+    // one thread, like the others: the number of threads decides the bits
+    av_dict_set(settings, "x265-params", "log-level=none:pools=none:frame-threads=1", 0);
+  } else if (encoder == "libsvtav1") {
+    QuietSvtAv1();
   }
+}
+
+AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
+  const std::string name = FindVideoEncoder(options.codec, options.width, options.height);
+  const AVCodec* codec = AvCheckNotNull(avcodec_find_encoder_by_name(name.c_str()), name);
   AvCodecPtr encoder = MakeEncoder(codec, options);
   encoder->pix_fmt = AV_PIX_FMT_YUV420P;
-  encoder->gop_size =
-      std::max(1, static_cast<int>(std::lround(options.fps)));  // allows a seek to any second
+  const int per_second = std::max(1, static_cast<int>(std::lround(options.fps)));
+  encoder->gop_size = options.key_frame_every.value_or(per_second);
 
   // swscale converts with the BT.601 matrix by default, so the file must say so.
   encoder->color_range = AVCOL_RANGE_MPEG;
@@ -106,24 +126,17 @@ AvCodecPtr OpenH264(const VideoOptions& options, bool has_global_header) {
   if (has_global_header) encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
 
   AVDictionary* settings = nullptr;
-  av_dict_set(&settings, "preset", options.preset.c_str(), 0);
+  // libaom-av1 has "cpu-used" instead, where 8 is the fastest
+  const bool has_preset = name != "libaom-av1";
+  av_dict_set(&settings, has_preset ? "preset" : "cpu-used",
+              has_preset ? options.preset.c_str() : "8", 0);
   av_dict_set_int(&settings, "crf", options.crf, 0);
-  // Its vector code reads memory that it never wrote when a frame is few blocks wide. The file then
-  // depends on the previous content of that memory (seen at 64x64 with MALLOC_PERTURB_).
-  av_dict_set_int(&settings, "mbtree", 0, 0);
+  SetOwnOptions(name, &settings);
   const int result = avcodec_open2(encoder.get(), codec, &settings);
   av_dict_free(&settings);
-  AvCheck(result, "avcodec_open2(libx264)");
+  AvCheck(result,
+          fmt::format("avcodec_open2({}, {} x {} pixels)", name, options.width, options.height));
   return encoder;
-}
-
-// libav gives up if a signal interrupts opening a file. It also opens a file by itself, to move the
-// index to the front.
-int OpenUninterrupted(AVFormatContext* /*output*/, AVIOContext** io, const char* url, int flags,
-                      AVDictionary** options) {
-  int result = AVERROR(EINTR);
-  while (result == AVERROR(EINTR)) result = avio_open2(io, url, flags, nullptr, options);
-  return result;
 }
 
 }  // namespace
@@ -146,17 +159,12 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   stream_ = std::make_unique<Stream>();
 
   // container
-  AVFormatContext* output = nullptr;
-  const char* container = IsGif(path) ? "gif" : "mp4";
-  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, unfinished_.path.c_str()),
-          fmt::format("avformat_alloc_output_context2({})", container));
-  stream_->output.reset(output);
-  output->flags |= AVFMT_FLAG_BITEXACT;
-  output->io_open = OpenUninterrupted;
+  stream_->output = OpenOutput(unfinished_.path, IsGif(path) ? "gif" : "mp4");
+  AVFormatContext* const output = stream_->output.get();
 
   // codec
   const bool has_global_header = (output->oformat->flags & AVFMT_GLOBALHEADER) != 0;
-  stream_->encoder = IsGif(path) ? OpenGif(options) : OpenH264(options, has_global_header);
+  stream_->encoder = IsGif(path) ? OpenGif(options) : OpenEncoder(options, has_global_header);
   const AVCodecContext& encoder = *stream_->encoder;
   stream_->video = AvCheckNotNull(avformat_new_stream(output, nullptr), "avformat_new_stream");
   stream_->video->time_base = encoder.time_base;
@@ -181,15 +189,11 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   if (IsGif(path)) SetColours(*options.palette, stream_->frame.get());
   stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 
-  // the file; its index goes to the front, so that a browser can start before the download ends
-  AvCheck(
-      OpenUninterrupted(output, &output->pb, unfinished_.path.c_str(), AVIO_FLAG_WRITE, nullptr),
-      fmt::format("avio_open({})", unfinished_.path.string()));
-  AVDictionary* settings = nullptr;
-  if (!IsGif(path)) av_dict_set(&settings, "movflags", "+faststart", 0);
-  const int result = avformat_write_header(output, &settings);
-  av_dict_free(&settings);
-  AvCheck(result, "avformat_write_header");
+  if (IsGif(path)) {
+    AvCheck(avformat_write_header(output, nullptr), "avformat_write_header");
+  } else {
+    WriteMp4Header(output);
+  }
 }
 
 VideoEncoder::~VideoEncoder() = default;

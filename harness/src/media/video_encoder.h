@@ -1,17 +1,19 @@
-// H.264 video in an MP4 file (ISO/IEC 14496-12 and -10), through libx264: films of rollouts that
-// play everywhere, including browsers. A name that ends in .gif gives an animated GIF instead, for
-// pages that show only pictures.
+// Video in an MP4 file (ISO/IEC 14496-12). H.264 is for films of rollouts, which play everywhere,
+// including browsers; HEVC and AV1 are for recordings. A name that ends in .gif gives an animated
+// GIF instead, for pages that show only pictures.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "core/atomic_file.h"
 #include "dp_bench/env.h"
 #include "media/colour_palette.h"
+#include "media/video_codec.h"
 
 namespace dp_bench::media {
 
@@ -19,8 +21,10 @@ struct VideoOptions {
   int width = 0;   // of the frames that are written [px]
   int height = 0;  // [px]
   double fps = 0.0;
+  VideoCodec codec = VideoCodec::kH264;    // not for a GIF
   int crf = 22;                            // 0 lossless ... 51 worst; not for a GIF
-  std::string preset = "veryfast";         // of x264: speed against file size
+  std::string preset = "veryfast";         // of the encoder: speed against file size
+  std::optional<int> key_frame_every;      // [frames]; none: every second of the film
   const ColourPalette* palette = nullptr;  // required for a GIF; must outlive the encoder
 };
 

@@ -55,7 +55,7 @@ class GuardedLabelledDataset final : public GuardedDataset, public DatasetLabels
   const DatasetLabels& labels_;  // the data set itself
 };
 
-class GuardedDatasetWriter final : public DatasetWriter {
+class GuardedDatasetWriter : public DatasetWriter {
  public:
   GuardedDatasetWriter(std::unique_ptr<DatasetWriter> writer, PluginPlace place, DatasetSpec spec)
       : place_(std::move(place)), writer_(std::move(writer)), spec_(std::move(spec)) {}
@@ -84,11 +84,29 @@ class GuardedDatasetWriter final : public DatasetWriter {
     GuardCall(place_, "Finish", [&] { writer_->Finish(); });
   }
 
+ protected:
+  const PluginPlace& place() const { return place_; }
+
  private:
   PluginPlace place_;
   std::unique_ptr<DatasetWriter> writer_;
   DatasetSpec spec_;
   std::int64_t n_missing_steps_ = 0;  // of the current episode
+};
+
+// The same for one that has notes too.
+class GuardedWriterWithNotes final : public GuardedDatasetWriter, public WriterNotes {
+ public:
+  GuardedWriterWithNotes(std::unique_ptr<DatasetWriter> writer, const WriterNotes& notes,
+                         PluginPlace place, DatasetSpec spec)
+      : GuardedDatasetWriter(std::move(writer), std::move(place), std::move(spec)), notes_(notes) {}
+
+  std::vector<std::string> Notes() const override {
+    return GuardCall(place(), "Notes", [&] { return notes_.Notes(); });
+  }
+
+ private:
+  const WriterNotes& notes_;  // the writer itself
 };
 
 }  // namespace
@@ -134,6 +152,10 @@ std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPla
 
 std::unique_ptr<DatasetWriter> GuardPlugin(std::unique_ptr<DatasetWriter> writer, PluginPlace place,
                                            const DatasetSpec& spec) {
+  if (const auto* const notes = dynamic_cast<const WriterNotes*>(writer.get())) {
+    return std::make_unique<GuardedWriterWithNotes>(std::move(writer), *notes, std::move(place),
+                                                    spec);
+  }
   return std::make_unique<GuardedDatasetWriter>(std::move(writer), std::move(place), spec);
 }
 

@@ -19,28 +19,40 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using ordered_json = nlohmann::ordered_json;
 
-// LeRobot's defaults
-constexpr std::int64_t kChunksSize = 1000;  // files per folder
-constexpr int kVideoFileMb = 200;
-
 constexpr const char* kDataPathV30 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet";
 constexpr const char* kDataPathV21 =
     "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet";
+constexpr const char* kVideoPathV30 =
+    "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4";
+constexpr const char* kVideoPathV21 =
+    "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4";
 
 constexpr std::array kIntegerColumns = {"frame_index", "episode_index", "index", "task_index"};
 
+// LeRobot expects integers where they are possible.
+ordered_json IntegerIfWhole(double value) {
+  return value == std::floor(value) ? ordered_json(static_cast<std::int64_t>(value))
+                                    : ordered_json(value);
+}
+
+ordered_json PictureEntry(const WrittenFeature& feature, const char* dtype) {
+  return {{"dtype", dtype},
+          {"shape", {feature.height, feature.width, feature.n_channels()}},
+          {"names", {"height", "width", "channels"}}};
+}
+
 ordered_json InfoOf(const WrittenFeature& feature) {
+  if (!feature.entry.is_null()) return feature.entry;
   if (!feature.is_camera()) {
     return {{"dtype", "float32"},
             {"shape", {feature.n}},
             {"names",
              feature.channels.empty() ? ordered_json(nullptr) : ordered_json(feature.channels)}};
   }
-  ordered_json info = {{"dtype", "image"},
-                       {"shape", {feature.height, feature.width, feature.n_channels()}},
-                       {"names", {"height", "width", "channels"}}};
-  if (feature.type == KeyType::kDepth)
+  ordered_json info = PictureEntry(feature, "image");
+  if (feature.type == KeyType::kDepth) {
     info["info"] = {{"is_depth_map", true}, {"depth_unit", "mm"}};
+  }
   return info;
 }
 
@@ -55,11 +67,18 @@ ordered_json FeaturesOf(const WrittenDataset& dataset) {
   return features;
 }
 
-// LeRobot expects integers where they are possible.
-ordered_json IntegerIfWhole(double value) {
-  return value == std::floor(value) ? ordered_json(static_cast<std::int64_t>(value))
-                                    : ordered_json(value);
+// The same for the package `datasets`, of numbers or texts with this entry in info.json.
+ordered_json ColumnOf(const ordered_json& entry) {
+  const ordered_json value = {{"dtype", entry.at("dtype")}, {"_type", "Value"}};
+  const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
+  if (shape.empty() || (shape.size() == 1 && shape[0] == 1)) return value;
+  if (shape.size() == 1) return {{"feature", value}, {"length", shape[0]}, {"_type", "Sequence"}};
+  return {{"shape", shape},
+          {"dtype", entry.at("dtype")},
+          {"_type", fmt::format("Array{}D", shape.size())}};
 }
+
+bool IsVideo(const WrittenFeature& feature) { return feature.is_video; }
 
 ordered_json InfoOf(const WrittenDataset& dataset) {
   const bool is_v30 = dataset.version == Version::kV30;
@@ -75,15 +94,19 @@ ordered_json InfoOf(const WrittenDataset& dataset) {
       {"chunks_size", kChunksSize}};
   if (is_v30) {
     info["data_files_size_in_mb"] = IntegerIfWhole(dataset.data_file_mb);
-    info["video_files_size_in_mb"] = kVideoFileMb;
+    info["video_files_size_in_mb"] = IntegerIfWhole(dataset.video_file_mb);
   } else {
-    info["total_videos"] = 0;
+    info["total_videos"] = n_episodes * std::ranges::count_if(dataset.features, IsVideo);
     info["total_chunks"] = (n_episodes + kChunksSize - 1) / kChunksSize;
   }
   info["fps"] = IntegerIfWhole(dataset.fps);
   info["splits"] = {{"train", fmt::format("0:{}", n_episodes)}};
   info["data_path"] = is_v30 ? kDataPathV30 : kDataPathV21;
-  info["video_path"] = nullptr;
+  if (std::ranges::any_of(dataset.features, IsVideo)) {
+    info["video_path"] = is_v30 ? kVideoPathV30 : kVideoPathV21;
+  } else {
+    info["video_path"] = nullptr;
+  }
   info["features"] = FeaturesOf(dataset);
   return info;
 }
@@ -148,49 +171,55 @@ void WriteTasksV30(const fs::path& path, const std::vector<std::string>& tasks) 
   table.Write(path);
 }
 
-// A list of the numbers of a statistic per episode.
-using StatisticOf = std::function<const std::vector<double>&(const FeatureStatistics&)>;
+// The numbers of a statistic.
+const std::vector<double>& ValuesOf(const FeatureStatistics& statistics, std::size_t index) {
+  const std::array lists = {&statistics.min, &statistics.max, &statistics.mean, &statistics.std};
+  return index < lists.size() ? *lists[index] : statistics.quantiles[index - lists.size()];
+}
 
-std::vector<std::pair<std::string, StatisticOf>> NamedStatistics() {
-  std::vector<std::pair<std::string, StatisticOf>> named = {
-      {"min", [](const FeatureStatistics& s) -> const auto& {return s.min;
-}
-}  // namespace
-, {"max", [](const FeatureStatistics& s) -> const auto& {return s.max;
-}  // namespace dp_bench::lerobot
-}
-, {"mean", [](const FeatureStatistics& s) -> const auto& {return s.mean;
-}
-}
-, {
-  "std", [](const FeatureStatistics& s) -> const auto& { return s.std; }
-}
-}
-;
-for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
-  named.emplace_back(
-      kQuantileNames[i], [i](const FeatureStatistics& s) -> const auto& { return s.quantiles[i]; });
-}
-return named;
+std::vector<std::string> StatisticNames() {
+  std::vector<std::string> names = {"min", "max", "mean", "std"};
+  names.insert(names.end(), kQuantileNames.begin(), kQuantileNames.end());
+  return names;
 }
 
 void AddStatistics(const WrittenDataset& dataset, const std::string& feature, ParquetTable* table) {
   const bool is_camera = IsCamera(dataset, feature);
   const std::string prefix = "stats/" + feature + "/";
   const std::size_t n = dataset.episodes[0].statistics.at(feature).mean.size();
-  for (const auto& [name, list_of] : NamedStatistics()) {
+  const std::vector<std::string> names = StatisticNames();
+  for (std::size_t i = 0; i < names.size(); ++i) {
     std::vector<double> values;
     for (const WrittenEpisode& episode : dataset.episodes) {
-      const std::vector<double>& list = list_of(episode.statistics.at(feature));
+      const std::vector<double>& list = ValuesOf(episode.statistics.at(feature), i);
       values.insert(values.end(), list.begin(), list.end());
     }
-    table->AddDoubleLists(prefix + name, values, n, is_camera ? 2 : 0);
+    table->AddDoubleLists(prefix + names[i], values, n, is_camera ? 2 : 0);
   }
   std::vector<std::int64_t> counts;
   for (const WrittenEpisode& episode : dataset.episodes) {
     counts.push_back(episode.statistics.at(feature).count);
   }
   table->AddIntegerLists(prefix + "count", counts, 1);
+}
+
+void AddVideos(const WrittenDataset& dataset, const std::string& camera, ParquetTable* table) {
+  std::vector<std::int64_t> chunks;
+  std::vector<std::int64_t> files;
+  std::vector<double> begins;
+  std::vector<double> ends;
+  for (const WrittenEpisode& episode : dataset.episodes) {
+    const WrittenVideo& video = episode.videos.at(camera);
+    chunks.push_back(video.file.chunk);
+    files.push_back(video.file.file);
+    begins.push_back(video.from_timestamp);
+    ends.push_back(video.to_timestamp);
+  }
+  const std::string prefix = "videos/" + camera + "/";
+  table->AddIntegers(prefix + "chunk_index", chunks);
+  table->AddIntegers(prefix + "file_index", files);
+  table->AddDoubles(prefix + "from_timestamp", begins);
+  table->AddDoubles(prefix + "to_timestamp", ends);
 }
 
 void WriteEpisodesV30(const fs::path& path, const WrittenDataset& dataset) {
@@ -212,6 +241,9 @@ void WriteEpisodesV30(const fs::path& path, const WrittenDataset& dataset) {
   ParquetTable table;
   table.AddTextLists("tasks", tasks);
   for (const auto& [name, values] : numbers) table.AddIntegers(name, values);
+  for (const WrittenFeature& feature : dataset.features) {
+    if (feature.is_video) AddVideos(dataset, feature.name, &table);
+  }
   for (const auto& [feature, unused] : dataset.episodes[0].statistics) {
     AddStatistics(dataset, feature, &table);
   }
@@ -267,13 +299,42 @@ fs::path DataPath(Version version, const FileNumber& number) {
   return PathTemplate(is_v30 ? kDataPathV30 : kDataPathV21, "data_path").Format(number, "");
 }
 
+fs::path VideoPath(Version version, const std::string& camera, const FileNumber& number) {
+  const bool is_v30 = version == Version::kV30;
+  return PathTemplate(is_v30 ? kVideoPathV30 : kVideoPathV21, "video_path").Format(number, camera);
+}
+
+FileNumber NextFile(const FileNumber& number) {
+  if (number.file + 1 < kChunksSize) return {.chunk = number.chunk, .file = number.file + 1};
+  return {.chunk = number.chunk + 1, .file = 0};
+}
+
+ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings) {
+  ordered_json entry = PictureEntry(feature, "video");
+  entry["info"] = {{"video.height", feature.height},
+                   {"video.width", feature.width},
+                   {"video.codec", settings.codec},
+                   {"video.pix_fmt", "yuv420p"},
+                   {"video.fps", IntegerIfWhole(settings.fps)},
+                   {"video.channels", feature.n_channels()},
+                   {"has_audio", false},
+                   {"video.g", settings.key_frame_every},
+                   {"video.crf", settings.crf},
+                   {"video.preset", settings.preset},
+                   {"is_depth_map", false}};
+  return entry;
+}
+
 std::string DescribeColumns(std::span<const WrittenFeature> features) {
   const auto value = [](const char* dtype) {
     return ordered_json{{"dtype", dtype}, {"_type", "Value"}};
   };
   ordered_json columns = ordered_json::object();
   for (const WrittenFeature& feature : features) {
-    if (feature.is_camera()) {
+    if (feature.is_video) continue;  // no column
+    if (!feature.entry.is_null()) {
+      columns[feature.name] = ColumnOf(feature.entry);
+    } else if (feature.is_camera()) {
       columns[feature.name] = {{"_type", "Image"}};
     } else if (feature.n == 1) {
       columns[feature.name] = value("float32");

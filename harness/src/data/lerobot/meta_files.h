@@ -17,7 +17,11 @@
 
 namespace dp_bench::lerobot {
 
-/// A feature that is written: numbers, or a camera whose pictures are in the Parquet files.
+inline constexpr std::int64_t kChunksSize = 1000;  // files per folder, LeRobot's default
+inline constexpr double kBytesPerMb = 1 << 20;
+
+/// A feature that is written: numbers, or a camera whose pictures are in the Parquet files or in
+/// videos.
 struct WrittenFeature {
   std::string name;
   KeyType type = KeyType::kLowDim;
@@ -25,9 +29,20 @@ struct WrittenFeature {
   std::vector<std::string> channels;  // a name per number; may be empty
   int width = 0;                      // of pictures [px]
   int height = 0;                     // [px]
+  bool is_video = false;
+  double picture_unit = 1.0;  // of depth [mm], as LeRobot's statistics of it
+  /// What info.json says; made from the fields above if it is null.
+  nlohmann::ordered_json entry;
 
   bool is_camera() const { return type != KeyType::kLowDim; }
   int n_channels() const { return type == KeyType::kRgb ? 3 : 1; }  // of pictures
+};
+
+/// The frames of an episode in a video file of version 3.0.
+struct WrittenVideo {
+  FileNumber file;
+  double from_timestamp = 0.0;  // [s]
+  double to_timestamp = 0.0;    // [s]
 };
 
 /// What meta/ says about an episode.
@@ -36,6 +51,16 @@ struct WrittenEpisode {
   std::string task;
   FileNumber data;  // version 3.0
   std::map<std::string, FeatureStatistics> statistics;
+  std::map<std::string, WrittenVideo> videos;  // by feature
+};
+
+/// How videos were encoded.
+struct VideoSettings {
+  std::string codec;   // "av1"
+  std::string preset;  // of the encoder
+  int crf = 0;
+  int key_frame_every = 0;  // [frames]
+  double fps = 0.0;         // [Hz]
 };
 
 struct WrittenDataset {
@@ -43,6 +68,7 @@ struct WrittenDataset {
   double fps = 0.0;                  // [Hz]
   std::optional<std::string> robot;  // its type
   double data_file_mb = 100.0;       // [MiB] files of version 3.0 are not larger
+  double video_file_mb = 200.0;      // [MiB]
   std::vector<WrittenFeature> features;
   std::vector<WrittenEpisode> episodes;  // at least one
 
@@ -52,6 +78,16 @@ struct WrittenDataset {
 
 /// A new file of the data, relative to the folder.
 std::filesystem::path DataPath(Version version, const FileNumber& number);
+
+/// A new video file, relative to the folder.
+std::filesystem::path VideoPath(Version version, const std::string& camera,
+                                const FileNumber& number);
+
+/// The number after `number` in version 3.0.
+FileNumber NextFile(const FileNumber& number);
+
+/// The entry of a feature in info.json whose pictures are in videos that dp_bench encoded.
+nlohmann::ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings);
 
 /// What the file of an episode says for the Python package `datasets`: {"info": ...}.
 std::string DescribeColumns(std::span<const WrittenFeature> features);

@@ -198,6 +198,19 @@ ParquetFile::~ParquetFile() = default;
 
 std::int64_t ParquetFile::num_rows() const { return reader_->metadata().num_rows(); }
 int ParquetFile::num_row_groups() const { return reader_->metadata().num_row_groups(); }
+std::int64_t ParquetFile::num_rows(int row_group) const {
+  return reader_->metadata().RowGroup(row_group)->num_rows();
+}
+
+std::string ParquetFile::TypeOf(const std::string& column) const {
+  return Guard(path_.string(), [&]() -> std::string {
+    std::shared_ptr<arrow::Schema> schema;
+    Check(path_.string(), reader_->file->GetSchema(&schema));
+    const std::shared_ptr<arrow::Field> field = schema->GetFieldByName(column);
+    return field == nullptr ? "" : field->type()->ToString();
+  });
+}
+
 bool ParquetFile::HasColumn(const std::string& column) const {
   return reader_->metadata().schema()->group_node()->FieldIndex(column) >= 0;
 }

@@ -23,7 +23,10 @@ class ParquetFile {
 
   std::int64_t num_rows() const;
   int num_row_groups() const;
+  std::int64_t num_rows(int row_group) const;
   bool HasColumn(const std::string& column) const;
+  /// As Arrow writes it, such as "list<element: float>"; empty if there is no such column.
+  std::string TypeOf(const std::string& column) const;
 
   /// The numbers of a column: a scalar or `n_per_row` of them in lists of equal length, without
   /// nulls. T is float, double or std::int64_t; only integers are converted to std::int64_t.

@@ -6,6 +6,7 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>
 
+#include <algorithm>
 #include <exception>
 #include <string_view>
 
@@ -30,13 +31,13 @@ T Check(const std::string& where, arrow::Result<T> result) {
 
 // Runs a call of Arrow and turns its exceptions into an Error.
 template <class Call>
-auto Guard(const fs::path& path, const Call& call) {
+auto Guard(const std::string& where, const Call& call) {
   try {
     return call();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& fault) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot write {}: {}", path.string(), fault.what()));
+    throw Error(ErrorCode::kIo, fmt::format("cannot write {}: {}", where, fault.what()));
   }
 }
 
@@ -118,6 +119,10 @@ void ParquetTable::AddIntegers(const std::string& name, std::span<const std::int
   content_->Add(name, MakeArray<arrow::Int64Builder>(name, values));
 }
 
+void ParquetTable::AddDoubles(const std::string& name, std::span<const double> values) {
+  content_->Add(name, MakeArray<arrow::DoubleBuilder>(name, values));
+}
+
 void ParquetTable::AddTexts(const std::string& name, std::span<const std::string> values) {
   content_->Add(name, MakeTexts(name, values));
 }
@@ -157,12 +162,40 @@ void ParquetTable::AddPictures(const std::string& name, std::span<const std::str
                                       {Finish(name, &bytes), MakeTexts(name, names)}, fields)));
 }
 
+void ParquetTable::CopyColumn(const std::string& name, const fs::path& file, std::int64_t first_row,
+                              std::int64_t n_rows) {
+  const std::string where = fmt::format("a copy of the column '{}' of {}", name, file.string());
+  Guard(where, [&] {
+    const auto input = Check(where, arrow::io::ReadableFile::Open(file.string()));
+    const auto reader = Check(where, parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
+    std::shared_ptr<arrow::Schema> schema;
+    Check(where, reader->GetSchema(&schema));
+    const int column = schema->GetFieldIndex(name);
+    arrow::ArrayVector chunks;
+    std::int64_t row = 0;  // first one of the group
+    for (int group = 0; column >= 0 && group < reader->num_row_groups(); ++group) {
+      const std::int64_t n = reader->parquet_reader()->metadata()->RowGroup(group)->num_rows();
+      const std::int64_t begin = std::max(first_row - row, std::int64_t{0});
+      const std::int64_t end = std::min(first_row + n_rows - row, n);
+      row += n;
+      if (begin >= end) continue;
+      std::shared_ptr<arrow::ChunkedArray> values;
+      Check(where, reader->RowGroup(group)->Column(column)->Read(&values));
+      const auto wanted = values->Slice(begin, end - begin);
+      chunks.insert(chunks.end(), wanted->chunks().begin(), wanted->chunks().end());
+    }
+    const auto array = Check(where, arrow::Concatenate(chunks));
+    content_->fields.push_back(schema->field(column));
+    content_->columns.push_back(array);
+  });
+}
+
 void ParquetTable::SetMetadata(const std::string& key, const std::string& text) {
   content_->metadata.Append(key, text);
 }
 
 void ParquetTable::Write(const fs::path& path) const {
-  Guard(path, [&] {
+  Guard(path.string(), [&] {
     const auto schema = arrow::schema(content_->fields, content_->metadata.Copy());
     const auto table = arrow::Table::Make(schema, content_->columns);
     const auto file = Check(path.string(), arrow::io::FileOutputStream::Open(path.string()));
@@ -191,7 +224,7 @@ struct ParquetJoiner::Output {
 ParquetJoiner::ParquetJoiner(const fs::path& path, const fs::path& first)
     : output_(std::make_unique<Output>()) {
   output_->path = path;
-  Guard(path, [&] {
+  Guard(path.string(), [&] {
     const std::shared_ptr<arrow::Schema> schema = output_->Read(first)->schema();
     output_->file = Check(path.string(), arrow::io::FileOutputStream::Open(path.string()));
     output_->writer =
@@ -205,7 +238,7 @@ ParquetJoiner::ParquetJoiner(const fs::path& path, const fs::path& first)
 ParquetJoiner::~ParquetJoiner() = default;
 
 void ParquetJoiner::Append(const fs::path& part) {
-  Guard(output_->path, [&] {
+  Guard(output_->path.string(), [&] {
     const std::shared_ptr<arrow::Table> table = output_->Read(part);
     Check(output_->path.string(), output_->writer->WriteTable(*table, table->num_rows()));
     output_->n_rows += table->num_rows();
@@ -219,7 +252,7 @@ std::int64_t ParquetJoiner::n_bytes() const {
 std::int64_t ParquetJoiner::n_rows() const { return output_->n_rows; }
 
 void ParquetJoiner::Finish() {
-  Guard(output_->path, [&] {
+  Guard(output_->path.string(), [&] {
     Check(output_->path.string(), output_->writer->Close());
     Check(output_->path.string(), output_->file->Close());
   });

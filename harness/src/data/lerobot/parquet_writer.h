@@ -23,6 +23,7 @@ class ParquetTable {
   /// `n_per_row` numbers in a list of fixed size, or a plain number if it is 1.
   void AddFloats(const std::string& name, std::span<const float> values, std::size_t n_per_row);
   void AddIntegers(const std::string& name, std::span<const std::int64_t> values);
+  void AddDoubles(const std::string& name, std::span<const double> values);
   void AddTexts(const std::string& name, std::span<const std::string> values);
   void AddTextLists(const std::string& name, std::span<const std::vector<std::string>> values);
   /// Lists of `n_per_row` numbers, each in `n_nested` more lists of one element.
@@ -33,6 +34,10 @@ class ParquetTable {
   /// A file of a picture per row, and its name.
   void AddPictures(const std::string& name, std::span<const std::string> files,
                    std::span<const std::string> names);
+
+  /// Rows of a column of another file, with its type.
+  void CopyColumn(const std::string& name, const std::filesystem::path& file,
+                  std::int64_t first_row, std::int64_t n_rows);
 
   /// A text that describes the table, for other programs.
   void SetMetadata(const std::string& key, const std::string& text);

@@ -15,7 +15,11 @@
 #include "data/lerobot/key_sources.h"
 #include "data/lerobot/parquet_writer.h"
 #include "data/lerobot/picture_encoder.h"
+#include "data/lerobot/picture_video.h"
+#include "data/lerobot/video_files.h"
 #include "dp_bench/error.h"
+#include "media/video_encoder.h"
+#include "media/video_joiner.h"
 
 namespace dp_bench::lerobot {
 namespace {
@@ -26,19 +30,17 @@ using nlohmann::json;
 constexpr std::size_t kMaxNotesBytes = std::size_t{64} << 20;
 constexpr const char* kIdentityFile = "writer.json";
 
-constexpr std::int64_t kChunksSize = 1000;  // files per folder
-constexpr double kBytesPerMb = 1 << 20;
+// values of the param codec
+constexpr const char* kAuto = "auto";
+constexpr const char* kPng = "png";
+
+// LeRobot's settings for encoders
+constexpr int kKeyFrameEvery = 2;
+constexpr const char* kPresetOfAv1 = "12";  // of SVT-AV1
+constexpr const char* kPreset = "medium";   // of x264 and x265
 
 constexpr std::size_t kByteLevels = 256;
 constexpr std::size_t kWordLevels = 65536;
-
-FeatureConfig ReadFeature(const std::string& name, const Config& feature) {
-  return {.name = name,
-          .keys = feature.Require<std::vector<std::string>>(
-              "keys", "the keys whose numbers it consists of, in this order; one for a camera"),
-          .channels = feature.Get<std::vector<std::string>>(
-              "names", {}, "a name per number; none for the names of the keys")};
-}
 
 std::string Dump(const json& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
@@ -60,7 +62,7 @@ void RequireWritable(const std::string& feature, const KeySpec& key) {
   if (is_known) return;
   throw Error(ErrorCode::kShape,
               fmt::format("feature '{}': expected float32 numbers, uint8 rgb or uint16 depth "
-                          " [mm]; key '{}' is {} {} {}",
+                          "[mm]; key '{}' is {} {} {}",
                           feature, key.name, Name(key.type), Name(key.dtype), ToString(key.shape)));
 }
 
@@ -80,30 +82,14 @@ const KeySpec& FindKey(const std::string& feature, const std::string& name,
 // What is collected of a feature during an episode.
 struct LeRobotWriter::Track {
   WrittenFeature feature;
-  std::vector<std::size_t> keys;  // indices in the spec
-  std::vector<float> numbers;     // [steps, n]
-  std::unique_ptr<PictureEncoder> encoder;
+  std::vector<std::size_t> keys;            // indices in the spec
+  std::vector<float> numbers;               // [steps, n]
+  std::optional<CopiedColumn> column;       // in place of the numbers
+  std::unique_ptr<PictureEncoder> encoder;  // of PNG
+  std::optional<media::VideoCodec> codec;   // of videos that are encoded
+  std::unique_ptr<PictureVideo> video;      // of this episode
   std::optional<PictureSummary> summary;
 };
-
-LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
-  LeRobotWriterConfig config{
-      .path = params.Require<std::string>("path", "the folder to write, which must not exist"),
-      .source = params.Require<std::string>(
-          "source", "where the episodes come from; to continue, it must be the same"),
-      .robot_type = params.GetOptional<std::string>("robot_type", "robot_type of meta/info.json")};
-  const std::string version =
-      params.GetChoice("version", {"v3.0", "v2.1"}, "version of the format");
-  config.version = version == "v3.0" ? Version::kV30 : Version::kV21;
-  config.data_file_mb =
-      params.GetInRange("data_files_size_in_mb", config.data_file_mb, 1e-3, 1e6,
-                        "MiB of a Parquet file of version 3.0, after which the next one begins");
-  const Config features = params.Sub("features", "LeRobot's features");
-  for (const std::string& name : features.Keys()) {
-    config.features.push_back(ReadFeature(name, features.Sub(name)));
-  }
-  return config;
-}
 
 std::unique_ptr<DatasetWriter> LeRobotWriter::Create(const Config& params,
                                                      const DatasetSpec& spec) {
@@ -114,6 +100,7 @@ std::unique_ptr<DatasetWriter> LeRobotWriter::Create(const Config& params,
 
 LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec)
     : config_(std::move(config)),
+      recorded_(config_.recorded),
       keys_(spec.keys),
       folder_(config_.path.string() + ".unfinished"),
       pool_(std::make_unique<core::ThreadPool>(0)) {
@@ -121,9 +108,11 @@ LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec
   dataset_.fps = spec.fps;
   dataset_.robot = config_.robot_type;
   dataset_.data_file_mb = config_.data_file_mb;
+  dataset_.video_file_mb = config_.video_file_mb;
   for (const FeatureConfig& feature : config_.features) AddTrack(feature, spec);
   for (const std::unique_ptr<Track>& track : tracks_) dataset_.features.push_back(track->feature);
   RequireAllKeys(spec);
+  AddOtherColumns();
   OpenFolder();
   ReadEpisodes();
 }
@@ -132,25 +121,35 @@ LeRobotWriter::~LeRobotWriter() = default;
 
 void LeRobotWriter::AddTrack(const FeatureConfig& config, const DatasetSpec& spec) {
   auto track = std::make_unique<Track>();
-  WrittenFeature& feature = track->feature;
-  feature.name = config.name;
+  track->feature.name = config.name;
+  std::vector<const KeySpec*> keys;
   for (const std::string& name : config.keys) {
     const KeySpec& key = FindKey(config.name, name, spec);
     RequireWritable(config.name, key);
     track->keys.push_back(static_cast<std::size_t>(&key - spec.keys.data()));
-    feature.type = key.type;
-    if (key.type != KeyType::kLowDim && config.keys.size() == 1) {
-      feature.height = static_cast<int>(key.shape[1]);
-      feature.width = static_cast<int>(key.shape[2]);
-      continue;
-    }
-    if (key.type != KeyType::kLowDim) {
-      throw Error(ErrorCode::kConfig, fmt::format("feature '{}': expected one key for a camera, "
-                                                  "found {}",
-                                                  config.name, fmt::join(config.keys, ", ")));
-    }
-    feature.n += key.NumElements();
-    const std::vector<std::string> names = ChannelNames(key);
+    keys.push_back(&key);
+  }
+  const bool has_camera =
+      std::ranges::any_of(keys, [](const KeySpec* key) { return key->type != KeyType::kLowDim; });
+  if (has_camera && keys.size() != 1) {
+    throw Error(ErrorCode::kConfig, fmt::format("feature '{}': expected one key for a camera, "
+                                                "found {}",
+                                                config.name, fmt::join(config.keys, ", ")));
+  }
+  if (has_camera) {
+    AddCamera(config, *keys[0], track.get());
+  } else {
+    AddNumbers(config, keys, track.get());
+  }
+  tracks_.push_back(std::move(track));
+}
+
+void LeRobotWriter::AddNumbers(const FeatureConfig& config, std::span<const KeySpec* const> keys,
+                               Track* track) {
+  WrittenFeature& feature = track->feature;
+  for (const KeySpec* key : keys) {
+    feature.n += key->NumElements();
+    const std::vector<std::string> names = ChannelNames(*key);
     feature.channels.insert(feature.channels.end(), names.begin(), names.end());
   }
   if (!config.channels.empty()) {
@@ -160,8 +159,97 @@ void LeRobotWriter::AddTrack(const FeatureConfig& config, const DatasetSpec& spe
     }
     feature.channels = config.channels;
   }
-  if (feature.is_camera()) track->encoder = std::make_unique<PictureEncoder>(feature, *pool_);
-  tracks_.push_back(std::move(track));
+  if (keys.size() != 1) return;
+  track->column = recorded_.FindColumn(keys[0]->name, feature.n);
+  if (track->column && track->column->name != config.name) track->column.reset();
+  if (track->column) feature.entry = track->column->entry;
+}
+
+// Decides how the pictures are stored.
+void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, Track* track) {
+  WrittenFeature& feature = track->feature;
+  feature.type = key.type;
+  feature.height = static_cast<int>(key.shape[1]);
+  feature.width = static_cast<int>(key.shape[2]);
+  const RecordedVideo recorded =
+      recorded_.is_empty() ? RecordedVideo() : recorded_.FindVideo(key.name);
+  const bool is_depth = key.type == KeyType::kDepth;
+  const bool is_auto = config_.codec == kAuto;
+  const bool is_encoded = !is_auto && config_.codec != kPng && !is_depth;
+  if (is_auto && recorded.is_video && !recorded.obstacle.empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("feature '{}': its videos cannot be copied: {}. Encode them again "
+                            "(--param codec=av1, h264 or hevc) or store the decoded pictures "
+                            "(--param codec=png).",
+                            config.name, recorded.obstacle));
+  }
+  const bool is_copied = recorded.is_video && recorded.obstacle.empty() && config_.codec != kPng &&
+                         (!is_encoded || config_.codec == recorded.codec);
+  if (is_copied) {
+    feature.is_video = true;
+    feature.entry = recorded.entry;
+    feature.picture_unit = recorded.depth_unit;
+    notes_.push_back(fmt::format("{}: {} video, copied bit for bit", config.name, recorded.codec));
+  } else if (is_encoded) {
+    AddEncodedCamera(recorded.is_video, track);
+  } else {
+    track->encoder = std::make_unique<PictureEncoder>(feature, *pool_);
+    notes_.push_back(fmt::format("{}: PNG, lossless{}", config.name,
+                                 recorded.is_video ? ", of the decoded video" : ""));
+  }
+}
+
+void LeRobotWriter::AddEncodedCamera(bool is_again, Track* track) {
+  WrittenFeature& feature = track->feature;
+  if (feature.width % 2 != 0 || feature.height % 2 != 0) {
+    throw Error(ErrorCode::kShape,
+                fmt::format("feature '{}': videos have an even width and height, but its pictures "
+                            "are {} x {}; use --param codec=png",
+                            feature.name, feature.width, feature.height));
+  }
+  feature.is_video = true;
+  track->codec = media::ParseVideoCodec(config_.codec);
+  const media::VideoOptions options = OptionsOf(*track);
+  const std::string encoder = media::FindVideoEncoder(options.codec, feature.width, feature.height);
+  feature.entry = VideoEntry(feature, {.codec = std::string(media::Name(options.codec)),
+                                       .preset = options.preset,
+                                       .crf = options.crf,
+                                       .key_frame_every = kKeyFrameEvery,
+                                       .fps = dataset_.fps});
+  notes_.push_back(fmt::format("{}: {} video, {} with loss ({}, crf {})", feature.name,
+                               media::Name(options.codec), is_again ? "encoded again" : "encoded",
+                               encoder, options.crf));
+}
+
+media::VideoOptions LeRobotWriter::OptionsOf(const Track& track) const {
+  const bool is_av1 = *track.codec == media::VideoCodec::kAv1;
+  return {.width = track.feature.width,
+          .height = track.feature.height,
+          .fps = dataset_.fps,
+          .codec = *track.codec,
+          .crf = config_.crf,
+          .preset = is_av1 ? kPresetOfAv1 : kPreset,
+          .key_frame_every = kKeyFrameEvery};
+}
+
+// Those of the source that no key shows.
+void LeRobotWriter::AddOtherColumns() {
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    if (track->column) columns_.push_back(*track->column);
+  }
+  if (recorded_.is_empty()) return;
+  for (const CopiedColumn& column : recorded_.OtherColumns(&notes_)) {
+    const bool is_taken = std::ranges::any_of(tracks_, [&](const std::unique_ptr<Track>& track) {
+      return track->feature.name == column.name;
+    });
+    if (is_taken) {
+      notes_.push_back(fmt::format("{}: left out: a key has this name", column.name));
+      continue;
+    }
+    columns_.push_back(column);
+    dataset_.features.push_back({.name = column.name, .entry = column.entry});
+    notes_.push_back(fmt::format("{}: copied", column.name));
+  }
 }
 
 void LeRobotWriter::RequireAllKeys(const DatasetSpec& spec) const {
@@ -178,14 +266,17 @@ void LeRobotWriter::RequireAllKeys(const DatasetSpec& spec) const {
 // What the files of episodes depend on.
 json LeRobotWriter::Identity() const {
   json features = json::object();
-  for (const std::unique_ptr<Track>& track : tracks_) {
-    const WrittenFeature& feature = track->feature;
+  for (const WrittenFeature& feature : dataset_.features) {
     features[feature.name] = {{"type", Name(feature.type)},
                               {"n", feature.n},
                               {"width", feature.width},
-                              {"height", feature.height}};
+                              {"height", feature.height},
+                              {"entry", feature.entry}};
   }
-  return {{"source", config_.source}, {"fps", dataset_.fps}, {"features", features}};
+  return {{"source", config_.source},
+          {"fps", dataset_.fps},
+          {"crf", config_.crf},
+          {"features", features}};
 }
 
 void LeRobotWriter::OpenFolder() {
@@ -197,6 +288,9 @@ void LeRobotWriter::OpenFolder() {
   const json identity = Identity();
   core::CreateFolders(folder_ / "data");
   core::CreateFolders(folder_ / "episodes");
+  for (const WrittenFeature& feature : dataset_.features) {
+    if (feature.is_video) core::CreateFolders(VideoFile(feature.name, 0).parent_path());
+  }
   lock_ = std::make_unique<core::FolderLock>(folder_);
   core::RemoveTemporaryFiles(folder_);
   const fs::path file = folder_ / kIdentityFile;
@@ -217,6 +311,10 @@ fs::path LeRobotWriter::EpisodeFile(std::int64_t episode) const {
 
 fs::path LeRobotWriter::NotesFile(std::int64_t episode) const {
   return folder_ / "episodes" / fmt::format("episode_{:06d}.json", episode);
+}
+
+fs::path LeRobotWriter::VideoFile(const std::string& camera, std::int64_t episode) const {
+  return folder_ / "videos" / camera / fmt::format("episode_{:06d}.mp4", episode);
 }
 
 // The notes of an episode are written last.
@@ -246,13 +344,17 @@ void LeRobotWriter::BeginEpisode(const EpisodeHead& head) {
     const WrittenFeature& feature = track->feature;
     if (!feature.is_camera()) continue;
     const bool is_rgb = feature.type == KeyType::kRgb;
+    if (track->codec) {
+      track->video = std::make_unique<PictureVideo>(VideoFile(feature.name, n_episodes()),
+                                                    OptionsOf(*track), *pool_);
+    }
     // LeRobot keeps depth in its unit
     track->summary.emplace(PictureSummary::Shape{.n_frames = head.n_steps,
                                                  .width = feature.width,
                                                  .height = feature.height,
                                                  .n_channels = feature.n_channels(),
                                                  .n_levels = is_rgb ? kByteLevels : kWordLevels,
-                                                 .scale = is_rgb ? 255.0 : 1.0});
+                                                 .scale = is_rgb ? 255.0 : feature.picture_unit});
   }
 }
 
@@ -260,7 +362,8 @@ void LeRobotWriter::Append(std::span<const std::span<const std::byte>> values) {
   for (const std::unique_ptr<Track>& track : tracks_) {
     if (track->feature.is_camera()) {
       const std::span<const std::byte> picture = values[track->keys[0]];
-      track->encoder->Add(picture);
+      if (track->encoder != nullptr) track->encoder->Add(picture);
+      if (track->video != nullptr) track->video->Add(picture);
       if (track->feature.type == KeyType::kRgb) {
         track->summary->Add(
             std::span(reinterpret_cast<const std::uint8_t*>(picture.data()), picture.size()));
@@ -270,6 +373,7 @@ void LeRobotWriter::Append(std::span<const std::span<const std::byte>> values) {
       }
       continue;
     }
+    if (track->column) continue;
     for (const std::size_t key : track->keys) {
       const std::size_t n = values[key].size() / sizeof(float);
       track->numbers.resize(track->numbers.size() + n);
@@ -293,16 +397,15 @@ void LeRobotWriter::EndEpisode() {
   for (const std::unique_ptr<Track>& track : tracks_) {
     const WrittenFeature& feature = track->feature;
     if (feature.is_camera()) {
-      std::vector<std::string> names;
-      for (std::size_t i = 0; i < n; ++i) names.push_back(fmt::format("frame-{:06d}.png", i));
-      table.AddPictures(feature.name, track->encoder->Take(), names);
+      EndPictures(*track, &table);
       written.statistics[feature.name] = track->summary->Finish();
-    } else {
+    } else if (!track->column) {
       const auto width = static_cast<std::size_t>(feature.n);
       table.AddFloats(feature.name, track->numbers, width);
       summarize(feature.name, track->numbers, width);
     }
   }
+  recorded_.Copy(columns_, episode, head_.n_steps, &table, &written.statistics);
   std::vector<float> times(n);
   std::map<std::string, std::vector<std::int64_t>> integers;
   const std::vector<std::string> tasks = dataset_.Tasks();
@@ -339,6 +442,35 @@ void LeRobotWriter::EndEpisode() {
   dataset_.episodes.push_back(std::move(written));
 }
 
+// The video is complete before the notes of the episode are written.
+void LeRobotWriter::EndPictures(Track& track, ParquetTable* table) {
+  if (track.encoder != nullptr) {
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < head_.n_steps; ++i) {
+      names.push_back(fmt::format("frame-{:06d}.png", i));
+    }
+    table->AddPictures(track.feature.name, track.encoder->Take(), names);
+  } else if (track.video != nullptr) {
+    track.video->Finish();
+    track.video.reset();
+  } else {
+    CopyVideo(track);
+  }
+}
+
+void LeRobotWriter::CopyVideo(const Track& track) const {
+  const media::VideoPart part = recorded_.VideoOf(keys_[track.keys[0]].name, n_episodes());
+  DPB_ASSERT(part.n_frames == head_.n_steps);
+  const fs::path file = VideoFile(track.feature.name, n_episodes());
+  const fs::path temporary = core::TemporaryFor(file);
+  media::VideoJoiner joiner(temporary, dataset_.fps);
+  const bool is_first = joiner.TryAppend(part);
+  DPB_ASSERT(is_first);
+  joiner.Finish();
+  core::FsyncFile(temporary);
+  core::RenameDurably(temporary, file);
+}
+
 // Version 3.0: as many episodes per file as fit.
 void LeRobotWriter::JoinEpisodes(const fs::path& root) {
   FileNumber number;
@@ -352,7 +484,7 @@ void LeRobotWriter::JoinEpisodes(const fs::path& root) {
           config_.data_file_mb * kBytesPerMb) {
         joiner->Finish();
         joiner.reset();
-        if (++number.file == kChunksSize) number = {.chunk = number.chunk + 1, .file = 0};
+        number = NextFile(number);
       }
     }
     if (joiner == nullptr) {
@@ -404,6 +536,11 @@ void LeRobotWriter::Finish() {
     JoinEpisodes(folder.temporary());
   } else {
     LinkEpisodes(folder.temporary());
+  }
+  for (const WrittenFeature& feature : dataset_.features) {
+    if (!feature.is_video) continue;
+    const auto file_of = [&](std::int64_t i) { return VideoFile(feature.name, i); };
+    WriteVideoFiles(folder.temporary(), feature.name, file_of, &dataset_);
   }
   WriteMeta(folder.temporary(), dataset_);
   const std::string sources = Dump({{"keys", KeySources()}});

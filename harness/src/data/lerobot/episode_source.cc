@@ -1,0 +1,267 @@
+#include "data/lerobot/episode_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/json.h"
+#include "data/lerobot/meta_files.h"
+#include "data/lerobot/parquet_file.h"
+#include "data/lerobot/parquet_writer.h"
+#include "dp_bench/error.h"
+#include "media/video_joiner.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxTableBytes = std::int64_t{4} << 30;
+constexpr std::size_t kMaxInfoBytes = std::size_t{64} << 20;
+
+std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// The episodes of a file follow one another in it.
+std::vector<std::int64_t> FirstRows(const Metadata& metadata) {
+  std::map<FileNumber, std::int64_t> n_rows;
+  std::vector<std::int64_t> first;
+  for (const Episode& episode : metadata.episodes) {
+    std::int64_t& row = n_rows[episode.data];
+    first.push_back(row);
+    row += episode.length;
+  }
+  return first;
+}
+
+std::string_view DTypeOf(const ordered_json& entry) {
+  return entry.at("dtype").get_ref<const std::string&>();
+}
+
+CopiedColumn MakeColumn(const Feature& feature, const ordered_json& entry) {
+  CopiedColumn column{.name = feature.name, .entry = entry};
+  if (feature.kind != Feature::Kind::kNumbers) return column;
+  column.n_numbers = static_cast<std::int64_t>(NumElements(feature.shape));
+  column.n_pooled = feature.shape.back();
+  return column;
+}
+
+// What all say, key by key; `null` where they differ, as in LeRobot.
+void KeepEqual(const ordered_json& other, ordered_json* info) {
+  if (!info->is_object()) return;
+  for (auto& [name, value] : info->items()) {
+    if (!other.is_object() || !other.contains(name) || other.at(name) != value) value = nullptr;
+  }
+}
+
+// The values of rows in one or more row groups.
+class RowReader {
+ public:
+  RowReader(const std::filesystem::path& path, std::int64_t first, std::int64_t n)
+      : path_(path), file_(path, kMaxTableBytes), first_(first), n_(n) {}
+
+  template <class T>
+  std::vector<T> Numbers(const std::string& column, std::int64_t n_per_row = 1) {
+    std::vector<T> values;
+    std::int64_t row = 0;
+    for (int group = 0; group < file_.num_row_groups() && row < first_ + n_; ++group) {
+      const std::int64_t n_rows = file_.num_rows(group);
+      const std::int64_t begin = std::max(first_ - row, std::int64_t{0});
+      const std::int64_t end = std::min(first_ + n_ - row, n_rows);
+      row += n_rows;
+      if (begin >= end) continue;
+      const std::vector<T> all = file_.ReadNumbers<T>(group, column, n_per_row);
+      values.insert(values.end(), all.begin() + begin * n_per_row, all.begin() + end * n_per_row);
+    }
+    return values;
+  }
+
+  // The file may have its rows in another order than the episodes.
+  void RequireFrames(std::int64_t episode, std::int64_t first_frame) {
+    const auto episodes = Numbers<std::int64_t>("episode_index");
+    const auto frames = Numbers<std::int64_t>("frame_index");
+    bool is_sound = std::ssize(episodes) == n_;
+    for (std::size_t i = 0; is_sound && i < episodes.size(); ++i) {
+      is_sound = episodes[i] == episode && frames[i] == first_frame + static_cast<std::int64_t>(i);
+    }
+    if (is_sound) return;
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: expected the frames of episode {} in rows {} to {}, in order; "
+                            "columns that are no keys cannot be copied from this file",
+                            path_.string(), episode, first_, first_ + n_ - 1));
+  }
+
+ private:
+  std::filesystem::path path_;
+  ParquetFile file_;
+  std::int64_t first_;
+  std::int64_t n_;
+};
+
+}  // namespace
+
+EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
+  for (const SourceFolder& source : config_.folders) {
+    Folder folder{.metadata = ReadMetadata(source.path, kMaxTableBytes)};
+    folder.features =
+        core::ReadJsonFile(source.path / "meta/info.json", kMaxInfoBytes).at("features");
+    folder.first_rows = FirstRows(folder.metadata);
+    for (const auto& [key, feature] : source.features) {
+      if (folder.metadata.features.contains(feature)) continue;
+      throw Error(ErrorCode::kConfig, fmt::format("key '{}': {} has no feature '{}'", key,
+                                                  source.path.string(), feature));
+    }
+    folders_.push_back(std::move(folder));
+  }
+  for (std::size_t i = 0; i < config_.episode_of.size(); ++i) {
+    const auto n = std::ssize(folders_[Index(config_.folder_of[i])].metadata.episodes);
+    if (config_.episode_of[i] >= 0 && config_.episode_of[i] < n) continue;
+    throw Error(ErrorCode::kConfig, fmt::format("recorded.episode_of: expected 0 to {}, found {}",
+                                                n - 1, config_.episode_of[i]));
+  }
+}
+
+const EpisodeSource::Folder& EpisodeSource::FolderOf(std::int64_t episode) const {
+  return folders_[Index(config_.folder_of.at(Index(episode)))];
+}
+
+const std::string& EpisodeSource::FeatureOf(std::size_t folder, const std::string& key) const {
+  return config_.folders[folder].features.at(key);
+}
+
+RecordedVideo EpisodeSource::FindVideo(const std::string& key) const {
+  RecordedVideo video;
+  for (std::size_t i = 0; i < folders_.size(); ++i) {
+    const Metadata& metadata = folders_[i].metadata;
+    const std::string& name = FeatureOf(i, key);
+    const std::string root = metadata.root.string();
+    if (metadata.features.at(name).kind != Feature::Kind::kVideo) {
+      video.obstacle = fmt::format("'{}' of {} is no video", name, root);
+      continue;
+    }
+    video.is_video = true;
+    const std::string codec =
+        media::VideoCodecOf(metadata.VideoFile(name, metadata.videos.at(name)[0].file));
+    const ordered_json& entry = folders_[i].features.at(name);
+    if (video.codec.empty()) {
+      video.codec = codec;
+      video.entry = entry;
+      const std::optional<double> metres = metadata.features.at(name).depth_unit;
+      if (metres) video.depth_unit = *metres * 1000.0;
+    } else if (video.codec != codec) {
+      video.obstacle = fmt::format("'{}' of {} is {}, and that of other sources is {}", name, root,
+                                   codec, video.codec);
+    } else if (video.entry.contains("info")) {
+      KeepEqual(entry.value("info", ordered_json()), &video.entry.at("info"));
+    }
+  }
+  if (config_.drop_first > 0 || config_.drop_last > 0) {
+    video.obstacle = "steps of the episodes are left out";
+  }
+  return video;
+}
+
+media::VideoPart EpisodeSource::VideoOf(const std::string& key, std::int64_t episode) const {
+  const auto folder = Index(config_.folder_of.at(Index(episode)));
+  const Metadata& metadata = folders_[folder].metadata;
+  const std::string& name = FeatureOf(folder, key);
+  const std::size_t index = Index(config_.episode_of[Index(episode)]);
+  const VideoPlace& place = metadata.videos.at(name).at(index);
+  return {.file = metadata.VideoFile(name, place.file),
+          .from_time = place.from_timestamp,
+          .n_frames = metadata.episodes[index].length};
+}
+
+std::optional<CopiedColumn> EpisodeSource::FindColumn(const std::string& key,
+                                                      std::int64_t n) const {
+  if (is_empty()) return std::nullopt;
+  const std::string& name = FeatureOf(0, key);
+  const Feature& feature = folders_[0].metadata.features.at(name);
+  const ordered_json& entry = folders_[0].features.at(name);
+  const bool is_plain = DTypeOf(entry) == "float32" && feature.shape.size() == 1;
+  if (feature.kind != Feature::Kind::kNumbers || is_plain) return std::nullopt;
+  for (std::size_t i = 1; i < folders_.size(); ++i) {
+    if (FeatureOf(i, key) != name) return std::nullopt;
+  }
+  const CopiedColumn column = MakeColumn(feature, entry);
+  if (column.n_numbers != n || !ObstacleOf(name).empty()) return std::nullopt;
+  return column;
+}
+
+bool EpisodeSource::IsShown(const std::string& feature) const {
+  return std::ranges::any_of(config_.folders, [&](const SourceFolder& folder) {
+    return std::ranges::any_of(folder.features,
+                               [&](const auto& key) { return key.second == feature; });
+  });
+}
+
+// Why a column cannot be copied from all folders; empty if it can.
+std::string EpisodeSource::ObstacleOf(const std::string& feature) const {
+  std::string type;  // of the column
+  for (const Folder& folder : folders_) {
+    const std::string root = folder.metadata.root.string();
+    if (!folder.features.contains(feature)) return fmt::format("{} does not have it", root);
+    const ordered_json& entry = folder.features.at(feature);
+    const ordered_json& first = folders_[0].features.at(feature);
+    if (entry.at("dtype") != first.at("dtype") || entry.at("shape") != first.at("shape")) {
+      return fmt::format("it has another dtype or shape in {}", root);
+    }
+    const Feature& known = folder.metadata.features.at(feature);
+    const bool is_numbers = known.kind == Feature::Kind::kNumbers && NumElements(known.shape) > 0;
+    if (!is_numbers && DTypeOf(entry) != "string") {
+      return fmt::format("{} of shape {} is not supported", DTypeOf(entry),
+                         entry.at("shape").dump());
+    }
+    const auto file = folder.metadata.DataFile(folder.metadata.episodes[0].data);
+    const std::string found = ParquetFile(file, kMaxTableBytes).TypeOf(feature);
+    if (found.empty()) return fmt::format("{} has no such column", file.string());
+    if (type.empty()) type = found;
+    if (type != found) return fmt::format("it is {} in {}, and {} before", found, root, type);
+  }
+  return "";
+}
+
+std::vector<CopiedColumn> EpisodeSource::OtherColumns(std::vector<std::string>* left_out) const {
+  std::vector<CopiedColumn> columns;
+  std::vector<std::string> names;
+  for (const Folder& folder : folders_) {
+    for (const auto& [name, entry] : folder.features.items()) {
+      const bool is_own = name == "timestamp" ||
+                          std::ranges::find(IntegerColumns(), name) != IntegerColumns().end();
+      if (is_own || IsShown(name) || std::ranges::find(names, name) != names.end()) continue;
+      names.push_back(name);
+    }
+  }
+  for (const std::string& name : names) {
+    const std::string obstacle = ObstacleOf(name);
+    if (obstacle.empty()) {
+      columns.push_back(
+          MakeColumn(folders_[0].metadata.features.at(name), folders_[0].features.at(name)));
+    } else {
+      left_out->push_back(fmt::format("{}: left out: {}", name, obstacle));
+    }
+  }
+  return columns;
+}
+
+void EpisodeSource::Copy(std::span<const CopiedColumn> columns, std::int64_t episode,
+                         std::int64_t n_frames, ParquetTable* table,
+                         std::map<std::string, FeatureStatistics>* statistics) const {
+  if (columns.empty()) return;
+  const Folder& folder = FolderOf(episode);
+  const std::int64_t index = config_.episode_of[Index(episode)];
+  const auto path = folder.metadata.DataFile(folder.metadata.episodes[Index(index)].data);
+  const std::int64_t first = folder.first_rows[Index(index)] + config_.drop_first;
+  RowReader rows(path, first, n_frames);
+  rows.RequireFrames(index, config_.drop_first);
+  for (const CopiedColumn& column : columns) {
+    table->CopyColumn(column.name, path, first, n_frames);
+    if (column.n_numbers == 0) continue;
+    (*statistics)[column.name] =
+        SummarizeNumbers(rows.Numbers<double>(column.name, column.n_numbers),
+                         static_cast<std::size_t>(column.n_pooled));
+  }
+}
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,84 @@
+// The LeRobot data sets that episodes come from: what can be copied from their files as it is,
+// compressed videos and columns that no key shows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/lerobot/metadata.h"
+#include "data/lerobot/statistics.h"
+#include "data/lerobot/writer_config.h"
+
+namespace dp_bench::media {
+struct VideoPart;
+}
+
+namespace dp_bench::lerobot {
+
+class ParquetTable;
+
+/// The videos that a key was read from.
+struct RecordedVideo {
+  bool is_video = false;         // in any of the folders
+  std::string obstacle;          // why they cannot be copied; empty if they can
+  std::string codec;             // "av1"
+  nlohmann::ordered_json entry;  // of info.json: "features"
+  double depth_unit = 1.0;       // [mm] of LeRobot's statistics
+};
+
+/// A column of the Parquet files that is copied with all its values.
+struct CopiedColumn {
+  std::string name;
+  nlohmann::ordered_json entry;  // of info.json: "features"
+  std::int64_t n_numbers = 0;    // per frame; 0 for texts
+  std::int64_t n_pooled = 0;     // of these, as many have statistics of their own
+};
+
+class EpisodeSource {
+ public:
+  /// Reads meta/ of the folders. Throws Error{kData} or Error{kIo} naming the file.
+  explicit EpisodeSource(const SourceConfig& config);
+
+  /// None if the episodes do not come from LeRobot data sets.
+  bool is_empty() const { return config_.folders.empty(); }
+
+  RecordedVideo FindVideo(const std::string& key) const;
+
+  /// The frames of an episode that is written.
+  media::VideoPart VideoOf(const std::string& key, std::int64_t episode) const;
+
+  /// The column that a key was read from, if it is not a list of float32 numbers, which the writer
+  /// makes from the key. `n` is the size of the key.
+  std::optional<CopiedColumn> FindColumn(const std::string& key, std::int64_t n) const;
+
+  /// Columns that no key was read from, and that all folders have. Names of others are appended to
+  /// `left_out`, each with the reason.
+  std::vector<CopiedColumn> OtherColumns(std::vector<std::string>* left_out) const;
+
+  /// Adds the values of `n_frames` frames of an episode that is written to `table`, and their
+  /// statistics to `statistics`.
+  void Copy(std::span<const CopiedColumn> columns, std::int64_t episode, std::int64_t n_frames,
+            ParquetTable* table, std::map<std::string, FeatureStatistics>* statistics) const;
+
+ private:
+  struct Folder {
+    Metadata metadata;
+    nlohmann::ordered_json features;       // of info.json
+    std::vector<std::int64_t> first_rows;  // in the data file, by episode
+  };
+
+  const Folder& FolderOf(std::int64_t episode) const;
+  const std::string& FeatureOf(std::size_t folder, const std::string& key) const;
+  bool IsShown(const std::string& feature) const;
+  std::string ObstacleOf(const std::string& feature) const;
+
+  SourceConfig config_;
+  std::vector<Folder> folders_;
+};
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,89 @@
+#include "data/lerobot/video_files.h"
+
+#include <memory>
+
+#include "core/atomic_file.h"
+#include "dp_bench/error.h"
+#include "media/video_joiner.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+namespace fs = std::filesystem;
+using FileOf = std::function<fs::path(std::int64_t)>;
+
+// The new file of a camera.
+fs::path NewVideo(const fs::path& root, const WrittenDataset& dataset, const std::string& camera,
+                  const FileNumber& number) {
+  const fs::path file = root / VideoPath(dataset.version, camera, number);
+  core::CreateFolders(file.parent_path());
+  return file;
+}
+
+// Version 2.1: a file per episode.
+void CopyVideos(const fs::path& root, const std::string& camera, const FileOf& file_of,
+                const WrittenDataset& dataset) {
+  for (std::int64_t i = 0; i < std::ssize(dataset.episodes); ++i) {
+    const FileNumber number = {.chunk = i / kChunksSize, .file = i};
+    fs::copy_file(file_of(i), NewVideo(root, dataset, camera, number));
+  }
+}
+
+// Version 3.0: as many episodes per file as fit, which have the same settings of the encoder.
+class VideoFiles {
+ public:
+  VideoFiles(const fs::path& root, const std::string& camera, const WrittenDataset& dataset)
+      : root_(root), camera_(camera), dataset_(dataset) {}
+
+  WrittenVideo Add(const fs::path& file, std::int64_t n_frames) {
+    const media::VideoPart part = {.file = file, .from_time = 0.0, .n_frames = n_frames};
+    if (joiner_ != nullptr) {
+      const auto n_bytes =
+          static_cast<double>(joiner_->n_bytes()) + static_cast<double>(fs::file_size(file));
+      const bool is_full = n_bytes >= dataset_.video_file_mb * kBytesPerMb;
+      if (is_full || !TryAppend(part)) Finish();
+    }
+    if (joiner_ == nullptr) {
+      joiner_ = std::make_unique<media::VideoJoiner>(NewVideo(root_, dataset_, camera_, number_),
+                                                     dataset_.fps);
+      const bool is_appended = TryAppend(part);
+      DPB_ASSERT(is_appended);
+    }
+    const auto time_of = [&](std::int64_t frame) {
+      return static_cast<double>(frame) / dataset_.fps;
+    };
+    return {.file = number_,
+            .from_timestamp = time_of(joiner_->n_frames() - n_frames),
+            .to_timestamp = time_of(joiner_->n_frames())};
+  }
+
+  void Finish() {
+    joiner_->Finish();
+    joiner_.reset();
+    number_ = NextFile(number_);
+  }
+
+ private:
+  bool TryAppend(const media::VideoPart& part) { return joiner_->TryAppend(part); }
+
+  const fs::path& root_;
+  const std::string& camera_;
+  const WrittenDataset& dataset_;
+  FileNumber number_;
+  std::unique_ptr<media::VideoJoiner> joiner_;
+};
+
+}  // namespace
+
+void WriteVideoFiles(const fs::path& root, const std::string& camera, const FileOf& file_of,
+                     WrittenDataset* dataset) {
+  if (dataset->version != Version::kV30) return CopyVideos(root, camera, file_of, *dataset);
+  VideoFiles files(root, camera, *dataset);
+  for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
+    WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
+    episode.videos[camera] = files.Add(file_of(i), episode.length);
+  }
+  files.Finish();
+}
+
+}  // namespace dp_bench::lerobot
