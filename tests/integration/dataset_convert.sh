@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Data sets in other formats: there and back without loss, also when the program is killed many times on the way, and
-# what is refused. `collect --format` does the same for new demonstrations.
+# what is refused; videos, encoded and copied. `collect --format` does the same for new demonstrations.
 # Usage: dataset_convert.sh <dp_bench program> <configs folder> [number of kills]
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -44,6 +44,48 @@ done
 diff -r whole killed_lerobot >diff.txt || fail "after kills: $(head -3 diff.txt)"
 same_arrays source.zarr killed_zarr
 [ ! -e killed_lerobot.unfinished ] || fail "the unfinished folder is still there"
+
+echo "videos"
+"$dp_bench" collect --config-dir "$configs" --env pusht --obs image --episodes 3 --output pictures.zarr >collect.txt 2>&1 ||
+  fail "$(cat collect.txt)"
+pictures=(pictures.zarr pictures.zarr pictures.zarr pictures.zarr)
+"$dp_bench" dataset merge "${pictures[@]}" --output repeated.zarr >merge.txt 2>&1 || fail "$(cat merge.txt)"
+film=("$dp_bench" dataset convert repeated.zarr)
+"${film[@]}" film --format lerobot --param codec=h264 --param video_files_size_in_mb=0.05 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+grep -q "observation.image: h264 video, encoded with loss (libx264, crf 30)" convert.txt || fail "$(cat convert.txt)"
+[ -f film/videos/observation.image/chunk-000/file-001.mp4 ] || fail "the videos are in one file: $(find film)"
+"$dp_bench" dataset convert film film_v21 --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+grep -q "observation.image: h264 video, copied bit for bit" convert.txt || fail "$(cat convert.txt)"
+for codec in h264 auto; do  # encoded, and copied
+  input=repeated.zarr
+  [ $codec = h264 ] || input=film_v21
+  RANDOM=9
+  for ((i = 0; i < n_kills / 2; i++)); do
+    timeout -s KILL "0.$((RANDOM % 50 + 10))" "$dp_bench" dataset convert $input "film_$codec" --format lerobot \
+      --param codec=$codec --param video_files_size_in_mb=0.05 >killed.txt 2>&1 && break
+    ! grep -q "film_$codec exists" killed.txt || break
+  done 2>/dev/null
+  "$dp_bench" dataset convert $input "film_$codec" --format lerobot --param codec=$codec --param video_files_size_in_mb=0.05 \
+    >convert.txt 2>&1 || grep -q "film_$codec exists" convert.txt || fail "$(cat convert.txt)"
+  echo "  $codec: finished after $i kills"
+done
+# encoding is the same after kills, and so is what was copied twice; statistics of a copy are those of decoded pictures
+diff -r film film_h264 >diff.txt || fail "after kills: $(head -3 diff.txt)"
+for part in videos data meta/info.json; do diff -r film/$part film_auto/$part >diff.txt || fail "copied twice: $(head -3 diff.txt)"; done
+"$dp_bench" dataset convert film_auto film_v21_again --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+diff -r film_v21 film_v21_again >diff.txt || fail "v2.1, v3.0, v2.1: $(head -3 diff.txt)"
+
+"$dp_bench" dataset split film film_train film_val --val-ratio 0.25 >split.txt 2>&1 || fail "$(cat split.txt)"
+"$dp_bench" dataset merge film_train film_val --output film_merged >merge.txt 2>&1 || fail "$(cat merge.txt)"
+for text in split merge; do
+  grep -q "observation.image: h264 video, copied bit for bit" $text.txt || fail "$(cat $text.txt)"
+done
+expect_exit 2 "videos cannot be copied: steps of the episodes are left out" "$dp_bench" dataset trim film other --drop-first 2
+"$dp_bench" dataset trim film film_short --drop-first 2 --param codec=hevc >trim.txt 2>&1 || fail "$(cat trim.txt)"
+grep -q "hevc video, encoded again with loss" trim.txt || fail "$(cat trim.txt)"
+"$dp_bench" dataset convert film film_png --format lerobot --param codec=png >convert.txt 2>&1 || fail "$(cat convert.txt)"
+for format in film film_png; do "$dp_bench" dataset convert $format $format.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"; done
+same_arrays film.zarr film_png.zarr
 
 echo "interrupted by Ctrl-C"
 set -m
@@ -101,6 +143,8 @@ expect_exit 2 "the same keys and frequency" "$dp_bench" dataset merge source.zar
 expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
 expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
 expect_exit 2 "no writer plugin 'hdf5'" "$dp_bench" dataset convert source.zarr other --format hdf5
+expect_exit 2 "av1" "$dp_bench" dataset convert source.zarr other --format lerobot --param codec=vp9
+expect_exit 2 "crf" "$dp_bench" dataset convert source.zarr other --format lerobot --param crf=99
 expect_exit 2 "versoin" "$dp_bench" dataset convert source.zarr other --format lerobot --param versoin=v2.1
 expect_exit 2 "has no such key" "$dp_bench" dataset convert source.zarr other --format lerobot --map observation.state=nothing
 expect_exit 2 "key>=<value" "$dp_bench" dataset convert source.zarr other --format lerobot --param version

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/json.h"
+#include "core/atomic_file.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/parquet_writer.h"
@@ -104,8 +104,10 @@ class RowReader {
 EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
   for (const SourceFolder& source : config_.folders) {
     Folder folder{.metadata = ReadMetadata(source.path, kMaxTableBytes)};
+    // ReadMetadata has checked it; this keeps the order
     folder.features =
-        core::ReadJsonFile(source.path / "meta/info.json", kMaxInfoBytes).at("features");
+        ordered_json::parse(core::ReadTextFile(source.path / "meta/info.json", kMaxInfoBytes))
+            .at("features");
     folder.first_rows = FirstRows(folder.metadata);
     for (const auto& [key, feature] : source.features) {
       if (folder.metadata.features.contains(feature)) continue;

@@ -1,0 +1,371 @@
+// LeRobot data sets with videos that are written: encoded, or copied from what LeRobot wrote.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/temporary_folder.h"
+#include "data/lerobot/parquet_file.h"
+#include "data/lerobot/writer.h"
+#include "small_lerobot.h"
+#include "support/error_of.h"
+
+namespace dp_bench::lerobot {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::ReadAll;
+using testing::ReadText;
+using testing::SmallFolder;
+
+constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;
+constexpr int kWidth = 32;
+constexpr int kHeight = 24;
+constexpr double kMinPsnr = 30.0;  // [dB]; measured: 35.6 to 42.1
+
+nlohmann::json InfoOf(const fs::path& root) {
+  return nlohmann::json::parse(ReadText(root / "meta/info.json"));
+}
+
+DatasetSpec FilmedSpec(int width = kWidth) {
+  return {.keys = {{.name = "action", .shape = {1}},
+                   {.name = "rgb",
+                    .type = KeyType::kRgb,
+                    .shape = {3, kHeight, width},
+                    .dtype = DType::kUInt8}},
+          .fps = 12.5};
+}
+
+LeRobotWriterConfig FilmedConfig(const fs::path& path, const std::string& codec) {
+  return {.path = path,
+          .source = "a test",
+          .codec = codec,
+          .features = {{.name = "action", .keys = {"action"}, .channels = {}},
+                       {.name = "observation.images.rgb", .keys = {"rgb"}, .channels = {}}}};
+}
+
+// A smooth picture that changes from step to step.
+std::vector<std::uint8_t> Filmed(int step) {
+  std::vector<std::uint8_t> rgb;
+  for (int y = 0; y < kHeight; ++y) {
+    for (int x = 0; x < kWidth; ++x) {
+      const double phase = 0.05 * (x + y) + 0.5 * step;
+      for (const double shift : {0.0, 1.0, 2.0}) {
+        rgb.push_back(static_cast<std::uint8_t>(128.0 + 100.0 * std::sin(phase + shift)));
+      }
+    }
+  }
+  return rgb;
+}
+
+void AppendFilmed(DatasetWriter& writer, int step) {
+  const float action = static_cast<float>(step);
+  const std::vector<std::uint8_t> rgb = Filmed(step);
+  const std::vector<std::span<const std::byte>> values = {std::as_bytes(std::span(&action, 1)),
+                                                          std::as_bytes(std::span(rgb))};
+  writer.Append(values);
+}
+
+// Episodes of 5, 1 and 6 steps, from the first one that is missing.
+void WriteFilm(DatasetWriter& writer) {
+  const std::vector<int> lengths = {5, 1, 6};
+  int step = 0;
+  for (std::size_t episode = 0; episode < lengths.size(); ++episode) {
+    const int end = step + lengths[episode];
+    if (static_cast<std::int64_t>(episode) >= writer.n_episodes()) {
+      writer.BeginEpisode({.n_steps = lengths[episode], .task = "look"});
+      for (int i = step; i < end; ++i) AppendFilmed(writer, i);
+    }
+    step = end;
+  }
+  writer.Finish();
+}
+
+double PsnrOf(const std::vector<std::uint8_t>& found, const std::vector<std::uint8_t>& wanted) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    sum += std::pow(static_cast<double>(found.at(i)) - wanted[i], 2);
+  }
+  return 10.0 * std::log10(255.0 * 255.0 * static_cast<double>(wanted.size()) / sum);
+}
+
+void ExpectFilm(const fs::path& path) {
+  const LeRobotDataset dataset({.path = path});
+  EXPECT_THAT(dataset.episode_ends(), ElementsAre(5, 6, 12));
+  for (int step = 0; step < 12; ++step) {
+    std::vector<std::uint8_t> rgb(3 * kWidth * kHeight);
+    dataset.Read(dataset.KeyIndex("rgb"), step, step + 1, std::as_writable_bytes(std::span(rgb)));
+    EXPECT_GT(PsnrOf(rgb, Filmed(step)), kMinPsnr) << step;
+  }
+}
+
+class LeRobotCodecs : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LeRobotCodecs, AreReadBackInBothVersions) {
+  const core::TemporaryFolder folder;
+  for (const Version version : {Version::kV30, Version::kV21}) {
+    LeRobotWriterConfig config =
+        FilmedConfig(folder.path() / (version == Version::kV30 ? "new" : "old"), GetParam());
+    config.version = version;
+    LeRobotWriter writer(config, FilmedSpec());
+    EXPECT_THAT(writer.Notes(), ElementsAre(AllOf(HasSubstr(GetParam()), HasSubstr("with loss"))));
+    WriteFilm(writer);
+    ExpectFilm(config.path);
+    const nlohmann::json info = InfoOf(config.path);
+    const nlohmann::json& feature = info["features"]["observation.images.rgb"];
+    EXPECT_EQ(feature["dtype"], "video");
+    EXPECT_EQ(feature["info"]["video.codec"], GetParam());
+    EXPECT_EQ(feature["info"]["video.fps"], 12.5);
+    EXPECT_THAT(info["video_path"].get<std::string>(), HasSubstr("{video_key}"));
+  }
+  EXPECT_EQ(InfoOf(folder.path() / "old")["total_videos"], 3);
+  EXPECT_TRUE(
+      fs::exists(folder.path() / "old/videos/chunk-000/observation.images.rgb/episode_000002.mp4"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LeRobotCodecs, ::testing::Values("h264", "hevc", "av1"),
+                         [](const auto& codec) { return std::string(codec.param); });
+
+TEST(LeRobotVideo, AnotherWriterContinuesWithTheSameBytes) {
+  const core::TemporaryFolder folder;
+  const LeRobotWriterConfig broken = FilmedConfig(folder.path() / "broken", "h264");
+  {
+    LeRobotWriter writer(broken, FilmedSpec());
+    writer.BeginEpisode({.n_steps = 5, .task = "look"});
+    for (int step = 0; step < 5; ++step) AppendFilmed(writer, step);
+    writer.BeginEpisode({.n_steps = 1, .task = "look"});
+    AppendFilmed(writer, 5);
+    writer.BeginEpisode({.n_steps = 6, .task = "look"});
+    AppendFilmed(writer, 6);
+  }
+  LeRobotWriter writer(broken, FilmedSpec());
+  EXPECT_EQ(writer.n_episodes(), 2);
+  WriteFilm(writer);
+  const LeRobotWriterConfig whole = FilmedConfig(folder.path() / "whole", "h264");
+  LeRobotWriter other(whole, FilmedSpec());
+  WriteFilm(other);
+  for (const char* const file : {"videos/observation.images.rgb/chunk-000/file-000.mp4",
+                                 "meta/episodes/chunk-000/file-000.parquet", "meta/info.json"}) {
+    EXPECT_EQ(ReadText(broken.path / file), ReadText(whole.path / file)) << file;
+  }
+}
+
+TEST(LeRobotVideo, AnUnfinishedDataSetIsNotContinuedWithAnotherCodec) {
+  const core::TemporaryFolder folder;
+  { const LeRobotWriter writer(FilmedConfig(folder.path() / "data", "h264"), FilmedSpec()); }
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage,
+                [&] { LeRobotWriter(FilmedConfig(folder.path() / "data", "png"), FilmedSpec()); }),
+      HasSubstr("other features"));
+}
+
+TEST(LeRobotVideo, FilesRollOverAtTheirSize) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = FilmedConfig(folder.path() / "data", "hevc");
+  config.video_file_mb = 0.001;
+  LeRobotWriter writer(config, FilmedSpec());
+  WriteFilm(writer);
+  EXPECT_TRUE(fs::exists(config.path / "videos/observation.images.rgb/chunk-000/file-002.mp4"));
+  ExpectFilm(config.path);
+}
+
+TEST(LeRobotVideo, OddSizesAreRefusedBeforeAnythingIsWritten) {
+  const core::TemporaryFolder folder;
+  EXPECT_THAT(MessageOf(ErrorCode::kShape,
+                        [&] {
+                          LeRobotWriter(FilmedConfig(folder.path() / "data", "av1"),
+                                        FilmedSpec(kWidth + 1));
+                        }),
+              AllOf(HasSubstr("observation.images.rgb"), HasSubstr("33 x 24")));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+// A conversion of LeRobot data sets, as `dp_bench dataset` does it.
+LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>& sources) {
+  LeRobotWriterConfig config = {.path = path, .source = "a test", .features = {}};
+  for (const fs::path& source : sources) {
+    const LeRobotDataset dataset({.path = source});
+    SourceFolder folder = {.path = source, .features = {}};
+    for (std::size_t i = 0; i < dataset.spec().keys.size(); ++i) {
+      folder.features[dataset.spec().keys[i].name] = dataset.FeatureName(static_cast<int>(i));
+    }
+    for (std::int64_t i = 0; i < std::ssize(dataset.episode_ends()); ++i) {
+      config.recorded.folder_of.push_back(std::ssize(config.recorded.folders));
+      config.recorded.episode_of.push_back(i);
+    }
+    config.recorded.folders.push_back(folder);
+  }
+  for (const auto& [key, feature] : config.recorded.folders[0].features) {
+    config.features.push_back({.name = feature, .keys = {key}, .channels = {}});
+  }
+  return config;
+}
+
+void Convert(const LeRobotWriterConfig& config) {
+  const LeRobotDataset first({.path = config.recorded.folders[0].path});
+  LeRobotWriter writer(config, first.spec());
+  for (const SourceFolder& folder : config.recorded.folders) {
+    const LeRobotDataset dataset({.path = folder.path});
+    std::int64_t begin = 0;
+    for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
+      const std::int64_t end = dataset.episode_ends()[episode];
+      writer.BeginEpisode({.n_steps = end - begin, .task = "look"});
+      for (; begin < end; ++begin) {
+        std::vector<std::vector<std::byte>> values;
+        for (std::size_t i = 0; i < dataset.spec().keys.size(); ++i) {
+          values.emplace_back(dataset.spec().keys[i].ByteSize());
+          dataset.Read(static_cast<int>(i), begin, begin + 1, values.back());
+        }
+        writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
+      }
+    }
+  }
+  writer.Finish();
+}
+
+// Every key of both, bit for bit.
+void ExpectEqualSteps(const fs::path& found, const fs::path& wanted) {
+  const LeRobotDataset a({.path = found});
+  const LeRobotDataset b({.path = wanted});
+  ASSERT_EQ(a.spec().keys, b.spec().keys);
+  for (const KeySpec& key : a.spec().keys) {
+    const std::int64_t n = b.episode_ends().back();
+    std::vector<std::byte> of_a(static_cast<std::size_t>(n) * key.ByteSize());
+    std::vector<std::byte> of_b(of_a.size());
+    a.Read(a.KeyIndex(key.name), 0, n, of_a);
+    b.Read(b.KeyIndex(key.name), 0, n, of_b);
+    EXPECT_EQ(of_a, of_b) << key.name;
+  }
+}
+
+class CopiedDataSets : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CopiedDataSets, KeepFramesEntriesAndOtherColumnsThroughBothVersions) {
+  const core::TemporaryFolder folder;
+  const fs::path source = SmallFolder(GetParam());
+  LeRobotWriterConfig older = CopyConfig(folder.path() / "v21", {source});
+  older.version = Version::kV21;
+  Convert(older);
+  Convert(CopyConfig(folder.path() / "v30", {older.path}));
+  ExpectEqualSteps(older.path, source);
+  ExpectEqualSteps(folder.path() / "v30", source);
+  const nlohmann::json wanted = InfoOf(source)["features"];
+  for (const char* const version : {"v21", "v30"}) {
+    const nlohmann::json found = InfoOf(folder.path() / version)["features"];
+    for (const auto& [name, entry] : wanted.items()) {
+      EXPECT_EQ(found.at(name).at("dtype"), entry.at("dtype")) << name;
+      EXPECT_EQ(found.at(name).at("shape"), entry.at("shape")) << name;
+      EXPECT_EQ(found.at(name).value("info", nlohmann::json()),
+                entry.value("info", nlohmann::json()))
+          << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CopiedDataSets,
+                         ::testing::Values("v30_av1", "v30_h264", "v30_hevc", "v21_av1"),
+                         [](const auto& name) { return std::string(name.param); });
+
+TEST(LeRobotVideo, ColumnsKeepTheirTypeAndValues) {
+  const core::TemporaryFolder folder;
+  const fs::path source = SmallFolder("v30_av1");
+  Convert(CopyConfig(folder.path() / "data", {source}));
+  const fs::path file = "data/chunk-000/file-000.parquet";
+  ParquetFile found(folder.path() / "data" / file, kMaxBytes);
+  ParquetFile wanted(source / file, kMaxBytes);
+  for (const auto& [column, n] :
+       std::vector<std::pair<std::string, int>>{{"next.done", 1}, {"observation.grid", 6}}) {
+    EXPECT_EQ(found.TypeOf(column), wanted.TypeOf(column));
+    std::vector<double> values;
+    for (int group = 0; group < found.num_row_groups(); ++group) {
+      for (const double value : found.ReadNumbers<double>(group, column, n))
+        values.push_back(value);
+    }
+    std::vector<double> expected;
+    for (int group = 0; group < wanted.num_row_groups(); ++group) {
+      for (const double value : wanted.ReadNumbers<double>(group, column, n)) {
+        expected.push_back(value);
+      }
+    }
+    EXPECT_EQ(values, expected) << column;
+  }
+}
+
+TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
+  const core::TemporaryFolder folder;
+  const fs::path source = SmallFolder("v30_h264");  // one episode per file
+  Convert(CopyConfig(folder.path() / "data", {source, source}));
+  const fs::path videos = folder.path() / "data/videos/observation.images.top/chunk-000";
+  EXPECT_TRUE(fs::exists(videos / "file-000.mp4"));
+  EXPECT_FALSE(fs::exists(videos / "file-001.mp4"));
+  const LeRobotDataset twice({.path = folder.path() / "data"});
+  const auto pictures = ReadAll<std::uint8_t>(twice, "top");
+  const auto once = ReadAll<std::uint8_t>(LeRobotDataset({.path = source}), "top");
+  EXPECT_TRUE(std::equal(once.begin(), once.end(), pictures.begin()));
+  EXPECT_TRUE(std::equal(once.begin(), once.end(), pictures.begin() + std::ssize(once)));
+}
+
+TEST(LeRobotVideo, VideosThatCannotBeCopiedAreRefusedUnlessTheyMayBeEncoded) {
+  const core::TemporaryFolder folder;
+  const fs::path h264 = SmallFolder("v30_h264");
+  const DatasetSpec spec = LeRobotDataset({.path = h264}).spec();
+  LeRobotWriterConfig merged = CopyConfig(folder.path() / "a", {h264, SmallFolder("v30_hevc")});
+  const auto refusal = [&](const LeRobotWriterConfig& config) {
+    return MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, spec); });
+  };
+  EXPECT_THAT(refusal(merged),
+              AllOf(HasSubstr("is hevc"), HasSubstr("is h264"), HasSubstr("--param codec=av1")));
+  LeRobotWriterConfig trimmed = CopyConfig(folder.path() / "b", {h264});
+  trimmed.recorded.drop_first = 1;
+  EXPECT_THAT(refusal(trimmed), HasSubstr("left out"));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  for (LeRobotWriterConfig* config : {&merged, &trimmed}) {
+    config->codec = "png";
+    const LeRobotWriter png(*config, spec);
+    EXPECT_THAT(png.Notes(), Contains(HasSubstr("PNG, lossless, of the decoded video")));
+  }
+  trimmed.path = folder.path() / "c";
+  trimmed.codec = "h264";
+  const LeRobotWriter encoded(trimmed, spec);
+  EXPECT_THAT(encoded.Notes(), Contains(HasSubstr("encoded again with loss")));
+}
+
+TEST(LeRobotVideo, ColumnsThatNotAllSourcesHaveAreNamed) {
+  const core::TemporaryFolder folder;
+  const testing::CopiedFolder other("v30_av1");
+  other.Replace("meta/info.json", "next.done", "next.over");
+  const LeRobotWriterConfig config =
+      CopyConfig(folder.path() / "data", {SmallFolder("v30_av1"), other.path()});
+  const LeRobotWriter writer(config,
+                             LeRobotDataset({.path = config.recorded.folders[0].path}).spec());
+  EXPECT_THAT(writer.Notes(),
+              Contains(AllOf(HasSubstr("next.done: left out"), HasSubstr("does not have it"))));
+}
+
+TEST(LeRobotVideo, ADamagedSourceIsNamed) {
+  const core::TemporaryFolder folder;
+  const testing::CopiedFolder source("v30_hevc");
+  const fs::path video = source.path() / "videos/observation.images.top/chunk-000/file-000.mp4";
+  LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()});
+  config.recorded.episode_of = {0, 1, 9};
+  const DatasetSpec spec = LeRobotDataset({.path = source.path()}).spec();
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LeRobotWriter(config, spec); }),
+              HasSubstr("expected 0 to 2, found 9"));
+  config.recorded.episode_of = {0, 1, 2};
+  testing::WriteText(video, ReadText(video).substr(0, 100));
+  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [&] { LeRobotWriter(config, spec); }),
+              HasSubstr("file-000.mp4"));
+}
+
+}  // namespace
+}  // namespace dp_bench::lerobot
