@@ -15,38 +15,11 @@
 #include "data/lerobot/camera.h"
 #include "data/lerobot/metadata.h"
 #include "data/zarr/chunk_cache.h"
-#include "data/zarr/page_buffer.h"
 #include "dp_bench/dataset.h"
+#include "episode_rows.h"
+#include "lerobot_config.h"
 
 namespace dp_bench::lerobot {
-
-class ParquetFile;
-
-/// The source of a key.
-struct KeyConfig {
-  std::string feature;
-  std::optional<KeyType> type;        // none: what info.json says
-  std::vector<std::string> names;     // the channels, in this order; none for all
-  std::optional<std::int64_t> begin;  // or a range of them
-  std::optional<std::int64_t> end;
-  Shape shape;                         // of the key, if its numbers are not a list
-  std::optional<double> mm_per_level;  // depth in pictures of 8 bits
-};
-
-/// {"path": "lerobot/pusht", "keys": {"agent_pos": {"feature": "observation.state"}, "action":
-/// {"feature": "action", "names": ["x", "y"]}, "image": {"feature": "observation.image"}}}. Without
-/// "keys", a data set that dp_bench wrote has the keys that it was written from. Of any other,
-/// every feature with numbers or pictures is a key, except LeRobot's own columns and next.*; its
-/// name loses the beginning "observation.images." or "observation.".
-struct LeRobotConfig {
-  std::filesystem::path path;
-  std::map<std::string, KeyConfig> keys;
-  std::vector<std::string> tasks;
-  double tolerance_s = 1e-4;
-  double memory_limit_mb = 4096.0;
-
-  static LeRobotConfig FromConfig(const Config& params);
-};
 
 class LeRobotDataset final : public Dataset, public DatasetLabels {
  public:
@@ -58,7 +31,7 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
   explicit LeRobotDataset(const LeRobotConfig& config);
 
   const DatasetSpec& spec() const override { return spec_; }
-  std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
+  std::span<const std::int64_t> episode_ends() const override { return selection_.ends(); }
 
   /// Decodes pictures; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
   /// frame at its time.
@@ -72,12 +45,6 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
   std::optional<StatedRange> RecordedRange(int key) const override;
 
  private:
-  // All numbers of a feature, float32 [steps, n].
-  struct Numbers {
-    std::size_t n = 0;
-    zarr::PageBuffer buffer;
-  };
-
   // A key with pictures, before its files are open.
   struct CameraRequest {
     std::size_t key;  // index in spec_.keys
@@ -92,22 +59,10 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
     RecordedCamera* camera = nullptr;   // of other keys
   };
 
-  void SelectEpisodes(const std::vector<std::string>& tasks);
-  std::map<std::string, KeyConfig> FindKeys() const;
-  std::map<std::string, KeyConfig> KeysOfFeatures() const;
-  const Feature& FindFeature(const std::string& key, const std::string& feature) const;
-  void AddNumbersKey(const std::string& name, const Feature& feature, const KeyConfig& config);
-  void AddCameraKey(const std::string& name, const Feature& feature, const KeyConfig& config);
-  void LoadRows();
-  void LoadFile(const FileNumber& number, std::vector<bool>* is_filled);
-  std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file, int row_group,
-                                        std::vector<bool>* is_filled) const;
-  void RequireFinite(const std::string& where, const std::string& feature,
-                     std::span<const float> values, std::span<const std::int64_t> steps) const;
+  void AddKey(const std::string& name, const Feature& feature, const KeyConfig& config);
+  void HoldNumbers();
   void OpenCameras();
   std::int64_t ScratchBytes() const;
-  std::int64_t BeginOf(std::size_t place) const;  // first step of an episode of episodes_
-  FrameId FrameAt(std::int64_t step) const;
   void ReadNumbers(const KeySource& source, std::int64_t begin, std::int64_t end,
                    std::span<std::byte> out) const;
   void ReadPictures(RecordedCamera& camera, std::size_t picture_bytes, std::int64_t begin,
@@ -117,12 +72,10 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
   double held_bytes_ = 0.0;  // by numbers
   double tolerance_;         // [s]
   Metadata metadata_;
+  EpisodeSelection selection_;
   DatasetSpec spec_;
-  std::vector<std::int64_t> episodes_;          // the selected ones
-  std::vector<std::int64_t> episode_ends_;      // of these, in steps
-  std::map<std::int64_t, std::size_t> places_;  // of episodes in episodes_
-  std::map<std::string, Numbers> numbers_;      // by feature
-  std::map<std::string, StatedRange> ranges_;   // by feature, as meta/ says
+  std::map<std::string, Numbers> numbers_;     // by feature
+  std::map<std::string, StatedRange> ranges_;  // by feature, as meta/ says
   std::vector<CameraRequest> requests_;
   PictureRows picture_rows_;
   std::unique_ptr<zarr::ChunkCache> cache_;  // of decoded pictures

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <concepts>
-#include <exception>
 #include <utility>
 
 #include "core/regular_file.h"
+#include "data/lerobot/arrow_errors.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -28,27 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs a call of Arrow and turns its exceptions into an Error that begins with `where`.
-template <class Call>
-auto Guard(const std::string& where, const Call& call) {
-  try {
-    return call();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& fault) {
-    throw Error(ErrorCode::kData, fmt::format("{}: {}", where, fault.what()));
-  }
-}
-
-void Check(const std::string& where, const arrow::Status& status) {
-  if (!status.ok()) throw Error(ErrorCode::kData, fmt::format("{}: {}", where, status.message()));
-}
-
-template <class T>
-T Check(const std::string& where, arrow::Result<T> result) {
-  Check(where, result.status());
-  return std::move(result).ValueUnsafe();
-}
+ArrowErrors ReadErrors(const std::string& where) { return {ErrorCode::kData, where}; }
 
 void RequireRegularFile(const fs::path& path) { const core::RegularFile file(path); }
 
@@ -171,7 +151,7 @@ struct ParquetFile::Reader {
     const int index = metadata().schema()->group_node()->FieldIndex(column);
     if (index < 0) throw Error(ErrorCode::kData, fmt::format("{}: there is no such column", where));
     std::shared_ptr<arrow::ChunkedArray> chunks;
-    Check(where, file->RowGroup(row_group)->Column(index)->Read(&chunks));
+    ReadErrors(where).Check(file->RowGroup(row_group)->Column(index)->Read(&chunks));
     if (chunks->length() != metadata().RowGroup(row_group)->num_rows()) {
       throw Error(ErrorCode::kData,
                   fmt::format("{}: row group {} has {} rows, expected {}", where, row_group,
@@ -184,13 +164,14 @@ struct ParquetFile::Reader {
 ParquetFile::ParquetFile(const fs::path& path, std::int64_t max_bytes)
     : path_(path), reader_(std::make_unique<Reader>(max_bytes)) {
   RequireRegularFile(path);
-  Guard(path.string(), [&] {
+  ReadErrors(path.string()).Guard([&] {
     parquet::ReaderProperties properties(&reader_->memory.pool);
     parquet::arrow::FileReaderBuilder builder;
-    Check(path.string(), builder.OpenFile(path.string(), /*memory_map=*/false, properties));
+    ReadErrors(path.string())
+        .Check(builder.OpenFile(path.string(), /*memory_map=*/false, properties));
     parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
     builder.memory_pool(&reader_->memory.pool)->properties(arrow_properties);
-    reader_->file = Check(path.string(), builder.Build());
+    reader_->file = ReadErrors(path.string()).Check(builder.Build());
   });
 }
 
@@ -219,7 +200,7 @@ template <class T>
 std::vector<T> ParquetFile::ReadNumbers(int row_group, const std::string& column,
                                         std::int64_t n_per_row) {
   const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
-  return Guard(where, [&] {
+  return ReadErrors(where).Guard([&] {
     std::vector<T> numbers;
     for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, row_group, column)) {
       const std::shared_ptr<arrow::Array> values = FlattenLists(where, chunk);
@@ -244,7 +225,7 @@ template std::vector<std::int64_t> ParquetFile::ReadNumbers(int, const std::stri
 
 std::vector<std::string> ParquetFile::ReadTexts(int row_group, const std::string& column) {
   const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
-  return Guard(where, [&] {
+  return ReadErrors(where).Guard([&] {
     std::vector<std::string> texts;
     for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, row_group, column)) {
       if (!TryAppendTexts(*chunk, &texts)) {
@@ -259,7 +240,7 @@ std::vector<std::string> ParquetFile::ReadTexts(int row_group, const std::string
 std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(int row_group,
                                                                  const std::string& column) {
   const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
-  return Guard(where, [&] {
+  return ReadErrors(where).Guard([&] {
     std::vector<std::vector<std::string>> lists;
     const auto append = [&](const auto& array) {
       for (std::int64_t i = 0; i < array.length(); ++i) {
@@ -299,7 +280,7 @@ ParquetPictures::ParquetPictures(const fs::path& path, const std::string& column
                                  std::int64_t max_bytes)
     : path_(path), column_(column), reader_(std::make_unique<Reader>(max_bytes)) {
   RequireRegularFile(path);
-  Guard(path.string(), [&] {
+  ReadErrors(path.string()).Guard([&] {
     Reader& r = *reader_;
     parquet::ReaderProperties properties(&r.memory.pool);
     properties.enable_buffered_stream();  // page by page, not a whole column
@@ -325,7 +306,7 @@ std::int64_t ParquetPictures::next_row() const { return reader_->next_row; }
 
 std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
   const std::string where = fmt::format("{}: column '{}', row {}", path_.string(), column_, row);
-  return Guard(where, [&] {
+  return ReadErrors(where).Guard([&] {
     Reader& r = *reader_;
     if (row < 0 || row >= r.group_begins.back()) {
       throw Error(ErrorCode::kData,

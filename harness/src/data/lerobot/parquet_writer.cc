@@ -7,9 +7,9 @@
 #include <parquet/arrow/writer.h>
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 
+#include "data/lerobot/arrow_errors.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -17,48 +17,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Check(const std::string& where, const arrow::Status& status) {
-  if (!status.ok()) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot write {}: {}", where, status.message()));
-  }
-}
-
-template <class T>
-T Check(const std::string& where, arrow::Result<T> result) {
-  Check(where, result.status());
-  return std::move(result).ValueUnsafe();
-}
-
-// Runs a call of Arrow and turns its exceptions into an Error.
-template <class Call>
-auto Guard(const std::string& where, const Call& call) {
-  try {
-    return call();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& fault) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot write {}: {}", where, fault.what()));
-  }
+ArrowErrors WriteErrors(const std::string& where) {
+  return {ErrorCode::kIo, "cannot write " + where};
 }
 
 template <class Builder>
 std::shared_ptr<arrow::Array> Finish(const std::string& where, Builder* builder) {
   std::shared_ptr<arrow::Array> array;
-  Check(where, builder->Finish(&array));
+  WriteErrors(where).Check(builder->Finish(&array));
   return array;
 }
 
 template <class Builder, class T>
 std::shared_ptr<arrow::Array> MakeArray(const std::string& where, std::span<const T> values) {
   Builder builder;
-  Check(where, builder.AppendValues(values.data(), static_cast<std::int64_t>(values.size())));
+  WriteErrors(where).Check(
+      builder.AppendValues(values.data(), static_cast<std::int64_t>(values.size())));
   return Finish(where, &builder);
 }
 
 std::shared_ptr<arrow::Array> MakeTexts(const std::string& where,
                                         std::span<const std::string> values) {
   arrow::StringBuilder builder;
-  for (const std::string& value : values) Check(where, builder.Append(value));
+  const ArrowErrors errors = WriteErrors(where);
+  for (const std::string& value : values) errors.Check(builder.Append(value));
   return Finish(where, &builder);
 }
 
@@ -72,7 +54,7 @@ std::shared_ptr<arrow::Array> MakeLists(const std::string& where,
   }
   const auto begins = MakeArray<arrow::Int32Builder>(where, std::span<const std::int32_t>(offsets));
   const auto type = arrow::list(arrow::field("element", values->type()));
-  return Check(where, arrow::ListArray::FromArrays(type, *begins, *values));
+  return WriteErrors(where).Check(arrow::ListArray::FromArrays(type, *begins, *values));
 }
 
 std::shared_ptr<parquet::WriterProperties> Properties(const arrow::Schema& schema) {
@@ -112,7 +94,8 @@ void ParquetTable::AddFloats(const std::string& name, std::span<const float> val
   }
   const auto type = arrow::fixed_size_list(arrow::field("element", arrow::float32()),
                                            static_cast<std::int32_t>(n_per_row));
-  content_->Add(name, Check(name, arrow::FixedSizeListArray::FromArrays(numbers, type)));
+  content_->Add(name,
+                WriteErrors(name).Check(arrow::FixedSizeListArray::FromArrays(numbers, type)));
 }
 
 void ParquetTable::AddIntegers(const std::string& name, std::span<const std::int64_t> values) {
@@ -132,9 +115,10 @@ void ParquetTable::AddTextLists(const std::string& name,
   const auto texts = std::make_shared<arrow::StringBuilder>();
   arrow::ListBuilder builder(arrow::default_memory_pool(), texts,
                              arrow::list(arrow::field("element", arrow::utf8())));
+  const ArrowErrors errors = WriteErrors(name);
   for (const std::vector<std::string>& list : values) {
-    Check(name, builder.Append());
-    for (const std::string& text : list) Check(name, texts->Append(text));
+    errors.Check(builder.Append());
+    for (const std::string& text : list) errors.Check(texts->Append(text));
   }
   content_->Add(name, Finish(name, &builder));
 }
@@ -155,21 +139,23 @@ void ParquetTable::AddIntegerLists(const std::string& name, std::span<const std:
 void ParquetTable::AddPictures(const std::string& name, std::span<const std::string> files,
                                std::span<const std::string> names) {
   arrow::BinaryBuilder bytes;
-  for (const std::string& file : files) Check(name, bytes.Append(file));
+  const ArrowErrors errors = WriteErrors(name);
+  for (const std::string& file : files) errors.Check(bytes.Append(file));
   const arrow::FieldVector fields = {arrow::field("bytes", arrow::binary()),
                                      arrow::field("path", arrow::utf8())};
-  content_->Add(name, Check(name, arrow::StructArray::Make(
-                                      {Finish(name, &bytes), MakeTexts(name, names)}, fields)));
+  content_->Add(name, errors.Check(arrow::StructArray::Make(
+                          {Finish(name, &bytes), MakeTexts(name, names)}, fields)));
 }
 
 void ParquetTable::CopyColumn(const std::string& name, const fs::path& file, std::int64_t first_row,
                               std::int64_t n_rows) {
-  const std::string where = fmt::format("a copy of the column '{}' of {}", name, file.string());
-  Guard(where, [&] {
-    const auto input = Check(where, arrow::io::ReadableFile::Open(file.string()));
-    const auto reader = Check(where, parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
+  const ArrowErrors errors =
+      WriteErrors(fmt::format("a copy of the column '{}' of {}", name, file.string()));
+  errors.Guard([&] {
+    const auto input = errors.Check(arrow::io::ReadableFile::Open(file.string()));
+    const auto reader = errors.Check(parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
     std::shared_ptr<arrow::Schema> schema;
-    Check(where, reader->GetSchema(&schema));
+    errors.Check(reader->GetSchema(&schema));
     const int column = schema->GetFieldIndex(name);
     arrow::ArrayVector chunks;
     std::int64_t row = 0;  // first one of the group
@@ -180,11 +166,11 @@ void ParquetTable::CopyColumn(const std::string& name, const fs::path& file, std
       row += n;
       if (begin >= end) continue;
       std::shared_ptr<arrow::ChunkedArray> values;
-      Check(where, reader->RowGroup(group)->Column(column)->Read(&values));
+      errors.Check(reader->RowGroup(group)->Column(column)->Read(&values));
       const auto wanted = values->Slice(begin, end - begin);
       chunks.insert(chunks.end(), wanted->chunks().begin(), wanted->chunks().end());
     }
-    const auto array = Check(where, arrow::Concatenate(chunks));
+    const auto array = errors.Check(arrow::Concatenate(chunks));
     content_->fields.push_back(schema->field(column));
     content_->columns.push_back(array);
   });
@@ -195,15 +181,16 @@ void ParquetTable::SetMetadata(const std::string& key, const std::string& text) 
 }
 
 void ParquetTable::Write(const fs::path& path) const {
-  Guard(path.string(), [&] {
+  const ArrowErrors errors = WriteErrors(path.string());
+  errors.Guard([&] {
     const auto schema = arrow::schema(content_->fields, content_->metadata.Copy());
     const auto table = arrow::Table::Make(schema, content_->columns);
-    const auto file = Check(path.string(), arrow::io::FileOutputStream::Open(path.string()));
+    const auto file = errors.Check(arrow::io::FileOutputStream::Open(path.string()));
     const auto restore_types = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-    Check(path.string(), parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), file,
-                                                    std::max<std::int64_t>(table->num_rows(), 1),
-                                                    Properties(*schema), restore_types));
-    Check(path.string(), file->Close());
+    errors.Check(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), file,
+                                            std::max<std::int64_t>(table->num_rows(), 1),
+                                            Properties(*schema), restore_types));
+    errors.Check(file->Close());
   });
 }
 
@@ -214,47 +201,48 @@ struct ParquetJoiner::Output {
   std::int64_t n_rows = 0;
 
   std::shared_ptr<arrow::Table> Read(const fs::path& part) const {
-    const auto input = Check(path.string(), arrow::io::ReadableFile::Open(part.string()));
-    const auto reader =
-        Check(path.string(), parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
-    return Check(path.string(), reader->ReadTable());
+    const ArrowErrors errors = WriteErrors(path.string());
+    const auto input = errors.Check(arrow::io::ReadableFile::Open(part.string()));
+    const auto reader = errors.Check(parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
+    return errors.Check(reader->ReadTable());
   }
 };
 
 ParquetJoiner::ParquetJoiner(const fs::path& path, const fs::path& first)
     : output_(std::make_unique<Output>()) {
   output_->path = path;
-  Guard(path.string(), [&] {
+  const ArrowErrors errors = WriteErrors(path.string());
+  errors.Guard([&] {
     const std::shared_ptr<arrow::Schema> schema = output_->Read(first)->schema();
-    output_->file = Check(path.string(), arrow::io::FileOutputStream::Open(path.string()));
-    output_->writer =
-        Check(path.string(),
-              parquet::arrow::FileWriter::Open(
-                  *schema, arrow::default_memory_pool(), output_->file, Properties(*schema),
-                  parquet::ArrowWriterProperties::Builder().store_schema()->build()));
+    output_->file = errors.Check(arrow::io::FileOutputStream::Open(path.string()));
+    output_->writer = errors.Check(parquet::arrow::FileWriter::Open(
+        *schema, arrow::default_memory_pool(), output_->file, Properties(*schema),
+        parquet::ArrowWriterProperties::Builder().store_schema()->build()));
   });
 }
 
 ParquetJoiner::~ParquetJoiner() = default;
 
 void ParquetJoiner::Append(const fs::path& part) {
-  Guard(output_->path.string(), [&] {
+  const ArrowErrors errors = WriteErrors(output_->path.string());
+  errors.Guard([&] {
     const std::shared_ptr<arrow::Table> table = output_->Read(part);
-    Check(output_->path.string(), output_->writer->WriteTable(*table, table->num_rows()));
+    errors.Check(output_->writer->WriteTable(*table, table->num_rows()));
     output_->n_rows += table->num_rows();
   });
 }
 
 std::int64_t ParquetJoiner::n_bytes() const {
-  return Check(output_->path.string(), output_->file->Tell());
+  return WriteErrors(output_->path.string()).Check(output_->file->Tell());
 }
 
 std::int64_t ParquetJoiner::n_rows() const { return output_->n_rows; }
 
 void ParquetJoiner::Finish() {
-  Guard(output_->path.string(), [&] {
-    Check(output_->path.string(), output_->writer->Close());
-    Check(output_->path.string(), output_->file->Close());
+  const ArrowErrors errors = WriteErrors(output_->path.string());
+  errors.Guard([&] {
+    errors.Check(output_->writer->Close());
+    errors.Check(output_->file->Close());
   });
 }
 

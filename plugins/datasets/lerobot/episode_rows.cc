@@ -1,0 +1,191 @@
+#include "episode_rows.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "data/lerobot/parquet_file.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::lerobot {
+
+EpisodeSelection::EpisodeSelection(const Metadata& metadata,
+                                   const std::vector<std::string>& tasks) {
+  for (const std::string& task : tasks) {
+    if (std::ranges::find(metadata.tasks, task) == metadata.tasks.end()) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
+                              metadata.root.string(), task, fmt::join(metadata.tasks, "; ")));
+    }
+  }
+  std::int64_t n_steps = 0;
+  for (std::size_t i = 0; i < metadata.episodes.size(); ++i) {
+    const Episode& episode = metadata.episodes[i];
+    const bool is_selected =
+        tasks.empty() || std::ranges::any_of(episode.tasks, [&](const std::string& task) {
+          return std::ranges::find(tasks, task) != tasks.end();
+        });
+    if (!is_selected) continue;
+    begins_[static_cast<std::int64_t>(i)] = n_steps;
+    episodes_.push_back(static_cast<std::int64_t>(i));
+    ends_.push_back(n_steps += episode.length);
+  }
+  if (episodes_.empty()) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset.params.tasks: no episode of {} has one of these tasks: {}",
+                            metadata.root.string(), fmt::join(tasks, "; ")));
+  }
+}
+
+std::optional<std::int64_t> EpisodeSelection::BeginOf(std::int64_t episode) const {
+  const auto found = begins_.find(episode);
+  if (found == begins_.end()) return std::nullopt;
+  return found->second;
+}
+
+FrameId EpisodeSelection::FrameAt(std::int64_t step) const {
+  const auto place =
+      static_cast<std::size_t>(std::ranges::upper_bound(ends_, step) - ends_.begin());
+  const std::int64_t begin = place == 0 ? 0 : ends_[place - 1];
+  return {.step = step, .episode = episodes_[place], .frame = step - begin};
+}
+
+RowReader::RowReader(const Metadata& metadata, const EpisodeSelection& selection, double tolerance,
+                     std::int64_t max_bytes)
+    : metadata_(metadata),
+      selection_(selection),
+      tolerance_(tolerance),
+      max_bytes_(max_bytes),
+      is_filled_(static_cast<std::size_t>(selection.n_steps())) {
+  std::set<FileNumber> files;
+  for (const std::int64_t episode : selection_.episodes()) {
+    files.insert(metadata_.episodes[static_cast<std::size_t>(episode)].data);
+  }
+  files_.assign(files.begin(), files.end());
+}
+
+// Before memory is taken for the frames that meta/ promises.
+void RowReader::RequireEnoughRows() const {
+  std::int64_t n_rows = 0;
+  for (const FileNumber& number : files_) {
+    n_rows += ParquetFile(metadata_.DataFile(number), max_bytes_).num_rows();
+  }
+  if (n_rows >= selection_.n_steps()) return;
+  throw Error(ErrorCode::kData,
+              fmt::format("{}: the episodes have {} frames, but the data files hold {} rows",
+                          metadata_.root.string(), selection_.n_steps(), n_rows));
+}
+
+void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures,
+                     PictureRows* pictures) {
+  RequireEnoughRows();
+  const auto n_steps = static_cast<std::size_t>(selection_.n_steps());
+  for (auto& [name, own] : *numbers) {
+    own.buffer = zarr::PageBuffer(n_steps * own.n * sizeof(float));
+  }
+  if (with_pictures) pictures->places.resize(n_steps);
+  for (const FileNumber& number : files_) ReadFile(number, numbers, pictures);
+
+  const auto missing = std::ranges::find(is_filled_, false);
+  if (missing == is_filled_.end()) return;
+  const FrameId frame = selection_.FrameAt(missing - is_filled_.begin());
+  const Episode& episode = metadata_.episodes[static_cast<std::size_t>(frame.episode)];
+  throw Error(ErrorCode::kData,
+              fmt::format("{}: episode {} has no frame {}",
+                          metadata_.DataFile(episode.data).string(), frame.episode, frame.frame));
+}
+
+// The step of a row, or -1 if its episode is not selected.
+std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, std::int64_t frame,
+                                  double time) const {
+  const std::optional<std::int64_t> begin = selection_.BeginOf(index);
+  if (!begin) return -1;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(),
+                            index, frame, what));
+  };
+  const Episode& episode = metadata_.episodes[static_cast<std::size_t>(index)];
+  if (episode.data != number) {
+    refuse(fmt::format("the table of episodes says that it is in {}",
+                       metadata_.DataFile(episode.data).string()));
+  }
+  if (frame < 0 || frame >= episode.length) {
+    refuse(fmt::format("the episode has {} frames", episode.length));
+  }
+  // times are stored as float32
+  const double expected = static_cast<double>(frame) / metadata_.fps;
+  const double rounding = expected * static_cast<double>(std::numeric_limits<float>::epsilon());
+  if (!(std::abs(time - expected) <= tolerance_ + rounding)) {
+    refuse(
+        fmt::format("expected the time {:.6f} s at {} Hz, found {:.6f} s; the tolerance is {} s "
+                    "(dataset.params.tolerance_s)",
+                    expected, metadata_.fps, time, tolerance_));
+  }
+  if (is_filled_[static_cast<std::size_t>(*begin + frame)]) refuse("the frame occurs twice");
+  return *begin + frame;
+}
+
+std::vector<std::int64_t> RowReader::StepsOfRows(const FileNumber& number, ParquetFile& file,
+                                                 int row_group) {
+  const auto episodes = file.ReadNumbers<std::int64_t>(row_group, "episode_index");
+  const auto frames = file.ReadNumbers<std::int64_t>(row_group, "frame_index");
+  const auto times = file.ReadNumbers<double>(row_group, "timestamp");
+  std::vector<std::int64_t> steps(episodes.size());
+  for (std::size_t row = 0; row < steps.size(); ++row) {
+    steps[row] = StepOfRow(number, episodes[row], frames[row], times[row]);
+    if (steps[row] >= 0) is_filled_[static_cast<std::size_t>(steps[row])] = true;
+  }
+  return steps;
+}
+
+void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
+                         PictureRows* pictures) {
+  const std::filesystem::path path = metadata_.DataFile(number);
+  ParquetFile file(path, max_bytes_);
+  const auto file_index = static_cast<std::int32_t>(pictures->files.size());
+  pictures->files.push_back(path);
+  std::int64_t first_row = 0;
+  for (int group = 0; group < file.num_row_groups(); ++group) {
+    const std::vector<std::int64_t> steps = StepsOfRows(number, file, group);
+    for (auto& [name, own] : *numbers) {
+      const auto values = file.ReadNumbers<float>(group, name, static_cast<std::int64_t>(own.n));
+      RequireFinite(path.string(), name, values, steps);
+      for (std::size_t row = 0; row < steps.size(); ++row) {
+        if (steps[row] < 0) continue;
+        std::memcpy(own.buffer.bytes().data() +
+                        static_cast<std::size_t>(steps[row]) * own.n * sizeof(float),
+                    values.data() + row * own.n, own.n * sizeof(float));
+      }
+    }
+    for (std::size_t row = 0; row < steps.size() && !pictures->places.empty(); ++row) {
+      if (steps[row] < 0) continue;
+      pictures->places[static_cast<std::size_t>(steps[row])] = {
+          .file = file_index, .row = first_row + static_cast<std::int64_t>(row)};
+    }
+    first_row += static_cast<std::int64_t>(steps.size());
+  }
+}
+
+void RowReader::RequireFinite(const std::string& where, const std::string& feature,
+                              std::span<const float> values,
+                              std::span<const std::int64_t> steps) const {
+  const std::size_t n = steps.empty() ? 0 : values.size() / steps.size();
+  for (std::size_t row = 0; row < steps.size(); ++row) {
+    if (steps[row] < 0) continue;  // of an episode that is not read
+    const std::span<const float> own = values.subspan(row * n, n);
+    const auto bad = std::ranges::find_if_not(own, [](float v) { return std::isfinite(v); });
+    if (bad == own.end()) continue;
+    const FrameId frame = selection_.FrameAt(steps[row]);
+    throw Error(ErrorCode::kData, fmt::format("{}: episode {}, frame {}: '{}' has the value {}",
+                                              where, frame.episode, frame.frame, feature, *bad));
+  }
+}
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,79 @@
+// The episodes of a LeRobot data set that are read, and the rows of its Parquet files: numbers, and
+// where the pictures are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/lerobot/camera.h"
+#include "data/lerobot/metadata.h"
+#include "data/zarr/page_buffer.h"
+
+namespace dp_bench::lerobot {
+
+class ParquetFile;
+
+/// The episodes with some tasks, one after another.
+class EpisodeSelection {
+ public:
+  /// Episodes with one of these tasks, all if there are none. Throws Error{kConfig} for a task that
+  /// the data set does not have, and if no episode is left.
+  EpisodeSelection(const Metadata& metadata, const std::vector<std::string>& tasks);
+
+  const std::vector<std::int64_t>& episodes() const { return episodes_; }
+  std::span<const std::int64_t> ends() const { return ends_; }  // of these, in steps
+  std::int64_t n_steps() const { return ends_.back(); }
+
+  /// The first step of an episode; none if it is not read.
+  std::optional<std::int64_t> BeginOf(std::int64_t episode) const;
+  FrameId FrameAt(std::int64_t step) const;
+
+ private:
+  std::vector<std::int64_t> episodes_;
+  std::vector<std::int64_t> ends_;
+  std::map<std::int64_t, std::int64_t> begins_;  // by episode
+};
+
+/// All numbers of a feature, float32 [steps, n].
+struct Numbers {
+  std::size_t n = 0;
+  zarr::PageBuffer buffer;
+};
+
+/// Reads the rows of the selected episodes.
+class RowReader {
+ public:
+  /// Times may be `tolerance` [s] off. Each file is decoded in at most `max_bytes`. Both references
+  /// must outlive the reader.
+  RowReader(const Metadata& metadata, const EpisodeSelection& selection, double tolerance,
+            std::int64_t max_bytes);
+
+  /// Fills the buffers of `numbers`, by feature, and, if `with_pictures`, `pictures`. Throws
+  /// Error{kData} or Error{kIo} naming file, episode and frame: a frame that is missing, occurs
+  /// twice or is elsewhere, a time that is not frame / fps, a value that is not finite.
+  void Read(std::map<std::string, Numbers>* numbers, bool with_pictures, PictureRows* pictures);
+
+ private:
+  void RequireEnoughRows() const;
+  void ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
+                PictureRows* pictures);
+  std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file, int row_group);
+  std::int64_t StepOfRow(const FileNumber& number, std::int64_t episode, std::int64_t frame,
+                         double time) const;
+  void RequireFinite(const std::string& where, const std::string& feature,
+                     std::span<const float> values, std::span<const std::int64_t> steps) const;
+
+  const Metadata& metadata_;
+  const EpisodeSelection& selection_;
+  double tolerance_;
+  std::int64_t max_bytes_;
+  std::vector<FileNumber> files_;  // of the selected episodes
+  std::vector<bool> is_filled_;    // by step
+};
+
+}  // namespace dp_bench::lerobot

@@ -1,0 +1,39 @@
+// How the features of a LeRobot data set become keys.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/lerobot/depth_scale.h"
+#include "data/lerobot/metadata.h"
+#include "dp_bench/dataset.h"
+#include "lerobot_config.h"
+
+namespace dp_bench::lerobot {
+
+/// The keys of a data set for which dataset.params.keys names none. Throws Error{kData} if two
+/// features would have the same key, or if there is no action.
+std::map<std::string, KeyConfig> DefaultKeys(const Metadata& metadata);
+
+/// The feature of a key. Throws Error{kConfig} if it does not exist or holds texts.
+const Feature& FindFeature(const Metadata& metadata, const std::string& key,
+                           const std::string& feature);
+
+struct NumbersKey {
+  KeySpec spec;
+  std::vector<std::size_t> channels;  // of the feature, in this order; empty for all
+};
+
+struct CameraKey {
+  KeySpec spec;
+  std::optional<DepthScale> depth;  // of a depth key
+};
+
+/// Throw Error{kConfig} naming the key and the feature if they do not fit.
+NumbersKey MapNumbers(const std::string& name, const Feature& feature, const KeyConfig& config);
+CameraKey MapCamera(const std::string& name, const Feature& feature, const KeyConfig& config);
+
+}  // namespace dp_bench::lerobot
