@@ -184,9 +184,10 @@ std::int64_t ParquetFile::num_rows(int row_group) const {
 }
 
 std::string ParquetFile::TypeOf(const std::string& column) const {
-  return Guard(path_.string(), [&]() -> std::string {
+  const ArrowErrors errors = ReadErrors(path_.string());
+  return errors.Guard([&]() -> std::string {
     std::shared_ptr<arrow::Schema> schema;
-    Check(path_.string(), reader_->file->GetSchema(&schema));
+    errors.Check(reader_->file->GetSchema(&schema));
     const std::shared_ptr<arrow::Field> field = schema->GetFieldByName(column);
     return field == nullptr ? "" : field->type()->ToString();
   });
