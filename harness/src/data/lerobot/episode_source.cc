@@ -260,9 +260,10 @@ void EpisodeSource::Copy(std::span<const CopiedColumn> columns, std::int64_t epi
   for (const CopiedColumn& column : columns) {
     table->CopyColumn(column.name, path, first, n_frames);
     if (column.n_numbers == 0) continue;
-    (*statistics)[column.name] =
-        SummarizeNumbers(rows.Numbers<double>(column.name, column.n_numbers),
-                         static_cast<std::size_t>(column.n_pooled));
+    FeatureStatistics& own = (*statistics)[column.name];
+    own = SummarizeNumbers(rows.Numbers<double>(column.name, column.n_numbers),
+                           static_cast<std::size_t>(column.n_pooled));
+    own.count = n_frames;  // also of a matrix, whose rows are pooled
   }
 }
 
