@@ -54,18 +54,7 @@ void PushtSim::WriteState(std::span<double, kStateSize> state) const {
 }
 
 void PushtSim::WriteKeypoints(std::span<double, kKeypointsSize> keypoints) const {
-  const pusht::Pose& block = physics_.state().block;
-  const double c = std::cos(block.angle);
-  const double s = std::sin(block.angle);
-  std::size_t next = 0;
-  for (const pusht::Box& box : pusht::kBlockBoxes) {
-    const std::array<Point, 4> corners = {box.low, Point{box.high.x, box.low.y}, box.high,
-                                          Point{box.low.x, box.high.y}};
-    for (const Point& corner : corners) {
-      keypoints[next++] = corner.x * c - corner.y * s + block.x;
-      keypoints[next++] = corner.x * s + corner.y * c + block.y;
-    }
-  }
+  std::ranges::copy(pusht::EnvironmentState(physics_.state().block), keypoints.begin());
 }
 
 }  // namespace dp_bench::python

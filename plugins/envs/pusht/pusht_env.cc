@@ -69,10 +69,12 @@ void WriteMark(Point point, int width, int height, std::span<float> xy) {
   xy[1] = is_inside ? static_cast<float>(mark.y) : kHidden;
 }
 
-constexpr std::array<std::string_view, 4> kObsModes = {"agent_pos", "image", "keypoint", "state"};
+constexpr std::array<std::string_view, 5> kObsModes = {"agent_pos", "environment_state", "image",
+                                                       "keypoint", "state"};
 
 KeySpec ObsKey(const std::string& name) {
   if (name == "agent_pos") return LowDim(name, {2});
+  if (name == "environment_state") return LowDim(name, {16});
   if (name == "keypoint") return LowDim(name, {PushtEnv::kNumKeypoints, 2});
   if (name == "state") return LowDim(name, {5});
   return {.name = name,
@@ -130,7 +132,9 @@ PushtState StateFrom(std::span<const double> numbers) {
 PushtParams PushtParams::FromConfig(const Config& config) {
   PushtParams params;
   params.obs = config.Get<std::vector<std::string>>(
-      "obs", {"agent_pos", "keypoint"}, "observations: agent_pos, image, keypoint, state");
+      "obs", {"agent_pos", "keypoint"},
+      "observations: agent_pos, environment_state (the corners of the block, as "
+      "gym-pusht gives them), image, keypoint, state");
   params.max_steps = static_cast<int>(
       config.GetInRange("max_steps", std::int64_t{params.max_steps}, std::int64_t{1},
                         std::int64_t{1000000}, "maximum number of steps of an episode, at 10 Hz"));
@@ -221,6 +225,9 @@ void PushtEnv::Observe(const ObsWriter& obs) {
   for (const std::string& key : params_.obs) {
     if (key == "agent_pos") {
       std::ranges::copy(std::array{agent_x, agent_y}, obs.Buffer<float>(key).begin());
+    } else if (key == "environment_state") {
+      std::ranges::transform(EnvironmentState(state.block), obs.Buffer<float>(key).begin(),
+                             [](double number) { return static_cast<float>(number); });
     } else if (key == "image") {
       WriteImage(obs.Buffer<std::uint8_t>(key));
     } else if (key == "keypoint") {

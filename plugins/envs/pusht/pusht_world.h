@@ -63,4 +63,22 @@ struct PushtState {
   Pose block_velocity;  // of the centre of gravity [px/s], and [rad/s]; see PushtPhysics::SetSlide
 };
 
+/// x, y of the corners of a block at `pose`: first those of the bar, then those of the stem, in the
+/// order of gym-pusht's environment_state.
+inline std::array<double, 16> EnvironmentState(const Pose& pose) {
+  const double c = std::cos(pose.angle);
+  const double s = std::sin(pose.angle);
+  std::array<double, 16> numbers = {};
+  std::size_t next = 0;
+  for (const Box& box : kBlockBoxes) {
+    const std::array<Point, 4> corners = {box.low, Point{box.high.x, box.low.y}, box.high,
+                                          Point{box.low.x, box.high.y}};
+    for (const Point& corner : corners) {
+      numbers[next++] = corner.x * c - corner.y * s + pose.x;
+      numbers[next++] = corner.x * s + corner.y * c + pose.y;
+    }
+  }
+  return numbers;
+}
+
 }  // namespace dp_bench::pusht

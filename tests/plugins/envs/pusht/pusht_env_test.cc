@@ -49,10 +49,23 @@ TEST(PushtEnv, NamesTheObservationsThatItHas) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kConfig);
-    EXPECT_THAT(error.what(), testing::HasSubstr("agent_pos, image, keypoint, state"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("image, keypoint, state"));
   }
   EXPECT_THROW(Make(R"({"obs": []})"), Error);
   EXPECT_THROW(Make(R"({"obs": ["state", "state"]})"), Error);
+}
+
+// numbers of gym-pusht 0.1.8: get_keypoints for a block at that pose
+TEST(PushtEnv, EnvironmentStateHasTheCornersInTheOrderOfGymPusht) {
+  PushtEnv env = Make(R"({"obs": ["environment_state"]})");
+  Place(env, {200.0, 300.0, 0.5});
+  const std::vector<float> expected = {147.34505F, 271.23447F, 252.65495F, 328.76553F,
+                                       238.27219F, 355.09301F, 132.96228F, 297.56194F,
+                                       172.45350F, 319.13609F, 198.78097F, 333.51886F,
+                                       155.63267F, 412.50129F, 129.30520F, 398.11852F};
+  const std::vector<float> corners = Look(env);
+  ASSERT_EQ(corners.size(), expected.size());
+  for (std::size_t i = 0; i < corners.size(); ++i) EXPECT_NEAR(corners[i], expected[i], 1e-4) << i;
 }
 
 TEST(PushtEnv, StateWrapsTheAngleLikePythonsRemainder) {
