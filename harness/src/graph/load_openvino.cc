@@ -26,7 +26,7 @@ OpenVinoEntry* FindEntry() {
 }  // namespace
 
 std::unique_ptr<GraphRuntime> MakeOpenVinoRuntime(const OnnxGraphs& graphs) {
-  return FindEntry()(graphs, at::get_num_threads());
+  return std::unique_ptr<GraphRuntime>(FindEntry()(graphs, at::get_num_threads()));
 }
 
 }  // namespace dp_bench::graph

@@ -18,8 +18,9 @@ struct OnnxGraphs {
 /// of dp_bench has none, or if it does not take the models.
 std::unique_ptr<GraphRuntime> MakeOpenVinoRuntime(const OnnxGraphs& graphs);
 
-/// What the library libdp_bench_openvino.so exports under the name kOpenVinoEntry.
-using OpenVinoEntry = std::unique_ptr<GraphRuntime>(const OnnxGraphs& graphs, int n_threads);
+/// What the library libdp_bench_openvino.so exports under the name kOpenVinoEntry. The caller owns
+/// the result.
+using OpenVinoEntry = GraphRuntime*(const OnnxGraphs& graphs, int n_threads);
 inline constexpr const char* kOpenVinoEntry = "dp_bench_make_openvino_runtime";
 
 }  // namespace dp_bench::graph

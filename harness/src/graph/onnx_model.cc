@@ -91,7 +91,7 @@ std::string OnnxModel::AddTensor(const Tensor& tensor) {
   ProtoEncoder proto;
   for (const std::int64_t size : dense.sizes()) proto.AddEveryInt64(1, size);
   proto.AddInt64(2, ElementType(dense.scalar_type()));
-  const std::string name = NewName();
+  std::string name = NewName();
   proto.AddBytes(8, name);
   proto.AddBytes(9, {static_cast<const char*>(dense.const_data_ptr()), dense.nbytes()});
   graph_tensors_.AddMessage(5, proto);

@@ -43,7 +43,7 @@ class LerobotPolicies : public testing::TestWithParam<const char*> {
   }
 
   std::string Fault(ErrorCode code, const LerobotImport& request) {
-    const std::string fault = MessageOf(code, [&] { ImportLerobotPolicy(request); });
+    std::string fault = MessageOf(code, [&] { ImportLerobotPolicy(request); });
     EXPECT_FALSE(fs::exists(request.output));
     return fault;
   }
@@ -52,7 +52,7 @@ class LerobotPolicies : public testing::TestWithParam<const char*> {
   fs::path Changed(const std::function<void(run::LerobotPolicy&)>& change) {
     run::LerobotPolicy policy = run::ReadLerobotPolicy(Request().folder);
     change(policy);
-    const fs::path copy = scratch_.path() / "changed";
+    fs::path copy = scratch_.path() / "changed";
     fs::create_directories(copy);
     run::WriteLerobotPolicy(copy, policy);
     return copy;

@@ -66,10 +66,10 @@ class OpenVinoRuntime final : public GraphRuntime {
 }  // namespace
 }  // namespace dp_bench::graph
 
-extern "C" __attribute__((visibility("default"))) std::unique_ptr<dp_bench::graph::GraphRuntime>
+extern "C" __attribute__((visibility("default"))) dp_bench::graph::GraphRuntime*
 dp_bench_make_openvino_runtime(const dp_bench::graph::OnnxGraphs& graphs, int n_threads) {
   try {
-    return std::make_unique<dp_bench::graph::OpenVinoRuntime>(graphs, n_threads);
+    return std::make_unique<dp_bench::graph::OpenVinoRuntime>(graphs, n_threads).release();
   } catch (const ov::Exception& error) {
     throw dp_bench::Error(dp_bench::ErrorCode::kPlugin,
                           std::string("policy.backend=openvino: ") + error.what());

@@ -239,7 +239,7 @@ TEST(DamagedLeRobot, TruncatedFilesAreNamed) {
         "videos/observation.images.top/chunk-000/file-000.mp4"}) {
     const CopiedFolder folder("v30_hevc");
     const std::string text = ReadText(folder.path() / file);
-    for (const std::size_t part : {0, 1, 4, 7, 9}) {
+    for (const std::size_t part : {0U, 1U, 4U, 7U, 9U}) {
       WriteText(folder.path() / file, text.substr(0, text.size() * part / 10));
       EXPECT_THAT(Load({.path = folder.path()}), HasSubstr(file)) << part;
     }
