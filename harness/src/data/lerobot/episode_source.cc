@@ -10,6 +10,7 @@
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/parquet_writer.h"
+#include "data/lerobot/recorded_statistics.h"
 #include "dp_bench/error.h"
 #include "media/video_joiner.h"
 
@@ -109,11 +110,17 @@ EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
         ordered_json::parse(core::ReadTextFile(source.path / "meta/info.json", kMaxInfoBytes))
             .at("features");
     folder.first_rows = FirstRows(folder.metadata);
+    std::vector<std::string> videos;
     for (const auto& [key, feature] : source.features) {
-      if (folder.metadata.features.contains(feature)) continue;
+      const auto known = folder.metadata.features.find(feature);
+      if (known != folder.metadata.features.end()) {
+        if (known->second.kind == Feature::Kind::kVideo) videos.push_back(feature);
+        continue;
+      }
       throw Error(ErrorCode::kConfig, fmt::format("key '{}': {} has no feature '{}'", key,
                                                   source.path.string(), feature));
     }
+    folder.statistics = ReadEpisodeStatistics(folder.metadata, videos, kMaxTableBytes);
     folders_.push_back(std::move(folder));
   }
   for (std::size_t i = 0; i < config_.episode_of.size(); ++i) {
@@ -173,6 +180,15 @@ media::VideoPart EpisodeSource::VideoOf(const std::string& key, std::int64_t epi
   return {.file = metadata.VideoFile(name, place.file),
           .from_time = place.from_timestamp,
           .n_frames = metadata.episodes[index].length};
+}
+
+std::optional<FeatureStatistics> EpisodeSource::StatisticsOf(const std::string& key,
+                                                             std::int64_t episode) const {
+  const auto folder = Index(config_.folder_of.at(Index(episode)));
+  const auto& statistics = folders_[folder].statistics;
+  const auto found = statistics.find(FeatureOf(folder, key));
+  if (found == statistics.end()) return std::nullopt;
+  return found->second.at(Index(config_.episode_of[Index(episode)]));
 }
 
 std::optional<CopiedColumn> EpisodeSource::FindColumn(const std::string& key,

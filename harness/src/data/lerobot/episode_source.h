@@ -52,6 +52,10 @@ class EpisodeSource {
   /// The frames of an episode that is written.
   media::VideoPart VideoOf(const std::string& key, std::int64_t episode) const;
 
+  /// The statistics of its pictures before they were encoded; none if the files do not have all of
+  /// them.
+  std::optional<FeatureStatistics> StatisticsOf(const std::string& key, std::int64_t episode) const;
+
   /// The column that a key was read from, if it is not a list of float32 numbers, which the writer
   /// makes from the key. `n` is the size of the key.
   std::optional<CopiedColumn> FindColumn(const std::string& key, std::int64_t n) const;
@@ -70,6 +74,7 @@ class EpisodeSource {
     Metadata metadata;
     nlohmann::ordered_json features;       // of info.json
     std::vector<std::int64_t> first_rows;  // in the data file, by episode
+    std::map<std::string, std::vector<FeatureStatistics>> statistics;  // of videos, by episode
   };
 
   const Folder& FolderOf(std::int64_t episode) const;

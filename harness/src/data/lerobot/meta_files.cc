@@ -171,18 +171,6 @@ void WriteTasksV30(const fs::path& path, const std::vector<std::string>& tasks) 
   table.Write(path);
 }
 
-// The numbers of a statistic.
-const std::vector<double>& ValuesOf(const FeatureStatistics& statistics, std::size_t index) {
-  const std::array lists = {&statistics.min, &statistics.max, &statistics.mean, &statistics.std};
-  return index < lists.size() ? *lists[index] : statistics.quantiles[index - lists.size()];
-}
-
-std::vector<std::string> StatisticNames() {
-  std::vector<std::string> names = {"min", "max", "mean", "std"};
-  names.insert(names.end(), kQuantileNames.begin(), kQuantileNames.end());
-  return names;
-}
-
 void AddStatistics(const WrittenDataset& dataset, const std::string& feature, ParquetTable* table) {
   const bool is_camera = IsCamera(dataset, feature);
   const std::string prefix = "stats/" + feature + "/";
@@ -191,7 +179,7 @@ void AddStatistics(const WrittenDataset& dataset, const std::string& feature, Pa
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::vector<double> values;
     for (const WrittenEpisode& episode : dataset.episodes) {
-      const std::vector<double>& list = ValuesOf(episode.statistics.at(feature), i);
+      const std::vector<double>& list = StatisticOf(episode.statistics.at(feature), i);
       values.insert(values.end(), list.begin(), list.end());
     }
     table->AddDoubleLists(prefix + names[i], values, n, is_camera ? 2 : 0);

@@ -114,6 +114,22 @@ json Shaped(const std::vector<double>& values, bool is_picture) {
 
 }  // namespace
 
+std::vector<std::string> StatisticNames() {
+  std::vector<std::string> names = {"min", "max", "mean", "std"};
+  names.insert(names.end(), kQuantileNames.begin(), kQuantileNames.end());
+  return names;
+}
+
+const std::vector<double>& StatisticOf(const FeatureStatistics& statistics, std::size_t index) {
+  const std::array lists = {&statistics.min, &statistics.max, &statistics.mean, &statistics.std};
+  return index < lists.size() ? *lists[index] : statistics.quantiles[index - lists.size()];
+}
+
+std::vector<double>& StatisticOf(FeatureStatistics& statistics, std::size_t index) {
+  const std::array lists = {&statistics.min, &statistics.max, &statistics.mean, &statistics.std};
+  return index < lists.size() ? *lists[index] : statistics.quantiles[index - lists.size()];
+}
+
 FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels) {
   DPB_ASSERT(!values.empty() && values.size() % n_channels == 0);
   const std::size_t n = values.size() / n_channels;

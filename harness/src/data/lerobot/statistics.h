@@ -29,6 +29,13 @@ struct FeatureStatistics {
   bool operator==(const FeatureStatistics&) const = default;
 };
 
+/// The names of its lists: "min", "max", "mean", "std" and the quantiles.
+std::vector<std::string> StatisticNames();
+
+/// The list with the name StatisticNames()[index].
+const std::vector<double>& StatisticOf(const FeatureStatistics& statistics, std::size_t index);
+std::vector<double>& StatisticOf(FeatureStatistics& statistics, std::size_t index);
+
 /// Of numbers [n_frames, n_channels] with n_frames > 0.
 FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels);
 

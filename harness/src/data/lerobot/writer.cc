@@ -398,7 +398,10 @@ void LeRobotWriter::EndEpisode() {
     const WrittenFeature& feature = track->feature;
     if (feature.is_camera()) {
       EndPictures(*track, &table);
-      written.statistics[feature.name] = track->summary->Finish();
+      const bool is_copied = feature.is_video && !track->codec;
+      const auto recorded =
+          is_copied ? recorded_.StatisticsOf(keys_[track->keys[0]].name, episode) : std::nullopt;
+      written.statistics[feature.name] = recorded ? *recorded : track->summary->Finish();
     } else if (!track->column) {
       const auto width = static_cast<std::size_t>(feature.n);
       table.AddFloats(feature.name, track->numbers, width);

@@ -301,6 +301,19 @@ TEST(LeRobotVideo, ColumnsKeepTheirTypeAndValues) {
   }
 }
 
+TEST(LeRobotVideo, StatisticsOfCopiesAreThoseBeforeEncoding) {
+  const core::TemporaryFolder folder;
+  const LeRobotWriterConfig film = FilmedConfig(folder.path() / "film", "h264");
+  LeRobotWriter writer(film, FilmedSpec());
+  WriteFilm(writer);
+  LeRobotWriterConfig older = CopyConfig(folder.path() / "v21", {film.path});
+  older.version = Version::kV21;
+  Convert(older);
+  Convert(CopyConfig(folder.path() / "v30", {older.path}));
+  EXPECT_EQ(ReadText(folder.path() / "v30/meta/stats.json"),
+            ReadText(film.path / "meta/stats.json"));
+}
+
 TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
   const core::TemporaryFolder folder;
   const fs::path source = SmallFolder("v30_h264");  // one episode per file
