@@ -110,9 +110,8 @@ def compare_statistics(found: dict, wanted: dict) -> None:
         for name, value in statistics.items():
             ours = np.asarray(found[feature][name])
             assert ours.shape == np.shape(value), (feature, name, ours.shape)
-            # a bin of the histogram for quantiles; LeRobot sums float32
-            relative = 1e-3
-            tolerance = 0 if name == "count" else 1e-6 + span * relative
+            # quantiles: a bin of the histogram. LeRobot sums float32: with smooth pictures, its deviation is 7e-4 off
+            tolerance = 0 if name == "count" else 1e-6 + span * 1e-3
             assert (np.abs(ours - np.asarray(value)) <= tolerance).all(), (feature, name, ours, value)
 
 
@@ -171,7 +170,7 @@ def check_encoded(program: str, root: pathlib.Path, pictures: pathlib.Path, code
     """Videos by dp_bench: LeRobot decodes frames near the pictures, and their statistics are exact."""
     wanted = LeRobotDataset("test/pictures", root=pictures)
     output = convert(program, pictures, root / f"encoded_{codec}", "--format", "lerobot", "--param", f"codec={codec}",
-                     "--param", "video_files_size_in_mb=0.03")
+                     "--param", "video_files_size_in_mb=0.005")
     found = LeRobotDataset("test/encoded", root=output)
     compare_films(found, wanted, min_psnr=30)
     compare_statistics(found.meta.stats, wanted.meta.stats)

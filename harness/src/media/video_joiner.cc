@@ -98,8 +98,8 @@ class PartReader {
       AvCheck(result, fmt::format("av_seek_frame({})", part_.file.string()));
       if (!ReadPacket()) Refuse("there is no frame at this time");
       if (PlaceOf(packet_->pts) <= kMaxOffset) break;
-      if (packet_->dts >= timestamp && timestamp <= 0) Refuse("there is no frame at this time");
-      timestamp = std::min(timestamp, packet_->dts) - 1;
+      if (packet_->dts > timestamp) Refuse("there is no frame at this time");
+      timestamp = packet_->dts - 1;
     }
     while (std::abs(PlaceOf(packet_->pts)) > kMaxOffset) {
       if (PlaceOf(packet_->dts) > kMaxOffset || !ReadPacket()) {

@@ -314,6 +314,34 @@ TEST(LeRobotVideo, StatisticsOfCopiesAreThoseBeforeEncoding) {
             ReadText(film.path / "meta/stats.json"));
 }
 
+TEST(LeRobotVideo, ColumnsLoseTheFramesThatAreLeftOut) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {SmallFolder("v30_av1")});
+  config.codec = "png";
+  config.recorded.episode_of = {1};  // 9 steps
+  config.recorded.folder_of = {0};
+  config.recorded.drop_first = 7;
+  const LeRobotDataset source({.path = SmallFolder("v30_av1")});
+  LeRobotWriter writer(config, source.spec());
+  writer.BeginEpisode({.n_steps = 2, .task = "look"});
+  for (std::int64_t step = 19; step < 21; ++step) {
+    std::vector<std::vector<std::byte>> values;
+    for (std::size_t i = 0; i < source.spec().keys.size(); ++i) {
+      values.emplace_back(source.spec().keys[i].ByteSize());
+      source.Read(static_cast<int>(i), step, step + 1, values.back());
+    }
+    writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
+  }
+  writer.Finish();
+  ParquetFile file(config.path / "data/chunk-000/file-000.parquet", kMaxBytes);
+  EXPECT_THAT(file.ReadNumbers<std::int64_t>(0, "next.done"), ElementsAre(0, 1));
+  const auto grid = file.ReadNumbers<double>(0, "observation.grid", 6);
+  const auto read = ReadAll<float>(source, "grid");
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    EXPECT_EQ(static_cast<float>(grid[i]), read[19 * 6 + i]);
+  }
+}
+
 TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
   const core::TemporaryFolder folder;
   const fs::path source = SmallFolder("v30_h264");  // one episode per file
