@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -46,6 +47,9 @@ class EpisodeSource {
 
   /// None if the episodes do not come from LeRobot data sets.
   bool is_empty() const { return config_.folders.empty(); }
+
+  /// That are written.
+  std::int64_t n_episodes() const { return std::ssize(config_.episode_of); }
 
   RecordedVideo FindVideo(const std::string& key) const;
 

@@ -69,7 +69,7 @@ ordered_json FeaturesOf(const WrittenDataset& dataset) {
 
 // The same for the package `datasets`, of numbers or texts with this entry in info.json.
 ordered_json ColumnOf(const ordered_json& entry) {
-  const ordered_json value = {{"dtype", entry.at("dtype")}, {"_type", "Value"}};
+  ordered_json value = {{"dtype", entry.at("dtype")}, {"_type", "Value"}};
   const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
   if (shape.empty() || (shape.size() == 1 && shape[0] == 1)) return value;
   if (shape.size() == 1) return {{"feature", value}, {"length", shape[0]}, {"_type", "Sequence"}};

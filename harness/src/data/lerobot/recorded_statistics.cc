@@ -54,8 +54,9 @@ void ReadLines(const Metadata& metadata, std::map<std::string, ByEpisode>* found
     for (auto& [feature, episodes] : *found) {
       if (!stats.Has(feature)) continue;
       const core::JsonView own = stats.At(feature);
+      bool is_complete = own.Has(kCount);
+      if (!is_complete) continue;
       json flat = {{kCount, own.At(kCount).json()}};
-      bool is_complete = true;
       for (const std::string& name : StatisticNames()) {
         is_complete = is_complete && own.Has(name);
         if (!is_complete) break;
@@ -89,19 +90,27 @@ void ReadGroup(ParquetFile* file, int group, const std::string& feature, std::in
   }
 }
 
+bool HasAll(const ParquetFile& file, const std::string& feature) {
+  return std::ranges::all_of(StatisticNames(), [&](const std::string& name) {
+    return file.HasColumn(fmt::format("stats/{}/{}", feature, name));
+  });
+}
+
 void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
                 std::map<std::string, ByEpisode>* found) {
   for (const auto& entry : fs::recursive_directory_iterator(metadata.root / "meta/episodes")) {
     if (entry.path().extension() != ".parquet") continue;
     ParquetFile file(entry.path(), max_bytes);
     for (auto& [feature, episodes] : *found) {
-      const bool is_complete = std::ranges::all_of(StatisticNames(), [&](const std::string& name) {
-        return file.HasColumn("stats/" + feature + "/" + name);
-      });
-      if (!is_complete) continue;
+      if (!HasAll(file, feature)) continue;
       const int n_channels = metadata.features.at(feature).n_channels;
-      for (int group = 0; group < file.num_row_groups(); ++group) {
-        ReadGroup(&file, group, feature, n_channels, &episodes);
+      try {
+        for (int group = 0; group < file.num_row_groups(); ++group) {
+          ReadGroup(&file, group, feature, n_channels, &episodes);
+        }
+      } catch (const Error& fault) {
+        if (fault.code() != ErrorCode::kData) throw;
+        std::ranges::fill(episodes, std::nullopt);  // LeRobot writes null for what it does not know
       }
     }
   }

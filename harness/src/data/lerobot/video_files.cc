@@ -15,7 +15,7 @@ using FileOf = std::function<fs::path(std::int64_t)>;
 // The new file of a camera.
 fs::path NewVideo(const fs::path& root, const WrittenDataset& dataset, const std::string& camera,
                   const FileNumber& number) {
-  const fs::path file = root / VideoPath(dataset.version, camera, number);
+  fs::path file = root / VideoPath(dataset.version, camera, number);
   core::CreateFolders(file.parent_path());
   return file;
 }

@@ -189,7 +189,9 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
     feature.is_video = true;
     feature.entry = recorded.entry;
     feature.picture_unit = recorded.depth_unit;
-    notes_.push_back(fmt::format("{}: {} video, copied bit for bit", config.name, recorded.codec));
+    const bool has_statistics = recorded_.n_episodes() > 0 && recorded_.StatisticsOf(key.name, 0);
+    notes_.push_back(fmt::format("{}: {} video, copied bit for bit{}", config.name, recorded.codec,
+                                 has_statistics ? "" : "; statistics of its decoded pictures"));
   } else if (is_encoded) {
     AddEncodedCamera(recorded.is_video, track);
   } else {

@@ -342,6 +342,23 @@ TEST(LeRobotVideo, ColumnsLoseTheFramesThatAreLeftOut) {
   }
 }
 
+TEST(LeRobotVideo, StatisticsThatAreNotCompleteAreComputedAgain) {
+  const core::TemporaryFolder folder;
+  const testing::CopiedFolder source("v21_av1");  // of LeRobot 0.3, without quantiles
+  const LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()});
+  Convert(config);
+  const LeRobotWriterConfig png = [&] {
+    LeRobotWriterConfig other = CopyConfig(folder.path() / "png", {source.path()});
+    other.codec = "png";
+    return other;
+  }();
+  Convert(png);
+  EXPECT_EQ(ReadText(config.path / "meta/stats.json"), ReadText(png.path / "meta/stats.json"));
+  const LeRobotWriter writer(CopyConfig(folder.path() / "again", {source.path()}),
+                             LeRobotDataset({.path = source.path()}).spec());
+  EXPECT_THAT(writer.Notes(), Contains(HasSubstr("statistics of its decoded pictures")));
+}
+
 TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
   const core::TemporaryFolder folder;
   const fs::path source = SmallFolder("v30_h264");  // one episode per file
