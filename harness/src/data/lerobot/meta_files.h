@@ -56,8 +56,8 @@ struct WrittenEpisode {
 
 /// How videos were encoded.
 struct VideoSettings {
-  std::string codec;   // "av1"
-  std::string preset;  // of the encoder
+  std::string codec;              // "av1"
+  nlohmann::ordered_json preset;  // of the encoder, as LeRobot says it: a number, a name or null
   int crf = 0;
   int key_frame_every = 0;  // [frames]
   double fps = 0.0;         // [Hz]

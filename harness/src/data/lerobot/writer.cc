@@ -213,8 +213,11 @@ void LeRobotWriter::AddEncodedCamera(bool is_again, Track* track) {
   track->codec = media::ParseVideoCodec(config_.codec);
   const media::VideoOptions options = OptionsOf(*track);
   const std::string encoder = media::FindVideoEncoder(options.codec, feature.width, feature.height);
+  nlohmann::ordered_json preset = options.preset;
+  if (encoder == "libsvtav1") preset = std::stoi(options.preset);
+  if (encoder == "libaom-av1") preset = nullptr;  // it has none
   feature.entry = VideoEntry(feature, {.codec = std::string(media::Name(options.codec)),
-                                       .preset = options.preset,
+                                       .preset = preset,
                                        .crf = options.crf,
                                        .key_frame_every = kKeyFrameEvery,
                                        .fps = dataset_.fps});
