@@ -9,14 +9,20 @@
 #include <vector>
 
 #include "app/verbs.h"
+#include "config/loader.h"
 #include "core/console.h"
 #include "core/device.h"
 #include "core/exit_code.h"
+#include "data/loader.h"
+#include "data/sequence_sampler.h"
+#include "dp_bench/error.h"
 #include "dp_bench/random.h"
 #include "experiment/key_check.h"
 #include "experiment/training_rig.h"
+#include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
 #include "train/device_batch.h"
+#include "train/train_config.h"
 
 namespace dp_bench::app {
 namespace {
@@ -24,12 +30,15 @@ namespace {
 constexpr const char* kBenchExamples =
     R"(Examples:
   dp_bench bench env --env pusht
-  dp_bench bench policy --policy unet_hybrid --env point_mass dataloader.batch_size=64)";
+  dp_bench bench policy --policy unet_hybrid --env point_mass dataloader.batch_size=64
+  dp_bench bench dataset --dataset path/to/lerobot_dataset dataloader.num_workers=2)";
 
 struct BenchVerbOptions {
   experiment::ExperimentOptions experiment;
   std::string part;
   int repetitions = 5;
+  int n_steps = 2;  // of a window, for "dataset"
+  int n_samples = 512;
 };
 
 double Seconds(const std::function<void()>& work) {
@@ -38,9 +47,9 @@ double Seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Median seconds of `work` after one warm-up.
-double MedianSeconds(int repetitions, const std::function<void()>& work) {
-  work();
+// Median seconds of `work`, after one warm-up unless the caller did it.
+double MedianSeconds(int repetitions, const std::function<void()>& work, bool warms_up = true) {
+  if (warms_up) work();
   std::vector<double> seconds;
   for (int i = 0; i < repetitions; ++i) seconds.push_back(Seconds(work));
   std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
@@ -150,20 +159,86 @@ int BenchPolicy(const experiment::Experiment& experiment, int repetitions) {
   return 0;
 }
 
+// Windows of a few steps with all keys, as a training reads them. No policy and no env.
+int BenchDataset(const BenchVerbOptions& options) {
+  const experiment::ExperimentOptions& asked = options.experiment;
+  if (asked.dataset.empty() || !asked.env.empty() || !asked.policy.empty()) {
+    throw Error(ErrorCode::kUsage, "bench dataset needs --dataset, and neither --env nor --policy");
+  }
+  const Config config = config::LoadConfig({.dataset = asked.dataset,
+                                            .config = asked.config,
+                                            .overrides = asked.overrides,
+                                            .config_dirs = asked.config_dirs});
+  const auto loading = train::DataLoaderConfig::FromConfig(
+      config.Sub("dataloader", "how batches are read"), /*shuffle_default=*/true);
+  plugin::PluginCatalogue catalogue(plugin::PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
+  const Config source = config.Sub("dataset", "the data set");
+  const auto plugin = source.Require<std::string>("plugin", "the plugin that reads it");
+  const Config params = source.Sub("params", "for the plugin");
+  std::unique_ptr<Dataset> dataset;
+  const double load_seconds = Seconds([&] { dataset = catalogue.Create<Dataset>(plugin, params); });
+  config.RejectUnread();
+
+  data::BatchLoaderOptions loader_options = {.batch_size = loading.batch_size,
+                                             .shuffle = loading.shuffle,
+                                             .drop_last = true,
+                                             .n_obs_steps = options.n_steps,
+                                             .keys = {},
+                                             .n_threads = loading.num_workers};
+  for (const KeySpec& key : dataset->spec().keys) {
+    if (key.name != "action") loader_options.keys.push_back(key.name);
+  }
+  const std::span<const std::int64_t> ends = dataset->episode_ends();
+  data::BatchLoader loader(*dataset,
+                           data::SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
+                                                  .horizon = options.n_steps,
+                                                  .pad_before = options.n_steps - 1}),
+                           loader_options);
+  std::uint64_t epoch = 0;
+  data::HostBatch batch;
+  const auto next = [&] {
+    if (!loader.Next(&batch)) {
+      loader.StartEpoch(epoch++);
+      loader.Next(&batch);
+    }
+  };
+  for (int i = 0; i < std::max(1, loading.num_workers); ++i) next();  // opens the files
+  const std::int64_t n_batches = (options.n_samples + loading.batch_size - 1) / loading.batch_size;
+  const double seconds = MedianSeconds(
+      options.repetitions,
+      [&] {
+        for (std::int64_t i = 0; i < n_batches; ++i) next();
+      },
+      /*warms_up=*/false);
+  core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
+  core::PrintResult("windows                              {:12}\n", loader.sampler().size());
+  core::PrintResult("windows/s, batch {:<4}                {:12.1f}\n", loading.batch_size,
+                    static_cast<double>(n_batches * loading.batch_size) / seconds);
+  return 0;
+}
+
 }  // namespace
 
 Verb AddBench(CLI::App* app) {
   auto options = std::make_shared<BenchVerbOptions>();
   app->footer(kBenchExamples);
-  app->add_option("part", options->part,
-                  "What to measure: env, or policy (data, training, inference)")
+  app->add_option(
+         "part", options->part,
+         "What to measure: env, policy (data, training, inference), or dataset (reading alone)")
       ->required()
-      ->check(CLI::IsMember({"env", "policy"}));
+      ->check(CLI::IsMember({"env", "policy", "dataset"}));
   app->add_option("--repetitions", options->repetitions, "Each figure is the median of this many")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app->add_option("--steps", options->n_steps, "Steps of a window, for dataset")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--samples", options->n_samples, "Windows per repetition, for dataset")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   AddExperimentOptions(app, &options->experiment);
   return [options] {
+    if (options->part == "dataset") return BenchDataset(*options);
     if (options->part == "env") {
       const experiment::Task task(options->experiment);
       experiment::RejectUnknownKeys(task, {});

@@ -236,11 +236,11 @@ void LeRobotDataset::ReadPictures(RecordedCamera& camera, std::size_t picture_by
                                   std::int64_t begin, std::int64_t end,
                                   std::span<std::byte> out) const {
   for (std::int64_t step = begin; step < end; ++step) {
-    const auto picture = cache_->Get(
-        {&camera, step}, picture_bytes,
-        [&](std::span<std::byte> room) { camera.Decode(selection_.FrameAt(step), room); });
-    std::memcpy(out.data() + static_cast<std::size_t>(step - begin) * picture_bytes,
-                picture->bytes().data(), picture_bytes);
+    const FrameId frame = selection_.FrameAt(step);
+    const auto stored = cache_->Get({&camera, step}, camera.StoredBytes(picture_bytes),
+                                    [&](std::span<std::byte> room) { camera.Store(frame, room); });
+    camera.Show(frame, stored->bytes(),
+                out.subspan(static_cast<std::size_t>(step - begin) * picture_bytes, picture_bytes));
   }
 }
 

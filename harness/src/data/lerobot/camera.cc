@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -24,6 +27,8 @@ class PictureWriter {
       : n_pixels_(static_cast<std::size_t>(feature.width) *
                   static_cast<std::size_t>(feature.height)),
         depth_(std::move(depth)) {}
+
+  bool is_depth() const { return depth_.has_value(); }
 
   void Write(media::DecodedPicture& picture, std::span<std::byte> out) const {
     if (!depth_) {
@@ -63,13 +68,59 @@ class VideoCamera final : public RecordedCamera {
         places_(metadata.videos.at(feature.name)),
         writer_(feature, std::move(depth)),
         tolerance_(tolerance),
-        pool_(max_idle) {
+        pool_(max_idle),
+        is_packed_(!writer_.is_depth()) {
     for (const VideoPlace& place : places_) {
       file_ids_.emplace(place.file, static_cast<std::int64_t>(file_ids_.size()));
     }
   }
 
   void Decode(const FrameId& frame, std::span<std::byte> out) override {
+    With(frame, [&](media::DecodedPicture& picture) { writer_.Write(picture, out); });
+  }
+
+  // Colours are kept as YUV 4:2:0, until a frame has another format.
+  std::size_t StoredBytes(std::size_t picture_bytes) const override {
+    return is_packed_ ? media::DecodedPicture::PackedBytes(feature_.width, feature_.height)
+                      : picture_bytes;
+  }
+
+  void Store(const FrameId& frame, std::span<std::byte> stored) override {
+    if (!IsPacked(stored)) return Decode(frame, stored);
+    With(frame, [&](const media::DecodedPicture& picture) {
+      if (!picture.Pack(stored)) is_packed_ = false;
+    });
+  }
+
+  void Show(const FrameId& frame, std::span<const std::byte> stored,
+            std::span<std::byte> out) override {
+    if (!IsPacked(stored)) return RecordedCamera::Show(frame, stored, out);
+    std::unique_ptr<media::DecodedPicture> picture = TakeConverter();
+    if (picture->Unpack(stored, feature_.width, feature_.height)) {
+      InFrame(feature_.name, frame, [&] { writer_.Write(*picture, out); });
+    } else {
+      Decode(frame, out);
+    }
+    const std::lock_guard lock(mutex_);
+    converters_.push_back(std::move(picture));
+  }
+
+ private:
+  bool IsPacked(std::span<const std::byte> stored) const {
+    return !writer_.is_depth() &&
+           stored.size() == media::DecodedPicture::PackedBytes(feature_.width, feature_.height);
+  }
+
+  std::unique_ptr<media::DecodedPicture> TakeConverter() {
+    const std::lock_guard lock(mutex_);
+    if (converters_.empty()) return std::make_unique<media::DecodedPicture>();
+    std::unique_ptr<media::DecodedPicture> picture = std::move(converters_.back());
+    converters_.pop_back();
+    return picture;
+  }
+
+  template <class Use>
+  void With(const FrameId& frame, const Use& use) {
     const VideoPlace& place = places_.at(static_cast<std::size_t>(frame.episode));
     const double time = place.from_timestamp + static_cast<double>(frame.frame) / metadata_.fps;
     const auto position = static_cast<std::int64_t>(std::llround(time * metadata_.fps));
@@ -82,12 +133,11 @@ class VideoCamera final : public RecordedCamera {
           },
           [&](Stream& stream) {
             stream.next = position + 1;
-            writer_.Write(stream.frames.At(time, tolerance_), out);
+            use(stream.frames.At(time, tolerance_));
           });
     });
   }
 
- private:
   struct Stream {
     Stream(const std::filesystem::path& file, const Feature& feature)
         : frames(file, feature.width, feature.height) {}
@@ -104,6 +154,9 @@ class VideoCamera final : public RecordedCamera {
   double tolerance_;
   std::map<FileNumber, std::int64_t> file_ids_;
   StreamPool<Stream> pool_;
+  std::atomic<bool> is_packed_;
+  std::mutex mutex_;                                                // of converters_
+  std::vector<std::unique_ptr<media::DecodedPicture>> converters_;  // one per thread that reads
 };
 
 class ParquetCamera final : public RecordedCamera {
@@ -150,6 +203,12 @@ class ParquetCamera final : public RecordedCamera {
 };
 
 }  // namespace
+
+void RecordedCamera::Show(const FrameId& /*frame*/, std::span<const std::byte> stored,
+                          std::span<std::byte> out) {
+  DPB_ASSERT(stored.size() == out.size());
+  std::memcpy(out.data(), stored.data(), out.size());
+}
 
 std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
                                                 std::optional<DepthScale> depth, double tolerance,

@@ -33,6 +33,19 @@ class RecordedCamera {
   /// Writes the picture of a frame: RGB8 [height, width, 3], or depth as uint16 [height, width] in
   /// millimetres. Throws Error{kData} or Error{kMedia} naming file, episode and frame.
   virtual void Decode(const FrameId& frame, std::span<std::byte> out) = 0;
+
+  // A picture may be kept in a form that takes less memory. By default, it is kept as it is.
+
+  /// The size of that form of a picture of `picture_bytes`. May change while nothing is decoded
+  /// yet, so each stored picture has its own size.
+  virtual std::size_t StoredBytes(std::size_t picture_bytes) const { return picture_bytes; }
+
+  /// Decodes a picture into `stored`. Throws as Decode does.
+  virtual void Store(const FrameId& frame, std::span<std::byte> stored) { Decode(frame, stored); }
+
+  /// Writes the same bytes as Decode.
+  virtual void Show(const FrameId& frame, std::span<const std::byte> stored,
+                    std::span<std::byte> out);
 };
 
 /// A camera whose pictures are in video files. `depth` must be given for a depth key. Frames are
