@@ -138,6 +138,10 @@ expect_exit 2 "none are left" "$dp_bench" dataset trim source.zarr other --drop-
 expect_exit 2 "leaves no episode" "$dp_bench" dataset split source.zarr other others --val-ratio 0
 "$dp_bench" collect --config-dir "$configs" --env pusht --episodes 1 --output pusht.zarr >collect_pusht.txt 2>&1 || fail "$(cat collect_pusht.txt)"
 expect_exit 2 "the same keys and frequency" "$dp_bench" dataset merge source.zarr pusht.zarr --output other
+cp -r "$configs/../tests/data/lerobot/v30_hevc" named
+cp -r named swapped
+sed -i 's/"shoulder"/"x"/; s/"elbow"/"shoulder"/; s/"x"/"elbow"/' swapped/meta/info.json
+expect_exit 2 "is 'shoulder' in named, but 'elbow' in swapped" "$dp_bench" dataset merge named swapped --output other
 expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
 expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
 expect_exit 2 "no writer plugin 'hdf5'" "$dp_bench" dataset convert source.zarr other --format hdf5

@@ -120,6 +120,29 @@ void RequireEqualSpecs(std::span<const Source> sources) {
   }
 }
 
+// Data sets with the same numbers of channels may have them in another order. The names say so.
+void RequireEqualChannels(std::span<const Source> sources) {
+  const auto names_of = [](const Source& source, int key) {
+    return source.labels == nullptr ? std::vector<std::string>{} : source.labels->ChannelNames(key);
+  };
+  for (int key = 0; key < std::ssize(sources[0].dataset->spec().keys); ++key) {
+    const std::vector<std::string> first = names_of(sources[0], key);
+    for (const Source& source : sources) {
+      const std::vector<std::string> own = names_of(source, key);
+      if (own == first || own.empty() || first.empty()) continue;
+      const auto [a, b] = std::ranges::mismatch(first, own);
+      throw Error(
+          ErrorCode::kShape,
+          fmt::format("data sets can be merged if their channels have the same order; channel {} "
+                      "of '{}' is '{}' in {}, but '{}' in {}. Write one of them again in the order "
+                      "of the other.",
+                      a - first.begin(),
+                      sources[0].dataset->spec().keys[static_cast<std::size_t>(key)].name, *a,
+                      sources[0].path.string(), *b, source.path.string()));
+    }
+  }
+}
+
 // Tells one copy from another, so that an output is not continued with other episodes.
 std::string Identify(const DatasetConversion& request, std::span<const Source> sources) {
   std::vector<std::string> names;
@@ -199,6 +222,7 @@ class Conversion {
     DPB_ASSERT(!request.sources.empty() && request.drop_first >= 0 && request.drop_last >= 0);
     for (const fs::path& path : request.sources) sources_.push_back(Open(path, catalogue));
     RequireEqualSpecs(sources_);
+    RequireEqualChannels(sources_);
     pieces_ = AllPieces(sources_);
     if (request.episodes) pieces_ = Select(pieces_, *request.episodes);
     DropSteps(request, sources_, &pieces_);

@@ -22,6 +22,11 @@ constexpr int kMaxBoxes = 1'000'000;
 constexpr std::array kParents = {"moov"sv, "trak"sv, "mdia"sv, "minf"sv,
                                  "stbl"sv, "moof"sv, "traf"sv};
 
+// Tables that begin, after version and flags, with the number of their entries, of at least four
+// bytes each.
+constexpr std::array kTables = {"stts"sv, "ctts"sv, "stss"sv, "stps"sv,
+                                "stsc"sv, "stco"sv, "co64"sv};
+
 class TableCheck {
  public:
   explicit TableCheck(const std::filesystem::path& path) : file_(path) {}
@@ -64,6 +69,12 @@ class TableCheck {
                                          static_cast<char>(type >> 8), static_cast<char>(type)};
     const std::string_view name(letters.data(), letters.size());
     if (std::ranges::find(kParents, name) != kParents.end()) return Walk(begin, end, depth + 1);
+    if (std::ranges::find(kTables, name) != kTables.end() && end - begin >= 8) {
+      const std::uint64_t n_entries = ReadNumber(begin + 4, 4);
+      if (n_entries > (end - begin) / 4) {
+        Refuse(fmt::format("{} entries of '{}' in {} bytes", n_entries, name, end - begin));
+      }
+    }
     // after version and flags: the count, in stsz and stz2 after four more bytes
     const std::uint64_t offset = name == "trun" ? 4 : 8;
     if (name != "stsz" && name != "stz2" && name != "trun") return;

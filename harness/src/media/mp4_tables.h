@@ -7,7 +7,8 @@
 namespace dp_bench::media {
 
 /// Throws Error{kMedia} naming the file if its tables claim more samples than the file has bytes,
-/// or if it consists of absurdly many boxes. Everything else is left to libav.
+/// or more entries than fit into them, or if it consists of absurdly many boxes. Everything else is
+/// left to libav.
 void RequirePlausibleTables(const std::filesystem::path& path);
 
 }  // namespace dp_bench::media

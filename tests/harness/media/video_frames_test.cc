@@ -117,6 +117,19 @@ TEST(VideoFrames, MoreSamplesThanBytesAreRefused) {
               AllOf(HasSubstr("bomb.mp4"), HasSubstr("268435456 samples in")));
 }
 
+TEST(VideoFrames, MoreEntriesThanFitIntoATableAreRefused) {
+  const core::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "bomb.mp4";
+  std::ifstream stream(PathOf(kFiles[1]), std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::size_t table = text.find("stss");
+  ASSERT_NE(table, std::string::npos);
+  text.replace(table + 8, 4, std::string("\x10\0\0\0", 4));  // after version and flags
+  std::ofstream(path, std::ios::binary) << text;
+  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [&] { const VideoFrames frames(path, 32, 24); }),
+              AllOf(HasSubstr("bomb.mp4"), HasSubstr("268435456 entries of 'stss'")));
+}
+
 TEST(VideoFrames, OtherSizesAndOtherFilesAreRefused) {
   EXPECT_THAT(
       MessageOf(ErrorCode::kMedia, [] { const VideoFrames frames(PathOf(kFiles[0]), 64, 24); }),
