@@ -140,7 +140,7 @@ expect_exit 2 "leaves no episode" "$dp_bench" dataset split source.zarr other ot
 expect_exit 2 "the same keys and frequency" "$dp_bench" dataset merge source.zarr pusht.zarr --output other
 cp -r "$configs/../tests/data/lerobot/v30_hevc" named
 cp -r named swapped
-sed -i 's/"shoulder"/"x"/; s/"elbow"/"shoulder"/; s/"x"/"elbow"/' swapped/meta/info.json
+sed -i 's/"shoulder"/"other"/; s/"elbow"/"shoulder"/; s/"other"/"elbow"/' swapped/meta/info.json
 expect_exit 2 "is 'shoulder' in named, but 'elbow' in swapped" "$dp_bench" dataset merge named swapped --output other
 expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
 expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
