@@ -45,7 +45,6 @@ class TableCheck {
     return number;
   }
 
-  // Boxes that do not fit into their parent are libav's business: it stops there.
   void Walk(std::uint64_t begin, std::uint64_t end, int depth) {
     while (depth < kMaxDepth && end - begin >= 8) {
       if (++n_boxes_ > kMaxBoxes) Refuse(fmt::format("more than {} boxes", kMaxBoxes));
@@ -56,8 +55,9 @@ class TableCheck {
         size = ReadNumber(begin + 8, 8);
         content = begin + 16;
       }
-      if (size == 0) size = end - begin;
-      if (size > end - begin || begin + size < content) return;
+      // libav reads what is there of a box that is cut off
+      if (size == 0 || size > end - begin) size = end - begin;
+      if (begin + size < content) return;
       Look(type, content, begin + size, depth);
       begin += size;
     }
