@@ -279,7 +279,7 @@ double MeanLoss(Policy& policy, const Batch& batch, torch::optim::Adam* optimize
 
 // `dp_bench export --format torchscript` gives other programs these graphs.
 TEST_F(PolicyConformance, ItsGraphsPlanAsItDoes) {
-  if (dynamic_cast<policy::DiffusionPolicy*>(policy_->distillable()) == nullptr) {
+  if (policy::DiffusionPolicy::Find(*policy_) == nullptr) {
     GTEST_SKIP() << "not a dp_bench::policy::DiffusionPolicy";
   }
   const graph::PolicyGraphs graphs = graph::MakePolicyGraphs(*policy_, MakeNormalizer());

@@ -58,7 +58,7 @@ void Plan(const std::string& folder, const std::string& input, const std::string
   NoiseSource again = MakeNoise(batch_size);
   const Horizons& horizons = policy->spec().horizons;
   // with inpainting, the sequence has more channels than the action
-  const auto* const diffusion = dynamic_cast<policy::DiffusionPolicy*>(policy->distillable());
+  const policy::DiffusionPolicy* const diffusion = policy::DiffusionPolicy::Find(*policy);
   const std::int64_t n_channels =
       diffusion != nullptr ? diffusion->channels().sample : policy->spec().shape_meta.action_dim();
   for (int i = 0; i < kMaxDraws; ++i) {

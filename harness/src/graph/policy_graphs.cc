@@ -15,8 +15,7 @@ namespace {
 using torch::Tensor;
 
 policy::DiffusionPolicy& AsDiffusionPolicy(Policy& policy) {
-  // the policy itself may be inside a guard; its ability is not
-  auto* const diffusion = dynamic_cast<policy::DiffusionPolicy*>(policy.distillable());
+  policy::DiffusionPolicy* const diffusion = policy::DiffusionPolicy::Find(policy);
   if (diffusion != nullptr) return *diffusion;
   throw Error(ErrorCode::kConfig,
               "expected a policy that is a dp_bench::policy::DiffusionPolicy, found another one; "

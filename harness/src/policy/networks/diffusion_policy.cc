@@ -38,6 +38,11 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
 
 DiffusionPolicy::~DiffusionPolicy() = default;
 
+DiffusionPolicy* DiffusionPolicy::Find(Policy& policy) {
+  // a guard is another object than the policy inside, but passes its ability on
+  return dynamic_cast<DiffusionPolicy*>(policy.distillable());
+}
+
 int DiffusionPolicy::n_train_obs_steps() const {
   return model_.channels.inpaints_obs ? spec().horizons.horizon : spec().horizons.n_obs_steps;
 }

@@ -36,6 +36,9 @@ class DiffusionPolicy final : public PolicyBase, public Distillable {
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
   ~DiffusionPolicy() override;
 
+  /// `policy` as what it is, also if the host checks its calls. Null for another kind of policy.
+  static DiffusionPolicy* Find(Policy& policy);
+
   void WeightsChanged() override { model_.denoiser->DropCaches(); }
   int n_train_obs_steps() const override;
   Distillable* distillable() override { return this; }
