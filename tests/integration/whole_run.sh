@@ -94,6 +94,19 @@ for workers in 1 3; do
   cmp whole/episodes.jsonl "eval$workers/episodes.jsonl"
 done
 
+echo "half of the bytes: weights in float16"
+"$dp_bench" export --checkpoint whole/checkpoints/latest --dtype float16 --output half >half.txt
+grep -q "half: ema.safetensors in float16" half.txt || fail "$(cat half.txt)"
+python3 - <<'PYTHON' || fail "$(ls -l exported half)"
+from pathlib import Path
+sizes = [(Path(folder) / "ema.safetensors").stat().st_size for folder in ("exported", "half")]
+assert 0.5 <= sizes[1] / sizes[0] < 0.6, sizes
+PYTHON
+"$dp_bench" eval --checkpoint half --output evalhalf >eval.txt 2>&1 || fail "$(cat eval.txt)"
+cmp -s whole/episodes.jsonl evalhalf/episodes.jsonl && fail "float16 changed nothing"
+expect_exit 2 "only for --format dp_bench" "$dp_bench" export --checkpoint whole --dtype float16 --format onnx --output bad8
+expect_exit 2 "not in {" "$dp_bench" export --checkpoint whole --dtype int8 --output bad8
+
 echo "a data set grows, is read by its own keys, and refuses episodes of another origin"
 collect=("$dp_bench" collect --config-dir "$configs" --env point_mass --output own.zarr)
 "${collect[@]}" --episodes 6 >collect.txt 2>&1 || fail "$(cat collect.txt)"

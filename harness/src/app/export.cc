@@ -26,9 +26,11 @@ namespace fs = std::filesystem;
 constexpr const char* kExportExamples =
     R"(Examples:
   dp_bench export --checkpoint runs/mine/checkpoints/latest --output models/mine
+  dp_bench export --checkpoint runs/mine --dtype float16 --output models/mine_half
   dp_bench export --checkpoint runs/mine --format lerobot --output mine_lerobot
   dp_bench export --checkpoint runs/mine --format onnx --output mine_onnx)";
 
+constexpr const char* kCheckpointFormat = "dp_bench";
 constexpr const char* kLerobotFormat = "lerobot";
 constexpr const char* kTorchScriptFormat = "torchscript";
 constexpr const char* kOnnxFormat = "onnx";
@@ -36,22 +38,32 @@ constexpr const char* kOnnxFormat = "onnx";
 struct ExportVerbOptions {
   fs::path checkpoint;
   fs::path output;
-  std::string format = "dp_bench";
+  std::string format = kCheckpointFormat;
+  std::string dtype{Name(run::FloatStorage::kFloat32)};
   std::vector<std::string> map;
   std::vector<fs::path> plugin_dirs;
 };
 
+run::FloatStorage StorageOf(const ExportVerbOptions& options) {
+  return options.dtype == Name(run::FloatStorage::kFloat16) ? run::FloatStorage::kFloat16
+                                                            : run::FloatStorage::kFloat32;
+}
+
 // Only the evaluated weights, without the state of the optimizer.
-void ExportCheckpoint(const run::Checkpoint& checkpoint, const fs::path& output) {
+void ExportCheckpoint(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
   const std::string_view weights = checkpoint.Has(run::kEmaFile) ? run::kEmaFile : run::kModelFile;
-  run::CheckpointContents contents = {.config = checkpoint.config(), .state = checkpoint.state()};
+  run::CheckpointContents contents = {.tensors = {},
+                                      .config = checkpoint.config(),
+                                      .state = checkpoint.state(),
+                                      .weights = StorageOf(options)};
   for (const std::string_view file : {weights, run::kNormalizerFile}) {
     contents.tensors[std::string(file)] = checkpoint.ReadTensors(file);
   }
-  core::AtomicFolder folder(output);
+  core::AtomicFolder folder(options.output);
   run::WriteCheckpointFiles(folder.temporary(), contents);
   folder.Commit();
-  core::PrintResult("{}: {} and the normalizer\n", output.string(), weights);
+  core::PrintResult("{}: {} in {} and the normalizer\n", options.output.string(), weights,
+                    options.dtype);
 }
 
 void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
@@ -81,6 +93,9 @@ int Export(ExportVerbOptions options) {
   if (!options.map.empty() && options.format != kLerobotFormat) {
     throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
   }
+  if (StorageOf(options) != run::FloatStorage::kFloat32 && options.format != kCheckpointFormat) {
+    throw Error(ErrorCode::kUsage, "--dtype is only for --format dp_bench");
+  }
   ChooseCheckpoint(&options.checkpoint);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
   if (options.format == kLerobotFormat) {
@@ -88,7 +103,7 @@ int Export(ExportVerbOptions options) {
   } else if (options.format == kTorchScriptFormat || options.format == kOnnxFormat) {
     ExportAsGraphs(checkpoint, options);
   } else {
-    ExportCheckpoint(checkpoint, options.output);
+    ExportCheckpoint(checkpoint, options);
   }
   return 0;
 }
@@ -130,7 +145,13 @@ Verb AddExport(CLI::App* app) {
                   "dp_bench: a checkpoint without the optimizer; lerobot: a folder that LeRobot "
                   "(0.4 and later) loads; torchscript, onnx: graphs and sampler.json, for programs "
                   "without dp_bench")
-      ->check(CLI::IsMember({"dp_bench", kLerobotFormat, kTorchScriptFormat, kOnnxFormat}))
+      ->check(CLI::IsMember({kCheckpointFormat, kLerobotFormat, kTorchScriptFormat, kOnnxFormat}))
+      ->capture_default_str();
+  app->add_option("--dtype", options->dtype,
+                  "How --format dp_bench stores the weights: float32, or float16 for half of the "
+                  "bytes. They are used as float32")
+      ->check(CLI::IsMember({std::string(Name(run::FloatStorage::kFloat32)),
+                             std::string(Name(run::FloatStorage::kFloat16))}))
       ->capture_default_str();
   AddMapOption(app, &options->map);
   app->add_option("--plugin-dir", options->plugin_dirs,

@@ -42,10 +42,12 @@ std::string HashFile(core::RegularFile& file) {
   return hash.HexDigest();
 }
 
-Json Describe(const ArrayMap& tensors) {
+Json Describe(const ArrayMap& tensors, FloatStorage storage) {
   Json json = Json::object();
   for (const auto& [name, array] : tensors) {
-    json[name] = {{"dtype", Name(array.dtype())}, {"shape", array.shape()}};
+    const bool is_float32 = array.dtype() == DType::kFloat32;
+    json[name] = {{"dtype", is_float32 ? Name(storage) : Name(array.dtype())},
+                  {"shape", array.shape()}};
   }
   return json;
 }
@@ -111,8 +113,10 @@ void WriteCheckpointFiles(const fs::path& folder, const CheckpointContents& cont
   core::WriteFileAtomically(folder / kConfigFile, contents.config);
   core::WriteFileAtomically(folder / kStateFile, contents.state);
   for (const auto& [file, tensors] : contents.tensors) {
-    WriteSafetensors(folder / file, tensors, {{"format", "pt"}});
-    shapes[file] = Describe(tensors);
+    const bool is_weights = file == kModelFile || file == kEmaFile;
+    const FloatStorage storage = is_weights ? contents.weights : FloatStorage::kFloat32;
+    WriteSafetensors(folder / file, tensors, {{"format", "pt"}}, storage);
+    shapes[file] = Describe(tensors, storage);
     files.push_back(file);
   }
 

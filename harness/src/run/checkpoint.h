@@ -29,6 +29,7 @@ struct CheckpointContents {
   std::map<std::string, ArrayMap, std::less<>> tensors;  // file name -> tensors
   std::string config;                                    // JSON text
   std::string state;                                     // JSON text
+  FloatStorage weights = FloatStorage::kFloat32;         // of the model and its EMA
 };
 
 /// Writes all files of a checkpoint into an existing folder; the caller renames the folder into

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/half.h"
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "dp_bench/error.h"
@@ -31,21 +33,27 @@ constexpr std::uint64_t kMaxHeaderBytes = 16ULL << 20;
 constexpr std::size_t kMaxRank = 32;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-struct DTypeName {
-  DType dtype;
+/// A type of numbers in a file, and the one in memory that it is read as.
+struct StoredType {
   std::string_view name;
+  DType dtype;
+  std::size_t size;                         // bytes of a number in the file
+  float (*widen)(std::uint16_t) = nullptr;  // from 16 bits; null: as in memory
 };
-constexpr std::array<DTypeName, 6> kDTypeNames = {{{DType::kUInt8, "U8"},
-                                                   {DType::kUInt16, "U16"},
-                                                   {DType::kInt32, "I32"},
-                                                   {DType::kInt64, "I64"},
-                                                   {DType::kFloat32, "F32"},
-                                                   {DType::kFloat64, "F64"}}};
+constexpr std::array<StoredType, 8> kStoredTypes = {
+    {{"U8", DType::kUInt8, 1},
+     {"U16", DType::kUInt16, 2},
+     {"I32", DType::kInt32, 4},
+     {"I64", DType::kInt64, 8},
+     {"F32", DType::kFloat32, 4},
+     {"F64", DType::kFloat64, 8},
+     {"F16", DType::kFloat32, 2, &core::FromFloat16},
+     {"BF16", DType::kFloat32, 2, &core::FromBfloat16}}};
 
 /// A tensor as the header describes it.
 struct Entry {
   std::string name;
-  DType dtype = DType::kFloat32;
+  const StoredType* type = nullptr;
   Shape shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -72,14 +80,14 @@ const Json& Field(const fs::path& path, const std::string& name, const Json& jso
   return *found;
 }
 
-DType ReadDType(const fs::path& path, const std::string& name, const Json& json) {
+const StoredType& ReadType(const fs::path& path, const std::string& name, const Json& json) {
   const Json& field = Field(path, name, json, "dtype");
   if (!field.is_string()) FailFormat(path, fmt::format("tensor '{}': dtype is not a string", name));
   const std::string text = field.get<std::string>();
-  for (const DTypeName& known : kDTypeNames) {
-    if (known.name == text) return known.dtype;
-  }
-  FailFormat(path, fmt::format("tensor '{}' has dtype '{}'; supported: U8, U16, I32, I64, F32, F64",
+  const auto* known = std::ranges::find(kStoredTypes, text, &StoredType::name);
+  if (known != kStoredTypes.end()) return *known;
+  FailFormat(path, fmt::format("tensor '{}' has dtype '{}'; supported: U8, U16, I32, I64, F16, "
+                               "BF16, F32, F64",
                                name, text));
 }
 
@@ -104,7 +112,7 @@ Shape ReadIntegers(const fs::path& path, const std::string& name, const Json& js
 
 /// Checked product of the shape and the element size.
 std::uint64_t ByteSize(const fs::path& path, const Entry& entry) {
-  std::uint64_t bytes = SizeOf(entry.dtype);
+  std::uint64_t bytes = entry.type->size;
   for (const std::int64_t size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
       FailFormat(path,
@@ -119,7 +127,7 @@ Entry ReadEntry(const fs::path& path, const std::string& name, const Json& json)
     FailFormat(path, fmt::format("tensor '{}' is not described by an object", name));
   Entry entry;
   entry.name = name;
-  entry.dtype = ReadDType(path, name, json);
+  entry.type = &ReadType(path, name, json);
   entry.shape = ReadIntegers(path, name, json, "shape");
   const Shape offsets = ReadIntegers(path, name, json, "data_offsets");
   if (json.size() != 3 || offsets.size() != 2 || offsets[0] > offsets[1]) {
@@ -186,6 +194,19 @@ class MemorySource {
 };
 
 template <class Source>
+Array ReadTensor(Source& file, const Entry& entry) {
+  Array array(entry.type->dtype, entry.shape);
+  if (entry.type->widen == nullptr) {
+    file.ReadExactly(array.bytes());
+    return array;
+  }
+  std::vector<std::uint16_t> stored(static_cast<std::size_t>(array.size()));
+  file.ReadExactly(std::as_writable_bytes(std::span(stored)));
+  std::ranges::transform(stored, array.as<float>().begin(), entry.type->widen);
+  return array;
+}
+
+template <class Source>
 Safetensors ReadFrom(Source& file, const fs::path& path) {
   std::uint64_t header_bytes = 0;
   if (file.size() < sizeof(header_bytes)) {
@@ -207,43 +228,79 @@ Safetensors ReadFrom(Source& file, const fs::path& path) {
       ReadEntries(path, header, file.size() - sizeof(header_bytes) - header_bytes);
 
   for (const Entry& entry : entries) {
-    Array array(entry.dtype, entry.shape);
-    file.ReadExactly(array.bytes());
-    result.tensors.emplace(entry.name, std::move(array));
+    result.tensors.emplace(entry.name, ReadTensor(file, entry));
   }
   return result;
 }
 
-std::string_view FormatName(DType dtype) {
-  return std::ranges::find(kDTypeNames, dtype, &DTypeName::dtype)->name;
+/// A tensor to write.
+struct OutgoingTensor {
+  std::string name;
+  const Array* array;
+  const StoredType* type;
+
+  std::size_t byte_size() const { return static_cast<std::size_t>(array->size()) * type->size; }
+};
+
+const StoredType& TypeToStore(DType dtype, FloatStorage storage) {
+  if (dtype == DType::kFloat32 && storage == FloatStorage::kFloat16) {
+    return *std::ranges::find(kStoredTypes, "F16", &StoredType::name);
+  }
+  return *std::ranges::find(kStoredTypes, dtype, &StoredType::dtype);
 }
 
 /// Descending element size keeps every tensor aligned to its elements.
-std::vector<std::pair<std::string, const Array*>> InFileOrder(const ArrayPointers& tensors) {
-  std::vector<std::pair<std::string, const Array*>> order(tensors.begin(), tensors.end());
+std::vector<OutgoingTensor> InFileOrder(const ArrayPointers& tensors, FloatStorage storage) {
+  std::vector<OutgoingTensor> order;
+  for (const auto& [name, array] : tensors) {
+    order.push_back({name, array, &TypeToStore(array->dtype(), storage)});
+  }
   std::ranges::stable_sort(order, std::greater<>(),
-                           [](const auto& item) { return SizeOf(item.second->dtype()); });
+                           [](const OutgoingTensor& tensor) { return tensor.type->size; });
   return order;
 }
 
-std::string HeaderText(const std::vector<std::pair<std::string, const Array*>>& order,
+std::string HeaderText(const std::vector<OutgoingTensor>& order,
                        const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
   std::size_t position = 0;
-  for (const auto& [name, array] : order) {
-    nlohmann::ordered_json& entry = header[name];
-    entry["dtype"] = FormatName(array->dtype());
-    entry["shape"] = array->shape();
-    entry["data_offsets"] = {position, position + array->byte_size()};
-    position += array->byte_size();
+  for (const OutgoingTensor& tensor : order) {
+    nlohmann::ordered_json& entry = header[tensor.name];
+    entry["dtype"] = tensor.type->name;
+    entry["shape"] = tensor.array->shape();
+    entry["data_offsets"] = {position, position + tensor.byte_size()};
+    position += tensor.byte_size();
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }
 
+void WriteTensor(core::AtomicFile* file, const OutgoingTensor& tensor, const fs::path& path) {
+  if (tensor.type->widen == nullptr) {
+    file->Write(tensor.array->bytes());
+    return;
+  }
+  std::vector<std::uint16_t> stored;
+  stored.reserve(static_cast<std::size_t>(tensor.array->size()));
+  for (const float value : tensor.array->as<float>()) {
+    stored.push_back(core::ToFloat16(value));
+    if (std::isfinite(value) && !std::isfinite(core::FromFloat16(stored.back()))) {
+      throw Error(ErrorCode::kCheckpoint,
+                  fmt::format("'{}' cannot be stored as float16: tensor '{}' contains {}, expected "
+                              "at most {} in magnitude",
+                              path.string(), tensor.name, value, core::kMaxFloat16));
+    }
+  }
+  file->Write(std::as_bytes(std::span(stored)));
+}
+
 }  // namespace
+
+std::string_view Name(FloatStorage storage) {
+  return storage == FloatStorage::kFloat16 ? "float16" : "float32";
+}
 
 Safetensors ReadSafetensors(const fs::path& path, std::uint64_t max_bytes) {
   core::RegularFile file(path, max_bytes);
@@ -256,13 +313,13 @@ Safetensors ParseSafetensors(std::span<const std::byte> bytes, const fs::path& p
 }
 
 void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata, FloatStorage storage) {
   if (tensors.contains(std::string(kMetadataKey))) {
     throw Error(ErrorCode::kCheckpoint,
                 fmt::format("a tensor of '{}' is named __metadata__, which the format reserves",
                             path.string()));
   }
-  const auto order = InFileOrder(tensors);
+  const std::vector<OutgoingTensor> order = InFileOrder(tensors, storage);
   std::string text;
   try {
     text = HeaderText(order, metadata);
@@ -279,15 +336,15 @@ void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,
   core::AtomicFile file(path);
   file.Write(std::as_bytes(std::span(&header_bytes, 1)));
   file.Write(text);
-  for (const auto& [name, array] : order) file.Write(array->bytes());
+  for (const OutgoingTensor& tensor : order) WriteTensor(&file, tensor, path);
   file.Commit();
 }
 
 void WriteSafetensors(const fs::path& path, const ArrayMap& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata, FloatStorage storage) {
   ArrayPointers pointers;
   for (const auto& [name, array] : tensors) pointers[name] = &array;
-  WriteSafetensors(path, pointers, metadata);
+  WriteSafetensors(path, pointers, metadata, storage);
 }
 
 }  // namespace dp_bench::run

@@ -1,6 +1,7 @@
 // The safetensors file format (Hugging Face). Torch-free.
 //   u64 little-endian header length N | N bytes of JSON, padded with spaces | the tensors' bytes
-// Our limits: N at most 16 MB (the format allows 100 MB); dtypes U8, U16, I32, I64, F32, F64.
+// Our limits: N at most 16 MB (the format allows 100 MB); dtypes U8, U16, I32, I64, F32, F64;
+// F16 and BF16 are read as float32.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "dp_bench/array.h"
 
@@ -29,14 +31,24 @@ Safetensors ReadSafetensors(const std::filesystem::path& path,
 /// The same for bytes in memory. `path` appears in messages only.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
+/// How float32 tensors lie in a file. In float16 they take half of the bytes, and each number is
+/// rounded to eleven significant bits.
+enum class FloatStorage : std::uint8_t { kFloat32, kFloat16 };
+
+/// "float32" or "float16".
+std::string_view Name(FloatStorage storage);
+
 /// Not owned.
 using ArrayPointers = std::map<std::string, const Array*>;
 
 /// Writes atomically (core/atomic_file.h). Equal tensors and metadata give equal bytes: tensors are
-/// sorted by descending element size, then by name, so that each one is aligned.
+/// sorted by descending element size, then by name, so that each one is aligned. Throws
+/// Error{kCheckpoint} naming a tensor with a number that is finite but not as a float16.
 void WriteSafetensors(const std::filesystem::path& path, const ArrayPointers& tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+                      const std::map<std::string, std::string>& metadata = {},
+                      FloatStorage storage = FloatStorage::kFloat32);
 void WriteSafetensors(const std::filesystem::path& path, const ArrayMap& tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+                      const std::map<std::string, std::string>& metadata = {},
+                      FloatStorage storage = FloatStorage::kFloat32);
 
 }  // namespace dp_bench::run

@@ -16,6 +16,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
+#include "support/error_of.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::run {
@@ -67,6 +68,46 @@ std::string ErrorFor(const fs::path& path, const std::string& content) {
     return error.what();
   }
   return "";
+}
+
+TEST(Safetensors, Float16TakesHalfOfTheBytesOfFloat32TensorsAlone) {
+  const ScratchFolder scratch;
+  ArrayMap tensors = EveryDType();
+  tensors["net.weight"].as<float>()[0] = 0.1F;
+  WriteSafetensors(scratch.path() / "half.safetensors", tensors, {}, FloatStorage::kFloat16);
+  const Safetensors read = ReadSafetensors(scratch.path() / "half.safetensors");
+  for (const auto& [name, array] : tensors) {
+    if (name != "net.weight") {
+      EXPECT_TRUE(AreEqual(read.tensors.at(name), array)) << name;
+    }
+  }
+  const std::span<const float> weights = read.tensors.at("net.weight").as<float>();
+  EXPECT_EQ(weights[0], 0.0999755859375F);  // torch.tensor(0.1).half()
+  EXPECT_EQ(weights[5], 6.0F);
+}
+
+TEST(Safetensors, ReadsBfloat16AsFloat32) {
+  const ScratchFolder scratch;
+  const std::string header = R"({"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})";
+  core::WriteFileAtomically(scratch.path() / "bf16.safetensors",
+                            FileWith(header, std::string("\x80\x3f\xcd\xbd", 4)));
+  const Safetensors read = ReadSafetensors(scratch.path() / "bf16.safetensors");
+  EXPECT_EQ(read.tensors.at("w").as<float>()[0], 1.0F);
+  EXPECT_EQ(read.tensors.at("w").as<float>()[1], -0.10009765625F);  // torch.tensor(-0.1).bfloat16()
+}
+
+TEST(Safetensors, ANumberTooLargeForFloat16IsAnErrorThatNamesTheTensor) {
+  const ScratchFolder scratch;
+  ArrayMap tensors;
+  tensors["big"] = Filled<float>({2});
+  tensors["big"].as<float>()[1] = 70000.0F;
+  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
+                        [&] {
+                          WriteSafetensors(scratch.path() / "half.safetensors", tensors, {},
+                                           FloatStorage::kFloat16);
+                        }),
+              testing::AllOf(HasSubstr("tensor 'big' contains 70000"), HasSubstr("65504")));
+  EXPECT_FALSE(fs::exists(scratch.path() / "half.safetensors"));
 }
 
 TEST(Safetensors, KeepsEveryDTypeShapeAndTheMetadata) {
@@ -139,7 +180,7 @@ TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
       {deep, "", "nested deeper"},
       {R"({"a":[]})", "", "not described by an object"},
       {R"({"a":{"dtype":"F32","shape":[1]}})", "1234", "no 'data_offsets'"},
-      {R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", "1234", "dtype 'BF16'"},
+      {R"({"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})", "1234", "dtype 'F8_E4M3'"},
       {R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,4]}})", "1234", "dtype is not a string"},
       {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234", "list of at most"},
       {R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", "1234", "list of at most"},
