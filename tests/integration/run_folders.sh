@@ -189,9 +189,11 @@ cmp of_run/episodes.jsonl a/episodes.jsonl
 grep -q "checkpoint: trained/checkpoints/latest" out.txt || fail "$(cat out.txt)"
 expect_exit 2 "neither the folder of a run" "$dp_bench" diagnose nowhere
 expect_exit 0 "parameters" "$dp_bench" inspect --checkpoint trained
-expect_exit 0 "ema.safetensors and the normalizer" "$dp_bench" export --checkpoint trained --output exported
+expect_exit 0 "ema.safetensors in float32 and the normalizer" "$dp_bench" export --checkpoint trained --output exported
 expect_exit 0 "trace hash as recorded" "$dp_bench" replay --run a --episode 3
 expect_exit 0 "1 episodes" "$dp_bench" film a --output film.gif
+expect_exit 0 "1 episodes" "$dp_bench" film a --output strips.png
+expect_exit 2 ".gif or .png" "$dp_bench" film a --output film.avi
 
 echo "weights that are not finite are named"
 python3 - exported <<'PYTHON'

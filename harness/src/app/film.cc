@@ -20,11 +20,12 @@ namespace fs = std::filesystem;
 constexpr const char* kFilmDetails =
     R"(Shows the filmed episodes of a run side by side, with a green frame for success, a red one for
 failure, and seed and score in the corner. env_runner.n_videos sets how many episodes a run films;
-`dp_bench replay` films any other.
+`dp_bench replay` films any other. A .png shows some frames of each film in a row.
 
 Examples:
   dp_bench film runs/mine --output grid.mp4
-  dp_bench film runs/mine --output failures.gif --only failures --slow 3)";
+  dp_bench film runs/mine --output failures.gif --only failures --slow 3
+  dp_bench film runs/mine --output strips.png --columns 6 --episodes 3)";
 
 struct FilmVerbOptions {
   fs::path run;
@@ -61,7 +62,9 @@ std::vector<media::GridFilm> ChooseFilms(const FilmVerbOptions& options) {
 
 int Film(const FilmVerbOptions& options) {
   const std::vector<media::GridFilm> films = ChooseFilms(options);
-  media::WriteFilmGrid(films, options.output, options.grid);
+  const bool is_strip = options.output.extension() == ".png";
+  const auto write = is_strip ? media::WriteFilmStrips : media::WriteFilmGrid;
+  write(films, options.output, options.grid);
   core::PrintResult("{}: {} episodes\n", options.output.string(), films.size());
   return 0;
 }
@@ -74,7 +77,7 @@ Verb AddFilm(CLI::App* app) {
   app->add_option("run", options->run, "Run folder, or one of its checkpoints")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--output", options->output, "Video (.mp4) or picture (.gif) to write")
+  app->add_option("--output", options->output, "Video (.mp4) or picture (.gif, .png) to write")
       ->required();
   app->add_option("--only", options->only, "all, successes or failures")
       ->check(CLI::IsMember({"all", "successes", "failures"}))
@@ -82,7 +85,8 @@ Verb AddFilm(CLI::App* app) {
   app->add_option("--episodes", options->n_episodes, "Maximum number of films")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  app->add_option("--columns", options->grid.n_columns, "Films per row")
+  app->add_option("--columns", options->grid.n_columns,
+                  "Films per row; for a .png, frames of each film")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app->add_option("--slow", options->slow, "Slow motion of failures: each frame this many times")

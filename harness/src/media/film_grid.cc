@@ -10,6 +10,7 @@
 #include "dp_bench/error.h"
 #include "media/colour_palette.h"
 #include "media/drawing.h"
+#include "media/png.h"
 #include "media/video_encoder.h"
 #include "media/video_reader.h"
 
@@ -19,6 +20,8 @@ namespace {
 
 constexpr int kLine = 3;  // [px], around each tile
 constexpr Colour kGridCaptionBar = {24, 24, 24};
+
+int CaptionHeight(int picture_height) { return std::max(11, picture_height / 14); }
 
 // One film and its current picture.
 class Tile {
@@ -45,8 +48,8 @@ class Tile {
       std::copy_n(frame_.pixels.begin() + 3 * y * frame_.width, 3 * frame_.width,
                   grid->pixels.begin() + 3 * ((top + kLine + y) * grid->width + left + kLine));
     }
-    DrawCaption(film_.caption, left + kLine, top + kLine, std::max(11, height / 14),
-                kGridCaptionBar, grid);
+    DrawCaption(film_.caption, left + kLine, top + kLine, CaptionHeight(height), kGridCaptionBar,
+                grid);
   }
 
  private:
@@ -108,8 +111,8 @@ void RequireKnownFormat(const std::filesystem::path& path) {
   const std::filesystem::path extension = path.extension();
   if (extension == ".mp4" || extension == ".gif") return;
   throw Error(ErrorCode::kUsage,
-              fmt::format("cannot write '{}': a film is a video, .mp4, or a picture, .gif; give a "
-                          "name that ends in one of them",
+              fmt::format("cannot write '{}': a film is a video, .mp4, or a picture, .gif or .png; "
+                          "give a name that ends in one of them",
                           path.string()));
 }
 
@@ -141,14 +144,13 @@ int CountFrames(const std::filesystem::path& video) {
   return n;
 }
 
-/// Copies `frame` into the strip as its picture number `place`.
-void Paste(const RgbImage& frame, int place, RgbImage* strip) {
-  const auto row_bytes = static_cast<std::ptrdiff_t>(frame.width) * 3;
-  for (int y = 0; y < frame.height; ++y) {
-    const auto from = frame.pixels.begin() + y * row_bytes;
-    const auto to = strip->pixels.begin() + static_cast<std::ptrdiff_t>(y) * strip->width * 3 +
-                    place * row_bytes;
-    std::copy(from, from + row_bytes, to);
+/// Copies `picture` into `canvas`, with its upper left corner at column `left` and row `top`.
+void Paste(const RgbImage& picture, int left, int top, RgbImage* canvas) {
+  const auto row_bytes = static_cast<std::ptrdiff_t>(picture.width) * 3;
+  for (int y = 0; y < picture.height; ++y) {
+    const auto from = picture.pixels.begin() + y * row_bytes;
+    const std::ptrdiff_t place = (static_cast<std::ptrdiff_t>(top) + y) * canvas->width + left;
+    std::copy(from, from + row_bytes, canvas->pixels.begin() + place * 3);
   }
 }
 
@@ -168,9 +170,34 @@ RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
   int place = 0;
   for (int i = 0; i < n_in_video && reader.Read(&frame); ++i) {
     if (i != place * (n_in_video - 1) / std::max(n_frames - 1, 1)) continue;
-    Paste(frame, place++, &strip);
+    Paste(frame, frame.width * place++, 0, &strip);
   }
   return strip;
+}
+
+void WriteFilmStrips(const std::vector<GridFilm>& films, const std::filesystem::path& path,
+                     const FilmGridOptions& options) {
+  if (films.empty()) throw Error(ErrorCode::kUsage, "a picture of films needs at least one");
+  if (options.n_columns < 2) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("a film strip has at least 2 columns, found {}", options.n_columns));
+  }
+  std::vector<RgbImage> strips;
+  int width = 0;
+  int height = 0;
+  for (const GridFilm& film : films) {
+    RgbImage& strip = strips.emplace_back(FilmStrip(film.path, options.n_columns));
+    DrawCaption(film.caption, 0, 0, CaptionHeight(strip.height), kGridCaptionBar, &strip);
+    width = std::max(width, strip.width);
+    height += strip.height;
+  }
+  RgbImage picture(width, height);
+  int top = 0;
+  for (const RgbImage& strip : strips) {
+    Paste(strip, 0, top, &picture);
+    top += strip.height;
+  }
+  WritePng(path, picture);
 }
 
 }  // namespace dp_bench::media

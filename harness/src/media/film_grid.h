@@ -30,11 +30,15 @@ struct FilmGridOptions {
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options = {});
 
-// Some frames of a video side by side: the film at a glance.
+/// Writes a picture (.png) with a row for each film: its FilmStrip of `options.n_columns` frames
+/// and its caption. A row is as wide as the widest. Throws Error{kMedia} naming the file that
+/// cannot be read or written, Error{kUsage} without films or with less than two columns.
+void WriteFilmStrips(const std::vector<GridFilm>& films, const std::filesystem::path& path,
+                     const FilmGridOptions& options = {});
 
-/// Places `n_frames` (at least 2) frames of the video from left to right: the first, the last, and
-/// frames evenly between. A shorter video gives each of its frames once. Throws Error{kMedia} if
-/// the file is not a readable video or has no frame.
+/// The film at a glance: places `n_frames` (at least 2) frames of the video from left to right: the
+/// first, the last, and frames evenly between. A shorter video gives each of its frames once.
+/// Throws Error{kMedia} if the file is not a readable video or has no frame.
 RgbImage FilmStrip(const std::filesystem::path& video, int n_frames);
 
 }  // namespace dp_bench::media

@@ -9,6 +9,7 @@
 
 #include "media/film_grid.h"
 #include "media/video_encoder.h"
+#include "media/video_reader.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -58,6 +59,33 @@ TEST(FilmStrip, OfAShorterVideoHasEachFrameOnce) {
   EXPECT_THAT(FramesIn(FilmStrip(video, 5)), testing::ElementsAre(0, 1, 2));
   WriteGreys(video, 1);
   EXPECT_THAT(FramesIn(FilmStrip(video, 5)), testing::ElementsAre(0));
+}
+
+TEST(FilmStrips, HaveARowForEachFilmAsWideAsTheWidest) {
+  const ScratchFolder scratch;
+  WriteGreys(scratch.path() / "long.mp4", 9);
+  WriteGreys(scratch.path() / "short.mp4", 2);
+  const fs::path picture = scratch.path() / "strips.png";
+  WriteFilmStrips({{.path = scratch.path() / "long.mp4"}, {.path = scratch.path() / "short.mp4"}},
+                  picture, {.n_columns = 3});
+  VideoReader reader(picture);
+  ASSERT_EQ(reader.width(), 3 * kWidth);
+  ASSERT_EQ(reader.height(), 2 * kHeight);
+  RgbImage rows(reader.width(), reader.height());
+  ASSERT_TRUE(reader.Read(&rows));
+  EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 4, 8));
+  rows.pixels.erase(rows.pixels.begin(), rows.pixels.begin() + 3 * 3 * kWidth * kHeight);
+  EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 1, 0)) << "a short film leaves black";
+}
+
+TEST(FilmStrips, AreRefusedWithoutFilmsAndWithOneColumn) {
+  const ScratchFolder scratch;
+  const fs::path picture = scratch.path() / "strips.png";
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { WriteFilmStrips({}, picture); }),
+              testing::HasSubstr("at least one"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage, [&] { WriteFilmStrips({{}}, picture, {.n_columns = 1}); }),
+      testing::HasSubstr("at least 2 columns, found 1"));
 }
 
 TEST(FilmStrip, NamesAFileThatIsNoVideo) {
