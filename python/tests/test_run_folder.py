@@ -9,7 +9,7 @@ import pytest
 
 import dp_bench
 
-SHIPPED = pathlib.Path(__file__).parents[2] / "models/pusht_unet_hybrid_training"
+SHIPPED = pathlib.Path(__file__).parents[2] / "models/pusht_unet_hybrid/training/seed_42"
 ROW = {
     "episode": 0,
     "split": "test",
@@ -80,7 +80,7 @@ def test_the_log_ends_before_a_line_that_was_cut_off(folder):
 
 def test_reads_the_shipped_training():
     run = dp_bench.RunFolder(SHIPPED)
-    assert len(run.episodes) == 56 and len(run.episodes.of("test")) == 50 and len(run.log) == 9300
+    assert len(run.episodes) == 50 and len(run.episodes.of("test")) == 50 and len(run.log) == 14400
     assert sum(episode.success for episode in run.episodes.of("test")) == run.metrics["test/n_success"]
     assert run.films == {} and run.checkpoints == {} and run.seeds == {}
 

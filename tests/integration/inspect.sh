@@ -30,7 +30,7 @@ for line in "condition  *\[1, 2, 4\]  *float32" "timesteps  *\[1\]  *int64" "une
 done
 
 echo "so has the transformer's, and its modules add up to the total"
-expect_json 'stage("normalized action") == [3, 16, 16] and stage("predicted noise") == [3, 16, 16]
+expect_json 'stage("normalized action") == [3, 16, 16] and stage("predicted action") == [3, 16, 16]
              and stage("transformer: condition tokens") == [3, 3, 192]
              and stage("transformer: decoder layer 4") == [3, 16, 192]
              and found["parameters"] == 2685520
@@ -92,7 +92,7 @@ expect_exit 0 "5 episodes" "$1" inspect --dataset data/point_mass-*.zarr
 expect_exit 6 "nowhere.zarr" "$1" inspect --dataset nowhere.zarr
 
 echo "a checkpoint"
-expect_json 'found["policy"] == "unet_hybrid" and found["state"]["epoch"] == 100 and found["parameters"] == 4559554
+expect_json 'found["policy"] == "unet_hybrid" and found["state"]["epoch"] == 16 and found["parameters"] == 4559554
              and found["normalizer"]["action"]["mode"] == "limits" and found["files"][0]["n_tensors"] == 148' \
   "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid"
 expect_exit 6 "manifest.json" "$1" inspect --checkpoint "$2"
