@@ -12,17 +12,13 @@ enter_scratch_folder
 far() { env LD_PRELOAD="$library" "$dp_bench" "$@"; }
 encoder='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8}'
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]"
-       policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=2 training.lr_warmup_steps=2
+       policy.params.n_groups=4 training.mixed_precision=no collect.n_episodes=4 training.num_epochs=2 training.lr_warmup_steps=2
        training.max_grad_norm=1 dataloader.batch_size=32 env_runner.n_train=0 env_runner.n_test=2 env_runner.n_videos=0
        env_runner.max_steps=20 policy.params.noise_scheduler.num_inference_steps=2)
-pictures=(--config-dir "$configs" --config-dir more --policy transformer --env pusht_expert --obs image
-          policy.params.n_layer=2 policy.params.n_emb=24 "policy.params.obs_encoder=$encoder"
+pictures=(--config-dir "$configs" --policy transformer --env pusht_expert --obs image
+          training.mixed_precision=no policy.params.n_layer=2 policy.params.n_emb=24 "policy.params.obs_encoder=$encoder"
           collect.n_episodes=2 dataset.val_ratio=0 training.num_epochs=1 training.max_train_steps=4
           training.lr_warmup_steps=2 dataloader.batch_size=4)
-mkdir -p more/task
-cat >more/task/pusht_expert_image.json <<'JSON'
-{"name": "pusht_expert_image", "env": {"plugin": "pusht", "params": {"obs": ["agent_pos", "image"]}}, "collect": {}}
-JSON
 
 pair() {  # pair NAME TOLERANCE VERB ARGUMENTS...: the same curves on both devices
   local name=$1 tolerance=$2

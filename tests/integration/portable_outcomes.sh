@@ -54,11 +54,7 @@ done
 
 
 # with pictures, the number of threads changes nothing
-mkdir -p more/task
-cat >more/task/pusht_expert_image.json <<'JSON'
-{"name": "pusht_expert_image", "env": {"plugin": "pusht", "params": {"obs": ["agent_pos", "image"]}}, "collect": {}}
-JSON
-train pictures --config-dir more --policy unet_hybrid --env pusht_expert_image "policy.params.down_dims=[16,32]" \
+train pictures --policy unet_hybrid --env pusht_expert_image "policy.params.down_dims=[16,32]" \
   policy.params.n_groups=4 \
   'policy.params.obs_encoder={"resnet_width": 16, "resnet_stages": 3, "spatial_softmax_num_keypoints": 8}'
 arguments=(pictures/checkpoints/latest env_runner.n_test=2 env_runner.max_steps=16)

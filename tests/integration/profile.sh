@@ -6,7 +6,7 @@ source "$(dirname "$(readlink -f "$0")")/expect.sh"
 enter_scratch_folder
 export OMP_NUM_THREADS=1
 profile=("$1" profile --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]"
-         policy.params.n_groups=4 collect.n_episodes=4 dataloader.batch_size=8 dataloader.num_workers=0 --steps 3)
+         policy.params.n_groups=4 training.mixed_precision=no collect.n_episodes=4 dataloader.batch_size=8 dataloader.num_workers=0 --steps 3)
 
 echo "the tables say where the time goes"
 expect_exit 0 "for https://ui.perfetto.dev" "${profile[@]}" --trace trace.json --json profile.json --operators 4

@@ -16,7 +16,7 @@ export OMP_NUM_THREADS=1
 
 ranks=("$mpirun" -n 2 "$dp_bench")
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
-       "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=10
+       "policy.params.down_dims=[16,32]" policy.params.n_groups=4 training.mixed_precision=no collect.n_episodes=10
        training.lr_warmup_steps=2 dataloader.batch_size=32 val_dataloader.batch_size=32
        env_runner.n_test=5 env_runner.n_videos=2 env_runner.micro_batch=4)
 

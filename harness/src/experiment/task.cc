@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,6 +13,7 @@
 #include "config/loader.h"
 #include "config/name.h"
 #include "core/console.h"
+#include "core/memory.h"
 #include "data/collection_origin.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
@@ -194,11 +197,30 @@ data::CollectRequest Task::MakeCollectRequest() const {
           .output = data::CollectionPath(name_, origin, collect.n_episodes)};
 }
 
+namespace {
+
+/// Half of the memory that is free now, and at least what the plugin takes by default [MiB].
+std::int64_t MemoryForPictures() {
+  constexpr std::int64_t kPluginDefault = 4096;
+  return std::max(kPluginDefault, (core::AvailableMemory() / 2) >> 20);
+}
+
+/// Only the keys that the policy uses: an env may record more cameras.
+nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
+  nlohmann::json keys = {{"action", {{"array", "data/action"}}}};
+  for (const KeySpec& key : shapes.obs) {
+    keys[key.name] = {{"array", "data/" + key.name}, {"type", Name(key.type)}};
+  }
+  return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForPictures()}};
+}
+
+}  // namespace
+
 std::unique_ptr<Dataset> Task::CreateDataset() const {
   const std::string plugin = dataset_plugin();
   if (!is_collected())
     return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));
-  const nlohmann::json params = {{"path", dataset_path()->string()}};
+  const nlohmann::json params = CollectedParams(*dataset_path(), shape_meta_);
   return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected data set"));
 }
 

@@ -46,6 +46,9 @@ Tensor InFasterLayout(const Tensor& x, std::int64_t stride) {
                                : torch::MemoryFormat::Contiguous);
 }
 
+// Saves memory and its bandwidth in training: no layer's gradient needs what the relu replaces.
+Tensor Relu(Tensor x) { return torch::GradMode::is_enabled() ? x.relu_() : torch::relu(x); }
+
 // Two 3x3 convolutions and a shortcut around them.
 class BasicBlockImpl : public torch::nn::Module {
  public:
@@ -63,11 +66,11 @@ class BasicBlockImpl : public torch::nn::Module {
 
   Tensor forward(const Tensor& input) {
     const Tensor x = InFasterLayout(input, conv1_->options.stride()->at(0));
-    const Tensor hidden = torch::relu(norm1_.forward(ApplyConv2d(conv1_, x)));
+    const Tensor hidden = Relu(norm1_.forward(ApplyConv2d(conv1_, x)));
     const Tensor out = norm2_.forward(ApplyConv2d(conv2_, hidden));
     const Tensor shortcut =
         shortcut_conv_.is_empty() ? x : shortcut_norm_.forward(ApplyConv2d(shortcut_conv_, x));
-    return torch::relu(out + shortcut);
+    return Relu(out + shortcut);
   }
 
  private:
@@ -81,7 +84,7 @@ class BasicBlockImpl : public torch::nn::Module {
 TORCH_MODULE(BasicBlock);
 
 Tensor RunStem(torch::nn::Conv2d& conv, torch::nn::AnyModule& norm, const Tensor& images) {
-  const Tensor stem = torch::relu(norm.forward(ApplyConv2d(conv, InFasterLayout(images, 2))));
+  const Tensor stem = Relu(norm.forward(ApplyConv2d(conv, InFasterLayout(images, 2))));
   return torch::max_pool2d(stem, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
 }
 
