@@ -13,7 +13,7 @@ echo "== 1. Four trained diffusion policies, on episodes that none of them has s
 for model in pusht_unet_hybrid kuavo_pick_place_transformer kuavo_bimanual_lift_transformer kuavo_weigh_relay_transformer; do
   echo "-- $model"
   "$dp_bench" eval --checkpoint "models/$model" --output "$stamp/$model" \
-    env_runner.test_start_seed=300000 env_runner.n_test=32
+    env_runner.test_start_seed=300000 env_runner.n_test=24 env_runner.n_videos=3
 done
 
 echo
