@@ -41,6 +41,7 @@ class CallWatch {
   }
 
   const std::string name_;
+  const std::uint64_t id_;  // of this object alone; another may get its address later
   std::atomic<const char*> call_{""};
   std::atomic<std::uint64_t> n_{0};  // odd during a call
 };
@@ -62,6 +63,7 @@ class OpenCalls {
 
   struct Entry {
     const CallWatch* watch;
+    std::uint64_t id;
     std::uint64_t n;
   };
   std::vector<Entry> entries_;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -349,6 +350,20 @@ TEST(Guard, ACallIsKnownToBeUnderWay) {
   };
   RgbImage frame(1, 1);
   running.env->Render(&frame);
+  EXPECT_EQ(calls.StillOpen(), "");
+}
+
+TEST(Guard, ACallOfAnotherObjectAtTheSameAddressIsNotTheOldCall) {
+  std::optional<core::CallWatch> watch;
+  core::OpenCalls calls;
+  watch.emplace("the first");
+  {
+    const core::CallWatch::Call call(*watch, "Step");
+    calls.Refresh();
+    EXPECT_EQ(calls.StillOpen(), "the first, during Step");
+  }
+  watch.emplace("the second");
+  const core::CallWatch::Call call(*watch, "Step");
   EXPECT_EQ(calls.StillOpen(), "");
 }
 
