@@ -53,8 +53,12 @@ struct Request {
   std::uint64_t input_size = 0;   // bytes at the beginning of the shared memory
   std::uint64_t bulk_offset = 0;  // where texts and pictures of the answer go
   std::uint64_t memory_size = 0;  // of the shared memory
+  // kStep: the input holds this many actions, at most kMaxStepsAhead. The answers come in one
+  // packet. They end early after `terminated`, an error, or an observation that failed.
+  std::int32_t n_steps = 1;
+  std::int32_t first_observed = 1;  // kStep: the observations from this step on are wanted
 };
-static_assert(sizeof(Request) == 64);
+static_assert(sizeof(Request) == 72);
 
 inline constexpr std::int32_t kNoError = -1;
 

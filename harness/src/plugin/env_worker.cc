@@ -4,12 +4,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/env.h"
@@ -25,14 +27,18 @@ class EnvWorker {
  public:
   explicit EnvWorker(int memory_fd) : memory_(memory_fd) {}
 
-  /// Handles `request`; a thrown error becomes an answer too.
-  Answer Handle(const Request& request);
+  /// Handles `request`: one answer, or one per step. A thrown error becomes an answer too.
+  std::span<const Answer> Handle(const Request& request);
 
  private:
+  template <class Call>
+  Answer AnswerOf(const Request& request, const Call& call);
+  std::span<const Answer> HandleSteps(const Request& request);
   Answer Execute(const Request& request);
   Answer Start(const Request& request);
-  Answer Step();
-  void Observe();
+  Answer Step(std::size_t step);
+  bool TryToObserve(std::size_t step);
+  void Observe(std::size_t step = 0);
   void Draw(const Request& request);
   Answer FindMarks(const Request& request);
   Answer PutText(const Request& request, std::span<const std::uint8_t> text);
@@ -43,7 +49,9 @@ class EnvWorker {
     return {reinterpret_cast<T*>(bytes.data()), n};
   }
   std::size_t state_size() const { return env_->spec().abilities.state_size; }
-  std::span<float> ActionInput() { return Numbers<float>(0, action_dim_); }
+  std::span<float> ActionInput(std::size_t step = 0) {
+    return Numbers<float>(step * action_dim_ * sizeof(float), action_dim_);
+  }
   std::span<float> ActionOutput() { return Numbers<float>(layout_.output, action_dim_); }
 
   SharedMemory memory_;
@@ -52,12 +60,35 @@ class EnvWorker {
   MemoryLayout layout_;
   std::size_t action_dim_ = 0;
   std::vector<std::span<std::byte>> obs_;
+  std::array<Answer, kMaxStepsAhead> answers_;
 };
 
-Answer EnvWorker::Handle(const Request& request) {
+std::span<const Answer> EnvWorker::Handle(const Request& request) {
+  if (request.command == EnvCommand::kStep) return HandleSteps(request);
+  answers_[0] = AnswerOf(request, [&] { return Execute(request); });
+  return std::span(answers_).first(1);
+}
+
+std::span<const Answer> EnvWorker::HandleSteps(const Request& request) {
+  const int n_steps = std::clamp(request.n_steps, 1, static_cast<int>(kMaxStepsAhead));
+  std::size_t n = 0;
+  bool goes_on = true;
+  while (goes_on && std::cmp_less(n, n_steps)) {
+    const std::size_t step = n++;
+    Answer& answer = answers_[step];
+    answer = AnswerOf(request, [&] { return Step(step); });
+    goes_on = answer.error_code == kNoError && !answer.terminated;
+    if (!goes_on || std::cmp_less(step, request.first_observed)) continue;
+    goes_on = answer.has_observation = TryToObserve(step);
+  }
+  return std::span(answers_).first(n);
+}
+
+template <class Call>
+Answer EnvWorker::AnswerOf(const Request& request, const Call& call) {
   try {
     memory_.Map(request.memory_size);
-    return Execute(request);
+    return call();
   } catch (const Error& error) {
     const std::string_view text = std::string_view(error.what()).substr(0, kMaxText);
     Answer answer =
@@ -75,8 +106,8 @@ Answer EnvWorker::Execute(const Request& request) {
     case EnvCommand::kReset:
       env_->Reset(request.seed);
       break;
-    case EnvCommand::kStep:
-      return Step();
+    case EnvCommand::kStep:  // HandleSteps
+      break;
     case EnvCommand::kObserve:
       Observe();
       break;
@@ -131,24 +162,35 @@ Answer EnvWorker::Start(const Request& request) {
   return PutText(request, Encode(offer));
 }
 
-Answer EnvWorker::Step() {
-  const StepResult result = env_->Step(ActionInput());
+Answer EnvWorker::Step(std::size_t step) {
+  const StepResult result = env_->Step(ActionInput(step));
   const std::size_t n_metrics = env_->spec().metrics.size();
   if (result.metrics.size() > n_metrics) {
     throw Error(ErrorCode::kPlugin, fmt::format("the env reported {} metrics, its spec lists {}",
                                                 result.metrics.size(), n_metrics));
   }
-  std::ranges::copy(result.metrics, Numbers<double>(layout_.output, n_metrics).begin());
+  const std::size_t output = layout_.output + step * layout_.step_size;
+  std::ranges::copy(result.metrics, Numbers<double>(output, n_metrics).begin());
   return {.terminated = result.terminated,
           .success = result.success,
           .reward = result.reward,
           .size = result.metrics.size_bytes()};
 }
 
-void EnvWorker::Observe() {
+// If it fails, the host asks again and gets the error.
+bool EnvWorker::TryToObserve(std::size_t step) {
+  try {
+    Observe(step);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void EnvWorker::Observe(std::size_t step) {
   const std::vector<KeySpec>& keys = env_->spec().shape_meta.obs;
   for (std::size_t i = 0; i < obs_.size(); ++i) {
-    obs_[i] = memory_.Part(layout_.obs[i], keys[i].ByteSize());
+    obs_[i] = memory_.Part(layout_.obs[i] + step * layout_.step_size, keys[i].ByteSize());
   }
   env_->Observe({keys, obs_});
 }
@@ -190,8 +232,9 @@ int RunEnvWorker(int socket, int memory_fd) {
     const ssize_t size = recv(socket, &request, sizeof(request), 0);
     if (size < 0 && errno == EINTR) continue;
     if (size != sizeof(request) || request.command == EnvCommand::kQuit) return 0;
-    const Answer answer = worker.Handle(request);
-    if (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) != sizeof(answer)) return 0;
+    const std::span<const Answer> answers = worker.Handle(request);
+    const auto n_bytes = static_cast<ssize_t>(answers.size_bytes());
+    if (send(socket, answers.data(), answers.size_bytes(), MSG_NOSIGNAL) != n_bytes) return 0;
   }
 }
 

@@ -36,6 +36,8 @@ class ForwardingEnv : public EnvWithAbilities {
   /// `spec`: of the wrapped env, perhaps without some of its abilities.
   ForwardingEnv(std::unique_ptr<Env> env, EnvSpec spec);
 
+  Env& wrapped() { return *env_; }
+
   /// Destroys the wrapped env, after which nothing may be called.
   void Destroy() { env_.reset(); }
 

@@ -11,6 +11,7 @@
 #include "plugin/forwarding_env.h"
 #include "plugin/guard.h"
 #include "plugin/spec_check.h"
+#include "plugin/step_ahead.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -46,10 +47,11 @@ void RequireFiniteResult(double value, std::string_view name) {
                   name, value));
 }
 
-class GuardedEnv final : public ForwardingEnv {
+class GuardedEnv final : public ForwardingEnv, public StepAhead {
  public:
   GuardedEnv(std::unique_ptr<Env> env, EnvSpec spec, PluginPlace place)
       : ForwardingEnv(std::move(env), std::move(spec)),
+        ahead_(dynamic_cast<StepAhead*>(&wrapped())),
         place_(std::move(place)),
         watch_(place_.Name()),
         obs_guard_(this->spec().shape_meta.obs),
@@ -81,6 +83,11 @@ class GuardedEnv final : public ForwardingEnv {
     if (result.terminated) progress_ = Progress::kOver;
     Check("Step", [&] { RequireResult(result); });
     return result;
+  }
+
+  void ExpectSteps(std::span<const float> actions, int first_observed) override {
+    if (ahead_ == nullptr) return;
+    Around("Step", [&] { ahead_->ExpectSteps(actions, first_observed); });
   }
 
   void Observe(const ObsWriter& obs) override {
@@ -229,6 +236,7 @@ class GuardedEnv final : public ForwardingEnv {
     });
   }
 
+  StepAhead* ahead_;  // the wrapped env, if it is one
   PluginPlace place_;
   mutable core::CallWatch watch_;
   Progress progress_ = Progress::kNotBegun;

@@ -12,6 +12,7 @@
 #include "dp_bench/hosted_env.h"
 #include "plugin/env_session.h"
 #include "plugin/env_with_abilities.h"
+#include "plugin/step_ahead.h"
 
 namespace dp_bench::plugin {
 
@@ -28,7 +29,7 @@ void RequireSize(ErrorCode code, const char* what, std::size_t wanted, std::size
   throw Error(code, fmt::format("expected {} of {} numbers, found {}", what, wanted, found));
 }
 
-class IsolatedEnv final : public EnvWithAbilities {
+class IsolatedEnv final : public EnvWithAbilities, public StepAhead {
  public:
   explicit IsolatedEnv(std::unique_ptr<EnvSession> session)
       : EnvWithAbilities(session->offer().spec),
@@ -50,6 +51,10 @@ class IsolatedEnv final : public EnvWithAbilities {
             .terminated = answer.terminated,
             .success = answer.success,
             .metrics = metrics};
+  }
+
+  void ExpectSteps(std::span<const float> actions, int first_observed) override {
+    session_->StepAhead(std::as_bytes(actions), first_observed);
   }
 
   void Observe(const ObsWriter& obs) override {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,9 +49,9 @@ class WorkerProcess {
   SharedMemory& memory() { return memory_; }
   pid_t pid() const { return pid_; }
 
-  /// Nothing if the process ended instead of answering; `ending` then says how. Do not call it
-  /// after that.
-  std::optional<Answer> Ask(const Request& request, const WorkerLimits& limits);
+  /// The number of `answers` that came in one packet. 0 if the process ended instead of answering;
+  /// `ending` then says how. Do not call it after that.
+  std::size_t Ask(const Request& request, const WorkerLimits& limits, std::span<Answer> answers);
 
   /// Completes "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3",
   /// "did not answer within 30 s".

@@ -59,6 +59,7 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
 void EpisodeSlot::ResetEnv() {
   if (env_ == nullptr) env_ = plan_.env_factory();
   if (env_ == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
+  ahead_ = dynamic_cast<plugin::StepAhead*>(env_.get());
   env_->Reset(record_.seed);
   Observe();
   history_.PushAsFirst();
@@ -72,11 +73,14 @@ void EpisodeSlot::ExecuteChunk() {
 
   // observes only the steps that the next plan uses; none if there is no next plan
   const bool is_last_chunk = record_.n_steps + n_steps >= plan_.max_steps;
-  const int first_observed = n_steps - plan_.horizons.n_obs_steps;
+  const int first_observed = is_last_chunk ? n_steps : n_steps - plan_.horizons.n_obs_steps;
   for (int i = 0; i < n_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
     const int step = record_.n_steps;
     CatchAll(
-        [&] { Step(actions_.action(i), /*is_observed=*/!is_last_chunk && i >= first_observed); },
+        [&] {
+          if (i == 0) ExpectSteps(std::min(n_steps, plan_.max_steps - step), first_observed);
+          Step(actions_.action(i), /*is_observed=*/i >= first_observed);
+        },
         [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
     record_.n_stale_steps += actions_.is_stale(i) ? 1 : 0;
     if (!awaits_plan()) return;
@@ -86,6 +90,17 @@ void EpisodeSlot::ExecuteChunk() {
   } else {
     actions_.Ask();
   }
+}
+
+// An env in another process then executes them while this one waits only once.
+void EpisodeSlot::ExpectSteps(int n_steps, int first_observed) {
+  if (ahead_ == nullptr || film_ != nullptr) return;  // a film shows the env after every step
+  next_actions_.clear();
+  for (int i = 0; i < n_steps; ++i) {
+    const std::span<const float> action = actions_.action(i);
+    next_actions_.insert(next_actions_.end(), action.begin(), action.end());
+  }
+  ahead_->ExpectSteps(next_actions_, first_observed);
 }
 
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {

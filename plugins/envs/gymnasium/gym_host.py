@@ -13,6 +13,7 @@ shared memory in the layout of harness/src/plugin/shared_memory.h. By hand:
 import ctypes
 import importlib
 import json
+import math
 import mmap
 import os
 import re
@@ -28,8 +29,9 @@ import traceback
 import gymnasium
 import numpy as np
 
-REQUEST = struct.Struct("=IiiiQddQQQ")
+REQUEST = struct.Struct("=IiiiQddQQQii")
 ANSWER = struct.Struct("=i???xdQ")
+MAX_STEPS_AHEAD = 16
 DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(6)
 BEGIN, ACT = 8, 9
 QUIT = 15
@@ -134,6 +136,7 @@ class Key:
             raise HostError(CONFIG, f"params.obs.{name}: expected a Box, found {box} at '{path}'")
         self.name, self.path, self.layout = name, path.split(".") if path else [], layout
         self.shape = box.shape
+        self.storage_shape = box.shape  # of what `read` returns
         self.is_picture = layout != "vector"
         if not self.is_picture:
             self.spec = self._spec(LOW_DIM, list(box.shape) or [1], FLOAT32)
@@ -146,10 +149,12 @@ class Key:
                 f"found {box.dtype} {box.shape}",
             )
         height, width = box.shape[:2] if layout == "HWC" else box.shape[1:]
+        self.storage_shape = (height, width, 3)
         self.spec = self._spec(RGB, [3, height, width], UINT8)
 
     def _spec(self, kind, shape, dtype):
-        self.n_bytes = int(np.prod(shape)) * (1 if dtype == UINT8 else 4)
+        self.dtype = np.dtype(np.uint8 if dtype == UINT8 else np.float32)
+        self.n_bytes = int(np.prod(shape)) * self.dtype.itemsize
         return {"name": self.name, "type": kind, "shape": shape, "dtype": dtype}
 
     def read(self, observation):
@@ -167,10 +172,17 @@ class Key:
                 raise HostError(SHAPE, f"observation '{self.name}': expected uint8, found {array.dtype}")
             return np.ascontiguousarray(array if self.layout == "HWC" else array.transpose(1, 2, 0))
         array = np.ascontiguousarray(array, dtype=np.float32)
-        if not np.isfinite(array).all():
+        if not are_finite(array):
             index = int(np.flatnonzero(~np.isfinite(array))[0])
             raise HostError(NUMERIC, f"observation '{self.name}': expected finite float32 numbers, found {array.flat[index]} at {index}")
         return array
+
+
+def are_finite(array):
+    """np.isfinite(array).all() for float32; short arrays take a fifth of its time."""
+    if array.size > 64:
+        return np.isfinite(array).all()
+    return math.isfinite(sum(array.ravel().tolist()))  # the sum is a double, which they cannot overflow
 
 
 class Success:
@@ -222,35 +234,33 @@ class Host:
     def __init__(self, memory_fd):
         self.memory_fd = memory_fd
         self.memory = None
+        self.actions = None  # views of the memory
         self.env = None
+        self.is_created = False
         self.is_running = False  # between reset and the end of the episode
 
     def handle(self, request):
-        """The answer to one request; every exception becomes an answer too."""
-        command, _, width, height, seed, _, _, input_size, bulk, size = request
+        """The packet that answers one request: an answer, or one per step."""
+        if request[0] != STEP:
+            return self.answer_of(request, self.execute)
+        answers = []
+        self.has_failed = False
+        for number in range(request[10]):
+            answers.append(self.answer_of(request, self.step, number))
+            if self.has_failed or not self.is_running:
+                break
+        return b"".join(answers)
+
+    def answer_of(self, request, call, *arguments):
+        """What `call` answers; every exception becomes an answer too."""
+        bulk, size = request[8:10]
         try:
             if self.memory is None or len(self.memory) < size:
                 self.memory = mmap.mmap(self.memory_fd, size)
-            if command in (DESCRIBE, CREATE):
-                return self.answer(size=self.put(bulk, to_cbor(self.start(input_size))))
-            if command == RESET:
-                self.reset(seed)
-                return self.answer(has_observation=True)
-            if command == STEP:
-                return self.step()
-            if not self.is_begun:
-                raise HostError(ENV, "expected Reset first, found no episode")
-            if command == BEGIN and self.expert:
-                self.expert.begin()
-                return self.answer()
-            if command == ACT and self.expert:
-                self.put(self.output, self.expert_action())
-                return self.answer()
-            if command == RENDER:
-                self.put(bulk, self.picture(width, height))
-            elif command != OBSERVE:  # the observation is there since the last Reset or Step
-                raise HostError(PLUGIN, f"expected a call that a Gymnasium environment has, found command {command}")
-            return self.answer()
+                self.actions = None
+            if self.actions is None and self.is_created:
+                self.view_memory()
+            return call(*arguments or (request,))
         except HostError as error:
             return self.failure(bulk, error.code, str(error))
         except Exception as error:  # of the environment; its traceback goes to the log
@@ -259,11 +269,31 @@ class Host:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             return self.failure(bulk, ENV, f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})")
 
+    def execute(self, request):
+        command, _, width, height, seed, _, _, input_size, bulk, _, _, _ = request
+        if command in (DESCRIBE, CREATE):
+            return self.answer(size=self.put(bulk, to_cbor(self.start(input_size))))
+        if command == RESET:
+            self.reset(seed)
+            return self.answer(has_observation=True)
+        if not self.is_begun:
+            raise HostError(ENV, "expected Reset first, found no episode")
+        if command == BEGIN and self.expert:
+            self.expert.begin()
+        elif command == ACT and self.expert:
+            self.put(self.output, self.expert_action())
+        elif command == RENDER:
+            self.put(bulk, self.picture(width, height))
+        elif command != OBSERVE:  # the observation is there since the last Reset or Step
+            raise HostError(PLUGIN, f"expected a call that a Gymnasium environment has, found command {command}")
+        return self.answer()
+
     @staticmethod
     def answer(code=NO_ERROR, is_over=False, success=False, has_observation=False, reward=0.0, size=0):
         return ANSWER.pack(code, is_over, success, has_observation, reward, size)
 
     def failure(self, bulk, code, text):
+        self.has_failed = True
         encoded = text.encode(errors="replace")[:MAX_TEXT]
         return self.answer(code, size=self.put(bulk, encoded))
 
@@ -275,11 +305,10 @@ class Host:
             raise HostError(ENV, f"expected {self.action_size} finite numbers from the expert, found {action.tolist()}")
         return np.clip(action, self.action_space.low.ravel(), self.action_space.high.ravel()).astype(np.float32)
 
-    def observe(self, observation):
-        """Puts every key where dp_bench reads it."""
-        self.observation = observation
-        for offset, key in zip(self.obs_offsets, self.keys):
-            self.put(offset, key.read(observation))
+    def observe(self, number):
+        """Puts every key where dp_bench reads it after step `number` of a request."""
+        for view, key in zip(self.obs_views[number], self.keys):
+            view[...] = key.read(self.observation)
 
     def put(self, offset, data):
         data = memoryview(data).cast("B")
@@ -294,6 +323,7 @@ class Host:
         if not isinstance(space, gymnasium.spaces.Box):
             raise HostError(PLUGIN, f"expected a Box as action space, found {space}")
         self.action_space = space
+        self.action_low, self.action_high = space.low, space.high
         self.action_size = int(np.prod(space.shape))
         mapping = wanted["obs"] or proposal(self.env.observation_space)
         if not mapping:
@@ -303,6 +333,7 @@ class Host:
         self.expert = Expert(wanted["expert"]) if wanted["expert"] else None
         self.is_begun = False
         self.lay_out()
+        self.is_created = True
         return {"params": "{}", "spec": self.spec(wanted)}
 
     def spec(self, wanted):
@@ -337,35 +368,53 @@ class Host:
             return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
         action = 4 * self.action_size
-        self.output = aligned(action)
+        self.output = aligned(MAX_STEPS_AHEAD * action)
         end = self.output + aligned(max(action, 16))
         self.obs_offsets = []
         for key in self.keys:
             self.obs_offsets.append(end)
             end += aligned(key.n_bytes)
+        self.step_size = end - self.output
+
+    def view_memory(self):
+        """Arrays over the shared memory: actions, metrics and observations of each step of a request."""
+
+        def view(dtype, shape, offset):
+            return np.frombuffer(self.memory, dtype, int(np.prod(shape)), offset).reshape(shape)
+
+        self.actions = view(np.float32, (MAX_STEPS_AHEAD, *self.action_space.shape), 0)
+        steps = [number * self.step_size for number in range(MAX_STEPS_AHEAD)]
+        self.metric_views = [view(np.float64, (2,), self.output + step) for step in steps]
+        self.obs_views = [
+            [view(key.dtype, key.storage_shape, offset + step) for offset, key in zip(self.obs_offsets, self.keys)]
+            for step in steps
+        ]
 
     def reset(self, seed):
         self.is_running = self.is_begun = False
-        observation, _ = self.env.reset(seed=seed)
+        self.observation, _ = self.env.reset(seed=seed)
         self.sum_of_rewards = 0.0
         self.n_steps = 0
-        self.observe(observation)
+        self.observe(0)
         self.is_running = self.is_begun = True
 
-    def step(self):
+    def step(self, number):
+        """The answer to step `number` of a request."""
         if not self.is_running:
             raise HostError(ENV, "Step before Reset, or after the episode ended; call Reset")
-        action = np.frombuffer(self.memory, np.float32, self.action_size).reshape(self.action_space.shape)
-        if not np.isfinite(action).all():
+        action = self.actions[number]
+        if not are_finite(action):
             raise HostError(NUMERIC, f"expected a finite action, found {action.tolist()}")
-        clipped = np.clip(action, self.action_space.low, self.action_space.high).astype(self.action_space.dtype)
-        observation, reward, terminated, truncated, info = self.env.step(clipped)
+        clipped = np.minimum(np.maximum(action, self.action_low), self.action_high).astype(self.action_space.dtype, copy=False)
+        self.observation, reward, terminated, truncated, info = self.env.step(clipped)
         reward = float(reward)
-        if not np.isfinite(reward):
+        if not math.isfinite(reward):
             raise HostError(NUMERIC, f"expected a finite reward, found {reward}")
-        self.observe(observation)
+        self.observe(number)
         self.sum_of_rewards += reward
-        self.memory[self.output : self.output + 16] = struct.pack("=dd", reward, self.sum_of_rewards)
+        metrics = self.metric_views[number]
+        metrics[0] = reward
+        metrics[1] = self.sum_of_rewards
         success = self.success.holds(reward, terminated, info)
         self.n_steps += 1
         # dp_bench itself ends an episode after max_steps, and then calls it a timeout

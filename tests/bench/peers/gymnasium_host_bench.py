@@ -22,11 +22,12 @@ import gym_pusht  # noqa: F401, registers the environment
 import numpy as np
 
 HOST = pathlib.Path(__file__).resolve().parents[3] / "plugins/envs/gymnasium/gym_host.py"
-REQUEST = struct.Struct("=IiiiQddQQQ")
+REQUEST = struct.Struct("=IiiiQddQQQii")
 ANSWER = struct.Struct("=i???xdQ")
 CREATE, RESET, STEP, QUIT = 1, 2, 3, 15
 SIZE = 1 << 21
 BULK = 1 << 20
+N_AHEAD = 8  # the steps of an action chunk, as in an evaluation with the shipped configs
 
 
 class Hosted:
@@ -41,31 +42,35 @@ class Hosted:
         self.process = subprocess.Popen(arguments, pass_fds=(theirs.fileno(), fd))
         theirs.close()
         wanted = {"id": "gym_pusht/PushT-v0", "kwargs": kwargs, "obs": {}, "success": "is_success",
-                  "max_steps": None, "control_hz": None}
+                  "max_steps": None, "control_hz": None, "expert": None}
         text = json.dumps(wanted).encode()
         self.memory[: len(text)] = text
         self.ask(CREATE, size=len(text))
 
-    def ask(self, command, seed=0, size=0):
-        self.channel.send(REQUEST.pack(command, 0, 0, 0, seed, 0.0, 0.0, size, BULK, SIZE))
-        code, terminated, _, _, _, length = ANSWER.unpack(self.channel.recv(ANSWER.size))
+    def ask(self, command, seed=0, size=0, n_steps=1, first_observed=1):
+        """The number of answers, and whether the last one ends the episode."""
+        request = REQUEST.pack(command, 0, 0, 0, seed, 0.0, 0.0, size, BULK, SIZE, n_steps, first_observed)
+        self.channel.send(request)
+        answers = self.channel.recv(ANSWER.size * n_steps)
+        code, terminated, _, _, _, length = ANSWER.unpack(answers[-ANSWER.size :])
         if code != -1:
             raise RuntimeError(self.memory[BULK : BULK + length].decode())
-        return terminated
+        return len(answers) // ANSWER.size, terminated
 
     def reset(self, seed):
         self.ask(RESET, seed)
 
-    def step(self, action):
-        self.memory[:8] = action.tobytes()
-        return self.ask(STEP)
+    def steps(self, actions):
+        data = actions.tobytes()
+        self.memory[: len(data)] = data
+        return self.ask(STEP, n_steps=len(actions), first_observed=len(actions) - 2)
 
     def cpu_time(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/schedstat").read_text().split()
         return int(fields[0]) * 1e-9
 
     def close(self):
-        self.channel.send(REQUEST.pack(QUIT, 0, 0, 0, 0, 0.0, 0.0, 0, BULK, SIZE))
+        self.channel.send(REQUEST.pack(QUIT, 0, 0, 0, 0, 0.0, 0.0, 0, BULK, SIZE, 1, 1))
         self.process.wait()
 
 
@@ -78,9 +83,12 @@ class Own:
     def reset(self, seed):
         self.env.reset(seed=seed)
 
-    def step(self, action):
-        _, _, terminated, truncated, _ = self.env.step(action)
-        return terminated or truncated
+    def steps(self, actions):
+        for number, action in enumerate(actions):
+            _, _, terminated, truncated, _ = self.env.step(action)
+            if terminated or truncated:
+                return number + 1, True
+        return len(actions), False
 
     def cpu_time(self):
         return time.thread_time()
@@ -91,8 +99,11 @@ def play(env, actions):
     seed = 0
     env.reset(seed)
     wall, cpu = time.perf_counter(), env.cpu_time()
-    for action in actions:
-        if env.step(action):
+    done = 0
+    while done < len(actions):
+        n_steps, is_over = env.steps(actions[done : done + N_AHEAD])
+        done += n_steps
+        if is_over:
             seed += 1
             env.reset(seed)
     return (time.perf_counter() - wall) / len(actions), (env.cpu_time() - cpu) / len(actions)
