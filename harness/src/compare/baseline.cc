@@ -48,7 +48,7 @@ Json EnvPluginOf(const core::JsonView& manifest) {
 Json RunnerOf(const core::JsonView& config) {
   const core::JsonView section = config.At("env_runner");
   Json runner = {{"max_steps", section.At("max_steps").json()}};
-  for (const char* key : {"realtime", "realtime_latency_ms"}) {
+  for (const char* key : {"realtime", "realtime_latency_ms", "score_metric"}) {
     if (section.json().contains(key)) runner[key] = section.At(key).json();
   }
   return runner;

@@ -98,6 +98,8 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
     CompareLeaves("env", At(config_a, "/env"), At(config_b, "/env"), &mismatches);
     CompareLeaves("env_runner.max_steps", At(config_a, "/env_runner/max_steps"),
                   At(config_b, "/env_runner/max_steps"), &mismatches);
+    CompareLeaves("env_runner.score_metric", At(config_a, "/env_runner/score_metric"),
+                  At(config_b, "/env_runner/score_metric"), &mismatches);
     CompareLeaves("simulated latency [ms]", SimulatedLatency(config_a), SimulatedLatency(config_b),
                   &mismatches);
   }

@@ -1,10 +1,13 @@
 #include "rollout/env_runner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "dp_bench/error.h"
@@ -45,6 +48,20 @@ EnvFactory StartingWith(std::unique_ptr<Env> env, EnvFactory factory) {
   };
 }
 
+std::optional<std::size_t> FindScoreMetric(const run::EnvRunnerConfig& config,
+                                           const EnvSpec& spec) {
+  if (!config.score_metric) return std::nullopt;
+  std::vector<std::string> names;
+  for (const MetricSpec& metric : spec.metrics) {
+    if (metric.name == *config.score_metric) return names.size();
+    names.push_back(metric.name);
+  }
+  throw Error(ErrorCode::kConfig,
+              fmt::format("env_runner.score_metric: expected a metric of the env ({}), found '{}'",
+                          names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", ")),
+                          *config.score_metric));
+}
+
 void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int n_videos,
                  std::vector<run::EpisodeJob>* jobs) {
   for (int i = 0; i < n; ++i) {
@@ -78,6 +95,7 @@ EnvRunner::EnvRunner(const run::EnvRunnerConfig& config, EnvFactory env_factory,
                   .obs_index_of_env = MatchObsKeys(spec.shape_meta, shape_meta),
                   .horizons = horizons,
                   .max_steps = max_steps,
+                  .score_metric = FindScoreMetric(config, spec),
                   .n_stale_steps = StaleSteps(config, spec.control_hz),
                   .output_dir = std::move(output_dir),
                   .record_traces = config.record_traces,

@@ -114,9 +114,9 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
   trace_hash_.Update(std::as_bytes(result.metrics));
 
   RequireFinite(result.reward, "reward");
-  record_.score = record_.n_steps == 0 ? result.reward : std::max(record_.score, result.reward);
-  record_.success = record_.success || result.success;
   AddToMetrics(result.metrics);
+  record_.score = ScoreAfter(result.reward);
+  record_.success = record_.success || result.success;
   if (plan_.record_traces) trace_.AddStep(action, result);
   course_.AddStep(result.reward, result.terminated);
   is_terminated_ = result.terminated;
@@ -144,6 +144,15 @@ void EpisodeSlot::Observe() {
     course_.AddObservation(key, frame);
     if (plan_.record_traces) trace_.AddKey(key, frame);
   }
+}
+
+double EpisodeSlot::ScoreAfter(double reward) const {
+  if (!plan_.score_metric) {
+    return record_.n_steps == 0 ? reward : std::max(record_.score, reward);
+  }
+  const double total = record_.metrics[*plan_.score_metric];
+  const bool is_mean = plan_.env.metrics[*plan_.score_metric].aggregate == Aggregate::kMean;
+  return is_mean ? total / (record_.n_steps + 1) : total;
 }
 
 void EpisodeSlot::AddToMetrics(std::span<const double> values) {

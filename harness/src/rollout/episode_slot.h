@@ -60,6 +60,7 @@ class EpisodeSlot {
   void ExpectSteps(int n_steps, int first_observed);
   void Step(std::span<const float> action, bool is_observed);
   void Observe();
+  double ScoreAfter(double reward) const;
   void AddToMetrics(std::span<const double> values);
   void End();
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "dp_bench/env.h"
@@ -23,6 +24,7 @@ struct RolloutPlan {
   Horizons horizons;
   run::ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
   int max_steps = 0;
+  std::optional<std::size_t> score_metric;  // index into env.metrics; none: the highest reward
   int n_stale_steps = 0;  // steps that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
   bool record_traces = false;

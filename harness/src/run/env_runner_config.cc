@@ -75,6 +75,8 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   c.certify = config.Get<bool>("certify", defaults.certify,
                                "check before `eval` that the env's outcomes are a function of the "
                                "seed, and note it in the manifest");
+  c.score_metric = config.GetOptional<std::string>(
+      "score_metric", "metric of the env that is an episode's score; null = its highest reward");
   c.realtime = ReadRealtime(config);
   c.realtime_latency_ms =
       config.GetInRange("realtime_latency_ms", defaults.realtime_latency_ms, 0.0, kMaxLatency,

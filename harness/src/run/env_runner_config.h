@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "dp_bench/config.h"
 
@@ -25,6 +27,8 @@ struct EnvRunnerConfig {
   bool video_overlay = true;
   bool record_traces = false;
   bool certify = false;
+  /// The env's metric that is an episode's score. Nothing: its highest reward.
+  std::optional<std::string> score_metric;
   /// Simulated seconds per second of planning. 0: the env waits for the policy. 1: as on a robot. A
   /// plan takes ceil(realtime_latency_ms / 1000 * control_hz * realtime) env steps; ActionQueue
   /// says what is executed in them.

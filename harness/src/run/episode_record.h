@@ -72,7 +72,8 @@ struct EpisodeRecord {
   int episode = 0;
   std::string split;
   std::uint64_t seed = 0;
-  double score = 0.0;           // highest reward of any step; 0 if the episode failed
+  // highest reward of any step, or the metric env_runner.score_metric; 0 if the episode failed
+  double score = 0.0;
   bool success = false;         // any step reported success, and the episode did not fail
   int n_steps = 0;              // executed
   int n_stale_steps = 0;        // of these, during planning; see EnvRunnerConfig::realtime

@@ -207,6 +207,28 @@ TEST_F(RolloutTest, ScoreIsTheHighestRewardEvenWhenAllAreNegative) {
   for (const run::EpisodeRecord& record : Run().records) EXPECT_LT(record.score, 0.0);
 }
 
+TEST_F(RolloutTest, AMetricOfTheEnvCanBeTheScore) {
+  for (const auto& [name, index] :
+       {std::pair("x_max", 0), std::pair("x_mean", 1), std::pair("x_last", 2)}) {
+    config_.score_metric = name;
+    for (const run::EpisodeRecord& record : Run().records) {
+      EXPECT_EQ(record.score, record.metrics[static_cast<std::size_t>(index)]) << name;
+    }
+  }
+}
+
+TEST_F(RolloutTest, AnEpisodeThatFailedHasScoreZeroWhateverTheScoreIs) {
+  config_.score_metric = "x_last";
+  world_.fault_of = [](std::uint64_t) { return Fault::kThrowInStep; };
+  for (const run::EpisodeRecord& record : Run().records) EXPECT_EQ(record.score, 0.0);
+}
+
+TEST_F(RolloutTest, AScoreThatTheEnvDoesNotHaveIsRefusedWithItsMetrics) {
+  config_.score_metric = "sum";
+  EXPECT_THAT(ErrorText(ErrorCode::kConfig, [&] { MakeRunner(); }),
+              HasSubstr("expected a metric of the env (x_max, x_mean, x_last), found 'sum'"));
+}
+
 TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
   config_.n_train = 0;
   config_.n_test = 1;
