@@ -20,16 +20,6 @@ constexpr double kMaxShortShare = 0.1;
 constexpr double kMaxRangeRatio = 20.0;  // full range over the range of 99.8 % of the values
 constexpr double kMaxJumpiness = 0.7;    // independent values have 1
 constexpr double kMaxRangeError = 1e-4;  // of a stated range
-constexpr int kMaxListed = 5;
-
-// "3, 8, 12 and 40 more"
-std::string List(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min<std::size_t>(names.size(), kMaxListed);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
 
 std::string Place(const Demonstrations& data, std::int64_t step) {
   const std::int64_t episode = data.EpisodeOf(step);
@@ -179,7 +169,7 @@ Finding CheckFinite(const Demonstrations& data) {
   }
   const bool is_fault = !places.empty();
   return Decide(hypothesis, is_fault,
-                is_fault ? "first of each key: " + List(places)
+                is_fault ? "first of each key: " + ListSome(places)
                          : fmt::format("{} values are finite", n_values));
 }
 
@@ -195,9 +185,10 @@ Finding CheckActionsChange(const Demonstrations& data) {
   const bool are_all = std::ssize(constant) == data.action().dim;
   if (!are_all) hypothesis.severity = Severity::kNote;
   return Decide(hypothesis, !constant.empty(),
-                constant.empty() ? fmt::format("all {} dimensions have a range", data.action().dim)
-                                 : fmt::format("dimensions without range: {} of {}: {}",
-                                               constant.size(), data.action().dim, List(constant)));
+                constant.empty()
+                    ? fmt::format("all {} dimensions have a range", data.action().dim)
+                    : fmt::format("dimensions without range: {} of {}: {}", constant.size(),
+                                  data.action().dim, ListSome(constant)));
 }
 
 Finding CheckIdleSteps(const Demonstrations& data) {
@@ -234,7 +225,7 @@ Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons
       static_cast<double>(too_short.size()) / static_cast<double>(data.n_episodes());
   std::string evidence = fmt::format("{} of {} episodes have fewer than {} steps", too_short.size(),
                                      data.n_episodes(), horizons.horizon);
-  if (!too_short.empty()) evidence += ": " + List(too_short);
+  if (!too_short.empty()) evidence += ": " + ListSome(too_short);
   return Decide(hypothesis, share > kMaxShortShare, evidence);
 }
 
@@ -248,7 +239,7 @@ Finding CheckDuplicates(const Demonstrations& data) {
   }
   return Decide(hypothesis, !groups.empty(),
                 groups.empty() ? fmt::format("{} different episodes", data.n_episodes())
-                               : "equal in every value: " + List(groups));
+                               : "equal in every value: " + ListSome(groups));
 }
 
 Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
@@ -273,7 +264,7 @@ Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
       hypothesis, !leaks.empty(),
       leaks.empty()
           ? fmt::format("{} validation episodes, none of them in the training data", n_val)
-          : "in both: " + List(leaks));
+          : "in both: " + ListSome(leaks));
 }
 
 Finding CheckOutliers(const Demonstrations& data) {
@@ -301,7 +292,7 @@ Finding CheckOutliers(const Demonstrations& data) {
   }
   return Decide(
       hypothesis, !found.empty(),
-      found.empty() ? "no range is much wider than that of 99.8 % of its values" : List(found));
+      found.empty() ? "no range is much wider than that of 99.8 % of its values" : ListSome(found));
 }
 
 Finding CheckActionOrder(const Demonstrations& data) {
@@ -348,7 +339,7 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
     return LeaveOpen(hypothesis, "no action is a target for an observed value");
   }
   const float lag = Quantile(lags, 0.5);
-  return Decide(hypothesis, lag < 0 || lag >= static_cast<float>(max_lag), List(seen));
+  return Decide(hypothesis, lag < 0 || lag >= static_cast<float>(max_lag), ListSome(seen));
 }
 
 Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) {
@@ -372,9 +363,9 @@ Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) 
     }
   }
   if (n_compared == 0) return LeaveOpen(hypothesis, "the format has no statistics");
-  return Decide(
-      hypothesis, !wrong.empty(),
-      wrong.empty() ? fmt::format("the ranges of {} numbers are right", n_compared) : List(wrong));
+  return Decide(hypothesis, !wrong.empty(),
+                wrong.empty() ? fmt::format("the ranges of {} numbers are right", n_compared)
+                              : ListSome(wrong));
 }
 
 Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {
@@ -391,8 +382,8 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
   }
   if (still.empty() && moving.empty()) return LeaveOpen(hypothesis, "there are no pictures");
   return Decide(hypothesis, !still.empty(),
-                still.empty() ? "they change: " + List(moving)
-                              : fmt::format("{} frames are equal: {}", n_frames, List(still)));
+                still.empty() ? "they change: " + ListSome(moving)
+                              : fmt::format("{} frames are equal: {}", n_frames, ListSome(still)));
 }
 
 Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split& split) {

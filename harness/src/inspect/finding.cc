@@ -2,6 +2,7 @@
 #include "inspect/finding.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -51,6 +52,16 @@ Finding LeaveOpen(Finding hypothesis, std::string reason) {
   hypothesis.verdict = Judgement::kInconclusive;
   hypothesis.evidence = std::move(reason);
   return hypothesis;
+}
+
+std::string ListSome(const std::vector<std::string>& names, std::string_view separator) {
+  constexpr std::size_t kMaxListed = 5;
+  const std::size_t shown = std::min(names.size(), kMaxListed);
+  std::string text = fmt::format(
+      "{}",
+      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), separator));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
 }
 
 bool HasProblems(const Findings& findings) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dp_bench::inspect {
@@ -41,6 +42,9 @@ Finding Decide(Finding hypothesis, bool is_fault, std::string evidence);
 
 /// `hypothesis` left open, with the reason.
 Finding LeaveOpen(Finding hypothesis, std::string reason);
+
+/// "3, 8, 12, 15, 16 and 40 more": the first five.
+std::string ListSome(const std::vector<std::string>& names, std::string_view separator = ", ");
 
 bool HasProblems(const Findings& findings);
 
