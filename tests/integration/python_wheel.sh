@@ -19,7 +19,7 @@ skip() {
   skip "$python is older than 3.10 or has no venv; scripts/setup.sh installs it"
 # the versions that the golden numbers and the tests were made with
 packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest pandas matplotlib zarr==2.18.3
-          numcodecs==0.15.2"
+          numcodecs==0.15.2 mypy==2.4.1"
 "$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" && packages="$packages mujoco-core==4.0.0"
 if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
   rm -rf venv
@@ -61,6 +61,8 @@ venv/bin/python "$root/python/examples/random_rollout.py" --episodes 1
 venv/bin/python "$root/python/examples/vector_env.py" --seconds 0.2
 
 [ -n "${3:-}" ] || exit 0
+echo "the package with all its modules has correct types"
+(cd wheel && ../venv/bin/python -m mypy --config-file "$root/python/pyproject.toml" --cache-dir ../mypy -p dp_bench)
 export DP_BENCH_PROGRAM=$3
 rm -rf examples
 mkdir examples

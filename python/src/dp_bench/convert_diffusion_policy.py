@@ -19,12 +19,20 @@ import operator
 import pathlib
 import re
 import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 STATE = "observation.state"
 ACTION = "action"
 POLICIES = ("DiffusionUnetHybridImagePolicy", "DiffusionUnetLowdimPolicy")
 SCHEDULERS = {"DDPMScheduler": "DDPM", "DDIMScheduler": "DDIM"}
 _REQUIRED = object()
+
+Tree = dict[str, Any]  # a section of a config
+Keys = list[tuple[str, str, list[int]]]  # name, type and shape of each observation
 
 
 class ConversionError(Exception):
@@ -37,21 +45,21 @@ class ConversionError(Exception):
 class _Inert:
     """Stands for an object of a foreign class: keeps what was pickled, and does nothing."""
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         self.args = args
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
-class _InertDict(dict):
+class _InertDict(dict[Any, Any]):
     """Stands for a defaultdict, whose first argument is a factory."""
 
-    def __init__(self, *_args):
+    def __init__(self, *_args: Any) -> None:
         super().__init__()
 
 
-def _inert_function(*args):
+def _inert_function(*args: Any) -> tuple[Any, ...]:
     return args
 
 
@@ -64,7 +72,7 @@ _FOREIGN_CLASSES = (
 _FOREIGN_FUNCTIONS = ("dill._dill._load_type", "dill._load_type", "typing._SpecialForm")
 
 
-def _read_pickle(path: pathlib.Path) -> dict:
+def _read_pickle(path: pathlib.Path) -> Tree:
     import pickle
 
     import torch
@@ -72,7 +80,9 @@ def _read_pickle(path: pathlib.Path) -> dict:
     if not path.is_file():
         raise ConversionError(f"{path} is not a file")
     # each name gets a class of its own, because torch maps the class back to the name
-    stand_ins = [(type("Inert", (_Inert,), {}), name) for name in _FOREIGN_CLASSES]
+    stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+        (type("Inert", (_Inert,), {}), name) for name in _FOREIGN_CLASSES
+    ]
     stand_ins += [((lambda *args: _inert_function(*args)), name) for name in _FOREIGN_FUNCTIONS]
     stand_ins.append((_InertDict, "collections.defaultdict"))
     try:
@@ -91,7 +101,7 @@ def _read_pickle(path: pathlib.Path) -> dict:
     return payload
 
 
-def _plain(node):
+def _plain(node: Any) -> Any:
     """An OmegaConf tree as dicts, lists and values."""
     if not isinstance(node, _Inert):
         return node
@@ -114,10 +124,10 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
               ast.Div: operator.truediv}
 
 
-def _calculate(text: str):
+def _calculate(text: str) -> Any:
     """A sum, difference, product or quotient of numbers, and nothing else."""
 
-    def value(node):
+    def value(node: ast.expr) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return node.value
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -133,11 +143,11 @@ def _calculate(text: str):
 class Settings:
     """The config of a training, with its references resolved where they are read."""
 
-    def __init__(self, config: dict):
+    def __init__(self, config: Tree) -> None:
         self._config = config
 
-    def get(self, path: str, default=_REQUIRED, depth: int = 0):
-        node = self._config
+    def get(self, path: str, default: Any = _REQUIRED, depth: int = 0) -> Any:
+        node: Any = self._config
         for part in path.split("."):
             node = self.resolve(node, depth)
             if not isinstance(node, dict) or part not in node:
@@ -147,7 +157,7 @@ class Settings:
             node = node[part]
         return self.resolve(node, depth)
 
-    def resolve(self, value, depth: int = 0):
+    def resolve(self, value: Any, depth: int = 0) -> Any:
         if depth > 20:
             raise ConversionError("references of the config lead in a circle")
         if isinstance(value, list):
@@ -162,12 +172,12 @@ class Settings:
             return _calculate(re.sub(r"\$\{([\w.]+)\}", lambda m: str(self.get(m[1], depth=depth + 1)), formula[1]))
         raise ConversionError(f"the config says '{value}', which is not understood")
 
-    def require(self, path: str, wanted, default=_REQUIRED) -> None:
+    def require(self, path: str, wanted: Any, default: Any = _REQUIRED) -> None:
         found = self.get(path, default)
         if found != wanted:
             raise ConversionError(f"{path} is {found}; only {wanted} can be converted")
 
-    def section(self, path: str) -> dict:
+    def section(self, path: str) -> Tree:
         section = self.get(path)
         if not isinstance(section, dict):
             raise ConversionError(f"{path}: expected a section, found {section}")
@@ -190,17 +200,17 @@ _UNET_DEFAULTS = {"diffusion_step_embed_dim": 256, "down_dims": [256, 512, 1024]
 _HYBRID_DEFAULTS = {**_UNET_DEFAULTS, "kernel_size": 5, "cond_predict_scale": True}
 
 
-def _require_known(section: dict, known: set, name: str) -> None:
+def _require_known(section: Tree, known: set[str], name: str) -> None:
     unknown = sorted(set(section) - known)
     if unknown:
         raise ConversionError(f"{name}.{unknown[0]} is unknown, and may change the network")
 
 
 def _class_of(settings: Settings, path: str) -> str:
-    return settings.get(path).rsplit(".", 1)[-1]
+    return str(settings.get(path)).rsplit(".", 1)[-1]
 
 
-def _scheduler_config(settings: Settings) -> dict:
+def _scheduler_config(settings: Settings) -> Tree:
     path = "policy.noise_scheduler"
     _require_known(settings.section(path), _SCHEDULER_KEYS, path)
     kind = _class_of(settings, f"{path}._target_")
@@ -221,7 +231,7 @@ def _scheduler_config(settings: Settings) -> dict:
             "num_inference_steps": settings.get("policy.num_inference_steps", None) or train_steps}
 
 
-def _unet_config(settings: Settings, is_hybrid: bool) -> dict:
+def _unet_config(settings: Settings, is_hybrid: bool) -> Tree:
     path = "policy" if is_hybrid else "policy.model"
     if not is_hybrid:
         _require_known(settings.section(path), _UNET_KEYS, path)
@@ -231,7 +241,7 @@ def _unet_config(settings: Settings, is_hybrid: bool) -> dict:
     return values
 
 
-def _training_config(settings: Settings) -> dict:
+def _training_config(settings: Settings) -> Tree:
     return {"optimizer_lr": settings.get("optimizer.lr", 1e-4),
             "optimizer_betas": settings.get("optimizer.betas", [0.95, 0.999]),
             "optimizer_eps": settings.get("optimizer.eps", 1e-8),
@@ -240,8 +250,8 @@ def _training_config(settings: Settings) -> dict:
             "scheduler_warmup_steps": settings.get("training.lr_warmup_steps", 500)}
 
 
-def _obs_keys(settings: Settings, is_hybrid: bool) -> list[tuple[str, str, list[int]]]:
-    """Name, type and shape of each observation in the order in which the network sees them."""
+def _obs_keys(settings: Settings, is_hybrid: bool) -> Keys:
+    """The observations in the order in which the network sees them."""
     if not is_hybrid:
         return [("obs", "low_dim", [settings.get("policy.obs_dim")])]
     keys = []
@@ -254,10 +264,10 @@ def _obs_keys(settings: Settings, is_hybrid: bool) -> list[tuple[str, str, list[
 
 
 def _action_dim(settings: Settings, is_hybrid: bool) -> int:
-    return settings.get("policy.shape_meta.action.shape")[0] if is_hybrid else settings.get("policy.action_dim")
+    return int(settings.get("policy.shape_meta.action.shape")[0] if is_hybrid else settings.get("policy.action_dim"))
 
 
-def _encoder_config(settings: Settings, has_cameras: bool) -> dict:
+def _encoder_config(settings: Settings, has_cameras: bool) -> Tree:
     crop = settings.get("policy.crop_shape", [76, 76]) if has_cameras else None
     if crop is not None:
         # otherwise the crops of an evaluation are random
@@ -267,14 +277,14 @@ def _encoder_config(settings: Settings, has_cameras: bool) -> dict:
             "use_separate_rgb_encoder_per_camera": True}
 
 
-def _product(shape) -> int:
+def _product(shape: Iterable[int]) -> int:
     size = 1
     for n in shape:
         size *= n
     return size
 
 
-def make_config(settings: Settings) -> tuple[dict, list]:
+def make_config(settings: Settings) -> tuple[Tree, Keys]:
     """LeRobot's config.json, and the observations in the order of the checkpoint's network."""
     kind = _class_of(settings, "policy._target_")
     if kind not in POLICIES:
@@ -304,14 +314,16 @@ def make_config(settings: Settings) -> tuple[dict, list]:
 
 # The weights
 
+Tensors = dict[str, "torch.Tensor"]
 
-def _take(tensors: dict, name: str):
+
+def _take(tensors: Tensors, name: str) -> torch.Tensor:
     if name not in tensors:
         raise ConversionError(f"the weights have no '{name}'")
     return tensors.pop(name)
 
 
-def _convert_encoder(key: str, index: int, tensors: dict, result: dict) -> int:
+def _convert_encoder(key: str, index: int, tensors: Tensors, result: Tensors) -> int:
     """Moves the tensors of one camera's encoder. Returns its number of keypoints."""
     import torch
 
@@ -327,7 +339,7 @@ def _convert_encoder(key: str, index: int, tensors: dict, result: dict) -> int:
         del tensors[name]  # the same tensors under another name
     if f"{target}pool.nets.weight" not in result or f"{target}out.weight" not in result:
         raise ConversionError(f"the encoder of '{key}' is not a ResNet with a spatial softmax and a linear layer")
-    return result[f"{target}pool.nets.weight"].shape[0]
+    return int(result[f"{target}pool.nets.weight"].shape[0])
 
 
 def _unet_name(name: str) -> str:
@@ -335,7 +347,7 @@ def _unet_name(name: str) -> str:
     return re.sub(r"((?:down|up)_modules\.\d+\.2)\.conv\.", r"\1.", name)
 
 
-def _columns(keys: list, keypoints: int) -> list[int]:
+def _columns(keys: Keys, keypoints: int) -> list[int]:
     """Of one observation step: the checkpoint's column of each of LeRobot's, numbers before cameras."""
     begins, begin = {}, 0
     for name, kind, shape in keys:
@@ -345,11 +357,11 @@ def _columns(keys: list, keypoints: int) -> list[int]:
     return [column for wanted in ("low_dim", "rgb") for name, kind, _ in keys if kind == wanted for column in begins[name]]
 
 
-def convert_weights(tensors: dict, keys: list, config: dict) -> dict:
+def convert_weights(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
     """LeRobot's names and order of inputs. Sets the config's number of keypoints. `tensors` loses what is used."""
     import torch
 
-    result = {}
+    result: Tensors = {}
     cameras = [name for name, kind, _ in keys if kind == "rgb"]
     keypoints = {_convert_encoder(key, index, tensors, result) for index, key in enumerate(cameras)} or {32}
     if len(keypoints) > 1:
@@ -370,11 +382,11 @@ def convert_weights(tensors: dict, keys: list, config: dict) -> dict:
     return result
 
 
-def convert_statistics(tensors: dict, keys: list, config: dict) -> dict:
+def convert_statistics(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
     """Statistics with which LeRobot's formulas do what the checkpoint's normalizer does."""
     import torch
 
-    def affine(key: str, size: int):
+    def affine(key: str, size: int) -> tuple[torch.Tensor, torch.Tensor]:
         scale, offset = (_take(tensors, f"normalizer.params_dict.{key}.{part}").double().flatten() for part in ("scale", "offset"))
         for name in [name for name in tensors if name.startswith(f"normalizer.params_dict.{key}.")]:
             del tensors[name]
@@ -382,7 +394,7 @@ def convert_statistics(tensors: dict, keys: list, config: dict) -> dict:
             raise ConversionError(f"the normalizer of '{key}' has {scale.numel()} values; expected {size}")
         return scale.expand(size), offset.expand(size)
 
-    def limits(pairs):
+    def limits(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> Tensors:
         scale, offset = (torch.cat(parts) for parts in zip(*pairs))
         return {"min": (-1 - offset) / scale, "max": (1 - offset) / scale}
 
@@ -396,7 +408,7 @@ def convert_statistics(tensors: dict, keys: list, config: dict) -> dict:
     return {f"{feature}.{stat}": value.float().contiguous() for feature, entry in stats.items() for stat, value in entry.items()}
 
 
-def _processor(name: str, step: str, config: dict, features: dict, state_file: str) -> dict:
+def _processor(name: str, step: str, config: Tree, features: Tree, state_file: str) -> Tree:
     normalizing = {"registry_name": step, "state_file": state_file,
                    "config": {"eps": 1e-8, "features": features, "norm_map": config["normalization_mapping"]}}
     device = {"registry_name": "device_processor", "config": {"device": "cpu", "float_dtype": None}}
@@ -406,7 +418,7 @@ def _processor(name: str, step: str, config: dict, features: dict, state_file: s
     return {"name": name, "steps": [rename, {"registry_name": "to_batch_processor", "config": {}}, device, normalizing]}
 
 
-def _write(output: pathlib.Path, config: dict, weights: dict, stats: dict) -> None:
+def _write(output: pathlib.Path, config: Tree, weights: Tensors, stats: Tensors) -> None:
     from safetensors.torch import save_file
 
     output.mkdir(parents=True)
@@ -421,7 +433,7 @@ def _write(output: pathlib.Path, config: dict, weights: dict, stats: dict) -> No
     (output / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def convert(checkpoint: pathlib.Path, output: pathlib.Path, weights: str = "auto") -> dict:
+def convert(checkpoint: pathlib.Path, output: pathlib.Path, weights: str = "auto") -> Tree:
     """Writes the folder and returns its config. `weights`: "ema", "model", or "auto" for EMA if there are any.
 
     Raises ConversionError for a checkpoint that cannot be converted, before anything is written.
