@@ -17,7 +17,8 @@ find_package(fmt 8 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(spdlog 1.9 REQUIRED)
 
-set(sdk_sources array.cc atomic_file.cc console.cc error.cc interfaces.cc json.cc random.cc regular_file.cc system_error.cc)
+set(sdk_sources array.cc atomic_file.cc console.cc error.cc interfaces.cc json.cc random.cc regular_file.cc system_error.cc
+                thread_pool.cc)
 list(TRANSFORM sdk_sources PREPEND "${DPB_ROOT}/harness/src/core/")
 file(GLOB config_sources "${DPB_ROOT}/harness/src/config/*.cc")
 file(GLOB kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*.cc" "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*/*.cc")
@@ -37,9 +38,10 @@ target_link_libraries(dpb_kuavo
   PUBLIC mujoco::mujoco
   PRIVATE dpb_compile_options fmt::fmt-header-only nlohmann_json::nlohmann_json spdlog::spdlog_header_only ${CMAKE_DL_LIBS})
 
-nanobind_add_module(_kuavo STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE native/kuavo_module.cc)
+nanobind_add_module(_kuavo STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE
+  native/env_batch.cc native/kuavo_module.cc native/worker_team.cc)
 target_include_directories(_kuavo PRIVATE native)
-target_link_libraries(_kuavo PRIVATE dpb_kuavo dpb_compile_options)
+target_link_libraries(_kuavo PRIVATE dpb_kuavo dpb_compile_options Threads::Threads)
 target_link_options(_kuavo PRIVATE
   -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--as-needed)
 

@@ -1,21 +1,14 @@
 #include "pusht_batch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <latch>
 #include <string>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench::python {
 namespace {
-
-// Envs that a worker takes at once.
-constexpr std::size_t kMaxChunk = 32;
 
 std::string EnvName(std::size_t env) { return "env " + std::to_string(env); }
 
@@ -28,15 +21,7 @@ PushtBatch::PushtBatch(int num_envs, int n_threads, Seeding seeding, Autoreset a
       max_episode_steps_(max_episode_steps),
       envs_(static_cast<std::size_t>(num_envs)),
       renderers_(static_cast<std::size_t>(n_threads)),
-      process_id_(::getpid()) {
-  // the calling thread works too
-  if (n_threads > 1) pool_ = std::make_unique<core::ThreadPool>(n_threads - 1);
-}
-
-PushtBatch::~PushtBatch() {
-  // a forked process has the pool but not its threads, so it could not join them
-  if (::getpid() != process_id_) static_cast<void>(pool_.release());
-}
+      workers_(n_threads) {}
 
 void PushtBatch::Reset(const PushtResets& resets, const PushtRows& rows) {
   for (std::size_t i = 0; i < envs_.size(); ++i) {
@@ -45,7 +30,7 @@ void PushtBatch::Reset(const PushtResets& resets, const PushtRows& rows) {
       throw Error(ErrorCode::kEnv, EnvName(i) + " has no seed; reset it with a seed first");
     }
   }
-  ForEachEnv([&](std::size_t worker, std::size_t env) {
+  workers_.ForEach(envs_.size(), [&](std::size_t worker, std::size_t env) {
     if (resets.mask[env]) ResetEnv(env, resets);
     WriteRow(worker, env, rows);
   });
@@ -109,7 +94,7 @@ void PushtBatch::RequireSteppable(const double* actions) const {
 void PushtBatch::Step(const double* actions, const PushtRows& rows, const PushtRows& final_rows,
                       const PushtOutcomes& outcomes) {
   RequireSteppable(actions);
-  ForEachEnv([&](std::size_t worker, std::size_t env) {
+  workers_.ForEach(envs_.size(), [&](std::size_t worker, std::size_t env) {
     StepEnv(worker, env, &actions[2 * env], rows, final_rows, outcomes);
   });
 }
@@ -169,32 +154,6 @@ void PushtBatch::Render(int env, RgbImage* frame) const {
   RequireStarted(static_cast<std::size_t>(env));
   const Instance& instance = envs_[static_cast<std::size_t>(env)];
   pusht::RenderFrame(instance.sim.state(), instance.target ? &*instance.target : nullptr, frame);
-}
-
-void PushtBatch::ForEachEnv(const Work& work) {
-  if (pool_ != nullptr && ::getpid() != process_id_) {
-    throw Error(ErrorCode::kEnv,
-                "this vector env belongs to the process that forked this one; create another here");
-  }
-  const std::size_t n_workers = renderers_.size();
-  const std::size_t chunk = std::clamp<std::size_t>(envs_.size() / (4 * n_workers), 1, kMaxChunk);
-  std::atomic<std::size_t> next = 0;
-  const auto take_chunks = [&](std::size_t worker) {
-    for (std::size_t begin = next.fetch_add(chunk); begin < envs_.size();
-         begin = next.fetch_add(chunk)) {
-      const std::size_t end = std::min(begin + chunk, envs_.size());
-      for (std::size_t env = begin; env < end; ++env) work(worker, env);
-    }
-  };
-  std::latch others(static_cast<std::ptrdiff_t>(n_workers) - 1);
-  for (std::size_t worker = 1; worker < n_workers; ++worker) {
-    pool_->Submit([&, worker] {
-      take_chunks(worker);
-      others.count_down();
-    });
-  }
-  take_chunks(0);
-  others.wait();
 }
 
 }  // namespace dp_bench::python

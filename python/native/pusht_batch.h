@@ -5,25 +5,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "core/thread_pool.h"
+#include "autoreset.h"
 #include "dp_bench/env.h"
 #include "numpy_random.h"
 #include "pusht_render.h"
 #include "pusht_sim.h"
+#include "worker_team.h"
 
 namespace dp_bench::python {
 
 /// Which generator draws the start states.
 enum class Seeding { kGymPusht, kDiffusionPolicy };
-
-/// gymnasium.vector.AutoresetMode.
-enum class Autoreset { kNextStep, kSameStep, kDisabled };
 
 inline constexpr std::size_t kPixelsSize = pusht::kImageSize * pusht::kImageSize * 3;
 inline constexpr std::size_t kInfoSize = 8;
@@ -63,7 +58,6 @@ class PushtBatch {
   /// thread.
   PushtBatch(int num_envs, int n_threads, Seeding seeding, Autoreset autoreset,
              int max_episode_steps);
-  ~PushtBatch();
 
   int num_envs() const { return static_cast<int>(envs_.size()); }
 
@@ -90,8 +84,6 @@ class PushtBatch {
     bool is_started = false;
     bool has_ended = false;
   };
-  /// Called with the index of a worker and of an env.
-  using Work = std::function<void(std::size_t worker, std::size_t env)>;
 
   void RequireSteppable(const double* actions) const;
   void RequireStarted(std::size_t env) const;
@@ -101,15 +93,13 @@ class PushtBatch {
   void StepEnv(std::size_t worker, std::size_t env, const double* action, const PushtRows& rows,
                const PushtRows& final_rows, const PushtOutcomes& outcomes);
   void WriteRow(std::size_t worker, std::size_t env, const PushtRows& rows);
-  void ForEachEnv(const Work& work);
 
   Seeding seeding_;
   Autoreset autoreset_;
   int max_episode_steps_;
   std::vector<Instance> envs_;
   std::vector<pusht::PushtRenderer> renderers_;  // one per worker
-  std::unique_ptr<core::ThreadPool> pool_;       // null with one worker
-  int process_id_;                               // of the threads
+  WorkerTeam workers_;
 };
 
 }  // namespace dp_bench::python

@@ -11,6 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 
 import dp_bench
+from equality import assert_equal
 
 N = 5
 OBS_TYPES = ["state", "environment_state_agent_pos", "pixels", "pixels_agent_pos"]
@@ -22,25 +23,6 @@ def make(num_envs=N, **kwargs):
 
 def actions(n_steps, num_envs=N, seed=0):
     return np.random.default_rng(seed).uniform(0, 512, (n_steps, num_envs, 2)).astype(np.float32)
-
-
-def assert_equal(ours, peers, where):
-    """Equal bits of arrays, also inside of tuples, dictionaries and arrays of objects."""
-    if isinstance(peers, dict):
-        # a peer leaves out what no env has
-        absent = {key for key in ours if f"_{key}" in ours and not ours[f"_{key}"].any()}
-        assert set(ours) - absent - {f"_{key}" for key in absent} == set(peers), where
-        for key in peers:
-            assert_equal(ours[key], peers[key], f"{where}.{key}")
-    elif isinstance(peers, tuple) or (isinstance(peers, np.ndarray) and peers.dtype == object):
-        assert len(ours) == len(peers), where
-        for i, (a, b) in enumerate(zip(ours, peers, strict=True)):
-            assert_equal(a, b, f"{where}[{i}]")
-    elif peers is None:
-        assert ours is None, where
-    else:
-        assert ours.dtype == peers.dtype and ours.shape == peers.shape, where
-        assert ours.tobytes() == peers.tobytes(), where
 
 
 def play(env, n_steps, seed=3, seed_of_actions=0):

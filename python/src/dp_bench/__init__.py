@@ -22,7 +22,9 @@ from dp_bench.errors import (
     ProgramError,
     UsageError,
 )
+from dp_bench.kuavo import MAX_EPISODE_STEPS as _LIMITS
 from dp_bench.kuavo import KuavoEnv
+from dp_bench.kuavo_vector import KuavoVectorEnv
 from dp_bench.policy import Policy, load_policy
 from dp_bench.program import Progress, find_program
 from dp_bench.pusht import PushTEnv
@@ -40,6 +42,7 @@ __all__ = [
     "InternalError",
     "InterruptedRunError",
     "KuavoEnv",
+    "KuavoVectorEnv",
     "NotComparableError",
     "NumericError",
     "OutOfMemoryError",
@@ -69,14 +72,11 @@ _register(
     max_episode_steps=300,
     kwargs={"obs_type": "state"},
 )
-for _name, _task, _max_episode_steps in (
-    ("PickPlace", "pick_place", 150),
-    ("BimanualLift", "bimanual_lift", 150),
-    ("WeighRelay", "weigh_relay", 300),
-):
+for _task, _limit in _LIMITS.items():
     _register(
-        id=f"dp_bench/Kuavo{_name}-v0",
+        id=f"dp_bench/Kuavo{_task.title().replace('_', '')}-v0",
         entry_point="dp_bench.kuavo:KuavoEnv",
-        max_episode_steps=_max_episode_steps,
+        vector_entry_point="dp_bench.kuavo_vector:KuavoVectorEnv",
+        max_episode_steps=_limit,
         kwargs={"task": _task, "obs_type": "state"},
     )

@@ -21,10 +21,13 @@ Task = Literal["pick_place", "bimanual_lift", "weigh_relay"]
 ObsType = Literal["state", "rgb", "rgbd"]
 Observation = dict[str, NDArray[Any]]
 
+METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
+MAX_EPISODE_STEPS: dict[Task, int] = {"pick_place": 150, "bimanual_lift": 150, "weigh_relay": 300}
+
 _MUJOCO = "libmujoco.so.4.0.0"
 
 
-def _load_simulation() -> Any:
+def load_simulation() -> Any:
     """The extension module, after the library of the wheel mujoco-core, which it needs."""
     package = importlib.util.find_spec("mujoco")
     folders = package.submodule_search_locations if package else None
@@ -45,6 +48,45 @@ def _space(shape: tuple[int, ...], dtype: str) -> spaces.Box:
         return spaces.Box(-np.inf, np.inf, shape, np.float32)
     limits = np.iinfo(dtype)
     return spaces.Box(limits.min, limits.max, shape, np.dtype(dtype).type)
+
+
+def observation_space(spec: Mapping[str, Any]) -> spaces.Dict:
+    """Of a simulation's spec()."""
+    return spaces.Dict({key: _space(tuple(shape), dtype) for key, shape, dtype in spec["obs"]})
+
+
+def action_space(spec: Mapping[str, Any]) -> spaces.Box:
+    """Of a simulation's spec()."""
+    low, high = (np.array(spec[name], np.float32) for name in ("action_low", "action_high"))
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def parse_params(
+    task: Task,
+    obs_type: ObsType,
+    render_mode: str | None,
+    image_width: int,
+    image_height: int,
+    depth_dtype: str,
+    randomization: Mapping[str, float] | None,
+    perturb: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    """The plugin's params. Raises ValueError for a value that is not one of the choices."""
+    require_choice("task", task, get_args(Task))
+    require_choice("obs_type", obs_type, get_args(ObsType))
+    require_choice("render_mode", render_mode, (None, "rgb_array"))
+    params: dict[str, Any] = {
+        "task": task,
+        "obs": obs_type,
+        "image_width": image_width,
+        "image_height": image_height,
+        "depth_dtype": depth_dtype,
+    }
+    if randomization is not None:
+        params["randomization"] = dict(randomization)
+    if perturb is not None:
+        params["perturb"] = dict(perturb)
+    return params
 
 
 class KuavoEnv(gymnasium.Env[Any, NDArray[Any]]):
@@ -70,7 +112,7 @@ class KuavoEnv(gymnasium.Env[Any, NDArray[Any]]):
         DependencyNotInstalled: MuJoCo is missing; install the extra `dp_bench[kuavo]`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata = METADATA
 
     def __init__(
         self,
@@ -85,31 +127,19 @@ class KuavoEnv(gymnasium.Env[Any, NDArray[Any]]):
         visualization_width: int = 640,
         visualization_height: int = 480,
     ) -> None:
-        require_choice("task", task, get_args(Task))
-        require_choice("obs_type", obs_type, get_args(ObsType))
-        require_choice("render_mode", render_mode, (None, "rgb_array"))
-        params: dict[str, Any] = {
-            "task": task,
-            "obs": obs_type,
-            "image_width": image_width,
-            "image_height": image_height,
-            "depth_dtype": depth_dtype,
-        }
-        if randomization is not None:
-            params["randomization"] = dict(randomization)
-        if perturb is not None:
-            params["perturb"] = dict(perturb)
+        params = parse_params(
+            task, obs_type, render_mode, image_width, image_height, depth_dtype, randomization, perturb
+        )
         self.render_mode = render_mode
         self.visualization_width = visualization_width
         self.visualization_height = visualization_height
 
-        self._sim = _load_simulation().KuavoSim(json.dumps(params))
+        self._sim = load_simulation().KuavoSim(json.dumps(params))
         spec = self._sim.spec()
         self._keys: list[tuple[str, list[int], str]] = spec["obs"]
         self._metrics: list[str] = spec["metrics"]
-        self.observation_space = spaces.Dict({key: _space(tuple(shape), dtype) for key, shape, dtype in self._keys})
-        low, high = (np.array(spec[name], np.float32) for name in ("action_low", "action_high"))
-        self.action_space = spaces.Box(low, high, dtype=np.float32)
+        self.observation_space = observation_space(spec)
+        self.action_space = action_space(spec)
         self._is_started = False
 
     def reset(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bench import _core
+from dp_bench.batch_vector import BatchVectorEnv, Output, zero_outside
 from dp_bench.pusht import (
     GOAL_POSE,
     IMAGE_SIZE,
@@ -38,12 +38,10 @@ _ARRAYS: dict[str, list[tuple[str, tuple[int, ...], Any]]] = {
 }
 
 
-class _Output:
-    """The arrays that one step or reset writes."""
-
+class _Output(Output):
     def __init__(self, num_envs: int, obs_type: ObsType) -> None:
         arrays = {key: np.empty((num_envs, *shape), dtype) for key, shape, dtype in _ARRAYS[obs_type]}
-        self.obs: Observation = arrays.get(obs_type, arrays)  # a dictionary if it has several keys
+        self.obs = arrays.get(obs_type, arrays)  # a dictionary if it has several keys
         self.info = np.empty((num_envs, 8))
         self.n_contacts = np.empty(num_envs, np.int64)
         self.is_success = np.empty(num_envs, np.bool_)
@@ -75,25 +73,10 @@ class _Output:
         if coverage_mask is not None:
             infos["coverage"] = self.info[:, 7]
             masks["_coverage"] = coverage_mask
-        if not mask.all():
-            infos = {key: _zero_outside(mask, array) for key, array in infos.items()}
-        return infos | masks
-
-    def observation(self, env: int) -> Observation:
-        """A copy of the observation of one env."""
-        if isinstance(self.obs, dict):
-            return {key: array[env].copy() for key, array in self.obs.items()}
-        row: NDArray[Any] = self.obs[env].copy()
-        return row
+        return {key: zero_outside(mask, array) for key, array in infos.items()} | masks
 
 
-def _zero_outside(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[Any]:
-    kept = np.zeros_like(array)
-    kept[mask] = array[mask]
-    return kept
-
-
-class PushTVectorEnv(VectorEnv[Any, Any, Any]):
+class PushTVectorEnv(BatchVectorEnv):
     """Many PushT environments: `gymnasium.make_vec("dp_bench/PushT-v0", num_envs=N)`.
 
     Observations, rewards and infos equal those of gymnasium.vector.SyncVectorEnv over `PushTEnv`, bit for bit. They
@@ -134,42 +117,36 @@ class PushTVectorEnv(VectorEnv[Any, Any, Any]):
         require_choice("seeding", seeding, get_args(Seeding))
         require_choice("render_mode", render_mode, (None, "rgb_array"))
         require_image_size(observation_width, observation_height)
-        if num_envs < 1:
-            raise ValueError(f"expected at least 1 environment, found num_envs={num_envs}")
-        if num_threads < 0:
-            raise ValueError(f"expected num_threads of at least 0, found {num_threads}")
-        if max_episode_steps is not None and max_episode_steps < 1:
-            raise ValueError(f"expected max_episode_steps of at least 1 or None, found {max_episode_steps}")
-        self.num_envs = num_envs
-        self.obs_type = obs_type
+        frame_size = (visualization_width, visualization_height)
+        super().__init__(num_envs, max_episode_steps, autoreset_mode, copy, num_threads, render_mode, frame_size)
+        self.obs_type: ObsType = obs_type
         self.seeding = seeding
-        self.render_mode = render_mode
-        self.copy = copy
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.visualization_width = visualization_width
-        self.visualization_height = visualization_height
         self.metadata = METADATA | {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(obs_type)
         self.single_action_space = action_space()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
-        self._seeds: list[int | None] = [None] * num_envs
-        self._outputs = [] if copy else [_Output(num_envs, obs_type) for _ in range(2)]
-        self._final = _Output(num_envs, obs_type)
-        self._is_started = False
+        self._final = self._make_output()
         self._batch = _core.PushtBatch(
             num_envs,
-            min(num_threads or len(os.sched_getaffinity(0)), num_envs),
+            self._num_threads,
             _core.Seeding[seeding.upper()],
             _core.Autoreset[self.autoreset_mode.name],
             max_episode_steps or 0,
         )
 
     @property
-    def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
-        """The latest seed of each environment; None before the first reset."""
-        return tuple(self._seeds)
+    def _simulations(self) -> _core.PushtBatch:
+        return self._batch
+
+    def _make_output(self) -> _Output:
+        return _Output(self.num_envs, self.obs_type)
+
+    def _next_output(self) -> _Output:
+        output = self._take_output()
+        assert isinstance(output, _Output)
+        return output
 
     def reset(
         self,
@@ -186,7 +163,7 @@ class PushTVectorEnv(VectorEnv[Any, Any, Any]):
         """
         options = options or {}
         mask = self._parse_mask(options.get("reset_mask"))
-        seeds, is_seeded = self._parse_seeds(seed, mask)
+        seeds, is_seeded = self._draw_missing(self._parse_seeds(seed, mask), mask)
         starts = options.get("reset_to_state")
         if starts is not None:
             parsed = parse_start(starts, ((5,), (self.num_envs, 5)))
@@ -213,64 +190,19 @@ class PushTVectorEnv(VectorEnv[Any, Any, Any]):
         )
         infos = out.infos(np.ones(self.num_envs, np.bool_), out.has_coverage)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            self._add_final(infos, out.terminated | out.truncated)
+            has_ended = out.terminated | out.truncated
+            self._add_final(infos, has_ended, self._final, self._final.infos(has_ended, has_ended))
         return out.obs, out.rewards, out.terminated, out.truncated, infos
 
-    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
-        """One frame per environment, uint8 [height, width, 3] each."""
-        if self.render_mode is None:
-            return None
-        frames = np.empty((self.num_envs, self.visualization_height, self.visualization_width, 3), np.uint8)
-        for env, frame in enumerate(frames):
-            self._batch.render(env, frame)
-        return tuple(frames)
-
-    def _next_output(self) -> _Output:
-        if self.copy:
-            return _Output(self.num_envs, self.obs_type)
-        self._outputs.reverse()
-        return self._outputs[0]
-
-    def _add_final(self, infos: dict[str, Any], has_ended: NDArray[np.bool_]) -> None:
-        """Adds the last observations and infos of the episodes that ended."""
-        ended = np.flatnonzero(has_ended)
-        if ended.size == 0:
-            return
-        final_obs = np.full(self.num_envs, None, dtype=object)
-        for env in ended:
-            final_obs[env] = self._final.observation(int(env))
-        infos["final_obs"] = final_obs
-        infos["final_info"] = {key: array.copy() for key, array in self._final.infos(has_ended, has_ended).items()}
-        infos["_final_obs"] = infos["_final_info"] = has_ended
-
-    def _parse_mask(self, mask: object) -> NDArray[np.bool_]:
-        if mask is None:
-            return np.ones(self.num_envs, np.bool_)
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise ValueError(
-                f"expected options['reset_mask'] as a numpy array of {self.num_envs} bools, found {mask!r}"
-            )
-        if not mask.any():
-            raise ValueError("expected at least one True in options['reset_mask'], found none")
-        return np.ascontiguousarray(mask)
-
-    def _parse_seeds(
-        self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]
+    def _draw_missing(
+        self, given: list[int | None], mask: NDArray[np.bool_]
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Seeds, and which environments get one. One that never had a seed gets a random one."""
-        if seed is None or isinstance(seed, (int, np.integer)):
-            given = [None if seed is None else int(seed) + env for env in range(self.num_envs)]
-        else:
-            given = list(seed)
-        if len(given) != self.num_envs:
-            raise ValueError(f"expected {self.num_envs} seeds, found {len(given)}")
         seeds = np.random.default_rng().integers(2**64, size=self.num_envs, dtype=np.uint64)
         is_seeded = np.zeros(self.num_envs, np.bool_)
         for env in np.flatnonzero(mask):
             value = given[env]
             if value is not None:
-                if not 0 <= value < 2**64:
-                    raise ValueError(f"expected seeds from 0 to 2**64 - 1, found {value} for env {env}")
                 seeds[env] = value
             is_seeded[env] = value is not None or self._seeds[env] is None
         return seeds, is_seeded

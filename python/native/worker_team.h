@@ -1,0 +1,35 @@
+// Threads that share a loop over envs with the calling thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "core/thread_pool.h"
+
+namespace dp_bench::python {
+
+class WorkerTeam {
+ public:
+  /// Called with the number of a worker and an index.
+  using Work = std::function<void(std::size_t worker, std::size_t index)>;
+
+  /// `n_workers` includes the calling thread. Throws std::system_error if the system refuses a
+  /// thread.
+  explicit WorkerTeam(int n_workers);
+  ~WorkerTeam();
+
+  std::size_t n_workers() const { return n_workers_; }
+
+  /// Calls `work` once for each index below `n`. If calls throw, the others still happen, and the
+  /// error of the lowest index is thrown afterwards. Throws Error{kEnv} in a process that was
+  /// forked from the one with the threads.
+  void ForEach(std::size_t n, const Work& work);
+
+ private:
+  std::size_t n_workers_;
+  std::unique_ptr<core::ThreadPool> pool_;  // null with one worker
+  int process_id_;                          // of the threads
+};
+
+}  // namespace dp_bench::python
