@@ -136,7 +136,7 @@ class Key:
             raise HostError(CONFIG, f"params.obs.{name}: expected a Box, found {box} at '{path}'")
         self.name, self.path, self.layout = name, path.split(".") if path else [], layout
         self.shape = box.shape
-        self.storage_shape = box.shape  # of what `read` returns
+        self.storage_shape = box.shape
         self.is_picture = layout != "vector"
         if not self.is_picture:
             self.spec = self._spec(LOW_DIM, list(box.shape) or [1], FLOAT32)
@@ -157,8 +157,8 @@ class Key:
         self.n_bytes = int(np.prod(shape)) * self.dtype.itemsize
         return {"name": self.name, "type": kind, "shape": shape, "dtype": dtype}
 
-    def read(self, observation):
-        """The array of this key, checked; its bytes are those of dp_bench's storage."""
+    def write(self, observation, view):
+        """Writes the array of this key, checked, into `view`, which has the layout of dp_bench's storage."""
         value = observation
         for name in self.path:
             if name not in value:
@@ -170,19 +170,19 @@ class Key:
         if self.is_picture:
             if array.dtype != np.uint8:
                 raise HostError(SHAPE, f"observation '{self.name}': expected uint8, found {array.dtype}")
-            return np.ascontiguousarray(array if self.layout == "HWC" else array.transpose(1, 2, 0))
-        array = np.ascontiguousarray(array, dtype=np.float32)
-        if not are_finite(array):
-            index = int(np.flatnonzero(~np.isfinite(array))[0])
-            raise HostError(NUMERIC, f"observation '{self.name}': expected finite float32 numbers, found {array.flat[index]} at {index}")
-        return array
+            view[...] = array if self.layout == "HWC" else array.transpose(1, 2, 0)
+            return
+        view[...] = array
+        if not are_finite(view.ravel()):
+            index = int(np.flatnonzero(~np.isfinite(view))[0])
+            raise HostError(NUMERIC, f"observation '{self.name}': expected finite float32 numbers, found {view.flat[index]} at {index}")
 
 
-def are_finite(array):
-    """np.isfinite(array).all() for float32; short arrays take a fifth of its time."""
-    if array.size > 64:
-        return np.isfinite(array).all()
-    return math.isfinite(sum(array.ravel().tolist()))  # the sum is a double, which they cannot overflow
+def are_finite(numbers):
+    """np.isfinite(numbers).all() for float32 [n]; a few take a fifth of its time."""
+    if numbers.size > 64:
+        return np.isfinite(numbers).all()
+    return math.isfinite(sum(numbers.tolist()))  # the sum is a double, which they cannot overflow
 
 
 class Success:
@@ -240,34 +240,34 @@ class Host:
         self.is_running = False  # between reset and the end of the episode
 
     def handle(self, request):
-        """The packet that answers one request: an answer, or one per step."""
-        if request[0] != STEP:
-            return self.answer_of(request, self.execute)
+        """The packet that answers one request: an answer, or one per step. Every exception becomes an answer too."""
+        bulk = request[8]
         answers = []
-        self.has_failed = False
-        for number in range(request[10]):
-            answers.append(self.answer_of(request, self.step, number))
-            if self.has_failed or not self.is_running:
-                break
-        return b"".join(answers)
-
-    def answer_of(self, request, call, *arguments):
-        """What `call` answers; every exception becomes an answer too."""
-        bulk, size = request[8:10]
         try:
-            if self.memory is None or len(self.memory) < size:
-                self.memory = mmap.mmap(self.memory_fd, size)
-                self.actions = None
-            if self.actions is None and self.is_created:
-                self.view_memory()
-            return call(*arguments or (request,))
+            self.map_memory(request[9])
+            if request[0] == STEP:
+                for number in range(request[10]):
+                    answers.append(self.step(number))
+                    if not self.is_running:
+                        break
+            else:
+                answers.append(self.execute(request))
         except HostError as error:
-            return self.failure(bulk, error.code, str(error))
+            answers.append(self.failure(bulk, error.code, str(error)))
         except Exception as error:  # of the environment; its traceback goes to the log
             traceback.print_exc()
             sys.stderr.flush()
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            return self.failure(bulk, ENV, f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})")
+            text = f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"
+            answers.append(self.failure(bulk, ENV, text))
+        return b"".join(answers)
+
+    def map_memory(self, size):
+        if self.memory is None or len(self.memory) < size:
+            self.memory = mmap.mmap(self.memory_fd, size)
+            self.actions = None
+        if self.actions is None and self.is_created:
+            self.view_memory()
 
     def execute(self, request):
         command, _, width, height, seed, _, _, input_size, bulk, _, _, _ = request
@@ -293,7 +293,6 @@ class Host:
         return ANSWER.pack(code, is_over, success, has_observation, reward, size)
 
     def failure(self, bulk, code, text):
-        self.has_failed = True
         encoded = text.encode(errors="replace")[:MAX_TEXT]
         return self.answer(code, size=self.put(bulk, encoded))
 
@@ -308,7 +307,7 @@ class Host:
     def observe(self, number):
         """Puts every key where dp_bench reads it after step `number` of a request."""
         for view, key in zip(self.obs_views[number], self.keys):
-            view[...] = key.read(self.observation)
+            key.write(self.observation, view)
 
     def put(self, offset, data):
         data = memoryview(data).cast("B")
@@ -323,7 +322,7 @@ class Host:
         if not isinstance(space, gymnasium.spaces.Box):
             raise HostError(PLUGIN, f"expected a Box as action space, found {space}")
         self.action_space = space
-        self.action_low, self.action_high = space.low, space.high
+        self.action_bounds = list(zip(space.low.ravel().tolist(), space.high.ravel().tolist()))
         self.action_size = int(np.prod(space.shape))
         mapping = wanted["obs"] or proposal(self.env.observation_space)
         if not mapping:
@@ -382,7 +381,7 @@ class Host:
         def view(dtype, shape, offset):
             return np.frombuffer(self.memory, dtype, int(np.prod(shape)), offset).reshape(shape)
 
-        self.actions = view(np.float32, (MAX_STEPS_AHEAD, *self.action_space.shape), 0)
+        self.actions = view(np.float32, (MAX_STEPS_AHEAD, self.action_size), 0)
         steps = [number * self.step_size for number in range(MAX_STEPS_AHEAD)]
         self.metric_views = [view(np.float64, (2,), self.output + step) for step in steps]
         self.obs_views = [
@@ -402,11 +401,7 @@ class Host:
         """The answer to step `number` of a request."""
         if not self.is_running:
             raise HostError(ENV, "Step before Reset, or after the episode ended; call Reset")
-        action = self.actions[number]
-        if not are_finite(action):
-            raise HostError(NUMERIC, f"expected a finite action, found {action.tolist()}")
-        clipped = np.minimum(np.maximum(action, self.action_low), self.action_high).astype(self.action_space.dtype, copy=False)
-        self.observation, reward, terminated, truncated, info = self.env.step(clipped)
+        self.observation, reward, terminated, truncated, info = self.env.step(self.clipped_action(number))
         reward = float(reward)
         if not math.isfinite(reward):
             raise HostError(NUMERIC, f"expected a finite reward, found {reward}")
@@ -421,6 +416,14 @@ class Host:
         is_over = bool(terminated or (truncated and self.n_steps < self.max_steps))
         self.is_running = not is_over
         return self.answer(is_over=is_over, success=success, has_observation=True, reward=reward, size=16)
+
+    def clipped_action(self, number):
+        """That of step `number`, in the type and shape of the space. For few numbers, Python is faster than numpy."""
+        values = self.actions[number].tolist()
+        if not math.isfinite(sum(values)):
+            raise HostError(NUMERIC, f"expected a finite action, found {values}")
+        clipped = [min(max(value, low), high) for value, (low, high) in zip(values, self.action_bounds)]
+        return np.array(clipped, self.action_space.dtype).reshape(self.action_space.shape)
 
     def picture(self, width, height):
         """What the environment renders, at the wanted size: each pixel is that of the nearest place."""
