@@ -1,6 +1,7 @@
 #include "gl_context.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -44,6 +45,13 @@ std::unique_ptr<GlSystem> FindSystem() {
 GlSystem& HeadlessGl() {
   // never destroyed: threads may end, and free their contexts, after static objects are gone
   static GlSystem& system = *FindSystem().release();
+  static const pid_t process_id = ::getpid();
+  if (::getpid() != process_id) {
+    throw Error(ErrorCode::kEnv,
+                "cannot render: this process was forked from one that had drawn a picture, and has "
+                "no threads to draw with; start processes another way (in Python: 'spawn' or "
+                "'forkserver'), or before the first picture");
+  }
   return system;
 }
 

@@ -51,7 +51,8 @@ GlAttempt TryOsmesa();
 
 /// The system of this process, chosen on first use; MuJoCo can use only one. $MUJOCO_GL (egl or
 /// osmesa) restricts the choice. $MUJOCO_EGL_DEVICE_ID selects an EGL device by index. Throws
-/// Error{kEnv} with the reason of each if none works, and for another value of $MUJOCO_GL.
+/// Error{kEnv} with the reason of each if none works, for another value of $MUJOCO_GL, and in a
+/// process that was forked from the one that chose: it lacks the threads of the driver.
 GlSystem& HeadlessGl();
 
 }  // namespace dp_bench::mujoco

@@ -82,17 +82,18 @@ class ThreadContexts {
     if (gl_ == nullptr) {
       return;
     }
-    const GlTurn turn;
     try {
+      const GlTurn turn;
       gl_->MakeCurrent();
+      scenes_.clear();
+      gl_.reset();
     } catch (const Error&) {
       // the thread is ending and its context is unreachable: the end of the process frees it
       for (std::unique_ptr<SceneContext>& scene : scenes_) {
         static_cast<void>(scene.release());
       }
+      static_cast<void>(gl_.release());
     }
-    scenes_.clear();
-    gl_.reset();
   }
 
   // Needs the turn, as do the contexts of the scenes.

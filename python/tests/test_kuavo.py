@@ -1,5 +1,7 @@
 """The Kuavo environments; skipped without MuJoCo."""
 
+import os
+
 import gymnasium
 import numpy as np
 import pytest
@@ -79,6 +81,37 @@ def test_an_async_vector_env():
             expected, _ = single.reset(seed=3 + i)
             for key in expected:
                 assert np.array_equal(obs[key][i], expected[key])
+    finally:
+        envs.close()
+
+
+def test_a_forked_process_says_that_it_cannot_draw():
+    env = dp_bench.KuavoEnv(obs_type="rgb", image_width=64, image_height=48)
+    env.reset(seed=0)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        message = "no error"
+        try:
+            env.reset(seed=1)
+        except RuntimeError as error:
+            message = str(error)
+        os.write(write, message.encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert b"start processes another way (in Python: 'spawn' or 'forkserver')" in os.read(read, 1000)
+
+
+def make_with_pictures():
+    return gymnasium.make("dp_bench:dp_bench/KuavoPickPlace-v0", obs_type="rgb", image_width=64, image_height=48)
+
+
+def test_an_async_vector_env_with_pictures_after_one_was_drawn():
+    single = make_with_pictures()
+    expected = single.reset(seed=3)[0]["observation.images.head_cam_h"]
+    envs = AsyncVectorEnv([make_with_pictures], context="forkserver")
+    try:
+        assert np.array_equal(envs.reset(seed=3)[0]["observation.images.head_cam_h"][0], expected)
     finally:
         envs.close()
 

@@ -57,6 +57,13 @@ TEST_F(HeadlessGlDeathTest, WithoutADriverEachSystemsReasonIsNamed) {
   unsetenv("__EGL_VENDOR_LIBRARY_DIRS");
 }
 
+TEST(HeadlessGl, AForkedProcessIsRefused) {
+  HeadlessGl();
+  GTEST_FLAG_SET(death_test_style, "fast");  // forks
+  EXPECT_EXIT(ChooseWith("MUJOCO_GL", "egl"), testing::ExitedWithCode(5),
+              "forked from one that had drawn a picture.*'forkserver'");
+}
+
 TEST(HeadlessGl, GivesEachThreadItsContext) {
   const auto mine = HeadlessGl().CreateContext();
   std::thread([] {
