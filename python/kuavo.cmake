@@ -39,7 +39,7 @@ target_link_libraries(dpb_kuavo
   PRIVATE dpb_compile_options fmt::fmt-header-only nlohmann_json::nlohmann_json spdlog::spdlog_header_only ${CMAKE_DL_LIBS})
 
 nanobind_add_module(_kuavo STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE
-  native/env_batch.cc native/kuavo_module.cc native/worker_team.cc)
+  native/env_batch.cc native/kuavo_module.cc native/numpy_random.cc native/worker_team.cc)
 target_include_directories(_kuavo PRIVATE native)
 target_link_libraries(_kuavo PRIVATE dpb_kuavo dpb_compile_options Threads::Threads)
 target_link_options(_kuavo PRIVATE

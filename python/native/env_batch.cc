@@ -9,6 +9,9 @@
 namespace dp_bench::python {
 namespace {
 
+// Envs that a worker steps at once; a step takes about a millisecond.
+constexpr std::size_t kMaxChunk = 1;
+
 std::string EnvName(std::size_t env) { return "env " + std::to_string(env); }
 
 }  // namespace
@@ -19,30 +22,42 @@ EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, Autorese
   for (int i = 0; i < num_envs; ++i) envs_.push_back({.env = factory()});
 }
 
-void EnvBatch::Reset(std::span<const bool> mask, std::span<const std::uint64_t> seeds,
-                     const EnvRows& rows) {
+void EnvBatch::Reset(const EnvResets& resets, const EnvRows& rows) {
   for (std::size_t i = 0; i < envs_.size(); ++i) {
-    if (!mask[i]) RequireStarted(i);
+    if (!resets.mask[i]) RequireStarted(i);
+    if (resets.mask[i] && !resets.is_seeded[i] && !envs_[i].random) {
+      throw Error(ErrorCode::kEnv, EnvName(i) + " has no seed; reset it with a seed first");
+    }
   }
-  workers_.ForEach(envs_.size(), [&](std::size_t, std::size_t env) {
-    rows.is_reset[env] = mask[env];
-    if (mask[env]) Restart(env, seeds[env], rows);
+  workers_.ForEach(envs_.size(), kMaxChunk, [&](std::size_t, std::size_t env) {
+    rows.is_reset[env] = false;
+    rows.seeds[env] = 0;
+    if (resets.mask[env]) {
+      const bool is_seeded = resets.is_seeded[env];
+      const std::uint64_t seed = resets.seeds[env];
+      if (is_seeded) envs_[env].random.emplace(seed);
+      Restart(env, is_seeded ? static_cast<std::int64_t>(seed) : envs_[env].random->NonNegative(),
+              rows);
+    }
     Observe(env, rows);
   });
 }
 
-void EnvBatch::Restart(std::size_t env, std::uint64_t seed, const EnvRows& rows) {
+void EnvBatch::Restart(std::size_t env, std::int64_t seed, const EnvRows& rows) {
   Instance& instance = envs_[env];
-  instance.is_started = false;  // until Reset returns
-  instance.env->Reset(seed);
-  instance = {.env = std::move(instance.env), .is_started = true};
+  instance.is_started = false;
+  instance.env->Reset(static_cast<std::uint64_t>(seed));
+  instance.n_steps = 0;
+  instance.is_started = true;
+  instance.has_ended = false;
   rows.is_reset[env] = true;
+  rows.seeds[env] = seed;
   WriteInfo(env, {}, rows);
 }
 
 void EnvBatch::RequireStarted(std::size_t env) const {
   if (envs_[env].is_started) return;
-  throw Error(ErrorCode::kEnv, EnvName(env) + " was never reset; call reset() first");
+  throw Error(ErrorCode::kEnv, EnvName(env) + " has no episode; reset it first");
 }
 
 void EnvBatch::RequireSteppable(std::span<const float> actions) const {
@@ -63,29 +78,30 @@ void EnvBatch::RequireSteppable(std::span<const float> actions) const {
   }
 }
 
-void EnvBatch::Step(std::span<const float> actions, std::span<const std::uint64_t> next_seeds,
-                    const EnvRows& rows, const EnvRows& final_rows, const EnvOutcomes& outcomes) {
+void EnvBatch::Step(std::span<const float> actions, const EnvRows& rows, const EnvRows& final_rows,
+                    const EnvOutcomes& outcomes) {
   RequireSteppable(actions);
   const std::size_t action_dim = actions.size() / envs_.size();
-  workers_.ForEach(envs_.size(), [&](std::size_t, std::size_t env) {
-    StepEnv(env, actions.subspan(env * action_dim, action_dim), next_seeds[env], rows, final_rows,
-            outcomes);
+  workers_.ForEach(envs_.size(), kMaxChunk, [&](std::size_t, std::size_t env) {
+    StepEnv(env, actions.subspan(env * action_dim, action_dim), rows, final_rows, outcomes);
   });
 }
 
-void EnvBatch::StepEnv(std::size_t env, std::span<const float> action, std::uint64_t next_seed,
-                       const EnvRows& rows, const EnvRows& final_rows,
-                       const EnvOutcomes& outcomes) {
+void EnvBatch::StepEnv(std::size_t env, std::span<const float> action, const EnvRows& rows,
+                       const EnvRows& final_rows, const EnvOutcomes& outcomes) {
   Instance& instance = envs_[env];
   outcomes.rewards[env] = 0.0;
   outcomes.terminated[env] = outcomes.truncated[env] = false;
-  rows.is_reset[env] = false;
   if (instance.has_ended && autoreset_ == Autoreset::kNextStep) {
-    Restart(env, next_seed, rows);
+    Restart(env, instance.random->NonNegative(), rows);
     Observe(env, rows);
     return;
   }
+  rows.is_reset[env] = false;
+  rows.seeds[env] = 0;
+  instance.is_started = false;
   const StepResult result = instance.env->Step(action);
+  instance.is_started = true;
   ++instance.n_steps;
   outcomes.rewards[env] = result.reward;
   outcomes.terminated[env] = result.terminated;
@@ -94,7 +110,7 @@ void EnvBatch::StepEnv(std::size_t env, std::span<const float> action, std::uint
   if (instance.has_ended && autoreset_ == Autoreset::kSameStep) {
     WriteInfo(env, result, final_rows);
     Observe(env, final_rows);
-    Restart(env, next_seed, rows);
+    Restart(env, instance.random->NonNegative(), rows);
   } else {
     WriteInfo(env, result, rows);
   }

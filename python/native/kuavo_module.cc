@@ -115,17 +115,20 @@ struct KuavoRows {
   Vector<bool> is_success;
   NumpyArray<double, nb::ndim<2>> metrics;
   Vector<bool> is_reset;
+  Vector<std::int64_t> seeds;
 
   EnvRows PointersFor(const EnvSpec& spec, std::size_t num_envs) const {
     const std::vector<KeySpec>& keys = spec.shape_meta.obs;
     RequireSize("the list of observations", keys.size(), obs.size());
     RequireSize("is_success", num_envs, is_success.size());
     RequireSize("is_reset", num_envs, is_reset.size());
+    RequireSize("seeds", num_envs, seeds.size());
     RequireSize("metrics", num_envs * spec.metrics.size() * sizeof(double), metrics.nbytes());
     EnvRows rows = {.obs = {},
                     .is_success = SpanOf(is_success),
                     .metrics = SpanOf(metrics),
-                    .is_reset = SpanOf(is_reset)};
+                    .is_reset = SpanOf(is_reset),
+                    .seeds = SpanOf(seeds)};
     for (std::size_t i = 0; i < obs.size(); ++i) {
       RequireSize(keys[i].name.c_str(), num_envs * keys[i].ByteSize(), obs[i].nbytes());
       rows.obs.emplace_back(static_cast<std::byte*>(obs[i].data()), obs[i].nbytes());
@@ -157,28 +160,28 @@ class KuavoBatch {
   SpecDict Spec() const { return Describe(batch_.spec()); }
 
   void Reset(const KuavoRows& rows, const Vector<const bool>& mask,
-             const Vector<const std::uint64_t>& seeds) {
+             const Vector<const bool>& is_seeded, const Vector<const std::uint64_t>& seeds) {
     RequireSize("mask", batch_.num_envs(), mask.size());
+    RequireSize("is_seeded", batch_.num_envs(), is_seeded.size());
     RequireSize("seeds", batch_.num_envs(), seeds.size());
     const EnvRows pointers = rows.PointersFor(batch_.spec(), batch_.num_envs());
     const nb::gil_scoped_release released;
-    batch_.Reset(SpanOf(mask), SpanOf(seeds), pointers);
+    batch_.Reset({.mask = SpanOf(mask), .is_seeded = SpanOf(is_seeded), .seeds = SpanOf(seeds)},
+                 pointers);
   }
 
-  void Step(const NumpyArray<const float, nb::ndim<2>>& actions,
-            const Vector<const std::uint64_t>& next_seeds, const KuavoRows& rows,
+  void Step(const NumpyArray<const float, nb::ndim<2>>& actions, const KuavoRows& rows,
             const KuavoRows& final_rows, const Vector<double>& rewards,
             const Vector<bool>& terminated, const Vector<bool>& truncated) {
     const std::size_t n = batch_.num_envs();
     RequireSize("actions", n * batch_.spec().shape_meta.action.ByteSize(), actions.nbytes());
-    RequireSize("next_seeds", n, next_seeds.size());
     RequireSize("rewards", n, rewards.size());
     RequireSize("terminated", n, terminated.size());
     RequireSize("truncated", n, truncated.size());
     const EnvRows pointers = rows.PointersFor(batch_.spec(), n);
     const EnvRows final_pointers = final_rows.PointersFor(batch_.spec(), n);
     const nb::gil_scoped_release released;
-    batch_.Step(SpanOf(actions), SpanOf(next_seeds), pointers, final_pointers,
+    batch_.Step(SpanOf(actions), pointers, final_pointers,
                 {.rewards = SpanOf(rewards),
                  .terminated = SpanOf(terminated),
                  .truncated = SpanOf(truncated)});
@@ -196,26 +199,27 @@ class KuavoBatch {
 void BindBatch(nb::module_& m) {
   nb::class_<KuavoRows>(m, "KuavoRows", "Arrays that a KuavoBatch writes, one row per env.")
       .def(nb::init<std::vector<AnyArray>, Vector<bool>, NumpyArray<double, nb::ndim<2>>,
-                    Vector<bool>>(),
+                    Vector<bool>, Vector<std::int64_t>>(),
            "obs"_a, nb::arg("is_success").noconvert(), nb::arg("metrics").noconvert(),
-           nb::arg("is_reset").noconvert(),
+           nb::arg("is_reset").noconvert(), nb::arg("seeds").noconvert(),
            nb::sig("def __init__(self, obs: "
                    "collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], is_success: "
                    "numpy.typing.NDArray[numpy.bool_], metrics: "
                    "numpy.typing.NDArray[numpy.float64], is_reset: "
-                   "numpy.typing.NDArray[numpy.bool_]) -> None"));
+                   "numpy.typing.NDArray[numpy.bool_], seeds: "
+                   "numpy.typing.NDArray[numpy.int64]) -> None"));
   nb::class_<KuavoBatch>(m, "KuavoBatch", "Many Kuavo simulations on a thread pool.")
       .def(nb::init<const std::string&, int, int, const std::string&, int>(), "params"_a,
            "num_envs"_a, "n_threads"_a, "autoreset"_a, "max_episode_steps"_a)
       .def("spec", &KuavoBatch::Spec, "As KuavoSim.spec.")
       .def("reset", &KuavoBatch::Reset, "rows"_a, nb::arg("mask").noconvert(),
-           nb::arg("seeds").noconvert(), "Resets the envs of the mask and writes the rows of all.")
-      .def("step", &KuavoBatch::Step, nb::arg("actions").noconvert(),
-           nb::arg("next_seeds").noconvert(), "rows"_a, "final_rows"_a,
+           nb::arg("is_seeded").noconvert(), nb::arg("seeds").noconvert(),
+           "Resets the envs of the mask and writes the rows of all. Envs that get no seed take the "
+           "next one of their generator.")
+      .def("step", &KuavoBatch::Step, nb::arg("actions").noconvert(), "rows"_a, "final_rows"_a,
            nb::arg("rewards").noconvert(), nb::arg("terminated").noconvert(),
            nb::arg("truncated").noconvert(),
-           "Steps all envs. Envs that are reset use their next seed. final_rows gets the last rows "
-           "of episodes that end in SAME_STEP.")
+           "Steps all envs. final_rows gets the last rows of episodes that end in SAME_STEP.")
       .def("render", &KuavoBatch::Render, "env"_a, nb::arg("image").noconvert(),
            "Draws a frame of one env into uint8 [height, width, 3].");
 }

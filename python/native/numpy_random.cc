@@ -109,6 +109,8 @@ std::int64_t NumpyGenerator::Integers(std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(product >> 32);
 }
 
+std::int64_t NumpyGenerator::NonNegative() { return static_cast<std::int64_t>(NextU64() >> 1); }
+
 double NumpyGenerator::Uniform(double low, double high) {
   return low + (high - low) * (static_cast<double>(NextU64() >> 11) * 0x1p-53);
 }

@@ -16,6 +16,9 @@ class NumpyGenerator {
   /// high - low is at most 2^32.
   std::int64_t Integers(std::int64_t low, std::int64_t high);
 
+  /// Uniform in {0, ..., 2^63 - 1}, like Generator.integers(2**63).
+  std::int64_t NonNegative();
+
   /// Uniform in [low, high), like Generator.uniform(low, high).
   double Uniform(double low, double high);
 

@@ -14,9 +14,6 @@
 namespace dp_bench::python {
 namespace {
 
-// Indices that a worker takes at once.
-constexpr std::size_t kMaxChunk = 32;
-
 // Keeps the error of the lowest index.
 class FirstError {
  public:
@@ -48,12 +45,12 @@ WorkerTeam::~WorkerTeam() {
   if (::getpid() != process_id_) static_cast<void>(pool_.release());
 }
 
-void WorkerTeam::ForEach(std::size_t n, const Work& work) {
+void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk, const Work& work) {
   if (pool_ != nullptr && ::getpid() != process_id_) {
     throw Error(ErrorCode::kEnv,
                 "this vector env belongs to the process that forked this one; create another here");
   }
-  const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_workers_), 1, kMaxChunk);
+  const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_workers_), 1, max_chunk);
   std::atomic<std::size_t> next = 0;
   FirstError first_error;
   const auto take_chunks = [&](std::size_t worker) {

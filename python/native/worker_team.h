@@ -21,10 +21,11 @@ class WorkerTeam {
 
   std::size_t n_workers() const { return n_workers_; }
 
-  /// Calls `work` once for each index below `n`. If calls throw, the others still happen, and the
-  /// error of the lowest index is thrown afterwards. Throws Error{kEnv} in a process that was
-  /// forked from the one with the threads.
-  void ForEach(std::size_t n, const Work& work);
+  /// Calls `work` once for each index below `n`. A worker takes up to `max_chunk` indices at once:
+  /// more for quick work, 1 for slow work, so that no worker waits for the last one. If calls
+  /// throw, the others still happen, and the error of the lowest index is thrown afterwards. Throws
+  /// Error{kEnv} in a process that was forked from the one with the threads.
+  void ForEach(std::size_t n, std::size_t max_chunk, const Work& work);
 
  private:
   std::size_t n_workers_;

@@ -1,11 +1,14 @@
 """The Kuavo vector environment: equal to Gymnasium's SyncVectorEnv over the single environment."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import dp_bench
@@ -14,6 +17,7 @@ from equality import assert_equal
 N = 3
 ID = "dp_bench/KuavoPickPlace-v0"
 PICTURES = {"obs_type": "rgbd", "image_width": 32, "image_height": 24}
+RANDOM = {"depth_dtype": "float32", "randomization": {"light": 0.5, "action_noise": 0.01}, "perturb": {"light": 0.3}}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,25 +42,39 @@ def play(env, n_steps, num_envs, seed=3):
     return pickle.loads(pickle.dumps(results))
 
 
-@pytest.mark.parametrize("kwargs", [{}, PICTURES], ids=["state", "rgbd"])
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("kwargs", [{"num_threads": 1}, {}, PICTURES | RANDOM], ids=["one thread", "state", "rgbd"])
 def test_equals_a_sync_vector_env(mode, kwargs):
-    spec = gymnasium.spec(ID)
-    peer = SyncVectorEnv([lambda: gymnasium.make(spec, max_episode_steps=4, **kwargs)] * N, autoreset_mode=mode)
-    ours = make(max_episode_steps=4, autoreset_mode=mode, num_threads=2, **kwargs)
+    single = {key: value for key, value in kwargs.items() if key != "num_threads"}
+    peer = SyncVectorEnv([lambda: gymnasium.make(ID, max_episode_steps=3, **single)] * N, autoreset_mode=mode)
+    ours = make(max_episode_steps=3, autoreset_mode=mode, **{"num_threads": 2} | kwargs)
     assert ours.observation_space == peer.observation_space
     assert ours.action_space == peer.action_space
-    assert ours.metadata["autoreset_mode"] is mode
+    assert ours.metadata == peer.metadata
     assert_equal(ours.reset(seed=3), peer.reset(seed=3), "reset")
-    mask = {"reset_mask": np.arange(N) == 1}
-    n_ended = 0
-    for i, action in enumerate(actions(11)):
-        if i == 2:  # its episodes end at other steps from now on
-            assert_equal(ours.reset(options=mask), peer.reset(options=dict(mask)), "mask")
+    assert ours.np_random_seed == peer.np_random_seed
+    ended, n_ended = np.zeros(N, bool), 0
+    for i, action in enumerate(actions(9)):
+        if i == 1 or (mode is AutoresetMode.DISABLED and ended.any()):
+            mask = ended if i > 1 else np.arange(N) == 1  # its episodes end at other steps from now on
+            seeds = [None, 77, None]
+            results = [env.reset(seed=seeds, options={"reset_mask": mask}) for env in (ours, peer)]
+            assert_equal(*results, f"mask before step {i}")
         result = ours.step(action)
         assert_equal(result, peer.step(action), f"step {i}")
-        n_ended += int(result[3].sum())
+        assert result[0] in ours.observation_space
+        ended = result[2] | result[3]
+        n_ended += int(ended.sum())
     assert n_ended >= 2 * N
+
+
+@pytest.mark.parametrize("env_id", [f"dp_bench/Kuavo{task}-v0" for task in ("BimanualLift", "WeighRelay")])
+def test_other_tasks_equal_a_sync_vector_env(env_id):
+    peer = SyncVectorEnv([lambda: gymnasium.make(env_id)] * 2)
+    ours = gymnasium.make_vec(env_id, num_envs=2)
+    assert_equal(ours.reset(seed=[9, 4]), peer.reset(seed=[9, 4]), "reset")
+    for action in actions(2, 2):
+        assert_equal(ours.step(action), peer.step(action), "step")
 
 
 def test_results_depend_on_neither_threads_nor_the_number_of_envs():
@@ -98,6 +116,17 @@ def test_disabled_autoreset_waits_for_a_reset():
     assert env.step(actions(1)[0])[3].all()
 
 
+def test_a_reset_without_a_seed_continues_each_generator():
+    env, single = make(2), dp_bench.KuavoEnv()
+    env.reset(seed=[5, 6])
+    seeds = env.reset()[1]["seed"].tolist() + env.reset()[1]["seed"].tolist()
+    expected = [np.random.default_rng(seed).integers(2**63, size=2).tolist() for seed in (5, 6)]
+    assert seeds == [expected[0][0], expected[1][0], expected[0][1], expected[1][1]]
+    single.reset(seed=5)
+    assert single.reset()[1]["seed"] == seeds[0]
+    assert len({*make().reset()[1]["seed"], *make().reset()[1]["seed"]}) == 2 * N, "random without any seed"
+
+
 def test_every_task_has_a_vector_env_with_its_limit():
     for name in ("KuavoPickPlace", "KuavoBimanualLift", "KuavoWeighRelay"):
         env = gymnasium.make_vec(f"dp_bench/{name}-v0", num_envs=1)
@@ -108,7 +137,7 @@ def test_every_task_has_a_vector_env_with_its_limit():
 
 def test_render_gives_one_frame_per_env():
     env = make(2, visualization_width=64, visualization_height=48)
-    with pytest.raises(RuntimeError, match="env 0 was never reset"):
+    with pytest.raises(RuntimeError, match="env 0 has no episode"):
         env.render()
     env.reset(seed=0)
     single = dp_bench.KuavoEnv(visualization_width=64, visualization_height=48)
@@ -126,6 +155,47 @@ def test_refuses_bad_actions_before_any_env_steps():
     with pytest.raises(ValueError, match=r"expected actions of shape \(3, 16\), found shape \(3, 2\)"):
         env.step(np.zeros((N, 2)))
     assert_equal(env.step(actions(1)[0]), expected.step(actions(1)[0]), "step")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"seed": [1, 2]}, "expected 3 seeds, found 2"),
+        ({"seed": 2**63}, r"expected seeds from 0 to 2\*\*63 - 1, found"),
+        ({"options": {"reset_mask": [True] * N}}, "as a numpy array of 3 bools"),
+        ({"options": {"reset_mask": np.zeros(N, bool)}}, "at least one True"),
+    ],
+)
+def test_refuses_a_bad_reset(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make().reset(**arguments)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_an_error_of_a_simulation_is_raised(num_threads):
+    """In a process where pictures cannot be drawn."""
+    code = (
+        "import dp_bench\n"
+        f"env = dp_bench.KuavoVectorEnv(2, obs_type='rgb', num_threads={num_threads})\n"
+        "for _ in range(2):\n"
+        "    try:\n        env.reset(seed=0)\n"
+        "    except RuntimeError as error:\n        print(error)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"MUJOCO_GL": "glfw"}, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.count("MUJOCO_GL is 'glfw'") == 2
+
+
+def test_a_closed_env_says_so():
+    env = make(copy=False)
+    obs = env.reset(seed=0)[0]["observation.state"]
+    env.close()
+    env.close()
+    assert np.isfinite(obs).all(), "results stay valid"
+    for call in (lambda: env.step(np.zeros((N, 16))), env.reset, env.render):
+        with pytest.raises(ClosedEnvironmentError, match="create another one"):
+            call()
 
 
 def test_refuses_bad_arguments():

@@ -6,7 +6,7 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -33,7 +33,7 @@ def play(env, n_steps, seed=3, seed_of_actions=0):
 
 
 @pytest.mark.parametrize("seeding", ["gym_pusht", "diffusion_policy"])
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("obs_type", OBS_TYPES)
 def test_equals_a_sync_vector_env(obs_type, mode, seeding):
     kwargs = {"obs_type": obs_type, "seeding": seeding}
@@ -55,7 +55,10 @@ def test_equals_a_sync_vector_env(obs_type, mode, seeding):
     for i, action in enumerate(actions(25)):
         result = ours.step(action)
         assert_equal(result, peer.step(action), f"step {i}")
-        n_ended += int((result[2] | result[3]).sum())
+        ended = result[2] | result[3]
+        n_ended += int(ended.sum())
+        if mode is AutoresetMode.DISABLED and ended.any():
+            assert_equal(*[env.reset(options={"reset_mask": ended}) for env in (ours, peer)], f"reset after step {i}")
         # corners of the block may lie outside of gym-pusht's space, where a wall is pressed
         assert obs_type == "environment_state_agent_pos" or result[0] in ours.observation_space
     assert n_ended >= 2 * N
@@ -244,6 +247,15 @@ def test_refuses_a_bad_reset(arguments, message):
 def test_refuses_a_bad_argument(kwargs, message):
     with pytest.raises(ValueError, match=message):
         dp_bench.PushTVectorEnv(**{"num_envs": N} | kwargs)
+
+
+def test_a_closed_env_says_so():
+    env = make(num_threads=2)
+    env.reset(seed=0)
+    env.close()
+    for call in (lambda: env.step(actions(1)[0]), env.reset, env.render):
+        with pytest.raises(ClosedEnvironmentError, match="create another one"):
+            call()
 
 
 def test_needs_a_reset_of_all_envs_first():

@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
-from numpy.typing import NDArray
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Observation = NDArray[Any] | dict[str, NDArray[Any]]
-
-MAX_SEED = 2**64
-
-
-class Simulations(Protocol):
-    """The C++ side."""
-
-    def render(self, env: int, image: NDArray[np.uint8]) -> None: ...
 
 
 class Output:
@@ -27,12 +22,20 @@ class Output:
 
     obs: Observation
 
+    def __init__(self, num_envs: int) -> None:
+        self.rewards = np.empty(num_envs)
+        self.terminated = np.empty(num_envs, np.bool_)
+        self.truncated = np.empty(num_envs, np.bool_)
+
     def observation(self, env: int) -> Observation:
         """A copy of the observation of one env."""
         if isinstance(self.obs, dict):
             return {key: array[env].copy() for key, array in self.obs.items()}
         row: NDArray[Any] = self.obs[env].copy()
         return row
+
+
+OutputT = TypeVar("OutputT", bound=Output)
 
 
 def zero_outside(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[Any]:
@@ -44,8 +47,15 @@ def zero_outside(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[Any]:
     return kept
 
 
-class BatchVectorEnv(VectorEnv[Any, Any, Any]):
-    """Arguments, seeds, masks, outputs and frames of a vector environment."""
+class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[OutputT]):
+    """Arguments, seeds, masks, outputs and frames of a vector environment.
+
+    A class has to make `_batch`, the C++ side, and `_final`, the output of the episodes that end in SAME_STEP.
+    """
+
+    _batch: Any
+    _final: OutputT
+    _seed_bits = 64  # seeds are below 2**_seed_bits
 
     def __init__(
         self,
@@ -70,31 +80,46 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any]):
         self.visualization_width, self.visualization_height = frame_size
         self._num_threads = min(num_threads or len(os.sched_getaffinity(0)), num_envs)
         self._seeds: list[int | None] = [None] * num_envs
-        self._outputs: list[Output] = []
+        self._outputs: list[OutputT] = []
         self._is_started = False
+
+    def _set_spaces(
+        self, metadata: Mapping[str, Any], observation_space: spaces.Space[Any], action_space: spaces.Box
+    ) -> None:
+        """`metadata` and spaces of one environment."""
+        self.metadata = {**metadata, "render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.observation_space = batch_space(observation_space, self.num_envs)
+        self.action_space = batch_space(action_space, self.num_envs)
 
     @property
     def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
         """The latest seed of each environment; None before the first reset."""
         return tuple(self._seeds)
 
-    @property
     @abstractmethod
-    def _simulations(self) -> Simulations: ...
-
-    @abstractmethod
-    def _make_output(self) -> Output: ...
+    def _make_output(self) -> OutputT: ...
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """One frame per environment, uint8 [height, width, 3] each."""
+        self._require_open()
         if self.render_mode is None:
             return None
         frames = np.empty((self.num_envs, self.visualization_height, self.visualization_width, 3), np.uint8)
         for env, frame in enumerate(frames):
-            self._simulations.render(env, frame)
+            self._batch.render(env, frame)
         return tuple(frames)
 
-    def _take_output(self) -> Output:
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the threads and frees the simulations. Results stay valid."""
+        self._batch = None
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError("this vector environment is closed; create another one")
+
+    def _next_output(self) -> OutputT:
         """New arrays, or one of two sets in turn if results may be views."""
         if self.copy:
             return self._make_output()
@@ -103,23 +128,27 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any]):
         self._outputs.reverse()
         return self._outputs[0]
 
-    def _add_final(
-        self,
-        infos: dict[str, Any],
-        has_ended: NDArray[np.bool_],
-        output: Output,
-        final_info: Mapping[str, NDArray[Any]],
-    ) -> None:
-        """Adds the last observations, from `output`, and infos of the episodes that ended."""
+    def _add_final(self, infos: dict[str, Any], has_ended: NDArray[np.bool_], final_info: dict[str, Any]) -> None:
+        """Adds the last observations and infos of the episodes that ended."""
         ended = np.flatnonzero(has_ended)
         if ended.size == 0:
             return
         final_obs = np.full(self.num_envs, None, dtype=object)
         for env in ended:
-            final_obs[env] = output.observation(int(env))
+            final_obs[env] = self._final.observation(int(env))
         infos["final_obs"] = final_obs
         infos["final_info"] = {key: array.copy() for key, array in final_info.items()}
         infos["_final_obs"] = infos["_final_info"] = has_ended
+
+    def _parse_actions(self, actions: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
+        """Actions of all environments. Also checks that there are episodes."""
+        self._require_open()
+        if not self._is_started:
+            raise ResetNeeded("step() before the first episode; call reset() first")
+        parsed = np.ascontiguousarray(actions, dtype=dtype)
+        if parsed.shape != self.action_space.shape:
+            raise ValueError(f"expected actions of shape {self.action_space.shape}, found shape {parsed.shape}")
+        return parsed
 
     def _parse_mask(self, mask: object) -> NDArray[np.bool_]:
         if mask is None:
@@ -132,16 +161,30 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any]):
             raise ValueError("expected at least one True in options['reset_mask'], found none")
         return np.ascontiguousarray(mask)
 
-    def _parse_seeds(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> list[int | None]:
-        """The seed of each environment; None if it gets none or is not in the mask."""
+    def _parse_seeds(
+        self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Seeds, and which environments get one. One that never had a seed gets a random one."""
         if seed is None or isinstance(seed, (int, np.integer)):
             given = [None if seed is None else int(seed) + env for env in range(self.num_envs)]
         else:
             given = list(seed)
         if len(given) != self.num_envs:
             raise ValueError(f"expected {self.num_envs} seeds, found {len(given)}")
+        seeds = np.random.default_rng().integers(2**self._seed_bits, size=self.num_envs, dtype=np.uint64)
+        is_seeded = np.zeros(self.num_envs, np.bool_)
         for env in np.flatnonzero(mask):
             value = given[env]
-            if value is not None and not 0 <= value < MAX_SEED:
-                raise ValueError(f"expected seeds from 0 to 2**64 - 1, found {value} for env {env}")
-        return [value if mask[env] else None for env, value in enumerate(given)]
+            if value is not None:
+                if not 0 <= value < 2**self._seed_bits:
+                    limit = f"2**{self._seed_bits} - 1"
+                    raise ValueError(f"expected seeds from 0 to {limit}, found {value} for env {env}")
+                seeds[env] = value
+            is_seeded[env] = value is not None or self._seeds[env] is None
+        return seeds, is_seeded
+
+    def _note_reset(self, seeds: NDArray[np.uint64], is_seeded: NDArray[np.bool_]) -> None:
+        """After a reset that succeeded."""
+        for env in np.flatnonzero(is_seeded):
+            self._seeds[env] = int(seeds[env])
+        self._is_started = True

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
-from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bench import _core
@@ -40,6 +38,7 @@ _ARRAYS: dict[str, list[tuple[str, tuple[int, ...], Any]]] = {
 
 class _Output(Output):
     def __init__(self, num_envs: int, obs_type: ObsType) -> None:
+        super().__init__(num_envs)
         arrays = {key: np.empty((num_envs, *shape), dtype) for key, shape, dtype in _ARRAYS[obs_type]}
         self.obs = arrays.get(obs_type, arrays)  # a dictionary if it has several keys
         self.info = np.empty((num_envs, 8))
@@ -54,9 +53,6 @@ class _Output(Output):
             self.n_contacts,
             self.is_success,
         )
-        self.rewards = np.empty(num_envs)
-        self.terminated = np.empty(num_envs, np.bool_)
-        self.truncated = np.empty(num_envs, np.bool_)
         self.has_coverage = np.empty(num_envs, np.bool_)
 
     def infos(self, mask: NDArray[np.bool_], coverage_mask: NDArray[np.bool_] | None = None) -> dict[str, Any]:
@@ -76,7 +72,7 @@ class _Output(Output):
         return {key: zero_outside(mask, array) for key, array in infos.items()} | masks
 
 
-class PushTVectorEnv(BatchVectorEnv):
+class PushTVectorEnv(BatchVectorEnv[_Output]):
     """Many PushT environments: `gymnasium.make_vec("dp_bench/PushT-v0", num_envs=N)`.
 
     Observations, rewards and infos equal those of gymnasium.vector.SyncVectorEnv over `PushTEnv`, bit for bit. They
@@ -121,12 +117,7 @@ class PushTVectorEnv(BatchVectorEnv):
         super().__init__(num_envs, max_episode_steps, autoreset_mode, copy, num_threads, render_mode, frame_size)
         self.obs_type: ObsType = obs_type
         self.seeding = seeding
-        self.metadata = METADATA | {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = observation_space(obs_type)
-        self.single_action_space = action_space()
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-
+        self._set_spaces(METADATA, observation_space(obs_type), action_space())
         self._final = self._make_output()
         self._batch = _core.PushtBatch(
             num_envs,
@@ -136,17 +127,8 @@ class PushTVectorEnv(BatchVectorEnv):
             max_episode_steps or 0,
         )
 
-    @property
-    def _simulations(self) -> _core.PushtBatch:
-        return self._batch
-
     def _make_output(self) -> _Output:
         return _Output(self.num_envs, self.obs_type)
-
-    def _next_output(self) -> _Output:
-        output = self._take_output()
-        assert isinstance(output, _Output)
-        return output
 
     def reset(
         self,
@@ -161,29 +143,24 @@ class PushTVectorEnv(BatchVectorEnv):
             options: "reset_mask", bool [num_envs]: resets only these. "reset_to_state", float [5] or [num_envs, 5]: as
                 for `PushTEnv`.
         """
+        self._require_open()
         options = options or {}
         mask = self._parse_mask(options.get("reset_mask"))
-        seeds, is_seeded = self._draw_missing(self._parse_seeds(seed, mask), mask)
+        seeds, is_seeded = self._parse_seeds(seed, mask)
         starts = options.get("reset_to_state")
         if starts is not None:
             parsed = parse_start(starts, ((5,), (self.num_envs, 5)))
             starts = np.ascontiguousarray(np.broadcast_to(parsed, (self.num_envs, 5)))
         output = self._next_output()
         self._batch.reset(output.rows, mask, is_seeded, seeds, starts)
-        for env in np.flatnonzero(is_seeded):
-            self._seeds[env] = int(seeds[env])
-        self._is_started = True
+        self._note_reset(seeds, is_seeded)
         return output.obs, output.infos(mask)
 
     def step(
         self, actions: ArrayLike
     ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Steps all environments. `actions`: float [num_envs, 2], the agents' targets [px]."""
-        if not self._is_started:
-            raise ResetNeeded("step() before the first episode; call reset() first")
-        targets = np.ascontiguousarray(actions, dtype=np.float64)
-        if targets.shape != (self.num_envs, 2):
-            raise ValueError(f"expected actions of shape ({self.num_envs}, 2), found shape {targets.shape}")
+        targets = self._parse_actions(actions, np.float64)
         out = self._next_output()
         self._batch.step(
             targets, out.rows, self._final.rows, out.rewards, out.terminated, out.truncated, out.has_coverage
@@ -191,18 +168,5 @@ class PushTVectorEnv(BatchVectorEnv):
         infos = out.infos(np.ones(self.num_envs, np.bool_), out.has_coverage)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             has_ended = out.terminated | out.truncated
-            self._add_final(infos, has_ended, self._final, self._final.infos(has_ended, has_ended))
+            self._add_final(infos, has_ended, self._final.infos(has_ended, has_ended))
         return out.obs, out.rewards, out.terminated, out.truncated, infos
-
-    def _draw_missing(
-        self, given: list[int | None], mask: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Seeds, and which environments get one. One that never had a seed gets a random one."""
-        seeds = np.random.default_rng().integers(2**64, size=self.num_envs, dtype=np.uint64)
-        is_seeded = np.zeros(self.num_envs, np.bool_)
-        for env in np.flatnonzero(mask):
-            value = given[env]
-            if value is not None:
-                seeds[env] = value
-            is_seeded[env] = value is not None or self._seeds[env] is None
-        return seeds, is_seeded
