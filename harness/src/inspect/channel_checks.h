@@ -2,20 +2,19 @@
 // a change of the recorder. Torch-free.
 #pragma once
 
-#include "dp_bench/dataset.h"
 #include "inspect/demonstrations.h"
 #include "inspect/finding.h"
 
 namespace dp_bench::inspect {
 
-/// Numbers of a low-dimensional key that have the values of other ones, such as those of the other
-/// arm. Compares the first values of an episode, which is the pose that recordings begin with, and
-/// its means with the medians of all episodes. Says nothing where those do not tell channels apart.
+/// Numbers of a low-dimensional key that are in another order in some episodes, such as those of
+/// the left arm in place of the right one. Two signs, each of which is compared with the medians of
+/// all episodes:
+/// - the pose that recordings begin with: at least three channels begin far from where they usually
+///   do, and each begins where another one does;
+/// - observations that actions are targets for: at least two actions are far from the channel that
+///   usually follows them, and each is as close to another one as usually to its own.
+/// Open if the data have neither, or fewer than five episodes.
 Finding CheckChannelOrder(const Demonstrations& data);
-
-/// Episodes whose pictures have red and blue exchanged. Compares the first picture of each episode
-/// and the one in its middle, as 4 x 4 mean colours, with the medians of all episodes. Says nothing
-/// about cameras that see little colour.
-Finding CheckColourOrder(const Dataset& dataset);
 
 }  // namespace dp_bench::inspect

@@ -11,6 +11,7 @@
 #include "data/stats.h"
 #include "dp_bench/error.h"
 #include "inspect/channel_checks.h"
+#include "inspect/colour_checks.h"
 #include "inspect/data_checks.h"
 #include "inspect/demonstrations.h"
 
