@@ -12,7 +12,7 @@ namespace dp_bench::inspect {
 /// colour of the light does not matter. Two signs:
 /// - in cells of a 4 x 4 grid that are usually red or usually blue it is the other way round, in at
 ///   least four cells and in 60 % of them;
-/// - the coloured pixels, wherever they are, have the usual mean colour, mirrored. It counts only if
+/// - the coloured pixels, wherever they are, have the usual mean colour, mirrored. Counts only if
 ///   they usually have several hues: a single object may differ between episodes.
 /// Open for cameras that see little colour, and for fewer than five episodes.
 Finding CheckColourOrder(const Dataset& dataset);
