@@ -38,10 +38,14 @@ class Output:
 OutputT = TypeVar("OutputT", bound=Output)
 
 
-def zero_outside(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[Any]:
-    """`array` if the mask is true everywhere, else a copy with zeros in the other rows."""
-    if mask.all():
-        return array
+def masked(mask: NDArray[np.bool_], infos: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Infos with their masks. Rows outside of the mask become zero, in copies."""
+    if not mask.all():
+        infos = {key: _zero_outside(mask, array) for key, array in infos.items()}
+    return infos | {f"_{key}": mask for key in infos}
+
+
+def _zero_outside(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[Any]:
     kept = np.zeros_like(array)
     kept[mask] = array[mask]
     return kept

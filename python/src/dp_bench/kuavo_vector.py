@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from dp_bench.batch_vector import BatchVectorEnv, Output, zero_outside
+from dp_bench.batch_vector import BatchVectorEnv, Output, masked
 from dp_bench.kuavo import (
     MAX_EPISODE_STEPS,
     METADATA,
@@ -117,7 +117,7 @@ class KuavoVectorEnv(BatchVectorEnv[_Output]):
         out = self._next_output()
         self._batch.reset(out.rows, mask, is_seeded, seeds)
         self._note_reset(seeds, is_seeded)
-        return out.obs, _masked(mask, {"is_success": out.is_success, "seed": out.seeds})
+        return out.obs, masked(mask, {"is_success": out.is_success, "seed": out.seeds})
 
     def step(
         self, actions: ArrayLike
@@ -126,18 +126,13 @@ class KuavoVectorEnv(BatchVectorEnv[_Output]):
         parsed = self._parse_actions(actions, np.float32)
         out = self._next_output()
         self._batch.step(parsed, out.rows, self._final.rows, out.rewards, out.terminated, out.truncated)
-        infos = _masked(np.ones(self.num_envs, np.bool_), {"is_success": out.is_success})
-        infos |= _masked(~out.is_reset, self._metrics(out)) | _masked(out.is_reset.copy(), {"seed": out.seeds})
+        infos = masked(np.ones(self.num_envs, np.bool_), {"is_success": out.is_success})
+        infos |= masked(~out.is_reset, self._metrics(out)) | masked(out.is_reset.copy(), {"seed": out.seeds})
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             has_ended = out.terminated | out.truncated
             final_info = {"is_success": self._final.is_success} | self._metrics(self._final)
-            self._add_final(infos, has_ended, _masked(has_ended, final_info))
+            self._add_final(infos, has_ended, masked(has_ended, final_info))
         return out.obs, out.rewards, out.terminated, out.truncated, infos
 
     def _metrics(self, out: _Output) -> dict[str, NDArray[np.float64]]:
         return dict(zip(self._spec["metrics"], out.metrics.T, strict=True))
-
-
-def _masked(mask: NDArray[np.bool_], infos: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Infos of the rows in the mask, zero in the others, with their masks."""
-    return {key: zero_outside(mask, array) for key, array in infos.items()} | {f"_{key}": mask for key in infos}

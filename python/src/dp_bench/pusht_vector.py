@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bench import _core
-from dp_bench.batch_vector import BatchVectorEnv, Output, zero_outside
+from dp_bench.batch_vector import BatchVectorEnv, Output, masked
 from dp_bench.pusht import (
     GOAL_POSE,
     IMAGE_SIZE,
@@ -56,8 +56,8 @@ class _Output(Output):
         self.has_coverage = np.empty(num_envs, np.bool_)
 
     def infos(self, mask: NDArray[np.bool_], coverage_mask: NDArray[np.bool_] | None = None) -> dict[str, Any]:
-        """Infos with their masks: of a step if there is a `coverage_mask`, else of a reset. Other rows are zero."""
-        infos: dict[str, Any] = {
+        """Infos with their masks: of a step if there is a `coverage_mask`, else of a reset."""
+        infos = {
             "pos_agent": self.info[:, 0:2],
             "vel_agent": self.info[:, 2:4],
             "block_pose": self.info[:, 4:7],
@@ -65,11 +65,8 @@ class _Output(Output):
             "n_contacts": self.n_contacts,
             "is_success": self.is_success,
         }
-        masks = {f"_{key}": mask for key in infos}
-        if coverage_mask is not None:
-            infos["coverage"] = self.info[:, 7]
-            masks["_coverage"] = coverage_mask
-        return {key: zero_outside(mask, array) for key, array in infos.items()} | masks
+        coverage = {} if coverage_mask is None else masked(coverage_mask, {"coverage": self.info[:, 7]})
+        return masked(mask, infos) | coverage
 
 
 class PushTVectorEnv(BatchVectorEnv[_Output]):
