@@ -131,6 +131,17 @@ for changed in rest older; do
   expect_exit 1 'agent_pos\[1\] is .* in the data, .* in the files (episode ' "$dp_bench" dataset check $changed
 done
 
+cp -r film_v21 lacking
+python3 - <<'PYTHON'
+import json, pathlib
+lengths = [json.loads(line)["length"] for line in open("lacking/meta/episodes.jsonl")]
+longest, shortest = lengths.index(max(lengths)), lengths.index(min(lengths))
+videos = {int(path.stem[-6:]): path for path in pathlib.Path("lacking").rglob("episode_*.mp4")}
+videos[longest].write_bytes(videos[shortest].read_bytes())
+pathlib.Path("lacking.txt").write_text(f"in episode {longest}, frame {lengths[shortest]} of 'observation.image'")
+PYTHON
+expect_exit 6 "$(cat lacking.txt)" "$dp_bench" dataset check --all-pictures lacking
+
 echo "what is refused"
 expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr other --episodes 5,300
 expect_exit 2 "expected numbers and ranges" "$dp_bench" dataset trim source.zarr other --episodes 5-

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -52,6 +53,7 @@ struct DatasetVerbOptions {
   double val_ratio = 0.1;
   std::uint64_t seed = 42;
   std::string episodes;
+  bool reads_all_pictures = false;  // check
   std::vector<fs::path> plugin_dirs;
 
   plugin::PluginCatalogue Catalogue() const {
@@ -153,8 +155,10 @@ int Split(const DatasetVerbOptions& options) {
 int Check(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = options.Catalogue();
   const auto dataset = OpenDataset(options.source, catalogue);
+  inspect::DataInspectionOptions inspected;
+  if (options.reads_all_pictures) inspected.n_statistics = std::numeric_limits<int>::max();
   const inspect::DataInspection inspection =
-      inspect::InspectData(*dataset, options.source.string());
+      inspect::InspectData(*dataset, options.source.string(), inspected);
   core::PrintResult("{}", inspect::ToText(inspection.faults));
   return inspect::HasProblems(inspection.faults) ? 1 : 0;
 }
@@ -296,7 +300,10 @@ Verb AddDataset(CLI::App* app) {
     command->add_option("source", options->source, "A data set")->required();
   };
   add_source(add("info", "Show keys, episodes and tasks", &Info));
-  add_source(add("check", "Look for faults; exit code 1 if there is one", &Check));
+  CLI::App* const check = add("check", "Look for faults; exit code 1 if there is one", &Check);
+  add_source(check);
+  check->add_flag("--all-pictures", options->reads_all_pictures,
+                  "Decode every picture, not only a sample: finds frames that videos lack");
   CLI::App* const convert = add("convert", "Copy a data set into another format", &CopyOne);
   convert->footer(kConvertDetails);
   AddSourceAndOutput(convert, options.get());

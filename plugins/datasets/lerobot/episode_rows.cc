@@ -71,15 +71,28 @@ RowReader::RowReader(const Metadata& metadata, const EpisodeSelection& selection
 }
 
 // Before memory is taken for the frames that meta/ promises.
-void RowReader::RequireEnoughRows() const {
+void RowReader::RequireEnoughRows() {
   std::int64_t n_rows = 0;
   for (const FileNumber& number : files_) {
     n_rows += ParquetFile(metadata_.DataFile(number), max_bytes_).num_rows();
   }
   if (n_rows >= selection_.n_steps()) return;
-  throw Error(ErrorCode::kData,
-              fmt::format("{}: the episodes have {} frames, but the data files hold {} rows",
-                          metadata_.root.string(), selection_.n_steps(), n_rows));
+  for (const FileNumber& number : files_) {
+    ParquetFile file(metadata_.DataFile(number), max_bytes_);
+    for (int group = 0; group < file.num_row_groups(); ++group) StepsOfRows(number, file, group);
+  }
+  RequireEveryFrame(fmt::format("; the episodes have {} frames, but the data files hold {} rows",
+                                selection_.n_steps(), n_rows));
+}
+
+void RowReader::RequireEveryFrame(const std::string& reason) const {
+  const auto missing = std::ranges::find(is_filled_, false);
+  if (missing == is_filled_.end()) return;
+  const FrameId frame = selection_.FrameAt(missing - is_filled_.begin());
+  const Episode& episode = metadata_.episodes[static_cast<std::size_t>(frame.episode)];
+  throw Error(ErrorCode::kData, fmt::format("{}: episode {} has no frame {}{}",
+                                            metadata_.DataFile(episode.data).string(),
+                                            frame.episode, frame.frame, reason));
 }
 
 void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures,
@@ -91,14 +104,7 @@ void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures
   }
   if (with_pictures) pictures->places.resize(n_steps);
   for (const FileNumber& number : files_) ReadFile(number, numbers, pictures);
-
-  const auto missing = std::ranges::find(is_filled_, false);
-  if (missing == is_filled_.end()) return;
-  const FrameId frame = selection_.FrameAt(missing - is_filled_.begin());
-  const Episode& episode = metadata_.episodes[static_cast<std::size_t>(frame.episode)];
-  throw Error(ErrorCode::kData,
-              fmt::format("{}: episode {} has no frame {}",
-                          metadata_.DataFile(episode.data).string(), frame.episode, frame.frame));
+  RequireEveryFrame(/*reason=*/"");
 }
 
 // The step of a row, or -1 if its episode is not selected.

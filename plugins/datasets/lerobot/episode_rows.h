@@ -59,7 +59,8 @@ class RowReader {
   void Read(std::map<std::string, Numbers>* numbers, bool with_pictures, PictureRows* pictures);
 
  private:
-  void RequireEnoughRows() const;
+  void RequireEnoughRows();
+  void RequireEveryFrame(const std::string& reason) const;
   void ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
                 PictureRows* pictures);
   std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file, int row_group);

@@ -11,6 +11,7 @@
 
 #include "core/json.h"
 #include "core/regular_file.h"
+#include "data/lerobot/episode_overlap.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/zarr/attributes.h"
 #include "data/zarr/store.h"
@@ -30,7 +31,6 @@ constexpr std::size_t kMaxFeatures = 1000;
 constexpr std::int64_t kMaxNumbers = std::int64_t{1} << 24;  // of a feature, per step
 constexpr std::int64_t kMaxPixels = 1 << 14;                 // in each direction
 constexpr std::size_t kMaxEpisodeFiles = 1'000'000;
-constexpr std::size_t kMaxPath = 4096;
 
 [[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kData, message); }
 
@@ -322,13 +322,15 @@ class EpisodeTable {
       const auto lengths = Integers(group, "length");
       const auto chunks = Integers(group, "data/chunk_index");
       const auto files = Integers(group, "data/file_index");
+      const auto first_rows = FirstRows(group, indices, lengths);
       std::vector<std::vector<std::string>> tasks = file_.ReadTextLists(group, "tasks");
       for (std::size_t i = 0; i < indices.size(); ++i) {
         RequireEpisodeLength(path_, indices[i], lengths[i]);
         Add(path_, indices[i],
             Episode{.length = lengths[i],
                     .tasks = std::move(tasks[i]),
-                    .data = {.chunk = chunks[i], .file = files[i]}},
+                    .data = {.chunk = chunks[i], .file = files[i]},
+                    .first_row = first_rows[i]},
             episodes);
       }
       for (auto& [camera, places] : *videos) ReadVideos(group, camera, indices, &places);
@@ -338,6 +340,27 @@ class EpisodeTable {
  private:
   std::vector<std::int64_t> Integers(int group, const std::string& column) {
     return file_.ReadNumbers<std::int64_t>(group, column);
+  }
+
+  std::vector<std::optional<std::int64_t>> FirstRows(int group,
+                                                     const std::vector<std::int64_t>& indices,
+                                                     const std::vector<std::int64_t>& lengths) {
+    constexpr const char* kFrom = "dataset_from_index";
+    constexpr const char* kTo = "dataset_to_index";
+    std::vector<std::optional<std::int64_t>> first_rows(indices.size());
+    if (!file_.HasColumn(kFrom) || !file_.HasColumn(kTo)) return first_rows;
+    const auto begins = Integers(group, kFrom);
+    const auto ends = Integers(group, kTo);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const bool has_length =
+          begins[i] >= 0 && ends[i] >= begins[i] && ends[i] - begins[i] == lengths[i];
+      if (!has_length) {
+        Refuse(fmt::format("{}: episode {} has {} frames, but its rows are {} ({}) to {} ({})",
+                           path_, indices[i], lengths[i], begins[i], kFrom, ends[i], kTo));
+      }
+      first_rows[i] = begins[i];
+    }
+    return first_rows;
   }
 
   void ReadVideos(int group, const std::string& camera, const std::vector<std::int64_t>& indices,
@@ -375,6 +398,7 @@ void ReadEpisodesOfTable(std::int64_t max_bytes, Metadata* metadata) {
   for (auto& [camera, places] : videos) {
     metadata->videos[camera] = InOrder(where, std::move(places));
   }
+  RequireSeparateEpisodes(where, *metadata);
 }
 
 void RequireTotals(const JsonView& info, const Metadata& metadata) {
@@ -393,72 +417,7 @@ void RequireTotals(const JsonView& info, const Metadata& metadata) {
   if (n_frames == 0) info.Fail("the data set has no frames");
 }
 
-bool IsDigits(std::string_view text) {
-  return text.size() <= 2 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 }  // namespace
-
-PathTemplate::PathTemplate(std::string_view text, const std::string& where) {
-  const auto refuse = [&, whole = std::string(text)](std::string_view what) {
-    Refuse(fmt::format("{}: expected a path with fields such as {{chunk_index:03d}}, found {}: {}",
-                       where, core::ShortDump(whole), what));
-  };
-  if (text.size() > kMaxPath) refuse("it is too long");
-  while (!text.empty()) {
-    const std::size_t open = text.find('{');
-    if (open != 0) {
-      parts_.push_back({.field = Field::kLetters, .text = std::string(text.substr(0, open))});
-      if (open == std::string_view::npos) return;
-      text.remove_prefix(open);
-      continue;
-    }
-    const std::size_t close = text.find('}');
-    if (close == std::string_view::npos) refuse("a brace is not closed");
-    std::string_view name = text.substr(1, close - 1);
-    text.remove_prefix(close + 1);
-
-    Part part{.field = Field::kCamera};
-    if (const std::size_t colon = name.find(':'); colon != std::string_view::npos) {
-      std::string_view format = name.substr(colon + 1);
-      name = name.substr(0, colon);
-      if (!format.ends_with('d')) refuse("a format is not {:03d}");
-      format.remove_suffix(1);
-      if (!IsDigits(format)) refuse("a format is not {:03d}");
-      part.width = std::stoi("0" + std::string(format));
-    }
-    if (name == "chunk_index" || name == "episode_chunk") {
-      part.field = Field::kChunk;
-    } else if (name == "file_index" || name == "episode_index") {
-      part.field = Field::kFile;
-    } else if (name != "video_key") {
-      refuse("a field has an unknown name");
-    }
-    parts_.push_back(std::move(part));
-  }
-}
-
-std::string PathTemplate::Format(const FileNumber& number, const std::string& camera) const {
-  std::string path;
-  for (const Part& part : parts_) {
-    switch (part.field) {
-      case Field::kLetters:
-        path += part.text;
-        break;
-      case Field::kChunk:
-        path += fmt::format("{:0{}}", number.chunk, part.width);
-        break;
-      case Field::kFile:
-        path += fmt::format("{:0{}}", number.file, part.width);
-        break;
-      case Field::kCamera:
-        path += camera;
-        break;
-    }
-  }
-  zarr::RequireSafeName(path);
-  return path;
-}
 
 fs::path Metadata::DataFile(const FileNumber& number) const {
   return root / data_path.Format(number, "");

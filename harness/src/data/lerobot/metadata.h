@@ -8,11 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "data/lerobot/path_template.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
 
@@ -47,17 +46,6 @@ struct Feature {
   bool is_camera() const { return kind == Kind::kImage || kind == Kind::kVideo; }
 };
 
-/// The numbers in the names of a file.
-struct FileNumber {
-  std::int64_t chunk = 0;
-  std::int64_t file = 0;  // the episode in versions 2.0 and 2.1
-
-  bool operator==(const FileNumber&) const = default;
-  bool operator<(const FileNumber& other) const {
-    return std::tie(chunk, file) < std::tie(other.chunk, other.file);
-  }
-};
-
 /// The frames of an episode in a video file.
 struct VideoPlace {
   FileNumber file;
@@ -68,29 +56,7 @@ struct Episode {
   std::int64_t length = 0;  // [frames]
   std::vector<std::string> tasks;
   FileNumber data;
-};
-
-/// A file name with numbers, such as "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet".
-class PathTemplate {
- public:
-  PathTemplate() = default;
-
-  /// Throws Error{kData} beginning with `where` for anything but these fields: chunk_index or
-  /// episode_chunk, file_index or episode_index, video_key.
-  PathTemplate(std::string_view text, const std::string& where);
-
-  /// A relative path. `camera` must be a name that RequireSafeName accepts.
-  std::string Format(const FileNumber& number, const std::string& camera) const;
-
- private:
-  enum class Field { kLetters, kChunk, kFile, kCamera };
-  struct Part {
-    Field field;
-    std::string text;  // of kLetters
-    int width = 0;     // padded with zeros to this many digits
-  };
-
-  std::vector<Part> parts_;
+  std::optional<std::int64_t> first_row;  // of all rows, if the files say it
 };
 
 struct Metadata {

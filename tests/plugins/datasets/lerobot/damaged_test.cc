@@ -131,7 +131,8 @@ TEST(DamagedLeRobot, FramesThatAreMissingOrElsewhereAreNamed) {
                          f.Replace("meta/info.json", "\"total_frames\": 33",
                                    "\"total_frames\": 34");
                        }),
-              HasSubstr("but the data files hold 33 rows"));
+              AllOf(HasSubstr("episode_000001.parquet: episode 1 has no frame 9"),
+                    HasSubstr("but the data files hold 33 rows")));
   EXPECT_THAT(LoadWith("v21_av1",
                        [](const CopiedFolder& f) {
                          const fs::path data = f.path() / "data/chunk-000";
@@ -230,6 +231,33 @@ TEST(DamagedLeRobot, ValuesThatCannotBeAreNamed) {
                 ChangeValue<arrow::FloatBuilder>(path, "timestamp", 13, 0.0F);
               }),
               HasSubstr("episode 1, frame 0: the frame occurs twice"));
+}
+
+TEST(DamagedLeRobot, EpisodesThatOverlapAreNamed) {
+  const char* file = "meta/episodes/chunk-000/file-000.parquet";  // of 12, 9 and 12 frames, 60 Hz
+  const auto load = [&](const std::function<void(const fs::path&)>& change) {
+    return LoadWith("v30_hevc", [&](const CopiedFolder& f) { change(f.path() / file); });
+  };
+  const std::string from = "videos/observation.images.top/from_timestamp";
+  EXPECT_THAT(
+      load([&](const fs::path& path) { ChangeValue<arrow::DoubleBuilder>(path, from, 1, 0.1); }),
+      AllOf(HasSubstr("episode 1, frame 0 of 'observation.images.top': begins at 0.100000"),
+            HasSubstr("where episode 0 has its frame 6: the episodes overlap")));
+  // half a frame is not an overlap yet, but not the time of the frame either
+  EXPECT_THAT(
+      load([&](const fs::path& path) { ChangeValue<arrow::DoubleBuilder>(path, from, 1, 0.195); }),
+      HasSubstr("the tolerance is"));
+  const auto with_rows = [&](std::int64_t begin, std::int64_t end) {
+    return load([&](const fs::path& path) {
+      ChangeValue<arrow::Int64Builder>(path, "dataset_from_index", 1, begin);
+      ChangeValue<arrow::Int64Builder>(path, "dataset_to_index", 1, end);
+    });
+  };
+  EXPECT_EQ(with_rows(12, 21), "no error");
+  EXPECT_THAT(with_rows(10, 19), HasSubstr("episode 1, frame 0: is in row 10"));
+  EXPECT_THAT(with_rows(10, 19), HasSubstr("reach to row 11, so they overlap"));
+  EXPECT_THAT(with_rows(13, 22), HasSubstr("the episodes before it end at row 11"));
+  EXPECT_THAT(with_rows(10, 21), HasSubstr("episode 1 has 9 frames, but its rows are 10"));
 }
 
 TEST(DamagedLeRobot, TruncatedFilesAreNamed) {
