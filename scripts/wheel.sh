@@ -70,7 +70,8 @@ for python in "${pythons[@]}"; do
   if [ -z "$stable" ] || [ "$tag" = cp310 ] || [ "$tag" = cp311 ]; then
     rm -rf "$work/built"
     # without load_policy, which belongs to an installation on one machine
-    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C cmake.define.dp_bench_DIR= --wheel-dir "$work/built" ./python
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+      --config-settings cmake.define.dp_bench_DIR= --wheel-dir "$work/built" ./python
     PATH="$tools/bin:$PATH" auditwheel repair --exclude libmujoco.so.4.0.0 --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/auditwheel.txt" 2>&1 ||
       { cat "$work/auditwheel.txt" >&2; exit 1; }
     wheel=$PWD/$out/$(basename "$work"/repaired/*.whl)

@@ -42,7 +42,7 @@ def policy():
 
 def test_a_package_without_policies_says_how_to_get_them(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(dp_bench.ProgramError, match="-C cmake.define.dp_bench_DIR="):
+    with pytest.raises(dp_bench.ProgramError, match="--config-settings cmake.define.dp_bench_DIR="):
         dp_bench.load_policy(CHECKPOINT)
 
 

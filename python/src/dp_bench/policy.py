@@ -168,7 +168,7 @@ def _load_module() -> Any:
         raise ProgramError(
             "load_policy needs a package that was built with an installation of dp_bench, and this one was not. Install "
             "dp_bench (docs/installing.md), then run: pip install ./python "
-            "-C cmake.define.dp_bench_DIR=PREFIX/lib/cmake/dp_bench"
+            "--config-settings cmake.define.dp_bench_DIR=PREFIX/lib/cmake/dp_bench"
         )
     from dp_bench._policy_library import FOLDER
 
