@@ -19,7 +19,7 @@ skip() {
   skip "$python is older than 3.10 or has no venv; scripts/setup.sh installs it"
 # the versions that the golden numbers and the tests were made with
 packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest pandas matplotlib zarr==2.18.3
-          numcodecs==0.15.2 mypy==2.4.1"
+          numcodecs==0.15.2 mypy==2.4.1 pip>=23.1"
 "$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" && packages="$packages mujoco-core==4.0.0"
 if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
   rm -rf venv
@@ -38,7 +38,7 @@ if [ -n "${4:-}" ]; then
   package=$work/prefix/lib/cmake/dp_bench
 fi
 if ! venv/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-check -v --wheel-dir wheel \
-  -C "cmake.define.dp_bench_DIR=$package" "$root/python" >build.txt 2>&1; then
+  --config-settings "cmake.define.dp_bench_DIR=$package" "$root/python" >build.txt 2>&1; then
   ! grep -q "Each download failed" build.txt || skip "CMake cannot download Box2D: see $work/build.txt"
   tail -30 build.txt
   exit 1
