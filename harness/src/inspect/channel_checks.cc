@@ -135,16 +135,15 @@ class FirstValues {
  private:
   // How many clearly different values these channels usually begin with.
   std::size_t CountLevels(const std::vector<std::size_t>& channels) const {
-    std::vector<double> medians;
-    double widest = 0.0;
-    for (const std::size_t d : channels) {
-      medians.push_back(usual_[d].median);
-      widest = std::max(widest, usual_[d].deviation);
-    }
-    std::ranges::sort(medians);
-    std::size_t n = medians.empty() ? 0 : 1;
-    for (std::size_t i = 1; i < medians.size(); ++i) {
-      n += medians[i] - medians[i - 1] > kFarFromUsual * widest ? 1 : 0;
+    std::vector<UsualValue> sorted;
+    for (const std::size_t d : channels) sorted.push_back(usual_[d]);
+    std::ranges::sort(sorted, {}, &UsualValue::median);
+    std::size_t n = sorted.empty() ? 0 : 1;
+    for (std::size_t i = 1; i < sorted.size(); ++i) {
+      const UsualValue& below = sorted[i - 1];
+      const bool is_apart = below.Distance(sorted[i].median) > kFarFromUsual &&
+                            sorted[i].Distance(below.median) > kFarFromUsual;
+      n += is_apart ? 1 : 0;
     }
     return n;
   }
@@ -358,7 +357,7 @@ Finding CheckChannelOrder(const Demonstrations& data) {
   for (const Signal& signal : data.signals) {
     if (signal.name != "action") faults.Add(signal, Followers(data, signal));
   }
-  if (!faults.is_decided()) {
+  if (!faults.is_decided() && faults.runs().empty()) {
     return LeaveOpen(hypothesis,
                      "neither the first values of episodes nor the observed values near actions "
                      "tell channels apart");

@@ -121,6 +121,21 @@ TEST(CheckChannelOrder, ASessionInAnotherOrderIsNamedAsARange) {
                                   "of [2], [2] has the values of [3], [3] has the values of ["));
 }
 
+TEST(CheckChannelOrder, ANumberThatBeginsAnywhereHidesNothing) {
+  Demonstrations data = Recordings(kHome, 10);
+  ExchangeArms(6, &data);
+  Signal with_object = {.name = "action", .dim = kDim + 1, .values = {}};
+  RandomStream random(8, StreamId::kEnvStart);
+  for (std::int64_t t = 0; t < data.n_steps(); ++t) {
+    for (std::int64_t i = 0; i < kDim; ++i) {
+      with_object.values.push_back(data.signals[0].at(t, i));
+    }
+    with_object.values.push_back(static_cast<float>(6.0 * random.UniformDouble() - 3.0));
+  }
+  data.signals[0] = with_object;
+  EXPECT_THAT(CheckChannelOrder(data).evidence, testing::StartsWith("'action' in episode 6, "));
+}
+
 TEST(CheckChannelOrder, ANumberAndItsMirrorImageAreNoFault) {
   Demonstrations data = Recordings({0.4, 0.0, -0.4, 0.0}, 10);
   ExchangeArms(3, &data);
