@@ -2,6 +2,7 @@
 """Ships trained policies in models/ and writes the pages about them. Needs only Python 3.10.
 
   scripts/models.py ship NAME RUN...      weights of the first run into models/NAME; results of all, one per training seed
+  scripts/models.py add NAME RUN...       results of more training seeds of a policy that was shipped
   scripts/models.py pages [--check]       models/*/README.md, models/README.md and docs/results.md from the files in models/
 
 models/NAME/about.json holds what no file of a run says: the command, what it learned from, and how long it took.
@@ -71,24 +72,33 @@ def draw_film_strip(model):
         dp_bench("film", run, "--output", model / "film_strip.png", "--columns", N_FRAMES)
 
 
+def record(model, run, is_shipped):
+    """Evaluates the run's last weights as float16 and keeps the numbers of both; the shipped weights too."""
+    seed = f"seed_{read_json(run / 'config.json')['training']['seed']}"
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = Path(scratch) / "weights"
+        dp_bench("export", "--checkpoint", run / "checkpoints/latest", "--dtype", "float16", "--output", weights)
+        if is_shipped:
+            copy(weights, model, [path.name for path in weights.iterdir()])
+        recorded_as = f"models/{model.name}" if is_shipped else f"{model.name}, {seed}"
+        evaluate(model if is_shipped else weights, model / "evaluation" / seed, recorded_as)
+    logs = ["logs.json.txt"] if is_shipped else []
+    copy(run, model / "training" / seed, ["config.json", "manifest.json", "eval_log.json", "episodes.jsonl", *logs])
+    print(f"{model.name} {seed}: {(model / 'evaluation' / seed / 'summary.txt').read_text().splitlines()[1]}", flush=True)
+
+
+def add(name, runs):
+    for run in runs:
+        record(MODELS / name, run, is_shipped=False)
+
+
 def ship(name, runs):
     model = MODELS / name
     about = read_json(model / "about.json")
     for old in ("training", "evaluation"):
         shutil.rmtree(model / old, ignore_errors=True)
     for run in runs:
-        seed = f"seed_{read_json(run / 'config.json')['training']['seed']}"
-        is_shipped = run == runs[0]
-        with tempfile.TemporaryDirectory() as scratch:
-            weights = Path(scratch) / "weights"
-            dp_bench("export", "--checkpoint", run / "checkpoints/latest", "--dtype", "float16", "--output", weights)
-            if is_shipped:
-                copy(weights, model, [path.name for path in weights.iterdir()])
-            recorded_as = f"models/{name}" if is_shipped else f"{name}, {seed}"
-            evaluate(model if is_shipped else weights, model / "evaluation" / seed, recorded_as)
-        logs = ["logs.json.txt"] if is_shipped else []
-        copy(run, model / "training" / seed, ["config.json", "manifest.json", "eval_log.json", "episodes.jsonl", *logs])
-        print(f"{name} {seed}: {(model / 'evaluation' / seed / 'summary.txt').read_text().splitlines()[1]}", flush=True)
+        record(model, run, is_shipped=run == runs[0])
     shipped = model / "evaluation" / sorted_seeds(model)[0].name
     dp_bench("gate", "--baseline", model / "baseline.json", "--candidate", shipped, "--update-baseline")
     draw_film_strip(model)
@@ -236,13 +246,15 @@ The test `integration.own_gate` compares each build with their episodes. [docs/r
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    ship_parser = verbs.add_parser("ship")
-    ship_parser.add_argument("name")
-    ship_parser.add_argument("runs", nargs="+", type=Path)
+    for verb in ("ship", "add"):
+        run_parser = verbs.add_parser(verb)
+        run_parser.add_argument("name")
+        run_parser.add_argument("runs", nargs="+", type=Path)
     verbs.add_parser("pages").add_argument("--check", action="store_true", help="fail if a page is not up to date")
     arguments = parser.parse_args()
-    if arguments.verb == "ship":
-        return ship(arguments.name, [run.resolve() for run in arguments.runs])
+    if arguments.verb in ("ship", "add"):
+        take = ship if arguments.verb == "ship" else add
+        return take(arguments.name, [run.resolve() for run in arguments.runs])
     stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
     if arguments.check and stale:
         sys.exit(f"{', '.join(str(path.relative_to(ROOT)) for path in stale)}: run scripts/models.py pages")
