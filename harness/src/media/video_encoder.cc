@@ -103,8 +103,11 @@ void SetOwnOptions(const std::string& encoder, AVDictionary** settings) {
     // then depends on the previous content of that memory (seen at 64x64 with MALLOC_PERTURB_).
     av_dict_set_int(settings, "mbtree", 0, 0);
   } else if (encoder == "libx265") {
-    // one thread, like the others: the number of threads decides the bits
-    av_dict_set(settings, "x265-params", "log-level=none:pools=none:frame-threads=1", 0);
+    // One thread, like the others: the number of threads decides the bits. Without the CU tree,
+    // whose vector code writes past its rows when a frame is few blocks wide (32 x 24, x265 3.5).
+    // Without B-frames: films of a few frames sometimes got decoding times that MP4 cannot hold.
+    av_dict_set(settings, "x265-params",
+                "log-level=none:pools=none:frame-threads=1:no-cutree=1:bframes=0", 0);
   } else if (encoder == "libsvtav1") {
     QuietSvtAv1();
   }
