@@ -76,7 +76,7 @@ MemoryLayout LayOut(const EnvSpec& spec) {
     layout.obs.push_back(end);
     end += Aligned(key.ByteSize());
   }
-  // pages of steps that nobody asks for are never touched, so they take no memory
+  // pages of unused steps are never touched, so they take no memory
   layout.step_size = end - layout.output;
   layout.bulk = layout.output + kMaxStepsAhead * layout.step_size;
   return layout;
