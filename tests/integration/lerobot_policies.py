@@ -1,6 +1,6 @@
 """Random diffusion policies of LeRobot, imported by dp_bench and exported back: the layers of the first denoising step and
-the planned actions must agree. Sampling may amplify rounding: where LeRobot's own actions in float32 are further from those
-in float64, ours may be three times as far. Works with LeRobot 0.3 (statistics inside the model) and 0.4 to 0.6 (processors). Ends with 77, which ctest shows as
+the planned actions must agree. Sampling may amplify rounding, so the actions are compared in float64. In float32, ours
+may be three times as far from them as LeRobot's own are, where those are further than the tolerance. Works with LeRobot 0.3 (statistics inside the model) and 0.4 to 0.6 (processors). Ends with 77, which ctest shows as
 skipped, where LeRobot is missing. In a Python environment with lerobot, torchvision and diffusers:
     python tests/integration/lerobot_policies.py build/release/bin/dp_bench build/release/bin/plan_with_stages [N]
 """
@@ -67,6 +67,27 @@ def random_config(rng: random.Random) -> DiffusionConfig:
         clip_sample_range=rng.choice([1.0, 1.5]), device="cpu", push_to_hub=False, **more)
 
 
+def alphas_cumprod(scheduler):
+    """Rounded to float32 once, as ours. LeRobot's are computed in float32, and their last bits depend on the processor."""
+    config, n = scheduler.config, scheduler.config.num_train_timesteps
+    steps = torch.arange(n, dtype=torch.float64)
+    low, high = config.beta_start, config.beta_end
+    if config.beta_schedule == "squaredcos_cap_v2":
+        betas = scheduler.betas
+    elif config.beta_schedule == "linear":
+        betas = low + (high - low) * steps / (n - 1)
+    else:
+        betas = (low**0.5 + (high**0.5 - low**0.5) * steps / (n - 1)) ** 2
+    alphas = torch.cumprod((1 - betas.float().double()).float().double(), 0).float().double()
+    assert (alphas - scheduler.alphas_cumprod).abs().max() < 3e-7, (alphas, scheduler.alphas_cumprod)
+    return alphas
+
+
+def round_pixels(image):
+    """What a pixel from 0 to 255 is in float64, where float32 was a little off."""
+    return (image * 255).round() / 255
+
+
 def random_stats(config: DiffusionConfig) -> dict:
     stats = {}
     for name, feature in {**config.input_features, **config.output_features}.items():
@@ -114,12 +135,30 @@ class Theirs:
             self.pre, self.post = make_pre_post_processors(self.config, pretrained_path=folder, dataset_stats=stats)
 
     def plan_exactly(self, obs, noises):
-        """The action chunk, computed in float64."""
+        """The action chunk, computed in float64 from now on."""
         self.policy.double()
+        scheduler = self.policy.diffusion.noise_scheduler
+        scheduler.alphas_cumprod = alphas_cumprod(scheduler)
         torch.set_default_dtype(torch.float64)  # of the embedded timestep
-        action, _ = self.plan({name: value.double() for name, value in obs.items()}, [noise.double() for noise in noises])
+        exact = {name: round_pixels(value.double()) if value.dim() == 5 else value.double() for name, value in obs.items()}
+        action, _ = self.plan(exact, [noise.double() for noise in noises])
         torch.set_default_dtype(torch.float32)
-        return action.float()
+        return action
+
+    def affines(self, keys):
+        """Scale and offset of each key, from LeRobot's formulas in float64: of inputs forwards, of the action backwards."""
+        probes = [{name: torch.full((1, 1, *feature.shape), value, dtype=torch.float64)
+                   for name, feature in self.config.input_features.items()} for value in (0.0, 1.0)]
+        at_zero, at_one = (self.normalize(probe) for probe in probes)
+        result = {}
+        for name, key in keys.items():
+            offset = at_zero[name][0, 0].reshape(len(at_zero[name][0, 0]), -1)[:, 0]
+            scale = at_one[name][0, 0].reshape(len(offset), -1)[:, 0] - offset
+            result[f"{key}.scale"], result[f"{key}.offset"] = scale.clone(), offset.clone()
+        width = self.config.output_features["action"].shape
+        mean = self.unnormalize(torch.zeros(1, 1, *width, dtype=torch.float64))[0, 0]
+        scale = 1 / (self.unnormalize(torch.ones(1, 1, *width, dtype=torch.float64))[0, 0] - mean)
+        return {**result, "action.scale": scale, "action.offset": -mean * scale}
 
     def save(self, folder):
         self.policy.save_pretrained(folder)
@@ -232,7 +271,8 @@ def check_one(index, programs, folder):
     dp_bench, plan = programs
     run(dp_bench, "import", folder / "theirs", "--config", folder / "task.json", "--output", folder / "ours", *mapping)
     save_file({keys[name]: value.contiguous() for name, value in ours.items()}, folder / "obs.safetensors")
-    run(plan, folder / "ours", folder / "obs.safetensors", folder / "planned.safetensors")
+    save_file(policy.affines(keys), folder / "affines.safetensors")
+    run(plan, folder / "ours", folder / "obs.safetensors", folder / "planned.safetensors", folder / "affines.safetensors")
     planned = load_file(folder / "planned.safetensors")
 
     noises = [planned[f"noise.{i}"] for i in range(100)]
@@ -247,6 +287,7 @@ def check_one(index, programs, folder):
     exact = policy.plan_exactly(theirs, noises)
     allowed = max(TOLERANCE, 3 * difference(action, exact))
     errors["action"] = difference(planned["action"], exact)
+    errors["float64 action"] = difference(planned["action in float64"], exact)
 
     # and back
     if HAS_PROCESSORS:
@@ -254,12 +295,14 @@ def check_one(index, programs, folder):
         returned = Theirs(folder=folder / "back")
         again, _ = returned.plan({name: theirs[name] for name in theirs}, noises)
         errors["action, exported"] = difference(again, exact)
+        errors["float64 action, exported"] = difference(returned.plan_exactly(theirs, noises), exact)
     cameras = len(config.image_features)
     print(f"{index:3d}  {cameras} cameras {'separate' if config.use_separate_rgb_encoder_per_camera else 'shared'} "
           f"{'GN' if config.use_group_norm else 'BN'} {config.noise_scheduler_type} {config.prediction_type:8} "
           f"film {int(config.use_film_scale_modulation)} resize {getattr(config, 'resize_shape', None)} "
           f"crop {config.crop_shape}: {len(layers)} layers, worst "
-          f"{max(errors[name] for name in layers):.1e}, action {errors['action']:.1e} of {allowed:.1e}", flush=True)
+          f"{max(errors[name] for name in layers):.1e}, action {errors['action']:.1e} of {allowed:.1e}, "
+          f"in float64 {errors['float64 action']:.1e}", flush=True)
     bad = {name: error for name, error in errors.items()
            if not error <= (allowed if name.startswith("action") else TOLERANCE)}
     assert not bad, errors

@@ -1,14 +1,19 @@
-// plan_with_stages CHECKPOINT OBS OUTPUT: plans once with a checkpoint's policy, for comparisons
-// with another implementation. OBS: safetensors, "<key>" [B, To, shape...]. OUTPUT: safetensors
-// with "action", the stages "<n> <name>" in the order of the data flow, and "noise.<n>", the normal
-// numbers in the order in which the policy draws them.
+// plan_with_stages CHECKPOINT OBS OUTPUT [NORMALIZER]: plans once with a checkpoint's policy, for
+// comparisons with another implementation. OBS: safetensors, "<key>" [B, To, shape...]. NORMALIZER:
+// safetensors in float64, "<key>.scale" and "<key>.offset", for a plan in float64. OUTPUT:
+// safetensors with "action", "action in float64" if there is a NORMALIZER, the stages "<n> <name>"
+// in the order of the data flow, and "noise.<n>", the normal numbers in the order in which the
+// policy draws them.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dp_bench/error.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "dp_bench/tensor.h"
 #include "plugin/catalogue.h"
@@ -41,7 +46,21 @@ TensorMap ReadObs(const std::string& path, const ShapeMeta& shape_meta) {
   return obs;
 }
 
-void Plan(const std::string& folder, const std::string& input, const std::string& output) {
+// From now on, the policy computes in float64, with this scale and offset of each key.
+void ToDouble(const std::string& folder, const std::string& normalizer, Policy* policy) {
+  const TensorMap exact = run::ToTensors(run::ReadSafetensors(normalizer).tensors);
+  Normalizer::Fields fields = run::NormalizerOf(run::Checkpoint::Open(folder)).fields();
+  for (auto& [key, field] : fields) {
+    field.scale = exact.at(key + ".scale");
+    field.offset = exact.at(key + ".offset");
+  }
+  policy->module().to(torch::kFloat64);
+  policy->WeightsChanged();
+  policy->SetNormalizer(Normalizer(std::move(fields)));
+}
+
+void Plan(const std::string& folder, const std::string& input, const std::string& output,
+          const std::optional<std::string>& normalizer) {
   plugin::PluginCatalogue catalogue(plugin::PluginCatalogue::DefaultSearchPath({}));
   const auto [config, policy] = run::CreateFromCheckpoint(folder, catalogue);
   const TensorMap obs = ReadObs(input, policy->spec().shape_meta);
@@ -58,12 +77,20 @@ void Plan(const std::string& folder, const std::string& input, const std::string
   NoiseSource again = MakeNoise(batch_size);
   const Horizons& horizons = policy->spec().horizons;
   // with inpainting, the sequence has more channels than the action
-  const policy::DiffusionPolicy* const diffusion = policy::DiffusionPolicy::Find(*policy);
+  policy::DiffusionPolicy* const diffusion = policy::DiffusionPolicy::Find(*policy);
   const std::int64_t n_channels =
       diffusion != nullptr ? diffusion->channels().sample : policy->spec().shape_meta.action_dim();
   for (int i = 0; i < kMaxDraws; ++i) {
     result[fmt::format("noise.{}", i)] =
         again.Randn(StreamId::kPolicyNoise, {batch_size, horizons.horizon, n_channels});
+  }
+
+  if (normalizer) {
+    // without the guard of plugins, which insists on actions in float32
+    DPB_ASSERT(diffusion != nullptr);
+    ToDouble(folder, *normalizer, diffusion);
+    again = MakeNoise(batch_size);
+    result["action in float64"] = diffusion->PredictAction(obs, again);
   }
   run::WriteSafetensors(output, run::ToArrays(result));
 }
@@ -72,12 +99,13 @@ void Plan(const std::string& folder, const std::string& input, const std::string
 }  // namespace dp_bench
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fputs("usage: plan_with_stages CHECKPOINT OBS OUTPUT\n", stderr);
+  if (argc != 4 && argc != 5) {
+    std::fputs("usage: plan_with_stages CHECKPOINT OBS OUTPUT [NORMALIZER]\n", stderr);
     return 2;
   }
   try {
-    dp_bench::Plan(argv[1], argv[2], argv[3]);
+    dp_bench::Plan(argv[1], argv[2], argv[3],
+                   argc == 5 ? std::optional<std::string>(argv[4]) : std::nullopt);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "plan_with_stages: %s\n", error.what());
     return 1;

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <optional>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -20,6 +20,8 @@ using run::LerobotFeatureType;
 using run::LerobotNorm;
 
 constexpr std::array kStats = {&KeyStats::min, &KeyStats::max, &KeyStats::mean, &KeyStats::std};
+
+constexpr std::array kNorms = {LerobotNorm::kIdentity, LerobotNorm::kMinMax, LerobotNorm::kMeanStd};
 
 // Below this share of its value, a deviation or range is rounding.
 constexpr double kRounding = 1e-7;
@@ -56,17 +58,15 @@ LerobotNorm NormOf(const run::LerobotPolicy& policy, LerobotFeatureType type) {
                                                             : found->second;
 }
 
-std::vector<Affine> AffinesOf(const run::LerobotPolicy& policy,
-                              const run::LerobotFeature& feature) {
-  const KeyStats& stats = policy.stats.at(feature.name);
-  const LerobotNorm norm = NormOf(policy, feature.type);
-  const bool is_action = feature.type == LerobotFeatureType::kAction;
-  std::vector<Affine> result(static_cast<std::size_t>(feature.shape.front()));
-  for (std::size_t i = 0; i < result.size(); ++i) {
+// LeRobot's formulas for n channels; `stats` must have what `norm` needs.
+std::vector<Affine> AffinesOf(const KeyStats& stats, LerobotNorm norm, double eps, bool is_action,
+                              std::size_t n) {
+  std::vector<Affine> result(n);
+  for (std::size_t i = 0; i < n; ++i) {
     if (norm == LerobotNorm::kMeanStd) {
-      result[i] = OfMeanStd(stats.mean[i], stats.std[i], policy.eps, is_action);
+      result[i] = OfMeanStd(stats.mean[i], stats.std[i], eps, is_action);
     } else if (norm == LerobotNorm::kMinMax) {
-      result[i] = OfMinMax(stats.min[i], stats.max[i], policy.eps, is_action);
+      result[i] = OfMinMax(stats.min[i], stats.max[i], eps, is_action);
     }
   }
   return result;
@@ -107,13 +107,6 @@ Normalizer::Field MakeField(const std::vector<Affine>& affines, NormalizeMode mo
     scale.push_back(affine.scale);
     offset.push_back(affine.offset);
   }
-  if (mode == NormalizeMode::kImageGaussian) {  // what they amount to
-    stats = {};
-    for (const Affine& affine : affines) {
-      stats.mean.push_back(-affine.offset / affine.scale);
-      stats.std.push_back(1.0 / affine.scale);
-    }
-  }
   return {.scale = torch::tensor(scale, torch::kFloat64).to(torch::kFloat32),
           .offset = torch::tensor(offset, torch::kFloat64).to(torch::kFloat32),
           .stats = std::move(stats),
@@ -131,13 +124,59 @@ const Normalizer::Field& FieldOf(const Normalizer& normalizer, const std::string
               "the normalizer has no statistics of '" + key + "'; the checkpoint is damaged");
 }
 
-// What LeRobot needs to do the same with all keys of one feature type.
-LerobotNorm CommonNorm(const std::vector<const Normalizer::Field*>& fields) {
-  const auto all_are = [&](NormalizeMode mode) {
-    return std::ranges::all_of(fields, [&](const auto* field) { return field->mode == mode; });
+// A feature and the fields of its keys.
+struct NormalizedFeature {
+  const run::LerobotFeature* feature;
+  std::vector<const Normalizer::Field*> fields;
+};
+
+std::size_t NumChannels(const NormalizedFeature& source) {
+  return static_cast<std::size_t>(source.feature->shape.front());
+}
+
+// The statistics that a normalizer was made from.
+KeyStats RecordedStats(const NormalizedFeature& source) {
+  KeyStats all;
+  for (const Normalizer::Field* field : source.fields) {
+    for (const auto member : kStats) Append(field->stats.*member, &(all.*member));
+  }
+  return all;
+}
+
+// Whether LeRobot's formulas make the same scale and offset from the recorded statistics.
+bool Reproduces(const NormalizedFeature& source, LerobotNorm norm, double eps) {
+  const KeyStats stats = RecordedStats(source);
+  const std::size_t n = NumChannels(source);
+  const auto has = [n](const Numbers& numbers) { return numbers.size() == n; };
+  if (norm == LerobotNorm::kMinMax && !(has(stats.min) && has(stats.max))) return false;
+  if (norm == LerobotNorm::kMeanStd && !(has(stats.mean) && has(stats.std))) return false;
+  const bool is_action = source.feature->type == LerobotFeatureType::kAction;
+  Numbers scale;
+  Numbers offset;
+  for (const Normalizer::Field* field : source.fields) {
+    Append(run::ToNumbers(field->scale), &scale);
+    Append(run::ToNumbers(field->offset), &offset);
+  }
+  if (!has(scale)) return false;  // one for all channels
+  const std::vector<Affine> affines = AffinesOf(stats, norm, eps, is_action, n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (static_cast<float>(affines[i].scale) != static_cast<float>(scale[i])) return false;
+    if (static_cast<float>(affines[i].offset) != static_cast<float>(offset[i])) return false;
+  }
+  return true;
+}
+
+// What LeRobot needs to do the same with all keys of one feature type, whatever they were made
+// from.
+LerobotNorm DerivedNorm(LerobotFeatureType type, const std::vector<NormalizedFeature>& sources) {
+  const auto is_gaussian = [](const NormalizedFeature& source) {
+    return std::ranges::all_of(source.fields, [](const Normalizer::Field* field) {
+      return field->mode == NormalizeMode::kGaussian;
+    });
   };
-  if (all_are(NormalizeMode::kIdentity)) return LerobotNorm::kIdentity;
-  return all_are(NormalizeMode::kGaussian) ? LerobotNorm::kMeanStd : LerobotNorm::kMinMax;
+  const bool is_mean_std =
+      type == LerobotFeatureType::kVisual || std::ranges::all_of(sources, is_gaussian);
+  return is_mean_std ? LerobotNorm::kMeanStd : LerobotNorm::kMinMax;
 }
 
 // The statistics with which LeRobot's formula is y = x * scale + offset.
@@ -176,7 +215,10 @@ Normalizer FromLerobotStats(const run::LerobotPolicy& policy,
                             const ShapeMeta& shape_meta) {
   Normalizer::Fields fields;
   const auto add = [&](const run::LerobotFeature& feature, const std::vector<std::string>& keys) {
-    const std::vector<Affine> affines = AffinesOf(policy, feature);
+    const std::vector<Affine> affines =
+        AffinesOf(policy.stats.at(feature.name), NormOf(policy, feature.type), policy.eps,
+                  feature.type == LerobotFeatureType::kAction,
+                  static_cast<std::size_t>(feature.shape.front()));
     const bool is_image = feature.type == LerobotFeatureType::kVisual;
     const NormalizeMode mode = ModeOf(NormOf(policy, feature.type), is_image);
     std::size_t begin = 0;
@@ -198,16 +240,31 @@ Normalizer FromLerobotStats(const run::LerobotPolicy& policy,
 
 void ToLerobotStats(const Normalizer& normalizer, const std::vector<run::FeatureBinding>& bindings,
                     run::LerobotPolicy* policy) {
-  const auto set = [&](const run::LerobotFeature& feature, const std::vector<std::string>& keys) {
-    std::vector<const Normalizer::Field*> fields;
-    for (const std::string& key : keys) fields.push_back(&FieldOf(normalizer, key));
-    const bool is_image = feature.type == LerobotFeatureType::kVisual;
-    const LerobotNorm norm = is_image ? LerobotNorm::kMeanStd : CommonNorm(fields);
-    policy->config.normalization_mapping[feature.type] = norm;
-    policy->stats[feature.name] = StatsOf(fields, norm, feature.shape.front());
+  std::map<LerobotFeatureType, std::vector<NormalizedFeature>>
+      by_type;  // LeRobot has one norm for each
+  const auto add = [&](const run::LerobotFeature& feature, const std::vector<std::string>& keys) {
+    NormalizedFeature source{.feature = &feature, .fields = {}};
+    for (const std::string& key : keys) source.fields.push_back(&FieldOf(normalizer, key));
+    by_type[feature.type].push_back(std::move(source));
   };
-  for (const run::FeatureBinding& binding : bindings) set(binding.feature, binding.keys);
-  set(policy->config.action, {policy->config.action.name});
+  for (const run::FeatureBinding& binding : bindings) add(binding.feature, binding.keys);
+  add(policy->config.action, {policy->config.action.name});
+
+  for (const auto& [type, sources] : by_type) {
+    const auto recorded = std::ranges::find_if(kNorms, [&](LerobotNorm norm) {
+      return std::ranges::all_of(sources, [&](const NormalizedFeature& source) {
+        return Reproduces(source, norm, policy->eps);
+      });
+    });
+    const bool is_recorded = recorded != kNorms.end();
+    const LerobotNorm norm = is_recorded ? *recorded : DerivedNorm(type, sources);
+    policy->config.normalization_mapping[type] = norm;
+    for (const NormalizedFeature& source : sources) {
+      policy->stats[source.feature->name] =
+          is_recorded ? RecordedStats(source)
+                      : StatsOf(source.fields, norm, source.feature->shape.front());
+    }
+  }
 }
 
 }  // namespace dp_bench::experiment

@@ -19,8 +19,9 @@ Normalizer FromLerobotStats(const run::LerobotPolicy& policy,
                             const ShapeMeta& shape_meta);
 
 /// Sets the statistics and the normalization of `policy`, so that LeRobot normalizes as
-/// `normalizer` does. Images become MEAN_STD, numbers MIN_MAX unless all keys of their type are
-/// gaussian or all identity.
+/// `normalizer` does. If LeRobot's formulas make `normalizer` from the statistics that are recorded
+/// in it, these are taken unchanged. Or else they are computed from scale and offset, with MEAN_STD
+/// for images, and for numbers MIN_MAX unless all keys of their type are gaussian.
 void ToLerobotStats(const Normalizer& normalizer, const std::vector<run::FeatureBinding>& bindings,
                     run::LerobotPolicy* policy);
 

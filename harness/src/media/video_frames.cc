@@ -86,7 +86,7 @@ VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int heigh
 
 VideoFrames::~VideoFrames() = default;
 
-DecodedPicture& VideoFrames::At(double time, double tolerance) {
+DecodedPicture& VideoFrames::At(double time, double tolerance, const Pass& pass) {
   Stream& s = *stream_;
   if (std::abs(s.time - time) <= tolerance) return picture_;
   if (!IsAheadOf(time)) SeekBefore(time + tolerance);
@@ -94,6 +94,7 @@ DecodedPicture& VideoFrames::At(double time, double tolerance) {
   double before = kNone;
   while (s.time < time - tolerance) {
     before = s.time;
+    if (pass && s.time != kNone) pass(s.time, picture_);
     if (!Next()) {
       throw Error(ErrorCode::kMedia, fmt::format("{}: expected a frame at {:.6f} s, but the last "
                                                  "frame is at {:.6f} s",

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "media/decoded_picture.h"
@@ -20,9 +21,12 @@ class VideoFrames {
   VideoFrames(const std::filesystem::path& path, int width, int height);
   ~VideoFrames();
 
+  /// Gets a frame that had to be decoded on the way to another, and its time [s].
+  using Pass = std::function<void(double time, DecodedPicture& picture)>;
+
   /// The frame that is shown at `time`, to within `tolerance` [s]. Throws Error{kMedia} naming the
   /// file if there is none, or if the data is damaged. The picture is valid until the next call.
-  DecodedPicture& At(double time, double tolerance);
+  DecodedPicture& At(double time, double tolerance, const Pass& pass = nullptr);
 
   /// How many frames were decoded so far.
   std::int64_t n_decoded() const { return n_decoded_; }

@@ -65,13 +65,14 @@ torch::Tensor Normalizer::Normalize(std::string_view key, const torch::Tensor& x
   }
   if (field.mode == NormalizeMode::kImageGaussian) {
     const auto [scale, offset] = PerChannel(key, field, x);
-    return torch::addcmul(offset, x.to(torch::kFloat32), scale / full);
+    return torch::addcmul(offset, x.to(scale.scalar_type()), scale / full);
   }
   if (field.mode == NormalizeMode::kDepth) {
     const double unit = x.scalar_type() == torch::kUInt16 ? kMetresPerMillimetre : 1.0;
-    return torch::addcmul(field.offset, x.to(torch::kFloat32), field.scale * unit).clamp_(0, 1);
+    return torch::addcmul(field.offset, x.to(field.scale.scalar_type()), field.scale * unit)
+        .clamp_(0, 1);
   }
-  const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(torch::kFloat32);
+  const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(field.scale.scalar_type());
   // addcmul uses fused multiply-adds on some processors only
   return (flat * field.scale).add_(field.offset).view(x.sizes());
 }
@@ -85,7 +86,7 @@ torch::Tensor Normalizer::Unnormalize(std::string_view key, const torch::Tensor&
     const auto [scale, offset] = PerChannel(key, field, x);
     return (x - offset) / scale;
   }
-  const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(torch::kFloat32);
+  const torch::Tensor flat = FlattenKey(key, x, field.scale.numel()).to(field.scale.scalar_type());
   return (flat - field.offset).div_(field.scale).view(x.sizes());
 }
 

@@ -237,8 +237,13 @@ void LeRobotDataset::ReadPictures(RecordedCamera& camera, std::size_t picture_by
                                   std::span<std::byte> out) const {
   for (std::int64_t step = begin; step < end; ++step) {
     const FrameId frame = selection_.FrameAt(step);
-    const auto stored = cache_->Get({&camera, step}, camera.StoredBytes(picture_bytes),
-                                    [&](std::span<std::byte> room) { camera.Store(frame, room); });
+    const std::size_t stored_bytes = camera.StoredBytes(picture_bytes);
+    const auto keep = [&](std::int64_t other, const zarr::ChunkCache::Decode& store) {
+      cache_->Offer({&camera, step - frame.frame + other}, stored_bytes, store);
+    };
+    const auto stored = cache_->Get({&camera, step}, stored_bytes, [&](std::span<std::byte> room) {
+      camera.Store(frame, room, keep);
+    });
     camera.Show(frame, stored->bytes(),
                 out.subspan(static_cast<std::size_t>(step - begin) * picture_bytes, picture_bytes));
   }

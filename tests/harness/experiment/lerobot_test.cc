@@ -116,10 +116,11 @@ TEST_P(LerobotPolicies, AnExportedPolicyHasTheWeightsAndStatisticsThatWereImport
   for (const auto& [name, array] : before.weights) {
     EXPECT_TRUE(std::ranges::equal(after.weights.at(name).bytes(), array.bytes())) << name;
   }
-  for (const char* feature : {"observation.environment_state", "action"}) {
-    for (std::size_t i = 0; i < before.stats.at(feature).max.size(); ++i) {
-      EXPECT_NEAR(after.stats.at(feature).max[i], before.stats.at(feature).max[i], 1e-5);
-    }
+  for (const auto& [feature, stats] : before.stats) {
+    EXPECT_EQ(after.stats.at(feature).min, stats.min) << feature;
+    EXPECT_EQ(after.stats.at(feature).max, stats.max) << feature;
+    EXPECT_EQ(after.stats.at(feature).mean, stats.mean) << feature;
+    EXPECT_EQ(after.stats.at(feature).std, stats.std) << feature;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -78,6 +79,24 @@ TEST(VideoFrames, JumpsGiveTheSameFramesAndBeginAtAKeyFrame) {
       ++n_jumps;
     }
     EXPECT_LE(frames.n_decoded(), n_jumps * (file.key_every + 1)) << file.path;
+  }
+}
+
+TEST(VideoFrames, FramesThatAreDecodedOnTheWayArePassedOn) {
+  for (const File& file : kFiles) {
+    VideoFrames forwards(PathOf(file), 32, 24);
+    const std::vector<std::vector<float>> wanted = ReadForwards(file, &forwards);
+    VideoFrames frames(PathOf(file), 32, 24);
+    const int last = file.n_frames - 1;
+    int n_passed = 0;
+    frames.At(last / file.fps, kTolerance, [&](double time, DecodedPicture& picture) {
+      const auto frame = static_cast<std::size_t>(std::lround(time * file.fps));
+      std::vector<float> grey(32 * 24);
+      picture.ToGrey(grey);
+      EXPECT_EQ(grey, wanted.at(frame)) << file.path << " " << frame;
+      ++n_passed;
+    });
+    EXPECT_EQ(n_passed, frames.n_decoded() - 1) << file.path;
   }
 }
 

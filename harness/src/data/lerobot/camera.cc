@@ -76,7 +76,7 @@ class VideoCamera final : public RecordedCamera {
   }
 
   void Decode(const FrameId& frame, std::span<std::byte> out) override {
-    With(frame, [&](media::DecodedPicture& picture) { writer_.Write(picture, out); });
+    With(frame, nullptr, [&](media::DecodedPicture& picture) { writer_.Write(picture, out); });
   }
 
   // Colours are kept as YUV 4:2:0, until a frame has another format.
@@ -85,11 +85,8 @@ class VideoCamera final : public RecordedCamera {
                       : picture_bytes;
   }
 
-  void Store(const FrameId& frame, std::span<std::byte> stored) override {
-    if (!IsPacked(stored)) return Decode(frame, stored);
-    With(frame, [&](const media::DecodedPicture& picture) {
-      if (!picture.Pack(stored)) is_packed_ = false;
-    });
+  void Store(const FrameId& frame, std::span<std::byte> stored, const Pass& pass) override {
+    With(frame, pass, [&](media::DecodedPicture& picture) { Keep(picture, stored); });
   }
 
   void Show(const FrameId& frame, std::span<const std::byte> stored,
@@ -111,6 +108,11 @@ class VideoCamera final : public RecordedCamera {
            stored.size() == media::DecodedPicture::PackedBytes(feature_.width, feature_.height);
   }
 
+  void Keep(media::DecodedPicture& picture, std::span<std::byte> stored) {
+    if (!IsPacked(stored)) return writer_.Write(picture, stored);
+    if (!picture.Pack(stored)) is_packed_ = false;
+  }
+
   std::unique_ptr<media::DecodedPicture> TakeConverter() {
     const std::lock_guard lock(mutex_);
     if (converters_.empty()) return std::make_unique<media::DecodedPicture>();
@@ -120,10 +122,16 @@ class VideoCamera final : public RecordedCamera {
   }
 
   template <class Use>
-  void With(const FrameId& frame, const Use& use) {
+  void With(const FrameId& frame, const Pass& pass, const Use& use) {
     const VideoPlace& place = places_.at(static_cast<std::size_t>(frame.episode));
     const double time = place.from_timestamp + static_cast<double>(frame.frame) / metadata_.fps;
     const auto position = static_cast<std::int64_t>(std::llround(time * metadata_.fps));
+    const auto pass_picture = [&](double at, media::DecodedPicture& picture) {
+      const std::int64_t other = std::llround((at - place.from_timestamp) * metadata_.fps);
+      const double wanted = place.from_timestamp + static_cast<double>(other) / metadata_.fps;
+      if (other < 0 || std::abs(at - wanted) > tolerance_) return;  // of another episode, or none
+      pass(other, [&](std::span<std::byte> room) { Keep(picture, room); });
+    };
     InFrame(feature_.name, frame, [&] {
       pool_.With(
           file_ids_.at(place.file), position,
@@ -133,7 +141,8 @@ class VideoCamera final : public RecordedCamera {
           },
           [&](Stream& stream) {
             stream.next = position + 1;
-            use(stream.frames.At(time, tolerance_));
+            use(stream.frames.At(time, tolerance_,
+                                 pass ? media::VideoFrames::Pass(pass_picture) : nullptr));
           });
     });
   }

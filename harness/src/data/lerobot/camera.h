@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,8 +41,15 @@ class RecordedCamera {
   /// yet, so each stored picture has its own size.
   virtual std::size_t StoredBytes(std::size_t picture_bytes) const { return picture_bytes; }
 
+  /// Gets an earlier frame of the same episode, which had to be decoded on the way to another, and
+  /// what copies it into room for it.
+  using Pass = std::function<void(std::int64_t frame,
+                                  const std::function<void(std::span<std::byte>)>& store)>;
+
   /// Decodes a picture into `stored`. Throws as Decode does.
-  virtual void Store(const FrameId& frame, std::span<std::byte> stored) { Decode(frame, stored); }
+  virtual void Store(const FrameId& frame, std::span<std::byte> stored, const Pass& /*pass*/) {
+    Decode(frame, stored);
+  }
 
   /// Writes the same bytes as Decode.
   virtual void Show(const FrameId& frame, std::span<const std::byte> stored,

@@ -1,7 +1,5 @@
 #include "data/zarr/chunk_cache.h"
 
-#include <optional>
-
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -27,10 +25,19 @@ std::shared_ptr<const ChunkCache::Chunk> ChunkCache::Get(const Key& key, std::si
                                                          const Decode& decode) {
   if (std::shared_ptr<const Chunk> found = FindOrClaim(key)) return found;
   const Claim claim(this, key);
-  const auto chunk = std::make_shared<Chunk>(this, size);
+  const auto chunk = std::make_shared<Chunk>(this, TakeRoom(size), size);
   decode(chunk->room_.first(size));
   Keep(key, chunk);
   return chunk;
+}
+
+void ChunkCache::Offer(const Key& key, std::size_t size, const Decode& decode) {
+  const std::optional<std::span<std::byte>> room = ClaimWithFreeRoom(key, size);
+  if (!room) return;
+  const Claim claim(this, key);
+  const auto chunk = std::make_shared<Chunk>(this, *room, size);
+  decode(chunk->room_.first(size));
+  Keep(key, chunk);
 }
 
 std::size_t ChunkCache::bytes() const {
@@ -49,6 +56,15 @@ std::shared_ptr<const ChunkCache::Chunk> ChunkCache::FindOrClaim(const Key& key)
   }
   chunks_.splice(chunks_.end(), chunks_, place->second);
   return place->second->second;
+}
+
+std::optional<std::span<std::byte>> ChunkCache::ClaimWithFreeRoom(const Key& key,
+                                                                  std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  if (claims_.contains(key) || places_.contains(key)) return std::nullopt;
+  const std::optional<std::span<std::byte>> room = memory_.TryTake(size);
+  if (room) claims_.insert(key);
+  return room;
 }
 
 void ChunkCache::Keep(const Key& key, std::shared_ptr<const Chunk> chunk) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
@@ -36,8 +37,8 @@ class ChunkCache {
   /// A decoded chunk. Its memory counts until the last owner releases it.
   class Chunk {
    public:
-    Chunk(ChunkCache* cache, std::size_t size)
-        : cache_(cache), room_(cache->TakeRoom(size)), size_(size) {}
+    Chunk(ChunkCache* cache, std::span<std::byte> room, std::size_t size)
+        : cache_(cache), room_(room), size_(size) {}
     Chunk(const Chunk&) = delete;
     Chunk& operator=(const Chunk&) = delete;
     ~Chunk() { cache_->GiveRoom(room_); }
@@ -63,6 +64,10 @@ class ChunkCache {
   /// what `decode` throws; the chunk can then be requested again. The cache must outlive the chunk.
   std::shared_ptr<const Chunk> Get(const Key& key, std::size_t size, const Decode& decode);
 
+  /// Adds the chunk `key`, filled by `decode`, if there is free room for it, it is not in the cache
+  /// and no thread is decoding it. Never waits for room. Throws what `decode` throws.
+  void Offer(const Key& key, std::size_t size, const Decode& decode);
+
   std::size_t limit() const { return memory_.size(); }
 
   /// Memory of all chunks: those kept, in use, and being decoded.
@@ -73,6 +78,7 @@ class ChunkCache {
   using Entry = std::pair<Key, std::shared_ptr<const Chunk>>;
 
   std::shared_ptr<const Chunk> FindOrClaim(const Key& key);
+  std::optional<std::span<std::byte>> ClaimWithFreeRoom(const Key& key, std::size_t size);
   void Keep(const Key& key, std::shared_ptr<const Chunk> chunk);
   std::span<std::byte> TakeRoom(std::size_t size);
   void GiveRoom(std::span<std::byte> room);

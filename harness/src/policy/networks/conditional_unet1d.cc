@@ -299,11 +299,8 @@ Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& 
                                       std::int64_t step) {
   if (!conditioning.of_obs.defined()) {
     const double time = conditioning.times[static_cast<std::size_t>(step)];
-    return ForwardReference(
-        sample,
-        torch::full({sample.size(0)}, time,
-                    torch::TensorOptions(torch::kFloat32).device(sample.device())),
-        conditioning.global_cond);
+    return ForwardReference(sample, torch::full({sample.size(0)}, time, sample.options()),
+                            conditioning.global_cond);
   }
   const Tensor all = conditioning.of_obs + conditioning.of_time.select(0, step).unsqueeze(1);
   std::vector<Tensor> films;

@@ -154,7 +154,7 @@ Tensor DiffusionPolicy::PredictSequence(const TensorMap& obs, NoiseSource& noise
   const std::int64_t width = action_dim() + (model_.channels.inpaints_obs ? features.size(2) : 0);
   const Tensor initial =
       objective_->Initial(noise, {features.size(0), spec().horizons.horizon, width});
-  return ActionOf(ConditionalSample(features, initial.to(features.device()), noise));
+  return ActionOf(ConditionalSample(features, initial.to(features.options()), noise));
 }
 
 Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,

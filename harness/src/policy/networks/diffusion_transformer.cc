@@ -269,8 +269,7 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
     const Tensor weight = input_emb_->weight.narrow(1, config_.action_dim, config_.obs_feature_dim);
     result.inputs = result.inputs + RowProduct(InputChannels(cond), weight);
   }
-  const Tensor time =
-      EmbedTimes(torch::tensor(times, torch::kFloat32).to(cond.device()));  // [n, d]
+  const Tensor time = EmbedTimes(torch::tensor(times, cond.options()));  // [n, d]
   if (!has_memory()) {
     result.time = time + pos_emb_.select(1, 0);
     return result;

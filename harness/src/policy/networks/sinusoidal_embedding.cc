@@ -13,21 +13,23 @@ namespace {
 
 using torch::Tensor;
 
-// Computed in double and rounded once.
-Tensor Frequencies(std::int64_t half) {
+// Computed in double and rounded once, unless the positions are in double too.
+Tensor Frequencies(std::int64_t half, const Tensor& positions) {
   const double decay = std::log(10000.0) / static_cast<double>(half - 1);
-  std::vector<float> frequencies;
+  std::vector<double> frequencies;
   for (std::int64_t i = 0; i < half; ++i) {
-    frequencies.push_back(static_cast<float>(std::exp(-decay * static_cast<double>(i))));
+    frequencies.push_back(std::exp(-decay * static_cast<double>(i)));
   }
-  return torch::tensor(frequencies);
+  const bool is_double = positions.scalar_type() == torch::kFloat64;
+  return torch::tensor(frequencies, torch::kFloat64)
+      .to(positions.device(), is_double ? torch::kFloat64 : torch::kFloat32);
 }
 
 }  // namespace
 
 Tensor SinusoidalEmbedding(const Tensor& positions, std::int64_t dim) {
   const std::int64_t half = dim / 2;
-  const Tensor angles = positions.unsqueeze(-1) * Frequencies(half).to(positions.device());
+  const Tensor angles = positions.unsqueeze(-1) * Frequencies(half, positions);
   if (!UsesOwnLoops(angles)) return torch::cat({angles.sin(), angles.cos()}, /*dim=*/-1);
   Tensor code = torch::empty({angles.size(0), dim});
   const float* angle = angles.const_data_ptr<float>();

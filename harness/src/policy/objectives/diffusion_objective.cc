@@ -71,7 +71,7 @@ Tensor DiffusionObjective::Sample(const Tensor& initial, const SamplingTools& to
     Tensor variance_noise;
     if (scheduler_.NeedsNoise(timesteps[i])) {
       variance_noise =
-          tools.noise.Randn(StreamId::kPolicyNoise, sequence.sizes()).to(sequence.device());
+          tools.noise.Randn(StreamId::kPolicyNoise, sequence.sizes()).to(sequence.options());
     }
     if (IsTracingStages()) {
       const Tensor action_noise =

@@ -202,7 +202,10 @@ CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
     rgb = Crop(rgb, places);
     TraceStage("  cropped", rgb);
   }
-  if (is_resizing_ || is_augmenting) rgb = rgb.to(torch::kFloat32).div_(kMaxUInt8);
+  if (is_resizing_ || is_augmenting) {
+    const torch::ScalarType type = normalizer.fields().at(camera.rgb.name).scale.scalar_type();
+    rgb = rgb.to(type).div_(kMaxUInt8);
+  }
   if (is_resizing_) {
     rgb = Resize(rgb, resized_,
                  resizes_first_ ? Interpolation::kAntialiased : Interpolation::kBilinear);

@@ -61,6 +61,27 @@ TEST(ChunkCache, DropsTheLeastRecentlyUsedChunk) {
   EXPECT_EQ(cache.bytes(), 3 * kLine);
 }
 
+TEST(ChunkCache, AnOfferedChunkTakesFreeRoomOnly) {
+  ChunkCache cache(2 * kLine);
+  cache.Offer(KeyOf(0), kLine, Fill(1));
+  ExpectFilled(*cache.Get(KeyOf(0), kLine, Fill(9)), 1, kLine);
+  cache.Offer(KeyOf(0), kLine, Fill(9));
+  ExpectFilled(*cache.Get(KeyOf(0), kLine, Fill(9)), 1, kLine);
+  EXPECT_FALSE(IsHere(&cache, 1, kLine));
+  cache.Offer(KeyOf(2), kLine, Fill(9));
+  EXPECT_TRUE(IsHere(&cache, 0, kLine)) << "nothing is dropped for an offer";
+  EXPECT_TRUE(IsHere(&cache, 1, kLine));
+  EXPECT_FALSE(IsHere(&cache, 2, kLine));
+}
+
+TEST(ChunkCache, AnOfferThatFailsLeavesNothing) {
+  ChunkCache cache(kLine);
+  const auto fail = [](std::span<std::byte>) { throw Error(ErrorCode::kData, "damaged"); };
+  EXPECT_THROW(cache.Offer(KeyOf(0), kLine, fail), Error);
+  EXPECT_EQ(cache.bytes(), 0U);
+  EXPECT_FALSE(IsHere(&cache, 0, kLine));
+}
+
 TEST(ChunkCache, ChunksOfSeveralArraysAndSizesShareTheLimit) {
   ChunkCache cache(3 * kLine);
   const auto* other = reinterpret_cast<const ZarrArray*>(&cache);
