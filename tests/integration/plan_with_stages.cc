@@ -10,7 +10,6 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "dp_bench/error.h"
@@ -20,6 +19,7 @@
 #include "policy/stage_recorder.h"
 #include "run/create_from_checkpoint.h"
 #include "run/safetensors.h"
+#include "support/double_policy.h"
 
 namespace dp_bench {
 namespace {
@@ -46,17 +46,15 @@ TensorMap ReadObs(const std::string& path, const ShapeMeta& shape_meta) {
   return obs;
 }
 
-// From now on, the policy computes in float64, with this scale and offset of each key.
-void ToDouble(const std::string& folder, const std::string& normalizer, Policy* policy) {
+// The fields of a checkpoint, with the scales and offsets of a file.
+Normalizer::Fields ReadFields(const std::string& folder, const std::string& normalizer) {
   const TensorMap exact = run::ToTensors(run::ReadSafetensors(normalizer).tensors);
   Normalizer::Fields fields = run::NormalizerOf(run::Checkpoint::Open(folder)).fields();
   for (auto& [key, field] : fields) {
     field.scale = exact.at(key + ".scale");
     field.offset = exact.at(key + ".offset");
   }
-  policy->module().to(torch::kFloat64);
-  policy->WeightsChanged();
-  policy->SetNormalizer(Normalizer(std::move(fields)));
+  return fields;
 }
 
 void Plan(const std::string& folder, const std::string& input, const std::string& output,
@@ -88,7 +86,7 @@ void Plan(const std::string& folder, const std::string& input, const std::string
   if (normalizer) {
     // without the guard of plugins, which insists on actions in float32
     DPB_ASSERT(diffusion != nullptr);
-    ToDouble(folder, *normalizer, diffusion);
+    ToDouble(*diffusion, ReadFields(folder, *normalizer));
     again = MakeNoise(batch_size);
     result["action in float64"] = diffusion->PredictAction(obs, again);
   }

@@ -11,6 +11,7 @@
 #include "dp_bench/policy/vision/vision_pipeline.h"
 #include "inspect/attention.h"
 #include "rollout/policy_latency.h"
+#include "support/double_policy.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 #include "train/fit_normalizer.h"
@@ -94,6 +95,18 @@ TEST(RgbdFusionPolicy, LearnsEightSamplesByHeart) {
     loss = of_step.item<double>();
   }
   EXPECT_LE(loss, 1e-3);
+}
+
+TEST(RgbdFusionPolicy, PlansTheSameInFloat64) {
+  const auto policy = MakeSmall();
+  NoiseSource noise = NoiseOfRows(2);
+  const torch::Tensor action = policy->PredictAction(MakeObs(2), noise);
+  ToDouble(*policy, NormalizerWithDepth().fields());
+  NoiseSource again = NoiseOfRows(2);
+  const torch::Tensor exact = policy->PredictAction(MakeObs(2), again);
+  ASSERT_EQ(exact.scalar_type(), torch::kFloat64);
+  EXPECT_GT((action - exact).abs().max().item<double>(), 0.0) << "float32 rounds";
+  EXPECT_LE((action - exact).abs().max().item<double>(), 1e-5);
 }
 
 TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {

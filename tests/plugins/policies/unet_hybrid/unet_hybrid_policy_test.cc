@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "support/double_policy.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 
@@ -99,6 +100,25 @@ TEST(UnetHybridPolicy, LearnsByInpaintingToo) {
 TEST(UnetHybridPolicy, LearnsWithOtherObjectives) {
   ExpectLearnsBoth(R"("objective": "flow_matching",)", 500);
   ExpectLearnsBoth(R"("objective": "mip",)");
+}
+
+TEST(UnetHybridPolicy, PlansTheSameInFloat64) {
+  const PolicySpec spec = SmallSpec(kImageSize);
+  const auto policy = MakePolicy(R"({"resize_shape": [40, 40], "obs_encoder": {"resnet_width": 8},
+    "down_dims": [16, 32], "diffusion_step_embed_dim": 16, "n_groups": 4, "noise_scheduler":
+    {"num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})",
+                                 spec);
+  const TensorMap obs = {
+      {"agent_pos", torch::rand({2, 2, 2})},
+      {"image", torch::randint(256, {2, 2, 3, kImageSize, kImageSize}, torch::kUInt8)}};
+  NoiseSource noise = NoiseOfRows(2);
+  const torch::Tensor action = policy->PredictAction(obs, noise);
+  ToDouble(*policy, SmallNormalizer().fields());
+  NoiseSource again = NoiseOfRows(2);
+  const torch::Tensor exact = policy->PredictAction(obs, again);
+  ASSERT_EQ(exact.scalar_type(), torch::kFloat64);
+  EXPECT_GT((action - exact).abs().max().item<double>(), 0.0) << "float32 rounds";
+  EXPECT_LE((action - exact).abs().max().item<double>(), 1e-5);
 }
 
 void CopyWeights(Policy& from, Policy& to, double share = 1.0) {
