@@ -157,7 +157,8 @@ class Theirs:
             result[f"{key}.scale"], result[f"{key}.offset"] = scale.clone(), offset.clone()
         width = self.config.output_features["action"].shape
         mean = self.unnormalize(torch.zeros(1, 1, *width, dtype=torch.float64))[0, 0]
-        scale = 1 / (self.unnormalize(torch.ones(1, 1, *width, dtype=torch.float64))[0, 0] - mean)
+        gain = self.unnormalize(torch.ones(1, 1, *width, dtype=torch.float64))[0, 0] - mean
+        scale = 1 / torch.where(gain == 0, 1e-12, gain)  # LeRobot 0.3 ignores actions that never change
         return {**result, "action.scale": scale, "action.offset": -mean * scale}
 
     def save(self, folder):
