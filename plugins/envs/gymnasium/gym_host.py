@@ -42,7 +42,7 @@ UINT8, FLOAT32 = 0, 4  # DType
 LAST = 2  # Aggregate
 ALIGNMENT = 64
 MAX_TEXT = 64 << 10
-EAGER_S = 50e-6  # how long to look for the next request before sleeping: steps follow each other at once
+EAGER_S = 200e-6  # how long to look for the next request before sleeping: steps follow each other at once
 PR_SET_PDEATHSIG = 1
 
 
