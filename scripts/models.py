@@ -166,8 +166,8 @@ dp_bench eval --checkpoint models/{model.name}      # evaluate it
 {about["command"]}
 ```
 
-The second command trains it again, from nothing. {about["data"]} Time: {about["time"]}, with {machine["threads"]} threads of
-an {machine["cpu"]}.
+The second command trains it again, from nothing. {about["data"]} Time: {about["time"]}. The machine
+has {machine["threads"]} cores ({machine["cpu"]}).
 
 ## Results
 
