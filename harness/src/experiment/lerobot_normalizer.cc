@@ -250,7 +250,9 @@ void ToLerobotStats(const Normalizer& normalizer, const std::vector<run::Feature
   for (const run::FeatureBinding& binding : bindings) add(binding.feature, binding.keys);
   add(policy->config.action, {policy->config.action.name});
 
-  for (const auto& [type, sources] : by_type) {
+  for (const auto& entry : by_type) {
+    const LerobotFeatureType type = entry.first;
+    const std::vector<NormalizedFeature>& sources = entry.second;
     const auto recorded = std::ranges::find_if(kNorms, [&](LerobotNorm norm) {
       return std::ranges::all_of(sources, [&](const NormalizedFeature& source) {
         return Reproduces(source, norm, policy->eps);
