@@ -140,6 +140,9 @@ KeyStats RecordedStats(const NormalizedFeature& source) {
   for (const Normalizer::Field* field : source.fields) {
     for (const auto member : kStats) Append(field->stats.*member, &(all.*member));
   }
+  for (const auto member : kStats) {  // known for some keys only
+    if ((all.*member).size() != NumChannels(source)) (all.*member).clear();
+  }
   return all;
 }
 
