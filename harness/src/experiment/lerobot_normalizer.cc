@@ -134,15 +134,20 @@ std::size_t NumChannels(const NormalizedFeature& source) {
   return static_cast<std::size_t>(source.feature->shape.front());
 }
 
+// Clears what is known for some of the channels only: LeRobot wants a number for each, or none.
+void LeaveOutPartial(std::size_t n_channels, KeyStats* stats) {
+  for (const auto member : kStats) {
+    if ((stats->*member).size() != n_channels) (stats->*member).clear();
+  }
+}
+
 // The statistics that a normalizer was made from.
 KeyStats RecordedStats(const NormalizedFeature& source) {
   KeyStats all;
   for (const Normalizer::Field* field : source.fields) {
     for (const auto member : kStats) Append(field->stats.*member, &(all.*member));
   }
-  for (const auto member : kStats) {  // known for some keys only
-    if ((all.*member).size() != NumChannels(source)) (all.*member).clear();
-  }
+  LeaveOutPartial(NumChannels(source), &all);
   return all;
 }
 
@@ -208,6 +213,7 @@ KeyStats StatsOf(const std::vector<const Normalizer::Field*>& fields, LerobotNor
       Append(field->stats.std, &stats.std);
     }
   }
+  LeaveOutPartial(static_cast<std::size_t>(n_channels), &stats);
   return stats;
 }
 
