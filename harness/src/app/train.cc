@@ -152,7 +152,7 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
            [&](int num_inference_steps) { return experiment.CreateSampler(num_inference_steps); },
        .teacher = teacher.get()});
   const torch::Device device = experiment.device();
-  experiment.config().RejectUnread();
+  experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .makes_dataset = true});
   if (plan.before_writes) plan.before_writes();
   Rewind(plan, experiment.config(), ranks);
   folder->Begin();

@@ -103,11 +103,17 @@ CollectionLog ReadLog(const std::filesystem::path& folder, const json& attribute
 ExpertPlan MakePlan(const CollectRequest& request) {
   const std::unique_ptr<Env> env = request.env_factory();
   DPB_ASSERT(env != nullptr && env->expert() != nullptr);
-  ExpertPlan plan{.env_factory = request.env_factory,
-                  .env = env->spec(),
-                  .keys = env->spec().shape_meta.obs,
-                  .noise_std = request.config.NoiseStd(env->spec()),
-                  .stop = request.stop};
+  DPB_ASSERT(request.config.takeover.has_value() == (request.first_actor_factory != nullptr));
+  if (request.first_actor_factory)
+    request.first_actor_factory();  // throws before files are written
+  ExpertPlan plan{
+      .env_factory = request.env_factory,
+      .env = env->spec(),
+      .keys = env->spec().shape_meta.obs,
+      .noise_std = request.config.NoiseStd(env->spec()),
+      .first_actor_factory = request.first_actor_factory,
+      .max_first_steps = request.config.takeover ? request.config.takeover->max_steps : 0,
+      .stop = request.stop};
   plan.keys.push_back(plan.env.shape_meta.action);
   return plan;
 }
@@ -162,7 +168,8 @@ class Collection {
   }
 
   void Add(const ExpertEpisode& episode) {
-    const bool is_kept = episode.success || (request_.config.keep_failures && episode.is_whole);
+    const bool is_wanted = episode.success || (request_.config.keep_failures && episode.is_whole);
+    const bool is_kept = is_wanted && episode.steps.n_steps() > 0;
     if (!is_kept) {
       log_.failures.push_back({episode.seed, episode.failure});
       return;
@@ -234,6 +241,15 @@ CollectReport Collect(const CollectRequest& request, const CollectProgressFn& pr
   return report;
 }
 
+TakeoverConfig TakeoverConfig::FromConfig(const Config& config) {
+  TakeoverConfig c;
+  c.checkpoint = config.Require<std::string>("checkpoint", "checkpoint or run of the policy");
+  c.max_steps = static_cast<int>(
+      config.GetInRange("max_steps", std::int64_t{100}, std::int64_t{1}, 1'000'000,
+                        "it acts for 0 to this many steps, a number drawn anew for each episode"));
+  return c;
+}
+
 CollectConfig CollectConfig::FromConfig(const Config& config) {
   CollectConfig c;
   c.n_episodes = static_cast<int>(config.GetInRange(
@@ -252,6 +268,10 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
   c.n_workers = static_cast<int>(
       config.GetInRange("n_workers", std::int64_t{c.n_workers}, std::int64_t{0}, 4096,
                         "threads; 0 = one per hardware thread. Does not change the result"));
+  if (config.Has("takeover")) {
+    c.takeover = TakeoverConfig::FromConfig(config.Sub(
+        "takeover", "a policy acts first, then the expert takes over and is recorded from there"));
+  }
   if (!c.action_noise_std) return c;
 
   const auto is_std = [](double value) { return std::isfinite(value) && value >= 0.0; };
@@ -339,7 +359,11 @@ void ExpertPool::Work() {
 }
 
 ExpertRunner::ExpertRunner(const ExpertPlan& plan)
-    : plan_(plan), obs_(plan.env), action_(plan.env.action_low.size()), executed_(action_.size()) {}
+    : plan_(plan),
+      first_actor_(plan.first_actor_factory ? plan.first_actor_factory() : nullptr),
+      obs_(plan.env),
+      action_(plan.env.action_low.size()),
+      executed_(action_.size()) {}
 
 std::optional<ExpertEpisode> ExpertRunner::Run(std::uint64_t seed) {
   ExpertEpisode episode{.seed = seed, .steps = ReplayEpisode(plan_.keys)};
@@ -357,15 +381,16 @@ std::optional<ExpertEpisode> ExpertRunner::Run(std::uint64_t seed) {
 // False if it was stopped.
 bool ExpertRunner::Play(ExpertEpisode* episode) {
   if (env_ == nullptr) env_ = plan_.env_factory();
-  Expert& expert = *env_->expert();
   env_->Reset(episode->seed);
-  expert.Begin(episode->seed);
+  const int takeover = DrawTakeover(episode->seed);
   for (int step = 0; step < plan_.env.max_steps; ++step) {
     if (plan_.stop != nullptr && *plan_.stop) return false;
-    obs_.Observe(*env_);
-    expert.Act(action_);
-    Record(&episode->steps);
-    const StepResult result = env_->Step(Perturb(episode->seed, step));
+    const StepResult result = env_->Step(ChooseAction(episode, step, takeover));
+    if (result.success && step < takeover) {
+      episode->failure =
+          fmt::format("the policy succeeded at step {}, before the takeover", step + 1);
+      return true;
+    }
     if (result.success) {
       episode->success = true;
       return true;
@@ -377,6 +402,23 @@ bool ExpertRunner::Play(ExpertEpisode* episode) {
   }
   episode->failure = fmt::format("no success within {} steps", plan_.env.max_steps);
   return true;
+}
+
+// The step at which the expert takes over. Prepares whoever acts first.
+int ExpertRunner::DrawTakeover(std::uint64_t seed) {
+  if (first_actor_ == nullptr) return 0;
+  first_actor_->Reset(seed);
+  RandomStream random(seed, StreamId::kAugment, 0, /*minor=*/1);
+  return static_cast<int>(random.UniformDouble() * (plan_.max_first_steps + 1));
+}
+
+std::span<const float> ExpertRunner::ChooseAction(ExpertEpisode* episode, int step, int takeover) {
+  if (step == takeover) env_->expert()->Begin(episode->seed);
+  obs_.Observe(*env_);
+  if (step < takeover) return first_actor_->Act(obs_.values());
+  env_->expert()->Act(action_);
+  Record(&episode->steps);
+  return Perturb(episode->seed, step);
 }
 
 void ExpertRunner::Record(ReplayEpisode* steps) {

@@ -28,6 +28,15 @@ namespace dp_bench::data {
 
 // The config section "collect": the number of demonstrations of an env's expert, and which ones.
 
+/// A policy acts first, then the expert takes over, so the demonstrations begin where the policy
+/// leads (as the interventions of Kelly et al. 2019, "HG-DAgger").
+struct TakeoverConfig {
+  std::filesystem::path checkpoint;  // of the policy; or its run folder
+  int max_steps = 0;  // the policy acts for 0 to this many steps, drawn anew for each episode
+
+  static TakeoverConfig FromConfig(const Config& config);
+};
+
 struct CollectConfig {
   int n_episodes = 200;
   std::uint64_t start_seed = 1'000'000;
@@ -35,6 +44,7 @@ struct CollectConfig {
   std::optional<std::vector<double>> action_noise_std;
   bool keep_failures = false;
   int n_workers = 0;
+  std::optional<TakeoverConfig> takeover;
 
   /// Throws Error{kConfig} for values out of range, or both kinds of noise.
   static CollectConfig FromConfig(const Config& config);
@@ -45,6 +55,16 @@ struct CollectConfig {
 };
 
 // One env instance whose expert plays one episode after another.
+
+/// Acts before the expert takes over. Used by one thread.
+class FirstActor {
+ public:
+  virtual ~FirstActor() = default;
+  virtual void Reset(std::uint64_t seed) = 0;
+  /// `obs`: the env's observation, one value per key in its order. The action [Da] is valid until
+  /// the next call.
+  virtual std::span<const float> Act(std::span<const std::span<const std::byte>> obs) = 0;
+};
 
 /// The result of one seed.
 struct ExpertEpisode {
@@ -61,6 +81,9 @@ struct ExpertPlan {
   EnvSpec env;
   std::vector<KeySpec> keys;      // what is recorded: the env's obs, then its action
   std::vector<double> noise_std;  // [Da]
+  /// Acts for 0 to `max_first_steps` steps; none: the expert plays whole episodes.
+  std::function<std::unique_ptr<FirstActor>()> first_actor_factory = {};
+  int max_first_steps = 0;
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -72,18 +95,22 @@ class ExpertRunner {
 
   /// Plays until the env terminates or reports success, or for max_steps. With noise, the env
   /// executes a perturbed action, but the expert's own action is recorded, so that the data show
-  /// how to recover (Laskey et al. 2017, "DART: Noise Injection for Robust Imitation Learning"). An
+  /// how to recover (Laskey et al. 2017, "DART: Noise Injection for Robust Imitation Learning").
+  /// Steps of the first actor are not recorded; if it succeeds alone, the episode failed. An
   /// exception of env or expert becomes the reason of a failure. Returns nothing if `stop` ended
   /// the episode.
   std::optional<ExpertEpisode> Run(std::uint64_t seed);
 
  private:
   bool Play(ExpertEpisode* episode);
+  int DrawTakeover(std::uint64_t seed);
+  std::span<const float> ChooseAction(ExpertEpisode* episode, int step, int takeover);
   void Record(ReplayEpisode* steps);
   std::span<const float> Perturb(std::uint64_t seed, std::int64_t step);
 
   const ExpertPlan& plan_;
   std::unique_ptr<Env> env_;
+  std::unique_ptr<FirstActor> first_actor_;
   plugin::ObsMemory obs_;
   std::vector<float> action_;    // [Da], the expert's
   std::vector<float> executed_;  // [Da]
@@ -125,6 +152,7 @@ class ExpertPool {
 
 struct CollectRequest {
   std::function<std::unique_ptr<Env>()> env_factory;  // called by every worker; env has an expert
+  std::function<std::unique_ptr<FirstActor>()> first_actor_factory = {};  // for config.takeover
   CollectConfig config;
   nlohmann::json origin;         // see collection_origin.h
   std::string env_sha256;        // of the env plugin's file; empty: not known, not compared

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "data/collection_origin.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
+#include "experiment/takeover.h"
 #include "plugin/isolated_env.h"
 #include "rollout/shape_match.h"
 
@@ -188,9 +191,17 @@ bool Task::has_dataset() const { return is_collected() || config_.Sub("dataset")
 data::CollectRequest Task::MakeCollectRequest() const {
   DescribeEnv();  // adds its defaults, which are part of the origin
   const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
-  const nlohmann::json origin =
+  nlohmann::json origin =
       data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);
+  std::function<std::unique_ptr<data::FirstActor>()> first_actor_factory;
+  if (collect.takeover) {
+    origin["takeover"] = TakeoverOrigin(*collect.takeover);
+    first_actor_factory = [this, path = collect.takeover->checkpoint] {
+      return LoadFirstActor(path, DescribeEnv(), catalogue());
+    };
+  }
   return {.env_factory = [this] { return CreateEnv(); },
+          .first_actor_factory = std::move(first_actor_factory),
           .config = collect,
           .origin = origin,
           .env_sha256 = catalogue_.Find(PluginKind::kEnv, env_name()).Sha256(),

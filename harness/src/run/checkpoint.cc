@@ -151,6 +151,14 @@ Checkpoint Checkpoint::Open(const fs::path& folder) {
   return checkpoint;
 }
 
+const std::string& Checkpoint::Sha256Of(std::string_view file) const {
+  const auto found = checksums_.find(file);
+  if (found == checksums_.end()) {
+    Fail(folder_ / file, "does not exist: the checkpoint was saved without it");
+  }
+  return found->second;
+}
+
 ArrayMap Checkpoint::ReadTensors(std::string_view file) const {
   if (!Has(file)) Fail(folder_ / file, "does not exist: the checkpoint was saved without it");
   return ReadSafetensors(folder_ / file).tensors;

@@ -60,6 +60,9 @@ class Checkpoint {
 
   bool Has(std::string_view file) const { return checksums_.contains(file); }
 
+  /// The SHA-256 of a file. Throws Error{kCheckpoint} if the checkpoint has no such file.
+  const std::string& Sha256Of(std::string_view file) const;
+
   /// Throws Error{kCheckpoint} if the checkpoint has no such file.
   ArrayMap ReadTensors(std::string_view file) const;
 

@@ -48,10 +48,20 @@ TEST(CollectConfig, NoiseMayBeGivenPerDimension) {
               HasSubstr("has 2 numbers; the action has 3 dimensions"));
 }
 
+TEST(CollectConfig, APolicyMayActFirst) {
+  const CollectConfig c = Read(R"({"takeover": {"checkpoint": "runs/a", "max_steps": 60}})");
+  ASSERT_TRUE(c.takeover.has_value());
+  EXPECT_EQ(c.takeover->checkpoint, "runs/a");
+  EXPECT_EQ(c.takeover->max_steps, 60);
+  EXPECT_FALSE(Read("{}").takeover.has_value());
+}
+
 TEST(CollectConfig, RefusesImpossibleValues) {
   for (const char* json :
        {R"({"n_episodes": 0})", R"({"action_noise": -0.1})", R"({"action_noise": 2})",
-        R"({"action_noise_std": [-1]})", R"({"action_noise": 0.1, "action_noise_std": [1]})"}) {
+        R"({"action_noise_std": [-1]})", R"({"action_noise": 0.1, "action_noise_std": [1]})",
+        R"({"takeover": {"max_steps": 9}})",
+        R"({"takeover": {"checkpoint": "a", "max_steps": 0}})"}) {
     EXPECT_EQ(CodeOf([json] { Read(json); }), ErrorCode::kConfig) << json;
   }
 }

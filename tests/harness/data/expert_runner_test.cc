@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <set>
+#include <vector>
 
 #include "data/collector.h"
 #include "harness/data/toy_env.h"
@@ -108,6 +111,69 @@ TEST_F(ExpertRunnerTest, RecordsTheExpertsOwnActionAndTheStateThatItAnswers) {
     EXPECT_NE(executed, action[0]);
     EXPECT_LE(executed, 1.0F + 1e-6F);
   }
+}
+
+// Acts like a policy whose steps all have one length, and remembers what it was told.
+class ConstantActor final : public FirstActor {
+ public:
+  explicit ConstantActor(float stride) : action_{stride} {}
+  void Reset(std::uint64_t seed) override { seed_ = seed; }
+  std::span<const float> Act(std::span<const std::span<const std::byte>> obs) override {
+    EXPECT_EQ(obs.size(), 2U) << "every key of the env";
+    EXPECT_NE(seed_, 0U) << "reset before it acts";
+    return action_;
+  }
+
+ private:
+  std::array<float, 1> action_;
+  std::uint64_t seed_ = 0;
+};
+
+class TakeoverTest : public ExpertRunnerTest {
+ protected:
+  void ActFirst(float stride, int max_steps) {
+    plan_.first_actor_factory = [stride] { return std::make_unique<ConstantActor>(stride); };
+    plan_.max_first_steps = max_steps;
+  }
+
+  // The state {x, step number} of the first recorded step.
+  std::vector<float> FirstState(const ExpertEpisode& episode) {
+    const ScratchFolder scratch;
+    ReplayWriter writer(scratch.path() / "a", plan_.keys, "toy");
+    writer.Append(episode.steps);
+    writer.Commit(nlohmann::json::object(), true);
+    return ReadRows(scratch.path() / "a/data/state", 2, 1);
+  }
+};
+
+TEST_F(TakeoverTest, OnlyTheExpertsStepsAreRecorded) {
+  ActFirst(/*stride=*/0.25F, /*max_steps=*/8);
+  std::set<float> takeovers;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const ExpertEpisode episode = Run(seed);
+    ASSERT_TRUE(episode.success) << episode.failure;
+    const std::vector<float> state = FirstState(episode);
+    EXPECT_EQ(state[0], 0.25F * state[1]) << "where the first actor led";
+    takeovers.insert(state[1]);
+  }
+  EXPECT_EQ(*takeovers.begin(), 0.0F) << "some episodes are the expert's alone";
+  EXPECT_EQ(*takeovers.rbegin(), 8.0F);
+  EXPECT_EQ(takeovers.size(), 9U) << "each number of steps occurs";
+}
+
+TEST_F(TakeoverTest, TheSeedDecidesWhenTheExpertTakesOver) {
+  ActFirst(/*stride=*/0.25F, /*max_steps=*/8);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    EXPECT_EQ(FirstState(Run(seed)), FirstState(Run(seed))) << seed;
+  }
+}
+
+TEST_F(TakeoverTest, AFirstActorThatSucceedsLeavesNothingToRecord) {
+  ActFirst(/*stride=*/9.0F, /*max_steps=*/1'000'000);
+  const ExpertEpisode episode = Run(3);
+  EXPECT_FALSE(episode.success);
+  EXPECT_EQ(episode.steps.n_steps(), 0);
+  EXPECT_EQ(episode.failure, "the policy succeeded at step 1, before the takeover");
 }
 
 TEST_F(ExpertRunnerTest, StopsBetweenSteps) {

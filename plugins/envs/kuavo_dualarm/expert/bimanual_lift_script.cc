@@ -32,12 +32,13 @@ class BimanualLiftScript final : public Script {
     grasp_height_ = DrawBetween(random, -0.006, 0.006);
     grasp_forward_ = DrawBetween(random, -0.004, 0.004);
     lift_height_ = DrawBetween(random, 0.125, 0.145);
-    stage_ = Stage::kReach;
+    has_started_ = false;
     steps_in_stage_ = 0;
     previous_closure_ = {};
   }
 
   ArmGoals Plan(const SceneView& scene) override {
+    if (!has_started_) Start(scene);
     // the tray may have moved, so measure again until the fingers close
     if (stage_ == Stage::kReach || stage_ == Stage::kSlide) FindGrasps(scene.data);
 
@@ -53,6 +54,14 @@ class BimanualLiftScript final : public Script {
 
  private:
   enum class Stage { kReach, kSlide, kClose, kLift };
+
+  /// The hands may hold the tray already, if somebody else began the episode.
+  void Start(const SceneView& scene) {
+    has_started_ = true;
+    FindGrasps(scene.data);
+    const bool are_at_ears = AreNear(scene, approach_, 0.0, kPassDistance, kPassAngle);
+    stage_ = are_at_ears && AreHolding(scene) ? Stage::kLift : Stage::kReach;
+  }
 
   static const HandState& Hand(const SceneView& scene, Side side) {
     return scene.hands[Index(side)];
@@ -86,6 +95,11 @@ class BimanualLiftScript final : public Script {
                        [&](Side side) { return is_true(side, Hand(scene, side).closure); });
   }
 
+  static bool AreHolding(const SceneView& scene) {
+    return Both(scene,
+                [](Side, double closure) { return closure > kHolding && closure < kMissed; });
+  }
+
   Stage NextStage(const SceneView& scene) const {
     const bool is_stuck = steps_in_stage_ >= kPatience;
     switch (stage_) {
@@ -100,18 +114,14 @@ class BimanualLiftScript final : public Script {
         if (AreNear(scene, approach_, 0.0, kArriveDistance, kArriveAngle)) return Stage::kClose;
         return is_stuck ? Stage::kReach : stage_;
       case Stage::kClose: {
-        const bool are_holding = Both(scene, [&](Side side, double closure) {
-          return closure > kHolding && closure < kMissed &&
-                 std::abs(closure - previous_closure_[Index(side)]) < kStill;
+        const bool are_still = Both(scene, [&](Side side, double closure) {
+          return std::abs(closure - previous_closure_[Index(side)]) < kStill;
         });
-        if (are_holding) return Stage::kLift;
+        if (are_still && AreHolding(scene)) return Stage::kLift;
         return is_stuck ? Stage::kReach : stage_;
       }
-      case Stage::kLift: {
-        const bool are_holding = Both(
-            scene, [](Side, double closure) { return closure > kHolding && closure < kMissed; });
-        return are_holding ? stage_ : Stage::kReach;
-      }
+      case Stage::kLift:
+        return AreHolding(scene) ? stage_ : Stage::kReach;
     }
     return stage_;
   }
@@ -154,6 +164,7 @@ class BimanualLiftScript final : public Script {
   double grasp_forward_ = 0.0;  // pinch points beyond the middle of the ears [m]
   double lift_height_ = 0.0;    // [m]
 
+  bool has_started_ = false;
   Stage stage_ = Stage::kReach;
   int steps_in_stage_ = 0;
   Vector3 approach_ = {};

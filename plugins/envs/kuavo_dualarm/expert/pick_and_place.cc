@@ -54,12 +54,13 @@ void PickAndPlace::Begin(RandomStream& random) {
       .place_yaw = DrawBetween(random, -6.0, 6.0) * kDegree,
       .retreat_height = DrawBetween(random, 0.07, 0.10),
   };
-  stage_ = Stage::kReach;
+  has_started_ = false;
   steps_in_stage_ = 0;
   previous_closure_ = 0.0;
 }
 
 ArmGoal PickAndPlace::Plan(const SceneView& scene, const PlaceTarget& target, bool is_placed) {
+  if (!has_started_) Start(scene, target, is_placed);
   // the box may have moved, so measure again until the fingers close
   if (stage_ == Stage::kReach || stage_ == Stage::kDescend) grasp_ = FindGrasp(scene.data);
 
@@ -74,6 +75,22 @@ ArmGoal PickAndPlace::Plan(const SceneView& scene, const PlaceTarget& target, bo
   }
   previous_closure_ = Hand(scene).closure;
   return GoalOf(stage_, scene, target);
+}
+
+void PickAndPlace::Start(const SceneView& scene, const PlaceTarget& target, bool is_placed) {
+  has_started_ = true;
+  grasp_ = FindGrasp(scene.data);
+  anchor_ = Hand(scene).pinch;
+  if (!IsBetweenPads(scene)) {
+    stage_ = is_placed ? Stage::kRetreat : Stage::kReach;
+    return;
+  }
+  grasp_ = {.pinch = anchor_, .width = (1.0 - Hand(scene).closure) * kGap};
+  const Vector3& at = anchor_.position;
+  const Vector3 above = AbovePlace(target).position;
+  const bool is_above = std::hypot(at[0] - above[0], at[1] - above[1]) < kPassDistance;
+  const bool is_high = at[2] > above[2] - kPassDistance;
+  stage_ = is_above ? Stage::kLower : is_high ? Stage::kCarry : Stage::kLift;
 }
 
 PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceTarget& target,
@@ -99,9 +116,8 @@ PickAndPlace::Stage PickAndPlace::NextStage(const SceneView& scene, const PlaceT
     }
     case Stage::kClose: {
       if (hand.closure > touching + kMissed || is_stuck) return Stage::kReach;
-      const bool is_held = model_.PadTouches(scene.data, side_, 0, box_) &&
-                           model_.PadTouches(scene.data, side_, 1, box_);
-      return is_held && std::abs(hand.closure - previous_closure_) < kStill ? Stage::kLift : stage_;
+      const bool is_still = std::abs(hand.closure - previous_closure_) < kStill;
+      return IsBetweenPads(scene) && is_still ? Stage::kLift : stage_;
     }
     case Stage::kLift:
       if (!IsInHand(scene) || is_stuck) return Stage::kReach;
@@ -203,6 +219,11 @@ double PickAndPlace::BottomOf(const mjData& data) const {
 bool PickAndPlace::IsInHand(const SceneView& scene) const {
   const double* box = &scene.data.geom_xpos[3 * box_];
   return Distance(Hand(scene).pinch.position, {box[0], box[1], box[2]}) < kLostDistance;
+}
+
+bool PickAndPlace::IsBetweenPads(const SceneView& scene) const {
+  return model_.PadTouches(scene.data, side_, 0, box_) &&
+         model_.PadTouches(scene.data, side_, 1, box_);
 }
 
 Pose PickAndPlace::AbovePlace(const PlaceTarget& target) const {

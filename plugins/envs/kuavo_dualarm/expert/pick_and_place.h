@@ -19,15 +19,13 @@ class PickAndPlace {
   /// `box`: a geom of type box, in the middle of a body that moves freely.
   PickAndPlace(const KuavoModel& model, Side side, int box);
 
-  /// Draws the variation and restarts.
+  /// Draws the variation and restarts. The next call of `Plan` chooses the stage by what it finds:
+  /// the hand may hold the box already, or the box may be in place.
   void Begin(RandomStream& random);
 
   /// The goal for the next step. `is_placed`: the box is in place, so a hand on its way home does
   /// not return for it.
   ArmGoal Plan(const SceneView& scene, const PlaceTarget& target, bool is_placed);
-
-  /// Whether the hand has released the box and is on its way home.
-  bool has_released() const { return stage_ == Stage::kRetreat || stage_ == Stage::kGoHome; }
 
  private:
   enum class Stage { kReach, kDescend, kClose, kLift, kCarry, kLower, kOpen, kRetreat, kGoHome };
@@ -54,9 +52,11 @@ class PickAndPlace {
   Grasp FindGrasp(const mjData& data) const;
   double BottomOf(const mjData& data) const;
   bool IsInHand(const SceneView& scene) const;
+  bool IsBetweenPads(const SceneView& scene) const;
   Pose AbovePlace(const PlaceTarget& target) const;
   Pose ReleasePose(const SceneView& scene, const PlaceTarget& target) const;
 
+  void Start(const SceneView& scene, const PlaceTarget& target, bool is_placed);
   Stage NextStage(const SceneView& scene, const PlaceTarget& target, bool is_placed) const;
   ArmGoal GoalOf(Stage stage, const SceneView& scene, const PlaceTarget& target) const;
   const HandState& Hand(const SceneView& scene) const { return scene.hands[Index(side_)]; }
@@ -66,6 +66,7 @@ class PickAndPlace {
   int box_;
   Variation variation_;
 
+  bool has_started_ = false;
   Stage stage_ = Stage::kReach;
   int steps_in_stage_ = 0;
   Grasp grasp_;                    // the hand's goal; frozen once the fingers close

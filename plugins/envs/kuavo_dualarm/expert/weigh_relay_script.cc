@@ -30,12 +30,7 @@ class WeighRelayScript final : public Script {
 
   ArmGoals Plan(const SceneView& scene) override {
     const double* parcel = &scene.data.geom_xpos[3 * parcel_];
-    const Vector3& right_hand = scene.hands[Index(Side::kRight)].pinch.position;
-
-    // the scale weighs the parcel while the right hand moves away
-    if (!is_handed_over_ && right_.has_released() && IsOnScale(scene.data)) {
-      is_handed_over_ = Distance(right_hand, {parcel[0], parcel[1], parcel[2]}) > kHandedOver;
-    }
+    is_handed_over_ = is_handed_over_ || IsHandedOver(scene);
     if (!is_handed_over_) {
       const double* scale = &scene.data.geom_xpos[3 * scale_];
       const PlaceTarget target = {scale[0], scale[1], ScaleTop(scene.data) + kClearance};
@@ -49,6 +44,18 @@ class WeighRelayScript final : public Script {
   }
 
  private:
+  /// The scale weighs the parcel while the right hand moves away. If somebody else began the
+  /// episode, the left hand may also have taken it since.
+  bool IsHandedOver(const SceneView& scene) const {
+    const auto distance_to_parcel = [&](Side side) {
+      const double* parcel = &scene.data.geom_xpos[3 * parcel_];
+      return Distance(scene.hands[Index(side)].pinch.position, {parcel[0], parcel[1], parcel[2]});
+    };
+    const double from_right = distance_to_parcel(Side::kRight);
+    return distance_to_parcel(Side::kLeft) < from_right ||
+           (IsOnScale(scene.data) && from_right > kHandedOver);
+  }
+
   double ScaleTop(const mjData& data) const {
     return data.geom_xpos[3 * scale_ + 2] + model_.model()->geom_size[3 * scale_ + 2];
   }

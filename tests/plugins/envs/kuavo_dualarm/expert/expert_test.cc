@@ -163,6 +163,26 @@ TEST_P(DualArmExpertTest, GripsAgainWhatItsHandsLost) {
   EXPECT_TRUE(episode.success);
 }
 
+TEST_P(DualArmExpertTest, TakesOverAtAnyStepOfAnEpisode) {
+  KuavoEnv env = Make(GetParam());
+  const auto n_steps = static_cast<int>(Play(env, 21).actions.size());
+  for (int takeover = 5; takeover < n_steps; takeover += 5) {
+    env.Reset(21);
+    env.expert()->Begin(21);
+    Action action;
+    bool success = false;
+    int step = 0;
+    for (; step < env.spec().max_steps && !success; ++step) {
+      // as a new expert, it knows nothing of the steps before
+      if (step == takeover) env.expert()->Begin(22);
+      env.expert()->Act(action);
+      success = env.Step(action).success;
+    }
+    EXPECT_TRUE(success) << "takeover at step " << takeover << " of " << n_steps;
+    EXPECT_LT(step, n_steps + 40) << "takeover at step " << takeover << " of " << n_steps;
+  }
+}
+
 TEST(DualArmExpert, WantsRoomForAWholeAction) {
   KuavoEnv env = Make("pick_place");
   env.Reset(1);
