@@ -29,9 +29,9 @@ class DPB_API StateAccess {
 class DPB_API Expert {
  public:
   virtual ~Expert();
-  /// Prepares to continue from the env's current state: it was just Reset, or somebody else acted
-  /// first (`collect.takeover`). All variation derives from `seed`: equal seeds and states give
-  /// bitwise-equal actions.
+  /// Prepares to act from the env's current state. This may be in the middle of an episode, when
+  /// the expert takes over from a policy (`collect.takeover`). All variation derives from `seed`:
+  /// equal seeds and states give bitwise-equal actions.
   virtual void Begin(std::uint64_t seed) = 0;
   /// Writes the action for the env's current state, [Da]; called once before each Step. Throws
   /// Error{kEnv} if it cannot continue; the episode then counts as failed.

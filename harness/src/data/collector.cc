@@ -404,7 +404,7 @@ bool ExpertRunner::Play(ExpertEpisode* episode) {
   return true;
 }
 
-// The step at which the expert takes over. Prepares whoever acts first.
+// Draws the step at which the expert takes over, and resets the first actor.
 int ExpertRunner::DrawTakeover(std::uint64_t seed) {
   if (first_actor_ == nullptr) return 0;
   first_actor_->Reset(seed);

@@ -55,7 +55,7 @@ class BimanualLiftScript final : public Script {
  private:
   enum class Stage { kReach, kSlide, kClose, kLift };
 
-  /// The hands may hold the tray already, if somebody else began the episode.
+  /// After a takeover, the hands may hold the tray already.
   void Start(const SceneView& scene) {
     has_started_ = true;
     FindGrasps(scene.data);

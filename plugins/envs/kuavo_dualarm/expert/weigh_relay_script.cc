@@ -44,8 +44,8 @@ class WeighRelayScript final : public Script {
   }
 
  private:
-  /// The scale weighs the parcel while the right hand moves away. If somebody else began the
-  /// episode, the left hand may also have taken it since.
+  /// The scale weighs the parcel while the right hand moves away. After a takeover, the left hand
+  /// may have the parcel already.
   bool IsHandedOver(const SceneView& scene) const {
     const auto distance_to_parcel = [&](Side side) {
       const double* parcel = &scene.data.geom_xpos[3 * parcel_];
