@@ -21,6 +21,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kListedSeeds = 20;  // of one kind, in the text
+
 std::string RunTable(const compare::RunComparison& comparison) {
   const bool has_letters = !comparison.pairs.empty();
   std::string text;
@@ -57,17 +59,26 @@ std::string DiscordantText(const compare::ComparedRun& a, const compare::Compare
                            const compare::PairedOutcomes& outcomes) {
   std::string text;
   for (const bool wins_a : {true, false}) {
+    const std::string& winner = (wins_a ? a : b).label;
+    std::size_t n = 0;
     for (const compare::EpisodePair& pair : outcomes.pairs) {
-      if (!pair.is_discordant() || pair.a.success != wins_a) continue;
-      text += fmt::format("  only {} succeeds  seed {}  {}  {}\n", (wins_a ? a : b).label,
-                          pair.seed(), VideoText(a, pair.a), VideoText(b, pair.b));
+      if (!pair.is_discordant() || pair.a.success != wins_a || ++n > kListedSeeds) continue;
+      text += fmt::format("  only {} succeeds  seed {}  {}  {}\n", winner, pair.seed(),
+                          VideoText(a, pair.a), VideoText(b, pair.b));
+    }
+    if (n > kListedSeeds) {
+      text += fmt::format("  only {} succeeds  {} more seeds, all of them with --json\n", winner,
+                          n - kListedSeeds);
     }
   }
   return text;
 }
 
 std::string SeedList(const std::vector<std::uint64_t>& seeds) {
-  return fmt::format("{}", fmt::join(seeds, ", "));
+  const std::size_t n = std::min(seeds.size(), kListedSeeds);
+  std::string text = fmt::format("{}", fmt::join(seeds.begin(), seeds.begin() + n, ", "));
+  if (n < seeds.size()) text += fmt::format(" and {} more", seeds.size() - n);
+  return text;
 }
 
 std::string MissingText(const compare::ComparedRun& a, const compare::ComparedRun& b,

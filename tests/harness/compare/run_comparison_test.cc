@@ -60,6 +60,17 @@ TEST_F(CompareRunsTest, PutsTwoRunsSideBySide) {
   EXPECT_THAT(text, Not(HasSubstr("Holm")));
 }
 
+TEST_F(CompareRunsTest, ListsTwentySeedsOfAKindAndCountsTheRest) {
+  const RunComparison comparison = Compare({{std::string(23, 'f'), 1}, {std::string(44, 's'), 1}});
+  const std::string text = report::ComparisonText(comparison);
+  EXPECT_THAT(text, HasSubstr("only B succeeds  seed 20  "));
+  EXPECT_THAT(text, Not(HasSubstr("seed 21")));
+  EXPECT_THAT(text, HasSubstr("only B succeeds  3 more seeds, all of them with --json\n"));
+  EXPECT_THAT(text, HasSubstr("A did not run: 24, 25, "));
+  EXPECT_THAT(text, HasSubstr("42, 43 and 1 more\n"));
+  EXPECT_EQ(report::ToJson(comparison)["comparisons"][0]["discordant"].size(), 23U);
+}
+
 TEST_F(CompareRunsTest, CorrectsForSeveralCandidates) {
   const RunComparison comparison =
       Compare({{"ffffffffff", 1}, {"ssssssssss", 1}, {"ssssssffff", 1}});
