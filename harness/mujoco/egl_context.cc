@@ -105,7 +105,6 @@ struct EglTarget {
   EGLDisplay display;
   EGLConfig config;
   std::string name;
-  bool is_software;
 };
 
 class EglSystem final : public GlSystem {
@@ -113,7 +112,6 @@ class EglSystem final : public GlSystem {
   EglSystem(const EglApi& egl, EglTarget target) : egl_(egl), target_(std::move(target)) {}
 
   const std::string& name() const override { return target_.name; }
-  bool is_software() const override { return target_.is_software; }
 
   std::unique_ptr<GlContext> CreateContext() override {
     egl_.BindAPI(EGL_OPENGL_API);  // a setting of the calling thread
@@ -139,8 +137,7 @@ struct TargetAttempt {
   std::string reason;
 };
 
-TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std::string name,
-                         bool is_software) {
+TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std::string name) {
   const EGLDisplay display = egl.GetPlatformDisplay(platform, device, nullptr);
   if (display == EGL_NO_DISPLAY) {
     return {std::nullopt, fmt::format("{}: no such display", name)};
@@ -172,7 +169,7 @@ TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std:
     return refuse("no OpenGL context: " + ErrorName(egl));
   }
   egl.DestroyContext(display, context);
-  return {EglTarget{display, config, std::move(name), is_software}, ""};
+  return {EglTarget{display, config, std::move(name)}, ""};
 }
 
 // GPUs come first in the list, Mesa's software device last.
@@ -187,16 +184,6 @@ std::vector<EGLDeviceEXT> Devices(const EglApi& egl) {
   }
   devices.resize(static_cast<std::size_t>(count));
   return devices;
-}
-
-// Mesa marks its software device with EGL_MESA_device_software.
-bool IsSoftware(const EglApi& egl, EGLDeviceEXT device) {
-  PFNEGLQUERYDEVICESTRINGEXTPROC query_string = nullptr;
-  const auto address = egl.GetProcAddress("eglQueryDeviceStringEXT");
-  std::memcpy(&query_string, &address, sizeof address);
-  const char* const extensions =
-      query_string == nullptr ? nullptr : query_string(device, EGL_EXTENSIONS);
-  return extensions == nullptr || std::strstr(extensions, "EGL_MESA_device_software") != nullptr;
 }
 
 // $MUJOCO_EGL_DEVICE_ID, if set. Throws Error{kEnv} if there is no such device.
@@ -225,8 +212,7 @@ TargetAttempt FindTarget(const EglApi& egl) {
       continue;
     }
     TargetAttempt attempt =
-        TryDisplay(egl, EGL_PLATFORM_DEVICE_EXT, devices[i], fmt::format("EGL, device {}", i),
-                   IsSoftware(egl, devices[i]));
+        TryDisplay(egl, EGL_PLATFORM_DEVICE_EXT, devices[i], fmt::format("EGL, device {}", i));
     if (attempt.target.has_value()) {
       return attempt;
     }
@@ -234,8 +220,7 @@ TargetAttempt FindTarget(const EglApi& egl) {
   }
   if (!wanted.has_value()) {
     TargetAttempt attempt =
-        TryDisplay(egl, EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, "EGL, surfaceless",
-                   /*is_software=*/true);
+        TryDisplay(egl, EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, "EGL, surfaceless");
     if (attempt.target.has_value()) {
       return attempt;
     }

@@ -32,8 +32,6 @@ class GlSystem {
 
   /// A name for messages: "EGL, Mesa surfaceless".
   virtual const std::string& name() const = 0;
-  /// Whether the CPU draws; true if unknown.
-  virtual bool is_software() const = 0;
   /// A context that is current on the calling thread. Throws Error{kEnv}.
   virtual std::unique_ptr<GlContext> CreateContext() = 0;
 

@@ -55,7 +55,6 @@ class OsmesaSystem final : public GlSystem {
   explicit OsmesaSystem(const OsmesaApi& osmesa) : osmesa_(osmesa) {}
 
   const std::string& name() const override { return name_; }
-  bool is_software() const override { return true; }
 
   std::unique_ptr<GlContext> CreateContext() override {
     const OsmesaHandle handle =

@@ -170,7 +170,8 @@ std::uint64_t AssetKey(const mjModel& model) {
 }
 
 GlTurn::GlTurn() {
-  if (HeadlessGl().is_software()) lock_ = std::unique_lock(gl_mutex);
+  HeadlessGl();  // throws outside of the turn
+  lock_ = std::unique_lock(gl_mutex);
 }
 
 RenderContext& ThreadRenderContext(const GlTurn& /*turn*/, const mjModel& model,

@@ -2,6 +2,7 @@
 # The program on a device whose memory the processor cannot access, as a substitute for a GPU. Training, resuming and
 # rollouts there equal those on the CPU, up to rounding.
 # Usage: distant_device.sh <dp_bench program> <configs folder> <library of the device>
+# Where there is a GPU, it runs on that.
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
@@ -9,7 +10,17 @@ configs=$2
 library=$3
 enter_scratch_folder
 
-far() { env LD_PRELOAD="$library" "$dp_bench" "$@"; }
+if "$dp_bench" doctor | grep "^ok *GPU"; then
+  device=cuda
+  with_device=()
+  without_device=(env CUDA_VISIBLE_DEVICES=)
+else
+  device=hpu
+  with_device=(env LD_PRELOAD="$library")
+  without_device=()
+fi
+far() { "${with_device[@]}" "$dp_bench" "$@"; }
+near() { "${without_device[@]}" "$dp_bench" "$@"; }
 encoder='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8}'
 small=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]"
        policy.params.n_groups=4 training.mixed_precision=no collect.n_episodes=4 training.num_epochs=2 training.lr_warmup_steps=2
@@ -23,8 +34,8 @@ pictures=(--config-dir "$configs" --policy transformer --env pusht_expert --obs 
 pair() {  # pair NAME TOLERANCE VERB ARGUMENTS...: the same curves on both devices
   local name=$1 tolerance=$2
   shift 2
-  "$dp_bench" "$@" --output "$name.cpu" >out.txt 2>&1 || fail "$name on the CPU: $(cat out.txt)"
-  far "$@" --device hpu --output "$name.far" >out.txt 2>&1 || fail "$name: $(cat out.txt)"
+  near "$@" --output "$name.cpu" >out.txt 2>&1 || fail "$name on the CPU: $(cat out.txt)"
+  far "$@" --device "$device" --output "$name.far" >out.txt 2>&1 || fail "$name: $(cat out.txt)"
   same_curves "$name.cpu" "$name.far" "$tolerance"
   echo "  $name"
 }
@@ -35,19 +46,19 @@ pair bf16 2e-2 train "${small[@]}" training.mixed_precision=bf16 training.rollou
 pair pictures 1e-3 train "${pictures[@]}" training.rollout_every=0 policy.params.gradient_checkpointing=true
 
 echo "an evaluation of the checkpoint gives the run's own episodes"
-far eval --checkpoint plain.far/checkpoints/latest --device hpu --output eval >out.txt 2>&1 || fail "$(cat out.txt)"
+far eval --checkpoint plain.far/checkpoints/latest --device "$device" --output eval >out.txt 2>&1 || fail "$(cat out.txt)"
 cmp plain.far/episodes.jsonl eval/episodes.jsonl
 
 echo "an episode of a run is replayed there, and on a machine without the device"
 far replay --run plain.far --episode 1 >out.txt 2>&1 || fail "$(cat out.txt)"
-expect_exit 2 "finds 0 devices of that type" "$dp_bench" replay --run plain.far --episode 1
+expect_exit 2 "finds 0 devices of that type" near replay --run plain.far --episode 1
 status=0
-"$dp_bench" replay --run plain.far --episode 1 --device cpu --output replay >out.txt 2>&1 || status=$?
+near replay --run plain.far --episode 1 --device cpu --output replay >out.txt 2>&1 || status=$?
 [ "$status" -le 1 ] && [ -s replay/media/*.mp4 ] || fail "it ended with $status: $(cat out.txt)"
 
 echo "an interrupted training resumes to the same weights"
-far train "${small[@]}" --device hpu --output whole >out.txt 2>&1 || fail "$(cat out.txt)"
-env LD_PRELOAD="$library" "$dp_bench" train "${small[@]}" --device hpu --output parts >parts.txt 2>&1 &
+far train "${small[@]}" --device "$device" --output whole >out.txt 2>&1 || fail "$(cat out.txt)"
+"${with_device[@]}" "$dp_bench" train "${small[@]}" --device "$device" --output parts >parts.txt 2>&1 &
 child=$!
 for _ in $(seq 600); do
   grep -q "^epoch 0" parts.txt && break
@@ -61,8 +72,8 @@ far train --resume parts >out.txt 2>&1 || fail "$(cat out.txt)"
 cmp whole/checkpoints/latest/model.safetensors parts/checkpoints/latest/model.safetensors
 
 echo "bench and profile measure there"
-far bench policy "${small[@]}" --device hpu --repetitions 1 >out.txt 2>&1 || fail "$(cat out.txt)"
-far profile "${small[@]}" --device hpu --steps 2 >out.txt 2>&1 || fail "$(cat out.txt)"
+far bench policy "${small[@]}" --device "$device" --repetitions 1 >out.txt 2>&1 || fail "$(cat out.txt)"
+far profile "${small[@]}" --device "$device" --steps 2 >out.txt 2>&1 || fail "$(cat out.txt)"
 
 echo "a device that is not there is refused"
-expect_exit 2 "finds 0 devices of that type" "$dp_bench" train "${small[@]}" --device hpu --output none
+expect_exit 2 "finds 0 devices of that type" near train "${small[@]}" --device "$device" --output none

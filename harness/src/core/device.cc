@@ -39,6 +39,8 @@ void UseRepeatableAlgorithms() {
   context.setDeterministicFillUninitializedMemory(false);
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
+  context.setSDPUseCuDNN(false);  // these two sum gradients of attention in a varying order
+  context.setSDPUseMemEfficient(false);
   context.setAllowTF32CuDNN(false);
   context.setAllowTF32CuBLAS(false);
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);

@@ -320,7 +320,8 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
     sample.error_by_step.push_back(Double(errors.select(1, t).mean()));
   }
   sample.error = Double(errors.mean());
-  sample.error_of_mean_action = Double((wanted - wanted.mean({0, 1}, true)).square().mean());
+  sample.error_of_mean_action =
+      Double((wanted - wanted.mean(at::IntArrayRef({0, 1}), true)).square().mean());
   sample.is_finite = torch::isfinite(action).all().item<bool>();
   return sample;
 }

@@ -11,7 +11,9 @@
 namespace dp_bench::inspect {
 namespace {
 
-constexpr std::int64_t kProductSize = 1024;                 // rows and columns
+// Rows and columns of a product. On a GPU, a small one takes less time than its launch.
+constexpr std::int64_t kProductSize = 1024;
+constexpr std::int64_t kProductSizeOnGpu = 4096;
 constexpr std::int64_t kTriadSize = std::int64_t{1} << 24;  // numbers, 64 MiB
 constexpr int kRounds = 4;
 constexpr double kSecondsEach = 0.04;  // per round
@@ -33,11 +35,12 @@ double LeastSeconds(torch::Device device, const std::function<void()>& work) {
 }
 
 double ProductRate(torch::Device device, torch::ScalarType type) {
+  const std::int64_t size = device.is_cuda() ? kProductSizeOnGpu : kProductSize;
   const auto options = torch::TensorOptions(device).dtype(type);
-  const torch::Tensor a = torch::ones({kProductSize, kProductSize}, options);
-  const torch::Tensor b = torch::ones({kProductSize, kProductSize}, options);
-  torch::Tensor c = torch::empty({kProductSize, kProductSize}, options);
-  const auto n = static_cast<double>(kProductSize);
+  const torch::Tensor a = torch::ones({size, size}, options);
+  const torch::Tensor b = torch::ones({size, size}, options);
+  torch::Tensor c = torch::empty({size, size}, options);
+  const auto n = static_cast<double>(size);
   return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
 }
 
