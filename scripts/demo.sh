@@ -17,7 +17,7 @@ for model in pusht_unet_hybrid kuavo_pick_place_transformer kuavo_bimanual_lift_
 done
 
 echo
-echo "== 2. From nothing to a policy: demonstrations, training, 50 unseen episodes (8 minutes on two idle cores with fast bfloat16 products, longer elsewhere)"
+echo "== 2. From nothing to a policy: demonstrations, training, 50 unseen episodes (12 minutes on two idle cores with bfloat16 products)"
 "$dp_bench" --policy transformer --env kuavo_dualarm --output "$stamp/training"
 
 echo
