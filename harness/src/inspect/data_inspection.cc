@@ -10,8 +10,6 @@
 
 #include "data/stats.h"
 #include "dp_bench/error.h"
-#include "inspect/channel_checks.h"
-#include "inspect/colour_checks.h"
 #include "inspect/data_checks.h"
 #include "inspect/demonstrations.h"
 
@@ -157,11 +155,10 @@ Findings CheckAlone(const Dataset& dataset, const Demonstrations& data) {
     findings.insert(findings.end(), {CheckActionsChange(data), CheckIdleSteps(data),
                                      CheckEpisodeLengths(data, Horizons{}), CheckDuplicates(data),
                                      CheckOutliers(data), CheckActionOrder(data),
-                                     CheckActionLag(data, Horizons{}), CheckChannelOrder(data)});
+                                     CheckActionLag(data, Horizons{}),
+                                     CheckRecordedRanges(dataset, data)});
   }
-  if (!finite.is_problem()) findings.push_back(CheckRecordedRanges(dataset, data));
   findings.push_back(CheckImages(dataset, pictures));
-  findings.push_back(CheckColourOrder(dataset));
   return findings;
 }
 
