@@ -36,8 +36,8 @@ Finding CheckPrecision(const ProcessSample& lower, const ProcessSample& full,
 /// "float32", or "products in bfloat16, output in float32" with mixed precision.
 std::string PrecisionInWords(const ProcessSample& sample, train::MixedPrecision precision);
 
-/// F: the tables that the policy noted differ from the closed form of the config.
-Finding CheckConstants(const ProcessSample& sample, const NoiseSchedulerConfig& config);
+/// F: the tables that the policy noted differ from those of the noise scheduler of its config.
+Finding CheckConstants(const ProcessSample& sample, const NoiseScheduler& scheduler);
 
 /// Mean square error of the prediction in each of `n_bins` equal ranges of the timesteps; NaN
 /// without a row.
