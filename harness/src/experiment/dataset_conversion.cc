@@ -371,7 +371,8 @@ class Conversion {
 }  // namespace
 
 std::string DatasetFormatOf(const fs::path& path) {
-  return config::DatasetPluginOf(path) == config::kLeRobotPlugin ? kLeRobotFormat : kZarrFormat;
+  const std::string plugin = config::DatasetPluginOf(path);
+  return plugin == config::kReplayPlugin ? kZarrFormat : plugin;
 }
 
 ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
