@@ -14,6 +14,7 @@ pkg_check_modules(libav REQUIRED IMPORTED_TARGET libavcodec libavformat libavuti
 pkg_check_modules(cairo REQUIRED IMPORTED_TARGET cairo cairo-ft freetype2)
 pkg_check_modules(blosc REQUIRED IMPORTED_TARGET blosc)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(glfw3 3.3 REQUIRED)
 find_package(MPI COMPONENTS C)              # optional: training over several processes

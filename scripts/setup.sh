@@ -15,8 +15,7 @@ packages=(
   libavcodec-dev libavformat-dev libavutil-dev libswscale-dev libglfw3-dev
   libcairo2-dev libfreetype-dev fonts-dejavu-core
   libegl-dev libegl1 libegl-mesa0 libgl1-mesa-dri  # rendering without a display
-  libblosc-dev libzstd-dev zlib1g-dev libzip-dev libssl-dev libkainjow-mustache-dev
-  libhdf5-dev  # only for a test, which builds examples/robomimic_reader
+  libblosc-dev libzstd-dev zlib1g-dev libzip-dev libhdf5-dev libssl-dev libkainjow-mustache-dev
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev xvfb doxygen
 )

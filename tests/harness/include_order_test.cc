@@ -1,5 +1,5 @@
 // The folders of harness/src form layers: each includes the SDK, itself and the folders before it
-// in docs/architecture.md. Plugins include the SDK, data/zarr, data/lerobot and their own folder.
+// in docs/architecture.md. Plugins include the SDK, kSharedFolders and their own folder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST(IncludeOrder, EveryFolderOfTheHarnessHasAPlaceInTheOrder) {
 }
 
 // What a plugin may link: it brings in nothing else of the harness.
-const std::vector<fs::path> kSharedFolders = {"data/zarr", "data/lerobot"};
+const std::vector<fs::path> kSharedFolders = {"data/zarr", "data/lerobot", "data/hdf5"};
 
 bool IsShared(const fs::path& include) {
   return std::ranges::find(kSharedFolders, include.parent_path()) != kSharedFolders.end();

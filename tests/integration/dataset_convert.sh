@@ -28,9 +28,9 @@ same_arrays source.zarr back.zarr
 diff -r whole newer >diff.txt || fail "v3.0, v2.1, v3.0: $(head -3 diff.txt)"
 
 echo "killed $n_kills times"
-for format in lerobot zarr; do
+for format in lerobot zarr hdf5; do
   input=source.zarr
-  [ $format = lerobot ] || input=whole
+  [ $format != zarr ] || input=whole
   RANDOM=7
   for ((i = 0; i < n_kills; i++)); do
     timeout -s KILL "0.$((RANDOM % 50 + 10))" "$dp_bench" dataset convert $input "killed_$format" --format $format \
@@ -43,7 +43,9 @@ for format in lerobot zarr; do
 done
 diff -r whole killed_lerobot >diff.txt || fail "after kills: $(head -3 diff.txt)"
 same_arrays source.zarr killed_zarr
-[ ! -e killed_lerobot.unfinished ] || fail "the unfinished folder is still there"
+"$dp_bench" dataset convert source.zarr whole.hdf5 --format hdf5 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+cmp whole.hdf5 killed_hdf5
+[ ! -e killed_lerobot.unfinished ] && [ ! -e killed_hdf5.unfinished ] || fail "the unfinished folder is still there"
 
 echo "videos"
 "$dp_bench" collect --config-dir "$configs" --env pusht --obs image --episodes 3 --output pictures.zarr >collect.txt 2>&1 ||
@@ -155,7 +157,7 @@ sed -i 's/"shoulder"/"other"/; s/"elbow"/"shoulder"/; s/"other"/"elbow"/' swappe
 expect_exit 2 "is 'shoulder' in named, but 'elbow' in swapped" "$dp_bench" dataset merge named swapped --output other
 expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
 expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
-expect_exit 2 "no writer plugin 'hdf5'" "$dp_bench" dataset convert source.zarr other --format hdf5
+expect_exit 2 "no writer plugin 'parquet'" "$dp_bench" dataset convert source.zarr other --format parquet
 expect_exit 2 "av1" "$dp_bench" dataset convert source.zarr other --format lerobot --param codec=vp9
 expect_exit 2 "crf" "$dp_bench" dataset convert source.zarr other --format lerobot --param crf=99
 expect_exit 2 "versoin" "$dp_bench" dataset convert source.zarr other --format lerobot --param versoin=v2.1

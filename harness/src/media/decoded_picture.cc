@@ -206,6 +206,7 @@ bool DecodedPicture::Unpack(std::span<const std::byte> packed, int width, int he
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+constexpr std::int64_t kMaxPixels = std::int64_t{64} << 20;  // if no size is expected
 
 struct Signature {
   AVCodecID codec;
@@ -296,7 +297,7 @@ DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int widt
   AVCodecContext* decoder = codecs_->Find(id);
   // libav checks sizes that are rounded up to whole blocks
   constexpr std::int64_t kBlock = 128;
-  decoder->max_pixels = (width + kBlock) * (height + kBlock);
+  decoder->max_pixels = width == 0 ? kMaxPixels : (width + kBlock) * (height + kBlock);
 
   // libav reads a little beyond the data, so it gets a padded copy
   AVPacket* packet = codecs_->packet.get();
@@ -315,7 +316,7 @@ DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int widt
     AvCheck(result, fmt::format("decoding a {} file of {} bytes to {} x {} pixels", name,
                                 file.size(), width, height));
   }
-  RequireSize(name, picture_.width(), picture_.height(), width, height);
+  if (width > 0) RequireSize(name, picture_.width(), picture_.height(), width, height);
   return picture_;
 }
 

@@ -60,8 +60,8 @@ class PictureDecoder {
   ~PictureDecoder();
 
   /// Decodes a PNG, JPEG or TIFF file in memory. Throws Error{kMedia} if it is none, is damaged, or
-  /// has another size; a much larger size is refused before pixels are allocated. The picture is
-  /// valid until the next call.
+  /// has another size; a much larger size is refused before pixels are allocated. Width 0: any size
+  /// of at most 64 megapixels. The picture is valid until the next call.
   DecodedPicture& Decode(std::span<const std::byte> file, int width, int height);
 
  private:

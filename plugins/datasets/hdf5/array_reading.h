@@ -1,0 +1,36 @@
+// What an array is read as: numbers, colour or depth.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "data/hdf5/h5_file.h"
+#include "dp_bench/dataset.h"
+
+namespace dp_bench::hdf5 {
+
+enum class StoredAs {
+  kNumbers,      // of any type
+  kPixels,       // pictures as the harness stores them
+  kPlanes,       // [3, H, W]
+  kFloatColour,  // [H, W, 3] of 0 to 255
+  kFiles         // a JPEG or PNG file per row
+};
+
+struct ArrayReading {
+  KeySpec spec;
+  StoredAs stored = StoredAs::kNumbers;
+};
+
+/// What an array is if nobody says it.
+struct ArrayQuestion {
+  std::string key;
+  ArrayHeader header;
+  std::optional<KeyType> type;  // what the config or the attribute of dp_bench says
+  Shape picture;                // [H, W] if the rows are picture files
+};
+
+/// The reading of an array, or in `*obstacle` why there is none.
+std::optional<ArrayReading> ReadAs(const ArrayQuestion& question, std::string* obstacle);
+
+}  // namespace dp_bench::hdf5

@@ -1,0 +1,194 @@
+// Keys, the memory limit, and files that are damaged or refer to other files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "core/temporary_folder.h"
+#include "data/hdf5/h5_file.h"
+#include "small_hdf5.h"
+#include "support/error_of.h"
+
+namespace dp_bench::hdf5::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Hdf5Files : public ::testing::Test {
+ protected:
+  // An episode of three steps in the group of a demonstration.
+  static void AddDemo(FileInProgress* file, const std::string& name) {
+    file->Add("data/" + name + "/actions", {3, 2}, {0, 1, 2, 3, 4, 5});
+    file->Add("data/" + name + "/obs/pose", {3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+  }
+
+  // What opening a file says: two demonstrations, then `change`.
+  std::string ErrorAfter(const std::function<void(FileInProgress*)>& change,
+                         ErrorCode code = ErrorCode::kData) {
+    {
+      FileInProgress file(path());
+      AddDemo(&file, "demo_0");
+      AddDemo(&file, "demo_1");
+      change(&file);
+    }
+    return MessageOf(code, [&] { const Hdf5Dataset dataset({.path = path()}); });
+  }
+
+  static void Unlink(FileInProgress* file, const char* path) {
+    H5Ldelete(file->id(), path, H5P_DEFAULT);
+  }
+
+  fs::path path() const { return folder_.path() / "demos.hdf5"; }
+
+  core::TemporaryFolder folder_;
+};
+
+TEST(Hdf5Names, NumbersInNamesAreComparedAsNumbers) {
+  EXPECT_TRUE(NaturalLess("demo_2", "demo_10"));
+  EXPECT_FALSE(NaturalLess("demo_10", "demo_2"));
+  EXPECT_TRUE(NaturalLess("a", "b"));
+  EXPECT_TRUE(NaturalLess("demo", "demo_1"));
+  EXPECT_NE(NaturalLess("demo_1", "demo_01"), NaturalLess("demo_01", "demo_1"));
+  EXPECT_FALSE(NaturalLess("demo_1", "demo_1"));
+}
+
+TEST(Hdf5Keys, KeysNameArraysAndPartsOfThem) {
+  const Hdf5Dataset dataset({.path = SmallData("robomimic.hdf5"),
+                             .keys = {{"action", {.array = "actions", .begin = 1}},
+                                      {"where", {.array = "obs/pose", .end = 1}},
+                                      {"top", {.array = "obs/image"}}}});
+  ASSERT_EQ(dataset.spec().keys.size(), 3U);
+  EXPECT_THAT(dataset.spec().keys[0].shape, ElementsAre(2));
+  EXPECT_THAT(dataset.spec().keys[2].shape, ElementsAre(1));
+  const Hdf5Dataset whole({.path = SmallData("robomimic.hdf5")});
+  const std::vector<float> actions = ReadAll<float>(whole, "action");
+  const std::vector<float> parts = ReadAll<float>(dataset, "action");
+  EXPECT_EQ(parts[0], actions[1]);
+  EXPECT_EQ(parts.back(), actions.back());
+}
+
+TEST(Hdf5Keys, AnArrayThatIsNoPictureIsRefusedAsOne) {
+  EXPECT_THAT(MessageOf(ErrorCode::kData,
+                        [] {
+                          const Hdf5Dataset dataset(
+                              {.path = SmallData("robomimic.hdf5"),
+                               .keys = {{"action", {.array = "actions"}},
+                                        {"pose", {.array = "obs/pose", .type = KeyType::kRgb}}}});
+                        }),
+              HasSubstr("/data/demo_1/obs/pose: expected an array for the key 'pose'"));
+}
+
+TEST(Hdf5Memory, PicturesThatDoNotFitAreReadAgain) {
+  const Hdf5Dataset roomy({.path = SmallData("robomimic.hdf5")});
+  Hdf5Config config{.path = SmallData("robomimic.hdf5"), .memory_limit_mb = 0.002};  // 2097 bytes
+  const Hdf5Dataset tight(config);
+  for (const char* const key : {"image", "planes"}) {
+    EXPECT_EQ(ReadAll<std::uint8_t>(tight, key), ReadAll<std::uint8_t>(roomy, key)) << key;
+  }
+  config.memory_limit_mb = 0.0005;
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { const Hdf5Dataset dataset(config); }),
+              HasSubstr("memory_limit_mb"));
+}
+
+TEST_F(Hdf5Files, ThatReferToOtherFilesAreRefused) {
+  EXPECT_THAT(ErrorAfter([](FileInProgress* file) {
+                Unlink(file, "data/demo_1/actions");
+                H5Lcreate_external("secret.hdf5", "/x", file->id(), "data/demo_1/actions",
+                                   H5P_DEFAULT, H5P_DEFAULT);
+              }),
+              HasSubstr("found a link into another file, 'secret.hdf5'"));
+  EXPECT_THAT(
+      ErrorAfter([](FileInProgress* file) {
+        Unlink(file, "data/demo_1/actions");
+        H5Lcreate_external("secret.hdf5", "/", file->id(), "other", H5P_DEFAULT, H5P_DEFAULT);
+        H5Lcreate_soft("/other/x", file->id(), "data/demo_1/actions", H5P_DEFAULT, H5P_DEFAULT);
+      }),
+      HasSubstr("found a link into another file, 'secret.hdf5'"));
+  EXPECT_THAT(ErrorAfter([](FileInProgress* file) {
+                Unlink(file, "data/demo_1/obs/pose");
+                const Handle layout(H5Pcreate(H5P_DATASET_CREATE), &H5Pclose);
+                H5Pset_external(layout.id(), "/etc/passwd", 0, 72);
+                file->Add("data/demo_1/obs/pose", {3, 3}, {}, layout.id());
+              }),
+              HasSubstr("/data/demo_1/obs/pose: expected data in the file, found a reference"));
+  EXPECT_THAT(ErrorAfter([](FileInProgress* file) {
+                Unlink(file, "data/demo_1/obs/pose");
+                const Handle layout(H5Pcreate(H5P_DATASET_CREATE), &H5Pclose);
+                const hsize_t sizes[] = {3, 3};
+                const Handle space(H5Screate_simple(2, sizes, nullptr), &H5Sclose);
+                H5Pset_virtual(layout.id(), space.id(), "secret.hdf5", "/x", space.id());
+                file->Add("data/demo_1/obs/pose", {3, 3}, {}, layout.id());
+              }),
+              HasSubstr("/data/demo_1/obs/pose: expected data in the file, found a reference"));
+}
+
+TEST_F(Hdf5Files, ThatClaimMoreThanTheyHoldAreRefusedBeforeMemoryIsTaken) {
+  const auto claim = [](hsize_t n, hsize_t chunk) {
+    return [n, chunk](FileInProgress* file) {
+      Unlink(file, "data/demo_1/obs/pose");
+      const Handle layout(H5Pcreate(H5P_DATASET_CREATE), &H5Pclose);
+      const hsize_t sizes[] = {chunk, 3};
+      H5Pset_chunk(layout.id(), 2, sizes);
+      file->Add("data/demo_1/obs/pose", {n, 3}, {}, layout.id());
+    };
+  };
+  EXPECT_THAT(ErrorAfter(claim(1'000'000'000, 1000)), HasSubstr("found only 0 bytes"));
+  EXPECT_THAT(ErrorAfter(claim(3'000'000'000, 1000)), HasSubstr("dimensions below 2^31"));
+}
+
+TEST_F(Hdf5Files, ThatDoNotFitTogetherAreRefusedWithThePlace) {
+  EXPECT_THAT(ErrorAfter([](FileInProgress* file) {
+                Unlink(file, "data/demo_1/obs/pose");
+                file->Add("data/demo_1/obs/pose", {2, 3}, {0, 1, 2, 3, 4, 5});
+              }),
+              HasSubstr("/data/demo_1/obs/pose: expected 3 steps, as actions has, found 2"));
+  EXPECT_THAT(ErrorAfter([](FileInProgress* file) {
+                Unlink(file, "data/demo_1/obs/pose");
+                file->Add("data/demo_1/obs/pose", {3, 1}, {0, 1, 2});
+              }),
+              HasSubstr("as in the first episode, found float64 [3, 1]"));
+  EXPECT_THAT(ErrorAfter([](FileInProgress* file) { Unlink(file, "data/demo_1/obs/pose"); }),
+              HasSubstr("/data/demo_1/obs/pose: expected an array"));
+}
+
+TEST_F(Hdf5Files, NumbersThatFloat32CannotHoldAreNamedWithTheirPlace) {
+  EXPECT_THAT(ErrorAfter(
+                  [](FileInProgress* file) {
+                    Unlink(file, "data/demo_1/obs/pose");
+                    file->Add("data/demo_1/obs/pose", {3, 3}, {0, 1, 2, 3, 4, 1e300, 6, 7, 8});
+                  },
+                  ErrorCode::kNumeric),
+              HasSubstr("/data/demo_1/obs/pose: step 1 of episode 1 holds 1e+300"));
+}
+
+TEST_F(Hdf5Files, LinksAndGroupsThatContainThemselvesDoNoHarm) {
+  {
+    FileInProgress file(path());
+    AddDemo(&file, "demo_0");
+    H5Lcreate_hard(file.id(), "data", file.id(), "data/loop", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/data/demo_0/obs/pose", file.id(), "data/demo_0/obs/also", H5P_DEFAULT,
+                   H5P_DEFAULT);
+  }
+  const Hdf5Dataset dataset({.path = path()});
+  EXPECT_THAT(dataset.episode_ends(), ElementsAre(3)) << "an episode counts once";
+  EXPECT_EQ(ReadAll<float>(dataset, "also"), ReadAll<float>(dataset, "pose"));
+}
+
+TEST_F(Hdf5Files, OtherLayoutsAreShownInTheMessage) {
+  {
+    FileInProgress file(path());
+    file.Add("trajectory/observation/pose", {3, 3}, {});
+  }
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = path()}); }),
+              ::testing::AllOf(HasSubstr("expected robomimic's layout"),
+                               HasSubstr("trajectory/observation/pose")));
+  std::ofstream(path()) << "text";
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = path()}); }),
+              HasSubstr("expected a complete HDF5 file; libhdf5 says: file signature not found"));
+}
+
+}  // namespace
+}  // namespace dp_bench::hdf5::testing

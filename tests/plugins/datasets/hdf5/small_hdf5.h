@@ -1,0 +1,57 @@
+// Small files for the tests of the plugin, and what they read of them.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hdf5_dataset.h"
+
+namespace dp_bench::hdf5::testing {
+
+inline std::filesystem::path SmallData(const std::string& name) {
+  return std::filesystem::path(DPB_SOURCE_DIR "/tests/data/hdf5") / name;
+}
+
+/// All steps of a key.
+template <class T>
+std::vector<T> ReadAll(const Dataset& dataset, const std::string& name) {
+  const int key = dataset.KeyIndex(name);
+  const std::int64_t n = dataset.episode_ends().back();
+  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
+  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
+  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+/// An HDF5 file that is open for writing.
+class FileInProgress {
+ public:
+  explicit FileInProgress(const std::filesystem::path& path)
+      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), &H5Fclose) {}
+
+  hid_t id() const { return file_.id(); }
+
+  void Add(const std::string& path, const std::vector<hsize_t>& shape,
+           const std::vector<double>& values, hid_t layout = H5P_DEFAULT) {
+    const Handle links(H5Pcreate(H5P_LINK_CREATE), &H5Pclose);
+    H5Pset_create_intermediate_group(links.id(), 1);
+    const Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+                       &H5Sclose);
+    const Handle array(H5Dcreate2(file_.id(), path.c_str(), H5T_IEEE_F64LE, space.id(), links.id(),
+                                  layout, H5P_DEFAULT),
+                       &H5Dclose);
+    if (!values.empty()) {
+      H5Dwrite(array.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    }
+  }
+
+ private:
+  Handle file_;
+};
+
+}  // namespace dp_bench::hdf5::testing
