@@ -9,6 +9,8 @@
 #   share/dp_bench/               configs, scenes, models, templates of plugins
 #
 #   lib/dp_bench/external/        LibTorch, MuJoCo and Arrow: links to those it was built with
+#
+# What is not built yet is built first: a user who only ran the demo has neither the library for deployment nor the suites.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -16,6 +18,30 @@ set(DPB_INSTALL_CMAKE "${CMAKE_INSTALL_LIBDIR}/cmake/dp_bench")
 set(DPB_INSTALL_PLUGINS "${CMAKE_INSTALL_LIBDIR}/dp_bench/plugins")
 set(DPB_INSTALL_CONFORMANCE "${CMAKE_INSTALL_LIBDIR}/dp_bench/conformance")
 set(DPB_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/dp_bench")
+
+get_property(plugin_targets TARGET plugins PROPERTY MANUALLY_ADDED_DEPENDENCIES)
+set(installed_targets dp_bench_program dp_bench_env_worker dp_bench_core dp_bench_mujoco dp_bench_policy dp_bench_deploy
+    env_conformance dataset_conformance policy_conformance dpb_distant_device ${plugin_targets})
+add_custom_target(dpb_installed)
+set(installed_files "")
+foreach(target IN LISTS installed_targets)
+  if(TARGET ${target})
+    add_dependencies(dpb_installed ${target})
+    string(APPEND installed_files " \"$<TARGET_FILE:${target}>\"")
+  endif()
+endforeach()
+# the first rule, so that nothing is installed if it fails
+install(CODE "foreach(file IN ITEMS${installed_files})
+  if(EXISTS \"\${file}\")
+    continue()
+  endif()
+  message(STATUS \"Building what is missing: \${file}\")
+  execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target dpb_installed RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR \"Nothing was installed: \${file} could not be built\")
+  endif()
+  break()
+endforeach()")
 
 # dpb_install(DESTINATION TARGET...): binaries that find all libraries relative to themselves.
 function(dpb_install destination)
@@ -34,7 +60,6 @@ function(dpb_install destination)
   endforeach()
 endfunction()
 
-get_property(plugin_targets TARGET plugins PROPERTY MANUALLY_ADDED_DEPENDENCIES)
 dpb_install("${CMAKE_INSTALL_BINDIR}" dp_bench_program dp_bench_env_worker)
 dpb_install("${CMAKE_INSTALL_LIBDIR}" dp_bench_core dp_bench_mujoco dp_bench_policy dp_bench_deploy)
 dpb_install("${DPB_INSTALL_PLUGINS}" ${plugin_targets})

@@ -4,5 +4,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/build.sh release --target dp_bench_program dp_bench_env_worker plugins env_conformance dataset_conformance policy_conformance dpb_distant_device
+scripts/build.sh release --target dpb_installed
 (cd build/release && cpack)

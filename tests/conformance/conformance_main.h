@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "own_process.h"
 #include "time_limit.h"
 #include "wrong_calls.h"
 
@@ -99,10 +100,13 @@ inline int RunConformance(int argc, char** argv) {
     return 2;
   }
   ChooseWrongCalls(arguments);
-  const Settings& settings = subject().settings;
-  testing::UnitTest::GetInstance()->listeners().Append(
-      new TimeLimit(settings.call_timeout, settings.test_timeout));  // GoogleTest owns it
-  return RUN_ALL_TESTS();
+  const auto checks = [] {
+    const Settings& settings = subject().settings;
+    testing::UnitTest::GetInstance()->listeners().Append(
+        new TimeLimit(settings.call_timeout, settings.test_timeout));  // GoogleTest owns it
+    return RUN_ALL_TESTS();
+  };
+  return HasOnlyWrongCalls(arguments) ? checks() : RunInOwnProcess(checks);
 }
 
 }  // namespace dp_bench::conformance

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -45,8 +46,14 @@ constexpr std::int64_t kRows = 4;
 // A GPU, or else its substitute (support/distant_device/distant_device.h), which finds the faults
 // that only a GPU would show: a tensor that stayed on the CPU, a pointer that is dereferenced. It
 // is loaded only then, because LibTorch accepts one kind of accelerator in a process, and before
-// LibTorch first looks for one.
-const void* const kSubstitute = at::hasCUDA() ? nullptr : dlopen(DPB_DISTANT_DEVICE, RTLD_NOW);
+// LibTorch first looks for one. It lies beside this program, in a build and in an installation.
+const void* LoadSubstitute() {
+  const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
+  const void* const library = dlopen((folder / DPB_DISTANT_DEVICE).c_str(), RTLD_NOW);
+  if (library == nullptr) std::cerr << "no substitute for a GPU: " << dlerror() << "\n";
+  return library;
+}
+const void* const kSubstitute = at::hasCUDA() ? nullptr : LoadSubstitute();
 
 bool HasCameras() { return subject().obs != "low_dim"; }
 bool HasDepth() { return subject().obs == "rgbd"; }

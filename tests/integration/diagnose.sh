@@ -37,6 +37,18 @@ grep -q "rollout.unseen_states" out.txt || fail "it was not rolled out: $(cat ou
 expect_exit 1 "weights.untrained" "$dp_bench" diagnose --checkpoint run/checkpoints/latest --rollouts 0
 if grep -q "rollout.unseen_states" out.txt; then fail "it was rolled out: $(cat out.txt)"; fi
 
+echo "where its 40 demonstrations are missing, 24 are collected, and their smaller ranges are no fault"
+mkdir elsewhere
+cd elsewhere
+expect_exit 1 "24 of the 40 episodes that it was trained on are enough" \
+  "$dp_bench" diagnose --checkpoint ../run/checkpoints/latest --rollouts 0
+grep -q "data set: .*, 24 episodes" out.txt || fail "$(cat out.txt)"
+grep -q "REJECTED     normalizer.wrong_statistics" out.txt || fail "$(cat out.txt)"
+grep -q "the values of .* keys lie in the fitted range" out.txt || fail "$(cat out.txt)"
+expect_exit 1 "data set: .*, 30 episodes" \
+  "$dp_bench" diagnose --checkpoint ../run/checkpoints/latest --rollouts 0 collect.n_episodes=30
+cd ..
+
 echo "its report, as a page and as Markdown"
 for part in Summary "Hypothesis A" "Hypothesis F" "Key findings" "Points to watch" Advice Conclusion "unet.*hybrid on point.*mass"; do
   grep -q "$part" page.html || fail "the page lacks '$part'"

@@ -6,8 +6,14 @@ source "$(dirname "$(readlink -f "$0")")/expect.sh"
 build=$3
 enter_scratch_folder
 
-echo "an installation can be moved, also into a folder with a space in its name"
+echo "what is not built is built first, as after scripts/demo.sh"
+rm -f "$build/lib/libdp_bench_deploy.so"
 install_dp_bench "$build" "$work/first"
+[ -e first/lib/libdp_bench_deploy.so ] || fail "$(find first/lib -maxdepth 1)"
+
+echo "an installation can be moved, also into a folder with a space in its name: it names no folder of the build"
+named=$(grep -rlaF "$build" first --exclude-dir=external || true)
+[ -z "$named" ] || fail "the build folder is in: $named"
 mkdir "new place"
 mv first "new place/dp_bench"
 prefix="$work/new place/dp_bench"

@@ -45,6 +45,15 @@ grep -q '"isolate": false' threads/config.json || fail "$(cat threads/config.jso
 expect_exit 2 "excludes" "$dp_bench" "${checkpoint[@]}" --isolate --no-isolate
 expect_exit 2 "step_timeout: expected a number from" "$dp_bench" "${checkpoint[@]}" env_runner.step_timeout=0
 
+echo "without --isolate, an env that ends the program is named, with its call and seed"
+for kind in segv:139:"died with signal 11 (SIGSEGV)" abort:134:"died with signal 6 (SIGABRT)" overflow:139:"died with signal 11 (SIGSEGV)" \
+  exit:2:"called exit(3)"; do
+  IFS=: read -r fault code how <<<"$kind"
+  expect_exit "$code" "$how in Step, in the episode of seed 100001" \
+    "$dp_bench" "${checkpoint[@]}" --output "ended_$fault" "env.params.faults=[{\"seed\": 100001, \"kind\": \"$fault\", \"step\": 1}]"
+  grep -q "env plugin 'faulty' .* With --isolate" out.txt || fail "$(cat out.txt)"
+done
+
 echo "one SIGTERM ends a run whose env hangs, and says where"
 "$dp_bench" "${checkpoint[@]}" --output hanging 'env.params.faults=[{"seed": 100000, "kind": "hang", "step": 1}]' \
   >hanging.txt 2>&1 &

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/verbs.h"
@@ -13,6 +14,7 @@
 #include "core/console.h"
 #include "core/device.h"
 #include "core/exit_code.h"
+#include "core/progress.h"
 #include "data/loader.h"
 #include "data/sequence_sampler.h"
 #include "dp_bench/error.h"
@@ -41,10 +43,26 @@ struct BenchVerbOptions {
   int n_samples = 512;
 };
 
+class Stopwatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 double Seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.Seconds();
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 // Median seconds of `work`, after one warm-up unless the caller did it.
@@ -52,26 +70,28 @@ double MedianSeconds(int repetitions, const std::function<void()>& work, bool wa
   if (warms_up) work();
   std::vector<double> seconds;
   for (int i = 0; i < repetitions; ++i) seconds.push_back(Seconds(work));
-  std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
-  return seconds[static_cast<std::size_t>(repetitions) / 2];
+  return Median(std::move(seconds));
 }
 
-// Steps with uniform actions, each held for ten steps so that an absolute target is reached.
+// Steps with uniform actions, each held for ten steps so that an absolute target is reached. A
+// repetition ends after kSeconds: an env that draws large pictures makes a few steps a second.
 void BenchEnv(const experiment::Task& task, int repetitions) {
   const std::unique_ptr<Env> env = task.CreateEnv();
   const EnvSpec& spec = env->spec();
   constexpr int kSteps = 2000;
-
+  constexpr double kSeconds = 2.0;
   plugin::ObsMemory obs(spec);
 
-  const auto run = [&](bool with_obs) {
+  const auto seconds_per_step = [&](bool with_obs) {
     RandomStream random(0, StreamId::kEnvNoise);
     std::vector<float> action(spec.action_low.size());
     std::uint64_t seed = 0;
     env->Reset(seed);
     int episode_steps = 0;
-    for (int i = 0; i < kSteps; ++i) {
-      if (i % 10 == 0) {
+    int n_steps = 0;
+    const Stopwatch watch;
+    do {
+      if (n_steps % 10 == 0) {
         for (std::size_t d = 0; d < action.size(); ++d) {
           action[d] =
               spec.action_low[d] + random.Uniform() * (spec.action_high[d] - spec.action_low[d]);
@@ -79,15 +99,25 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
       }
       const bool is_over = env->Step(action).terminated || ++episode_steps == spec.max_steps;
       if (with_obs) obs.Observe(*env);
-      if (!is_over) continue;
-      env->Reset(++seed);
-      episode_steps = 0;
-    }
+      if (is_over) {
+        env->Reset(++seed);
+        episode_steps = 0;
+      }
+    } while (++n_steps < kSteps && watch.Seconds() < kSeconds);
+    return watch.Seconds() / n_steps;
   };
-  const double step = MedianSeconds(repetitions, [&] { run(false); });
-  const double observed = MedianSeconds(repetitions, [&] { run(true); });
-  core::PrintResult("env steps/s, one thread              {:12.0f}\n", kSteps / step);
-  core::PrintResult("env steps/s, with observations       {:12.0f}\n", kSteps / observed);
+  core::Progress progress(core::Progress::StandardError(), 0);
+  const auto show = [&](const char* what, bool with_obs) {
+    std::vector<double> seconds;
+    for (int i = 0; i <= repetitions; ++i) {  // the first one warms up
+      progress.Update({.done = i, .total = repetitions + 1, .unit = "repetitions"}, what, "");
+      seconds.push_back(seconds_per_step(with_obs));
+    }
+    progress.Pause();
+    core::PrintResult("{:<36} {:12.0f}\n", what, 1.0 / Median({++seconds.begin(), seconds.end()}));
+  };
+  show("env steps/s, one thread", false);
+  show("env steps/s, with observations", true);
 }
 
 // The loader alone, and with the training that it feeds.

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "app/verbs.h"
+#include "config/document.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "data/collector.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "experiment/key_check.h"
@@ -112,6 +114,33 @@ void WriteReports(const inspect::Diagnosis& diagnosis, const std::string& title,
                             std::string_view(inspect::ToMarkdown(diagnosis, title)));
 }
 
+// A checkpoint's own demonstrations are often not on this machine, and a few dozen show as much of
+// it: no more are collected, unless the user asks for a number. Returns whether the checkpoint
+// learned from more than there will be.
+bool TakeSample(const fs::path& checkpoint, experiment::ExperimentOptions* asked) {
+  constexpr int kEpisodes = 24;
+  if (checkpoint.empty()) return false;
+  const experiment::Task task(*asked);
+  if (!task.is_collected()) return false;
+  const Config trained =
+      Config::FromJson(run::Checkpoint::Open(checkpoint).config(), run::kConfigFile);
+  if (!trained.Has("collect")) return false;
+  const int n_trained = data::CollectConfig::FromConfig(trained.Sub("collect")).n_episodes;
+  const data::CollectRequest request = task.MakeCollectRequest();
+  if (const auto found = data::FindCollection(request)) return found->n_episodes < n_trained;
+  if (request.config.n_episodes <= kEpisodes ||
+      task.document().HasOverride("/collect/n_episodes")) {
+    return request.config.n_episodes < n_trained;
+  }
+  asked->overrides.push_back(fmt::format("collect.n_episodes={}", kEpisodes));
+  core::PrintStatus(
+      "{} of the {} episodes that it was trained on are enough here; collect.n_episodes={} "
+      "collects "
+      "all\n",
+      kEpisodes, n_trained, n_trained);
+  return kEpisodes < n_trained;
+}
+
 // The data set, if it exists on this machine.
 std::unique_ptr<Dataset> DatasetAtHand(const experiment::Experiment& experiment) {
   const std::optional<fs::path> path = experiment.dataset_path();
@@ -151,9 +180,10 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
 int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   const DiagnoseVerbOptions options = Resolved(as_given);
   if (options.is_of_sampling) return RunSamplingDiagnosis(options);
-  const experiment::ExperimentOptions& asked = options.experiment;
-  const experiment::Experiment experiment(asked);
   const fs::path& folder = options.checkpoint;
+  experiment::ExperimentOptions asked = options.experiment;
+  const bool is_sample = TakeSample(folder, &asked);
+  const experiment::Experiment experiment(asked);
   const std::unique_ptr<Dataset> dataset = experiment::ProvideCheckedDataset(
       experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
   if (dataset == nullptr) return core::kExitInterrupted;
@@ -175,7 +205,8 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
                          .checkpoint = checkpoint ? &*checkpoint : nullptr,
                          .log = Log(options),
                          .n_rollouts = options.n_rollouts,
-                         .is_recorded_here = IsRecordedHere(experiment)});
+                         .is_recorded_here = IsRecordedHere(experiment),
+                         .is_sample = is_sample});
   WriteReports(diagnosis, TitleOf(options, experiment), options);
   const inspect::Findings& findings = diagnosis.findings;
   core::PrintResult(

@@ -17,9 +17,11 @@
 #include "app/verbs.h"
 #include "core/communicator.h"
 #include "core/console.h"
+#include "core/signal_stack.h"
 #include "core/stop_signal.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
+#include "plugin/open_call.h"
 
 namespace {
 
@@ -178,5 +180,7 @@ int main(int argc, char** argv) {
   SettleThreads(argv);
   dp_bench::app::KeepFreedMemory();
   dp_bench::core::WatchStopSignals();
+  const dp_bench::core::SignalStack stack;
+  const dp_bench::plugin::EarlyEndReport report;
   return RequireOutput(MainOrFailure(argc, argv));
 }

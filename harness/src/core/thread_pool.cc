@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/signal_stack.h"
+
 namespace dp_bench::core {
 
 int ResolveThreadCount(int n_threads) {
@@ -35,6 +37,7 @@ void ThreadPool::Submit(std::function<void()> job) {
 }
 
 void ThreadPool::Work() {
+  const SignalStack stack;
   while (true) {
     std::function<void()> job;
     {

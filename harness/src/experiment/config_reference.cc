@@ -1,8 +1,11 @@
 #include "experiment/config_reference.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/library.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -99,6 +102,33 @@ std::vector<PolicySpec> PolicySpecs() {
           {.shape_meta = {.obs = {depth, state, rgb}, .action = action}, .horizons = {}}};
 }
 
+// While it exists, new weights keep whatever is in their memory: drawing those of all policies in
+// all their variants takes half a minute, and their keys do not depend on them.
+class WithoutRandomWeights {
+ public:
+  WithoutRandomWeights() {
+    static const bool is_registered = [] {
+      const auto add = [](const char* name) {
+        return new torch::Library(torch::Library::IMPL, name, kMode, __FILE__, __LINE__);
+      };
+      add("_")->fallback(torch::CppFunction::makeFallthrough());
+      torch::Library& functions = *add("aten");
+      functions.impl("uniform_",
+                     [](at::Tensor& weights, double, double,
+                        std::optional<at::Generator>) -> at::Tensor& { return weights; });
+      functions.impl("normal_",
+                     [](at::Tensor& weights, double, double,
+                        std::optional<at::Generator>) -> at::Tensor& { return weights; });
+      return true;
+    }();
+    static_cast<void>(is_registered);
+  }
+
+ private:
+  static constexpr c10::DispatchKey kMode = c10::DispatchKey::TESTING_ONLY_GenericMode;
+  const c10::impl::IncludeDispatchKeyGuard mode_{kMode};
+};
+
 std::vector<config::KeyRead> PluginKeys(PluginKind kind, const std::string& name,
                                         plugin::PluginCatalogue& catalogue) {
   if (kind == PluginKind::kEnv) {
@@ -113,6 +143,7 @@ std::vector<config::KeyRead> PluginKeys(PluginKind kind, const std::string& name
     return config::FindKeys(
         [&](const Config& params) { catalogue.Create<DatasetWriter>(name, params, spec); });
   }
+  const WithoutRandomWeights cheap;
   std::vector<config::KeyRead> keys;
   for (const PolicySpec& spec : PolicySpecs()) {
     const auto create = [&](const Config& params) { catalogue.Create<Policy>(name, params, spec); };

@@ -29,6 +29,7 @@ struct Demonstrations {
   std::vector<Signal> signals;             // alphabetical
   std::vector<std::int64_t> episode_ends;  // as Dataset::episode_ends()
   bool is_recorded_here = false;           // by dp_bench: each action with its observation
+  bool is_sample = false;                  // a few of the episodes that a checkpoint learned from
 
   std::int64_t n_episodes() const { return std::ssize(episode_ends); }
   std::int64_t n_steps() const { return episode_ends.empty() ? 0 : episode_ends.back(); }

@@ -28,6 +28,7 @@ struct DiagnosisCase {
   std::optional<std::filesystem::path> log;     // logs.json.txt of the training
   int n_rollouts = 8;                           // episodes with the checkpoint in the env; 0: none
   bool is_recorded_here = false;                // the data set is one that dp_bench wrote
+  bool is_sample = false;                       // of the data that the checkpoint was trained on
 };
 
 /// Runs the checks that the case has the parts for, on the CPU. For networks of a few million

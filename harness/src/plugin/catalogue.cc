@@ -16,7 +16,6 @@
 #include "config/name.h"
 #include "core/atomic_file.h"
 #include "core/sha256.h"
-#include "plugin/library.h"
 #include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
@@ -49,8 +48,8 @@ std::string PluginInfo::Sha256() const {
   return core::Sha256Hex(core::ReadFile(file, kMaxPluginBytes));
 }
 
-PluginCatalogue::PluginCatalogue(std::vector<fs::path> search_dirs)
-    : search_dirs_(std::move(search_dirs)) {}
+PluginCatalogue::PluginCatalogue(std::vector<fs::path> search_dirs, FirstTry first_try)
+    : search_dirs_(std::move(search_dirs)), first_try_(first_try) {}
 
 std::vector<fs::path> PluginCatalogue::DefaultSearchPath(const std::vector<fs::path>& plugin_dirs) {
   std::vector<fs::path> dirs;
@@ -100,7 +99,7 @@ std::vector<PluginInfo> PluginCatalogue::List() {
 
 PluginInfo PluginCatalogue::LoadFile(const fs::path& file) {
   const std::lock_guard lock(mutex_);
-  const PluginHeader* const header = OpenPlugin(file, std::nullopt);
+  const PluginHeader* const header = OpenPlugin(file, std::nullopt, first_try_);
   for (const Plugin& plugin : plugins_) {
     if (plugin.header == header) return plugin.info;
   }
@@ -162,7 +161,7 @@ void PluginCatalogue::Add(const fs::path& file, PluginKind kind, const std::stri
   Plugin plugin;
   plugin.info = {.kind = kind, .name = name, .file = file};
   try {
-    plugin.header = OpenPlugin(file, kind);
+    plugin.header = OpenPlugin(file, kind, first_try_);
     plugin.info.name = plugin.header->name;
     plugin.info.version = plugin.header->version ? plugin.header->version : "";
     plugin.info.build_id = plugin.header->build_id;

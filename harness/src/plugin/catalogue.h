@@ -14,6 +14,7 @@
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 #include "plugin/guard.h"
+#include "plugin/library.h"
 
 namespace dp_bench::plugin {
 
@@ -33,7 +34,8 @@ struct PluginInfo {
 /// The plugins in a list of folders. Every method may be called from several threads at once.
 class PluginCatalogue {
  public:
-  explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs);
+  explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs,
+                           FirstTry first_try = FirstTry::kInChild);
 
   /// `plugin_dirs` of the command line, then DP_BENCH_PLUGIN_PATH (separated by colons), then the
   /// folders of the build or installation that dp_bench's libraries belong to and that of the
@@ -80,7 +82,8 @@ class PluginCatalogue {
   void RequireDescribed(const std::string& env, const Config& params, const EnvSpec& created);
   [[noreturn]] void ThrowUnknown(PluginKind kind, const std::string& name) const;
 
-  std::vector<std::filesystem::path> search_dirs_;
+  const std::vector<std::filesystem::path> search_dirs_;
+  const FirstTry first_try_;
   std::mutex mutex_;
   std::set<PluginKind> scanned_;
   std::deque<Plugin> plugins_;  // a deque, because references to its elements stay valid

@@ -55,7 +55,7 @@ class EnvWorker {
   std::span<float> ActionOutput() { return Numbers<float>(layout_.output, action_dim_); }
 
   SharedMemory memory_;
-  PluginCatalogue catalogue_{{}};
+  PluginCatalogue catalogue_{{}, FirstTry::kNone};  // this is a child process
   std::unique_ptr<Env> env_;
   MemoryLayout layout_;
   std::size_t action_dim_ = 0;

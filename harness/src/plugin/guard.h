@@ -3,10 +3,12 @@
 // interface that they wrap.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
+#include "plugin/open_call.h"
 
 namespace dp_bench::plugin {
 
@@ -27,6 +30,7 @@ struct PluginPlace {
   PluginKind kind = PluginKind::kEnv;
   std::string name;
   std::filesystem::path file;
+  std::optional<std::uint64_t> seed = std::nullopt;  // of the episode that an env is in
 
   /// "env plugin 'pusht'".
   std::string Name() const;
@@ -41,6 +45,7 @@ Error ForeignExceptionError(const PluginPlace& place, const char* during, const 
 /// std::bad_alloc passes through; anything else becomes Error{kPlugin}.
 template <class Call>
 decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& call) {
+  const OpenCallScope open(place, during);
   try {
     return std::forward<Call>(call)();
   } catch (Error& error) {

@@ -65,6 +65,7 @@ class GuardedEnv final : public ForwardingEnv, public StepAhead {
 
   void Reset(std::uint64_t seed) override {
     progress_ = Progress::kNotBegun;
+    place_.seed = seed;
     ForwardingEnv::Reset(seed);
     Begun();
   }

@@ -17,6 +17,7 @@
 #include "dp_bench/error.h"
 #include "plugin/elf_exports.h"
 #include "plugin/guard.h"
+#include "plugin/load_probe.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -31,22 +32,24 @@ constexpr const char* kEntrySymbol = "dp_bench_plugin";
 
 // Loads the library, or finds it among the loaded ones. Handles are never destroyed: exception
 // objects, deleters and registrations of a plugin must stay valid until the process ends.
-const boost::dll::shared_library& KeepLoaded(const fs::path& file) {
+const boost::dll::shared_library& KeepLoaded(const PluginPlace& place) {
   static std::mutex mutex;
   static auto* const libraries = new std::vector<std::unique_ptr<boost::dll::shared_library>>();
   const std::lock_guard lock(mutex);
   auto library = std::make_unique<boost::dll::shared_library>();
   namespace mode = boost::dll::load_mode;
   std::string reason;
-  try {
-    library->load(file, mode::rtld_now | mode::rtld_local);
-  } catch (const std::system_error& fault) {
-    reason = fault.what();
-  }
+  GuardCall(place, "loading", [&] {
+    try {
+      library->load(place.file, mode::rtld_now | mode::rtld_local);
+    } catch (const std::system_error& fault) {
+      reason = fault.what();
+    }
+  });
   if (!library->is_loaded()) {
     const bool lacks_sdk = reason.find("undefined symbol") != std::string::npos;
-    throw Error(ErrorCode::kPlugin, fmt::format("{} cannot be loaded: {}{}", file.string(), reason,
-                                                lacks_sdk ? kHowToRebuild : ""));
+    throw Error(ErrorCode::kPlugin, fmt::format("{} cannot be loaded: {}{}", place.file.string(),
+                                                reason, lacks_sdk ? kHowToRebuild : ""));
   }
   return *libraries->emplace_back(std::move(library));
 }
@@ -109,16 +112,18 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
 
 }  // namespace
 
-const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> wanted) {
+const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> wanted,
+                               FirstTry first_try) {
   // loading runs static constructors, so a file that is not a plugin must not be loaded
   if (!ExportsSymbol(file, kEntrySymbol)) {
     throw Error(ErrorCode::kPlugin,
                 fmt::format("{} is not a dp_bench plugin: it does not export {}", file.string(),
                             kEntrySymbol));
   }
-  const boost::dll::shared_library& library = KeepLoaded(fs::canonical(file));
-  const auto& entry = library.get<const PluginHeader*()>(kEntrySymbol);
-  const PluginPlace place = {wanted.value_or(PluginKind::kEnv), file.stem().string(), file};
+  const PluginPlace place = {wanted.value_or(PluginKind::kEnv), file.stem().string(),
+                             fs::canonical(file)};
+  if (first_try == FirstTry::kInChild) RequireLoadable(place.file, kEntrySymbol);
+  const auto& entry = KeepLoaded(place).get<const PluginHeader*()>(kEntrySymbol);
   const PluginHeader* const header = GuardCall(place, kEntrySymbol, [&] { return entry(); });
   CheckCompatible(header, wanted, file);
   return header;

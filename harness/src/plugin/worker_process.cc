@@ -114,13 +114,6 @@ pid_t SpawnFromLastingThread(const WorkerCommand& command, int socket, int memor
   return started.get_future().get();
 }
 
-std::string DescribeStatus(int status) {
-  if (WIFEXITED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
-  const int signal = WTERMSIG(status);
-  const char* const name = sigabbrev_np(signal);
-  return fmt::format("died with signal {}{}", signal, name ? fmt::format(" (SIG{})", name) : "");
-}
-
 // Resident memory [MB]; 0 if it cannot be read.
 std::size_t ResidentMb(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/statm", pid));
@@ -131,6 +124,13 @@ std::size_t ResidentMb(pid_t pid) {
 }
 
 }  // namespace
+
+std::string DescribeStatus(int status) {
+  if (WIFEXITED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  const char* const name = sigabbrev_np(signal);
+  return fmt::format("died with signal {}{}", signal, name ? fmt::format(" (SIG{})", name) : "");
+}
 
 WorkerCommand WorkerCommand::OfPlugins() {
   const fs::path file = WorkerFile();

@@ -73,6 +73,10 @@ class WorkerProcess {
   Clock::time_point last_memory_check_;
 };
 
+/// How a process ended, from the status of waitpid: "died with signal 11 (SIGSEGV)", "exited with
+/// code 3".
+std::string DescribeStatus(int status);
+
 // Every process loads program, library and plugin from disk. A new build that replaces them during
 // a run must not change the outcome unnoticed.
 

@@ -1,10 +1,13 @@
 // A point that must reach a goal, with one mistake that authors of envs make: the param `mistake`
 // names it. Without one ("none"), the env keeps the contract. tests/conformance/mistakes.py lists
 // what dp_bench says about each.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <random>
@@ -89,6 +92,7 @@ class MistakenEnv final : public Env, public Expert {
 
   void Reset(std::uint64_t seed) override {
     if (Is("ignored_seed")) seed = 0;
+    if (Is("null_in_reset")) *nothing_ = 1;
     if (Is("throw_in_reset")) throw std::runtime_error("the gripper is stuck");
     RandomStream random(seed, StreamId::kEnvStart);
     for (double& x : position_) x = 2.0 * random.UniformDouble() - 1.0;
@@ -200,6 +204,9 @@ class MistakenEnv final : public Env, public Expert {
     if (Is("throw_number")) throw 42;
     if (Is("hang_in_step")) Hang();
     if (Is("crash_in_step")) std::abort();
+    if (Is("exit_in_step")) std::exit(0);
+    if (Is("quick_exit_in_step")) std::quick_exit(0);
+    if (Is("bare_exit_in_step")) _exit(0);
     if (Is("allocates_in_step")) trail_.push_back(std::to_string(position_[0]) + " and more text");
   }
 
@@ -234,6 +241,7 @@ class MistakenEnv final : public Env, public Expert {
   bool is_over_ = false;
   int n_steps_ = 0;
   int n_acts_ = 0;
+  int* volatile nothing_ = nullptr;
   std::vector<std::string> trail_;
 };
 
