@@ -206,7 +206,11 @@ std::string ZarrReplayDataset::WhyLeftOut(const std::string& array) const {
   const std::optional<zarr::ZarrMetadata> metadata = zarr::FindZarrArray(*store_, array);
   if (!metadata) return "no array; those below it are read if dataset.params.keys names them";
   if (!metadata->unreadable.empty()) return metadata->unreadable;
-  if (HasEveryStep(metadata->shape)) return "";
+  if (HasEveryStep(metadata->shape)) {
+    return metadata->num_elements > 0
+               ? ""
+               : fmt::format("shape {}; its steps are empty", ToString(metadata->shape));
+  }
   return fmt::format("shape {}; the episodes end at step {}", ToString(metadata->shape), n_steps());
 }
 

@@ -186,9 +186,11 @@ void ZarrArray::FindChunks() {
     const std::optional<std::uint64_t> size = store_.Peek(file, header);
     if (!size) {
       if (!metadata_.fill) ThrowMissing(file, "there is no fill_value for it");
-      if (++n_absent > kMaxAbsentFiles + 4 * (i + 1 - n_absent)) {
-        ThrowMissing(file, fmt::format("as are {} before it", n_absent - 1));
+      const std::int64_t n_found = i - n_absent;
+      if (n_absent == kMaxAbsentFiles + 4 * n_found) {
+        ThrowMissing(file, fmt::format("as are {} before it", n_absent));
       }
+      ++n_absent;
     } else if (metadata_.shards) {
       AddShard(indices, *size);
     } else {

@@ -216,6 +216,8 @@ TEST(KeysWithoutAConfig, WhatIsLeftOutIsSaid) {
               HasSubstr("left out: data/text (dtype is \"<U4\"; dp_bench reads numbers"));
   EXPECT_THAT(with_array("data/few", "[10,1],\"zarr", "[2,1],\"zarr"),
               HasSubstr("data/few (shape [2, 1]; the episodes end at step 10)"));
+  EXPECT_THAT(with_array("data/none", "[10,1],\"zarr", "[10,0],\"zarr"),
+              HasSubstr("data/none (shape [10, 0]; its steps are empty)"));
   EXPECT_THAT(with_array("data/one", "[10,1],\"zarr", "[],\"zarr"),
               HasSubstr("data/one (shape is [], a single value"));
   EXPECT_THAT(with_array("data/obs/pos", "<f4", "<f4"),
