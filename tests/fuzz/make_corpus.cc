@@ -18,6 +18,7 @@
 #include "compare/baseline.h"
 #include "compare/gate_report.h"
 #include "core/atomic_file.h"
+#include "core/crc32c.h"
 #include "core/temporary_folder.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
@@ -223,6 +224,48 @@ void AddReplay(const fs::path& root, const fs::path& scratch) {
   metadata.Add("attributes", '\1' + TextOf(folder / ".zattrs"));
 }
 
+// A shard of two chunks [2, 2], of which the second is not stored; and files of one chunk, in
+// another order of axes: see zarr_shards_fuzz.cc.
+void AddShards(const fs::path& root) {
+  const Json bytes = {{"name", "bytes"}, {"configuration", {{"endian", "big"}}}};
+  const Json sharding = {{"name", "sharding_indexed"},
+                         {"configuration",
+                          {{"chunk_shape", {2, 2}},
+                           {"codecs", {bytes, "crc32c"}},
+                           {"index_codecs", {"bytes", "crc32c"}},
+                           {"index_location", "end"}}}};
+  const Json transpose = {{"name", "transpose"}, {"configuration", {{"order", {1, 0}}}}};
+  Json node = {{"zarr_format", 3},
+               {"node_type", "array"},
+               {"shape", {7, 2}},
+               {"data_type", "float32"},
+               {"fill_value", "NaN"},
+               {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", {4, 2}}}}}},
+               {"chunk_key_encoding", {{"name", "v2"}}},
+               {"codecs", Json::array({sharding})},
+               {"attributes", {{"fps", 10}, {"dp_bench_type", "low_dim"}}}};
+  const auto append = [](auto number, std::string* out) {
+    out->append(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  std::string shard(16, '\1');
+  append(core::Crc32c(shard), &shard);
+  std::string index;
+  for (const std::uint64_t number : {0UL, 20UL, ~0UL, ~0UL}) append(number, &index);
+  append(core::Crc32c(index), &index);
+  const Corpus corpus(root / "zarr_shards");
+  const std::string nul(1, '\0');
+  corpus.Add("shards", '\1' + node.dump() + nul + shard + index);
+  const Corpus metadata(root / "zarr_metadata");
+  metadata.Add("node", '\2' + node.dump());
+  metadata.Add("node_attributes", '\3' + node.dump());
+  node["codecs"] = {transpose, "bytes"};
+  corpus.Add("transposed", '\1' + node.dump() + nul + std::string(32, '\1'));
+  const Json array = {{"zarr_format", 2}, {"shape", {7, 2}}, {"chunks", {4, 2}},
+                      {"order", "F"},     {"dtype", ">i2"},  {"compressor", nullptr},
+                      {"fill_value", 3}};
+  corpus.Add("version_2", nul + array.dump() + nul + std::string(16, '\1'));
+}
+
 // A byte for the compressor, three for the size, the file: see zarr_chunks_fuzz.cc.
 void AddChunks(const fs::path& root) {
   const Corpus corpus(root / "zarr_chunks");
@@ -291,6 +334,7 @@ void MakeCorpus(const fs::path& root) {
   AddTensors(root, scratch.path());
   AddReplay(root, scratch.path());
   AddChunks(root);
+  AddShards(root);
   AddLibrary(root);
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,15 @@ struct ArrayLayout {
   Shape chunks;
   Encoding encoding = Raw();
   char separator = '.';
+  bool is_big_endian = false;
+  Shape order = {};  // axis i of a stored chunk is axis order[i] of the array; empty: the same
+  std::optional<double> left_out = std::nullopt;  // chunks that hold only this are not stored
+  nlohmann::json fill_value = 0;
+  // version 3 alone
+  bool is_version_3 = false;
+  bool has_checksums = false;  // of chunks and indices
+  Shape shards = {};           // of a file; empty: a file per chunk
+  bool is_index_first = false;
 };
 
 /// Files by name, such as "data/action/.zarray" and "data/action/0.0".
@@ -66,6 +76,8 @@ class ZarrFiles {
  private:
   void AddArray(const std::string& name, const ArrayLayout& layout, DType dtype,
                 std::span<const std::byte> values);
+  void AddShards(const std::string& name, const ArrayLayout& layout,
+                 const std::map<Shape, Bytes>& chunks);
 
   std::map<std::string, Bytes> files_;
 };

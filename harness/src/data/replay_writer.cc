@@ -13,6 +13,7 @@
 #include "core/system_error.h"
 #include "data/zarr/attributes.h"
 #include "data/zarr/chunk_codec.h"
+#include "data/zarr/metadata.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::data {
@@ -145,7 +146,11 @@ void ReplayWriter::OpenArrays() {
     std::memcpy(&n_steps_, last.data(), sizeof(n_steps_));
   }
   for (const KeySpec& key : keys_) {
-    arrays_.emplace_back(folder_ / zarr::kDataFolder / key.name, LayoutOf(key), n_steps_);
+    const fs::path array = folder_ / zarr::kDataFolder / key.name;
+    arrays_.emplace_back(array, LayoutOf(key), n_steps_);
+    // numbers can have the shape of pictures
+    core::WriteFileAtomically(array / zarr::kAttributesFile,
+                              json{{zarr::kTypeAttribute, Name(key.type)}}.dump(4));
   }
 }
 

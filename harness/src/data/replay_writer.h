@@ -1,5 +1,6 @@
 // Appends episodes to a replay buffer folder in diffusion_policy's layout of zarr v2: data/<key>
-// with the steps of all episodes, meta/episode_ends, and the origin of the data in .zattrs. After a
+// with the steps of all episodes and the type of the key in its .zattrs, meta/episode_ends, and the
+// origin of the data in .zattrs. After a
 // kill at any time, the folder holds the episodes of the last `Commit`. Its final bytes do not
 // depend on when `Commit` was called.
 #pragma once

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/console.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::data {
@@ -79,15 +80,34 @@ int PadAfter(const Horizons& horizons) {
 
 void RequireSequences(const Dataset& dataset, const Horizons& horizons,
                       const std::vector<bool>& episode_mask) {
+  const std::int64_t n_padded = horizons.n_obs_steps - 1 + PadAfter(horizons);
+  struct Amount {
+    std::int64_t n_episodes = 0;
+    std::int64_t n_steps = 0;
+  } all, unused;
   std::int64_t begin = 0;
   std::int64_t longest = 0;
   for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
     const std::int64_t end = dataset.episode_ends()[episode];
-    if (episode_mask.empty() || episode_mask[episode]) longest = std::max(longest, end - begin);
+    const std::int64_t length = end - begin;
     begin = end;
+    if (!episode_mask.empty() && !episode_mask[episode]) continue;
+    longest = std::max(longest, length);
+    for (Amount* amount : {&all, &unused}) {
+      if (amount == &unused && horizons.horizon <= length + n_padded) continue;
+      ++amount->n_episodes;
+      amount->n_steps += length;
+    }
   }
-  const std::int64_t n_padded = horizons.n_obs_steps - 1 + PadAfter(horizons);
-  if (longest == 0 || horizons.horizon <= longest + n_padded) return;
+  if (unused.n_episodes == 0) return;
+  if (unused.n_episodes < all.n_episodes) {
+    core::LogWarning(fmt::format(
+        "{} of {} episodes ({} of {} steps) are shorter than horizon {} less padding and are not "
+        "used: an episode needs {} steps",
+        unused.n_episodes, all.n_episodes, unused.n_steps, all.n_steps, horizons.horizon,
+        horizons.horizon - n_padded));
+    return;
+  }
   if (horizons.drop_n_last_frames) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("drop_n_last_frames is {}, but the longest training episode has {} "

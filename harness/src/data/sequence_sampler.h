@@ -63,7 +63,7 @@ class SequenceSampler {
 
 /// Throws Error{kConfig}, with a number that would fit, if the horizon is too long for all of these
 /// episodes, or drop_n_last_frames leaves nothing of them: MakeTrainingSampler would find no
-/// sequence. Passes if there are no episodes.
+/// sequence. Passes if there are no episodes. Warns if some of them give none.
 void RequireSequences(const Dataset& dataset, const Horizons& horizons,
                       const std::vector<bool>& episode_mask = {});
 

@@ -214,19 +214,36 @@ struct Signature {
 };
 
 using namespace std::string_view_literals;
-constexpr std::array<Signature, 4> kSignatures = {{{AV_CODEC_ID_PNG, "\x89PNG\r\n\x1a\n"sv},
-                                                   {AV_CODEC_ID_MJPEG, "\xff\xd8\xff"sv},
-                                                   {AV_CODEC_ID_TIFF, "II*\0"sv},
-                                                   {AV_CODEC_ID_TIFF, "MM\0*"sv}}};
+// AV_CODEC_ID_NONE: JPEG XL, which libavcodec before 5.1 has no number for
+constexpr std::array<Signature, 8> kSignatures = {
+    {{AV_CODEC_ID_PNG, "\x89PNG\r\n\x1a\n"sv},
+     {AV_CODEC_ID_MJPEG, "\xff\xd8\xff"sv},
+     {AV_CODEC_ID_TIFF, "II*\0"sv},
+     {AV_CODEC_ID_TIFF, "MM\0*"sv},
+     {AV_CODEC_ID_JPEG2000, "\xff\x4f\xff\x51"sv},
+     {AV_CODEC_ID_JPEG2000, "\0\0\0\x0cjP  \r\n\x87\n"sv},
+     {AV_CODEC_ID_NONE, "\xff\x0a"sv},
+     {AV_CODEC_ID_NONE, "\0\0\0\x0cJXL \r\n\x87\n"sv}}};
+
+AVCodecID JpegXl() {
+  const AVCodec* decoder = avcodec_find_decoder_by_name("libjxl");
+  if (decoder != nullptr) return decoder->id;
+  throw Error(ErrorCode::kMedia,
+              "JPEG XL is not decoded here: the libavcodec of this machine was built without "
+              "libjxl. Those of Debian 12, Ubuntu 24.04 and later have it.");
+}
 
 AVCodecID CodecOf(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   for (const Signature& signature : kSignatures) {
-    if (text.starts_with(signature.bytes)) return signature.codec;
+    if (!text.starts_with(signature.bytes)) continue;
+    return signature.codec == AV_CODEC_ID_NONE ? JpegXl() : signature.codec;
   }
-  throw Error(ErrorCode::kMedia,
-              fmt::format("expected a PNG, JPEG or TIFF file, found {} bytes of something else",
-                          file.size()));
+  throw Error(
+      ErrorCode::kMedia,
+      fmt::format(
+          "expected a PNG, JPEG, JPEG 2000, JPEG XL or TIFF file, found {} bytes of something else",
+          file.size()));
 }
 
 void RequireSize(std::string_view format, int found_width, int found_height, int width,

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <vector>
 
+#include "data/zarr/notes.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr_replay {
@@ -18,6 +20,7 @@ constexpr double kBytesPerMb = 1 << 20;
 constexpr double kMinMemoryLimitMb = 0.01;
 constexpr double kMaxMemoryLimitMb = 1e7;
 constexpr std::size_t kMaxArrays = 1000;
+constexpr const char* kMetaFolder = "meta";
 
 // The limit is meant for images and for hostile files. This much of other data does not count, so
 // that a small limit applies only to images.
@@ -38,35 +41,49 @@ KeyType ParseType(std::string_view name) {
   return name == "rgb" ? KeyType::kRgb : name == "depth" ? KeyType::kDepth : KeyType::kLowDim;
 }
 
-zarr::Target TargetOf(KeyType type) {
-  return type == KeyType::kRgb     ? zarr::Target::kImage
-         : type == KeyType::kDepth ? zarr::Target::kDepth
-                                   : zarr::Target::kFloat32;
+zarr::Target TargetOf(KeyType type, zarr::ElementType stored) {
+  if (type == KeyType::kRgb) return zarr::Target::kImage;
+  const bool is_number = type == KeyType::kLowDim || zarr::Name(stored).starts_with("float");
+  return is_number ? zarr::Target::kFloat32 : zarr::Target::kDepth;
 }
 
 bool IsPicture(zarr::Target target) {
   return target == zarr::Target::kImage || target == zarr::Target::kDepth;
 }
 
-// The type of an array if the config does not give it. diffusion_policy stores images as float32
-// from 0 to 255; as numbers they would take four times the memory, and each pixel would be a
-// dimension.
-KeyType GuessType(const zarr::ZarrArray& array) {
-  constexpr std::int64_t kLeastPixels = 16;  // in each direction
-  const Shape& shape = array.shape();
-  if (array.dtype() == DType::kUInt8 && shape.size() == 4) return KeyType::kRgb;
-  const bool is_picture =
-      shape.size() == 4 && shape[3] == 3 && std::min(shape[1], shape[2]) >= kLeastPixels;
-  if (array.dtype() == DType::kFloat32 && is_picture) return KeyType::kRgb;
-  return array.dtype() == DType::kUInt16 ? KeyType::kDepth : KeyType::kLowDim;
+struct PictureLayout {
+  Shape shape;  // [C, H, W]
+  bool is_channels_first = false;
+
+  bool IsLarge() const {
+    constexpr std::int64_t kLeastPixels = 16;  // in each direction
+    return std::min(shape[1], shape[2]) >= kLeastPixels;
+  }
+};
+
+// Nothing if the array has no pictures of this type.
+std::optional<PictureLayout> FindPictures(const Shape& array, KeyType type) {
+  const std::int64_t n_channels = type == KeyType::kRgb ? 3 : 1;
+  if (array.size() == 3 && n_channels == 1) return PictureLayout{{1, array[1], array[2]}};
+  if (array.size() != 4) return std::nullopt;
+  if (array[3] == n_channels) return PictureLayout{{n_channels, array[1], array[2]}};
+  if (array[1] == n_channels) return PictureLayout{{n_channels, array[2], array[3]}, true};
+  return std::nullopt;
 }
 
-// [C, H, W] of an array of images; nothing if it has no images of this type.
-std::optional<Shape> PictureShape(const Shape& array, KeyType type) {
-  if (type == KeyType::kDepth && array.size() == 3) return Shape{1, array[1], array[2]};
-  const std::int64_t n_channels = type == KeyType::kRgb ? 3 : 1;
-  if (array.size() != 4 || array[3] != n_channels) return std::nullopt;
-  return Shape{n_channels, array[1], array[2]};
+// Steps of [3, pixels] become [pixels, 3].
+void InterleaveChannels(std::size_t step_bytes, std::span<std::byte> steps) {
+  std::vector<std::byte> step(step_bytes);
+  const std::size_t n_pixels = step_bytes / 3;
+  for (std::size_t begin = 0; begin < steps.size(); begin += step_bytes) {
+    std::memcpy(step.data(), steps.data() + begin, step_bytes);
+    std::byte* to = steps.data() + begin;
+    for (std::size_t i = 0; i < n_pixels; ++i) {
+      *to++ = step[i];
+      *to++ = step[n_pixels + i];
+      *to++ = step[2 * n_pixels + i];
+    }
+  }
 }
 
 std::string DataArray(const std::string& name) {
@@ -139,6 +156,7 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
     AddKey(name, key);
   }
   LoadArrays();
+  TellMissingChunks();
 }
 
 const zarr::ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
@@ -146,22 +164,90 @@ const zarr::ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
 }
 
 std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
-  std::map<std::string, KeyConfig> keys;
-  const std::vector<std::string> names = store_->ListArrays(zarr::kDataFolder);
+  const std::vector<std::string> names = store_->ListFolders(zarr::kDataFolder);
   if (names.size() > kMaxArrays) {
     throw Error(ErrorCode::kData,
                 fmt::format("{} holds {} arrays; at most {} are read. Name the ones to read in "
                             "dataset.params.keys.",
                             store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
   }
-  for (const std::string& name : names) keys[name] = {.array = DataArray(name)};
+  std::map<std::string, KeyConfig> keys;
+  std::vector<std::string> left_out;
+  for (const std::string& name : names) {
+    const std::string array = DataArray(name);
+    const std::string reason = WhyLeftOut(array);
+    if (reason.empty()) {
+      keys[name] = {.array = array};
+    } else {
+      left_out.push_back(fmt::format("{} ({})", array, reason));
+    }
+  }
   if (!keys.contains("action")) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} holds no data/action; name the arrays in dataset.params.keys, such "
-                            "as {{\"action\": {{\"array\": \"data/actions\"}}}}",
-                            store_->Describe(zarr::kDataFolder)));
+    throw Error(
+        ErrorCode::kData,
+        fmt::format(
+            "{} holds no data/action{}; name the arrays in dataset.params.keys, "
+            "such as {{\"action\": {{\"array\": \"data/actions\"}}}}",
+            store_->Describe(zarr::kDataFolder),
+            left_out.empty() ? "" : " of numbers (left out: " + zarr::ListFirst(left_out) + ")"));
+  }
+  for (const std::string& name : store_->ListFolders("")) {
+    if (name != zarr::kDataFolder && name != kMetaFolder) left_out.push_back(name);
+  }
+  for (const std::string& name : store_->ListFolders(kMetaFolder)) {
+    const std::string array = fmt::format("{}/{}", kMetaFolder, name);
+    if (array != zarr::kEpisodeEndsArray) left_out.push_back(array);
+  }
+  if (!left_out.empty()) {
+    zarr::WarnUser(
+        fmt::format("{}: left out: {}", store_->Describe(""), zarr::ListFirst(left_out)));
   }
   return keys;
+}
+
+// Empty for an array that is read if the config names no keys.
+std::string ZarrReplayDataset::WhyLeftOut(const std::string& array) const {
+  const std::optional<zarr::ZarrMetadata> metadata = zarr::FindZarrArray(*store_, array);
+  if (!metadata) return "no array; those below it are read if dataset.params.keys names them";
+  if (!metadata->unreadable.empty()) return metadata->unreadable;
+  if (HasEveryStep(metadata->shape)) {
+    return metadata->num_elements > 0
+               ? ""
+               : fmt::format("shape {}; its steps are empty", ToString(metadata->shape));
+  }
+  return fmt::format("shape {}; the episodes end at step {}", ToString(metadata->shape), n_steps());
+}
+
+// Arrays of a collection that is running may be longer than the episodes.
+bool ZarrReplayDataset::HasEveryStep(const Shape& shape) const {
+  return shape[0] == n_steps() || (shape[0] > n_steps() && is_growing_);
+}
+
+// diffusion_policy stores images as float32 from 0 to 255; as numbers they would take four times
+// the memory, and each pixel would be a dimension.
+KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
+  if (const std::optional<std::string>& stated = array.key_type()) {
+    for (const KeyType type : {KeyType::kLowDim, KeyType::kRgb, KeyType::kDepth}) {
+      if (*stated == Name(type)) return type;
+    }
+    throw Error(ErrorCode::kData, fmt::format("{} has the {} '{}'; expected low_dim, rgb or depth",
+                                              array.Describe(), zarr::kTypeAttribute, *stated));
+  }
+  using zarr::ElementType;
+  if (const auto colour = FindPictures(array.shape(), KeyType::kRgb)) {
+    const bool is_surely_last = array.type() == ElementType::kUInt8 && !colour->is_channels_first;
+    if (is_surely_last) return KeyType::kRgb;
+    if (colour->IsLarge() && array.type() == ElementType::kUInt8) return KeyType::kRgb;
+    // a chunk beyond the limit is an error later, for any type
+    const auto needed = static_cast<double>(2 * array.chunk_bytes() + array.scratch_bytes());
+    if (colour->IsLarge() && array.type() == ElementType::kFloat32 &&
+        (needed > memory_limit_ + kUncountedBytes || array.FirstChunkFits(zarr::Target::kImage))) {
+      return KeyType::kRgb;
+    }
+  }
+  const auto depth = FindPictures(array.shape(), KeyType::kDepth);
+  const bool is_depth = array.type() == ElementType::kUInt16 && depth && depth->IsLarge();
+  return is_depth ? KeyType::kDepth : KeyType::kLowDim;
 }
 
 // Memory is counted before it is allocated. As many threads decode as fit in the limit.
@@ -213,20 +299,21 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
 
 void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config) {
   const zarr::ZarrArray& array = Open(config.array);
-  const KeyType type = config.type.value_or(GuessType(array));
   const auto refuse = [&](ErrorCode code, const std::string& what) {
     throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
                                   ToString(array.shape()), what));
   };
-  const std::int64_t n_steps = episode_ends_.back();
-  if (array.num_steps() < n_steps || (array.num_steps() > n_steps && !is_growing_)) {
-    refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", n_steps));
+  if (!HasEveryStep(array.shape())) {
+    refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", n_steps()));
   }
   const std::int64_t step = array.step_elements();
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
 
   KeySpec spec{.name = name};
-  const zarr::Target target = TargetOf(type);
+  const KeyType type = config.type        ? *config.type
+                       : name == "action" ? KeyType::kLowDim
+                                          : GuessType(array);
+  const zarr::Target target = TargetOf(type, array.type());
   KeySource source{.array = &array,
                    .target = target,
                    .step_bytes = static_cast<std::size_t>(step) * zarr::TargetSize(target),
@@ -234,14 +321,25 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   const bool is_sliced = config.begin || config.end;
   if (type != KeyType::kLowDim) {
     const bool is_rgb = type == KeyType::kRgb;
-    const std::optional<Shape> shape = PictureShape(array.shape(), type);
-    if (!shape || is_sliced) {
-      refuse(ErrorCode::kConfig, is_rgb ? "an rgb key is a whole array [steps, height, width, 3]"
-                                        : "a depth key is a whole array [steps, height, width, 1]");
+    const std::optional<PictureLayout> pictures = FindPictures(array.shape(), type);
+    if (!pictures || is_sliced) {
+      refuse(ErrorCode::kConfig,
+             is_rgb ? "an rgb key is a whole array [steps, height, width, 3] or [steps, 3, height, "
+                      "width]"
+                    : "a depth key is a whole array [steps, height, width, 1]");
+    }
+    if (static_cast<double>(source.step_bytes) > memory_limit_ + kUncountedBytes) {
+      refuse(
+          ErrorCode::kConfig,
+          fmt::format("one picture takes {} bytes, more than dataset.params.memory_limit_mb ({})",
+                      source.step_bytes, memory_limit_ / kBytesPerMb));
     }
     spec.type = type;
-    spec.dtype = is_rgb ? DType::kUInt8 : DType::kUInt16;
-    spec.shape = *shape;
+    spec.dtype = is_rgb                             ? DType::kUInt8
+                 : target == zarr::Target::kFloat32 ? DType::kFloat32
+                                                    : DType::kUInt16;
+    spec.shape = pictures->shape;
+    source.is_channels_first = is_rgb && pictures->is_channels_first;
   } else if (is_sliced) {
     const std::int64_t begin = config.begin.value_or(0);
     const std::int64_t end = config.end.value_or(step);
@@ -285,7 +383,10 @@ void ZarrReplayDataset::LoadArrays() {
 
 void ZarrReplayDataset::LoadSource(KeySource* source) {
   const auto [entry, is_new] = buffers_.try_emplace({source->array, source->target});
-  if (is_new) Load(*source->array, source->target, &entry->second);
+  if (is_new) {
+    Load(*source->array, source->target, &entry->second);
+    if (source->is_channels_first) InterleaveChannels(source->step_bytes, entry->second.bytes());
+  }
   source->buffer = &entry->second;
 }
 
@@ -314,6 +415,21 @@ void ZarrReplayDataset::PrepareCache() {
   cache_ = std::make_unique<zarr::ChunkCache>(limit);
 }
 
+// An incomplete copy looks the same. Numbers are often 0 for long, pictures and actions seldom.
+void ZarrReplayDataset::TellMissingChunks() const {
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const zarr::ZarrArray& array = *sources_[i].array;
+    if (array.num_missing() == 0) continue;
+    const std::string note = fmt::format(
+        "{}: {} of {} chunks are not stored and hold the fill value, as zarr writes them to save "
+        "space. If the data set was copied, make sure that the copy is complete.",
+        array.Describe(), array.num_missing(), array.num_chunks());
+    const bool is_unusual =
+        spec_.keys[i].type != KeyType::kLowDim || spec_.keys[i].name == "action";
+    is_unusual ? zarr::WarnUser(note) : zarr::TellUser(note);
+  }
+}
+
 void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,
                              std::span<std::byte> out) const {
   if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
@@ -336,6 +452,7 @@ void ZarrReplayDataset::Read(int key, std::int64_t begin, std::int64_t end,
   const KeySource& source = sources_[static_cast<std::size_t>(key)];
   if (source.buffer == nullptr) {
     source.array->ReadSteps(begin, end, source.target, cache_.get(), out);
+    if (source.is_channels_first) InterleaveChannels(source.step_bytes, out);
     return;
   }
   const std::byte* from = source.buffer->bytes().data() + source.offset +

@@ -1,8 +1,8 @@
-// The replay buffers of diffusion_policy, and those that `dp_bench collect` writes: zarr v2
-// hierarchies with the arrays data/* (first axis: steps of all episodes) and meta/episode_ends.
-// Numbers are decoded once, in parallel, and kept in memory as float32. So are images, colour as
-// uint8 and depth as uint16, if all of them fit in a memory limit. Otherwise they are decoded when
-// they are read, and the limit applies to the decoded chunks that are kept.
+// The replay buffers of diffusion_policy, and those that `dp_bench collect` writes: zarr
+// hierarchies (version 2 or 3) with the arrays data/* (first axis: steps of all episodes) and
+// meta/episode_ends. Numbers are decoded once, in parallel, and kept in memory as float32. So are
+// images, colour as uint8 and depth as uint16, if all of them fit in a memory limit. Otherwise they
+// are decoded when they are read, and the limit applies to the decoded chunks that are kept.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,13 @@ struct KeyConfig {
 
 /// {"path": "pusht.zarr", "fps": 10, "keys": {"agent_pos": {"array": "data/state", "begin": 0,
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
-/// Without "array", a key is the array data/<key>, and its type is guessed as described next.
-/// Without "keys", every array below data/ is a key with the name of the array: [N, H, W, 3] of
-/// uint8, or of float32 with 16 pixels or more, is rgb, [N, H, W] or [N, H, W, 1] of uint16 depth,
-/// anything else low_dim. "memory_limit_mb" is a limit for everything together: images, numbers,
+/// Without "keys", every array of numbers below data/ that has a value for each step is a key with
+/// the name of the array; what is left out is said. Its type is what its attribute "dp_bench_type"
+/// says, or else: uint8 [N, H, W, 3], and with 16 pixels or more also [N, 3, H, W] and whole
+/// float32 numbers, is rgb; uint16 [N, H, W], [N, H, W, 1] or [N, 1, H, W] with 16 pixels or more
+/// is depth; anything else is low_dim. A key {} means
+/// the same for the array of its name.
+/// "memory_limit_mb" is a limit for everything together: images, numbers,
 /// episode ends, and chunks while they are decoded. If images need more than is left, their chunks
 /// are decoded on demand. Then opening is fast, but every epoch decodes them again.
 struct ZarrReplayConfig {
@@ -75,17 +78,23 @@ class ZarrReplayDataset final : public Dataset {
     zarr::Target target;
     std::size_t step_bytes;
     std::size_t offset;
+    bool is_channels_first = false;  // a colour picture whose channels must be interleaved
     const zarr::PageBuffer* buffer = nullptr;  // null: decoded when it is read
   };
 
   const zarr::ZarrArray& Open(const std::string& name);
   std::map<std::string, KeyConfig> FindKeys();
+  std::string WhyLeftOut(const std::string& array) const;
+  KeyType GuessType(const zarr::ZarrArray& array) const;
+  std::int64_t n_steps() const { return episode_ends_.back(); }
+  bool HasEveryStep(const Shape& shape) const;
   void LoadEpisodeEnds(const std::string& name);
   void AddKey(const std::string& name, const KeyConfig& config);
   void Load(const zarr::ZarrArray& array, zarr::Target target, zarr::PageBuffer* buffer);
   void LoadArrays();
   void LoadSource(KeySource* source);
   void PrepareCache();
+  void TellMissingChunks() const;
 
   double memory_limit_;      // [bytes]
   double held_bytes_ = 0.0;  // of everything that is loaded

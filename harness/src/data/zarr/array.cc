@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <ranges>
 #include <thread>
 #include <utility>
 
+#include "core/json.h"
+#include "data/zarr/attributes.h"
 #include "data/zarr/chunk_codec.h"
 #include "data/zarr/page_buffer.h"
 #include "dp_bench/error.h"
@@ -55,21 +60,92 @@ void ParallelFor(std::int64_t n, int n_threads, const Body& body) {
 
 ZarrMetadata ReadMetadata(const Store& store, const std::string& name) {
   RequireSafeName(name);
-  const std::string file = fmt::format("{}/{}", name, kArrayFile);
-  if (!store.Peek(file, {})) {
-    throw Error(ErrorCode::kData,
-                fmt::format("no array '{}': {} does not exist", name, store.Describe(file)));
+  std::optional<ZarrMetadata> metadata = FindZarrArray(store, name);
+  if (!metadata) {
+    throw Error(ErrorCode::kData, fmt::format("no array '{}': {} does not exist", name,
+                                              store.Describe(name + "/" + kArrayFile)));
   }
-  std::vector<std::byte> json;
-  store.Read(file, kMaxMetadataBytes, &json);
-  return ParseZarrMetadata(json, store.Describe(file));
+  if (!metadata->unreadable.empty()) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: {}", store.Describe(name), metadata->unreadable));
+  }
+  return *std::move(metadata);
+}
+
+// The position of item `i` of a grid that cuts `shape` into boxes of `size`, in C order.
+Shape GridPosition(std::int64_t i, const Shape& shape, const Shape& size) {
+  Shape position(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    const std::int64_t n = (shape[axis] + size[axis] - 1) / size[axis];
+    position[axis] = i % n;
+    i /= n;
+  }
+  return position;
+}
+
+std::uint64_t ReadIndexNumber(const std::byte* bytes, bool is_big_endian) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, bytes, sizeof(number));
+  return is_big_endian ? __builtin_bswap64(number) : number;
+}
+
+// Copies a chunk whose axis i is axis order[i] of `chunks`, in C order of `chunks`.
+void Transpose(std::span<const std::byte> in, const Shape& chunks, const Shape& order,
+               std::size_t item, std::span<std::byte> out) {
+  const std::size_t n_axes = chunks.size();
+  Shape strides(n_axes, 1);  // of the axes of `chunks`
+  for (std::size_t axis = n_axes - 1; axis-- > 0;) {
+    strides[axis] = strides[axis + 1] * chunks[axis + 1];
+  }
+  Shape position(n_axes, 0);  // in the stored chunk
+  std::int64_t to = 0;
+  for (std::size_t from = 0; from < in.size(); from += item) {
+    std::memcpy(out.data() + static_cast<std::size_t>(to) * item, in.data() + from, item);
+    for (std::size_t axis = n_axes; axis-- > 0;) {
+      const auto own = static_cast<std::size_t>(order[axis]);
+      to += strides[own];
+      if (++position[axis] < chunks[own]) break;
+      to -= strides[own] * chunks[own];
+      position[axis] = 0;
+    }
+  }
+}
+
+void ReverseBytes(std::span<std::byte> elements, std::size_t item) {
+  for (std::size_t i = 0; i < elements.size(); i += item) {
+    std::ranges::reverse(elements.subspan(i, item));
+  }
 }
 
 }  // namespace
 
+std::optional<ZarrMetadata> FindZarrArray(const Store& store, const std::string& name) {
+  std::vector<std::byte> json;
+  const std::string file = fmt::format("{}/{}", name, kArrayFile);
+  if (!store.Peek(file, {})) {
+    const std::string node = fmt::format("{}/{}", name, kNodeFile);
+    if (!store.Peek(node, {})) return std::nullopt;
+    store.Read(node, kMaxMetadataBytes, &json);
+    return ParseZarrNode(json, store.Describe(node));
+  }
+  store.Read(file, kMaxMetadataBytes, &json);
+  ZarrMetadata metadata = ParseZarrMetadata(json, store.Describe(file));
+  // attributes of other programs may be anything, also NaN, which JSON does not have
+  const std::string attributes = fmt::format("{}/{}", name, kAttributesFile);
+  if (store.Peek(attributes, {}).value_or(kMaxMetadataBytes) < kMaxMetadataBytes) {
+    store.Read(attributes, kMaxMetadataBytes, &json);
+    const nlohmann::json values =
+        core::TryParseJson({reinterpret_cast<const char*>(json.data()), json.size()});
+    if (values.contains(kTypeAttribute) && values.at(kTypeAttribute).is_string()) {
+      metadata.key_type = values.at(kTypeAttribute).get<std::string>();
+    }
+  }
+  return metadata;
+}
+
 ZarrArray::ZarrArray(const Store& store, std::string name)
     : store_(store), name_(std::move(name)), metadata_(ReadMetadata(store_, name_)) {
-  CheckChunks();
+  FindChunks();
 }
 
 std::int64_t ZarrArray::step_elements() const {
@@ -77,49 +153,160 @@ std::int64_t ZarrArray::step_elements() const {
 }
 
 Shape ZarrArray::ChunkIndices(std::int64_t chunk) const {
-  Shape indices(metadata_.shape.size());
-  for (std::size_t axis = indices.size(); axis-- > 0;) {
-    const std::int64_t n =
-        (metadata_.shape[axis] + metadata_.chunks[axis] - 1) / metadata_.chunks[axis];
-    indices[axis] = chunk % n;
-    chunk /= n;
+  return GridPosition(chunk, metadata_.shape, metadata_.chunks);
+}
+
+std::string ZarrArray::FileName(std::span<const std::int64_t> indices) const {
+  return fmt::format("{}/{}{}", name_, metadata_.chunk_prefix,
+                     ChunkFile(indices, metadata_.separator));
+}
+
+std::string ZarrArray::FileOf(std::int64_t chunk) const {
+  Shape indices = ChunkIndices(chunk);
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    indices[axis] /= metadata_.file_shape()[axis] / metadata_.chunks[axis];
   }
-  return indices;
+  return FileName(indices);
 }
 
-std::string ZarrArray::ChunkName(std::int64_t chunk) const {
-  return fmt::format("{}/{}", name_, ChunkFile(ChunkIndices(chunk), metadata_.separator));
-}
-
-// Stops at the first chunk that does not exist, so metadata that claim 2^60 chunks cost nothing.
-void ZarrArray::CheckChunks() {
+// An incomplete copy looks like an array whose other chunks hold the fill value. Without a fill
+// value it can only be incomplete. Each look-up costs time, and metadata may claim 2^60 chunks.
+void ZarrArray::FindChunks() {
+  constexpr std::int64_t kMaxAbsentFiles = 1 << 18;  // and more where as many exist
+  const Shape& file_shape = metadata_.file_shape();
+  std::int64_t n_files = 1;
+  for (std::size_t axis = 0; axis < file_shape.size(); ++axis) {
+    n_files *= (metadata_.shape[axis] + file_shape[axis] - 1) / file_shape[axis];
+  }
+  std::int64_t n_absent = 0;
   std::array<std::byte, kChunkHeaderBytes> header = {};
-  for (std::int64_t chunk = 0; chunk < metadata_.num_chunks; ++chunk) {
-    const std::string file = ChunkName(chunk);
+  for (std::int64_t i = 0; i < n_files; ++i) {
+    const Shape indices = GridPosition(i, metadata_.shape, file_shape);
+    const std::string file = FileName(indices);
     const std::optional<std::uint64_t> size = store_.Peek(file, header);
     if (!size) {
-      throw Error(
-          ErrorCode::kData,
-          fmt::format("chunk {} of {} of '{}' is missing: {} does not exist (shape {}, chunks "
-                      "of {}); the copy is incomplete",
-                      chunk, metadata_.num_chunks, name_, store_.Describe(file),
-                      ToString(metadata_.shape), ToString(metadata_.chunks)));
+      if (!metadata_.fill) ThrowMissing(file, "there is no fill_value for it");
+      const std::int64_t n_found = i - n_absent;
+      if (n_absent == kMaxAbsentFiles + 4 * n_found) {
+        ThrowMissing(file, fmt::format("as are {} before it", n_absent));
+      }
+      ++n_absent;
+    } else if (metadata_.shards) {
+      AddShard(indices, *size);
+    } else {
+      AddChunk({i, 0, *size}, std::span(header).first(std::min(*size, header.size())));
     }
-    const std::size_t n = std::min<std::uint64_t>(*size, header.size());
-    CheckChunkHeader(metadata_.compressor, std::span(header).first(n), *size, metadata_.chunk_bytes,
-                     store_.Describe(file));
-    scratch_bytes_ = std::max(scratch_bytes_,
-                              chunk_bytes() + *size + DecoderBytes(metadata_.compressor, header));
   }
+  if (!metadata_.shards) return;
+  std::ranges::sort(stored_, {}, &StoredChunk::chunk);
+  if (num_missing() > 0 && !metadata_.fill) {
+    ThrowMissing(FileName(Shape(metadata_.shape.size(), 0)), "and there is no fill_value");
+  }
+}
+
+void ZarrArray::ThrowMissing(const std::string& file, std::string_view reason) const {
+  throw Error(ErrorCode::kData,
+              fmt::format("a chunk of '{}' is missing: {} does not exist, {} (shape {}, {} chunks "
+                          "of {}); the copy is incomplete",
+                          name_, store_.Describe(file), reason, ToString(metadata_.shape),
+                          metadata_.num_chunks, ToString(metadata_.chunks)));
+}
+
+void ZarrArray::AddChunk(const StoredChunk& stored, std::span<const std::byte> header) {
+  const auto n_checksum_bytes = static_cast<std::uint64_t>(4 * metadata_.n_checksums);
+  const std::string file = store_.Describe(FileOf(stored.chunk));
+  if (stored.size < n_checksum_bytes) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: has {} bytes, less than its checksums", file, stored.size));
+  }
+  CheckChunkHeader(metadata_.compressor, header, stored.size - n_checksum_bytes,
+                   metadata_.chunk_bytes, file);
+  const std::size_t transposed = metadata_.order.empty() ? 0 : chunk_bytes();
+  scratch_bytes_ = std::max(scratch_bytes_,
+                            chunk_bytes() + transposed + stored.size +
+                                DecoderBytes(metadata_.compressor, header, metadata_.chunk_bytes));
+  stored_.push_back(stored);
+}
+
+// The headers of its chunks are checked when they are decoded; opening reads only the index.
+void ZarrArray::AddShard(const Shape& indices, std::uint64_t size) {
+  constexpr std::size_t kMaxIndexBytes = std::size_t{256} << 20;  // of all shards
+  const ShardLayout& shards = *metadata_.shards;
+  const std::string file = FileName(indices);
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::kData, fmt::format("{}: {}", store_.Describe(file), what));
+  };
+  if (shards.index_bytes() > size) {
+    refuse(fmt::format("has {} bytes; the index of {} chunks alone has {}", size, shards.num_chunks,
+                       shards.index_bytes()));
+  }
+  index_bytes_ += shards.index_bytes();
+  if (index_bytes_ > kMaxIndexBytes) {
+    refuse(fmt::format("the indices of its array take more than {} bytes", kMaxIndexBytes));
+  }
+  std::vector<std::byte> index(shards.index_bytes());
+  store_.ReadPart(file, shards.is_index_first ? 0 : size - index.size(), index);
+  TakeChecksums(index, shards.n_index_checksums, store_.Describe(file));
+
+  const std::size_t transposed = metadata_.order.empty() ? 0 : chunk_bytes();
+  const std::size_t decoder = DecoderBytes(metadata_.compressor, {}, metadata_.chunk_bytes);
+  constexpr std::uint64_t kAbsent = std::numeric_limits<std::uint64_t>::max();
+  for (std::int64_t i = 0; i < shards.num_chunks; ++i) {
+    const std::byte* entry = index.data() + 16 * i;
+    const StoredChunk stored{.chunk = 0,
+                             .offset = ReadIndexNumber(entry, shards.is_index_big_endian),
+                             .size = ReadIndexNumber(entry + 8, shards.is_index_big_endian)};
+    if (stored.offset == kAbsent && stored.size == kAbsent) continue;
+    if (stored.offset > size || stored.size > size - stored.offset ||
+        stored.size > MaxFileBytes(metadata_.chunk_bytes)) {
+      refuse(fmt::format("the index says that chunk {} has {} bytes at {}; the file has {}", i,
+                         stored.size, stored.offset, size));
+    }
+    const std::optional<std::int64_t> chunk = ChunkInShard(indices, i);
+    if (!chunk) continue;  // beyond the edge of the array
+    stored_.push_back({*chunk, stored.offset, stored.size});
+    scratch_bytes_ = std::max(scratch_bytes_, chunk_bytes() + transposed + stored.size + decoder);
+  }
+}
+
+// The number in the array of chunk `i` of the shard at `indices`; nothing if it is outside.
+std::optional<std::int64_t> ZarrArray::ChunkInShard(const Shape& indices, std::int64_t i) const {
+  const Shape& shard = metadata_.shards->shape;
+  const Shape inside = GridPosition(i, shard, metadata_.chunks);
+  std::int64_t chunk = 0;
+  for (std::size_t axis = 0; axis < inside.size(); ++axis) {
+    const std::int64_t size = metadata_.chunks[axis];
+    const std::int64_t n = (metadata_.shape[axis] + size - 1) / size;
+    const std::int64_t position = indices[axis] * (shard[axis] / size) + inside[axis];
+    if (position >= n) return std::nullopt;
+    chunk = chunk * n + position;
+  }
+  return chunk;
 }
 
 void ZarrArray::RequireConvertible(Target target) const {
-  if (CanConvert(metadata_.dtype, target)) return;
+  if (CanConvert(metadata_.type, target)) return;
   const char* wanted = target == Target::kImage   ? "images are uint8 or float32"
                        : target == Target::kDepth ? "depth is uint16 [mm]"
-                                                  : "episode ends are int64 or int32";
+                                                  : "episode ends are integers";
   throw Error(ErrorCode::kData,
-              fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.dtype), wanted));
+              fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.type), wanted));
+}
+
+bool ZarrArray::FirstChunkFits(Target target) const {
+  if (!CanConvert(metadata_.type, target)) return false;
+  alignas(8) const ElementBytes fill = metadata_.fill.value_or(ElementBytes{});
+  if (stored_.empty()) {
+    alignas(8) ElementBytes element;
+    return !Convert(metadata_.type, target, fill.data(), 1, element.data());
+  }
+  std::vector<std::byte> compressed;
+  PageBuffer decoded(chunk_bytes());
+  DecodeTo(stored_.front(), &compressed, decoded.bytes());
+  const std::size_t n = chunk_bytes() / SizeOf(metadata_.type);
+  PageBuffer converted(n * TargetSize(target));
+  return !Convert(metadata_.type, target, decoded.bytes().data(), static_cast<std::int64_t>(n),
+                  converted.bytes().data());
 }
 
 void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) const {
@@ -131,13 +318,15 @@ void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) con
     std::vector<std::byte> compressed;
     PageBuffer decoded;
   };
-  n_threads = static_cast<int>(std::clamp<std::int64_t>(metadata_.num_chunks, 1, n_threads));
+  if (num_missing() > 0) Fill(target, out);
+  n_threads = static_cast<int>(std::clamp<std::int64_t>(std::ssize(stored_), 1, n_threads));
   std::vector<Scratch> scratch(static_cast<std::size_t>(n_threads));
-  ParallelFor(metadata_.num_chunks, n_threads, [&](int thread, std::int64_t chunk) {
+  ParallelFor(std::ssize(stored_), n_threads, [&](int thread, std::int64_t i) {
+    const StoredChunk& stored = stored_[static_cast<std::size_t>(i)];
     Scratch& mine = scratch[static_cast<std::size_t>(thread)];
     if (mine.decoded.bytes().empty()) mine.decoded = PageBuffer(chunk_bytes());
-    DecodeTo(chunk, &mine.compressed, mine.decoded.bytes());
-    ScatterChunk(chunk, mine.decoded.bytes(), target, {0, num_steps()}, out);
+    DecodeTo(stored, &mine.compressed, mine.decoded.bytes());
+    ScatterChunk(stored.chunk, mine.decoded.bytes(), target, {0, num_steps()}, out);
   });
 }
 
@@ -152,20 +341,60 @@ void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target, C
       metadata_.num_chunks / ((num_steps() + chunk_steps - 1) / chunk_steps);
   const std::int64_t first = begin / chunk_steps * n_beside;
   const std::int64_t last = ((end - 1) / chunk_steps + 1) * n_beside;
+  const auto from = std::ranges::lower_bound(stored_, first, {}, &StoredChunk::chunk);
+  const auto to = std::ranges::lower_bound(from, stored_.end(), last, {}, &StoredChunk::chunk);
+  if (to - from < last - first) Fill(target, out);
   std::vector<std::byte> compressed;
-  for (std::int64_t chunk = first; chunk < last; ++chunk) {
-    const auto decoded = cache->Get({this, chunk}, chunk_bytes(), [&](std::span<std::byte> memory) {
-      DecodeTo(chunk, &compressed, memory);
-    });
-    ScatterChunk(chunk, decoded->bytes(), target, {begin, end}, out);
+  for (const StoredChunk& stored : std::ranges::subrange(from, to)) {
+    const auto decoded =
+        cache->Get({this, stored.chunk}, chunk_bytes(),
+                   [&](std::span<std::byte> memory) { DecodeTo(stored, &compressed, memory); });
+    ScatterChunk(stored.chunk, decoded->bytes(), target, {begin, end}, out);
   }
 }
 
-void ZarrArray::DecodeTo(std::int64_t chunk, std::vector<std::byte>* compressed,
+// Every element of `out` becomes the fill value.
+void ZarrArray::Fill(Target target, std::span<std::byte> out) const {
+  alignas(8) const ElementBytes fill = *metadata_.fill;
+  alignas(8) ElementBytes element = {};
+  if (Convert(metadata_.type, target, fill.data(), 1, element.data())) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has fill_value {} for chunks that do not exist; an image of type "
+                            "rgb holds integers 0 to 255",
+                            Describe(), ElementText(metadata_.type, fill.data())));
+  }
+  const auto value = std::span(element).first(TargetSize(target));
+  if (std::ranges::all_of(value, [&](std::byte byte) { return byte == value[0]; })) {
+    std::ranges::fill(out, value[0]);
+    return;
+  }
+  for (std::size_t i = 0; i < out.size(); i += value.size()) {
+    std::ranges::copy(value, out.subspan(i).begin());
+  }
+}
+
+void ZarrArray::DecodeTo(const StoredChunk& stored, std::vector<std::byte>* compressed,
                          std::span<std::byte> decoded) const {
-  const std::string file = ChunkName(chunk);
-  store_.Read(file, MaxFileBytes(metadata_.chunk_bytes), compressed);
-  DecodeChunk(metadata_.compressor, *compressed, decoded, store_.Describe(file));
+  const std::string file = FileOf(stored.chunk);
+  const std::string where = store_.Describe(file);
+  if (metadata_.shards) {
+    compressed->resize(stored.size);
+    store_.ReadPart(file, stored.offset, *compressed);
+  } else {
+    store_.Read(file, MaxFileBytes(metadata_.chunk_bytes), compressed);
+  }
+  const auto bytes = TakeChecksums(*compressed, metadata_.n_checksums, where);
+  const std::size_t item = SizeOf(metadata_.type);
+  if (metadata_.compressor == Compressor::kPicture) {
+    DecodePicture(bytes, metadata_.chunks, decoded, where);
+  } else if (metadata_.order.empty()) {
+    DecodeChunk(metadata_.compressor, bytes, decoded, where);
+  } else {
+    PageBuffer in_order(decoded.size());
+    DecodeChunk(metadata_.compressor, bytes, in_order.bytes(), where);
+    Transpose(in_order.bytes(), metadata_.chunks, metadata_.order, item, decoded);
+  }
+  if (metadata_.is_big_endian) ReverseBytes(decoded, item);
 }
 
 // Copies the part of a decoded chunk that belongs to `steps` to its place, run by run. A run covers
@@ -196,7 +425,7 @@ void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> deco
   out_begin[0] += in_chunk_begin[0] - steps.begin;
 
   const std::int64_t n_runs = NumElements(std::span(extent).first(run_axis));
-  const std::size_t item = SizeOf(metadata_.dtype);
+  const std::size_t item = SizeOf(metadata_.type);
   for (std::int64_t run = 0; run < n_runs; ++run) {
     // where the run begins in the chunk and in `out`, outer axes from the inside out
     std::int64_t in_chunk = in_chunk_begin[run_axis] * inner;
@@ -220,13 +449,15 @@ void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> deco
 void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target, const Steps& steps,
                            std::int64_t position, std::span<std::byte> out) const {
   std::byte* to = out.data() + static_cast<std::size_t>(position) * TargetSize(target);
-  const std::optional<std::int64_t> bad = Convert(metadata_.dtype, target, in, n, to);
+  const std::optional<std::int64_t> bad = Convert(metadata_.type, target, in, n, to);
   if (!bad) return;
-  const std::byte* element = in + static_cast<std::size_t>(*bad) * SizeOf(metadata_.dtype);
-  throw Error(ErrorCode::kData,
-              fmt::format("{} holds {} at step {}; an image of type rgb holds integers 0 to 255",
-                          Describe(), ElementText(metadata_.dtype, element),
-                          steps.begin + (position + *bad) / step_elements()));
+  const std::byte* element = in + static_cast<std::size_t>(*bad) * SizeOf(metadata_.type);
+  throw Error(
+      ErrorCode::kData,
+      fmt::format("{} holds {} at step {}; an image of type rgb holds integers 0 to 255. For "
+                  "other numbers, give its key the type low_dim (dataset.params.keys).",
+                  Describe(), ElementText(metadata_.type, element),
+                  steps.begin + (position + *bad) / step_elements()));
 }
 
 }  // namespace dp_bench::zarr

@@ -1,10 +1,13 @@
-// One array of a zarr v2 hierarchy: checked when it is opened, then decoded as a whole by several
-// threads, or chunk by chunk when it is read.
+// One array of a zarr hierarchy of version 2 or 3: checked when it is opened, then decoded as a
+// whole by several threads, or chunk by chunk when it is read.
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/zarr/chunk_cache.h"
@@ -14,16 +17,22 @@
 
 namespace dp_bench::zarr {
 
+/// What the .zarray or zarr.json of an array says, with the type of its attributes; nothing if
+/// there is no array of this name, but perhaps a group. Throws Error{kData}.
+std::optional<ZarrMetadata> FindZarrArray(const Store& store, const std::string& name);
+
 class ZarrArray {
  public:
-  /// Reads <name>/.zarray and the header of every chunk, to check that all chunks exist and can
-  /// decode to the size that the metadata give. `store` must outlive the array. Throws
+  /// Reads the metadata and the header of every chunk, or the index of every shard, to check that
+  /// all chunks can decode to the size that the metadata give. Chunks that do not exist hold the
+  /// fill value; if there is none, they are an error. `store` must outlive the array. Throws
   /// Error{kData}.
   ZarrArray(const Store& store, std::string name);
 
   const std::string& name() const { return name_; }
   const Shape& shape() const { return metadata_.shape; }
-  DType dtype() const { return metadata_.dtype; }
+  ElementType type() const { return metadata_.type; }
+  const std::optional<std::string>& key_type() const { return metadata_.key_type; }
   std::int64_t num_elements() const { return metadata_.num_elements; }
   std::int64_t num_steps() const { return metadata_.shape[0]; }
 
@@ -32,6 +41,10 @@ class ZarrArray {
 
   /// The decoded size of every chunk, including those at the edge.
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(metadata_.chunk_bytes); }
+
+  /// Chunks in all, and those that do not exist.
+  std::int64_t num_chunks() const { return metadata_.num_chunks; }
+  std::int64_t num_missing() const { return num_chunks() - std::ssize(stored_); }
 
   /// The most memory that a thread uses while it decodes a chunk: the chunk, its file and the
   /// decoder.
@@ -42,6 +55,10 @@ class ZarrArray {
 
   /// Throws Error{kData} unless the elements can be converted to `target`.
   void RequireConvertible(Target target) const;
+
+  /// Whether the first chunk that exists, or else the fill value, holds only what `target` can.
+  /// Takes memory for one decoded chunk and scratch_bytes().
+  bool FirstChunkFits(Target target) const;
 
   /// Decodes everything to `out`: num_elements() elements of TargetSize(target) bytes, in C order.
   /// Each thread uses scratch_bytes() of memory. Throws Error{kData}; if several chunks are faulty,
@@ -61,10 +78,23 @@ class ZarrArray {
     std::int64_t end;
   };
 
-  std::string ChunkName(std::int64_t chunk) const;
+  // Where a chunk is in its file.
+  struct StoredChunk {
+    std::int64_t chunk;
+    std::uint64_t offset;
+    std::uint64_t size;
+  };
+
+  std::string FileName(std::span<const std::int64_t> indices) const;
+  std::string FileOf(std::int64_t chunk) const;
   Shape ChunkIndices(std::int64_t chunk) const;
-  void CheckChunks();
-  void DecodeTo(std::int64_t chunk, std::vector<std::byte>* compressed,
+  void FindChunks();
+  void AddShard(const Shape& indices, std::uint64_t size);
+  std::optional<std::int64_t> ChunkInShard(const Shape& indices, std::int64_t i) const;
+  void AddChunk(const StoredChunk& stored, std::span<const std::byte> header);
+  [[noreturn]] void ThrowMissing(const std::string& file, std::string_view reason) const;
+  void Fill(Target target, std::span<std::byte> out) const;
+  void DecodeTo(const StoredChunk& stored, std::vector<std::byte>* compressed,
                 std::span<std::byte> decoded) const;
   void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
                     const Steps& steps, std::span<std::byte> out) const;
@@ -74,7 +104,9 @@ class ZarrArray {
   const Store& store_;
   std::string name_;
   ZarrMetadata metadata_;
+  std::vector<StoredChunk> stored_;  // sorted by chunk
   std::size_t scratch_bytes_ = 0;
+  std::size_t index_bytes_ = 0;  // of the shards
 };
 
 }  // namespace dp_bench::zarr

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/zarr/metadata.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -24,7 +25,9 @@ constexpr std::size_t kMaxAttributeDepth = 64;
 // nlohmann/json requires of a SAX handler.
 class AttributePicker {
  public:
-  explicit AttributePicker(std::string file) : file_(std::move(file)) {}
+  // In a zarr.json, the attributes are a member.
+  AttributePicker(std::string file, bool is_node)
+      : file_(std::move(file)), attribute_depth_(is_node ? 2 : 1) {}
 
   bool null() { return Take(nullptr); }
   bool boolean(bool value) { return Take(value); }
@@ -41,7 +44,8 @@ class AttributePicker {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(std::string& key) {
-    if (depth_ == 1) key_ = std::move(key);
+    if (depth_ == 1) is_attribute_ = attribute_depth_ == 1 || key == "attributes";
+    if (depth_ == attribute_depth_) key_ = std::move(key);
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& fault) {
@@ -57,7 +61,7 @@ class AttributePicker {
  private:
   // Takes the value of a member of the object; a list or object arrives empty.
   bool Take(Json value) {
-    if (depth_ != 1 || !is_object_) return true;
+    if (depth_ != attribute_depth_ || !is_attribute_) return true;
     if (key_ == kFpsAttribute) {
       fps_ = std::move(value);
     } else if (key_ == kCompleteAttribute) {
@@ -80,8 +84,10 @@ class AttributePicker {
   }
 
   std::string file_;
+  std::size_t attribute_depth_;
   std::size_t depth_ = 0;
   bool is_object_ = false;
+  bool is_attribute_ = false;  // what is read next
   std::string key_;
   std::optional<Json> fps_;
   std::optional<Json> complete_;
@@ -89,8 +95,8 @@ class AttributePicker {
 
 }  // namespace
 
-ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file) {
-  AttributePicker picker(file);
+ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file, bool is_node) {
+  AttributePicker picker(file, is_node);
   Json::sax_parse(text, &picker);
   if (!picker.is_object()) RefuseAttributes(file, "is not a JSON object");
 
@@ -113,11 +119,14 @@ ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& fil
 }
 
 ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes) {
-  if (!store.Peek(kAttributesFile, {})) return {};
-  std::vector<std::byte> bytes;
-  store.Read(kAttributesFile, max_bytes, &bytes);
-  return ParseZarrAttributes({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                             store.Describe(kAttributesFile));
+  for (const char* file : {kAttributesFile, kNodeFile}) {
+    if (!store.Peek(file, {})) continue;
+    std::vector<std::byte> bytes;
+    store.Read(file, max_bytes, &bytes);
+    return ParseZarrAttributes({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                               store.Describe(file), file == kNodeFile);
+  }
+  return {};
 }
 
 }  // namespace dp_bench::zarr

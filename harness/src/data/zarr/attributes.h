@@ -1,5 +1,6 @@
 // The names in diffusion_policy's layout of a replay buffer: data/<key> with the steps of all
-// episodes, meta/episode_ends, and .zattrs at the root, as `dp_bench collect` writes it.
+// episodes, meta/episode_ends, and attributes at the root, as `dp_bench collect` writes them: in
+// .zattrs, or in the zarr.json of version 3.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct ZarrAttributes {
 /// another type.
 ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes);
 
-/// The same for a text; `file` is its name in messages.
-ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file);
+/// The same for the text of a .zattrs, or of a zarr.json; `file` is its name in messages.
+ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file,
+                                   bool is_node = false);
 
 }  // namespace dp_bench::zarr

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/crc32c.h"
 #include "dp_bench/error.h"
+#include "media/decoded_picture.h"
 
 namespace dp_bench::zarr {
 namespace {
@@ -107,7 +109,9 @@ void DecodeZstd(std::span<const std::byte> compressed, std::span<std::byte> out,
 void DecodeZlib(std::span<const std::byte> compressed, std::span<std::byte> out,
                 const std::string& file) {
   z_stream stream = {};
-  if (inflateInit(&stream) != Z_OK) throw Error(ErrorCode::kInternal, "zlib does not start");
+  constexpr int kZlibOrGzip = 32 + MAX_WBITS;
+  if (inflateInit2(&stream, kZlibOrGzip) != Z_OK)
+    throw Error(ErrorCode::kInternal, "zlib does not start");
   // chunks and their files stay below 4 GB
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(compressed.data()));
   stream.avail_in = static_cast<uInt>(compressed.size());
@@ -141,6 +145,7 @@ void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
   if (file_bytes > MaxFileBytes(chunk_bytes)) {
     Fail(file, fmt::format("has {} bytes, more than a chunk of {} can need", file_bytes, wanted));
   }
+  if (compressor == Compressor::kPicture) return;  // one colour takes a few bytes at any size
   const std::uint64_t ratio = compressor == Compressor::kZlib ? kMaxZlibRatio : kMaxZstdRatio;
   if (wanted / ratio > file_bytes) {
     Fail(file, fmt::format("has {} bytes, which cannot hold a chunk of {}", file_bytes, wanted));
@@ -149,12 +154,42 @@ void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
   if (compressor == Compressor::kZstd) CheckZstdHeader(header, chunk_bytes, file);
 }
 
-std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header) {
+std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header,
+                         std::int64_t chunk_bytes) {
   constexpr std::size_t kDecoderState = 256U << 10;  // of zlib 48 kB, of zstd 160 kB
-  if (compressor == Compressor::kNone) return 0;
-  if (compressor != Compressor::kBlosc) return kDecoderState;
-  const BloscHeader blosc(header);
-  return kDecoderState + std::size_t{3} * (std::size_t{blosc.blocksize} + 4U * blosc.typesize);
+  const auto decoded = static_cast<std::size_t>(chunk_bytes);
+  switch (compressor) {
+    case Compressor::kNone:
+      return 0;
+    case Compressor::kPicture:  // JPEG XL works with floats, in several planes
+      return (std::size_t{1} << 20) + 12 * decoded;
+    case Compressor::kZlib:
+    case Compressor::kZstd:
+      return kDecoderState;
+    case Compressor::kBlosc:
+      break;
+  }
+  constexpr std::size_t kMaxTypeSize = 255;
+  const bool is_any = header.size() < BLOSC_MIN_HEADER_LENGTH;
+  const std::size_t block = is_any ? decoded : BloscHeader(header).blocksize;
+  const std::size_t type = is_any ? kMaxTypeSize : BloscHeader(header).typesize;
+  return kDecoderState + 3 * (block + 4 * type);
+}
+
+std::span<const std::byte> TakeChecksums(std::span<const std::byte> bytes, int n,
+                                         const std::string& file) {
+  for (; n > 0; --n) {
+    std::uint32_t stored = 0;  // little-endian, as this machine
+    if (bytes.size() < sizeof(stored)) Fail(file, "is too short for its checksum");
+    const auto rest = bytes.first(bytes.size() - sizeof(stored));
+    std::memcpy(&stored, bytes.data() + rest.size(), sizeof(stored));
+    if (core::Crc32c({reinterpret_cast<const char*>(rest.data()), rest.size()}) != stored) {
+      Fail(file,
+           fmt::format("the CRC-32C of {} bytes does not match: they are damaged", rest.size()));
+    }
+    bytes = rest;
+  }
+  return bytes;
 }
 
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
@@ -172,6 +207,27 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
       return DecodeZstd(compressed, out, file);
     case Compressor::kBlosc:
       return DecodeBlosc(compressed, out, file);
+    case Compressor::kPicture:
+      break;
+  }
+  throw Error(ErrorCode::kInternal, "a picture has a decoder of its own");
+}
+
+void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
+                   std::span<std::byte> out, const std::string& file) {
+  const std::int64_t height = chunks[chunks.size() - 3];
+  const std::int64_t width = chunks[chunks.size() - 2];
+  DPB_ASSERT(out.size() == static_cast<std::size_t>(3 * height * width));
+  constexpr std::int64_t kMaxPixels = 1 << 16;  // in each direction
+  if (std::max(height, width) > kMaxPixels) {
+    Fail(file, fmt::format("a picture of {} x {} pixels is too large", width, height));
+  }
+  thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small picture
+  try {
+    decoder.Decode(compressed, static_cast<int>(width), static_cast<int>(height))
+        .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
+  } catch (const Error& error) {
+    Fail(file, error.what());
   }
 }
 

@@ -1,5 +1,5 @@
-// Compressed chunks: raw, zlib (RFC 1950), zstd (RFC 8878) and c-blosc 1.x buffers are read; blosc
-// is written.
+// Compressed chunks: raw, zlib (RFC 1950), gzip (RFC 1952), zstd (RFC 8878), c-blosc 1.x buffers
+// and picture files are read; blosc is written.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,25 @@ std::uint64_t MaxFileBytes(std::int64_t chunk_bytes);
 void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
                       std::uint64_t file_bytes, std::int64_t chunk_bytes, const std::string& file);
 
-/// The memory that a decoder uses for a chunk with this header, in addition to input and output.
-std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header);
+/// The memory that a decoder uses for a chunk with this header, in addition to input and output. An
+/// empty header stands for any.
+std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> header,
+                         std::int64_t chunk_bytes);
 
-/// Decodes a whole file to exactly `out.size()` bytes; throws Error{kData} naming `file`.
+/// Takes `n` checksums off the end of a chunk or an index. Throws Error{kData} naming `file` if one
+/// does not match.
+std::span<const std::byte> TakeChecksums(std::span<const std::byte> bytes, int n,
+                                         const std::string& file);
+
+/// Decodes a whole file, no picture, to exactly `out.size()` bytes; throws Error{kData} naming
+/// `file`.
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
                  std::span<std::byte> out, const std::string& file);
+
+/// Decodes a picture file to [height, width, 3] bytes, the last sizes of `chunks`. Throws
+/// Error{kData} naming `file`.
+void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
+                   std::span<std::byte> out, const std::string& file);
 
 /// The bytes of a chunk as a writer stores it; equal chunks give equal bytes. May be called from
 /// several threads at once.

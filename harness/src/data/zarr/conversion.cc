@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/half.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -44,19 +45,37 @@ std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::u
 }
 
 template <class Out>
-void ConvertNumbers(DType dtype, const std::byte* in, std::int64_t n, std::byte* out) {
-  switch (dtype) {
-    case DType::kUInt8:
+void ConvertHalves(const std::byte* in, std::int64_t n, std::byte* out) {
+  const auto* from = reinterpret_cast<const std::uint16_t*>(in);
+  std::transform(from, from + n, reinterpret_cast<Out*>(out),
+                 [](std::uint16_t half) { return static_cast<Out>(core::FromFloat16(half)); });
+}
+
+template <class Out>
+void ConvertNumbers(ElementType type, const std::byte* in, std::int64_t n, std::byte* out) {
+  switch (type) {
+    case ElementType::kBool:
+    case ElementType::kUInt8:
       return ConvertAll<std::uint8_t, Out>(in, n, out);
-    case DType::kUInt16:
+    case ElementType::kInt8:
+      return ConvertAll<std::int8_t, Out>(in, n, out);
+    case ElementType::kInt16:
+      return ConvertAll<std::int16_t, Out>(in, n, out);
+    case ElementType::kUInt16:
       return ConvertAll<std::uint16_t, Out>(in, n, out);
-    case DType::kInt32:
+    case ElementType::kInt32:
       return ConvertAll<std::int32_t, Out>(in, n, out);
-    case DType::kInt64:
+    case ElementType::kUInt32:
+      return ConvertAll<std::uint32_t, Out>(in, n, out);
+    case ElementType::kInt64:
       return ConvertAll<std::int64_t, Out>(in, n, out);
-    case DType::kFloat32:
+    case ElementType::kUInt64:
+      return ConvertAll<std::uint64_t, Out>(in, n, out);
+    case ElementType::kFloat16:
+      return ConvertHalves<Out>(in, n, out);
+    case ElementType::kFloat32:
       return ConvertAll<float, Out>(in, n, out);
-    case DType::kFloat64:
+    case ElementType::kFloat64:
       return ConvertAll<double, Out>(in, n, out);
   }
 }
@@ -84,43 +103,43 @@ std::size_t TargetSize(Target target) {
   return 0;
 }
 
-bool CanConvert(DType dtype, Target target) {
+bool CanConvert(ElementType type, Target target) {
   switch (target) {
     case Target::kFloat32:
       return true;
     case Target::kImage:
-      return dtype == DType::kUInt8 || dtype == DType::kFloat32;
+      return type == ElementType::kUInt8 || type == ElementType::kFloat32;
     case Target::kDepth:
-      return dtype == DType::kUInt16;
+      return type == ElementType::kUInt16;
     case Target::kInt64:
-      return dtype == DType::kInt32 || dtype == DType::kInt64;
+      return type != ElementType::kBool && ShortName(type).front() != 'f';
   }
   return false;
 }
 
-std::optional<std::int64_t> Convert(DType dtype, Target target, const std::byte* in, std::int64_t n,
-                                    std::byte* out) {
-  DPB_ASSERT(CanConvert(dtype, target));
+std::optional<std::int64_t> Convert(ElementType type, Target target, const std::byte* in,
+                                    std::int64_t n, std::byte* out) {
+  DPB_ASSERT(CanConvert(type, target));
   switch (target) {
     case Target::kFloat32:
-      ConvertNumbers<float>(dtype, in, n, out);
+      ConvertNumbers<float>(type, in, n, out);
       return std::nullopt;
     case Target::kInt64:
-      ConvertNumbers<std::int64_t>(dtype, in, n, out);
+      ConvertNumbers<std::int64_t>(type, in, n, out);
       return std::nullopt;
     case Target::kImage:
     case Target::kDepth:
       break;
   }
-  if (SizeOf(dtype) == TargetSize(target)) {  // bytes to bytes, depth to depth
+  if (SizeOf(type) == TargetSize(target)) {  // bytes to bytes, depth to depth
     std::memcpy(out, in, static_cast<std::size_t>(n) * TargetSize(target));
     return std::nullopt;
   }
   return ConvertImage(reinterpret_cast<const float*>(in), n, reinterpret_cast<std::uint8_t*>(out));
 }
 
-std::string ElementText(DType dtype, const std::byte* element) {
-  return dtype == DType::kUInt8 ? Text<std::uint8_t>(element) : Text<float>(element);
+std::string ElementText(ElementType type, const std::byte* element) {
+  return type == ElementType::kUInt8 ? Text<std::uint8_t>(element) : Text<float>(element);
 }
 
 }  // namespace dp_bench::zarr

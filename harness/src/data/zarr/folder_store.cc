@@ -1,11 +1,10 @@
-// A zarr hierarchy in a folder. The kernel keeps every look-up beneath the folder (openat2,
-// RESOLVE_BENEATH); if it cannot, all symbolic links are refused.
+// A zarr hierarchy in a folder. Names from files cannot leave it, but links in it may: caches of
+// model hubs, DVC and git-annex keep the files elsewhere. The user named this folder, and whoever
+// can put a link there could have put the file there. Only regular files are read.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "data/zarr/metadata.h"
 #include "data/zarr/store.h"
 #include "dp_bench/error.h"
 
@@ -47,10 +45,8 @@ struct CloseFolder {
 
 class FolderStore final : public Store {
  public:
-  FolderStore(std::filesystem::path path, bool may_use_openat2)
-      : path_(std::move(path)),
-        root_(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-        may_use_openat2_(may_use_openat2) {
+  explicit FolderStore(std::filesystem::path path)
+      : path_(std::move(path)), root_(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     if (!root_.is_open()) Fail("", errno);
   }
 
@@ -59,7 +55,7 @@ class FolderStore final : public Store {
     const FileDescriptor file = Open(name);
     if (!file.is_open()) return std::nullopt;
     const std::uint64_t size = SizeOf(file, name);
-    ReadExactly(file, name, head.first(std::min<std::uint64_t>(head.size(), size)));
+    ReadExactly(file, name, 0, head.first(std::min<std::uint64_t>(head.size(), size)));
     return size;
   }
 
@@ -73,82 +69,62 @@ class FolderStore final : public Store {
                                                 Describe(name), size, max_bytes));
     }
     out->resize(size);
-    ReadExactly(file, name, *out);
+    ReadExactly(file, name, 0, *out);
   }
 
-  std::vector<std::string> ListArrays(const std::string& folder) const override {
-    FileDescriptor file = Open(folder);
+  void ReadPart(const std::string& name, std::uint64_t offset,
+                std::span<std::byte> out) const override {
+    const FileDescriptor file = Open(name);
+    if (!file.is_open()) Fail(name, ENOENT);
+    SizeOf(file, name);  // a regular file
+    ReadExactly(file, name, offset, out);
+  }
+
+  std::vector<std::string> ListFolders(const std::string& folder) const override {
+    FileDescriptor file =
+        folder.empty() ? FileDescriptor(::openat(root_.get(), ".", kFlags)) : Open(folder);
     std::vector<std::string> names;
     if (!file.is_open()) return names;
     const std::unique_ptr<DIR, CloseFolder> entries(::fdopendir(file.get()));
     if (entries == nullptr) Fail(folder, errno);
     file.Release();  // fdopendir took it over
     while (const dirent* entry = ::readdir(entries.get())) {
-      const std::string name = entry->d_name;
-      if (name.starts_with('.')) continue;
-      if (Peek(fmt::format("{}/{}/{}", folder, name, kArrayFile), {})) names.push_back(name);
+      struct stat status = {};
+      if (entry->d_name[0] != '.' &&
+          ::fstatat(::dirfd(entries.get()), entry->d_name, &status, 0) == 0 &&
+          S_ISDIR(status.st_mode)) {
+        names.emplace_back(entry->d_name);
+      }
     }
+    std::ranges::sort(names);
     return names;
   }
 
-  std::string Describe(std::string_view name) const override { return (path_ / name).string(); }
+  std::string Describe(std::string_view name) const override {
+    return (name.empty() ? path_ : path_ / name).string();
+  }
 
  private:
   [[noreturn]] void Fail(const std::string& name, int error) const {
-    const char* hint = "";
-    if (error == EXDEV) hint = "; the name or a link in it leaves the zarr folder";
-    if (error == ELOOP) hint = "; it is a symbolic link";
-    throw Error(ErrorCode::kData, fmt::format("cannot read {}: {}{}", Describe(name),
-                                              std::generic_category().message(error), hint));
+    throw Error(ErrorCode::kData, fmt::format("cannot read {}: {}", Describe(name),
+                                              std::generic_category().message(error)));
   }
 
   // Not open if there is no such file.
   FileDescriptor Open(const std::string& name) const {
     RequireSafeName(name);
-    int error = ENOSYS;
-    FileDescriptor file;
-    if (may_use_openat2_) file = OpenBeneath(name, &error);
-    // kernels before 5.6 do not know the call, some sandboxes forbid it
-    if (error == ENOSYS || error == EPERM) file = OpenWithoutLinks(name, &error);
-    if (error != 0 && error != ENOENT && error != ENOTDIR) Fail(name, error);
-    return file;
-  }
-
-  FileDescriptor OpenBeneath(const std::string& name, int* error) const {
-    open_how how = {};
-    how.flags = kFlags;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    FileDescriptor file;
-    do {  // EAGAIN: folders are being renamed at this moment
-      file = FileDescriptor(
-          static_cast<int>(::syscall(SYS_openat2, root_.get(), name.c_str(), &how, sizeof(how))));
-      *error = file.is_open() ? 0 : errno;
-    } while (*error == EAGAIN);
-    return file;
-  }
-
-  FileDescriptor OpenWithoutLinks(const std::string& name, int* error) const {
-    FileDescriptor folder;
-    std::size_t begin = 0;
-    while (true) {
-      const std::size_t slash = name.find('/', begin);
-      const bool is_last = slash == std::string::npos;
-      const std::string part = name.substr(begin, is_last ? slash : slash - begin);
-      const int flags = kFlags | O_NOFOLLOW | (is_last ? 0 : O_DIRECTORY);
-      const int parent = folder.is_open() ? folder.get() : root_.get();
-      FileDescriptor next(::openat(parent, part.c_str(), flags));
-      *error = next.is_open() ? 0 : errno;
-      if (!is_last && *error == ENOTDIR && IsLink(parent, part)) *error = ELOOP;
-      if (is_last || *error != 0) return next;
-      folder = std::move(next);
-      begin = slash + 1;
-    }
-  }
-
-  static bool IsLink(int parent, const std::string& part) {
+    FileDescriptor file(::openat(root_.get(), name.c_str(), kFlags));
+    if (file.is_open()) return file;
+    const int error = errno;
+    if (error != ENOENT && error != ENOTDIR) Fail(name, error);
     struct stat status = {};
-    return ::fstatat(parent, part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISLNK(status.st_mode);
+    if (::fstatat(root_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("{} is a link to a file that does not exist; fetch the content of "
+                              "the data set first (git annex get, dvc pull, git lfs pull)",
+                              Describe(name)));
+    }
+    return file;
   }
 
   std::uint64_t SizeOf(const FileDescriptor& file, const std::string& name) const {
@@ -160,16 +136,17 @@ class FolderStore final : public Store {
     return static_cast<std::uint64_t>(status.st_size);
   }
 
-  void ReadExactly(const FileDescriptor& file, const std::string& name,
+  void ReadExactly(const FileDescriptor& file, const std::string& name, std::uint64_t offset,
                    std::span<std::byte> out) const {
     std::size_t done = 0;
     while (done < out.size()) {
-      const ssize_t n = ::read(file.get(), out.data() + done, out.size() - done);
+      const ssize_t n = ::pread(file.get(), out.data() + done, out.size() - done,
+                                static_cast<off_t>(offset + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) Fail(name, errno);
       if (n == 0) {
-        throw Error(ErrorCode::kData,
-                    fmt::format("{} ended at byte {} while it was read", Describe(name), done));
+        throw Error(ErrorCode::kData, fmt::format("{} ended at byte {} while it was read",
+                                                  Describe(name), offset + done));
       }
       done += static_cast<std::size_t>(n);
     }
@@ -177,13 +154,12 @@ class FolderStore final : public Store {
 
   std::filesystem::path path_;
   FileDescriptor root_;
-  bool may_use_openat2_;
 };
 
 }  // namespace
 
-std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path, bool may_use_openat2) {
-  return std::make_unique<FolderStore>(path, may_use_openat2);
+std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path) {
+  return std::make_unique<FolderStore>(path);
 }
 
 }  // namespace dp_bench::zarr

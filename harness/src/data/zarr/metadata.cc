@@ -7,6 +7,9 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "core/json.h"
 #include "dp_bench/error.h"
@@ -16,21 +19,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct DTypeName {
-  DType dtype;
-  const char* name;
-};
-
-constexpr std::array<DTypeName, 6> kDTypeNames = {{{DType::kUInt8, "|u1"},
-                                                   {DType::kUInt16, "<u2"},
-                                                   {DType::kInt32, "<i4"},
-                                                   {DType::kInt64, "<i8"},
-                                                   {DType::kFloat32, "<f4"},
-                                                   {DType::kFloat64, "<f8"}}};
-
 constexpr int kMaxMetadataDepth = 32;
 constexpr std::size_t kMaxAxes = 8;
 constexpr std::int64_t kMaxChunkBytes = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxShardChunks = std::int64_t{1} << 22;  // an index of 64 MB
 
 // Checked before the parser builds a value; a callback of the parser would take quadratic time.
 bool IsTooDeep(std::string_view json) {
@@ -48,7 +40,10 @@ bool IsTooDeep(std::string_view json) {
   return false;
 }
 
-// One .zarray file while it is read: every fault names the file and the field.
+constexpr const char* kHowToLeaveOut =
+    " To read the others, name the arrays that you need in dataset.params.keys.";
+
+// One .zarray or zarr.json while it is read: every fault names the file and the field.
 class Fields {
  public:
   Fields(std::span<const std::byte> text, const std::string& file) : file_(file) {
@@ -81,9 +76,12 @@ class Fields {
   }
 
   Shape GetSizes(const char* field, std::int64_t lowest) const {
-    const Json& value = Get(field);
-    if (!value.is_array() || value.empty() || value.size() > kMaxAxes) {
-      Fail(field, fmt::format("is {}; expected a list of 1 to {} sizes", core::ShortDump(value),
+    return ReadSizes(field, Get(field), lowest);
+  }
+
+  Shape ReadSizes(const char* field, const Json& value, std::int64_t lowest) const {
+    if (!value.is_array() || value.size() > kMaxAxes) {
+      Fail(field, fmt::format("is {}; expected a list of up to {} sizes", core::ShortDump(value),
                               kMaxAxes));
     }
     Shape sizes;
@@ -99,106 +97,338 @@ class Fields {
     return sizes;
   }
 
+  void RequireValue(const char* field, const Json& value) const {
+    if (Get(field) == value) return;
+    Fail(field, fmt::format("is {}; expected {}", core::ShortDump(Get(field)), value.dump()));
+  }
+
+  void RequireEmpty(const char* field) const {
+    const Json* value = Find(field);
+    if (value == nullptr || value->is_null() || (value->is_array() && value->empty())) return;
+    Fail(field, fmt::format("is {}; expected none.{}", core::ShortDump(*value), kHowToLeaveOut));
+  }
+
  private:
   std::string file_;
   Json json_;
 };
 
-DType ReadDType(const Fields& fields) {
+// The name of a codec: "zstd" of {"id": "zstd"}, "numcodecs.zstd" and {"name": "zstd"}.
+std::string CodecName(const Json& codec, const char* field) {
+  const Json* name = &codec;
+  if (codec.is_object()) {
+    const auto found = codec.find(field);
+    if (found == codec.end()) return "";
+    name = &*found;
+  }
+  if (!name->is_string()) return "";
+  const auto& text = name->get_ref<const std::string&>();
+  constexpr std::string_view kRegistry = "numcodecs.";
+  return text.starts_with(kRegistry) ? text.substr(kRegistry.size()) : text;
+}
+
+// Picture files that media::PictureDecoder reads, by the ids of imagecodecs.
+bool IsPictureCodec(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kPictureCodecs = {
+      "imagecodecs_jpegxl", "imagecodecs_jpeg2k", "imagecodecs_jpeg", "imagecodecs_png"};
+  return std::ranges::find(kPictureCodecs, name) != kPictureCodecs.end();
+}
+
+std::optional<Compressor> FindCompressor(std::string_view name) {
+  if (name == "blosc") return Compressor::kBlosc;
+  if (name == "zlib" || name == "gzip") return Compressor::kZlib;
+  if (name == "zstd") return Compressor::kZstd;
+  if (IsPictureCodec(name)) return Compressor::kPicture;
+  return std::nullopt;
+}
+
+Compressor ReadCompressor(const Fields& fields, const char* field, const Json& codec,
+                          const char* name_field) {
+  const std::string name = CodecName(codec, name_field);
+  if (const auto found = FindCompressor(name)) return *found;
+  fields.Fail(
+      field,
+      fmt::format("is {}; dp_bench decodes blosc, zstd, zlib, gzip and imagecodecs' png, "
+                  "jpeg, jpeg2k and jpegxl.{}",
+                  name.empty() ? core::ShortDump(codec) : core::ShortDump(name), kHowToLeaveOut));
+}
+
+// All products that are used later, to find overflow here.
+void CheckSizes(const Fields& fields, ZarrMetadata* metadata) {
+  if (metadata->shape.size() != metadata->chunks.size()) {
+    fields.Fail("chunks", fmt::format("{} does not fit the shape {}", ToString(metadata->chunks),
+                                      ToString(metadata->shape)));
+  }
+  const auto item = static_cast<std::int64_t>(SizeOf(metadata->type));
+  std::int64_t total_bytes = item;
+  metadata->chunk_bytes = item;
+  metadata->num_chunks = 1;
+  std::int64_t step_bytes = item;  // not covered by the total if there are no steps
+  bool fits = true;
+  for (std::size_t i = 0; i < metadata->shape.size(); ++i) {
+    const std::int64_t size = metadata->shape[i];
+    const std::int64_t chunk = metadata->chunks[i];
+    const std::int64_t n = size / chunk + (size % chunk != 0 ? 1 : 0);
+    fits = fits && !__builtin_mul_overflow(total_bytes, size, &total_bytes) &&
+           (i == 0 || !__builtin_mul_overflow(step_bytes, size, &step_bytes)) &&
+           !__builtin_mul_overflow(metadata->num_chunks, n, &metadata->num_chunks) &&
+           !__builtin_mul_overflow(metadata->chunk_bytes, chunk, &metadata->chunk_bytes);
+  }
+  if (!fits || metadata->chunk_bytes > kMaxChunkBytes) {
+    fields.Fail("shape",
+                fmt::format("{} in chunks of {} is impossible; a chunk holds less than 2 GB",
+                            ToString(metadata->shape), ToString(metadata->chunks)));
+  }
+  metadata->num_elements = total_bytes / item;
+}
+
+// A picture file holds one picture of bytes.
+void CheckPictures(const Fields& fields, const ZarrMetadata& metadata) {
+  const Shape& chunks = metadata.chunks;
+  const bool is_picture = chunks.size() >= 3 && chunks.back() == 3 &&
+                          NumElements(std::span(chunks).first(chunks.size() - 3)) == 1 &&
+                          metadata.order.empty() && metadata.type == ElementType::kUInt8;
+  if (metadata.compressor != Compressor::kPicture || is_picture) return;
+  fields.Fail("chunks",
+              fmt::format("of pictures are {} of {}; dp_bench decodes one picture [1, height, "
+                          "width, 3] of uint8 per chunk.{}",
+                          ToString(chunks), Name(metadata.type), kHowToLeaveOut));
+}
+
+// Sets `unreadable` instead of a type where the elements are no numbers.
+void ReadShortType(const Fields& fields, ZarrMetadata* metadata) {
   const Json& value = fields.Get("dtype");
-  for (const DTypeName& entry : kDTypeNames) {
-    if (value == entry.name) return entry.dtype;
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const bool has_order =
+      text.size() == 3 && std::string_view("<>|=").find(text[0]) != std::string::npos;
+  if (const auto type = ElementTypeWithShortName(has_order ? text.substr(1) : "")) {
+    metadata->type = *type;
+    metadata->is_big_endian = text[0] == '>' && SizeOf(*type) > 1;
+    return;
   }
-  fields.Fail("dtype", fmt::format("is {}; dp_bench reads |u1, <u2, <i4, <i8, <f4 and <f8",
-                                   core::ShortDump(value)));
+  metadata->unreadable =
+      fmt::format("dtype is {}; dp_bench reads numbers, such as <f4", core::ShortDump(value));
 }
 
-Compressor ReadCompressor(const Fields& fields) {
-  const Json& value = fields.Get("compressor");
-  if (value.is_null()) return Compressor::kNone;
-  const auto id = value.is_object() ? value.find("id") : value.end();
-  if (value.is_object() && id != value.end()) {
-    if (*id == "blosc") return Compressor::kBlosc;
-    if (*id == "zlib") return Compressor::kZlib;
-    if (*id == "zstd") return Compressor::kZstd;
-  }
-  fields.Fail("compressor", fmt::format("is {}; dp_bench decodes null, zlib, zstd and blosc",
-                                        core::ShortDump(value)));
-}
-
-void RequireLayout(const Fields& fields) {
-  if (fields.Get("zarr_format") != 2) {
-    fields.Fail("zarr_format",
-                fmt::format("is {}; expected 2", core::ShortDump(fields.Get("zarr_format"))));
-  }
-  if (fields.Get("order") != "C") {
-    fields.Fail("order",
-                fmt::format("is {}; expected \"C\"", core::ShortDump(fields.Get("order"))));
-  }
-  const Json* filters = fields.Find("filters");
-  if (filters != nullptr && !filters->is_null() && !(filters->is_array() && filters->empty())) {
-    fields.Fail("filters", fmt::format("is {}; expected null", core::ShortDump(*filters)));
+void RequireSteps(const Shape& shape, ZarrMetadata* metadata) {
+  if (shape.empty() && metadata->unreadable.empty()) {
+    metadata->unreadable = "shape is [], a single value; expected one for each step";
   }
 }
 
-char ReadSeparator(const Fields& fields) {
-  const Json* separator = fields.Find("dimension_separator");
-  if (separator == nullptr || *separator == ".") return '.';
-  if (*separator == "/") return '/';
-  fields.Fail("dimension_separator",
-              fmt::format("is {}; expected \".\" or \"/\"", core::ShortDump(*separator)));
+void ReadOrder(const Fields& fields, ZarrMetadata* metadata) {
+  const Json& order = fields.Get("order");
+  if (order == "C") return;
+  if (order != "F") {
+    fields.Fail("order", fmt::format("is {}; expected \"C\" or \"F\"", core::ShortDump(order)));
+  }
+  if (metadata->shape.size() == 1) return;
+  for (std::size_t axis = metadata->shape.size(); axis-- > 0;) {
+    metadata->order.push_back(static_cast<std::int64_t>(axis));
+  }
+}
+
+char ReadSeparator(const Fields& fields, const char* field, const Json* separator, char usual) {
+  if (separator == nullptr) return usual;
+  if (*separator == "." || *separator == "/") return separator->get_ref<const std::string&>()[0];
+  fields.Fail(field, fmt::format("is {}; expected \".\" or \"/\"", core::ShortDump(*separator)));
+}
+
+const Json& MemberOf(const Json& object, const char* member) {
+  static const Json kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(member);
+  return found == object.end() ? kNothing : *found;
+}
+
+void ReadKeyType(const Json* attributes, ZarrMetadata* metadata) {
+  if (attributes == nullptr) return;
+  const Json& type = MemberOf(*attributes, kTypeAttribute);
+  if (type.is_string()) metadata->key_type = type.get<std::string>();
+}
+
+// Version 3: the codecs of a chunk or of a shard's index, in the order of encoding.
+class CodecReader {
+ public:
+  CodecReader(const Fields& fields, ZarrMetadata* metadata)
+      : fields_(fields), metadata_(*metadata) {}
+
+  void ReadAll(const Json& codecs) {
+    if (!codecs.is_array()) Refuse(codecs);
+    bool is_bytes = false;  // what follows works on bytes
+    for (const Json& codec : codecs) {
+      const std::string name = CodecName(codec, "name");
+      const Json& settings = MemberOf(codec, "configuration");
+      if (name == "transpose" && !is_bytes) {
+        Transpose(MemberOf(settings, "order"));
+      } else if (name == "bytes" && !is_bytes) {
+        metadata_.is_big_endian =
+            MemberOf(settings, "endian") == "big" && SizeOf(metadata_.type) > 1;
+        is_bytes = true;
+      } else if (name == "sharding_indexed" && codecs.size() == 1 && !metadata_.shards) {
+        return Shard(settings);
+      } else if (name == "crc32c" && is_bytes) {
+        ++metadata_.n_checksums;
+      } else {
+        Compress(codec, is_bytes);
+        is_bytes = true;
+      }
+    }
+    if (!is_bytes) Refuse(codecs);
+  }
+
+ private:
+  [[noreturn]] void Refuse(const Json& found) const {
+    fields_.Fail("codecs", fmt::format("hold {}, which is not expected here.{}",
+                                       core::ShortDump(found), kHowToLeaveOut));
+  }
+
+  void Compress(const Json& codec, bool is_bytes) {
+    const Compressor compressor = ReadCompressor(fields_, "codecs", codec, "name");
+    const bool is_first = metadata_.compressor == Compressor::kNone && metadata_.n_checksums == 0;
+    if (!is_first || is_bytes == (compressor == Compressor::kPicture)) Refuse(codec);
+    metadata_.compressor = compressor;
+  }
+
+  // Several transpositions follow one another.
+  void Transpose(const Json& order) {
+    const std::size_t n = metadata_.shape.size();
+    const Shape axes = fields_.ReadSizes("codecs", order, 0);
+    Shape sorted = axes;
+    std::ranges::sort(sorted);
+    Shape all(n);
+    std::iota(all.begin(), all.end(), 0);
+    if (sorted != all) Refuse(order);
+    const Shape before = metadata_.order.empty() ? all : metadata_.order;
+    metadata_.order.clear();
+    for (const std::int64_t axis : axes) {
+      metadata_.order.push_back(before[static_cast<std::size_t>(axis)]);
+    }
+    if (metadata_.order == all) metadata_.order.clear();
+  }
+
+  void Shard(const Json& settings) {
+    ShardLayout shards{.shape = metadata_.chunks};
+    metadata_.chunks = fields_.ReadSizes("codecs", MemberOf(settings, "chunk_shape"), 1);
+    bool fits = metadata_.chunks.size() == shards.shape.size();
+    for (std::size_t i = 0; fits && i < shards.shape.size(); ++i) {
+      fits = shards.shape[i] % metadata_.chunks[i] == 0 &&
+             !__builtin_mul_overflow(shards.num_chunks, shards.shape[i] / metadata_.chunks[i],
+                                     &shards.num_chunks) &&
+             shards.num_chunks <= kMaxShardChunks;
+    }
+    if (!fits) {
+      fields_.Fail("codecs", fmt::format("divide shards of {} into chunks of {}; expected whole "
+                                         "chunks, at most {}",
+                                         ToString(shards.shape), ToString(metadata_.chunks),
+                                         kMaxShardChunks));
+    }
+    const Json& location = MemberOf(settings, "index_location");
+    if (!location.is_null() && location != "end" && location != "start") Refuse(location);
+    shards.is_index_first = location == "start";
+
+    ZarrMetadata index{.type = ElementType::kUInt64};
+    CodecReader(fields_, &index).ReadAll(MemberOf(settings, "index_codecs"));
+    if (index.compressor != Compressor::kNone || index.shards || !index.order.empty()) {
+      Refuse(MemberOf(settings, "index_codecs"));
+    }
+    shards.is_index_big_endian = index.is_big_endian;
+    shards.n_index_checksums = index.n_checksums;
+    metadata_.shards = std::move(shards);
+    ReadAll(MemberOf(settings, "codecs"));
+  }
+
+  const Fields& fields_;
+  ZarrMetadata& metadata_;
+};
+
+void ReadChunkKeys(const Fields& fields, ZarrMetadata* metadata) {
+  constexpr const char* kField = "chunk_key_encoding";
+  const Json& encoding = fields.Get(kField);
+  const std::string name = CodecName(encoding, "name");
+  const Json& settings = MemberOf(encoding, "configuration");
+  const auto separator = settings.is_object() ? settings.find("separator") : settings.end();
+  const Json* const found = separator == settings.end() ? nullptr : &*separator;
+  if (name == "v2") {
+    metadata->separator = ReadSeparator(fields, kField, found, '.');
+  } else if (name == "default") {
+    metadata->separator = ReadSeparator(fields, kField, found, '/');
+    metadata->chunk_prefix = std::string("c") + metadata->separator;
+  } else {
+    fields.Fail(kField, fmt::format("is {}; expected default or v2", core::ShortDump(encoding)));
+  }
 }
 
 }  // namespace
 
 ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file) {
   const Fields fields(json, file);
-  RequireLayout(fields);
-  ZarrMetadata metadata{.shape = fields.GetSizes("shape", 0),
-                        .chunks = fields.GetSizes("chunks", 1),
-                        .dtype = ReadDType(fields),
-                        .compressor = ReadCompressor(fields),
-                        .separator = ReadSeparator(fields)};
-  if (metadata.shape.size() != metadata.chunks.size()) {
-    fields.Fail("chunks", fmt::format("{} does not fit the shape {}", ToString(metadata.chunks),
-                                      ToString(metadata.shape)));
+  fields.RequireValue("zarr_format", 2);
+  ZarrMetadata metadata{.shape = fields.GetSizes("shape", 0)};
+  ReadShortType(fields, &metadata);
+  RequireSteps(metadata.shape, &metadata);
+  if (!metadata.unreadable.empty()) return metadata;
+  metadata.chunks = fields.GetSizes("chunks", 1);
+  CheckSizes(fields, &metadata);
+  ReadOrder(fields, &metadata);
+  fields.RequireEmpty("filters");
+  const Json& compressor = fields.Get("compressor");
+  if (!compressor.is_null()) {
+    metadata.compressor = ReadCompressor(fields, "compressor", compressor, "id");
   }
+  CheckPictures(fields, metadata);
+  metadata.separator =
+      ReadSeparator(fields, "dimension_separator", fields.Find("dimension_separator"), '.');
+  if (const Json* fill = fields.Find("fill_value")) {
+    metadata.fill = ParseFillValue(*fill, metadata.type);
+  }
+  return metadata;
+}
 
-  // all products that are used later, to find overflow here
-  const auto item = static_cast<std::int64_t>(SizeOf(metadata.dtype));
-  std::int64_t total_bytes = item;
-  metadata.chunk_bytes = item;
-  metadata.num_chunks = 1;
-  std::int64_t step_bytes = item;  // not covered by the total if there are no steps
-  bool fits = true;
-  for (std::size_t i = 0; i < metadata.shape.size(); ++i) {
-    const std::int64_t size = metadata.shape[i];
-    const std::int64_t chunk = metadata.chunks[i];
-    const std::int64_t n = size / chunk + (size % chunk != 0 ? 1 : 0);
-    fits = fits && !__builtin_mul_overflow(total_bytes, size, &total_bytes) &&
-           (i == 0 || !__builtin_mul_overflow(step_bytes, size, &step_bytes)) &&
-           !__builtin_mul_overflow(metadata.num_chunks, n, &metadata.num_chunks) &&
-           !__builtin_mul_overflow(metadata.chunk_bytes, chunk, &metadata.chunk_bytes);
+std::optional<ZarrMetadata> ParseZarrNode(std::span<const std::byte> json,
+                                          const std::string& file) {
+  const Fields fields(json, file);
+  fields.RequireValue("zarr_format", 3);
+  if (fields.Get("node_type") == "group") return std::nullopt;
+  fields.RequireValue("node_type", "array");
+  ZarrMetadata metadata{.shape = fields.GetSizes("shape", 0)};
+  const Json& type = fields.Get("data_type");
+  if (const auto found = ElementTypeNamed(type.is_string() ? type.get<std::string>() : "")) {
+    metadata.type = *found;
+  } else {
+    metadata.unreadable = fmt::format("data_type is {}; dp_bench reads numbers, such as float32",
+                                      core::ShortDump(type));
   }
-  if (!fits || metadata.chunk_bytes > kMaxChunkBytes) {
-    fields.Fail("shape",
-                fmt::format("{} in chunks of {} is impossible; a chunk holds less than 2 GB",
-                            ToString(metadata.shape), ToString(metadata.chunks)));
+  RequireSteps(metadata.shape, &metadata);
+  if (!metadata.unreadable.empty()) return metadata;
+  const Json& grid = fields.Get("chunk_grid");
+  if (CodecName(grid, "name") != "regular") {
+    fields.Fail("chunk_grid", fmt::format("is {}; expected a regular one.{}", core::ShortDump(grid),
+                                          kHowToLeaveOut));
   }
-  metadata.num_elements = total_bytes / item;
+  metadata.chunks =
+      fields.ReadSizes("chunk_grid", MemberOf(MemberOf(grid, "configuration"), "chunk_shape"), 1);
+  CodecReader(fields, &metadata).ReadAll(fields.Get("codecs"));
+  CheckSizes(fields, &metadata);
+  CheckPictures(fields, metadata);
+  ReadChunkKeys(fields, &metadata);
+  fields.RequireEmpty("storage_transformers");
+  metadata.fill = ParseFillValue(fields.Get("fill_value"), metadata.type);
+  ReadKeyType(fields.Find("attributes"), &metadata);
   return metadata;
 }
 
 std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype) {
-  const auto type = std::ranges::find(kDTypeNames, dtype, &DTypeName::dtype);
-  DPB_ASSERT(type != kDTypeNames.end());
+  const std::optional<ElementType> type = ElementTypeNamed(Name(dtype));
+  DPB_ASSERT(type.has_value());
+  const std::string name = fmt::format("{}{}", SizeOf(*type) == 1 ? '|' : '<', ShortName(*type));
   const Json compressor = {{"id", "blosc"},
                            {"cname", kBloscCodec},
                            {"clevel", kBloscLevel},
                            {"shuffle", kBloscByteShuffle},
                            {"blocksize", 0}};
-  const Json metadata = {{"zarr_format", 2}, {"shape", shape},      {"chunks", chunks},
-                         {"order", "C"},     {"dtype", type->name}, {"compressor", compressor},
+  const Json metadata = {{"zarr_format", 2}, {"shape", shape},    {"chunks", chunks},
+                         {"order", "C"},     {"dtype", name},     {"compressor", compressor},
                          {"fill_value", 0},  {"filters", nullptr}};
   return metadata.dump(4);
 }

@@ -1,34 +1,65 @@
-// The .zarray file of a zarr v2 array (Zarr storage specification version 2), for little-endian
-// numbers in C order without filters.
+// What a .zarray (Zarr storage specification version 2) or a zarr.json (version 3) says about an
+// array of numbers, including sharding (ZEP 2).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "data/zarr/element_type.h"
 #include "dp_bench/array.h"
 
 namespace dp_bench::zarr {
 
-enum class Compressor { kNone, kZlib, kZstd, kBlosc };
+/// kZlib is also gzip; kPicture is one picture file per chunk, such as JPEG XL.
+enum class Compressor { kNone, kZlib, kZstd, kBlosc, kPicture };
 
-/// Checked: 1 to 8 axes, positive chunk sizes, sizes and products that fit, chunks below 2 GB.
+/// Files that hold several chunks each, behind or before an index with offset and size of each.
+struct ShardLayout {
+  Shape shape;  // of a file, whole chunks in each direction
+  bool is_index_first = false;
+  bool is_index_big_endian = false;
+  int n_index_checksums = 0;  // CRC-32C behind the index
+
+  std::int64_t num_chunks = 1;  // of a file
+  std::size_t index_bytes() const {
+    return 16 * static_cast<std::size_t>(num_chunks) +
+           4 * static_cast<std::size_t>(n_index_checksums);
+  }
+};
+
+/// Checked: up to 8 axes, positive chunk sizes, sizes and products that fit, chunks below 2 GB.
 struct ZarrMetadata {
   Shape shape;
-  Shape chunks;
-  DType dtype = DType::kFloat32;
+  Shape chunks;  // of what is decoded as a whole
+  ElementType type = ElementType::kFloat32;
+  bool is_big_endian = false;
+  Shape order;  // axis i of a stored chunk is axis order[i] of the array; empty: the same
   Compressor compressor = Compressor::kNone;
-  char separator = '.';  // between the indices in the name of a chunk
+  int n_checksums = 0;  // CRC-32C behind the compressed bytes
+  std::optional<ShardLayout> shards;
+  std::string chunk_prefix;             // in front of the indices in the name of a file: "c/"
+  char separator = '.';                 // between them
+  std::optional<ElementBytes> fill;     // the value of everything that is not stored
+  std::string unreadable;               // why dp_bench has no use for the array; nothing else then
+  std::optional<std::string> key_type;  // the attribute kTypeAttribute
 
   std::int64_t chunk_bytes = 0;  // decoded size of every chunk, including those at the edge
   std::int64_t num_chunks = 0;
   std::int64_t num_elements = 0;
+
+  /// The sizes of a file: those of a shard, or of a chunk.
+  const Shape& file_shape() const { return shards ? shards->shape : chunks; }
 };
 
 inline constexpr const char* kArrayFile = ".zarray";
+inline constexpr const char* kNodeFile = "zarr.json";
 inline constexpr std::uint64_t kMaxMetadataBytes = 256U << 10;
+
+/// The attribute of an array that says which type of key it is: "low_dim", "rgb" or "depth".
+inline constexpr const char* kTypeAttribute = "dp_bench_type";
 
 /// How chunks are written: c-blosc with this codec after a byte shuffle. Higher levels save a few
 /// percent and take several times as long.
@@ -36,8 +67,12 @@ inline constexpr const char* kBloscCodec = "zstd";
 inline constexpr int kBloscLevel = 1;
 inline constexpr int kBloscByteShuffle = 1;
 
-/// `file` names the text in messages. Throws Error{kData}.
+/// A .zarray; `file` names it in messages. An array that holds no numbers is `unreadable`; anything
+/// else that is not understood throws Error{kData}.
 ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file);
+
+/// The same for a zarr.json of version 3; nothing if it is that of a group.
+std::optional<ZarrMetadata> ParseZarrNode(std::span<const std::byte> json, const std::string& file);
 
 /// The .zarray of an array whose chunks `EncodeChunk` makes, as Python's zarr would write it.
 std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype);

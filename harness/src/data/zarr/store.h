@@ -1,5 +1,5 @@
 // The source of the files of a zarr hierarchy: a folder or a zip archive. Names are relative, with
-// '/' between the parts, and can never lead outside.
+// '/' between the parts, and can never lead outside. Symbolic links in a folder are followed.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,13 @@ class Store {
   virtual void Read(const std::string& name, std::uint64_t max_bytes,
                     std::vector<std::byte>* out) const = 0;
 
-  /// The arrays directly below a folder, by name: those with <folder>/<name>/.zarray. Empty if
-  /// there is no such folder.
-  virtual std::vector<std::string> ListArrays(const std::string& folder) const = 0;
+  /// Reads the bytes of a file from `offset` on. Throws if it does not have them.
+  virtual void ReadPart(const std::string& name, std::uint64_t offset,
+                        std::span<std::byte> out) const = 0;
+
+  /// The folders directly below a folder, sorted; those whose names begin with '.' are left out.
+  /// Empty if there is no such folder.
+  virtual std::vector<std::string> ListFolders(const std::string& folder) const = 0;
 
   /// The name of a file in messages.
   virtual std::string Describe(std::string_view name) const = 0;
@@ -44,9 +48,7 @@ class Store {
 /// Opens a folder, or a file as zip archive.
 std::unique_ptr<Store> OpenStore(const std::filesystem::path& path);
 
-/// `may_use_openat2` false forces the step-by-step walk that kernels before Linux 5.6 need.
-std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path,
-                                       bool may_use_openat2 = true);
+std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path);
 std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path);
 
 /// A zip archive in memory, which must outlive the store; messages call it `path`.

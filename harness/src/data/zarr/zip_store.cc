@@ -5,10 +5,11 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <utility>
 
-#include "data/zarr/metadata.h"
 #include "data/zarr/store.h"
 #include "dp_bench/error.h"
 
@@ -80,24 +81,40 @@ class ZipStore final : public Store {
     }
   }
 
-  std::vector<std::string> ListArrays(const std::string& folder) const override {
-    const std::string end = fmt::format("/{}", kArrayFile);
-    const std::string begin = folder + "/";
+  void ReadPart(const std::string& name, std::uint64_t offset,
+                std::span<std::byte> out) const override {
     const std::lock_guard lock(mutex_);
-    std::vector<std::string> names;
+    const std::optional<zip_stat_t> status = Find(name);
+    if (!status) throw Error(ErrorCode::kData, Describe(name) + " does not exist");
+    const Entry entry = OpenEntry(name, *status);
+    if (zip_fseek(entry.get(), static_cast<zip_int64_t>(offset), SEEK_SET) != 0) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("{} cannot be read in parts: shards must be stored without "
+                              "compression in a zip archive (zip -0), or unpack it",
+                              Describe(name)));
+    }
+    ReadExactly(entry.get(), name, out);
+  }
+
+  std::vector<std::string> ListFolders(const std::string& folder) const override {
+    const std::string begin = folder.empty() ? "" : folder + "/";
+    const std::lock_guard lock(mutex_);
+    std::set<std::string, std::less<>> names;
     for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
       const char* const text = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), 0);
       std::string_view name = text != nullptr ? text : "";
-      if (!name.starts_with(begin) || !name.ends_with(end)) continue;
-      if (name.size() <= begin.size() + end.size()) continue;
-      name = name.substr(begin.size(), name.size() - begin.size() - end.size());
-      if (name.find('/') == std::string_view::npos) names.emplace_back(name);
+      if (!name.starts_with(begin)) continue;
+      name.remove_prefix(begin.size());
+      const std::size_t slash = name.find('/');
+      if (slash == std::string_view::npos || slash == 0 || name.front() == '.') continue;
+      name = name.substr(0, slash);
+      if (!names.contains(name)) names.emplace(name);
     }
-    return names;
+    return {names.begin(), names.end()};
   }
 
   std::string Describe(std::string_view name) const override {
-    return fmt::format("{}:{}", path_.string(), name);
+    return name.empty() ? path_.string() : fmt::format("{}:{}", path_.string(), name);
   }
 
  private:

@@ -83,6 +83,70 @@ TEST(RoundTrip, ChunksMayCutEveryAxis) {
   }
 }
 
+// Every way in which chunks are stored, over a grid that cuts every axis unevenly.
+void ExpectEveryLayout(const std::function<void(const ArrayLayout&)>& check) {
+  const Shape shape = {5, 4, 6, 3};
+  const Encoding gzip = {.json = {{"id", "gzip"}}, .encode = Zlib().encode};
+  for (const Encoding& encoding : {Raw(), gzip, Blosc("lz4", 1)}) {
+    for (const Shape& order : {Shape{}, Shape{3, 2, 1, 0}}) {
+      for (const bool is_big_endian : {false, true}) {
+        ArrayLayout layout{.shape = shape, .chunks = {2, 2, 3, 3}, .encoding = encoding};
+        layout.order = order;
+        layout.is_big_endian = is_big_endian;
+        check(layout);
+        layout.is_version_3 = true;
+        if (!order.empty()) layout.order = {2, 0, 3, 1};
+        check(layout);
+        layout.has_checksums = true;
+        check(layout);
+        layout.shards = {4, 4, 3, 6};
+        check(layout);
+        layout.is_index_first = true;
+        check(layout);
+        layout.shards = layout.chunks;
+        check(layout);
+      }
+    }
+  }
+}
+
+TEST(RoundTrip, EveryLayoutOfBothVersions) {
+  const std::vector<float> values = Count<float>(5 * 4 * 6 * 3);
+  ExpectEveryLayout([&](const ArrayLayout& layout) {
+    EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32)), values)
+        << layout.encoding.json << " version 3 " << layout.is_version_3 << " shards "
+        << ToString(layout.shards) << " order " << ToString(layout.order);
+  });
+}
+
+TEST(RoundTrip, ChunksThatAreNotStoredHoldTheFillValue) {
+  std::vector<float> values = Count<float>(5 * 4 * 6 * 3);
+  std::fill(values.begin() + 60, values.begin() + 300, 2.5F);
+  ExpectEveryLayout([&](ArrayLayout layout) {
+    layout.left_out = layout.fill_value = 2.5;
+    ZarrFiles files;
+    files.AddArray<float>("a", layout, values);
+    const core::TemporaryFolder folder;
+    files.WriteFolder(folder.path());
+    const auto store = OpenStore(folder.path());
+    const ZarrArray array(*store, "a");
+    EXPECT_GT(array.num_missing(), 0);
+    EXPECT_LT(array.num_missing(), array.num_chunks());
+    EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32)), values);
+  });
+}
+
+TEST(RoundTrip, AnArrayOfFillValuesAlone) {
+  for (const bool is_version_3 : {false, true}) {
+    ArrayLayout layout{.shape = {9, 2}, .chunks = {4, 2}};
+    layout.is_version_3 = is_version_3;
+    layout.left_out = layout.fill_value = 7;
+    const std::vector<std::uint8_t> values(18, 7);
+    EXPECT_EQ((RoundTrip<std::uint8_t, float>(layout, values, Target::kFloat32)),
+              std::vector<float>(18, 7.0F));
+  }
+}
+
 TEST(RoundTrip, ImagesBecomeBytesFromFloatAndFromBytes) {
   const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(3 * 100 * 100 * 3);
   const ArrayLayout layout{{3, 100, 100, 3}, {2, 100, 100, 3}, Blosc("zstd", 2)};
@@ -137,6 +201,18 @@ TEST(ReadSteps, ChunksMayCutEveryAxis) {
       ExpectReadsAsLoaded<float>({shape, chunks, Zstd(), separator}, values, Target::kFloat32);
     }
   }
+}
+
+TEST(ReadSteps, EveryLayoutAndFillValuesAsTheyAreLoaded) {
+  std::vector<float> values = Count<float>(5 * 4 * 6 * 3);
+  std::fill(values.begin() + 60, values.begin() + 300, 2.5F);
+  ExpectEveryLayout([&](ArrayLayout layout) {
+    if (layout.encoding.json.is_null()) {
+      ExpectReadsAsLoaded<float>(layout, values, Target::kFloat32);
+      layout.left_out = layout.fill_value = 2.5;
+    }
+    ExpectReadsAsLoaded<float>(layout, values, Target::kFloat32);
+  });
 }
 
 TEST(ReadSteps, EveryPictureBecomesWhatItIsLoadedAs) {

@@ -50,6 +50,28 @@ TEST(Collected, EveryArrayIsAKeyOfItsOwnTypeAndName) {
   EXPECT_EQ(ReadAll<std::uint8_t>(dataset, "rgb")[45 * 3], 3);
 }
 
+// A map of numbers in the shape of pictures, and pictures too small to be guessed.
+TEST(Collected, EveryKeyIsOfTheTypeThatWasCollected) {
+  const std::vector<KeySpec> keys = {
+      {.name = "action", .shape = {2}},
+      {.name = "depth", .type = KeyType::kDepth, .shape = {1, 2, 2}, .dtype = DType::kUInt16},
+      {.name = "xyz", .shape = {16, 16, 3}}};
+  const std::vector<float> map(16 * 16 * 3, 9.0F);
+  const std::vector<std::uint16_t> depth(4, 700);
+  data::ReplayEpisode episode(keys);
+  const std::vector<std::span<const std::byte>> values = {std::as_bytes(std::span(map).first(2)),
+                                                          std::as_bytes(std::span(depth)),
+                                                          std::as_bytes(std::span(map))};
+  episode.Append(values);
+  const TemporaryFolder folder;
+  data::ReplayWriter writer(folder.path() / "a", keys, {{"env", "toy"}});
+  writer.Append(episode);
+  writer.Commit({{"fps", 25.0}}, true);
+  const ZarrReplayDataset dataset({.path = folder.path() / "a"});
+  EXPECT_EQ(dataset.spec().keys, keys);
+  EXPECT_EQ(ReadAll<float>(dataset, "xyz"), map);
+}
+
 TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
   const TemporaryFolder folder;
   data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
@@ -65,7 +87,8 @@ TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
 TEST(Collected, AZipArchiveGivesTheSameKeys) {
   const TemporaryFolder folder;
   ZarrFiles files = SmallReplay();
-  files.AddArray<std::uint16_t>("data/depth", {{10, 2, 2}, {4, 2, 2}}, Count<std::uint16_t>(40));
+  files.AddArray<std::uint16_t>("data/depth", {{10, 16, 16}, {4, 16, 16}},
+                                Count<std::uint16_t>(2560));
   files.AddArray<std::uint8_t>("data/rgb", {{10, 2, 2, 3}, {4, 2, 2, 3}}, Count<std::uint8_t>(120));
   files.WriteZip(folder.path() / "a.zip");
   files.WriteFolder(folder.path() / "a");
@@ -108,19 +131,131 @@ TEST(Collected, BadAttributesAndMissingActionsAreNamed) {
   EXPECT_THAT(load("{}", false), HasSubstr("holds no data/action"));
 }
 
-// Pictures as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
-TEST(KeysWithoutAConfig, Float32PicturesAreRgb) {
+// SmallReplay with an array of 10 steps.
+template <class T>
+KeySpec KeyOf(Shape shape, const std::vector<T>& values, const ZarrReplayConfig& config = {}) {
   const TemporaryFolder folder;
-  const auto type_of = [&folder](std::int64_t width) {
-    ZarrFiles files = SmallReplay();
-    files.AddArray<float>("data/img", {{10, 16, width, 3}, {4, 16, width, 3}},
-                          std::vector<float>(static_cast<std::size_t>(10 * 16 * width * 3), 7.0F));
-    files.WriteFolder(folder.path() / std::to_string(width));
-    const ZarrReplayDataset dataset({.path = folder.path() / std::to_string(width)});
-    return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex("img"))].type;
+  ZarrFiles files = SmallReplay();
+  Shape chunks = shape;
+  chunks[0] = 4;
+  files.AddArray<T>("data/extra", {shape, chunks}, values);
+  files.WriteFolder(folder.path());
+  ZarrReplayConfig here = config;
+  here.path = folder.path();
+  const ZarrReplayDataset dataset(here);
+  return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex("extra"))];
+}
+
+template <class T>
+KeySpec KeyOf(const Shape& shape, double value = 7.0) {
+  return KeyOf<T>(
+      shape, std::vector<T>(static_cast<std::size_t>(NumElements(shape)), static_cast<T>(value)));
+}
+
+// Pictures as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
+TEST(KeysWithoutAConfig, WholeFloat32PicturesAreRgb) {
+  EXPECT_EQ(KeyOf<float>({10, 16, 16, 3}).type, KeyType::kRgb);
+  EXPECT_EQ(KeyOf<float>({10, 16, 4, 3}).type, KeyType::kLowDim);
+  EXPECT_EQ(KeyOf<float>({10, 16, 16, 3}, 0.5).type, KeyType::kLowDim) << "no bytes";
+}
+
+TEST(KeysWithoutAConfig, ChannelsMayComeFirst) {
+  EXPECT_EQ(KeyOf<std::uint8_t>({10, 3, 16, 24}).shape, (Shape{3, 16, 24}));
+  EXPECT_EQ(KeyOf<std::uint8_t>({10, 3, 16, 24}).type, KeyType::kRgb);
+  EXPECT_EQ(KeyOf<float>({10, 3, 16, 24}).type, KeyType::kRgb);
+  EXPECT_EQ(KeyOf<std::uint16_t>({10, 1, 16, 24}).shape, (Shape{1, 16, 24}));
+  EXPECT_EQ(KeyOf<std::uint8_t>({10, 3, 4, 4}).type, KeyType::kLowDim) << "too small for a guess";
+}
+
+TEST(KeysWithoutAConfig, DepthIsGuessedOnlyFromPicturesOfUInt16) {
+  EXPECT_EQ(KeyOf<std::uint16_t>({10, 16, 16}).type, KeyType::kDepth);
+  EXPECT_EQ(KeyOf<std::uint16_t>({10, 16, 16, 1}).type, KeyType::kDepth);
+  EXPECT_EQ(KeyOf<std::uint16_t>({10, 6}).type, KeyType::kLowDim);
+  EXPECT_EQ(KeyOf<std::uint16_t>({10, 4, 4}).type, KeyType::kLowDim);
+  EXPECT_EQ(KeyOf<float>({10, 16, 16}).type, KeyType::kLowDim);
+  EXPECT_EQ(KeyOf<std::uint8_t>({10, 16, 16, 1}).type, KeyType::kLowDim);
+}
+
+TEST(KeysWithoutAConfig, DepthInMetresNeedsTheConfig) {
+  const KeySpec key =
+      KeyOf<float>({10, 2, 3}, std::vector<float>(60, 0.5F),
+                   {.keys = {{"action", {.array = "data/action"}},
+                             {"extra", {.array = "data/extra", .type = KeyType::kDepth}}}});
+  EXPECT_EQ(key.type, KeyType::kDepth);
+  EXPECT_EQ(key.dtype, DType::kFloat32);
+  EXPECT_EQ(key.shape, (Shape{1, 2, 3}));
+}
+
+TEST(KeysWithoutAConfig, AKeyWithoutAnArrayIsThatOfItsName) {
+  const Config params = Config::FromJson(R"({"path": "x", "keys": {"action": {}, "img": {}}})");
+  const ZarrReplayConfig config = ZarrReplayConfig::FromConfig(params);
+  EXPECT_EQ(config.keys.at("img").array, "data/img");
+  EXPECT_EQ(config.keys.at("img").type, std::nullopt);
+}
+
+std::string WarningOf(const std::function<void(ZarrFiles*)>& change) {
+  const TemporaryFolder folder;
+  ZarrFiles files = SmallReplay();
+  change(&files);
+  files.WriteFolder(folder.path());
+  ::testing::internal::CaptureStderr();
+  const ZarrReplayDataset dataset({.path = folder.path()});
+  EXPECT_EQ(dataset.spec().keys.size(), 3U) << "action, img, state";
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(KeysWithoutAConfig, WhatIsLeftOutIsSaid) {
+  EXPECT_EQ(WarningOf([](ZarrFiles*) {}), "");
+  const auto with_array = [](const char* name, std::string_view from, std::string_view to) {
+    return WarningOf([&](ZarrFiles* files) {
+      files->AddArray<float>(name, {{10, 1}, {10, 1}}, Count<float>(10));
+      files->Replace(std::string(name) + "/.zarray", from, to);
+    });
   };
-  EXPECT_EQ(type_of(16), KeyType::kRgb);
-  EXPECT_EQ(type_of(4), KeyType::kLowDim);
+  EXPECT_THAT(with_array("data/text", "<f4", "<U4"),
+              HasSubstr("left out: data/text (dtype is \"<U4\"; dp_bench reads numbers"));
+  EXPECT_THAT(with_array("data/few", "[10,1],\"zarr", "[2,1],\"zarr"),
+              HasSubstr("data/few (shape [2, 1]; the episodes end at step 10)"));
+  EXPECT_THAT(with_array("data/none", "[10,1],\"zarr", "[10,0],\"zarr"),
+              HasSubstr("data/none (shape [10, 0]; its steps are empty)"));
+  EXPECT_THAT(with_array("data/one", "[10,1],\"zarr", "[],\"zarr"),
+              HasSubstr("data/one (shape is [], a single value"));
+  EXPECT_THAT(with_array("data/obs/pos", "<f4", "<f4"),
+              HasSubstr("data/obs (no array; those below it are read if"));
+  EXPECT_THAT(with_array("meta/lengths", "<f4", "<f4"), HasSubstr("left out: meta/lengths"));
+  EXPECT_THAT(with_array("labels", "<f4", "<f4"), HasSubstr("left out: labels"));
+}
+
+TEST(KeysWithoutAConfig, MissingChunksAreCounted) {
+  const auto without = [](const char* chunk) {
+    return WarningOf([chunk](ZarrFiles* files) { files->Erase(chunk); });
+  };
+  EXPECT_THAT(
+      without("data/action/1.0"),
+      ::testing::AllOf(HasSubstr("[warning]"), HasSubstr("data/action: 1 of 3 chunks are")));
+  EXPECT_THAT(without("data/state/1.0"),
+              ::testing::AllOf(HasSubstr("[info]"), HasSubstr("data/state: 1 of 3 chunks are")));
+}
+
+TEST(KeysWithoutAConfig, Version3HoldsTheSameKeysAndItsRate) {
+  ArrayLayout layout{.shape = {10, 2}, .chunks = {4, 2}, .encoding = Zstd()};
+  layout.is_version_3 = true;
+  ZarrFiles files;
+  files.AddArray<float>("data/action", layout, Count<float>(20));
+  files.AddArray<std::int64_t>("meta/episode_ends",
+                               {.shape = {3}, .chunks = {3}, .is_version_3 = true}, {4, 9, 10});
+  files["data/obs/zarr.json"] = ToBytes(R"({"zarr_format": 3, "node_type": "group"})");
+  files["zarr.json"] = ToBytes(R"({"attributes": {"fps": 25, "x": {"fps": 1}}, "fps": 2,
+      "consolidated_metadata": {"fps": 3}, "zarr_format": 3, "node_type": "group"})");
+  const TemporaryFolder folder;
+  files.WriteFolder(folder.path() / "a");
+  files.WriteZip(folder.path() / "a.zip");
+  for (const char* name : {"a", "a.zip"}) {
+    const ZarrReplayDataset dataset({.path = folder.path() / name});
+    EXPECT_EQ(ReadAll<float>(dataset, "action"), Count<float>(20));
+    EXPECT_EQ(dataset.spec().fps, 25.0);
+    EXPECT_EQ(dataset.spec().keys.size(), 1U);
+  }
 }
 
 }  // namespace

@@ -92,6 +92,29 @@ TEST(LazyRead, AZipArchiveReadsAsItIsLoaded) {
   }
 }
 
+TEST(LazyRead, ChannelsFirstAndFillValuesAsTheyAreLoaded) {
+  const TemporaryFolder folder;
+  ZarrFiles files = SmallReplay();
+  for (const char* chunk : {"0", "1", "2"})
+    files.Erase(std::string("data/img/") + chunk + ".0.0.0");
+  std::vector<std::uint8_t> pixels = Count<std::uint8_t>(10 * 3 * 20);
+  std::fill(pixels.begin() + 120, pixels.begin() + 300, std::uint8_t{9});
+  ArrayLayout layout{.shape = {10, 3, 4, 5}, .chunks = {1, 3, 4, 5}};
+  layout.left_out = layout.fill_value = 9;
+  files.AddArray<std::uint8_t>("data/img", layout, pixels);
+  files.WriteFolder(folder.path());
+  ZarrReplayConfig config = SmallConfig(folder.path());
+  const ZarrReplayDataset loaded(config);
+  const Bytes all = ReadAll<std::byte>(loaded, "image");
+  for (std::size_t step = 0; step < 10; ++step) {
+    for (std::size_t i = 0; i < 60; ++i) {
+      ASSERT_EQ(all[60 * step + i], std::byte{pixels[60 * step + i % 3 * 20 + i / 3]});
+    }
+  }
+  config.memory_limit_mb = 300 / kBytesPerMb;
+  ExpectSameReads(ZarrReplayDataset(config), loaded, 1);
+}
+
 // The error of opening the data set and reading all of its images; empty if both succeed.
 std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, bool* is_open) {
   static const TemporaryFolder folder;  // one path, so that messages can be compared
@@ -166,8 +189,9 @@ std::string OpenLazy(const ZarrFiles& files, ErrorCode code, double memory_limit
 
 TEST(LazyRead, HeadersAndTypesAreCheckedAtOpening) {
   ZarrFiles missing = OneStepPerChunk();
+  missing.Replace("data/img/.zarray", R"("fill_value":0)", R"("fill_value":null)");
   missing.Erase("data/img/7.0.0.0");
-  EXPECT_THAT(OpenLazy(missing, ErrorCode::kData, kImageMb / 2), HasSubstr("chunk 7 of 10"));
+  EXPECT_THAT(OpenLazy(missing, ErrorCode::kData, kImageMb / 2), HasSubstr("img/7.0.0.0 does not"));
 
   ZarrFiles not_blosc = OneStepPerChunk();
   not_blosc.AddArray<std::uint8_t>("data/img", {{10, 4, 4, 3}, {1, 4, 4, 3}, Blosc("lz4", 1)},

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <string>
 
-#include "train/tfrecord.h"
+#include "core/crc32c.h"
 
-namespace dp_bench::train {
+namespace dp_bench::core {
 namespace {
 
 TEST(Crc32c, GivesTheKnownAnswers) {
@@ -38,4 +38,4 @@ TEST(Crc32c, GivesTheKnownAnswerOfAnIscsiReadCommand) {
 TEST(Crc32c, OfNothingIsZero) { EXPECT_EQ(Crc32c(""), 0U); }
 
 }  // namespace
-}  // namespace dp_bench::train
+}  // namespace dp_bench::core

@@ -1,0 +1,49 @@
+// The types of numbers that zarr arrays hold, and their names in both versions of the format.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string_view>
+
+namespace dp_bench::zarr {
+
+enum class ElementType : std::uint8_t {
+  kBool,
+  kInt8,
+  kUInt8,
+  kInt16,
+  kUInt16,
+  kInt32,
+  kUInt32,
+  kInt64,
+  kUInt64,
+  kFloat16,
+  kFloat32,
+  kFloat64
+};
+
+std::size_t SizeOf(ElementType type);
+
+/// "uint8", "float32", ...: numpy's names, which are those of zarr v3.
+std::string_view Name(ElementType type);
+
+/// The inverse of `Name`.
+std::optional<ElementType> ElementTypeNamed(std::string_view name);
+
+/// The two characters of a zarr v2 dtype behind its byte order: "f4".
+std::string_view ShortName(ElementType type);
+
+/// The inverse of `ShortName`.
+std::optional<ElementType> ElementTypeWithShortName(std::string_view name);
+
+/// One element in the byte order of this machine; the bytes after it are 0.
+using ElementBytes = std::array<std::byte, 8>;
+
+/// A "fill_value" of either version: a number, true, "NaN", "-Infinity", "0x7fc00000". Nothing if
+/// it is no value of this type, such as null.
+std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementType type);
+
+}  // namespace dp_bench::zarr

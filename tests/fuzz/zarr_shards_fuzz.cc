@@ -1,0 +1,72 @@
+// An array of version 2 or 3: an odd byte, the zarr.json, a NUL, then the one file that is there
+// for every even chunk or shard; or an even byte and a .zarray instead.
+#include <algorithm>
+#include <vector>
+
+#include "data/zarr/array.h"
+#include "fuzz.h"
+
+using namespace dp_bench;
+
+namespace {
+
+class FuzzStore final : public zarr::Store {
+ public:
+  FuzzStore(std::string metadata_name, std::span<const std::byte> metadata,
+            std::span<const std::byte> chunk)
+      : metadata_name_(std::move(metadata_name)), metadata_(metadata), chunk_(chunk) {}
+
+  std::optional<std::uint64_t> Peek(const std::string& name,
+                                    std::span<std::byte> head) const override {
+    const auto* const file = Find(name);
+    if (file == nullptr) return std::nullopt;
+    std::copy_n(file->begin(), std::min(head.size(), file->size()), head.begin());
+    return file->size();
+  }
+  void Read(const std::string& name, std::uint64_t max_bytes,
+            std::vector<std::byte>* out) const override {
+    const auto* const file = Find(name);
+    if (file == nullptr || file->size() > max_bytes) throw Error(ErrorCode::kData, "no such file");
+    out->assign(file->begin(), file->end());
+  }
+  void ReadPart(const std::string& name, std::uint64_t offset,
+                std::span<std::byte> out) const override {
+    const auto* const file = Find(name);
+    DPB_ASSERT(file != nullptr && offset <= file->size() && out.size() <= file->size() - offset);
+    std::copy_n(file->begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  }
+  std::vector<std::string> ListFolders(const std::string&) const override { return {}; }
+  std::string Describe(std::string_view name) const override { return std::string(name); }
+
+ private:
+  const std::span<const std::byte>* Find(const std::string& name) const {
+    if (name == metadata_name_) return &metadata_;
+    const bool is_chunk = !name.ends_with("zarr.json") && !name.ends_with(".zarray") &&
+                          !name.ends_with(".zattrs") && (name.back() - '0') % 2 == 0;
+    return is_chunk ? &chunk_ : nullptr;
+  }
+
+  std::string metadata_name_;
+  std::span<const std::byte> metadata_;
+  std::span<const std::byte> chunk_;
+};
+
+}  // namespace
+
+DPB_FUZZ(input) {
+  constexpr std::int64_t kMaxElements = 1 << 18;
+  const char* const name = input.TakeByte() % 2 == 1 ? "a/zarr.json" : "a/.zarray";
+  const auto metadata = std::as_bytes(std::span(input.TakeText()));
+  fuzz::Accepts([&] {
+    const FuzzStore store(name, metadata, input.bytes());
+    const zarr::ZarrArray array(store, "a");
+    if (array.num_elements() > kMaxElements || array.chunk_bytes() > kMaxElements) return;
+    std::vector<std::byte> all(static_cast<std::size_t>(array.num_elements()) * sizeof(float));
+    array.Load(zarr::Target::kFloat32, 1, all);
+    if (array.num_steps() == 0 || all.empty()) return;
+    zarr::ChunkCache cache(array.chunk_bytes());
+    std::vector<std::byte> step(static_cast<std::size_t>(array.step_elements()) * sizeof(float));
+    array.ReadSteps(array.num_steps() - 1, array.num_steps(), zarr::Target::kFloat32, &cache, step);
+    DPB_ASSERT(std::equal(step.rbegin(), step.rend(), all.rbegin()));
+  });
+}
