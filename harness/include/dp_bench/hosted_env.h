@@ -18,7 +18,7 @@ struct HostedEnv {
   std::string name;  // of the plugin, for warnings
   /// The program, which is searched for in PATH unless it has a slash, and its arguments. Three
   /// numbers follow them: the descriptors of the socket and of the shared memory, and the id of
-  /// this process.
+  /// its parent. Every process that it starts ends with it.
   std::vector<std::string> command;
   std::string request;  // what the program needs to create or describe the env
   /// The program's own files: each process loads them again, so they must not change meanwhile.

@@ -36,6 +36,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSlice(50);        // the interval of checks while waiting
 constexpr milliseconds kFarewell(5000);   // from the request to end until the kill
+constexpr milliseconds kCleaning(6000);   // dp_bench_env_worker tries for 5 s to end its children
 constexpr milliseconds kReapInterval(1);  // a process that closed its socket is about to end
 constexpr const char* kGoodEnd = "exited with code 0";
 constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
@@ -58,7 +59,8 @@ fs::path WorkerFile() {
 }
 
 // The actions and attributes of posix_spawn: the two descriptors stay open in the new process, its
-// input is empty, and no signal is blocked.
+// input is empty, and no signal is blocked. It leads a group of its own, so that who kills the
+// group of this program leaves it the time to end its children.
 class SpawnSettings {
  public:
   SpawnSettings(int socket, int memory) {
@@ -71,7 +73,7 @@ class SpawnSettings {
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   }
   SpawnSettings(const SpawnSettings&) = delete;
   SpawnSettings& operator=(const SpawnSettings&) = delete;
@@ -86,15 +88,16 @@ class SpawnSettings {
 
 pid_t Spawn(const WorkerCommand& command, int socket, int memory) {
   for (const fs::path& file : command.files) RequireUnchanged(file);
-  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> arguments = {WorkerFile().string()};
   for (const int number : {socket, memory, getpid()}) arguments.push_back(std::to_string(number));
+  arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const SpawnSettings settings(socket, memory);
   pid_t pid = -1;
   const int error =
-      posix_spawnp(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(), environ);
+      posix_spawn(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(), environ);
   if (error != 0) ThrowStart(argv[0], error);
   return pid;
 }
@@ -133,8 +136,7 @@ std::string DescribeStatus(int status) {
 }
 
 WorkerCommand WorkerCommand::OfPlugins() {
-  const fs::path file = WorkerFile();
-  return {.arguments = {file.string()}, .files = {file, OwnLibrary()}};
+  return {.arguments = {}, .files = {WorkerFile(), OwnLibrary()}};
 }
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command) : last_memory_check_(Clock::now()) {
@@ -182,7 +184,9 @@ std::size_t WorkerProcess::Ask(const Request& request, const WorkerLimits& limit
   while (true) {
     const ssize_t size = recv(socket_, answers.data(), answers.size_bytes(), 0);
     const bool is_answered = size > 0 && size % static_cast<ssize_t>(sizeof(Answer)) == 0;
-    const bool is_waiting = size < 0 && (errno == EAGAIN || errno == EINTR);
+    const bool is_greeting = size == sizeof(env_);
+    if (is_greeting) std::memcpy(&env_, answers.data(), sizeof(env_));
+    const bool is_waiting = is_greeting || (size < 0 && (errno == EAGAIN || errno == EINTR));
     if (!is_answered && !is_waiting) {
       Reap();
       return 0;
@@ -202,7 +206,7 @@ bool WorkerProcess::HoldsTooMuchMemory(std::size_t limit_mb) {
   const auto now = Clock::now();
   if (now < last_memory_check_ + kSlice) return false;
   last_memory_check_ = now;
-  const std::size_t resident = ResidentMb(pid_);
+  const std::size_t resident = ResidentMb(env_);
   if (resident <= limit_mb) return false;
   Kill(fmt::format("held {} MB of memory, more than memory_limit_mb ({})", resident, limit_mb));
   return true;
@@ -229,8 +233,13 @@ void WorkerProcess::Reap() {
 }
 
 void WorkerProcess::Kill(std::string why) {
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  kill(pid_, kEndSignal);
+  const auto deadline = Clock::now() + kCleaning;
+  while (!HasEnded() && Clock::now() < deadline) std::this_thread::sleep_for(kReapInterval);
+  if (pid_ >= 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
   pid_ = -1;
   ending_ = std::move(why);
 }

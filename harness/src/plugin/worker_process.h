@@ -1,6 +1,7 @@
 // A process that runs one env: starts it, sends it requests, watches it and ends it.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -18,14 +19,17 @@ namespace dp_bench::plugin {
 /// The program that runs env plugins, in the same folder as this one: dp_bench_env_worker.
 inline constexpr const char* kWorkerProgram = "dp_bench_env_worker";
 
+/// Tells that program to end its env and all that the env started. No batch system sends it.
+inline const int kEndSignal = SIGRTMAX;
+
 /// What a process runs.
 struct WorkerCommand {
   /// The program, which is searched for in PATH unless it has a slash, and its arguments. The
-  /// numbers of the socket, of the shared memory and of this process follow them.
+  /// numbers of the socket, of the shared memory and of its parent follow them. None: a plugin.
   std::vector<std::string> arguments;
   std::vector<std::filesystem::path> files;  // loaded by each process; see RequireUnchanged
 
-  /// dp_bench_env_worker. Throws Error{kIo} if it is missing.
+  /// A plugin in dp_bench_env_worker. Throws Error{kIo} if that is missing.
   static WorkerCommand OfPlugins();
 };
 
@@ -35,8 +39,8 @@ struct WorkerLimits {
   std::size_t memory_mb = 0;  // 0: no limit
 };
 
-/// Used by one thread at a time, which may change. The process ends with this object, with this
-/// program (however that ends), and when a limit is exceeded.
+/// Used by one thread at a time, which may change. The process, and every process that it started,
+/// ends with this object, with this program (however that ends), and when a limit is exceeded.
 class WorkerProcess {
  public:
   /// Throws Error{kIo} if it cannot be started.
@@ -47,7 +51,6 @@ class WorkerProcess {
   ~WorkerProcess();
 
   SharedMemory& memory() { return memory_; }
-  pid_t pid() const { return pid_; }
 
   /// The number of `answers` that came in one packet. 0 if the process ended instead of answering;
   /// `ending` then says how. Do not call it after that.
@@ -68,7 +71,8 @@ class WorkerProcess {
 
   SharedMemory memory_;
   int socket_ = -1;
-  pid_t pid_ = -1;  // -1 once it has ended
+  pid_t pid_ = -1;  // of dp_bench_env_worker; -1 once it has ended
+  pid_t env_ = -1;  // its child, which runs the env
   std::string ending_;
   Clock::time_point last_memory_check_;
 };

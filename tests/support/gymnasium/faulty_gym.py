@@ -1,7 +1,11 @@
 """A small Gymnasium environment for tests. `faults` plans what breaks at the fifth step of a seed: {"100001": "exit"}.
-With `has_hidden_state`, the third observation depends on the number of resets before."""
+With `has_hidden_state`, the third observation depends on the number of resets before. `sleepers`: it starts processes that sleep
+so many seconds and would outlive it."""
 
+import multiprocessing
 import os
+import signal
+import subprocess
 import time
 
 import gymnasium
@@ -11,7 +15,7 @@ import numpy as np
 class Faulty(gymnasium.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
 
-    def __init__(self, faults=None, has_hidden_state=False, render_mode=None):
+    def __init__(self, faults=None, has_hidden_state=False, sleepers=0, render_mode=None):
         self.faults = faults or {}
         self.has_hidden_state = has_hidden_state
         self.render_mode = render_mode
@@ -21,6 +25,8 @@ class Faulty(gymnasium.Env):
         })
         self.action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
         self.n_resets = 0
+        if sleepers:
+            start_sleepers(str(sleepers))
 
     def observe(self):
         picture = np.full((8, 6, 3), int(abs(self.pos[0]) * 40) % 256, np.uint8)
@@ -61,6 +67,20 @@ class Faulty(gymnasium.Env):
 
     def render(self):
         return np.full((16, 12, 3), 100, np.uint8)
+
+
+def start_sleepers(seconds):
+    subprocess.Popen(["sleep", seconds])
+    subprocess.Popen(["sleep", seconds], start_new_session=True)
+    subprocess.Popen(["sh", "-c", f"(setsid sleep {seconds} &) ; sleep {seconds}"])  # an orphan, and a grandchild
+    multiprocessing.get_context("spawn").Process(target=os.system, args=(f"sleep {seconds}",), daemon=True).start()
+    if os.fork() == 0:  # a daemon, as of a server
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", seconds])
+        os._exit(0)
 
 
 class Homing:
