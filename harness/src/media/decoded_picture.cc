@@ -213,18 +213,25 @@ struct Signature {
 };
 
 using namespace std::string_view_literals;
-constexpr std::array<Signature, 4> kSignatures = {{{AV_CODEC_ID_PNG, "\x89PNG\r\n\x1a\n"sv},
+constexpr std::array<Signature, 5> kSignatures = {{{AV_CODEC_ID_PNG, "\x89PNG\r\n\x1a\n"sv},
                                                    {AV_CODEC_ID_MJPEG, "\xff\xd8\xff"sv},
                                                    {AV_CODEC_ID_TIFF, "II*\0"sv},
-                                                   {AV_CODEC_ID_TIFF, "MM\0*"sv}}};
+                                                   {AV_CODEC_ID_TIFF, "MM\0*"sv},
+                                                   {AV_CODEC_ID_BMP, "BM"sv}}};
 
 AVCodecID CodecOf(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   for (const Signature& signature : kSignatures) {
     if (text.starts_with(signature.bytes)) return signature.codec;
   }
+  constexpr std::size_t kRiffHeader = 8;  // "RIFF" and a size
+  if (text.starts_with("RIFF") &&
+      text.substr(std::min(kRiffHeader, text.size())).starts_with("WEBP")) {
+    return AV_CODEC_ID_WEBP;
+  }
   throw Error(ErrorCode::kMedia,
-              fmt::format("expected a PNG, JPEG or TIFF file, found {} bytes of something else",
+              fmt::format("expected a PNG, JPEG, TIFF, BMP or WebP file, found {} bytes of "
+                          "something else",
                           file.size()));
 }
 

@@ -1,4 +1,4 @@
-// Decoded pictures: of a PNG, JPEG or TIFF file in memory, or of a video (video_frames.h).
+// Decoded pictures: of a file in memory, or of a video (video_frames.h).
 #pragma once
 
 #include <cstddef>
@@ -59,9 +59,9 @@ class PictureDecoder {
   PictureDecoder();
   ~PictureDecoder();
 
-  /// Decodes a PNG, JPEG or TIFF file in memory. Throws Error{kMedia} if it is none, is damaged, or
-  /// has another size; a much larger size is refused before pixels are allocated. The picture is
-  /// valid until the next call.
+  /// Decodes a PNG, JPEG, TIFF, BMP or WebP file in memory. Throws Error{kMedia} if it is none, is
+  /// damaged, or has another size; a much larger size is refused before pixels are allocated. The
+  /// picture is valid until the next call.
   DecodedPicture& Decode(std::span<const std::byte> file, int width, int height);
 
  private:
