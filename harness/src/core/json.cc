@@ -1,6 +1,7 @@
 #include "core/json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -73,6 +74,40 @@ std::string ReasonOf(const Json::exception& fault) {
   return std::string(reason.substr(0, kMaxReason));
 }
 
+// The members that the text is in at `position`, such as "features.action", for messages.
+std::string PlaceIn(std::string_view text, std::size_t position) {
+  std::vector<std::string> keys;
+  std::size_t begin = 0;  // of the last string
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < position; ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      begin = ++i;
+      while (i < position && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+      end = std::min(i, position);
+    } else if (c == '{') {
+      keys.emplace_back();
+    } else if (c == '}' && !keys.empty()) {
+      keys.pop_back();
+    } else if (c == ':' && !keys.empty()) {
+      keys.back() = text.substr(begin, end - begin);
+    }
+  }
+  return fmt::format("{}", fmt::join(keys, "."));
+}
+
+// Python's json writes numbers that JSON does not have. Describes the one at the byte where the
+// parser stopped; empty if there is none.
+std::string PythonNumberAt(std::string_view text, std::size_t byte) {
+  const std::size_t word = text.find_last_of(" \t\r\n,:[-", std::min(byte, text.size()) - 1) + 1;
+  for (const std::string_view number : {"NaN", "Infinity"}) {
+    if (!text.substr(word).starts_with(number)) continue;
+    return fmt::format("'{}' has the value {}, which Python writes and JSON does not have",
+                       PlaceIn(text, word), number);
+  }
+  return "";
+}
+
 std::string Show(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return fmt::format("an array of {}", value.size());
@@ -121,6 +156,10 @@ Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
   Json json;
   try {
     json = Json::parse(text);
+  } catch (const Json::parse_error& fault) {
+    const std::string number = text.empty() ? "" : PythonNumberAt(text, fault.byte);
+    throw Error(code,
+                fmt::format("{}: not JSON: {}", what, number.empty() ? ReasonOf(fault) : number));
   } catch (const Json::exception& fault) {
     throw Error(code, fmt::format("{}: not JSON: {}", what, ReasonOf(fault)));
   }

@@ -11,6 +11,7 @@
 
 #include "data/collector.h"
 #include "dp_bench/error.h"
+#include "experiment/lerobot_export.h"
 #include "experiment/task.h"
 #include "graph/graph_policy.h"
 #include "plugin/guarded_policy.h"
@@ -57,6 +58,8 @@ constexpr ConfigSection kSections[] = {
      [](const Config& section) { data::CollectConfig::FromConfig(section); }},
     {"training", "the training loop",
      [](const Config& section) { train::TrainingConfig::FromConfig(section); }},
+    {"lerobot", "noted by `import`, for `export --format lerobot`",
+     [](const Config& section) { ReadLerobotMap(section); }},
     {"optimizer", "AdamW, Adam or SGD",
      [](const Config& section) { train::OptimizerConfig::FromConfig(section); }},
     {"ema", "the averaged weights that are evaluated",

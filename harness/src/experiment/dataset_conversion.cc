@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/dataset_format.h"
+#include "core/console.h"
 #include "data/key_check.h"
 #include "data/replay_dataset_writer.h"
 #include "data/stats.h"
@@ -129,19 +130,27 @@ void RequireEqualChannels(std::span<const Source> sources) {
     return source.labels == nullptr ? std::vector<std::string>{} : source.labels->ChannelNames(key);
   };
   for (int key = 0; key < std::ssize(sources[0].dataset->spec().keys); ++key) {
-    const std::vector<std::string> first = names_of(sources[0], key);
+    const auto is_named = [&](const Source& source) { return !names_of(source, key).empty(); };
+    const auto named = std::ranges::find_if(sources, is_named);
+    if (named == sources.end()) continue;
+    const std::string& name = sources[0].dataset->spec().keys[static_cast<std::size_t>(key)].name;
+    const std::vector<std::string> first = names_of(*named, key);
     for (const Source& source : sources) {
       const std::vector<std::string> own = names_of(source, key);
-      if (own == first || own.empty() || first.empty()) continue;
+      if (own == first) continue;
+      if (own.empty()) {
+        core::LogWarning(fmt::format(
+            "the channels of '{}' have names in {}, but not in {}: they are joined in their order",
+            name, named->path.string(), source.path.string()));
+        continue;
+      }
       const auto [a, b] = std::ranges::mismatch(first, own);
       throw Error(
           ErrorCode::kShape,
           fmt::format("data sets can be merged if their channels have the same order; channel {} "
                       "of '{}' is '{}' in {}, but '{}' in {}. Write one of them again in the order "
                       "of the other.",
-                      a - first.begin(),
-                      sources[0].dataset->spec().keys[static_cast<std::size_t>(key)].name, *a,
-                      sources[0].path.string(), *b, source.path.string()));
+                      a - first.begin(), name, *a, named->path.string(), *b, source.path.string()));
     }
   }
 }
@@ -205,10 +214,21 @@ std::vector<FeatureRequest> FeaturesOfSource(const DatasetSpec& spec, const Data
     auto found = std::ranges::find(features, name, &FeatureRequest::name);
     if (found == features.end()) found = features.insert(found, {.name = name});
     found->keys.push_back(spec.keys[i].name);
-    const std::vector<std::string> channels = labels.ChannelNames(key);
-    found->channels.insert(found->channels.end(), channels.begin(), channels.end());
   }
   return features;
+}
+
+// The names that the source has for all numbers of a feature; or else none.
+std::vector<std::string> ChannelsOf(const FeatureRequest& feature, const DatasetSpec& spec,
+                                    const DatasetLabels& labels) {
+  std::vector<std::string> channels;
+  for (const std::string& name : feature.keys) {
+    const auto key = std::ranges::find(spec.keys, name, &KeySpec::name) - spec.keys.begin();
+    const std::vector<std::string> own = labels.ChannelNames(static_cast<int>(key));
+    if (own.empty()) return {};
+    channels.insert(channels.end(), own.begin(), own.end());
+  }
+  return channels;
 }
 
 json ToJson(std::span<const FeatureRequest> features) {
@@ -316,7 +336,8 @@ class Conversion {
     std::vector<FeatureRequest> features = labels != nullptr && request_.map.empty()
                                                ? FeaturesOfSource(spec_, *labels)
                                                : FeaturesByDefault(spec_, request_.map);
-    for (const FeatureRequest& feature : features) {
+    for (FeatureRequest& feature : features) {
+      if (labels != nullptr) feature.channels = ChannelsOf(feature, spec_, *labels);
       report_.features.push_back(
           fmt::format("{}: {}", feature.name, fmt::join(feature.keys, ", ")));
     }

@@ -159,6 +159,11 @@ void SetTraining(const Config& config, run::LerobotPolicyConfig* result) {
 
 }  // namespace
 
+std::vector<std::string> ReadLerobotMap(const Config& section) {
+  return section.Get<std::vector<std::string>>(
+      "map", {}, "features of LeRobot's policy with their keys, as --map says them");
+}
+
 std::vector<run::FeatureBinding> ExportLerobotPolicy(const run::Checkpoint& checkpoint,
                                                      plugin::PluginCatalogue& catalogue,
                                                      const LerobotExport& request) {
@@ -170,7 +175,8 @@ std::vector<run::FeatureBinding> ExportLerobotPolicy(const run::Checkpoint& chec
   const std::unique_ptr<Policy> policy = run::CreatePolicy(config, catalogue);
   const Settings settings(Json::parse(config.Sub("policy").Sub("params").ToJson()));
   const ShapeMeta shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta"));
-  std::vector<run::FeatureBinding> bindings = run::MakeFeatures(shape_meta, request.map);
+  std::vector<run::FeatureBinding> bindings = run::MakeFeatures(
+      shape_meta, request.map.empty() ? ReadLerobotMap(config.Sub("lerobot")) : request.map);
 
   run::LerobotPolicy result;
   result.config = MakeConfig(settings, Horizons::FromConfig(config), shape_meta, bindings);

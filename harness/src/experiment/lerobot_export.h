@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/config.h"
 #include "run/checkpoint.h"
 #include "run/lerobot/feature_map.h"
 
@@ -14,9 +15,12 @@ class PluginCatalogue;
 
 namespace dp_bench::experiment {
 
+/// The features and keys of an imported policy, as --map says them; none of another policy.
+std::vector<std::string> ReadLerobotMap(const Config& section);
+
 struct LerobotExport {
   std::filesystem::path output;  // does not exist, or is empty
-  std::vector<std::string> map;  // see run::MakeFeatures
+  std::vector<std::string> map;  // see run::MakeFeatures; empty: that of the import, if any
 };
 
 /// Writes the evaluated weights of `checkpoint`, and returns LeRobot's features with the keys that

@@ -2,18 +2,24 @@
 #include "experiment/lerobot_import.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "config/loader.h"
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "experiment/experiment.h"
 #include "experiment/key_check.h"
 #include "experiment/lerobot_normalizer.h"
+#include "plugin/catalogue.h"
 #include "run/checkpoint.h"
+#include "run/create_from_checkpoint.h"
 #include "run/lerobot/policy_folder.h"
 #include "run/policy_weights.h"
 #include "train/train_state.h"
@@ -22,6 +28,8 @@ namespace dp_bench::experiment {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr const char* kImportedPlugin = "unet_hybrid";
 
 template <class T>
 Json OrNull(const std::optional<T>& value) {
@@ -81,6 +89,40 @@ std::vector<std::string> OverridesOf(const run::LerobotPolicyConfig& config) {
           "training.rollout_every=0"};  // its training was not evaluated on seeds of ours
 }
 
+// The key that the reader of LeRobot data sets makes of a feature.
+std::string KeyNameOf(const std::string& feature) {
+  std::string name = feature;
+  for (const std::string_view begin : {"observation.images.", "observation."}) {
+    if (name.starts_with(begin)) return name.substr(begin.size());
+  }
+  return name;
+}
+
+bool HasTask(const LerobotImport& request) {
+  const ExperimentOptions& options = request.experiment;
+  if (!options.env.empty() || !options.config.empty()) return true;
+  if (!request.map.empty() || !options.overrides.empty() || !options.obs.empty() ||
+      !options.task.empty()) {
+    throw Error(ErrorCode::kUsage, "--map, --obs, --task and overrides need --env or --config");
+  }
+  return false;
+}
+
+// For a policy without a task: each input is a key of its own.
+Config ConfigOf(const run::LerobotPolicyConfig& config) {
+  Json shape_meta = {{"action", {{"shape", config.action.shape}}}};
+  for (const run::LerobotFeature& input : config.inputs) {
+    const bool is_image = input.type == run::LerobotFeatureType::kVisual;
+    shape_meta["obs"][KeyNameOf(input.name)] = {{"shape", input.shape},
+                                                {"type", is_image ? "rgb" : "low_dim"},
+                                                {"dtype", is_image ? "uint8" : "float32"}};
+  }
+  std::vector<std::string> overrides = OverridesOf(config);
+  overrides.push_back(std::string("policy.plugin=") + kImportedPlugin);
+  overrides.push_back("shape_meta=" + shape_meta.dump());
+  return Config(config::LoadConfigDocument({.overrides = overrides}));
+}
+
 void RequireSameAction(const run::LerobotFeature& action, const ShapeMeta& shape_meta) {
   if (action.shape == shape_meta.action.shape) return;
   throw Error(ErrorCode::kShape,
@@ -88,28 +130,54 @@ void RequireSameAction(const run::LerobotFeature& action, const ShapeMeta& shape
                           ToString(shape_meta.action.shape)));
 }
 
+std::vector<run::FeatureBinding> Bind(const std::vector<run::LerobotFeature>& inputs,
+                                      const ShapeMeta& shape_meta, const LerobotImport& request) {
+  std::vector<std::string> map = request.map;
+  if (!HasTask(request)) {
+    for (const run::LerobotFeature& input : inputs) {
+      map.push_back(fmt::format("{}={}", input.name, KeyNameOf(input.name)));
+    }
+  }
+  return run::BindFeatures(inputs, shape_meta, map);
+}
+
+// So that an export gives the features their names again.
+std::string NoteBindings(const Config& config, const std::vector<run::FeatureBinding>& bindings) {
+  Json noted = Json::parse(config.ToJson());
+  for (const run::FeatureBinding& binding : bindings) {
+    noted["lerobot"]["map"].push_back(
+        fmt::format("{}={}", binding.feature.name, fmt::join(binding.keys, ",")));
+  }
+  return noted.dump(2);
+}
+
 }  // namespace
 
 std::vector<run::FeatureBinding> ImportLerobotPolicy(const LerobotImport& request) {
   const run::LerobotPolicy source = run::ReadLerobotPolicy(request.folder);
-  ExperimentOptions options = request.experiment;
-  options.policy = "unet_hybrid";
-  const std::vector<std::string> overrides = OverridesOf(source.config);
-  options.overrides.insert(options.overrides.begin(), overrides.begin(), overrides.end());
-  const Experiment experiment(options);
-  const ShapeMeta& shape_meta = experiment.shape_meta();
+  std::optional<Experiment> experiment;
+  if (HasTask(request)) {
+    ExperimentOptions options = request.experiment;
+    options.policy = kImportedPlugin;
+    const std::vector<std::string> overrides = OverridesOf(source.config);
+    options.overrides.insert(options.overrides.begin(), overrides.begin(), overrides.end());
+    experiment.emplace(options);
+  }
+  const Config config = experiment ? experiment->config() : ConfigOf(source.config);
+  const ShapeMeta shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta"));
   RequireSameAction(source.config.action, shape_meta);
-  std::vector<run::FeatureBinding> bindings =
-      run::BindFeatures(source.config.inputs, shape_meta, request.map);
-  RejectUnknownKeys(experiment, {.makes_policy = true});
+  std::vector<run::FeatureBinding> bindings = Bind(source.config.inputs, shape_meta, request);
+  if (experiment) RejectUnknownKeys(*experiment, {.makes_policy = true});
 
-  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
+  plugin::PluginCatalogue catalogue(
+      plugin::PluginCatalogue::DefaultSearchPath(request.experiment.plugin_dirs));
+  const std::unique_ptr<Policy> policy = run::CreatePolicy(config, catalogue);
   const run::ConditionOrder order = run::MakeConditionOrder(bindings, shape_meta, source.config);
   const ArrayMap weights = run::FromLerobotOrder(source.weights, order);
   run::LoadModuleState(policy->module(), weights, request.folder.string());
   const Normalizer normalizer = FromLerobotStats(source, bindings, shape_meta);
 
-  run::CheckpointContents contents = {.config = experiment.config().ToJson(),
+  run::CheckpointContents contents = {.config = NoteBindings(config, bindings),
                                       .state = train::TrainState{}.ToJson()};
   contents.tensors[std::string(run::kEmaFile)] = weights;
   contents.tensors[std::string(run::kNormalizerFile)] =

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <mutex>
+#include <vector>
 
 #include "core/regular_file.h"
 #include "dp_bench/error.h"
@@ -57,6 +58,21 @@ AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers) 
   av_dict_free(&options);
   AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
   return AvInputPtr(input);
+}
+
+AVStream* SelectVideo(AVFormatContext* input, std::int64_t max_pixels, std::string_view what) {
+  const int index = AvCheck(av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
+                            fmt::format("av_find_best_stream({}, video)", what));
+  for (unsigned i = 0; i < input->nb_streams; ++i) input->streams[i]->discard = AVDISCARD_ALL;
+  AVStream* video = input->streams[index];
+  video->discard = AVDISCARD_DEFAULT;
+  if (video->codecpar->width > 0) return video;
+  std::vector<AVDictionary*> options(input->nb_streams, nullptr);  // a list per stream
+  for (AVDictionary*& own : options) av_dict_set_int(&own, "max_pixels", max_pixels, 0);
+  const int result = avformat_find_stream_info(input, options.data());
+  for (AVDictionary*& own : options) av_dict_free(&own);
+  AvCheck(result, fmt::format("avformat_find_stream_info({})", what));
+  return video;
 }
 
 AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container) {

@@ -58,6 +58,11 @@ using AvInputPtr = std::unique_ptr<AVFormatContext, InputDeleter>;
 /// include playlists, because these name other files to open. Throws Error{kMedia} naming the file.
 AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers);
 
+/// The video stream of a file, alone: packets of other streams are not read. If the header does not
+/// say the size of its frames, as that of MPEG-4 part 2, frames of at most `max_pixels` are decoded
+/// to find it. `what` names the file in messages. Throws Error{kMedia} if there is no video.
+AVStream* SelectVideo(AVFormatContext* input, std::int64_t max_pixels, std::string_view what);
+
 /// Creates a file for muxing. Equal content gives equal files. Throws Error{kMedia}.
 AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container);
 

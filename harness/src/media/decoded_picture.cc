@@ -215,11 +215,12 @@ struct Signature {
 
 using namespace std::string_view_literals;
 // AV_CODEC_ID_NONE: JPEG XL, which libavcodec before 5.1 has no number for
-constexpr std::array<Signature, 8> kSignatures = {
+constexpr std::array<Signature, 9> kSignatures = {
     {{AV_CODEC_ID_PNG, "\x89PNG\r\n\x1a\n"sv},
      {AV_CODEC_ID_MJPEG, "\xff\xd8\xff"sv},
      {AV_CODEC_ID_TIFF, "II*\0"sv},
      {AV_CODEC_ID_TIFF, "MM\0*"sv},
+     {AV_CODEC_ID_BMP, "BM"sv},
      {AV_CODEC_ID_JPEG2000, "\xff\x4f\xff\x51"sv},
      {AV_CODEC_ID_JPEG2000, "\0\0\0\x0cjP  \r\n\x87\n"sv},
      {AV_CODEC_ID_NONE, "\xff\x0a"sv},
@@ -239,11 +240,15 @@ AVCodecID CodecOf(std::span<const std::byte> file) {
     if (!text.starts_with(signature.bytes)) continue;
     return signature.codec == AV_CODEC_ID_NONE ? JpegXl() : signature.codec;
   }
-  throw Error(
-      ErrorCode::kMedia,
-      fmt::format(
-          "expected a PNG, JPEG, JPEG 2000, JPEG XL or TIFF file, found {} bytes of something else",
-          file.size()));
+  constexpr std::size_t kRiffHeader = 8;  // "RIFF" and a size
+  if (text.starts_with("RIFF") &&
+      text.substr(std::min(kRiffHeader, text.size())).starts_with("WEBP")) {
+    return AV_CODEC_ID_WEBP;
+  }
+  throw Error(ErrorCode::kMedia,
+              fmt::format("expected a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file, found "
+                          "{} bytes of something else",
+                          file.size()));
 }
 
 void RequireSize(std::string_view format, int found_width, int found_height, int width,

@@ -29,7 +29,20 @@ constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 std::int64_t RoundUp(int size) { return (size + kBlock - 1) / kBlock * kBlock; }
 
+// What a decoder may allocate for one frame. MPEG-4 part 2 also needs rows with room for motion
+// across the edges, at least this many.
+std::int64_t MaxPixels(int width, int height) {
+  constexpr std::int64_t kRowsOfScratch = 280;
+  return (RoundUp(width) + kBlock) * std::max(RoundUp(height), kRowsOfScratch);
+}
+
 }  // namespace
+
+// A decoded frame; none if the time is kNone.
+struct VideoFrames::Shown {
+  double time = kNone;  // [s]
+  DecodedPicture picture;
+};
 
 struct VideoFrames::Stream {
   AvInputPtr input;
@@ -37,8 +50,10 @@ struct VideoFrames::Stream {
   AvPacketPtr packet;
   AVStream* video = nullptr;
   double time_base = 0.0;   // [s]
-  double time = kNone;      // of the frame in picture_ [s]
   bool is_flushed = false;  // the end of the file was passed on to the decoder
+  double before = kNone;    // the time of the frame before `frame`, if it was decoded [s]
+  std::unique_ptr<Shown> frame = std::make_unique<Shown>();
+  std::unique_ptr<Shown> next = std::make_unique<Shown>();  // after `frame`
 
   int n_entries() const { return avformat_index_get_entries_count(video); }
   std::int64_t TimestampOf(int entry) const {
@@ -63,12 +78,7 @@ VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int heigh
   Stream& s = *stream_;
   RequirePlausibleTables(path);
   s.input = OpenInput(path, kContainers);
-  const int index =
-      AvCheck(av_find_best_stream(s.input.get(), AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
-              fmt::format("av_find_best_stream({}, video)", path.string()));
-  for (unsigned i = 0; i < s.input->nb_streams; ++i) s.input->streams[i]->discard = AVDISCARD_ALL;
-  s.video = s.input->streams[index];
-  s.video->discard = AVDISCARD_DEFAULT;
+  s.video = SelectVideo(s.input.get(), MaxPixels(width, height), path.string());
   s.time_base = av_q2d(s.video->time_base);
 
   const AVCodecParameters& parameters = *s.video->codecpar;
@@ -80,45 +90,54 @@ VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int heigh
   if (s.n_entries() == 0 || s.time_base <= 0.0) {
     throw Error(ErrorCode::kMedia, fmt::format("{}: the video has no frames", path.string()));
   }
-  s.decoder = OpenDecoder(parameters, RoundUp(width) * RoundUp(height), path.string());
+  s.decoder = OpenDecoder(parameters, MaxPixels(width, height), path.string());
   s.packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 }
 
 VideoFrames::~VideoFrames() = default;
 
 DecodedPicture& VideoFrames::At(double time, double tolerance, const Pass& pass) {
-  Stream& s = *stream_;
-  if (std::abs(s.time - time) <= tolerance) return picture_;
-  if (!IsAheadOf(time)) SeekBefore(time + tolerance);
+  Shown& found = Nearest(time, pass);
+  if (std::abs(found.time - time) <= tolerance) return found.picture;
+  throw Error(ErrorCode::kMedia,
+              fmt::format("{}: expected a frame at {:.6f} s, but the nearest one is at {:.6f} s; "
+                          "the tolerance is {} s. Frames are missing, or the video has another "
+                          "rate or begins elsewhere than meta/ says",
+                          path_.string(), time, found.time, tolerance));
+}
 
-  double before = kNone;
-  while (s.time < time - tolerance) {
-    before = s.time;
-    if (pass && s.time != kNone) pass(s.time, picture_);
-    if (!Next()) {
-      throw Error(ErrorCode::kMedia, fmt::format("{}: expected a frame at {:.6f} s, but the last "
-                                                 "frame is at {:.6f} s",
-                                                 path_.string(), time, before));
+// Whether no other frame can be nearer: times of frames differ by at least one unit.
+bool VideoFrames::IsNearest(const Shown& frame, double time) const {
+  return 2.0 * std::abs(frame.time - time) < stream_->time_base;
+}
+
+VideoFrames::Shown& VideoFrames::Nearest(double time, const Pass& pass) {
+  Stream& s = *stream_;
+  if (!IsAheadOf(time)) SeekBefore(time);
+  while (!IsNearest(*s.frame, time) && s.frame->time < time) {
+    if (s.next->time == kNone && !Decode(s.next.get())) break;
+    if (s.next->time > time)
+      return time - s.frame->time <= s.next->time - time ? *s.frame : *s.next;
+    if (pass) {
+      const double gap = s.before == kNone ? s.time_base : s.frame->time - s.before;
+      pass(s.frame->time, std::min(gap, s.next->time - s.frame->time) / 2.0, s.frame->picture);
     }
+    s.before = s.frame->time;
+    std::swap(s.frame, s.next);
+    s.next->time = kNone;
   }
-  if (s.time > time + tolerance) {
-    throw Error(
-        ErrorCode::kMedia,
-        fmt::format("{}: expected a frame at {:.6f} s, found {}the next one at {:.6f} s; the "
-                    "tolerance is {} s",
-                    path_.string(), time,
-                    before == kNone ? "" : fmt::format("one at {:.6f} s and ", before), s.time,
-                    tolerance));
-  }
-  return picture_;
+  return *s.frame;
 }
 
 // Whether reading on decodes no more frames than a jump to the key frame.
 bool VideoFrames::IsAheadOf(double time) const {
   const Stream& s = *stream_;
-  if (s.time == kNone || s.time > time) return false;
+  if (s.frame->time == kNone) return false;
+  if (IsNearest(*s.frame, time)) return true;
+  if (s.frame->time > time) return false;
+  if (s.next->time > time) return true;
   const int wanted = s.EntryAt(time, AVSEEK_FLAG_ANY);
-  const int from_here = wanted - s.EntryAt(s.time, AVSEEK_FLAG_ANY);
+  const int from_here = wanted - s.EntryAt(std::max(s.frame->time, s.next->time), AVSEEK_FLAG_ANY);
   const int from_key = wanted - s.EntryAt(time, 0) + 1;
   return from_here <= from_key + kFramesPerSeek;
 }
@@ -133,23 +152,42 @@ void VideoFrames::SeekBefore(double time) {
             fmt::format("av_seek_frame({})", path_.string()));
     avcodec_flush_buffers(s.decoder.get());
     s.is_flushed = false;
-    s.time = kNone;
-    if (!Next()) {
+    s.before = s.frame->time = s.next->time = kNone;
+    if (!Decode(s.frame.get())) {
       throw Error(ErrorCode::kMedia,
                   fmt::format("{}: no frame can be decoded after {:.6f} s", path_.string(),
                               static_cast<double>(timestamp) * s.time_base));
     }
     // a key frame may be stored before frames that are shown earlier
-    if (s.time <= time || key == 0) return;
+    if (s.frame->time <= time || IsNearest(*s.frame, time) || key == 0) return;
     key = std::max(0, av_index_search_timestamp(s.video, timestamp - 1, AVSEEK_FLAG_BACKWARD));
   }
 }
 
-// Decodes the next frame. False at the end of the file.
-bool VideoFrames::Next() {
+// Decodes the next frame that is shown later than `frame`. False at the end of the file.
+bool VideoFrames::Decode(Shown* shown) {
   Stream& s = *stream_;
-  s.time = kNone;  // also if something fails below
-  AVFrame* frame = picture_.frame();
+  const double last = std::exchange(s.frame->time, kNone);  // also if something fails below
+  double time = last;
+  bool is_there = true;
+  while (is_there && time <= last) {  // of frames at the same time, the first one counts
+    is_there = Receive(shown->picture);
+    if (is_there)
+      time = static_cast<double>(shown->picture.frame()->best_effort_timestamp) * s.time_base;
+    if (time < last) {
+      throw Error(ErrorCode::kMedia, fmt::format("{}: a frame at {:.6f} s follows one at {:.6f} s",
+                                                 path_.string(), time, last));
+    }
+  }
+  s.frame->time = last;
+  if (is_there) shown->time = time;
+  return is_there;
+}
+
+// The frame that the decoder delivers next. False at the end of the file.
+bool VideoFrames::Receive(DecodedPicture& picture) {
+  Stream& s = *stream_;
+  AVFrame* frame = picture.frame();
   while (true) {
     const int result = avcodec_receive_frame(s.decoder.get(), frame);
     if (result == AVERROR_EOF) return false;
@@ -177,7 +215,6 @@ bool VideoFrames::Next() {
   if ((frame->flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame->decode_error_flags != 0) {
     throw Error(ErrorCode::kMedia, fmt::format("{}: damaged data", path_.string()));
   }
-  s.time = static_cast<double>(frame->best_effort_timestamp) * s.time_base;
   ++n_decoded_;
   return true;
 }

@@ -21,11 +21,13 @@ class VideoFrames {
   VideoFrames(const std::filesystem::path& path, int width, int height);
   ~VideoFrames();
 
-  /// Gets a frame that had to be decoded on the way to another, and its time [s].
-  using Pass = std::function<void(double time, DecodedPicture& picture)>;
+  /// Gets a frame that had to be decoded on the way to another, and its time [s]. It is the nearest
+  /// frame to all times that are less than `reach` [s] away.
+  using Pass = std::function<void(double time, double reach, DecodedPicture& picture)>;
 
-  /// The frame that is shown at `time`, to within `tolerance` [s]. Throws Error{kMedia} naming the
-  /// file if there is none, or if the data is damaged. The picture is valid until the next call.
+  /// The frame whose time is nearest to `time`, the earlier one of two, whatever was read before.
+  /// Throws Error{kMedia} naming the file if it is more than `tolerance` [s] away, or if the data
+  /// is damaged. The picture is valid until the next call.
   DecodedPicture& At(double time, double tolerance, const Pass& pass = nullptr);
 
   /// How many frames were decoded so far.
@@ -37,16 +39,20 @@ class VideoFrames {
  private:
   struct Stream;
 
+  struct Shown;
+
+  bool IsNearest(const Shown& frame, double time) const;
   bool IsAheadOf(double time) const;
   void SeekBefore(double time);
-  bool Next();
+  Shown& Nearest(double time, const Pass& pass);
+  bool Decode(Shown* frame);
+  bool Receive(DecodedPicture& picture);
 
   std::filesystem::path path_;
   int width_;
   int height_;
   std::int64_t n_decoded_ = 0;
   std::unique_ptr<Stream> stream_;
-  DecodedPicture picture_;
 };
 
 }  // namespace dp_bench::media

@@ -16,7 +16,7 @@ namespace dp_bench::media {
 namespace {
 
 constexpr const char* kMp4 = "mov,mp4,m4a,3gp,3g2,mj2";
-constexpr double kMaxOffset = 0.25;  // [frames] of a frame from its time
+constexpr std::int64_t kMaxCopiedPixels = std::int64_t{1} << 28;
 constexpr int kRateDenominator = 100'000;
 
 // An MP4 file, and its video stream.
@@ -24,12 +24,7 @@ struct InputVideo {
   explicit InputVideo(const std::filesystem::path& path) {
     RequirePlausibleTables(path);
     input = OpenInput(path, kMp4);
-    const int index =
-        AvCheck(av_find_best_stream(input.get(), AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
-                fmt::format("av_find_best_stream({}, video)", path.string()));
-    for (unsigned i = 0; i < input->nb_streams; ++i) input->streams[i]->discard = AVDISCARD_ALL;
-    stream = input->streams[index];
-    stream->discard = AVDISCARD_DEFAULT;
+    stream = SelectVideo(input.get(), kMaxCopiedPixels, path.string());
   }
 
   AvInputPtr input;
@@ -97,12 +92,12 @@ class PartReader {
           av_seek_frame(video_.input.get(), video_.stream->index, timestamp, AVSEEK_FLAG_BACKWARD);
       AvCheck(result, fmt::format("av_seek_frame({})", part_.file.string()));
       if (!ReadPacket()) Refuse("there is no frame at this time");
-      if (PlaceOf(packet_->pts) <= kMaxOffset) break;
+      if (PlaceOf(packet_->pts) <= kMaxFrameOffset) break;
       if (packet_->dts > timestamp) Refuse("there is no frame at this time");
       timestamp = packet_->dts - 1;
     }
-    while (std::abs(PlaceOf(packet_->pts)) > kMaxOffset) {
-      if (PlaceOf(packet_->dts) > kMaxOffset || !ReadPacket()) {
+    while (std::abs(PlaceOf(packet_->pts)) > kMaxFrameOffset) {
+      if (PlaceOf(packet_->dts) > kMaxFrameOffset || !ReadPacket()) {
         Refuse("there is no frame at this time");
       }
     }
@@ -115,7 +110,7 @@ class PartReader {
   void Use() {
     const double place = PlaceOf(packet_->pts);
     const auto frame = static_cast<std::int64_t>(std::llround(place));
-    if (std::abs(place - static_cast<double>(frame)) > kMaxOffset) {
+    if (std::abs(place - static_cast<double>(frame)) > kMaxFrameOffset) {
       Refuse(fmt::format("a frame is at {:.6f} s, which is no multiple of 1 / {} s",
                          part_.from_time + place / fps_, fps_));
     }

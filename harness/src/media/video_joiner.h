@@ -9,6 +9,8 @@
 
 namespace dp_bench::media {
 
+inline constexpr double kMaxFrameOffset = 0.25;  // [frames] of a frame from its time
+
 /// Consecutive frames of a video.
 struct VideoPart {
   std::filesystem::path file;

@@ -85,14 +85,28 @@ std::set<std::string> Select(std::set<std::string> names, const TensorSelection&
   return names;
 }
 
+/// What stands before all names, up to the first dot, and before none that is wanted.
+std::string DescribeWrapper(const TensorMap& wanted, const ArrayMap& found) {
+  if (found.empty()) return "";
+  const std::string& first = found.begin()->first;
+  const std::string prefix = first.substr(0, first.find('.') + 1);
+  const auto begins = [&prefix](const auto& item) { return item.first.starts_with(prefix); };
+  if (prefix.empty() || !std::ranges::all_of(found, begins) ||
+      std::ranges::any_of(wanted, begins)) {
+    return "";
+  }
+  return fmt::format(" the names begin with '{}', as those of a module around the policy do",
+                     prefix);
+}
+
 /// Copies all of `tensors` into `wanted`, or throws before copying any.
 void LoadStrictly(const TensorMap& wanted, const ArrayMap& tensors, std::string_view origin,
                   std::string_view advice) {
   const std::vector<std::string> problems = Differences(wanted, tensors);
   if (!problems.empty()) {
     throw Error(ErrorCode::kCheckpoint,
-                fmt::format("the weights of '{}' do not fit the policy:\n  {}\n{}", origin,
-                            fmt::join(problems, "\n  "), advice));
+                fmt::format("the weights of '{}' do not fit the policy:{}\n  {}\n{}", origin,
+                            DescribeWrapper(wanted, tensors), fmt::join(problems, "\n  "), advice));
   }
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : wanted) tensor.copy_(ToTensor(tensors.find(name)->second));

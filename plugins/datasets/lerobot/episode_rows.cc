@@ -56,12 +56,20 @@ FrameId EpisodeSelection::FrameAt(std::int64_t step) const {
   return {.step = step, .episode = episodes_[place], .frame = step - begin};
 }
 
+namespace {
+
+// Closer times are those of the frames, rounded.
+constexpr double kSameTime = 1e-4;  // [s]
+
+}  // namespace
+
 RowReader::RowReader(const Metadata& metadata, const EpisodeSelection& selection, double tolerance,
-                     std::int64_t max_bytes)
+                     std::int64_t max_bytes, RowTimes* times)
     : metadata_(metadata),
       selection_(selection),
       tolerance_(tolerance),
       max_bytes_(max_bytes),
+      times_(times),
       is_filled_(static_cast<std::size_t>(selection.n_steps())) {
   std::set<FileNumber> files;
   for (const std::int64_t episode : selection_.episodes()) {
@@ -98,6 +106,7 @@ void RowReader::RequireEveryFrame(const std::string& reason) const {
 void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures,
                      PictureRows* pictures) {
   RequireEnoughRows();
+  has_enough_rows_ = true;
   const auto n_steps = static_cast<std::size_t>(selection_.n_steps());
   for (auto& [name, own] : *numbers) {
     own.buffer = zarr::PageBuffer(n_steps * own.n * sizeof(float));
@@ -109,7 +118,7 @@ void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures
 
 // The step of a row, or -1 if its episode is not selected.
 std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, std::int64_t frame,
-                                  double time) const {
+                                  double time) {
   const std::optional<std::int64_t> begin = selection_.BeginOf(index);
   if (!begin) return -1;
   const auto refuse = [&](const std::string& what) {
@@ -128,14 +137,31 @@ std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, 
   // times are stored as float32
   const double expected = static_cast<double>(frame) / metadata_.fps;
   const double rounding = expected * static_cast<double>(std::numeric_limits<float>::epsilon());
-  if (!(std::abs(time - expected) <= tolerance_ + rounding)) {
+  const double distance = std::abs(time - expected);
+  if (!(distance <= tolerance_ + rounding)) {
     refuse(
         fmt::format("expected the time {:.6f} s at {} Hz, found {:.6f} s; the tolerance is {} s "
-                    "(dataset.params.tolerance_s)",
+                    "(dataset.params.row_tolerance_s, or --tolerance). With a larger one, the "
+                    "pictures of videos are those nearest to the times of the rows",
                     expected, metadata_.fps, time, tolerance_));
+  }
+  if (has_enough_rows_ && distance > kSameTime + rounding) StateTimes();
+  if (!times_->stated.empty()) {
+    times_->stated[static_cast<std::size_t>(*begin + frame)] = static_cast<float>(time);
   }
   if (is_filled_[static_cast<std::size_t>(*begin + frame)]) refuse("the frame occurs twice");
   return *begin + frame;
+}
+
+// The times of all frames so far are those of the rate.
+void RowReader::StateTimes() {
+  if (!times_->stated.empty()) return;
+  const auto n_steps = static_cast<std::size_t>(selection_.n_steps());
+  times_->stated.resize(n_steps);
+  for (std::size_t step = 0; step < n_steps; ++step) {
+    const FrameId frame = selection_.FrameAt(static_cast<std::int64_t>(step));
+    times_->stated[step] = static_cast<float>(static_cast<double>(frame.frame) / metadata_.fps);
+  }
 }
 
 std::vector<std::int64_t> RowReader::StepsOfRows(const FileNumber& number, ParquetFile& file,

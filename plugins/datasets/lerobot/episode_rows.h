@@ -48,14 +48,15 @@ struct Numbers {
 /// Reads the rows of the selected episodes.
 class RowReader {
  public:
-  /// Times may be `tolerance` [s] off. Each file is decoded in at most `max_bytes`. Both references
+  /// Times may be `tolerance` [s] off. Each file is decoded in at most `max_bytes`. The references
   /// must outlive the reader.
   RowReader(const Metadata& metadata, const EpisodeSelection& selection, double tolerance,
-            std::int64_t max_bytes);
+            std::int64_t max_bytes, RowTimes* times);
 
   /// Fills the buffers of `numbers`, by feature, and, if `with_pictures`, `pictures`. Throws
   /// Error{kData} or Error{kIo} naming file, episode and frame: a frame that is missing, occurs
-  /// twice or is elsewhere, a time that is not frame / fps, a value that is not finite.
+  /// twice or is elsewhere, a time that is not frame / fps, a value that is not finite. Afterwards,
+  /// `times` are complete.
   void Read(std::map<std::string, Numbers>* numbers, bool with_pictures, PictureRows* pictures);
 
  private:
@@ -63,9 +64,10 @@ class RowReader {
   void RequireEveryFrame(const std::string& reason) const;
   void ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
                 PictureRows* pictures);
+  void StateTimes();
   std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file, int row_group);
   std::int64_t StepOfRow(const FileNumber& number, std::int64_t episode, std::int64_t frame,
-                         double time) const;
+                         double time);
   void RequireFinite(const std::string& where, const std::string& feature,
                      std::span<const float> values, std::span<const std::int64_t> steps) const;
 
@@ -73,6 +75,8 @@ class RowReader {
   const EpisodeSelection& selection_;
   double tolerance_;
   std::int64_t max_bytes_;
+  RowTimes* times_;
+  bool has_enough_rows_ = false;   // for the frames that meta/ promises
   std::vector<FileNumber> files_;  // of the selected episodes
   std::vector<bool> is_filled_;    // by step
 };

@@ -183,7 +183,11 @@ CameraKey MapCamera(const std::string& name, const Feature& feature, const KeyCo
   const KeyType type = config.type.value_or(feature.is_depth ? KeyType::kDepth : KeyType::kRgb);
   std::optional<DepthScale> depth;
   if (type == KeyType::kRgb) {
-    if (feature.n_channels != 3) refuse("has one channel; expected \"type\": \"depth\"");
+    const bool may_be_depth =
+        feature.is_depth || (!config.type && feature.name.find("depth") != std::string::npos);
+    if (feature.n_channels == 1 && may_be_depth) {
+      refuse("has one channel; expected \"type\": \"depth\" (or \"rgb\" for grey pictures)");
+    }
     if (config.mm_per_level) refuse("is read as colours; mm_per_level is for depth");
   } else if (feature.depth_code) {
     if (config.mm_per_level) refuse("has its own scale in meta/info.json; leave out mm_per_level");

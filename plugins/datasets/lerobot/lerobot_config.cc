@@ -49,7 +49,11 @@ LeRobotConfig LeRobotConfig::FromConfig(const Config& params) {
           "tasks", {}, "reads only episodes with one of these tasks; none for all episodes")};
   config.tolerance_s = params.GetInRange(
       "tolerance_s", defaults.tolerance_s, kMinToleranceS, 1.0,
-      "how far a time may be from frame / fps, and a video frame from its time, in seconds");
+      "how far the frame of a video that is nearest to the time of its row may be from it, in "
+      "seconds");
+  config.row_tolerance_s = params.GetOptionalInRange(
+      "row_tolerance_s", kMinToleranceS, 1.0,
+      "how far the time of a row may be from frame / fps, in seconds; none: tolerance_s");
   config.memory_limit_mb = params.GetInRange(
       "memory_limit_mb", defaults.memory_limit_mb, kMinMemoryLimitMb, kMaxMemoryLimitMb,
       "MiB for everything that the reader holds: numbers, open videos, and decoded pictures, which "

@@ -38,6 +38,7 @@ struct LeRobotConfig {
   std::map<std::string, KeyConfig> keys;
   std::vector<std::string> tasks;
   double tolerance_s = 1e-4;
+  std::optional<double> row_tolerance_s = {};
   double memory_limit_mb = 4096.0;
 
   static LeRobotConfig FromConfig(const Config& params);

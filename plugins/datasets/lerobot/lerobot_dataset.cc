@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "key_mapping.h"
 
@@ -66,7 +67,9 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
   const bool has_pictures = std::ranges::any_of(requests_, [](const CameraRequest& request) {
     return request.feature->kind == Feature::Kind::kImage;
   });
-  RowReader(metadata_, selection_, tolerance_, ScratchBytes())
+  times_.fps = metadata_.fps;
+  RowReader(metadata_, selection_, config.row_tolerance_s.value_or(tolerance_), ScratchBytes(),
+            &times_)
       .Read(&numbers_, has_pictures, &picture_rows_);
   OpenCameras();
 }
@@ -74,8 +77,15 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
 void LeRobotDataset::AddKey(const std::string& name, const Feature& feature,
                             const KeyConfig& config) {
   KeySource source{.feature = &feature};
+  const auto warn = [&](const std::string& what) {
+    core::LogWarning(fmt::format("{}: '{}': {}", metadata_.root.string(), feature.name, what));
+  };
+  if (!feature.names_fault.empty()) {
+    warn("its channels have no names, because \"names\" has " + feature.names_fault);
+  }
   if (feature.is_camera()) {
     CameraKey key = MapCamera(name, feature, config);
+    if (!key.depth && feature.n_channels == 4) warn("the transparency of its pictures is left out");
     requests_.push_back(
         {.key = spec_.keys.size(), .feature = &feature, .depth = std::move(key.depth)});
     spec_.keys.push_back(std::move(key.spec));
@@ -111,7 +121,9 @@ std::vector<std::string> LeRobotDataset::ChannelNames(int key) const {
 
 std::optional<StatedRange> LeRobotDataset::RecordedRange(int key) const {
   const KeySource& source = sources_.at(static_cast<std::size_t>(key));
-  const StatedRange& all = ranges_.at(source.feature->name);
+  const auto found = ranges_.find(source.feature->name);
+  if (found == ranges_.end()) return std::nullopt;
+  const StatedRange& all = found->second;
   const bool has_each = source.numbers != nullptr && all.min.size() == source.numbers->n;
   if (!has_each || selection_.episodes().size() != metadata_.episodes.size()) return std::nullopt;
   if (source.channels.empty()) return all;
@@ -179,7 +191,7 @@ void LeRobotDataset::OpenCameras() {
     const auto n_idle = static_cast<std::size_t>(max_idle);
     cameras_.push_back(
         feature.kind == Feature::Kind::kVideo
-            ? MakeVideoCamera(metadata_, feature, request.depth, tolerance_, n_idle)
+            ? MakeVideoCamera(metadata_, feature, request.depth, times_, tolerance_, n_idle)
             : MakeParquetCamera(picture_rows_, feature, request.depth, n_idle, ScratchBytes()));
     sources_[request.key].camera = cameras_.back().get();
   }

@@ -70,13 +70,14 @@ class LeRobotDataset final : public Dataset, public DatasetLabels {
 
   double memory_limit_;      // [bytes]
   double held_bytes_ = 0.0;  // by numbers
-  double tolerance_;         // [s]
+  double tolerance_;         // [s] of frames of videos
   Metadata metadata_;
   EpisodeSelection selection_;
   DatasetSpec spec_;
   std::map<std::string, Numbers> numbers_;     // by feature
   std::map<std::string, StatedRange> ranges_;  // by feature, as meta/ says
   std::vector<CameraRequest> requests_;
+  RowTimes times_;
   PictureRows picture_rows_;
   std::unique_ptr<zarr::ChunkCache> cache_;  // of decoded pictures
   std::vector<std::unique_ptr<RecordedCamera>> cameras_;

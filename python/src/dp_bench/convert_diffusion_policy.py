@@ -357,6 +357,18 @@ def _columns(keys: Keys, keypoints: int) -> list[int]:
     return [column for wanted in ("low_dim", "rgb") for name, kind, _ in keys if kind == wanted for column in begins[name]]
 
 
+def _unwrap(tensors: Tensors) -> Tensors:
+    """Without what DistributedDataParallel, torch.compile or a module around the policy put before all names."""
+    marks = ("module", "_orig_mod")
+    clean = {".".join(part for part in name.split(".") if part not in marks): value for name, value in tensors.items()}
+    if len(clean) != len(tensors):
+        raise ConversionError("the weights have tensors of the same name, one with 'module.' or '_orig_mod.' and one without")
+    wrapper = next((name[:name.index("normalizer.params_dict.")] for name in clean if "normalizer.params_dict." in name), "")
+    if not all(name.startswith(wrapper) for name in clean):
+        return clean
+    return {name[len(wrapper):]: value for name, value in clean.items()}
+
+
 def convert_weights(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
     """LeRobot's names and order of inputs. Sets the config's number of keypoints. `tensors` loses what is used."""
     import torch
@@ -447,7 +459,7 @@ def convert(checkpoint: pathlib.Path, output: pathlib.Path, weights: str = "auto
     name = {"ema": "ema_model", "model": "model", "auto": "ema_model" if "ema_model" in states else "model"}[weights]
     if name not in states:
         raise ConversionError(f"the checkpoint has no '{name}'; it has {', '.join(states)}")
-    tensors = {key: value.detach() for key, value in states[name].items() if not key.endswith("_dummy_variable")}
+    tensors = _unwrap({key: value.detach() for key, value in states[name].items() if not key.endswith("_dummy_variable")})
     converted = convert_weights(tensors, keys, config)
     stats = convert_statistics(tensors, keys, config)
     if tensors:

@@ -52,6 +52,20 @@ TEST(ParseJson, NamesFileAndPlaceOfWhatIsNoJsonObject) {
   }
 }
 
+TEST(ParseJson, NumbersOfPythonAreNamedWithTheirPlace) {
+  const auto refusal = [](const std::string& text) {
+    return MessageOf(ErrorCode::kData, [&] { ParseJson(text, "f.json"); });
+  };
+  EXPECT_EQ(refusal(R"({"a": 1, "state: \" {": {"min": [1.0], "std": [0.5, NaN, 1]}, "b": 2})"),
+            "f.json: not JSON: 'state: \\\" {.std' has the value NaN, which Python writes and JSON "
+            "does not have");
+  EXPECT_THAT(refusal(R"({"a":-Infinity})"), HasSubstr("'a' has the value Infinity"));
+  EXPECT_THAT(refusal(R"({"a": Infinity})"), HasSubstr("'a' has the value Infinity"));
+  EXPECT_THAT(refusal(R"({"a": Nothing})"), HasSubstr("parse error"));
+  EXPECT_THAT(refusal(""), HasSubstr("parse error"));
+  EXPECT_THAT(refusal("N"), HasSubstr("parse error"));
+}
+
 TEST(ReadJsonFile, ChecksTheSizeBeforeItReads) {
   const ScratchFolder folder;
   const auto file = folder.path() / "f.json";

@@ -10,6 +10,7 @@
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "experiment/lerobot_export.h"
 #include "experiment/lerobot_import.h"
+#include "run/create_from_checkpoint.h"
 #include "run/lerobot/policy_folder.h"
 #include "run/policy_weights.h"
 #include "run/seed_use.h"
@@ -99,14 +100,12 @@ TEST_P(LerobotPolicies, AnImportedPolicyPlansWhatLerobotPlans) {
   EXPECT_LE((action - Golden(GetParam(), "action")).abs().max().item<double>(), 1e-5);
 }
 
+// Without --map, the features have the names that they came with.
 TEST_P(LerobotPolicies, AnExportedPolicyHasTheWeightsAndStatisticsThatWereImported) {
   const LerobotImport request = Request();
   ImportLerobotPolicy(request);
   const fs::path exported = scratch_.path() / "exported";
-  ExportLerobotPolicy(
-      run::Checkpoint::Open(request.output), catalogue_,
-      {.output = exported,
-       .map = {"observation.state=joints", "observation.environment_state=a_world"}});
+  ExportLerobotPolicy(run::Checkpoint::Open(request.output), catalogue_, {.output = exported});
   run::LerobotPolicy before = run::ReadLerobotPolicy(request.folder);
   before.config.normalization_mapping.erase(run::LerobotFeatureType::kVisual);  // it has no camera
   const run::LerobotPolicy after = run::ReadLerobotPolicy(exported);
@@ -122,6 +121,37 @@ TEST_P(LerobotPolicies, AnExportedPolicyHasTheWeightsAndStatisticsThatWereImport
     EXPECT_EQ(after.stats.at(feature).mean, stats.mean) << feature;
     EXPECT_EQ(after.stats.at(feature).std, stats.std) << feature;
   }
+}
+
+TEST_P(LerobotPolicies, WithoutATaskTheInputsAreTheKeys) {
+  LerobotImport request = Request();
+  request.experiment.config.clear();
+  EXPECT_THAT(ImportLerobotPolicy(request), testing::SizeIs(2));
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(request.output);
+  const auto loaded = run::CreateFromCheckpoint(request.output, catalogue_);
+  const ShapeMeta shape_meta = ShapeMeta::FromConfig(loaded.config.Sub("shape_meta"));
+  ASSERT_EQ(shape_meta.obs.size(), 2U);
+  EXPECT_EQ(shape_meta.obs[0].name, "environment_state");
+  EXPECT_EQ(shape_meta.obs[1].name, "state");
+  const fs::path exported = scratch_.path() / "exported";
+  ExportLerobotPolicy(checkpoint, catalogue_, {.output = exported});
+  EXPECT_EQ(run::ReadLerobotPolicy(exported).config.inputs,
+            run::ReadLerobotPolicy(request.folder).config.inputs);
+  request.map = {"observation.state=joints"};
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { ImportLerobotPolicy(request); }),
+              HasSubstr("need --env or --config"));
+}
+
+TEST_P(LerobotPolicies, WeightsOfAModuleAroundThePolicyAreRecognized) {
+  LerobotImport request = Request();
+  request.folder = Changed([](run::LerobotPolicy& policy) {
+    ArrayMap wrapped;
+    for (const auto& [name, array] : policy.weights) {
+      wrapped["agent." + name.substr(name.find('.') + 1)] = array;
+    }
+    policy.weights = wrapped;
+  });
+  EXPECT_THAT(Fault(ErrorCode::kCheckpoint, request), HasSubstr("the names begin with 'agent.'"));
 }
 
 TEST_P(LerobotPolicies, TensorsThatDoNotFitAreNamed) {

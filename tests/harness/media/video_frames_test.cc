@@ -89,7 +89,9 @@ TEST(VideoFrames, FramesThatAreDecodedOnTheWayArePassedOn) {
     VideoFrames frames(PathOf(file), 32, 24);
     const int last = file.n_frames - 1;
     int n_passed = 0;
-    frames.At(last / file.fps, kTolerance, [&](double time, DecodedPicture& picture) {
+    frames.At(last / file.fps, kTolerance, [&](double time, double reach, DecodedPicture& picture) {
+      EXPECT_GT(reach, 0.0);
+      EXPECT_LE(reach, 0.5 / file.fps + kTolerance);
       const auto frame = static_cast<std::size_t>(std::lround(time * file.fps));
       std::vector<float> grey(32 * 24);
       picture.ToGrey(grey);
@@ -100,17 +102,45 @@ TEST(VideoFrames, FramesThatAreDecodedOnTheWayArePassedOn) {
   }
 }
 
-TEST(VideoFrames, ATimeWithoutAFrameSaysWhichFramesThereAre) {
+TEST(VideoFrames, TheNearestFrameDoesNotDependOnToleranceOrOrder) {
+  for (const File& file : kFiles) {
+    VideoFrames forwards(PathOf(file), 32, 24);
+    const std::vector<std::vector<float>> wanted = ReadForwards(file, &forwards);
+    for (const int stride : {1, 2, 5, 7}) {
+      VideoFrames frames(PathOf(file), 32, 24);
+      for (int i = 0; i < 4 * file.n_frames; ++i) {
+        const int frame = i * stride % file.n_frames;
+        for (const double offset : {0.45, -0.45, 0.001, -0.2}) {
+          std::vector<float> grey(32 * 24);
+          frames.At((frame + offset) / file.fps, 1.0).ToGrey(grey);
+          ASSERT_EQ(grey, wanted[static_cast<std::size_t>(frame)])
+              << file.path << ", frame " << frame << " by " << stride << " and " << offset;
+        }
+      }
+    }
+  }
+}
+
+// Only when the frames do not fit the times, one more is decoded to compare.
+TEST(VideoFrames, TimesBetweenFramesAreReadForwardsAtTheSameCost) {
+  for (const File& file : kFiles) {
+    VideoFrames frames(PathOf(file), 32, 24);
+    for (int i = 0; i < file.n_frames; ++i) frames.At((i + 0.3) / file.fps, 1.0);
+    EXPECT_EQ(frames.n_decoded(), file.n_frames) << file.path;
+  }
+}
+
+TEST(VideoFrames, ATimeWithoutAFrameSaysWhichFrameIsNearest) {
   const auto refusal = [](double time) {
     return MessageOf(ErrorCode::kMedia, [&] {
       VideoFrames frames(PathOf(kFiles[0]), 32, 24);
       frames.At(time, kTolerance);
     });
   };
-  EXPECT_THAT(refusal(0.55), AllOf(HasSubstr("file-000.mp4: expected a frame at 0.550000 s"),
-                                   HasSubstr("the next one at 0.600000 s")));
-  EXPECT_THAT(refusal(3.3), HasSubstr("the last frame is at 3.200000 s"));
-  EXPECT_THAT(refusal(-1.0), HasSubstr("the next one at 0.000000 s"));
+  EXPECT_THAT(refusal(0.56), AllOf(HasSubstr("file-000.mp4: expected a frame at 0.560000 s"),
+                                   HasSubstr("the nearest one is at 0.600000 s")));
+  EXPECT_THAT(refusal(3.3), HasSubstr("the nearest one is at 3.200000 s"));
+  EXPECT_THAT(refusal(-1.0), HasSubstr("the nearest one is at 0.000000 s"));
 }
 
 TEST(VideoFrames, AfterAnErrorOtherFramesCanBeRead) {

@@ -26,6 +26,7 @@ class PictureWriter {
   PictureWriter(const Feature& feature, std::optional<DepthScale> depth)
       : n_pixels_(static_cast<std::size_t>(feature.width) *
                   static_cast<std::size_t>(feature.height)),
+        is_grey_(feature.n_channels == 1),
         depth_(std::move(depth)) {}
 
   bool is_depth() const { return depth_.has_value(); }
@@ -33,6 +34,11 @@ class PictureWriter {
   void Write(media::DecodedPicture& picture, std::span<std::byte> out) const {
     if (!depth_) {
       DPB_ASSERT(out.size() == 3 * n_pixels_);
+      if (is_grey_ && picture.grey_bits() > 8) {
+        throw Error(ErrorCode::kData, fmt::format("expected a grey picture of 8 bits, found {}; "
+                                                  "depth needs \"type\": \"depth\" in the key",
+                                                  picture.grey_bits()));
+      }
       return picture.ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
     }
     DPB_ASSERT(out.size() == sizeof(std::uint16_t) * n_pixels_);
@@ -44,6 +50,7 @@ class PictureWriter {
 
  private:
   std::size_t n_pixels_;
+  bool is_grey_;
   std::optional<DepthScale> depth_;
 };
 
@@ -62,11 +69,12 @@ void InFrame(const std::string& camera, const FrameId& frame, const Call& call) 
 class VideoCamera final : public RecordedCamera {
  public:
   VideoCamera(const Metadata& metadata, const Feature& feature, std::optional<DepthScale> depth,
-              double tolerance, std::size_t max_idle)
+              const RowTimes& times, double tolerance, std::size_t max_idle)
       : metadata_(metadata),
         feature_(feature),
         places_(metadata.videos.at(feature.name)),
         writer_(feature, std::move(depth)),
+        times_(times),
         tolerance_(tolerance),
         pool_(max_idle),
         is_packed_(!writer_.is_depth()) {
@@ -124,13 +132,16 @@ class VideoCamera final : public RecordedCamera {
   template <class Use>
   void With(const FrameId& frame, const Pass& pass, const Use& use) {
     const VideoPlace& place = places_.at(static_cast<std::size_t>(frame.episode));
-    const double time = place.from_timestamp + static_cast<double>(frame.frame) / metadata_.fps;
+    const double time = place.from_timestamp + times_.Of(frame);
     const auto position = static_cast<std::int64_t>(std::llround(time * metadata_.fps));
-    const auto pass_picture = [&](double at, media::DecodedPicture& picture) {
-      const std::int64_t other = std::llround((at - place.from_timestamp) * metadata_.fps);
-      const double wanted = place.from_timestamp + static_cast<double>(other) / metadata_.fps;
-      if (other < 0 || std::abs(at - wanted) > tolerance_) return;  // of another episode, or none
-      pass(other, [&](std::span<std::byte> room) { Keep(picture, room); });
+    const auto pass_picture = [&](double at, double reach, media::DecodedPicture& picture) {
+      FrameId other = frame;
+      other.frame = std::llround((at - place.from_timestamp) * metadata_.fps);
+      other.step += other.frame - frame.frame;
+      if (other.frame < 0 || other.frame >= frame.frame) return;  // of another episode
+      const double distance = std::abs(at - place.from_timestamp - times_.Of(other));
+      if (distance >= reach || distance > tolerance_) return;
+      pass(other.frame, [&](std::span<std::byte> room) { Keep(picture, room); });
     };
     InFrame(feature_.name, frame, [&] {
       pool_.With(
@@ -160,6 +171,7 @@ class VideoCamera final : public RecordedCamera {
   Feature feature_;
   const std::vector<VideoPlace>& places_;  // by episode
   PictureWriter writer_;
+  const RowTimes& times_;
   double tolerance_;
   std::map<FileNumber, std::int64_t> file_ids_;
   StreamPool<Stream> pool_;
@@ -220,9 +232,11 @@ void RecordedCamera::Show(const FrameId& /*frame*/, std::span<const std::byte> s
 }
 
 std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
-                                                std::optional<DepthScale> depth, double tolerance,
+                                                std::optional<DepthScale> depth,
+                                                const RowTimes& times, double tolerance,
                                                 std::size_t max_idle) {
-  return std::make_unique<VideoCamera>(metadata, feature, std::move(depth), tolerance, max_idle);
+  return std::make_unique<VideoCamera>(metadata, feature, std::move(depth), times, tolerance,
+                                       max_idle);
 }
 
 std::unique_ptr<RecordedCamera> MakeParquetCamera(const PictureRows& rows, const Feature& feature,

@@ -23,6 +23,17 @@ struct FrameId {
   std::int64_t frame = 0;  // of the episode
 };
 
+/// When the rows of the data set were recorded, in seconds from the start of their episode.
+struct RowTimes {
+  double fps = 0.0;           // [Hz]
+  std::vector<float> stated;  // by step; empty if all times are frame / fps
+
+  double Of(const FrameId& frame) const {
+    return stated.empty() ? static_cast<double>(frame.frame) / fps
+                          : stated[static_cast<std::size_t>(frame.step)];
+  }
+};
+
 /// May be used from several threads at once.
 class RecordedCamera {
  public:
@@ -56,11 +67,12 @@ class RecordedCamera {
                     std::span<std::byte> out);
 };
 
-/// A camera whose pictures are in video files. `depth` must be given for a depth key. Frames are
-/// found by their time, to within `tolerance` [s]. At most `max_idle` files stay open. `metadata`
-/// must outlive the camera.
+/// A camera whose pictures are in video files. `depth` must be given for a depth key. A picture is
+/// the one nearest to the time of its row, as in LeRobot, and at most `tolerance` [s] away. At most
+/// `max_idle` files stay open. `metadata` and `times` must outlive the camera.
 std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
-                                                std::optional<DepthScale> depth, double tolerance,
+                                                std::optional<DepthScale> depth,
+                                                const RowTimes& times, double tolerance,
                                                 std::size_t max_idle);
 
 /// Where pictures in Parquet files are.

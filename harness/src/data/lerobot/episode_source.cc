@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -40,6 +42,10 @@ std::string_view DTypeOf(const ordered_json& entry) {
   return entry.at("dtype").get_ref<const std::string&>();
 }
 
+bool IsPlain(const Feature& feature, const ordered_json& entry) {
+  return DTypeOf(entry) == "float32" && feature.shape.size() == 1;
+}
+
 CopiedColumn MakeColumn(const Feature& feature, const ordered_json& entry) {
   CopiedColumn column{.name = feature.name, .entry = entry};
   if (feature.kind != Feature::Kind::kNumbers) return column;
@@ -54,6 +60,25 @@ void KeepEqual(const ordered_json& other, ordered_json* info) {
   for (auto& [name, value] : info->items()) {
     if (!other.is_object() || !other.contains(name) || other.at(name) != value) value = nullptr;
   }
+}
+
+// Whether all rows are at the times of their frames, to within a quarter of one. The pictures of
+// others are not the frames with their numbers.
+bool AreAtFrames(const Metadata& metadata) {
+  std::set<FileNumber> files;
+  for (const Episode& episode : metadata.episodes) files.insert(episode.data);
+  for (const FileNumber& number : files) {
+    ParquetFile file(metadata.DataFile(number), kMaxTableBytes);
+    for (int group = 0; group < file.num_row_groups(); ++group) {
+      const auto frames = file.ReadNumbers<double>(group, "frame_index");
+      const auto times = file.ReadNumbers<double>(group, "timestamp");
+      for (std::size_t i = 0; i < frames.size(); ++i) {
+        if (!(std::abs(times[i] * metadata.fps - frames[i]) <= media::kMaxFrameOffset))
+          return false;
+      }
+    }
+  }
+  return true;
 }
 
 // The values of rows in one or more row groups.
@@ -164,6 +189,9 @@ RecordedVideo EpisodeSource::FindVideo(const std::string& key) const {
     } else if (video.entry.contains("info")) {
       KeepEqual(entry.value("info", ordered_json()), &video.entry.at("info"));
     }
+    if (!AreAtFrames(metadata)) {
+      video.obstacle = fmt::format("rows of {} are at other times than the frames", root);
+    }
   }
   if (config_.drop_first > 0 || config_.drop_last > 0) {
     video.obstacle = "steps of the episodes are left out";
@@ -191,14 +219,25 @@ std::optional<FeatureStatistics> EpisodeSource::StatisticsOf(const std::string& 
   return found->second.at(Index(config_.episode_of[Index(episode)]));
 }
 
+ordered_json EpisodeSource::FindEntry(const std::string& key,
+                                      const std::vector<std::string>& channels,
+                                      std::int64_t n) const {
+  if (is_empty()) return nullptr;
+  const std::string& name = FeatureOf(0, key);
+  const Feature& feature = folders_[0].metadata.features.at(name);
+  const ordered_json& entry = folders_[0].features.at(name);
+  const bool is_same =
+      IsPlain(feature, entry) && feature.shape[0] == n && feature.channels == channels;
+  return is_same ? entry : ordered_json();
+}
+
 std::optional<CopiedColumn> EpisodeSource::FindColumn(const std::string& key,
                                                       std::int64_t n) const {
   if (is_empty()) return std::nullopt;
   const std::string& name = FeatureOf(0, key);
   const Feature& feature = folders_[0].metadata.features.at(name);
   const ordered_json& entry = folders_[0].features.at(name);
-  const bool is_plain = DTypeOf(entry) == "float32" && feature.shape.size() == 1;
-  if (feature.kind != Feature::Kind::kNumbers || is_plain) return std::nullopt;
+  if (feature.kind != Feature::Kind::kNumbers || IsPlain(feature, entry)) return std::nullopt;
   for (std::size_t i = 1; i < folders_.size(); ++i) {
     if (FeatureOf(i, key) != name) return std::nullopt;
   }

@@ -60,6 +60,11 @@ class EpisodeSource {
   /// them.
   std::optional<FeatureStatistics> StatisticsOf(const std::string& key, std::int64_t episode) const;
 
+  /// What info.json says about the feature that a key was read from, if the key is a list of all
+  /// its `n` numbers in their order; or else null. `channels` are the names of the key's numbers.
+  nlohmann::ordered_json FindEntry(const std::string& key, const std::vector<std::string>& channels,
+                                   std::int64_t n) const;
+
   /// The column that a key was read from, if it is not a list of float32 numbers, which the writer
   /// makes from the key. `n` is the size of the key.
   std::optional<CopiedColumn> FindColumn(const std::string& key, std::int64_t n) const;

@@ -8,7 +8,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "core/atomic_file.h"
+#include "core/console.h"
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "data/lerobot/episode_overlap.h"
@@ -23,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using core::JsonView;
 using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kInfoFile = "meta/info.json";
 constexpr std::size_t kMaxJsonBytes = std::size_t{64} << 20;
@@ -44,66 +48,78 @@ Version ParseVersion(const JsonView& info) {
 }
 
 Feature::Kind ParseKind(const JsonView& json) {
-  static const std::set<std::string> kNumbers = {"bool",   "int8",    "int16",  "int32",
-                                                 "int64",  "uint8",   "uint16", "uint32",
-                                                 "uint64", "float32", "float64"};
+  static const std::set<std::string> kNumbers = {"bool",   "int8",    "int16",   "int32",
+                                                 "int64",  "uint8",   "uint16",  "uint32",
+                                                 "uint64", "float16", "float32", "float64"};
   const auto dtype = json.Get<std::string>("dtype");
   if (dtype == "video") return Feature::Kind::kVideo;
   if (dtype == "image") return Feature::Kind::kImage;
   return kNumbers.contains(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kOther;
 }
 
-bool AreStrings(const Json& json) {
-  return json.is_array() && std::ranges::all_of(json, [](const Json& e) { return e.is_string(); });
-}
+using Names = std::vector<std::string>;
 
-// Writers use a list, a list under a name for the axis, or a map from name to index.
-std::vector<std::string> ParseNames(const Json& names) {
-  if (AreStrings(names)) return names.get<std::vector<std::string>>();
+// A list of names, or a map from name to index; empty if it is neither.
+Names ParseNameList(const OrderedJson& names) {
+  const auto is_text = [](const OrderedJson& name) { return name.is_string(); };
+  if (names.is_array() && std::ranges::all_of(names, is_text)) return names.get<Names>();
   if (!names.is_object()) return {};
-  if (names.size() == 1 && AreStrings(names.front())) {
-    return names.front().get<std::vector<std::string>>();
-  }
-  std::vector<std::string> channels(names.size());
+  Names channels(names.size());
   for (const auto& [name, index] : names.items()) {
     if (!index.is_number_unsigned() || index.get<std::uint64_t>() >= channels.size()) return {};
     channels[index.get<std::size_t>()] = name;
   }
   const bool is_complete = std::ranges::none_of(channels, &std::string::empty);
-  return is_complete ? channels : std::vector<std::string>{};
+  return is_complete ? channels : Names{};
 }
 
-// [height, width, channels] of a camera. The names decide, because writers differ in the order.
-std::array<std::int64_t, 3> ParsePictureShape(const JsonView& json, const Shape& shape,
-                                              const std::vector<std::string>& names) {
-  if (shape.size() != 3) json.At("shape").Fail("expected three sizes of a picture");
-  constexpr std::array<const char*, 3> kPlural = {"height", "width", "channels"};
-  constexpr std::array<const char*, 3> kSingular = {"height", "width", "channel"};
-  std::array<std::int64_t, 3> sizes = {};
-  if (names.size() == 3) {
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto place = std::ranges::find_if(names, [&](const std::string& name) {
-        return name == kPlural[i] || name == kSingular[i];
-      });
-      if (place == names.end()) {
-        json.At("names").Fail(
-            fmt::format("expected height, width and channels, found no {}", kPlural[i]));
-      }
-      sizes[i] = shape[static_cast<std::size_t>(place - names.begin())];
+// Writers also put one or more lists into a list, or under names of groups: {"left": ["x", "y"],
+// "right": ["x", "y"]} is left.x, left.y, right.x, right.y.
+Names ParseNames(const OrderedJson& names) {
+  if (Names channels = ParseNameList(names); !channels.empty()) return channels;
+  if (!names.is_structured()) return {};
+  Names channels;
+  Names with_group;
+  for (const auto& [group, part] : names.items()) {
+    const Names own = ParseNameList(part);
+    if (own.empty()) return {};
+    for (const std::string& name : own) {
+      channels.push_back(name);
+      with_group.push_back(fmt::format("{}.{}", group, name));
     }
-  } else {
-    const auto is_depth_of_colour = [](std::int64_t n) { return n == 1 || n == 3; };
-    const bool is_first = is_depth_of_colour(shape[0]);
-    if (is_first == is_depth_of_colour(shape[2])) {
+  }
+  const bool is_unique = std::set(channels.begin(), channels.end()).size() == channels.size();
+  return is_unique || names.is_array() ? channels : with_group;
+}
+
+// [height, width, channels] of a camera. Writers differ in the order and in the names of the axes.
+std::array<std::int64_t, 3> ParsePictureShape(const JsonView& json, Shape shape, Names names) {
+  if (shape.size() == 2) shape.push_back(1);
+  if (shape.size() != 3) json.At("shape").Fail("expected two or three sizes of a picture");
+  names.resize(3);
+  const auto is_colour = [&](std::size_t axis) {
+    return shape[axis] == 1 || shape[axis] == 3 || shape[axis] == 4;
+  };
+  auto axis = static_cast<std::size_t>(
+      std::ranges::find_if(names, [](const std::string& n) { return n.starts_with("channel"); }) -
+      names.begin());
+  if (axis == 3 || !is_colour(axis)) {
+    if (!is_colour(0) && !is_colour(2)) {
+      json.At("shape").Fail("expected 1, 3 or 4 channels, first or last");
+    }
+    if (is_colour(0) && is_colour(2)) {
       json.Fail("expected names (height, width, channels): the shape does not say which is which");
     }
-    sizes = is_first ? std::array{shape[1], shape[2], shape[0]}
-                     : std::array{shape[0], shape[1], shape[2]};
+    if (axis < 3) names.assign(3, "");  // the shape contradicts them
+    axis = is_colour(2) ? 2 : 0;
   }
+  const std::size_t first = axis == 0 ? 1 : 0;
+  const std::size_t second = axis == 2 ? 1 : 2;
+  std::array sizes = {shape[first], shape[second], shape[axis]};
+  if (names[first] == "width") std::swap(sizes[0], sizes[1]);
   if (std::min(sizes[0], sizes[1]) < 1 || std::max(sizes[0], sizes[1]) > kMaxPixels) {
     json.At("shape").Fail(fmt::format("expected 1 to {} pixels in each direction", kMaxPixels));
   }
-  if (sizes[2] != 1 && sizes[2] != 3) json.At("shape").Fail("expected 1 or 3 channels");
   return sizes;
 }
 
@@ -158,11 +174,22 @@ std::optional<double> ParseDepthUnit(const JsonView& json, const PictureInfo& in
   json.Fail(fmt::format("expected the depth_unit m or mm, found {}", core::ShortDump(*unit)));
 }
 
-Feature ParseFeature(const std::string& name, const JsonView& json) {
+// A name per number; for numbers with several axes, also a name per axis. Other names are noted.
+void SetChannels(const OrderedJson& stated, const Names& names, Feature* feature) {
+  const auto n = static_cast<std::size_t>(NumElements(feature->shape));
+  if (names.size() == n) {
+    feature->channels = names;
+  } else if (!stated.empty() &&
+             (feature->shape.size() == 1 || names.size() != feature->shape.size())) {
+    feature->names_fault = fmt::format("{} for {} numbers", core::ShortDump(Json(stated)), n);
+  }
+}
+
+// `names` are in the order of the file.
+Feature ParseFeature(const std::string& name, const JsonView& json, const OrderedJson& stated) {
   Feature feature{.name = name, .kind = ParseKind(json)};
   feature.shape = json.Get<std::vector<std::int64_t>>("shape");
-  const std::vector<std::string> names =
-      json.Has("names") ? ParseNames(json.At("names").json()) : std::vector<std::string>{};
+  const Names names = ParseNames(stated);
   if (feature.is_camera()) {
     zarr::RequireSafeName(name);  // part of file names
     const auto [height, width, n_channels] = ParsePictureShape(json, feature.shape, names);
@@ -186,18 +213,21 @@ Feature ParseFeature(const std::string& name, const JsonView& json) {
     }
     n_numbers *= size;
   }
-  if (static_cast<std::int64_t>(names.size()) == n_numbers) feature.channels = names;
+  SetChannels(stated, names, &feature);
   return feature;
 }
 
-std::map<std::string, Feature> ParseFeatures(const JsonView& info) {
+std::map<std::string, Feature> ParseFeatures(const JsonView& info, const OrderedJson& ordered) {
   std::map<std::string, Feature> features;
   const std::map<std::string, JsonView> members = info.At("features").Members();
   if (members.size() > kMaxFeatures) {
     info.At("features")
         .Fail(fmt::format("expected at most {} features, found {}", kMaxFeatures, members.size()));
   }
-  for (const auto& [name, json] : members) features[name] = ParseFeature(name, json);
+  for (const auto& [name, json] : members) {
+    const OrderedJson& stated = ordered.at("features").at(name);
+    features[name] = ParseFeature(name, json, stated.value("names", OrderedJson()));
+  }
   return features;
 }
 
@@ -239,13 +269,20 @@ std::vector<T> InOrder(const std::string& where, ByIndex<T> entries) {
   return all;
 }
 
+// Tasks may begin at 1, and some may have been removed.
+std::vector<std::string> Texts(const ByIndex<std::string>& tasks) {
+  std::vector<std::string> texts;
+  for (const auto& [index, text] : tasks) texts.push_back(text);
+  return texts;
+}
+
 std::vector<std::string> ReadTasksOfLines(const fs::path& root, std::int64_t max_bytes) {
   const fs::path path = root / "meta/tasks.jsonl";
   ByIndex<std::string> tasks;
   ReadJsonLines(path, max_bytes, [&](const JsonView& json) {
     Add(path.string(), json.Get<std::int64_t>("task_index"), json.Get<std::string>("task"), &tasks);
   });
-  return InOrder(path.string(), std::move(tasks));
+  return Texts(tasks);
 }
 
 // A pandas table, whose index is the text.
@@ -261,7 +298,7 @@ std::vector<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max
       Add(path.string(), indices[i], texts[i], &tasks);
     }
   }
-  return InOrder(path.string(), std::move(tasks));
+  return Texts(tasks);
 }
 
 void RequireEpisodeLength(const std::string& where, std::int64_t episode, std::int64_t length) {
@@ -429,8 +466,9 @@ fs::path Metadata::VideoFile(const std::string& camera, const FileNumber& number
 
 Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {
   const fs::path path = root / kInfoFile;
-  const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
+  const std::string text = core::ReadTextFile(path, kMaxJsonBytes);
   const std::string what = path.string();
+  const Json json = core::ParseJson(text, what);
   const JsonView info(json, what);
 
   Metadata metadata{.root = root, .version = ParseVersion(info)};
@@ -439,7 +477,7 @@ Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {
     info.At("fps").Fail(fmt::format("expected a number from {} to {}, found {}", zarr::kMinFps,
                                     zarr::kMaxFps, metadata.fps));
   }
-  metadata.features = ParseFeatures(info);
+  metadata.features = ParseFeatures(info, OrderedJson::parse(text));
   metadata.data_path = PathTemplate(info.Get<std::string>("data_path"), what + ": data_path");
   if (info.Has("video_path")) {
     metadata.video_path = PathTemplate(info.Get<std::string>("video_path"), what + ": video_path");
@@ -469,23 +507,10 @@ void Flatten(const JsonView& where, const Json& json, std::vector<double>* out) 
   }
 }
 
-void RequireStatisticsFile(const fs::path& path) {
-  if (fs::exists(path)) return;
-  Refuse(fmt::format("{}: expected the statistics of all features; compute them with LeRobot",
-                     path.string()));
-}
-
-StatedRange ReadRange(const Feature& feature, const JsonView& stats) {
-  const auto n_numbers = static_cast<std::size_t>(feature.is_camera() ? feature.n_channels
-                                                                      : NumElements(feature.shape));
+StatedRange ReadRange(const Feature& feature, const JsonView& own) {
+  const auto n_numbers = static_cast<std::size_t>(NumElements(feature.shape));
   // since 0.4, LeRobot pools all axes of a feature but the last one
-  const auto n_pooled =
-      static_cast<std::size_t>(feature.is_camera() ? feature.n_channels : feature.shape.back());
-  if (!stats.Has(feature.name)) {
-    stats.Fail(
-        fmt::format("the feature '{}' has no statistics; compute them with LeRobot", feature.name));
-  }
-  const JsonView own = stats.At(feature.name);
+  const auto n_pooled = static_cast<std::size_t>(feature.shape.back());
   std::map<std::string, std::vector<double>> values;
   for (const char* name : {"min", "max", "mean", "std"}) {
     const JsonView list = own.At(name);
@@ -522,35 +547,38 @@ void Unite(const StatedRange& other, StatedRange* range) {
 
 std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
                                               const std::vector<std::string>& features) {
+  const bool is_by_episode = metadata.version == Version::kV21;
+  const fs::path path =
+      metadata.root / (is_by_episode ? "meta/episodes_stats.jsonl" : "meta/stats.json");
+  const std::size_t n_wanted = is_by_episode ? metadata.episodes.size() : 1;
   std::map<std::string, StatedRange> ranges;
-  const auto read = [&](const JsonView& stats) {
+  std::map<std::string, std::set<std::int64_t>> stated;  // episodes, by feature
+  const auto read = [&](const JsonView& stats, std::int64_t episode) {
     for (const std::string& name : features) {
-      Unite(ReadRange(metadata.features.at(name), stats), &ranges[name]);
+      if (!stats.Has(name)) continue;
+      const Feature& feature = metadata.features.at(name);
+      stated[name].insert(episode);
+      if (!feature.is_camera()) Unite(ReadRange(feature, stats.At(name)), &ranges[name]);
     }
   };
-  if (metadata.version != Version::kV21) {
-    const fs::path path = metadata.root / "meta/stats.json";
-    RequireStatisticsFile(path);
+  if (fs::exists(path) && is_by_episode) {
+    ReadJsonLines(path, std::numeric_limits<std::int64_t>::max(), [&](const JsonView& json) {
+      const auto episode = json.Get<std::int64_t>("episode_index");
+      if (episode < 0 || episode >= std::ssize(metadata.episodes)) {
+        json.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
+      }
+      read(json.At("stats"), episode);
+    });
+  } else if (fs::exists(path)) {
     const std::string what = path.string();
     const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
-    read(JsonView(json, what));
-    return ranges;
+    read(JsonView(json, what), 0);
   }
-  const fs::path path = metadata.root / "meta/episodes_stats.jsonl";
-  RequireStatisticsFile(path);
-  std::vector<bool> has_statistics(metadata.episodes.size());
-  ReadJsonLines(path, std::numeric_limits<std::int64_t>::max(), [&](const JsonView& json) {
-    const auto episode = json.Get<std::int64_t>("episode_index");
-    if (episode < 0 || episode >= static_cast<std::int64_t>(metadata.episodes.size())) {
-      json.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
-    }
-    read(json.At("stats"));
-    has_statistics[static_cast<std::size_t>(episode)] = true;
-  });
-  const auto missing = std::ranges::find(has_statistics, false);
-  if (missing != has_statistics.end()) {
-    Refuse(fmt::format("{}: episode {} has no statistics; compute them with LeRobot", path.string(),
-                       missing - has_statistics.begin()));
+  for (const std::string& name : features) {
+    if (stated[name].size() == n_wanted) continue;
+    ranges.erase(name);
+    core::LogInfo(fmt::format("{}: no statistics of '{}'{}; dp_bench computes its own",
+                              path.string(), name, is_by_episode ? " in each episode" : ""));
   }
   return ranges;
 }

@@ -36,9 +36,10 @@ struct Feature {
   Kind kind = Kind::kNumbers;
   Shape shape;                          // of numbers: at least one axis
   std::vector<std::string> channels;    // a name per number; none if there are no such names
+  std::string names_fault;              // why info.json has names, but no such ones; or empty
   int width = 0;                        // of pictures [px]
   int height = 0;                       // [px]
-  int n_channels = 0;                   // of pictures: 3, or 1 for depth
+  int n_channels = 0;                   // of pictures: 1, 3 or 4, the last with transparency
   bool is_depth = false;                // info.json says so
   std::optional<DepthCode> depth_code;  // of a depth video
   std::optional<double> depth_unit;     // of depth images: 1 or 0.001 [m]
@@ -64,7 +65,7 @@ struct Metadata {
   Version version = Version::kV30;
   double fps = 0.0;  // [Hz]
   std::map<std::string, Feature> features;
-  std::vector<std::string> tasks;                         // by task_index
+  std::vector<std::string> tasks;                         // in the order of task_index
   std::vector<Episode> episodes;                          // by episode_index
   std::map<std::string, std::vector<VideoPlace>> videos;  // per camera, by episode_index
 
@@ -79,10 +80,9 @@ struct Metadata {
 /// table. Throws Error{kData} or Error{kIo} naming the file.
 Metadata ReadMetadata(const std::filesystem::path& root, std::int64_t max_bytes);
 
-/// Checks that meta/ has minimum, maximum, mean and deviation of these features: of the whole data
-/// set, or in version 2.1 of every episode. LeRobot passes numbers without statistics on
-/// unnormalized; here they are an Error{kData} that names file and feature. Returns what meta/ says
-/// about the range of each feature over all episodes.
+/// What meta/ says about the range of each of these features over all episodes. Features whose
+/// statistics are missing, also in one episode, are left out, which is logged. Throws Error{kData}
+/// naming file and feature for statistics that cannot be.
 std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
                                               const std::vector<std::string>& features);
 

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <utility>
 
+#include "core/half.h"
 #include "core/regular_file.h"
 #include "data/lerobot/arrow_errors.h"
 #include "dp_bench/error.h"
@@ -110,6 +111,13 @@ bool TryAppendNumbers(const arrow::Array& array, std::vector<T>* out) {
   if constexpr (std::floating_point<T>) {
     if (array.type_id() == arrow::Type::FLOAT) {
       return Append<T, arrow::FloatArray>(array, out), true;
+    }
+    if (array.type_id() == arrow::Type::HALF_FLOAT) {
+      const auto& halves = static_cast<const arrow::HalfFloatArray&>(array);
+      for (std::int64_t i = 0; i < halves.length(); ++i) {
+        out->push_back(core::FromFloat16(halves.Value(i)));
+      }
+      return true;
     }
     if (array.type_id() == arrow::Type::DOUBLE) {
       return Append<T, arrow::DoubleArray>(array, out), true;

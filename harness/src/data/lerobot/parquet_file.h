@@ -55,7 +55,7 @@ class ParquetPictures {
   /// The row that Read reaches without going back.
   std::int64_t next_row() const;
 
-  /// The file that a row holds: PNG, JPEG or TIFF. Valid until the next call.
+  /// The file that a row holds. Valid until the next call.
   std::span<const std::byte> Read(std::int64_t row);
 
  private:

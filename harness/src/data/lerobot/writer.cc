@@ -160,6 +160,7 @@ void LeRobotWriter::AddNumbers(const FeatureConfig& config, std::span<const KeyS
     feature.channels = config.channels;
   }
   if (keys.size() != 1) return;
+  feature.entry = recorded_.FindEntry(keys[0]->name, config.channels, feature.n);
   track->column = recorded_.FindColumn(keys[0]->name, feature.n);
   if (track->column && track->column->name != config.name) track->column.reset();
   if (track->column) feature.entry = track->column->entry;

@@ -144,16 +144,40 @@ void RequireStats(const fs::path& folder, const LerobotPolicy& policy) {
   require(policy.config.action);
 }
 
-// torch.compile puts "_orig_mod." into the names of tensors.
-ArrayMap WithoutCompileMarks(const ArrayMap& tensors) {
-  constexpr std::string_view kMark = "_orig_mod.";
-  ArrayMap result;
-  for (const auto& [name, array] : tensors) {
-    std::string clean = name;
-    if (const auto at = clean.find(kMark); at != std::string::npos) clean.erase(at, kMark.size());
-    result[clean] = array;
+// Without the parts that DistributedDataParallel and torch.compile put into the name of a tensor.
+std::string WithoutMarks(std::string name) {
+  for (const std::string_view mark : {"module.", "_orig_mod."}) {
+    for (std::size_t at = 0; (at = name.find(mark, at)) != std::string::npos;) {
+      if (at == 0 || name[at - 1] == '.') {
+        name.erase(at, mark.size());
+      } else {
+        at += mark.size();
+      }
+    }
   }
-  return result;
+  return name;
+}
+
+// Weights may be saved from within other modules: "module.diffusion.unet...",
+// "model.diffusion.unet...". What stands before all names is left out.
+ArrayMap WithoutWrappers(const fs::path& path, ArrayMap tensors) {
+  constexpr std::string_view kRoot = "diffusion.";
+  ArrayMap result;
+  std::string wrapper;
+  for (auto& [name, array] : tensors) {
+    std::string clean = WithoutMarks(name);
+    const std::size_t root = clean.find(fmt::format(".{}", kRoot));
+    if (root != std::string::npos && !clean.starts_with(kRoot)) wrapper = clean.substr(0, root + 1);
+    if (!result.emplace(clean, std::move(array)).second) {
+      Fail(path,
+           fmt::format("two tensors have the name '{}' without the marks of wrappers", clean));
+    }
+  }
+  const auto is_wrapped = [&](const auto& item) { return item.first.starts_with(wrapper); };
+  if (wrapper.empty() || !std::ranges::all_of(result, is_wrapped)) return result;
+  ArrayMap inner;
+  for (auto& [name, array] : result) inner[name.substr(wrapper.size())] = std::move(array);
+  return inner;
 }
 
 bool IsCamera(const LerobotPolicyConfig& config, std::string_view feature) {
@@ -213,7 +237,8 @@ LerobotPolicy ReadLerobotPolicy(const fs::path& folder) {
   LerobotPolicy policy;
   policy.config = ParseLerobotPolicyConfig(core::ReadTextFile(folder / kConfigName, kMaxJsonBytes),
                                            folder / kConfigName);
-  policy.weights = WithoutCompileMarks(ReadSafetensors(folder / kModelName).tensors);
+  policy.weights =
+      WithoutWrappers(folder / kModelName, ReadSafetensors(folder / kModelName).tensors);
   if (fs::exists(folder / fmt::format("{}.json", kPreprocessor))) {
     ReadProcessors(folder, &policy);
   } else {

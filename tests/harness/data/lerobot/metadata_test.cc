@@ -81,16 +81,38 @@ TEST(LeRobotMetadata, ReadsVersions20And21) {
   }
 }
 
-TEST(LeRobotMetadata, ChannelNamesHaveThreeForms) {
+TEST(LeRobotMetadata, ChannelNamesHaveManyForms) {
   const std::string feature = R"("dtype": "float32", "shape": [3], "names": )";
   EXPECT_THAT(ReadFeature(feature + R"(["a", "b", "c"])").channels, ElementsAre("a", "b", "c"));
   EXPECT_THAT(ReadFeature(feature + R"({"motors": ["a", "b", "c"]})").channels,
               ElementsAre("a", "b", "c"));
   EXPECT_THAT(ReadFeature(feature + R"({"b": 1, "c": 2, "a": 0})").channels,
               ElementsAre("a", "b", "c"));
-  EXPECT_THAT(ReadFeature(feature + R"(["a", "b"])").channels, IsEmpty()) << "too few";
-  EXPECT_THAT(ReadFeature(feature + R"({"b": 1, "c": 1, "a": 0})").channels, IsEmpty());
-  EXPECT_THAT(ReadFeature(feature + "null").channels, IsEmpty());
+  for (const char* nested :
+       {R"([["a", "b", "c"]])", R"([["a"], ["b", "c"]])", R"({"axes": {"a": 0, "c": 2, "b": 1}})",
+        R"({"motors": ["a", "b"], "gripper": ["c"]})", R"({"z": ["a"], "y": ["b", "c"]})"}) {
+    EXPECT_THAT(ReadFeature(feature + nested).channels, ElementsAre("a", "b", "c")) << nested;
+  }
+  EXPECT_THAT(ReadFeature(feature + R"({"right": ["x", "y"], "left": ["x"]})").channels,
+              ElementsAre("right.x", "right.y", "left.x"));
+}
+
+TEST(LeRobotMetadata, NamesThatAreNoChannelsAreToldAsAFault) {
+  const std::string feature = R"("dtype": "float32", "shape": [3], "names": )";
+  for (const char* names : {R"(["a","b"])", R"({"a":0,"b":1,"c":1})", R"(["joints"])",
+                            R"([[["a","b","c"]]])", R"([1,2,3])"}) {
+    const Feature found = ReadFeature(feature + names);
+    EXPECT_THAT(found.channels, IsEmpty());
+    EXPECT_EQ(found.names_fault, std::string(names) + " for 3 numbers");
+  }
+  for (const char* names : {"null", "[]", "{}"}) {
+    const Feature found = ReadFeature(feature + names);
+    EXPECT_THAT(found.channels, IsEmpty());
+    EXPECT_EQ(found.names_fault, "");
+  }
+  EXPECT_EQ(
+      ReadFeature(R"("dtype": "float32", "shape": [3, 2], "names": ["rows", "xy"])").names_fault,
+      "");
 }
 
 TEST(LeRobotMetadata, NamesSayWhichSizeIsWhichOrElseTheChannelsDo) {
@@ -109,12 +131,33 @@ TEST(LeRobotMetadata, NamesSayWhichSizeIsWhichOrElseTheChannelsDo) {
   const auto refusal = [&](const std::string& json) {
     return MessageOf(ErrorCode::kData, [&] { size(json); });
   };
+  EXPECT_THAT(size(R"("shape": [48, 64, 3], "names": ["height", "width", "rgb"])"),
+              ElementsAre(48, 64, 3));
+  EXPECT_THAT(size(R"("shape": [3, 48, 64], "names": ["rgb", "h", "w"])"), ElementsAre(48, 64, 3));
+  EXPECT_THAT(size(R"("shape": [48, 64, 4], "names": ["a", "b", "c"])"), ElementsAre(48, 64, 4));
+  EXPECT_THAT(size(R"("shape": [48, 64, 3], "names": [["height", "width", "channels"]])"),
+              ElementsAre(48, 64, 3));
+  EXPECT_THAT(size(R"("shape": [3, 48, 64], "names": ["height", "width", "channels"])"),
+              ElementsAre(48, 64, 3))
+      << "names of another order, which the shape contradicts";
+  EXPECT_THAT(size(R"("shape": [3, 48, 3], "names": ["height", "width", "channels"])"),
+              ElementsAre(3, 48, 3));
+  EXPECT_THAT(size(R"("shape": [48, 64])"), ElementsAre(48, 64, 1));
   EXPECT_THAT(refusal(R"("shape": [3, 48, 3])"), HasSubstr("does not say which is which"));
-  EXPECT_THAT(refusal(R"("shape": [48, 64, 4])"), HasSubstr("does not say which is which"));
   EXPECT_THAT(refusal(R"("shape": [48, 64, 2], "names": ["height", "width", "channels"])"),
-              HasSubstr("expected 1 or 3 channels"));
-  EXPECT_THAT(refusal(R"("shape": [48, 64, 3], "names": ["rows", "width", "channels"])"),
-              HasSubstr("found no height"));
+              HasSubstr("expected 1, 3 or 4 channels"));
+  EXPECT_THAT(refusal(R"("shape": [48])"), HasSubstr("two or three sizes"));
+}
+
+TEST(LeRobotMetadata, TasksMayBeginAtOneAndHaveGaps) {
+  const core::TemporaryFolder folder;
+  fs::copy(SmallFolder("v21_images"), folder.path() / "copy", fs::copy_options::recursive);
+  std::ofstream(folder.path() / "copy/meta/tasks.jsonl")
+      << R"({"task_index": 7, "task": "lift the tray"})"
+      << "\n"
+      << R"({"task_index": 1, "task": "push the block"})";
+  EXPECT_THAT(ReadMetadata(folder.path() / "copy", kMaxBytes).tasks,
+              ElementsAre("push the block", "lift the tray"));
 }
 
 TEST(LeRobotMetadata, TheScaleOfDepthIsChecked) {

@@ -95,21 +95,35 @@ TEST_F(LerobotPolicyFiles, WhatIsWrittenIsReadBack) {
             policy.stats.at("observation.environment_state").max);
 }
 
-TEST_F(LerobotPolicyFiles, NamesOfACompiledNetworkAreCleaned) {
-  Copy("policy_v06");
-  const std::size_t n_tensors = ReadLerobotPolicy(folder_).weights.size();
-  ChangeTensors("model.safetensors", [](ArrayMap& tensors) {
-    ArrayMap compiled;
-    for (auto& [name, array] : tensors) {
-      std::string marked = name;
-      marked.insert(std::string("diffusion.unet.").size(), "_orig_mod.");
-      compiled[marked] = array;
+TEST_F(LerobotPolicyFiles, NamesLoseWhatWrappersPutIntoThem) {
+  for (const char* const folder : {"policy_v03", "policy_v06"}) {
+    for (const auto& [before, within] :
+         std::vector<std::pair<std::string, std::string>>{{"", "_orig_mod."},
+                                                          {"module.", ""},
+                                                          {"_orig_mod.module.", ""},
+                                                          {"module.", "module."},
+                                                          {"model.", ""},
+                                                          {"net.policy.module.", "_orig_mod."}}) {
+      fs::remove_all(folder_);
+      Copy(folder);
+      const LerobotPolicy wanted = ReadLerobotPolicy(folder_);
+      ChangeTensors("model.safetensors", [&](ArrayMap& tensors) {
+        const std::string place = "diffusion.unet.";
+        ArrayMap marked;
+        for (auto& [name, array] : tensors) {
+          const bool is_inside = name.starts_with(place);
+          marked[before + (is_inside ? place + within + name.substr(place.size()) : name)] = array;
+        }
+        tensors = marked;
+      });
+      const LerobotPolicy policy = ReadLerobotPolicy(folder_);
+      ASSERT_EQ(policy.weights.size(), wanted.weights.size()) << before << within;
+      for (const auto& [name, array] : wanted.weights) {
+        ASSERT_TRUE(policy.weights.contains(name)) << before << within << name;
+      }
+      EXPECT_EQ(policy.stats.at("action").min, wanted.stats.at("action").min);
     }
-    tensors = compiled;
-  });
-  const LerobotPolicy policy = ReadLerobotPolicy(folder_);
-  EXPECT_EQ(policy.weights.size(), n_tensors);
-  EXPECT_TRUE(policy.weights.contains("diffusion.unet.final_conv.1.weight"));
+  }
 }
 
 TEST_F(LerobotPolicyFiles, MissingStatisticsAreNamed) {

@@ -2,6 +2,7 @@
 // is one, the episode and the frame.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <parquet/arrow/reader.h>
@@ -58,19 +59,15 @@ std::string LoadWithInfo(const std::string& from, const std::string& to) {
 }
 
 TEST(DamagedLeRobot, AFileThatIsMissingIsNamed) {
-  for (const char* file : {"meta/info.json", "meta/stats.json", "meta/tasks.parquet",
-                           "data/chunk-000/file-001.parquet",
-                           "videos/observation.images.top/chunk-000/file-002.mp4"}) {
+  for (const char* file :
+       {"meta/info.json", "meta/tasks.parquet", "data/chunk-000/file-001.parquet",
+        "videos/observation.images.top/chunk-000/file-002.mp4"}) {
     EXPECT_THAT(LoadWith("v30_h264", [&](const CopiedFolder& f) { fs::remove(f.path() / file); }),
                 HasSubstr(file));
   }
   EXPECT_THAT(LoadWith("v30_h264",
                        [](const CopiedFolder& f) { fs::remove_all(f.path() / "meta/episodes"); }),
               HasSubstr("expected the table of episodes"));
-  EXPECT_THAT(
-      LoadWith("v21_av1",
-               [](const CopiedFolder& f) { fs::remove(f.path() / "meta/episodes_stats.jsonl"); }),
-      HasSubstr("meta/episodes_stats.jsonl"));
 }
 
 TEST(DamagedLeRobot, WhatInfoSaysIsChecked) {
@@ -96,24 +93,32 @@ TEST(DamagedLeRobot, WhatInfoSaysIsChecked) {
   EXPECT_THAT(LoadWithInfo("\"fps\": 7", "\"fps\": 7, \"fps\": 8"), HasSubstr("same key twice"));
 }
 
-TEST(DamagedLeRobot, AMissingStatisticIsAnErrorThatNamesTheFeature) {
-  EXPECT_THAT(LoadWith("v30_h264",
-                       [](const CopiedFolder& f) {
-                         f.Replace("meta/stats.json", "\"action\"", "\"else\"");
-                       }),
-              AllOf(HasSubstr("meta/stats.json"), HasSubstr("'action' has no statistics")));
-  EXPECT_THAT(
-      LoadWith("v30_h264",
-               [](const CopiedFolder& f) { f.Replace("meta/stats.json", "\"std\"", "\"stx\""); }),
-      HasSubstr("the key 'std' is missing"));
-  // of one episode
-  EXPECT_THAT(LoadWith("v21_av1",
-                       [](const CopiedFolder& f) {
-                         const fs::path file = f.path() / "meta/episodes_stats.jsonl";
-                         const std::string text = ReadText(file);
-                         WriteText(file, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
-                       }),
-              HasSubstr("episode 2 has no statistics"));
+TEST(DamagedLeRobot, MissingStatisticsAreLeftToDpBenchAndDamagedOnesAreNamed) {
+  const auto load = [](const std::string& data, const std::string& file, const std::string& from,
+                       const std::string& to) {
+    return LoadWith(data, [&](const CopiedFolder& f) { f.Replace(file, from, to); });
+  };
+  for (const char* feature : {"action", "observation.images.top"}) {
+    const std::string name = fmt::format("\"{}\"", feature);
+    EXPECT_EQ(load("v30_h264", "meta/stats.json", name, "\"else\""), "no error");
+    EXPECT_EQ(load("v21_av1", "meta/episodes_stats.jsonl", name, "\"else\""), "no error");
+  }
+  for (const auto& [data, file] : std::vector<std::pair<std::string, std::string>>{
+           {"v30_h264", "meta/stats.json"}, {"v21_av1", "meta/episodes_stats.jsonl"}}) {
+    EXPECT_EQ(LoadWith(data, [&](const CopiedFolder& f) { fs::remove(f.path() / file); }),
+              "no error");
+  }
+  EXPECT_THAT(load("v30_h264", "meta/stats.json", "\"std\"", "\"stx\""),
+              HasSubstr("the key 'std' is missing"));
+}
+
+TEST(DamagedLeRobot, ARangeIsThatOfAllEpisodesOrNone) {
+  const CopiedFolder folder("v21_av1");
+  const fs::path file = folder.path() / "meta/episodes_stats.jsonl";
+  EXPECT_TRUE(LeRobotDataset({.path = folder.path()}).RecordedRange(0).has_value());
+  const std::string text = ReadText(file);
+  WriteText(file, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
+  EXPECT_FALSE(LeRobotDataset({.path = folder.path()}).RecordedRange(0).has_value());
 }
 
 TEST(DamagedLeRobot, ADepthVideoWithoutItsScaleIsRefused) {
@@ -151,7 +156,7 @@ TEST(DamagedLeRobot, FramesThatAreMissingOrElsewhereAreNamed) {
                                        fs::copy_options::overwrite_existing);
                        }),
               AllOf(HasSubstr("expected a frame at 0.900000 s"),
-                    HasSubstr("the last frame is at 0.800000 s"),
+                    HasSubstr("the nearest one is at 0.800000 s"),
                     HasSubstr("in episode 0, frame 9 of 'observation.images.top'")));
 }
 
@@ -163,7 +168,10 @@ TEST(DamagedLeRobot, TimesThatDoNotFitTheRateAreNamed) {
   const CopiedFolder folder("v30_h264");
   folder.Replace("meta/info.json", "\"fps\": 7,\n    \"features\"",
                  "\"fps\": 7.0001,\n    \"features\"");
-  EXPECT_THAT(Load({.path = folder.path(), .tolerance_s = 1e-6}), HasSubstr("the tolerance is"));
+  EXPECT_THAT(Load({.path = folder.path(), .tolerance_s = 1e-6, .row_tolerance_s = 1e-3}),
+              HasSubstr("but the nearest one is at"));
+  EXPECT_THAT(Load({.path = folder.path(), .row_tolerance_s = 1e-6}),
+              HasSubstr("dataset.params.row_tolerance_s, or --tolerance"));
   EXPECT_EQ(Load({.path = folder.path(), .tolerance_s = 1e-3}), "no error");
 }
 

@@ -140,6 +140,26 @@ TEST(LeRobot, ThreadsThatJumpReadTheSamePictures) {
   }
 }
 
+// LeRobot compares times after it has chosen the nearest frame.
+TEST(LeRobot, ALargeToleranceGivesTheSamePictures) {
+  for (const char* name : {"v30_av1", "v30_h264", "v30_hevc", "v21_av1"}) {
+    const LeRobotDataset exact({.path = SmallFolder(name)});
+    const std::vector<std::uint8_t> wanted = ReadAll<std::uint8_t>(exact, "top");
+    const LeRobotDataset loose({.path = SmallFolder(name), .tolerance_s = 1.0});
+    const std::size_t n_bytes = 3 * 24 * 32;
+    std::vector<std::byte> picture(n_bytes);
+    for (std::int64_t i = 0; i < 66; ++i) {
+      const std::int64_t step = i * 10 % 33;
+      loose.Read(loose.KeyIndex("top"), step, step + 1, picture);
+      EXPECT_EQ(std::memcmp(picture.data(),
+                            wanted.data() + static_cast<std::size_t>(step) * n_bytes, n_bytes),
+                0)
+          << name << ", step " << step;
+    }
+    EXPECT_EQ(ReadAll<std::uint8_t>(loose, "top"), wanted) << name;
+  }
+}
+
 TEST(LeRobot, EightBitDepthNeedsItsScale) {
   // a colour video, as recordings of Kuavo robots store depth
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "depth",
@@ -183,6 +203,7 @@ TEST(LeRobot, KeysThatDoNotFitAreRefused) {
 TEST(LeRobot, ReadsItsParams) {
   const Config params = Config::FromJson(R"({"path": ")" + SmallFolder("v30_av1").string() +
                                          R"(", "tasks": ["lift the tray"], "tolerance_s": 0.001,
+      "row_tolerance_s": 0.002,
       "memory_limit_mb": 64, "keys": {
         "action": {"feature": "action", "names": ["x", "y"]},
         "grip": {"feature": "observation.state", "begin": 2, "end": 3},

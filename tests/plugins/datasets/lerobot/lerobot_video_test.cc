@@ -207,8 +207,10 @@ LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>
     }
     config.recorded.folders.push_back(folder);
   }
+  const LeRobotDataset first({.path = sources[0]});
   for (const auto& [key, feature] : config.recorded.folders[0].features) {
-    config.features.push_back({.name = feature, .keys = {key}, .channels = {}});
+    config.features.push_back(
+        {.name = feature, .keys = {key}, .channels = first.ChannelNames(first.KeyIndex(key))});
   }
   return config;
 }
@@ -267,6 +269,7 @@ TEST_P(CopiedDataSets, KeepFramesEntriesAndOtherColumnsThroughBothVersions) {
     for (const auto& [name, entry] : wanted.items()) {
       EXPECT_EQ(found.at(name).at("dtype"), entry.at("dtype")) << name;
       EXPECT_EQ(found.at(name).at("shape"), entry.at("shape")) << name;
+      EXPECT_EQ(found.at(name).at("names"), entry.at("names")) << name;
       EXPECT_EQ(found.at(name).value("info", nlohmann::json()),
                 entry.value("info", nlohmann::json()))
           << name;
@@ -277,6 +280,37 @@ TEST_P(CopiedDataSets, KeepFramesEntriesAndOtherColumnsThroughBothVersions) {
 INSTANTIATE_TEST_SUITE_P(All, CopiedDataSets,
                          ::testing::Values("v30_av1", "v30_h264", "v30_hevc", "v21_av1"),
                          [](const auto& name) { return std::string(name.param); });
+
+// Also names that are not understood.
+TEST(LeRobotVideo, CopiesKeepTheNamesAsTheyWere) {
+  for (const char* const names :
+       {R"({"left": ["x"], "right": ["x"]})", R"(["xy"])", R"([["y", "x"]])", "null"}) {
+    const core::TemporaryFolder folder;
+    const testing::CopiedFolder source("v30_h264");
+    nlohmann::json info = InfoOf(source.path());
+    info["features"]["action"]["names"] = nlohmann::json::parse(names);
+    testing::WriteText(source.path() / "meta/info.json", info.dump());
+    LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()});
+    Convert(config);
+    EXPECT_EQ(InfoOf(config.path)["features"]["action"]["names"], nlohmann::json::parse(names));
+  }
+}
+
+// Rows at other times have the pictures nearest to them, which are not the frames in their order.
+TEST(LeRobotVideo, RowsAtOtherTimesHaveTheNearestPicturesAndCannotBeCopied) {
+  const testing::CopiedFolder moved("v30_h264");
+  moved.Replace("meta/info.json", "\"fps\": 7,\n    \"features\"",
+                "\"fps\": 14,\n    \"features\"");
+  const LeRobotConfig config = {.path = moved.path(), .row_tolerance_s = 1.0};
+  EXPECT_EQ(ReadAll<std::uint8_t>(LeRobotDataset(config), "top"),
+            ReadAll<std::uint8_t>(LeRobotDataset({.path = SmallFolder("v30_h264")}), "top"));
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig copy = CopyConfig(folder.path() / "data", {SmallFolder("v30_h264")});
+  copy.recorded.folders[0].path = moved.path();
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(copy, LeRobotDataset(config).spec()); }),
+      HasSubstr("at other times than the frames"));
+}
 
 TEST(LeRobotVideo, ColumnsKeepTheirTypeAndValues) {
   const core::TemporaryFolder folder;
