@@ -44,7 +44,7 @@ are copied without decoding, and other pictures are PNG; --param codec=av1 (h264
 After an interruption, the same command continues.
 
 Examples:
-  dp_bench dataset convert data/pusht/pusht_cchi_v7_replay.zarr data/pusht_lerobot --format lerobot
+  dp_bench dataset convert data/pusht/pusht_cchi_v7_replay.zarr data/pusht_lerobot --format lerobot --fps 10
   dp_bench dataset convert path/to/lerobot_dataset data/mine.zarr --format zarr
   dp_bench dataset convert data/a.zarr data/a_lerobot --format lerobot --map observation.state=agent_pos,block_pose)";
 

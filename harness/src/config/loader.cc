@@ -338,7 +338,7 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   }
   if (!request.task.empty()) SetTask(request, &merged);
   for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
-  ResolveReferences(&merged);
+  ResolveReferences(&merged, request.defaults);
   return std::make_shared<ConfigDocument>(std::move(merged));
 }
 

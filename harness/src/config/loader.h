@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/json_source.h"
+#include "config/references.h"
 #include "dp_bench/config.h"
 
 namespace dp_bench::config {
@@ -27,6 +28,7 @@ struct ConfigRequest {
   std::filesystem::path config;        // another config file
   std::vector<std::string> overrides;  // "a.b.c=value"; the value is JSON, or else a string
   std::vector<std::filesystem::path> config_dirs;  // searched in this order
+  DefaultsOf defaults = {};  // what a reference finds if no file and no override has the key
 };
 
 /// Loads and merges. A file may have "include": a path or a list of paths relative to itself. Later

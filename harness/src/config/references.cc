@@ -211,7 +211,8 @@ std::size_t DepthOf(const Json& value) {
 
 class ReferenceResolver {
  public:
-  explicit ReferenceResolver(JsonSource* source) : source_(source) {}
+  ReferenceResolver(JsonSource* source, const DefaultsOf& defaults)
+      : source_(source), make_defaults_(defaults) {}
 
   void Run() { Resolve("", &source_->value); }
 
@@ -277,7 +278,7 @@ class ReferenceResolver {
       if (!is_done && value->is_string()) Resolve(pointer, value);  // refers to an object or a list
       is_done = is_done || done_.contains(value);
       Json* const child = Child(key, value);
-      if (child == nullptr) FailUnknown(name, key, *value);
+      if (child == nullptr) return Default(name);
       pointer = ChildPointer(pointer, key);
       value = child;
     }
@@ -296,6 +297,19 @@ class ReferenceResolver {
     return index ? &(*value)[*index] : nullptr;
   }
 
+  // The default of a key that the config leaves out.
+  Json Default(const std::string& name) {
+    if (!defaults_) defaults_ = make_defaults_ ? make_defaults_(source_->value) : source_->value;
+    Json* value = &*defaults_;
+    for (const std::string& key : SplitDotted(name)) {
+      Json* const child = Child(key, value);
+      if (child == nullptr) FailUnknown(name, key, *value);
+      value = child;
+    }
+    Count(*value);
+    return *value;
+  }
+
   [[noreturn]] static void FailUnknown(const std::string& name, const std::string& key,
                                        const Json& parent) {
     std::vector<std::string> siblings;
@@ -303,10 +317,9 @@ class ReferenceResolver {
       for (const auto& item : parent.items()) siblings.push_back(item.key());
     }
     const auto nearest = NearestName(key, siblings);
-    Fail(
-        fmt::format("no key '{}' is in a config file or on the command line{}; a reference cannot "
-                    "name a default",
-                    name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
+    Fail(fmt::format("no key '{}' is in a config file, on the command line or among the harness's "
+                     "defaults{}",
+                     name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
   }
 
   void RequireNoCycle(const std::string& pointer, const Json* value) const {
@@ -339,6 +352,8 @@ class ReferenceResolver {
   }
 
   JsonSource* source_;
+  const DefaultsOf& make_defaults_;
+  std::optional<Json> defaults_;  // once they are needed
   std::vector<Open> open_;
   std::set<const Json*> done_;  // resolved with everything below
   std::size_t n_values_ = 0;
@@ -354,8 +369,8 @@ bool HasDollar(const Json& value) {
 
 }  // namespace
 
-void ResolveReferences(JsonSource* source) {
-  if (HasDollar(source->value)) ReferenceResolver(source).Run();
+void ResolveReferences(JsonSource* source, const DefaultsOf& defaults) {
+  if (HasDollar(source->value)) ReferenceResolver(source, defaults).Run();
 }
 
 bool HasReference(const Json& value) {

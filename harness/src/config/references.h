@@ -6,6 +6,7 @@
 // Config files are untrusted: depth, size and number of values are limited.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -15,8 +16,8 @@
 namespace dp_bench::config {
 
 /// Replaces every reference by its value and notes the texts in `source->references`. A reference
-/// names a key from the root of the config, with dots; a number selects an element of a list. Keys
-/// that only have a default in the code cannot be named.
+/// names a key from the root of the config, with dots; a number selects an element of a list. A key
+/// that the config does not have is looked for in `defaults(config)`, which is called at most once.
 ///
 /// Arithmetic has + - * / // % and parentheses, with Python's rules for // and %. Integers stay
 /// integers, also in a division without remainder.
@@ -24,7 +25,8 @@ namespace dp_bench::config {
 /// Throws Error{kConfig} for a key that does not exist, a cycle, a division by zero and a syntax
 /// error. The message names file, line and key of the reference and of all references that lead to
 /// it.
-void ResolveReferences(JsonSource* source);
+using DefaultsOf = std::function<nlohmann::json(const nlohmann::json& config)>;
+void ResolveReferences(JsonSource* source, const DefaultsOf& defaults = {});
 
 /// Whether the value is a string with a reference.
 bool HasReference(const nlohmann::json& value);

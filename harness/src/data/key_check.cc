@@ -45,7 +45,7 @@ void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta) {
   if (problems.empty()) return;
   throw Error(ErrorCode::kShape,
               fmt::format("the dataset does not fit shape_meta: {}.\n  shape_meta: {}\n  the "
-                          "dataset: {}",
+                          "dataset: {}\nGive keys other names with dataset.params.keys.",
                           fmt::join(problems, ", "), Describe(wanted), Describe(dataset.keys)));
 }
 

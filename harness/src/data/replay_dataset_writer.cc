@@ -51,7 +51,9 @@ void ReplayDatasetWriter::Finish() {
 }
 
 void ReplayDatasetWriter::Commit(bool is_complete) {
-  writer_.Commit({{zarr::kFpsAttribute, spec_.fps}}, is_complete);
+  nlohmann::json attributes = nlohmann::json::object();
+  if (spec_.fps > 0.0) attributes[zarr::kFpsAttribute] = spec_.fps;
+  writer_.Commit(attributes, is_complete);
   last_commit_ = std::chrono::steady_clock::now();
 }
 

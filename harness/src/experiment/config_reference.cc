@@ -5,10 +5,14 @@
 #include <fmt/ranges.h>
 #include <torch/library.h>
 
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "config/document.h"
+#include "config/references.h"
 #include "data/collector.h"
 #include "dp_bench/error.h"
 #include "experiment/lerobot_export.h"
@@ -168,6 +172,14 @@ void AppendPlugins(PluginKind kind, const std::string& wanted, plugin::PluginCat
   }
 }
 
+// Removes values that are not known yet.
+void DropReferences(nlohmann::json* value) {
+  for (auto member = value->begin(); member != value->end();) {
+    if (member->is_structured()) DropReferences(&*member);
+    member = config::HasReference(*member) ? value->erase(member) : std::next(member);
+  }
+}
+
 void RequireSection(const std::string& wanted, const std::vector<ConfigSection>& sections) {
   std::vector<std::string> names;
   for (const ConfigSection& section : sections) {
@@ -181,6 +193,30 @@ void RequireSection(const std::string& wanted, const std::vector<ConfigSection>&
 }  // namespace
 
 std::span<const ConfigSection> ConfigSections() { return kSections; }
+
+nlohmann::json WithDefaults(const nlohmann::json& config) {
+  config::JsonSource source = {.value = config};
+  DropReferences(&source.value);
+  const auto document = std::make_shared<config::ConfigDocument>(std::move(source));
+  document->StartNotes();  // a required key that is missing is no error
+  const Config root(document);
+  const auto read = [](const auto& section) {
+    try {
+      section();
+    } catch (const Error&) {
+      // the code that needs the section reports it
+    }
+  };
+  read([&] { Horizons::FromConfig(root); });
+  read([&] {
+    const Config env = root.Sub("env");
+    if (env.Has("plugin")) ReadTaskName(root, env.Get<std::string>("plugin"));
+  });
+  for (const ConfigSection& section : kSections) {
+    read([&] { section.read(root.Sub(section.name)); });
+  }
+  return document->Copy("");
+}
 
 std::vector<config::KeySection> ConfigReference(const KeyRequest& request,
                                                 plugin::PluginCatalogue& catalogue) {

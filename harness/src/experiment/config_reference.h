@@ -2,6 +2,7 @@
 // `dp_bench keys`.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ struct ConfigSection {
 
 /// The sections that the harness itself reads.
 std::span<const ConfigSection> ConfigSections();
+
+/// `config` with the defaults of all keys that it leaves out, as far as the harness itself reads
+/// them: params of plugins and shape_meta have none.
+nlohmann::json WithDefaults(const nlohmann::json& config);
 
 /// Selects keys. Empty: all sections, all plugins.
 struct KeyRequest {

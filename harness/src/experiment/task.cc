@@ -20,6 +20,7 @@
 #include "data/collection_origin.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
+#include "experiment/config_reference.h"
 #include "experiment/takeover.h"
 #include "plugin/isolated_env.h"
 #include "rollout/shape_match.h"
@@ -45,7 +46,8 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
                                    .is_collected = IsCollected(options.dataset),
                                    .config = options.config,
                                    .overrides = options.overrides,
-                                   .config_dirs = options.config_dirs};
+                                   .config_dirs = options.config_dirs,
+                                   .defaults = &WithDefaults};
   if (!options.device.empty()) {
     request.overrides.insert(request.overrides.begin(), "training.device=" + options.device);
   }
@@ -138,9 +140,7 @@ Task::Task(const ExperimentOptions& options)
       name_(ReadName(config_)),
       isolation_(plugin::IsolationConfig::FromConfig(config_.Sub("env_runner"))),
       perturbation_(rollout::ActionPerturbation::FromConfig(config_.Sub("env"))),
-      shape_meta_(ReadShapeMeta()) {
-  for (const std::string& note : document_->notes()) core::LogInfo(note);
-}
+      shape_meta_(ReadShapeMeta()) {}
 
 ShapeMeta Task::ReadShapeMeta() const {
   const Config section = config_.Sub("shape_meta");
@@ -231,6 +231,7 @@ nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
 }  // namespace
 
 std::unique_ptr<Dataset> Task::CreateDataset() const {
+  for (const std::string& note : document_->notes()) core::LogInfo(note);
   const std::string plugin = dataset_plugin();
   if (!is_collected())
     return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));

@@ -148,18 +148,34 @@ RunFolder ReadDiffusionPolicy(const core::JsonView& file) {
   return run;
 }
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::string_view WithoutBlanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  text.remove_prefix(begin);
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+std::string LowerCase(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return text;
+}
+
 class Table {
  public:
   Table(std::string_view text, std::string name) : left_(text), name_(std::move(name)) {}
 
   // False at the end. Cells may be quoted as in RFC 4180; a line break within quotes is not read.
+  // Blanks around cells do not count.
   bool NextRow(std::vector<std::string>* cells) {
     do {
       if (left_.empty()) return false;
       const std::size_t end = std::min(left_.find('\n'), left_.size());
-      row_ = left_.substr(0, end);
+      row_ = WithoutBlanks(left_.substr(0, end));
       left_.remove_prefix(std::min(left_.size(), end + 1));
-      if (row_.ends_with('\r')) row_.remove_suffix(1);
       ++line_;
     } while (row_.empty());
     Split(cells);
@@ -186,6 +202,7 @@ class Table {
       }
     }
     if (is_quoted) Fail("a quote is not closed");
+    for (std::string& cell : *cells) cell = std::string(WithoutBlanks(cell));
   }
 
   std::string_view left_;
@@ -205,13 +222,18 @@ T NumberIn(const std::string& cell, const char* what, const Table& table) {
 }
 
 bool TruthIn(const std::string& cell, const Table& table) {
-  if (cell == "1" || cell == "true" || cell == "True") return true;
-  if (cell == "0" || cell == "false" || cell == "False") return false;
-  table.Fail(fmt::format("expected success as 0, 1, true or false, found '{}'", cell));
+  const std::string text = LowerCase(cell);
+  for (const char* yes : {"1", "1.0", "true", "yes"}) {
+    if (text == yes) return true;
+  }
+  for (const char* no : {"0", "0.0", "false", "no"}) {
+    if (text == no) return false;
+  }
+  table.Fail(fmt::format("expected success as 1 or 0, true or false, yes or no, found '{}'", cell));
 }
 
 std::optional<std::size_t> ColumnOf(const std::vector<std::string>& head, const char* name) {
-  const auto place = std::ranges::find(head, name);
+  const auto place = std::ranges::find(head, name, &LowerCase);
   if (place == head.end()) return std::nullopt;
   return static_cast<std::size_t>(place - head.begin());
 }
@@ -270,6 +292,7 @@ bool LooksLikeJson(std::string_view text) {
 
 RunFolder ParseForeignResult(std::string_view text, const fs::path& file) {
   RunFolder run;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (LooksLikeJson(text)) {
     const std::string name = file.string();
     const nlohmann::json json = core::ParseJson(text, name);

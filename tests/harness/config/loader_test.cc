@@ -224,6 +224,77 @@ TEST_F(LoaderTest, TheFormatOnDiskChoosesTheReader) {
   EXPECT_EQ(load(lerobot, "mine").Get<std::string>("plugin"), "mine");
 }
 
+// A task that names its own data set, and what is said about that one alone.
+constexpr const char* kTaskWithData = R"({"env": {"plugin": "pusht"}, "dataset": {
+  "plugin": "zarr_replay", "val_ratio": 0.02, "seed": 7, "max_train_episodes": 90,
+  "params": {"path": "data/task.zarr", "fps": 10, "keys": {"image": {"array": "data/img"}}}}})";
+
+TEST_F(LoaderTest, AnotherDataSetLeavesOutWhatTheTaskSaysOfItsOwn) {
+  Write("task/pusht.json", kTaskWithData);
+  const fs::path data = Write("mine.zarr/.zgroup", "{}").parent_path();
+  const auto document =
+      LoadConfigDocument({.env = "pusht", .dataset = data.string(), .config_dirs = {dir_}});
+  const Config dataset = Config(document).Sub("dataset");
+  EXPECT_THAT(dataset.Keys(), testing::ElementsAre("params", "plugin", "val_ratio"));
+  EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("path"));
+  EXPECT_THAT(document->notes(),
+              testing::ElementsAre(AllOf(
+                  HasSubstr("pusht.json says about data/task.zarr: dataset.max_train_episodes, "
+                            "dataset.params.fps, dataset.params.keys, dataset.seed."),
+                  HasSubstr("give dataset.params.path="))));
+}
+
+TEST_F(LoaderTest, TheSameDataSetInAnotherFolderKeepsWhatTheTaskSays) {
+  Write("task/pusht.json", kTaskWithData);
+  const fs::path data = Write("elsewhere/task.zarr/.zgroup", "{}").parent_path();
+  const auto document =
+      LoadConfigDocument({.env = "pusht", .dataset = data.string() + "/", .config_dirs = {dir_}});
+  EXPECT_EQ(Config(document).Sub("dataset").Get<int>("max_train_episodes"), 90);
+  EXPECT_TRUE(Config(document).Sub("dataset").Sub("params").Has("keys"));
+  EXPECT_TRUE(document->notes().empty());
+}
+
+TEST_F(LoaderTest, WhatTheUsersFileSaysOfAnyDataSetStaysForAnotherOne) {
+  Write("task/pusht.json", kTaskWithData);
+  const fs::path own = Write("own.json", R"({"include": "task/pusht.json", "dataset": {
+    "max_train_episodes": 5, "params": {"keys": {"image": {"type": "rgb"}, "empty": {}}}}})");
+  const fs::path data = Write("mine.zarr/.zgroup", "{}").parent_path();
+  const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  EXPECT_EQ(dataset.Get<int>("max_train_episodes"), 5);
+  const Config keys = dataset.Sub("params").Sub("keys");
+  EXPECT_THAT(keys.Keys(), testing::ElementsAre("empty", "image"));
+  EXPECT_THAT(keys.Sub("image").Keys(), testing::ElementsAre("type"));
+}
+
+TEST_F(LoaderTest, ParamsOfAnotherPluginStayBecauseOnlyItKnowsThem) {
+  const fs::path own = Write("own.json", R"({"dataset": {"plugin": "mine", "seed": 3,
+    "params": {"path": "a.bin", "obs": ["x"]}}})");
+  const fs::path data = Write("b.bin", "");
+  const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  EXPECT_EQ(dataset.Get<std::string>("plugin"), "mine");
+  EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("obs", "path"));
+  EXPECT_FALSE(dataset.Has("seed"));
+}
+
+TEST_F(LoaderTest, AFileWithAnotherDatasetPluginReplacesWhatIsForTheFirst) {
+  Write("task/pusht.json", kTaskWithData);
+  const std::string section = R"("dataset": {"plugin": "lerobot",
+    "params": {"path": "x", "keys": {"image": {"feature": "observation.image"}}}}})";
+  const fs::path with_include = Write("a.json", R"({"include": "task/pusht.json", )" + section);
+  const fs::path alone = Write("b.json", "{" + section);
+  for (const Config& config :
+       {LoadConfig({.config = with_include}),
+        LoadConfig({.env = "pusht", .config = alone, .config_dirs = {dir_}})}) {
+    const Config dataset = config.Sub("dataset");
+    EXPECT_EQ(dataset.Get<std::string>("plugin"), "lerobot");
+    EXPECT_THAT(dataset.Keys(), testing::ElementsAre("params", "plugin", "val_ratio"));
+    EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("keys", "path"));
+    EXPECT_THAT(dataset.Sub("params").Sub("keys").Sub("image").Keys(),
+                testing::ElementsAre("feature"));
+    EXPECT_EQ(config.Sub("env").Get<std::string>("plugin"), "pusht");
+  }
+}
+
 TEST_F(LoaderTest, ObsChoosesAmongTheConfigsOfAnEnv) {
   Write("task/arm.json", R"({"name": "arm", "env": {"params": {"obs": "state"}}})");
   Write("task/arm_rgbd.json", R"({"name": "arm_rgbd"})");

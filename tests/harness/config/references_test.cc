@@ -121,18 +121,35 @@ TEST(References, ADollarBeforeThemIsAnEscape) {
 
 TEST(References, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestOne) {
   EXPECT_EQ(ErrorOf("{\"horizon\": 16,\n\"n\": \"${horizn}\"}"),
-            "a.json:2: n: no key 'horizn' is in a config file or on the command line (did you mean "
-            "'horizon'?); a reference cannot name a default, in the string \"${horizn}\"");
+            "a.json:2: n: no key 'horizn' is in a config file, on the command line or among the "
+            "harness's defaults (did you mean 'horizon'?), in the string \"${horizn}\"");
   EXPECT_THAT(ErrorOf(R"({"a": {"n_emb": 1}, "x": "${a.n_em}"})"),
               AllOf(HasSubstr("no key 'a.n_em' is"), HasSubstr("(did you mean 'n_emb'?)")));
   EXPECT_THAT(ErrorOf(R"({"a": [1], "x": "${a.1}"})"), HasSubstr("no key 'a.1' is"));
   EXPECT_THAT(ErrorOf(R"({"a": 1, "x": "${a.b}"})"), HasSubstr("no key 'a.b' is"));
 }
 
+TEST(References, AKeyThatTheConfigLeavesOutHasItsDefault) {
+  JsonSource source = ParseJsonSource(
+      R"({"horizon": 32, "pad": "${eval: ${n_obs_steps} - 1}", "x": "${horizon}", "y": "${z}"})",
+      "a.json");
+  int n_calls = 0;
+  const DefaultsOf defaults = [&n_calls](const Json& config) {
+    ++n_calls;
+    return Json{{"horizon", 16}, {"n_obs_steps", 2}, {"z", config["horizon"]}};
+  };
+  ResolveReferences(&source, defaults);
+  EXPECT_EQ(source.value["pad"], 1);
+  EXPECT_EQ(source.value["x"], 32) << "what the config says goes before a default";
+  EXPECT_EQ(source.value["y"], 32) << "a default may follow from the config";
+  EXPECT_EQ(n_calls, 1);
+  EXPECT_FALSE(source.value.contains("n_obs_steps"));
+}
+
 TEST(References, AnErrorNamesTheChainThatLeadsToIt) {
   EXPECT_EQ(ErrorOf("{\"a\": \"${b}\",\n\"b\": \"n_${c}\",\n\"c\": \"${none}\"}"),
-            "a.json:3: c: no key 'none' is in a config file or on the command line; a reference "
-            "cannot name a default, in the string \"${none}\"\n"
+            "a.json:3: c: no key 'none' is in a config file, on the command line or among the "
+            "harness's defaults, in the string \"${none}\"\n"
             "  used by a.json:2: b: the string \"n_${c}\"\n"
             "  used by a.json:1: a: the string \"${b}\"");
 }

@@ -110,9 +110,25 @@ TEST(ForeignResult, ReadsATable) {
   EXPECT_TRUE(scored.tasks.empty());
 }
 
+TEST(ForeignResult, ReadsTablesAsSpreadsheetsAndPandasWriteThem) {
+  for (const char* text :
+       {"\xEF\xBB\xBFseed,success,task\r\n5,TRUE,lift\r\n6,FALSE,lift\r\n",
+        "Seed, Success, Task\n 5 , yes , \"lift\"\n6\t,No,lift \n  \n",
+        "\"seed\",\"success\",\"task\"\n\"5\",\"True\",\"lift\"\n\"6\",\"0.0\",\"lift\"\n"}) {
+    const RunFolder run = ParseForeignResult(text, "results.csv");
+    EXPECT_THAT(run.tasks, ElementsAre("lift")) << text;
+    EXPECT_THAT(Seeds(run), ElementsAre(5, 6)) << text;
+    EXPECT_THAT(Successes(run), ElementsAre(true, false)) << text;
+  }
+  EXPECT_EQ(
+      ParseForeignResult("\xEF\xBB\xBF{\"test/sim_max_reward_7\": 1}", "a.json").episodes.size(),
+      1);
+}
+
 TEST(ForeignResult, NamesThePlaceOfAFault) {
   EXPECT_THAT(Fault("seed,score\n1,2\n"), HasSubstr("results, line 1: expected a run folder"));
-  EXPECT_THAT(Fault("seed,success\n1,2\n"), HasSubstr("results, line 2: expected success as 0, 1"));
+  EXPECT_THAT(Fault("seed,success\n1,2\n"),
+              HasSubstr("results, line 2: expected success as 1 or 0"));
   EXPECT_THAT(Fault("seed,success\nx,1\n"), HasSubstr("line 2: expected a seed, found 'x'"));
   EXPECT_THAT(Fault("seed,success\n1,1,1\n"), HasSubstr("expected 2 columns, found 3"));
   EXPECT_THAT(Fault("seed,success\n\"1,1\n"), HasSubstr("a quote is not closed"));

@@ -181,5 +181,20 @@ TEST(ParameterRules, PatternWithoutParametersIsAnErrorBeforeTheTraining) {
                 "2 parameters; some of their names: linear.weight, linear.bias"));
 }
 
+TEST(TrainingEpisodes, ALimitSaysWhatItLeavesOut) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  const auto output_with = [&](const std::string& limit) {
+    const Config config = Config::FromJson(
+        R"({"dataset": {"val_ratio": 0.17, "max_train_episodes": )" + limit + "}}");
+    testing::internal::CaptureStderr();
+    Workspace(FakeParts(config, dataset, scratch.path()));
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(output_with("3"), HasSubstr("trains on 3 of 6 episodes, 1 more validate: <text>:1: "
+                                          "dataset.max_train_episodes leaves out 2"));
+  EXPECT_THAT(output_with("5"), testing::Not(HasSubstr("trains on")));
+}
+
 }  // namespace
 }  // namespace dp_bench::train
