@@ -103,7 +103,8 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
         env->Reset(++seed);
         episode_steps = 0;
       }
-    } while (++n_steps < kSteps && watch.Seconds() < kSeconds);
+      ++n_steps;
+    } while (n_steps < kSteps && (n_steps % 10 != 0 || watch.Seconds() < kSeconds));
     return watch.Seconds() / n_steps;
   };
   core::Progress progress(core::Progress::StandardError(), 0);
@@ -114,7 +115,8 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
       seconds.push_back(seconds_per_step(with_obs));
     }
     progress.Pause();
-    core::PrintResult("{:<36} {:12.0f}\n", what, 1.0 / Median({++seconds.begin(), seconds.end()}));
+    const double rate = 1.0 / Median({++seconds.begin(), seconds.end()});
+    core::PrintResult("{:<36} {:12.{}f}\n", what, rate, rate < 100.0 ? 1 : 0);
   };
   show("env steps/s, one thread", false);
   show("env steps/s, with observations", true);
