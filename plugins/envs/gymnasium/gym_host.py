@@ -136,7 +136,7 @@ def flag(value, name):
 
 
 def reward_of(value):
-    found = plain(value)
+    found = value if type(value) is float else plain(value)
     if not isinstance(found, (bool, int, float)):
         raise HostError(ENV, f"expected a number as reward, found {short(value)}")
     if not -sys.float_info.max <= found <= sys.float_info.max:

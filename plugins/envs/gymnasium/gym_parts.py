@@ -188,6 +188,7 @@ class Key:
                 "Give the layout 'vector' to read it as numbers.",
             )
         self.dtype = np.dtype({UINT8: np.uint8, UINT16: np.uint16, FLOAT32: np.float32}[dtype])
+        self.is_float = dtype == FLOAT32
         self.n_bytes = math.prod(shape) * self.dtype.itemsize
         self.spec = {"name": self.name, "type": kind, "shape": shape, "dtype": dtype}
 
@@ -202,18 +203,19 @@ class Key:
     def array_in(self, observation):
         """The array of this key, of the shape and kind of its space."""
         value = observation
-        for step in self.path:
-            try:
+        try:
+            for step in self.path:
                 value = value[step]
-            except (KeyError, IndexError, TypeError):
-                names = sorted(map(str, value)) if isinstance(value, dict) else short(value)
-                self.fail(SHAPE, f"the part '{dotted(self.path)}'", f"none in {names}")
+        except (KeyError, IndexError, TypeError):
+            names = sorted(map(str, value)) if isinstance(value, dict) else short(value)
+            self.fail(SHAPE, f"the part '{dotted(self.path)}'", f"none in {names}")
         try:
             array = np.asarray(value)
         except ValueError:  # lists of different lengths
             self.fail(SHAPE, f"{self.found} as in its space", short(value))
-        if array.dtype.kind not in self.kinds or (self.is_exact and array.dtype != self.space_dtype):
-            self.fail(SHAPE, f"{self.space_dtype} numbers as in its space", f"{array.dtype} {short(value)}")
+        dtype = array.dtype
+        if dtype is not self.space_dtype and (dtype.kind not in self.kinds or (self.is_exact and dtype != self.space_dtype)):
+            self.fail(SHAPE, f"{self.space_dtype} numbers as in its space", f"{dtype} {short(value)}")
         if array.shape != self.shape:
             self.fail(SHAPE, f"the shape {self.shape} of its space", array.shape)
         return array
@@ -224,7 +226,7 @@ class Key:
         if self.low is not None and ((array < self.low) | (array > self.high)).any():
             self.fail(SHAPE, f"values from {short(self.low)} to {short(self.high)} as in its space", short(array))
         view[...] = self.arranged(array)
-        if self.dtype != np.float32:
+        if not self.is_float:
             return
         if array.dtype.kind in "iu" and array.dtype.itemsize > 2:
             self.refuse_where((array > EXACT) | (array < -EXACT), array, f"whole numbers up to {EXACT}, which float32 holds exactly")
