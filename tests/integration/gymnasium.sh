@@ -22,6 +22,8 @@ fi
 export PYTHONPATH="$root/tests/support/gymnasium"
 export DPB_GYMNASIUM_PYTHON="$PWD/venv/bin/python"
 
+"$DPB_GYMNASIUM_PYTHON" "$root/tests/plugins/envs/gymnasium/gym_host_test.py"
+
 echo "the env keeps the contract of envs"
 echo "{\"id\": \"faulty_gym:Faulty-v0\", \"python\": \"$DPB_GYMNASIUM_PYTHON\"}" >params.json
 "$build/bin/env_conformance" --plugin="$build/plugins/libdpb_env_gymnasium.so" --params=params.json >conformance.txt 2>&1 ||
@@ -53,3 +55,45 @@ expect_exit 2 "params.expert: expected module:name of an expert, found 'faulty_g
   env.params.expert=faulty_gym:nobody --output nothing.zarr
 expect_exit 5 "expected 2 finite numbers from the expert, found \[0.0\]" "${collect[@]}" \
   env.params.expert=faulty_gym:too_short --output nothing.zarr
+
+echo "nothing that an env started outlives its host"
+seconds=$((100000000 + $$))
+count_sleepers() { pgrep -fc "^sleep $seconds" || true; }
+expect_sleepers() {  # <least> <most>
+  local n tries
+  for tries in $(seq 100); do
+    n=$(count_sleepers)
+    [ "$n" -lt "$1" ] || [ "$n" -gt "$2" ] || return 0
+    sleep 0.2
+  done
+  fail "expected $1 to $2 processes after $tries tries, found $n"
+}
+sleeping=("${collect[@]}" env.params.expert=faulty_gym:homing "env.params.kwargs.sleepers=$seconds")
+rm -rf sleeping.zarr
+"${sleeping[@]}" --output sleeping.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
+[ "$(count_sleepers)" = 0 ] || fail "$(count_sleepers) processes outlived an env that ended"
+rm -rf sleeping.zarr
+"${sleeping[@]}" --output sleeping.zarr "env.params.kwargs.faults={\"1000000\":\"hang\"}" env.params.step_timeout=600 >collect.txt 2>&1 &
+collecting=$!
+expect_sleepers 6 1000
+kill -9 "$collecting"
+expect_sleepers 0 0
+
+echo "a module in the working directory, and a class that takes no render_mode"
+mkdir -p here
+cat >here/plain_gym.py <<'END'
+from faulty_gym import Faulty, gymnasium
+
+
+class Plain(Faulty):
+    metadata = {"render_fps": 10}
+
+    def __init__(self):
+        super().__init__()
+
+
+gymnasium.register("Plain-v0", entry_point=Plain, max_episode_steps=20)
+END
+cd here
+expect_exit 0 "there are no films, because the environment draws no pictures" "$dp_bench" inspect --config-dir "$root/configs" --env gymnasium \
+  "env.params.python=$DPB_GYMNASIUM_PYTHON" env.params.id=plain_gym:Plain-v0

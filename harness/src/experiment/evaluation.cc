@@ -136,10 +136,8 @@ int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& pl
   core::PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
                     result.n_env_steps, result.plan_s);
   core::PrintResult("{}report: {}\n", seeds, folder.report_file().string());
-  for (const run::EpisodeRecord& record : result.records) {
-    if (record.video_error.empty()) continue;
-    core::PrintResult("no video of {} seed {}: {}\n", record.split, record.seed,
-                      record.video_error);
+  for (const std::string& missing : run::MissingFilms(result.records)) {
+    core::PrintResult("{}\n", missing);
   }
   for (const run::EpisodeRecord& record : result.records) {
     if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);

@@ -33,11 +33,11 @@ EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, En
       video_(fmt::format("media/{}_{}.mp4", job.split, job.seed)),
       notes_{.n_action_steps = plan.horizons.n_action_steps,
              .action_dim = plan.shape_meta.action_dim()},
-      frame_(0, 0) {
+      frame_(plan.video_width, plan.video_height) {
   Guard([&] {
-    Open();
     notes_.n_marks = env->spec().abilities.n_marks;
-    AddFrame({}, env);
+    AddFrame({}, env);  // an env that cannot be drawn leaves no file
+    Open();
   });
 }
 
@@ -49,7 +49,6 @@ void EpisodeFilm::Open() {
                                                                       .height = plan_.video_height,
                                                                       .fps = plan_.env.control_hz,
                                                                       .crf = plan_.crf});
-  frame_ = RgbImage(plan_.video_width, plan_.video_height);
 }
 
 void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env) {

@@ -1,8 +1,10 @@
 #include "run/episode_log.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -167,6 +169,19 @@ std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const st
     log[kEpisodesHashKey] = core::Sha256Hex(std::as_bytes(std::span(episodes)));
   }
   return Dump(log, 2) + "\n";
+}
+
+std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {
+  std::map<std::string, std::vector<std::string>> episodes;
+  for (const EpisodeRecord& record : records) {
+    if (record.video_error.empty()) continue;
+    episodes[record.video_error].push_back(fmt::format("{} seed {}", record.split, record.seed));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [reason, names] : episodes) {
+    lines.push_back(fmt::format("{}: no video: {}", fmt::join(names, ", "), reason));
+  }
+  return lines;
 }
 
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,

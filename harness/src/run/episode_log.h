@@ -27,6 +27,9 @@ std::string EpisodesJsonl(const RunResult& result);
 std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
                                          std::span<const std::string> metric_names = {});
 
+/// Why films are missing: "test seed 5, test seed 6: no video: disk full", one line per reason.
+std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records);
+
 /// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed,
 /// n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have the metric, and per
 /// seed <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted.

@@ -187,11 +187,7 @@ RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
   if (!texts.eval_log.empty()) {
     folder.eval_log = core::ParseJson(texts.eval_log, (path / kEvalLogFile).string());
   }
-  for (const EpisodeRecord& record : folder.episodes) {
-    if (record.video_error.empty()) continue;
-    folder.notes.push_back(
-        fmt::format("{} seed {} has no video: {}", record.split, record.seed, record.video_error));
-  }
+  folder.notes = MissingFilms(folder.episodes);
   folder.config = std::move(texts.config);
   folder.manifest = std::move(texts.manifest);
   CheckBelonging(&folder, texts.episodes);

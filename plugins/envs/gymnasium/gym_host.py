@@ -25,9 +25,19 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
+
+OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, OWN_FOLDER)
+sys.dont_write_bytecode, writes_bytecode = True, sys.dont_write_bytecode  # not beside the plugins
+from gym_parts import CONFIG, ENV, FLOAT32, LOW_DIM, NUMERIC, PLUGIN, HostError, dotted, keys_of, parts_of, proposal, short, undeclared  # noqa: E402
+
+sys.dont_write_bytecode = writes_bytecode
+sys.path.remove(OWN_FOLDER)
 
 REQUEST = struct.Struct("=IiiiQddQQQii")
 ANSWER = struct.Struct("=i???xdQ")
@@ -36,22 +46,11 @@ DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(6)
 BEGIN, ACT = 8, 9
 QUIT = 15
 NO_ERROR = -1
-CONFIG, PLUGIN, SHAPE, ENV, NUMERIC = 1, 2, 4, 5, 8  # ErrorCode
-LOW_DIM, RGB = 0, 1  # KeyType
-UINT8, FLOAT32 = 0, 4  # DType
 LAST = 2  # Aggregate
 ALIGNMENT = 64
 MAX_TEXT = 64 << 10
 EAGER_S = 200e-6  # how long to look for the next request before sleeping: steps follow each other at once
 PR_SET_PDEATHSIG = 1
-
-
-class HostError(Exception):
-    """A fault that the host found itself; `code` is an ErrorCode."""
-
-    def __init__(self, code, message):
-        super().__init__(message)
-        self.code = code
 
 
 def to_cbor(value):
@@ -80,7 +79,8 @@ def to_cbor(value):
 
 
 def make_env(env_id, kwargs):
-    """The environment of `id` or `module:id`. A package gym_x is imported for its ids `gym_x/...`."""
+    """The environment of `id` or `module:id`, and why it draws no pictures, or None. A package gym_x is imported for its
+    ids `gym_x/...`."""
     namespace = env_id.split("/")[0]
     if ":" not in env_id and "/" in env_id and namespace not in {spec.namespace for spec in gymnasium.registry.values()}:
         try:
@@ -93,118 +93,106 @@ def make_env(env_id, kwargs):
                 f"params.id: expected a registered environment, found '{env_id}', and {sys.executable} has no module "
                 f"'{namespace}'. Install its package there, or give module:id.",
             ) from None
-    # the first steps of the checker would be slower than the others
-    return gymnasium.make(env_id, disable_env_checker=True, **{"render_mode": "rgb_array", **kwargs})
+
+    def make(**more):
+        # the first steps of the checker would be slower than the others
+        return gymnasium.make(env_id, disable_env_checker=True, **kwargs, **more)
+
+    if kwargs.get("render_mode"):
+        return make(), None
+    if "render_mode" in kwargs:
+        del kwargs["render_mode"]
+        return make(), "kwargs.render_mode is null"
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*render_mode.*")  # said below
+            return make(render_mode="rgb_array"), None
+    except Exception as error:  # a class may not take render_mode, or not this one
+        cause = error.__cause__ or error
+        if "render" not in f"{cause} {traceback.extract_tb(cause.__traceback__)[-1].line}":
+            raise
+        try:
+            return make(), f"its class does not take render_mode='rgb_array' ({type(cause).__name__}: {cause})"
+        except Exception:
+            raise error from None
 
 
-def leaves(space, path=""):
-    """(dotted path, Box) of each part of an observation space; '' is the whole observation."""
-    if isinstance(space, gymnasium.spaces.Dict):
-        for name, part in space.spaces.items():
-            yield from leaves(part, f"{path}.{name}" if path else name)
-    else:
-        yield path, space
+def plain(value):
+    """The Python value of a numpy number, or of an array or a tensor that holds one."""
+    try:
+        return value.item()
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return value
 
 
-def proposal(space):
-    """A mapping of all parts of a space: key -> {"path", "layout"}; the layout of numbers is 'vector'."""
-    mapping = {}
-    for path, box in leaves(space):
-        if not isinstance(box, gymnasium.spaces.Box):
-            continue
-        shape = box.shape
-        is_picture = box.dtype == np.uint8 and len(shape) == 3 and 3 in (shape[0], shape[2])
-        layout = "vector" if not is_picture else "HWC" if shape[2] == 3 else "CHW"
-        default = "image" if is_picture else "state"
-        mapping[re.sub(r"\W", "_", path) or default] = {"path": path, "layout": layout}
-    return mapping
+def flag(value, name):
+    """A truth value: true, false, or exactly 0 or 1. NaN, None and texts are not."""
+    if value is True or value is False:
+        return value
+    found = plain(value)
+    if isinstance(found, (bool, int, float)) and found in (0, 1):
+        return bool(found)
+    raise HostError(ENV, f"expected True, False, 0 or 1 as {name}, found {short(value)}")
 
 
-class Key:
-    """One observation key of dp_bench: a part of the observation."""
-
-    def __init__(self, name, path, layout, space):
-        parts = dict(leaves(space))
-        if path not in parts:
-            raise HostError(
-                CONFIG,
-                f"params.obs.{name}.path: expected one of {sorted(parts)}, found '{path}'. "
-                f"All parts, as a mapping: {json.dumps(proposal(space))}",
-            )
-        box = parts[path]
-        if not isinstance(box, gymnasium.spaces.Box):
-            raise HostError(CONFIG, f"params.obs.{name}: expected a Box, found {box} at '{path}'")
-        self.name, self.path, self.layout = name, path.split(".") if path else [], layout
-        self.shape = box.shape
-        self.storage_shape = box.shape
-        self.is_picture = layout != "vector"
-        if not self.is_picture:
-            self.spec = self._spec(LOW_DIM, list(box.shape) or [1], FLOAT32)
-            return
-        channels = 2 if layout == "HWC" else 0
-        if box.dtype != np.uint8 or len(box.shape) != 3 or box.shape[channels] != 3:
-            raise HostError(
-                CONFIG,
-                f"params.obs.{name}.layout: expected a uint8 picture with 3 channels for '{layout}', "
-                f"found {box.dtype} {box.shape}",
-            )
-        height, width = box.shape[:2] if layout == "HWC" else box.shape[1:]
-        self.storage_shape = (height, width, 3)
-        self.spec = self._spec(RGB, [3, height, width], UINT8)
-
-    def _spec(self, kind, shape, dtype):
-        self.dtype = np.dtype(np.uint8 if dtype == UINT8 else np.float32)
-        self.n_bytes = int(np.prod(shape)) * self.dtype.itemsize
-        return {"name": self.name, "type": kind, "shape": shape, "dtype": dtype}
-
-    def write(self, observation, view):
-        """Writes the array of this key, checked, into `view`, which has the layout of dp_bench's storage."""
-        value = observation
-        for name in self.path:
-            if name not in value:
-                raise HostError(SHAPE, f"observation '{self.name}': expected the part '{'.'.join(self.path)}', found none")
-            value = value[name]
-        array = np.asarray(value)
-        if array.shape != self.shape:
-            raise HostError(SHAPE, f"observation '{self.name}': expected the shape {self.shape} of its space, found {array.shape}")
-        if self.is_picture:
-            if array.dtype != np.uint8:
-                raise HostError(SHAPE, f"observation '{self.name}': expected uint8, found {array.dtype}")
-            view[...] = array if self.layout == "HWC" else array.transpose(1, 2, 0)
-            return
-        view[...] = array
-        if not are_finite(view.ravel()):
-            index = int(np.flatnonzero(~np.isfinite(view))[0])
-            raise HostError(NUMERIC, f"observation '{self.name}': expected finite float32 numbers, found {view.flat[index]} at {index}")
-
-
-def are_finite(numbers):
-    """np.isfinite(numbers).all() for float32 [n]; a few take a fifth of its time."""
-    if numbers.size > 64:
-        return np.isfinite(numbers).all()
-    return math.isfinite(sum(numbers.tolist()))  # the sum is a double, which they cannot overflow
+def reward_of(value):
+    found = value if type(value) is float else plain(value)
+    if not isinstance(found, (bool, int, float)):
+        raise HostError(ENV, f"expected a number as reward, found {short(value)}")
+    if not -sys.float_info.max <= found <= sys.float_info.max:
+        raise HostError(NUMERIC, f"expected a finite reward, found {short(value)}")
+    return float(found)
 
 
 class Success:
-    """`params.success`: 'terminated', 'reward>=X', or a key of info."""
+    """`params.success`: 'terminated', 'reward>=X', or a key of info, which may be there in some steps only."""
 
     def __init__(self, rule):
         self.rule = rule
+        self.is_told = False
         threshold = re.fullmatch(r"reward>=(.+)", rule)
-        self.threshold = float(threshold[1]) if threshold else None
+        try:
+            self.threshold = float(threshold[1]) if threshold else None
+        except ValueError:
+            self.threshold = math.nan
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise HostError(CONFIG, f"params.success: expected a number after reward>=, found '{rule}'")
+        self.begin()
+
+    def begin(self):
+        self.is_given = self.rule == "terminated" or self.threshold is not None  # in this episode
+        self.n_steps = 0
+        self.names = []
 
     def holds(self, reward, terminated, info):
+        self.n_steps += 1
         if self.rule == "terminated":
-            return bool(terminated)
+            return terminated
         if self.threshold is not None:
             return reward >= self.threshold
+        if not isinstance(info, dict):
+            raise HostError(ENV, f"expected a dict as info, found {short(info)}")
         if self.rule not in info:
-            raise HostError(
-                ENV,
-                f"params.success: expected the key '{self.rule}' in info, found {sorted(map(str, info))}. "
-                "Give another key, 'terminated' or 'reward>=X'.",
-            )
-        return bool(info[self.rule])
+            self.names = sorted(map(str, info))
+            return False
+        self.is_given = True
+        return flag(info[self.rule], f"info['{self.rule}']")
+
+    def end(self, tells):
+        """At the end of an episode. That its key never came may be right: some environments give it on success only."""
+        if self.is_given:
+            return
+        text = f"params.success: expected the key '{self.rule}' in info, found {self.names} and no such key in {self.n_steps} steps"
+        advice = "Give another key, 'terminated' or 'reward>=X'."
+        if any("success" in name.lower() for name in self.names):
+            raise HostError(ENV, f"{text}. {advice}")
+        if tells and not self.is_told:
+            note(f"{text}. The episode counts as a failure. If the environment never gives the key: {advice}")
+            self.is_told = True
+
+
+def note(text):
+    print(f"gymnasium: note: {text}", file=sys.stderr, flush=True)
 
 
 class Expert:
@@ -272,7 +260,7 @@ class Host:
     def execute(self, request):
         command, _, width, height, seed, _, _, input_size, bulk, _, _, _ = request
         if command in (DESCRIBE, CREATE):
-            return self.answer(size=self.put(bulk, to_cbor(self.start(input_size))))
+            return self.answer(size=self.put(bulk, to_cbor(self.start(input_size, command == DESCRIBE))))
         if command == RESET:
             self.reset(seed)
             return self.answer(has_observation=True)
@@ -314,26 +302,34 @@ class Host:
         self.memory[offset : offset + len(data)] = data
         return len(data)
 
-    def start(self, input_size):
+    def start(self, input_size, is_description):
         """Makes the environment that the request describes; returns an EnvOffer."""
         wanted = json.loads(self.memory[:input_size])
-        self.env = make_env(wanted["id"], wanted["kwargs"])
+        self.tells = wanted["tells"]  # whether to print notes: one process of a program does
+        self.env, self.why_blind = make_env(wanted["id"], wanted["kwargs"])
         space = self.env.action_space
-        if not isinstance(space, gymnasium.spaces.Box):
+        if not isinstance(space, spaces.Box):
             raise HostError(PLUGIN, f"expected a Box as action space, found {space}")
         self.action_space = space
         self.action_bounds = list(zip(space.low.ravel().tolist(), space.high.ravel().tolist()))
         self.action_size = int(np.prod(space.shape))
-        mapping = wanted["obs"] or proposal(self.env.observation_space)
-        if not mapping:
-            raise HostError(PLUGIN, f"expected an observation space of Boxes, found {self.env.observation_space}")
-        self.keys = [Key(name, m["path"], m["layout"], self.env.observation_space) for name, m in sorted(mapping.items())]
+        self.keys = keys_of(self.env.observation_space, wanted["obs"])
         self.success = Success(wanted["success"])
         self.expert = Expert(wanted["expert"]) if wanted["expert"] else None
         self.is_begun = False
+        self.sum_of_rewards = None
         self.lay_out()
         self.is_created = True
+        if self.tells and is_description:
+            self.tell_doubts()
         return {"params": "{}", "spec": self.spec(wanted)}
+
+    def tell_doubts(self):
+        if self.why_blind:
+            note(f"there are no films, because the environment draws no pictures: {self.why_blind}")
+        for key in self.keys:
+            if key.is_doubtful:
+                note(f"'{key.name}' is {key.found}, and read as numbers. For a picture, give params.obs.<key>.layout")
 
     def spec(self, wanted):
         registered = self.env.spec.max_episode_steps if self.env.spec else None
@@ -391,7 +387,15 @@ class Host:
 
     def reset(self, seed):
         self.is_running = self.is_begun = False
-        self.observation, _ = self.env.reset(seed=seed)
+        result = self.env.reset(seed=seed)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise HostError(ENV, f"expected (observation, info) from reset, found {short(result)}")
+        self.observation, _ = result
+        if self.tells and self.sum_of_rewards is None:
+            extra = [dotted(path) for path in undeclared(self.env.observation_space, self.observation)]
+            if extra:
+                note(f"observations hold {extra}, which the observation space does not have; they are not read")
+        self.success.begin()
         self.sum_of_rewards = 0.0
         self.n_steps = 0
         self.observe(0)
@@ -401,10 +405,13 @@ class Host:
         """The answer to step `number` of a request."""
         if not self.is_running:
             raise HostError(ENV, "Step before Reset, or after the episode ended; call Reset")
-        self.observation, reward, terminated, truncated, info = self.env.step(self.clipped_action(number))
-        reward = float(reward)
-        if not math.isfinite(reward):
-            raise HostError(NUMERIC, f"expected a finite reward, found {reward}")
+        result = self.env.step(self.clipped_action(number))
+        if not isinstance(result, tuple) or len(result) != 5:
+            raise HostError(ENV, f"expected (observation, reward, terminated, truncated, info) from step, found {short(result)}")
+        self.observation, reward, terminated, truncated, info = result
+        reward = reward_of(reward)
+        terminated = flag(terminated, "terminated")
+        truncated = flag(truncated, "truncated")
         self.observe(number)
         self.sum_of_rewards += reward
         metrics = self.metric_views[number]
@@ -413,7 +420,9 @@ class Host:
         success = self.success.holds(reward, terminated, info)
         self.n_steps += 1
         # dp_bench itself ends an episode after max_steps, and then calls it a timeout
-        is_over = bool(terminated or (truncated and self.n_steps < self.max_steps))
+        is_over = terminated or (truncated and self.n_steps < self.max_steps)
+        if is_over or self.n_steps == self.max_steps:
+            self.success.end(self.tells)
         self.is_running = not is_over
         return self.answer(is_over=is_over, success=success, has_observation=True, reward=reward, size=16)
 
@@ -423,10 +432,14 @@ class Host:
         if not math.isfinite(sum(values)):
             raise HostError(NUMERIC, f"expected a finite action, found {values}")
         clipped = [min(max(value, low), high) for value, (low, high) in zip(values, self.action_bounds)]
+        if self.action_space.dtype.kind in "iu":
+            clipped = [round(value) for value in clipped]
         return np.array(clipped, self.action_space.dtype).reshape(self.action_space.shape)
 
     def picture(self, width, height):
         """What the environment renders, at the wanted size: each pixel is that of the nearest place."""
+        if self.why_blind:
+            raise HostError(ENV, f"the environment draws no pictures: {self.why_blind}")
         drawn = self.env.render()
         if not isinstance(drawn, np.ndarray) or drawn.ndim != 3 or drawn.shape[2] != 3 or drawn.dtype != np.uint8:
             found = f"{drawn.dtype} {drawn.shape}" if isinstance(drawn, np.ndarray) else type(drawn).__name__
@@ -492,12 +505,17 @@ def serve(socket_fd, memory_fd, parent):
 
 
 def print_spaces(env_id, kwargs):
-    env = make_env(env_id, kwargs)
-    spaces = {path: f"{space}" for path, space in leaves(env.observation_space)}
-    print(json.dumps({"observation": spaces, "action": str(env.action_space), "obs": proposal(env.observation_space)}, indent=2))
+    env, _ = make_env(env_id, kwargs)
+    parts = {dotted(path): f"{space}" for path, space in parts_of(env.observation_space)}
+    print(json.dumps({"observation": parts, "action": str(env.action_space), "obs": proposal(env.observation_space)}, indent=2))
 
 
 def main(arguments):
+    if not getattr(sys.flags, "safe_path", False):
+        try:
+            sys.path[0] = os.getcwd()  # as `python -m`: modules beside the user's files are found
+        except FileNotFoundError:  # the folder was removed
+            pass
     if arguments[:1] == ["--spaces"] and len(arguments) in (2, 3):
         print_spaces(arguments[1], json.loads(arguments[2]) if len(arguments) == 3 else {})
     elif len(arguments) == 3:

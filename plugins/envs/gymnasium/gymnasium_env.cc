@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -22,11 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// gym_host.py lies beside this library.
-fs::path HostFile() {
+// The host's files lie beside this library.
+fs::path HostFile(const char* name) {
   Dl_info library{};
   dladdr(reinterpret_cast<const void*>(&HostFile), &library);
-  fs::path file = fs::absolute(library.dli_fname).parent_path() / "gym_host.py";
+  fs::path file = fs::absolute(library.dli_fname).parent_path() / name;
   if (fs::exists(file)) return file;
   throw Error(ErrorCode::kPlugin,
               fmt::format("expected {} beside the plugin's library, found no such file; build or "
@@ -59,19 +60,25 @@ Json ReadMapping(const Config& table) {
   Json mapping = Json::object();
   for (const std::string& key : table.Keys()) {
     const Config entry = table.Sub(key);
-    const auto path = entry.Get<std::string>(
-        "path", key, "part of the observation, as names with dots; \"\" is all of it");
-    const std::string layout =
-        entry.GetChoice("layout", {"vector", "HWC", "CHW"},
-                        "order of the axes of a uint8 picture; vector = numbers");
-    mapping[key] = {{"path", path}, {"layout", layout}};
+    const Json given = Json::parse(entry.ToJson());
+    mapping[key]["path"] =
+        given.contains("path") && given["path"].is_array()
+            ? Json(entry.Get<std::vector<std::string>>("path"))
+            : Json(entry.Get<std::string>("path", key,
+                                          "part of the observation, as names with dots or a list "
+                                          "of names; \"\" is all of it"));
+    mapping[key]["layout"] = entry.GetChoice(
+        "layout", {"auto", "vector", "HWC", "CHW", "HW", "RGBA", "depth", "one_hot"},
+        "axes of a picture (HW = grey), or vector = numbers; auto: uint8 with three channels is a "
+        "picture");
   }
   return mapping;
 }
 
 Json Optional(const auto& value) { return value ? Json(*value) : Json(nullptr); }
 
-HostedEnv ReadParams(const Config& params) {
+// `tells`: the process prints notes about what is doubtful.
+HostedEnv ReadParams(const Config& params, bool tells) {
   constexpr double kMaxTimeout = 1.0e6;  // [s]
   HostedEnv hosted = {.name = "gymnasium"};
   const auto python = params.Get<std::string>(
@@ -84,9 +91,10 @@ HostedEnv ReadParams(const Config& params) {
   hosted.memory_limit_mb = static_cast<int>(
       params.GetInRange("memory_limit_mb", std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 30,
                         "memory that the process may use, in MiB; 0 = no limit"));
-  Json request;
+  Json request = {{"tells", tells}};
   request["success"] = params.Get<std::string>(
-      "success", "is_success", "key of info, or 'terminated', or 'reward>=X' with a number");
+      "success", "is_success",
+      "key of info, which may be there in some steps only, or 'terminated', or 'reward>=X'");
   request["expert"] = Optional(params.GetOptional<std::string>(
       "expert",
       "module:name of a class with get_action(observation), or of a function of the observation; "
@@ -106,9 +114,8 @@ HostedEnv ReadParams(const Config& params) {
                 params.Where("id") + ": expected the id of an environment, found an empty string");
   }
   // the order of sets of strings must not depend on the process
-  const fs::path file = HostFile();
-  hosted.command = {"env", "PYTHONHASHSEED=0", python, file.string()};
-  hosted.files = {file};
+  hosted.files = {HostFile("gym_host.py"), HostFile("gym_parts.py")};
+  hosted.command = {"env", "PYTHONHASHSEED=0", python, hosted.files[0].string()};
   hosted.request = request.dump();
   return hosted;
 }
@@ -118,7 +125,7 @@ HostedEnv ReadParams(const Config& params) {
 EnvSpec Describe(const Config& params) {
   static std::mutex mutex;
   static auto* const known = new std::map<std::pair<std::string, std::string>, EnvSpec>();
-  const HostedEnv hosted = ReadParams(params);
+  const HostedEnv hosted = ReadParams(params, /*tells=*/true);
   const std::pair key(hosted.command[2], hosted.request);
   const std::lock_guard lock(mutex);
   const auto found = known->find(key);
@@ -126,6 +133,9 @@ EnvSpec Describe(const Config& params) {
   return known->emplace(key, DescribeHostedEnv(hosted)).first->second;
 }
 
-std::unique_ptr<Env> Create(const Config& params) { return CreateHostedEnv(ReadParams(params)); }
+std::unique_ptr<Env> Create(const Config& params) {
+  static std::atomic_flag has_created;
+  return CreateHostedEnv(ReadParams(params, /*tells=*/!has_created.test_and_set()));
+}
 
 }  // namespace dp_bench::gymnasium

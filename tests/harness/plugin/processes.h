@@ -46,6 +46,21 @@ inline std::vector<pid_t> WorkersOf(pid_t host) {
   return workers;
 }
 
+/// Its env processes and theirs.
+inline std::vector<pid_t> StartedBy(pid_t host) {
+  std::vector<pid_t> started = WorkersOf(host);
+  for (std::size_t i = 0; i < started.size(); ++i) {
+    const std::vector<pid_t> below = WorkersOf(started[i]);
+    started.insert(started.end(), below.begin(), below.end());
+  }
+  return started;
+}
+
+inline bool HasEnded(pid_t pid) {
+  const char state = StatusOf(pid).state;
+  return state == 'X' || state == 'Z';
+}
+
 /// Whether `condition` holds within `limit`.
 template <class Condition>
 bool Eventually(const Condition& condition,

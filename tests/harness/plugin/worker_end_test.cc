@@ -10,6 +10,7 @@
 #include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "harness/plugin/faulty_env.h"
+#include "harness/plugin/processes.h"
 #include "plugin/step_ahead.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -192,6 +193,26 @@ TEST(WorkerEnd, AnEnvThatDoesNotRepeatItselfIsFoundOut) {
   EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { Rewards(*env, 0); }),
               HasSubstr("its episode could not be repeated: the same seed and actions gave other"));
   EXPECT_EQ(CodeOf([&] { env->Step(kAction); }), ErrorCode::kEnv) << "went on from elsewhere";
+}
+
+TEST(WorkerEnd, NothingThatTheEnvStartedOutlivesIt) {
+  for (const char* end : {"exit", "segv", "hang", "nothing"}) {
+    auto env = MakeIsolated(fmt::format(R"({{"faults": [{{"kind": "daemon", "step": 0}},
+                         {{"kind": "{}", "step": 1}}]}})",
+                                        end));
+    env->Reset(0);
+    env->Step(kAction);
+    const std::vector<pid_t> started = StartedBy(getpid());
+    ASSERT_EQ(started.size(), 3U) << "worker, env and daemon";
+    try {
+      env->Step(kAction);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kEnv) << end;
+    }
+    env.reset();
+    for (const pid_t pid : started) EXPECT_TRUE(HasEnded(pid)) << end;
+    EXPECT_TRUE(StartedBy(getpid()).empty()) << end;
+  }
 }
 
 TEST(WorkerEnd, ADestructorThatBreaksHarmsNobody) {

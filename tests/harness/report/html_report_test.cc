@@ -122,7 +122,7 @@ TEST_F(HtmlReportTest, SaysWhyAVideoIsMissing) {
   Write(
       "episodes.jsonl",
       R"({"episode":0,"split":"test","seed":5,"score":1,"success":true,"n_steps":1,"video":null,"video_error":"disk full"})");
-  EXPECT_THAT(Report(), HasSubstr("test seed 5 has no video: disk full"));
+  EXPECT_THAT(Report(), HasSubstr("test seed 5: no video: disk full"));
 }
 
 TEST_F(HtmlReportTest, SmallVideosCanBeEmbedded) {

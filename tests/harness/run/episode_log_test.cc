@@ -63,6 +63,16 @@ TEST(EpisodeLog, RowSaysWhyAVideoIsMissing) {
   EXPECT_EQ(json::parse(text.substr(0, text.find('\n')))["video_error"], "disk full");
 }
 
+TEST(EpisodeLog, EpisodesWithoutVideoForOneReasonShareALine) {
+  RunResult result = TwoEpisodes();
+  EXPECT_TRUE(MissingFilms(result.records).empty());
+  for (EpisodeRecord& record : result.records) record.video_error = "disk full";
+  EXPECT_EQ(MissingFilms(result.records),
+            (std::vector<std::string>{"test seed 100000, test seed 100001: no video: disk full"}));
+  result.records[1].video_error = "black";
+  EXPECT_EQ(MissingFilms(result.records).size(), 2U);
+}
+
 TEST(EpisodeLog, EvalLogHasTheKeysOfDiffusionPolicy) {
   const json log = json::parse(EvalLogJson(TwoEpisodes()));
   EXPECT_EQ(log["test/mean_score"], (0.1 + 0.2) / 2);

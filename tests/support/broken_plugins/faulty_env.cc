@@ -2,6 +2,7 @@
 //   {"faults": [{"seed": 3, "kind": "segv", "in": "step", "step": 5}], "marker_dir": "/tmp/x"}
 // With `marker_dir` every fault happens only once: it leaves a marker file there. Without faults it
 // is a point that moves by the action, and its expert moves it to the origin.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -46,7 +47,19 @@ void Leak() {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
+// A process that leaves the env's session, as a server does.
+void StartDaemon() {
+  const pid_t first = fork();
+  if (first == 0) {
+    setsid();
+    if (fork() == 0) pause();
+    _exit(0);
+  }
+  waitpid(first, nullptr, 0);
+}
+
 void Break(const std::string& kind) {
+  if (kind == "daemon") StartDaemon();
   if (kind == "segv") {
     int* volatile nowhere = nullptr;
     *nowhere = 1;

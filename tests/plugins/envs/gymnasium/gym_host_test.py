@@ -1,0 +1,275 @@
+"""What the host of Gymnasium environments reads, and what it refuses: gymnasium.sh runs this file with an interpreter that has
+gymnasium. The host is in this process, and its memory is read as dp_bench reads it."""
+
+import collections
+import contextlib
+import io
+import os
+import pathlib
+import sys
+import unittest
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "plugins/envs/gymnasium"))
+import gym_host  # noqa: E402
+
+MEMORY = 8 << 20
+BULK = 4 << 20
+PICTURE = np.arange(16 * 20 * 3, dtype=np.uint8).reshape(16, 20, 3)
+
+
+class Given(gymnasium.Env):
+    """An environment that returns what a test gives."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    given = {}
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+        self.action_space = self.given.get("action_space", Box(-1, 1, (1,), np.float32))
+        self.observation_space = self.given["space"]
+
+    def reset(self, seed=None, options=None):
+        self.t = 0
+        return self.given.get("reset", (self.given["observation"], {}))
+
+    def step(self, action):
+        self.t += 1
+        self.given["action"] = action
+        observations = self.given.get("observations", [self.given["observation"]])
+        infos = self.given.get("infos", [{"is_success": False}])
+        last = lambda values: values[min(self.t, len(values)) - 1]  # noqa: E731
+        return (last(observations), self.given.get("reward", 0.5), self.given.get("terminated", False),
+                self.given.get("truncated", False), last(infos))
+
+    def render(self):
+        return self.given.get("frame", PICTURE)
+
+
+class Plain(Given):
+    def __init__(self):
+        super().__init__()
+
+
+class Choosy(Given):
+    def __init__(self, render_mode=None):
+        assert render_mode is None or render_mode in ("human",)
+        super().__init__()
+
+
+for kind in (Given, Plain, Choosy):
+    gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=3)
+
+
+class Driver:
+    """Plays dp_bench."""
+
+    def __init__(self, env_id="Given-v0", obs=None, success="is_success", expert=None, kwargs=None, **given):
+        Given.given = given
+        self.fd = os.memfd_create("test")
+        os.ftruncate(self.fd, MEMORY)
+        self.host = gym_host.Host(self.fd)
+        wanted = {"id": env_id, "kwargs": kwargs or {}, "obs": obs or {}, "success": success, "expert": expert, "max_steps": None,
+                  "control_hz": None, "tells": True}
+        request = gym_host.json.dumps(wanted).encode()
+        self.host.map_memory(MEMORY)
+        self.host.put(0, request)
+        self.ask(gym_host.DESCRIBE, input_size=len(request))
+
+    def __del__(self):
+        os.close(self.fd)
+
+    def ask(self, command, n_steps=1, width=0, height=0, input_size=0):
+        packet = self.host.handle((command, 0, width, height, 1, 0.0, 0.0, input_size, BULK, MEMORY, n_steps, 0))
+        answers = list(gym_host.ANSWER.iter_unpack(packet))
+        code, _, _, _, _, size = answers[-1]
+        if code != gym_host.NO_ERROR:
+            raise AssertionError(f"{code}: " + bytes(self.host.memory[BULK : BULK + size]).decode())
+        return answers
+
+    def reset(self):
+        self.ask(gym_host.RESET)
+        return self
+
+    def step(self, n=1):
+        """(is_over, success, reward) of the last of n steps."""
+        self.host.actions[:] = 0.6
+        _, is_over, success, _, reward, _ = self.ask(gym_host.STEP, n)[-1]
+        return is_over, success, reward
+
+    def read(self, name):
+        index = [key.name for key in self.host.keys].index(name)
+        return self.host.obs_views[0][index].tolist()
+
+    def shapes(self):
+        return {key.name: key.spec["shape"] for key in self.host.keys}
+
+
+class GymHost(unittest.TestCase):
+    def refuses(self, text, *calls, **given):
+        """The error of creating the environment, or else of the reset and a step."""
+        with self.assertRaises(AssertionError) as caught:
+            driver = Driver(*calls, **given)
+            driver.reset().step(given.get("n", 1))
+        self.assertIn(text, str(caught.exception))
+
+    def test_discrete_parts_are_numbers(self):
+        space = Dict({"open": MultiBinary(2), "colour": Discrete(4, start=5), "slots": MultiDiscrete([3, 3]), "on": Box(0, 1, (2,), bool)})
+        observation = {"open": np.array([0, 1], np.int8), "colour": 7, "slots": np.array([1, 2]), "on": np.array([True, False])}
+        driver = Driver(space=space, observation=observation).reset()
+        self.assertEqual(driver.shapes(), {"colour": [1], "on": [2], "open": [2], "slots": [2]})
+        self.assertEqual([driver.read(name) for name in ("colour", "on", "open", "slots")], [7.0, [1.0, 0.0], [0.0, 1.0], [1.0, 2.0]])
+
+    def test_discrete_parts_are_one_hot_if_declared(self):
+        obs = {name: {"path": name, "layout": "one_hot"} for name in ("colour", "slots")}
+        space = Dict({"colour": Discrete(4, start=5), "slots": MultiDiscrete([2, 3])})
+        driver = Driver(obs=obs, space=space, observation={"colour": np.int64(7), "slots": [1, 0]}).reset()
+        self.assertEqual([driver.read("colour"), driver.read("slots")], [[0, 0, 1, 0], [0, 1, 1, 0, 0]])
+        self.refuses("params.obs.colour.layout: expected Discrete or MultiDiscrete", space=Dict({"colour": MultiBinary(2)}),
+                     obs={"colour": obs["colour"]}, observation={})
+
+    def test_values_that_a_discrete_part_does_not_have_are_errors(self):
+        for space, value in ((Discrete(4), 4), (Discrete(4, start=1), 0), (MultiBinary(2), [0, 2]), (MultiDiscrete([2, 3]), [0, 3])):
+            self.refuses("observation 'state': expected values from", space=space, observation=np.array(value))
+        self.refuses("observation 'state': expected int64 numbers as in its space, found float64", space=Discrete(4), observation=0.5)
+
+    def test_tuples_and_nested_parts_have_paths(self):
+        space = Dict({"arm": Tuple([Box(-1, 1, (2,)), Dict({"grip": Discrete(2)})]), "a.b": Box(0, 1, ()), "a_b": Box(0, 1, (1,))})
+        observation = collections.OrderedDict(arm=([1, 2], {"grip": 1}))
+        observation.update({"a.b": np.float16(0.5), "a_b": [0.25]})
+        driver = Driver(space=space, observation=observation).reset()
+        self.assertEqual(driver.shapes(), {"a_b": [1], "a_b_": [1], "arm_0": [2], "arm_1_grip": [1]})
+        self.assertEqual(driver.read("arm_0"), [1.0, 2.0])
+        self.assertEqual((driver.read("a_b"), driver.read("a_b_")), (0.5, [0.25]))
+        self.assertEqual(Driver(space=Tuple([Discrete(3)]), observation=(2,)).reset().read("obs_0"), 2.0)
+
+    def test_a_path_is_names_with_dots_or_a_list(self):
+        space = Dict({"a.b": Box(0, 9, (1,)), "a": Dict({"b": Box(0, 9, (1,))})})
+        given = {"space": space, "observation": {"a.b": [1], "a": {"b": [2]}}}
+        self.refuses("found several parts 'a.b'; give the path as a list", obs={"x": {"path": "a.b", "layout": "auto"}}, **given)
+        obs = {"x": {"path": ["a.b"], "layout": "auto"}, "y": {"path": ["a", "b"], "layout": "auto"}}
+        driver = Driver(obs=obs, **given).reset()
+        self.assertEqual((driver.read("x"), driver.read("y")), ([1.0], [2.0]))
+        self.assertEqual(sorted(Driver(**given).reset().shapes()), ["a_b", "a_b_"])
+
+    def test_parts_that_are_no_numbers_are_refused_by_name(self):
+        space = Dict({"goal": Text(9), "pos": Box(0, 1, (1,))})
+        observation = {"goal": "left", "pos": [1]}
+        self.refuses("params.obs.goal: expected Box, Discrete, MultiDiscrete, MultiBinary, found Text", space=space, observation=observation)
+        self.refuses('All parts, as a mapping: {"pos": {"path": "pos", "layout": "vector"}}', space=space, observation=observation)
+        driver = Driver(space=space, observation=observation, obs={"pos": {"path": "pos", "layout": "auto"}}).reset()
+        self.assertEqual(driver.read("pos"), [1.0])
+
+    def test_pictures_are_read_in_every_declared_layout(self):
+        grey, alpha = PICTURE[:, :, 0], np.concatenate([PICTURE, PICTURE[:, :, :1]], 2)
+        grey_rgb = np.repeat(grey[:, :, None], 3, 2)
+        for layout, given, wanted in (("HWC", PICTURE, PICTURE), ("CHW", PICTURE.transpose(2, 0, 1), PICTURE), ("RGBA", alpha, PICTURE),
+                                      ("HW", grey, grey_rgb), ("HW", grey[None], grey_rgb), ("HW", grey[:, :, None], grey_rgb)):
+            space = Box(0, 255, given.shape, np.uint8)
+            driver = Driver(space=space, observation=given, obs={"top": {"path": "", "layout": layout}}).reset()
+            self.assertEqual((driver.shapes(), driver.read("top")), ({"top": [3, 16, 20]}, wanted.tolist()), layout)
+        for given in (grey.astype(np.uint16), grey.astype(np.float64)[:, :, None]):
+            driver = Driver(space=Box(0, 255, given.shape, given.dtype.type), observation=given, obs={"d": {"path": "", "layout": "depth"}}).reset()
+            self.assertEqual((driver.shapes(), driver.read("d")), ({"d": [1, 16, 20]}, grey.tolist()))
+        self.refuses("params.obs.top.layout: expected a uint8 Box [height, width, 3] for 'HWC', found float32 [16, 20, 3]",
+                     space=Box(0, 1, (16, 20, 3)), observation=PICTURE, obs={"top": {"path": "", "layout": "HWC"}})
+
+    def test_what_may_be_a_picture_or_numbers_must_be_declared(self):
+        for shape, likely in (((16, 20), "HW"), ((16, 20, 1), "HW"), ((16, 20, 4), "RGBA"), ((4, 16, 20), "vector"), ((2, 16, 20, 3), "vector")):
+            space = Box(0, 255, shape, np.uint8)
+            self.refuses(f"params.obs.state.layout: expected {likely}", space=space, observation=space.sample())
+            driver = Driver(space=space, observation=space.sample(), obs={"state": {"path": "", "layout": "vector"}})
+            self.assertEqual(driver.shapes(), {"state": list(shape)})
+        driver = Driver(space=Box(0, 1, (16, 20, 3)), observation=np.ones((16, 20, 3), np.float32))
+        self.assertEqual((driver.shapes(), driver.host.keys[0].is_doubtful), ({"state": [16, 20, 3]}, True))
+
+    def test_parts_that_the_space_does_not_have_are_told(self):
+        observation = {"arm": {"pos": [1], "force": [2]}, "time": 3}
+        driver = Driver(space=Dict({"arm": Dict({"pos": Box(0, 1, (1,))})}), observation=observation)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            driver.reset().step()
+        self.assertIn("observations hold ['arm.force', 'time'], which the observation space does not have", told.getvalue())
+
+    def test_an_observation_is_as_its_space_says(self):
+        space = Dict({"pos": Box(-9, 9, (2,), np.float32)})
+        good = {"pos": np.zeros(2)}
+        for bad, text in (({"pos": np.zeros(3)}, "expected the shape (2,) of its space, found (3,)"),
+                          ({"pos": np.array([1j, 2])}, "expected float32 numbers as in its space, found complex128"),
+                          ({"pos": None}, "expected float32 numbers as in its space, found object None"),
+                          ({"pos": ["1", "2"]}, "expected float32 numbers as in its space, found <U1"),
+                          ({"pos": [[1], [1, 2]]}, "expected float32 [2] as in its space, found [[1], [1, 2]]"),
+                          ({"pos": [0, np.nan]}, "expected finite float32 numbers, found nan at 1"),
+                          ({"pos": [1e300, 0]}, "expected finite float32 numbers, found 1e+300 at 0"),
+                          ({"pos": [0, 1 << 60]}, "expected whole numbers up to 16777216, which float32 holds exactly, found 1152921504606846976 at 1"),
+                          ({}, "expected the part 'pos', found none in []"),
+                          (None, "expected the part 'pos', found none in None")):
+            self.refuses(f"observation 'pos': {text}" if "expected float32 numbers as in its space, found <U1" != text else text, space=space, observation=good,
+                         observations=[good, bad], n=2)
+        for dtype in (np.int64, np.uint64, np.uint32):
+            self.refuses("which float32 holds exactly, found 16777217 at 0", space=Box(0, 1 << 30, (1,), dtype), observation=np.array([16777217], dtype))
+            driver = Driver(space=Box(0, 1 << 30, (1,), dtype), observation=np.array([16777216], dtype)).reset()
+            self.assertEqual(driver.read("state"), [16777216.0])
+        self.refuses("expected uint8 numbers as in its space, found int64", space=Box(0, 255, (16, 20, 3), np.uint8), observation=PICTURE.astype(np.int64))
+
+    def test_flags_are_true_false_zero_or_one(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        for value in (True, np.True_, 1, 1.0, np.float32(1), np.array([True]), np.array(1)):
+            self.assertEqual(Driver(infos=[{"is_success": value}], **given).reset().step(), (False, True, 0.5))
+            self.assertEqual(Driver(terminated=value, success="terminated", **given).reset().step(), (True, True, 0.5))
+        for value in (False, np.False_, 0, 0.0, np.array([0])):
+            self.assertEqual(Driver(infos=[{"is_success": value}], terminated=value, **given).reset().step(), (False, False, 0.5))
+        for value in (np.nan, 0.3, 2, -1, "False", "", None, [], [True], np.array([True, False]), 1 + 0j):
+            self.refuses("expected True, False, 0 or 1 as info['is_success'], found ", infos=[{"is_success": value}], **given)
+            self.refuses("expected True, False, 0 or 1 as terminated, found ", terminated=value, **given)
+            self.refuses("expected True, False, 0 or 1 as truncated, found ", truncated=value, **given)
+
+    def test_a_reward_is_a_finite_number(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        for value in (2, 2.0, np.int8(2), np.float16(2), np.array([2.0])):
+            self.assertEqual(Driver(reward=value, **given).reset().step(), (False, False, 2.0))
+        for value in (None, "1", [1.0], np.array([1.0, 2.0]), 1j):
+            self.refuses("expected a number as reward, found ", reward=value, **given)
+        for value in (np.nan, -np.inf, np.float32("inf"), 10**400):
+            self.refuses("expected a finite reward, found ", reward=value, **given)
+
+    def test_success_counts_in_the_steps_that_tell_it(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        self.assertEqual(Driver(infos=[{}, {}, {"is_success": True}], **given).reset().step(3), (False, True, 0.5))
+        self.assertEqual(Driver(infos=[{"is_success": True}, {}], **given).reset().step(2), (False, False, 0.5))
+        self.assertEqual(Driver(infos=[{}], **given).reset().step(3), (False, False, 0.5))  # with a note
+        self.refuses("params.success: expected the key 'is_success' in info, found ['my_success'] and no such key in 3 steps",
+                     infos=[{"my_success": True}], n=3, **given)
+        self.refuses("expected a dict as info, found None", infos=[None], **given)
+        self.assertEqual(Driver(infos=[None], success="reward>=0.5", **given).reset().step(), (False, True, 0.5))
+        self.refuses("params.success: expected a number after reward>=", success="reward>=much", **given)
+
+    def test_reset_and_step_return_what_gymnasium_says(self):
+        given = {"space": Box(-1, 1, (2,)), "observation": [0, 0]}
+        self.refuses("expected (observation, info) from reset, found array([0., 0.])", reset=np.zeros(2), **given)
+
+    def test_whole_actions_are_rounded(self):
+        driver = Driver(space=Box(-1, 1, (1,)), observation=[0], action_space=Box(0, 5, (2,), np.int32)).reset()
+        driver.step()
+        self.assertEqual(Given.given["action"].tolist(), [1, 1])
+
+    def test_an_environment_that_draws_nothing_is_played(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        for env_id, kwargs in (("Plain-v0", {}), ("Plain-v0", {"render_mode": None}), ("Choosy-v0", {}), ("Given-v0", {"render_mode": None})):
+            driver = Driver(env_id, kwargs=kwargs, **given).reset()
+            driver.step()
+            with self.assertRaisesRegex(AssertionError, "the environment draws no pictures: "):
+                driver.ask(gym_host.RENDER, width=4, height=4)
+
+    def test_a_frame_is_a_uint8_picture(self):
+        for frame, found in ((None, "NoneType"), ([PICTURE], "list"), (PICTURE / 255.0, "float64"), (PICTURE[:, :, 0], "uint8 (16, 20)")):
+            driver = Driver(space=Box(-1, 1, (1,)), observation=[0], frame=frame).reset()
+            with self.assertRaises(AssertionError) as caught:
+                driver.ask(gym_host.RENDER, width=4, height=4)
+            self.assertIn(f"expected render to return a uint8 picture [height, width, 3], found {found}", str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
