@@ -56,6 +56,19 @@ def plans_what_diffusion_policy_plans(dp_bench, plan_with_stages, folder):
     assert error <= 1e-5, float(error)
 
 
+def takes_weights_out_of_wrappers(folder):
+    payload = converter._read_pickle(CHECKPOINT)
+    plain = converter._plain(payload["cfg"])
+    path = folder / "wrapped.ckpt"
+    converter.convert(CHECKPOINT, folder / "converted")
+    for number, wrapper in enumerate(("module.", "_orig_mod.", "model.", "module.policy._orig_mod.")):
+        state = {wrapper + name: value for name, value in payload["state_dicts"]["ema_model"].items()}
+        torch.save({"cfg": plain, "state_dicts": {"ema_model": state}}, path)
+        converter.convert(path, folder / f"wrapped_{number}")
+        for file in (folder / "converted").iterdir():
+            assert file.read_bytes() == (folder / f"wrapped_{number}" / file.name).read_bytes(), (wrapper, file)
+
+
 def refuses(what, checkpoint, folder):
     try:
         converter.convert(checkpoint, folder / "refused")
@@ -142,7 +155,7 @@ def names_settings_and_weights_that_do_not_fit(folder):
 def main():
     dp_bench, plan_with_stages = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     for check in (lambda folder: plans_what_diffusion_policy_plans(dp_bench, plan_with_stages, folder), never_runs_code,
-                  names_what_is_not_a_checkpoint, names_settings_and_weights_that_do_not_fit):
+                  takes_weights_out_of_wrappers, names_what_is_not_a_checkpoint, names_settings_and_weights_that_do_not_fit):
         with tempfile.TemporaryDirectory() as folder:
             check(pathlib.Path(folder))
 

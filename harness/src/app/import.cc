@@ -25,6 +25,7 @@ void RequireFolder(const std::filesystem::path& path) {
 constexpr const char* kImportExamples =
     R"(Examples:
   dp_bench import lerobot/diffusion_pusht --env pusht --obs image --output models/theirs
+  dp_bench import pretrained_model --output models/theirs      (no task: each of its inputs is a key)
   dp_bench import pretrained_model --env kuavo_dualarm --map observation.environment_state=object
   dp_bench eval --checkpoint models/theirs)";
 

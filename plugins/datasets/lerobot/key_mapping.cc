@@ -144,6 +144,9 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
                                ? "not named"
                                : fmt::format("{}", fmt::join(feature.channels, ", "))));
       }
+      if (std::ranges::count(feature.channels, channel) > 1) {
+        refuse(fmt::format("several of its channels are named '{}'; give begin and end", channel));
+      }
       channels.push_back(static_cast<std::size_t>(place - feature.channels.begin()));
     }
   } else if (config.begin || config.end) {
