@@ -48,6 +48,12 @@ zarr::Target TargetOf(KeyType type, zarr::ElementType stored) {
   return is_number ? zarr::Target::kFloat32 : zarr::Target::kDepth;
 }
 
+DType LoadedType(zarr::Target target) {
+  return target == zarr::Target::kImage   ? DType::kUInt8
+         : target == zarr::Target::kDepth ? DType::kUInt16
+                                          : DType::kFloat32;
+}
+
 bool IsPicture(zarr::Target target) {
   return target == zarr::Target::kImage || target == zarr::Target::kDepth;
 }
@@ -87,6 +93,10 @@ void InterleaveChannels(std::size_t step_bytes, std::span<std::byte> steps) {
   }
 }
 
+std::string DataArray(const std::string& name) {
+  return fmt::format("{}/{}", zarr::kDataFolder, name);
+}
+
 }  // namespace
 
 ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
@@ -111,18 +121,20 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
       "keys", "where each key comes from; if left out, every array below `data/` is a key");
   for (const std::string& name : keys.Keys()) {
     const Config key = keys.Sub(name);
-    const bool is_guessed = !key.Has("array") && !key.Has("type");
-    const KeyType type = ParseType(key.GetChoice("type", {"low_dim", "rgb", "depth"},
-                                                 "numbers, colour or depth images; guessed if "
-                                                 "array is left out too"));
-    config.keys[name] = {
-        .array = key.Get<std::string>("array", fmt::format("{}/{}", zarr::kDataFolder, name),
-                                      "the array, such as data/state"),
-        .type = is_guessed ? std::nullopt : std::optional(type),
-        .begin = key.GetOptional<std::int64_t>(
-            "begin", "first element of a step to take; low_dim only, none for 0"),
-        .end = key.GetOptional<std::int64_t>("end",
-                                             "index after the last element to take; none for all")};
+    const auto array = key.GetOptional<std::string>(
+        "array", "the array, such as data/state; none for the array data/<key>");
+    std::optional<KeyType> type;
+    if (array || key.Has("type")) {
+      type = ParseType(
+          key.GetChoice("type", {"low_dim", "rgb", "depth"},
+                        "numbers, colour or depth images; guessed if both it and array are none"));
+    }
+    config.keys[name] = {.array = array.value_or(DataArray(name)),
+                         .type = type,
+                         .begin = key.GetOptional<std::int64_t>(
+                             "begin", "first element of a step to take; low_dim only, none for 0"),
+                         .end = key.GetOptional<std::int64_t>(
+                             "end", "index after the last element to take; none for all")};
   }
   if (!config.keys.contains("action")) {
     throw Error(ErrorCode::kConfig,
@@ -170,10 +182,10 @@ std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
   std::map<std::string, KeyConfig> keys;
   std::vector<std::string> left_out;
   for (const std::string& name : names) {
-    const std::string array = fmt::format("{}/{}", zarr::kDataFolder, name);
+    const std::string array = DataArray(name);
     const std::string reason = WhyLeftOut(array);
     if (reason.empty()) {
-      keys[name] = {.array = array, .type = std::nullopt};
+      keys[name] = {.array = array};
     } else {
       left_out.push_back(fmt::format("{} ({})", array, reason));
     }
@@ -305,11 +317,11 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   const std::int64_t step = array.step_elements();
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
 
-  KeySpec spec{.name = name};
   const KeyType type = config.type        ? *config.type
                        : name == "action" ? KeyType::kLowDim
                                           : GuessType(array);
   const zarr::Target target = TargetOf(type, array.type());
+  KeySpec spec{.name = name, .type = type, .dtype = LoadedType(target)};
   KeySource source{.array = &array,
                    .target = target,
                    .step_bytes = static_cast<std::size_t>(step) * zarr::TargetSize(target),
@@ -330,10 +342,6 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
           fmt::format("one picture takes {} bytes, more than dataset.params.memory_limit_mb ({})",
                       source.step_bytes, memory_limit_ / kBytesPerMb));
     }
-    spec.type = type;
-    spec.dtype = is_rgb                             ? DType::kUInt8
-                 : target == zarr::Target::kFloat32 ? DType::kFloat32
-                                                    : DType::kUInt16;
     spec.shape = pictures->shape;
     source.is_channels_first = is_rgb && pictures->is_channels_first;
   } else if (is_sliced) {

@@ -28,7 +28,7 @@ namespace dp_bench::zarr_replay {
 /// The source of a key.
 struct KeyConfig {
   std::string array;
-  std::optional<KeyType> type = KeyType::kLowDim;  // none: guessed from the array
+  std::optional<KeyType> type;  // none: guessed from the array
   std::optional<std::int64_t> begin;
   std::optional<std::int64_t> end;
 };
