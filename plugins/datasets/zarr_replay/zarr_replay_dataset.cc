@@ -47,6 +47,12 @@ zarr::Target TargetOf(KeyType type, zarr::ElementType stored) {
   return is_number ? zarr::Target::kFloat32 : zarr::Target::kDepth;
 }
 
+DType LoadedType(zarr::Target target) {
+  return target == zarr::Target::kImage   ? DType::kUInt8
+         : target == zarr::Target::kDepth ? DType::kUInt16
+                                          : DType::kFloat32;
+}
+
 bool IsPicture(zarr::Target target) {
   return target == zarr::Target::kImage || target == zarr::Target::kDepth;
 }
@@ -309,11 +315,11 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   const std::int64_t step = array.step_elements();
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
 
-  KeySpec spec{.name = name};
   const KeyType type = config.type        ? *config.type
                        : name == "action" ? KeyType::kLowDim
                                           : GuessType(array);
   const zarr::Target target = TargetOf(type, array.type());
+  KeySpec spec{.name = name, .type = type, .dtype = LoadedType(target)};
   KeySource source{.array = &array,
                    .target = target,
                    .step_bytes = static_cast<std::size_t>(step) * zarr::TargetSize(target),
@@ -334,10 +340,6 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
           fmt::format("one picture takes {} bytes, more than dataset.params.memory_limit_mb ({})",
                       source.step_bytes, memory_limit_ / kBytesPerMb));
     }
-    spec.type = type;
-    spec.dtype = is_rgb                             ? DType::kUInt8
-                 : target == zarr::Target::kFloat32 ? DType::kFloat32
-                                                    : DType::kUInt16;
     spec.shape = pictures->shape;
     source.is_channels_first = is_rgb && pictures->is_channels_first;
   } else if (is_sliced) {
