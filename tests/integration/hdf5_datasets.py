@@ -65,7 +65,9 @@ def expect_equal(path, chw=False):
 
 def read_variants():
     for name, options in {
-            "plain.hdf5": {}, "gzip.hdf5": {"compression": "gzip", "shuffle": True}, "chunked.hdf5": {"chunks": True},
+            "plain.hdf5": {}, "gzip.hdf5": {"compression": "gzip", "shuffle": True},
+            "lzf.hdf5": {"compression": "lzf", "shuffle": True},
+            "deep.hdf5": {"compression": "gzip", "number": ">f8", "chunks": True, "lengths": (40, 3)}, "chunked.hdf5": {"chunks": True},
             "many.hdf5": {"lengths": range(1, 13)}, "counted.hdf5": {"with_lengths": False}, "chw.hdf5": {"chw": True},
             "big_endian.hdf5": {"number": ">f8"}, "half.hdf5": {"number": "<f2"}, "integers.hdf5": {"number": "<i8"},
             "any_name": {}}.items():
@@ -107,8 +109,8 @@ def warn_and_refuse():
         file["data/demo_1"].attrs["num_samples"] = 9
     changed(lengthen, code=6, text="expected 9 steps, as num_samples of the demonstration says, found 3")
 
-    write_demos("lzf.hdf5", compression="lzf")
-    run("dataset", "info", "lzf.hdf5", code=6, text="compressed with filter 32000 (lzf)")
+    write_demos("checked.hdf5", fletcher32=True)
+    run("dataset", "info", "checked.hdf5", code=6, text="compressed with filter 3 (fletcher32), which is not read")
     write_demos("empty.hdf5", lengths=(4, 0, 2))
     assert "1 of 3 episodes have no steps" in run("dataset", "info", "empty.hdf5", text="2 episodes, 6 steps")
     content = pathlib.Path("plain.hdf5").read_bytes()

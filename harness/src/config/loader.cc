@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -214,10 +213,8 @@ void DropReader(JsonSource* merged) {
 JsonSource DatasetPath(const std::string& path, JsonSource* merged) {
   const Json::json_pointer place("/dataset/plugin");
   const std::string plugin = DatasetPluginOf(path);
-  for (const char* const other : {kReplayPlugin, kLeRobotPlugin, kHdf5Plugin}) {
-    const bool is_other = plugin != other && merged->value.contains(place);
-    if (is_other && merged->value.at(place) == other) DropReader(merged);
-  }
+  const std::string other = plugin == kLeRobotPlugin ? kReplayPlugin : kLeRobotPlugin;
+  if (merged->value.contains(place) && merged->value.at(place) == other) DropReader(merged);
   JsonSource source;
   if (!merged->value.contains(place)) source.value["dataset"]["plugin"] = plugin;
   source.value["dataset"]["params"]["path"] = EscapeReferences(path);
@@ -226,41 +223,11 @@ JsonSource DatasetPath(const std::string& path, JsonSource* merged) {
   return source;
 }
 
-bool HasHdf5Name(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  return extension == ".hdf5" || extension == ".h5" || extension == ".hdf";
-}
-
-// A file may have any name. Its signature is at byte 0, 512, 1024, 2048, ...
-bool IsHdf5File(const fs::path& path) {
-  constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n");
-  std::error_code error;
-  if (fs::is_directory(path, error)) return false;
-  if (HasHdf5Name(path)) return true;
-  if (!fs::is_regular_file(path, error)) return false;
-  std::ifstream file(path, std::ios::binary);
-  std::string found(kSignature.size(), '\0');
-  for (std::streamoff at = 0; file.seekg(at) && file.read(found.data(), std::ssize(found));
-       at = at == 0 ? 512 : 2 * at) {
-    if (found == kSignature) return true;
-  }
-  return false;
-}
-
-bool HasHdf5Files(const fs::path& folder) {
-  std::error_code error;  // a folder that cannot be listed has none
-  const fs::directory_iterator entries(folder, error);
-  return std::ranges::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    return HasHdf5Name(entry.path()) && IsHdf5File(entry.path());
-  });
-}
-
 }  // namespace
 
 std::string DatasetPluginOf(const fs::path& path) {
   std::error_code error;
-  if (fs::is_regular_file(path / "meta/info.json", error)) return kLeRobotPlugin;
-  return IsHdf5File(path) || HasHdf5Files(path) ? kHdf5Plugin : kReplayPlugin;
+  return fs::is_regular_file(path / "meta/info.json", error) ? kLeRobotPlugin : kReplayPlugin;
 }
 
 std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request) {

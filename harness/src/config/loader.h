@@ -32,10 +32,8 @@ struct ConfigRequest {
 // The plugins that read what is on disk.
 inline constexpr const char* kReplayPlugin = "zarr_replay";  // also what `collect` writes
 inline constexpr const char* kLeRobotPlugin = "lerobot";
-inline constexpr const char* kHdf5Plugin = "hdf5";
 
-/// The plugin that reads a data set at `path`: lerobot for a folder with meta/info.json, hdf5 for a
-/// file with the signature or the extension of HDF5 and for a folder of such files, otherwise
+/// The plugin that reads a data set at `path`: lerobot for a folder with meta/info.json, otherwise
 /// zarr_replay.
 std::string DatasetPluginOf(const std::filesystem::path& path);
 

@@ -371,8 +371,7 @@ class Conversion {
 }  // namespace
 
 std::string DatasetFormatOf(const fs::path& path) {
-  const std::string plugin = config::DatasetPluginOf(path);
-  return plugin == config::kReplayPlugin ? kZarrFormat : plugin;
+  return config::DatasetPluginOf(path) == config::kLeRobotPlugin ? kLeRobotFormat : kZarrFormat;
 }
 
 ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,

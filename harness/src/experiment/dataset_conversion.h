@@ -19,7 +19,7 @@ namespace dp_bench::experiment {
 /// "zarr" is the format of `dp_bench collect`; other names are those of writer plugins.
 inline constexpr const char* kZarrFormat = "zarr";
 
-/// The format that a data set on disk has: "zarr", "lerobot" or "hdf5".
+/// The format that a data set on disk has: "zarr" or "lerobot".
 std::string DatasetFormatOf(const std::filesystem::path& path);
 
 struct DatasetConversion {

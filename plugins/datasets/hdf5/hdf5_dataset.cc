@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "data/hdf5/trial.h"
 #include "data/zarr/conversion.h"
 #include "dp_bench/error.h"
 
@@ -59,7 +60,9 @@ void InterleavePlanes(std::span<const std::byte> planes, std::span<std::byte> ou
 }  // namespace
 
 std::unique_ptr<Dataset> Hdf5Dataset::Create(const Config& params) {
-  return std::make_unique<Hdf5Dataset>(Hdf5Config::FromConfig(params));
+  const Hdf5Config config = Hdf5Config::FromConfig(params);
+  TryInChild(config.path, [&config] { const Hdf5Dataset trial(config); });
+  return std::make_unique<Hdf5Dataset>(config);
 }
 
 Hdf5Dataset::Hdf5Dataset(const Hdf5Config& config)

@@ -23,6 +23,7 @@ namespace dp_bench::hdf5 {
 
 class Hdf5Dataset final : public Dataset {
  public:
+  /// Tries it in a child process first (data/hdf5/trial.h).
   static std::unique_ptr<Dataset> Create(const Config& params);
 
   /// Checks the headers of all arrays that are read, so that a training cannot fail in the middle

@@ -224,6 +224,15 @@ TEST_F(LoaderTest, TheFormatOnDiskChoosesTheReader) {
   EXPECT_EQ(load(lerobot, "mine").Get<std::string>("plugin"), "mine");
 }
 
+TEST_F(LoaderTest, Hdf5FilesAreFoundByTheirNameOrSignature) {
+  const std::string signature = "\x89HDF\r\n\x1a\n";
+  EXPECT_EQ(DatasetPluginOf(Write("demos.hdf5", "cut off")), "hdf5");
+  EXPECT_EQ(DatasetPluginOf(Write("demos", signature)), "hdf5");
+  EXPECT_EQ(DatasetPluginOf(Write("with_user_block", std::string(1024, ' ') + signature)), "hdf5");
+  EXPECT_EQ(DatasetPluginOf(Write("aloha/episode_0.h5", signature).parent_path()), "hdf5");
+  EXPECT_EQ(DatasetPluginOf(Write("archive.zarr.zip", "PK")), "zarr_replay");
+}
+
 TEST_F(LoaderTest, ObsChoosesAmongTheConfigsOfAnEnv) {
   Write("task/arm.json", R"({"name": "arm", "env": {"params": {"obs": "state"}}})");
   Write("task/arm_rgbd.json", R"({"name": "arm_rgbd"})");
