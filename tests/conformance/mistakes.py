@@ -90,7 +90,7 @@ DATASET = {
     "duplicate_keys": (SPEC, "each once, found 'action' before 'action'"),
     "no_keys": (SPEC, "keys: expected at least one, found none"),
     "empty_shape": (SPEC, "'position': expected a shape with sizes of 1 or more, found []"),
-    "no_fps": (SPEC, "fps: expected steps per second, more than 0, found 0"),
+    "no_fps": (SPEC, "fps: expected steps per second, or 0 if unknown, found -1"),
     "falling_ends": (SPEC, "found 16 after 24 at episode 2"),
     "empty_episode": (SPEC, "found 8 after 8 at episode 1"),
     "random_data": ("*.TwoInstancesHoldTheSameData", "FAILED"),

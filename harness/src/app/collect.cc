@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/verbs.h"
+#include "config/dataset_format.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
@@ -28,7 +29,7 @@ struct CollectVerbOptions {
   experiment::ExperimentOptions experiment;
   std::optional<int> episodes;
   std::filesystem::path output;
-  std::string format = experiment::kZarrFormat;
+  std::string format = config::kZarrFormat;
   std::vector<std::string> map;
   std::vector<std::string> params;
 };
@@ -53,7 +54,7 @@ int CollectDemonstrations(CollectVerbOptions options) {
   const experiment::Task task(options.experiment);
   data::CollectRequest request = task.MakeCollectRequest();
   experiment::RejectUnknownKeys(task, {});
-  const bool is_zarr = options.format == experiment::kZarrFormat;
+  const bool is_zarr = options.format == config::kZarrFormat;
   if (is_zarr && !options.output.empty()) request.output = options.output;
   if (is_zarr && !(options.map.empty() && options.params.empty())) {
     throw Error(ErrorCode::kUsage, "--map and --param are for another --format than zarr");

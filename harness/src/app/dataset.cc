@@ -13,20 +13,22 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "app/verbs.h"
-#include "config/loader.h"
+#include "config/dataset_format.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
+#include "data/key_check.h"
 #include "data/split.h"
+#include "data/zarr/attributes.h"
 #include "dp_bench/error.h"
 #include "experiment/dataset_conversion.h"
+#include "experiment/dataset_reading.h"
 #include "inspect/data_inspection.h"
 #include "plugin/catalogue.h"
 
@@ -59,11 +61,23 @@ struct DatasetVerbOptions {
   plugin::PluginCatalogue Catalogue() const {
     return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
   }
+
+  std::unique_ptr<Dataset> OpenSource(plugin::PluginCatalogue& catalogue) const {
+    return experiment::OpenDataset(source, conversion.reading, catalogue);
+  }
 };
+
+// --fps, which only some verbs need.
+void AddRateOption(CLI::App* app, DatasetVerbOptions* options) {
+  app->add_option("--fps", options->conversion.reading.fps,
+                  "Steps per second of a data set that does not say them")
+      ->check(CLI::Range(zarr::kMinFps, zarr::kMaxFps));
+}
 
 // --format, and what belongs to the writer.
 void AddWriterOptions(CLI::App* app, DatasetVerbOptions* options) {
   experiment::DatasetConversion& conversion = options->conversion;
+  AddRateOption(app, options);
   app->add_option("--format", conversion.format,
                   "lerobot, zarr, or a writer plugin (default: that of the source)");
   app->add_option("--task-text", conversion.task,
@@ -86,7 +100,7 @@ int Copy(std::vector<experiment::DatasetConversion> conversions,
          const DatasetVerbOptions& options) {
   for (experiment::DatasetConversion& conversion : conversions) {
     if (!conversion.format.empty()) continue;
-    conversion.format = experiment::DatasetFormatOf(conversion.sources[0]);
+    conversion.format = config::FormatOf(conversion.sources[0]).name;
   }
   plugin::PluginCatalogue catalogue = options.Catalogue();
   return ConvertWithProgress(std::move(conversions), catalogue);
@@ -122,18 +136,12 @@ std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
   return episodes;
 }
 
-std::unique_ptr<Dataset> OpenDataset(const fs::path& path, plugin::PluginCatalogue& catalogue) {
-  const nlohmann::json params = {{"path", path.string()}};
-  return catalogue.Create<Dataset>(config::DatasetPluginOf(path),
-                                   Config::FromJson(params.dump(), path.string()));
-}
-
 // The same episodes as a training with this dataset.val_ratio and seed.
 int Split(const DatasetVerbOptions& options) {
   RequireFreeFolder(options.conversion.output);
   RequireFreeFolder(options.second_output);
   plugin::PluginCatalogue catalogue = options.Catalogue();
-  const auto n = std::ssize(OpenDataset(options.source, catalogue)->episode_ends());
+  const auto n = std::ssize(options.OpenSource(catalogue)->episode_ends());
   const std::vector<bool> is_val = data::ValidationMask(n, options.val_ratio, options.seed);
   experiment::DatasetConversion train = options.conversion;
   train.sources = {options.source};
@@ -154,7 +162,7 @@ int Split(const DatasetVerbOptions& options) {
 
 int Check(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = options.Catalogue();
-  const auto dataset = OpenDataset(options.source, catalogue);
+  const auto dataset = options.OpenSource(catalogue);
   inspect::DataInspectionOptions inspected;
   if (options.reads_all_pictures) inspected.n_statistics = std::numeric_limits<int>::max();
   const inspect::DataInspection inspection =
@@ -177,13 +185,13 @@ void PrintKey(const Dataset& dataset, const DatasetLabels* labels, int index) {
 
 int Info(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = options.Catalogue();
-  const auto dataset = OpenDataset(options.source, catalogue);
+  const auto dataset = options.OpenSource(catalogue);
   const auto* const labels = dynamic_cast<const DatasetLabels*>(dataset.get());
   const std::span<const std::int64_t> ends = dataset->episode_ends();
-  const double fps = dataset->spec().fps;
+  const double fps = experiment::RateOf(*dataset, options.source, options.conversion.reading);
   core::PrintResult(
-      "{}: {}, {} episodes, {} steps at {} Hz{}\n", options.source.string(),
-      experiment::DatasetFormatOf(options.source), ends.size(), ends.back(), fps,
+      "{}: {}, {} episodes, {} steps, {}{}\n", options.source.string(),
+      config::FormatOf(options.source).name, ends.size(), ends.back(), data::RateText(fps),
       fps > 0.0 ? ", " + core::FormatDuration(static_cast<double>(ends.back()) / fps) : "");
   for (int i = 0; i < static_cast<int>(dataset->spec().keys.size()); ++i) {
     PrintKey(*dataset, labels, i);
@@ -199,7 +207,7 @@ using Subcommand = std::function<int(const DatasetVerbOptions&)>;
 
 void AddMerge(CLI::App* app, DatasetVerbOptions* options) {
   app->footer(
-      "The sources need the same keys and frequency. Their episodes follow one another.\n\n"
+      "The sources need the same keys and rate. Their episodes follow one another.\n\n"
       "Example:\n"
       "  dp_bench dataset merge data/monday.zarr data/tuesday.zarr --output data/both.zarr");
   app->add_option("sources", options->conversion.sources, "Two or more data sets")
@@ -251,6 +259,15 @@ int CopyOne(const DatasetVerbOptions& options) {
 
 }  // namespace
 
+void AddReadingOptions(CLI::App* app, experiment::DatasetReading* reading) {
+  app->add_option("--keys", reading->keys,
+                  "Only these keys, such as agent_pos,action; or an object in JSON, as "
+                  "dataset.params.keys (default: all)");
+  app->add_option("--tolerance", reading->tolerance_s,
+                  "Of LeRobot data sets: how far times may be from frame / fps, in seconds "
+                  "(dataset.params.tolerance_s)");
+}
+
 int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue) {
   for (experiment::DatasetConversion& conversion : conversions) {
@@ -293,13 +310,16 @@ Verb AddDataset(CLI::App* app) {
         ->add_option("--plugin-dir", options->plugin_dirs,
                      "Folder to search first; may be repeated")
         ->allow_extra_args(false);
+    AddReadingOptions(command, &options->conversion.reading);
     commands.emplace_back(command, std::move(run));
     return command;
   };
   const auto add_source = [&](CLI::App* command) {
     command->add_option("source", options->source, "A data set")->required();
   };
-  add_source(add("info", "Show keys, episodes and tasks", &Info));
+  CLI::App* const info = add("info", "Show keys, episodes and tasks", &Info);
+  add_source(info);
+  AddRateOption(info, options.get());
   CLI::App* const check = add("check", "Look for faults; exit code 1 if there is one", &Check);
   add_source(check);
   check->add_flag("--all-pictures", options->reads_all_pictures,

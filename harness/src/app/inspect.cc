@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/verbs.h"
-#include "config/loader.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
+#include "experiment/dataset_reading.h"
 #include "experiment/key_check.h"
 #include "inspect/attention.h"
 #include "inspect/data_inspection.h"
@@ -50,6 +49,7 @@ Examples:
 
 struct InspectVerbOptions {
   experiment::ExperimentOptions experiment;
+  experiment::DatasetReading reading;  // without a config
   inspect::PolicyInspectionOptions policy;
   std::filesystem::path checkpoint;
   std::filesystem::path html;
@@ -177,9 +177,7 @@ int InspectTheData(const InspectVerbOptions& options) {
     RequireNoOverrides(options, "--dataset");
     plugin::PluginCatalogue catalogue(
         plugin::PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
-    const nlohmann::json params = {{"path", asked.dataset}};
-    const auto dataset = catalogue.Create<Dataset>(config::DatasetPluginOf(asked.dataset),
-                                                   Config::FromJson(params.dump(), "--dataset"));
+    const auto dataset = experiment::OpenDataset(asked.dataset, options.reading, catalogue);
     return Show(*dataset, asked.dataset, options);
   }
   const experiment::Task task(asked);
@@ -189,7 +187,19 @@ int InspectTheData(const InspectVerbOptions& options) {
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);
 }
 
+// Everything but a data set alone has a config.
+void RequireNoReading(const InspectVerbOptions& options) {
+  const experiment::ExperimentOptions& asked = options.experiment;
+  const bool has_config = !(asked.env.empty() && asked.config.empty() && asked.policy.empty() &&
+                            options.checkpoint.empty());
+  if (!has_config || (options.reading.keys.empty() && !options.reading.tolerance_s)) return;
+  throw Error(ErrorCode::kUsage,
+              "--keys and --tolerance are for --dataset alone; with a config, give "
+              "dataset.params.keys and dataset.params.tolerance_s");
+}
+
 int Inspect(const InspectVerbOptions& options) {
+  RequireNoReading(options);
   if (options.with_attention) return InspectTheAttention(options);
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);
@@ -212,6 +222,7 @@ Verb AddInspect(CLI::App* app) {
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset,
                   "A dataset written by dp_bench or LeRobot");
+  AddReadingOptions(app, &options->reading);
   CLI::Option* checkpoint =
       app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
           ->check(CLI::ExistingDirectory);

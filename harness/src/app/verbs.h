@@ -47,6 +47,9 @@ void RequireFreeFolder(const std::filesystem::path& output);
 int Train(const experiment::ExperimentOptions& options, const std::filesystem::path& output,
           core::Communicator& ranks);
 
+/// --keys and --tolerance, for verbs that read a data set without a config.
+void AddReadingOptions(CLI::App* app, experiment::DatasetReading* reading);
+
 /// Copies data sets, with a progress bar. Stop signals interrupt it. Returns the exit code.
 int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue);

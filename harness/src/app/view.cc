@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "app/verbs.h"
+#include "core/console.h"
 #include "dp_bench/error.h"
 #include "experiment/experiment.h"
 #include "experiment/key_check.h"
@@ -115,15 +116,21 @@ int ViewDataset(const ViewVerbOptions& options) {
 
   view::ViewerOptions viewer = MakeViewer(options, task.config());
   viewer.player.first_episode = options.episode.value_or(0);
+  double control_hz = dataset->spec().fps;
+  if (seeds.empty() && control_hz == 0.0) {
+    control_hz = task.DescribeEnv().control_hz;
+    core::PrintStatus("the data set does not say its rate; it is shown at the env's {:g} Hz\n",
+                      control_hz);
+  }
   if (seeds.empty()) {
-    const view::RecordedEnv pictures(*dataset);
+    const view::RecordedEnv pictures(*dataset, control_hz);
     SetPictureSize(options, pictures.width(), pictures.height(), &viewer);
   }
   experiment::RejectUnknownKeys(task, {.makes_dataset = true});
   view::RunViewer(viewer, [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env;
     if (seeds.empty()) {
-      env = std::make_unique<view::RecordedEnv>(*dataset);
+      env = std::make_unique<view::RecordedEnv>(*dataset, control_hz);
     } else {
       env = task.CreateEnv();
     }

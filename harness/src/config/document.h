@@ -74,6 +74,9 @@ class ConfigDocument {
   /// (configs/a.json:3)".
   std::vector<std::string> DescribeReferences() const;
 
+  /// What the user should know of how the config came about.
+  const std::vector<std::string>& notes() const { return source_.notes; }
+
   /// Removes a top-level key.
   void Remove(const std::string& key);
 

@@ -22,6 +22,7 @@ struct JsonSource {
   nlohmann::json value = nlohmann::json::object();
   std::map<std::string, std::string> origins;          // by JSON pointer; "" is the whole document
   std::map<std::string, std::string> references = {};  // texts that ResolveReferences replaced
+  std::vector<std::string> notes = {};                 // for the user
 };
 
 /// Pointer of the member `key` of the object at `pointer`.

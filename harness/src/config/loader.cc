@@ -5,14 +5,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "config/dataset_format.h"
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/name.h"
@@ -33,6 +36,54 @@ constexpr std::size_t kMaxIncludeDepth = 16;  // each level merges everything be
 
 // The name of the config in run and checkpoint folders. Such a folder may come from anywhere.
 constexpr const char* kFolderConfig = "config.json";
+
+const Json::json_pointer kDatasetPlugin("/dataset/plugin");
+const Json::json_pointer kDatasetPath("/dataset/params/path");
+
+std::string TextAt(const Json::json_pointer& place, const JsonSource& source) {
+  return source.value.contains(place) && source.value.at(place).is_string()
+             ? source.value.at(place).get<std::string>()
+             : "";
+}
+
+// Which part of the episodes validates is the experiment's, the rest of the section is the data's.
+constexpr const char* kValRatio = "val_ratio";
+
+// Removes what `belongs` names below /dataset. Returns the keys, those of a map as one.
+std::set<std::string> DropDataset(JsonSource* source,
+                                  const std::function<bool(const std::string& pointer)>& belongs) {
+  constexpr std::size_t kShownDepth = 3;  // dataset.params.keys
+  std::set<std::string> dropped;
+  const auto drop = [&](const auto& self, const std::string& pointer, Json* object) -> void {
+    for (auto member = object->begin(); member != object->end();) {
+      const std::string place = ChildPointer(pointer, member.key());
+      const bool has_members = member->is_object() && !member->empty();
+      if (has_members) self(self, place, &*member);
+      const bool is_gone = has_members ? member->empty() : belongs(place);
+      if (!is_gone) {
+        ++member;
+        continue;
+      }
+      std::vector<std::string> keys = PointerKeys(place);
+      keys.resize(std::min(keys.size(), kShownDepth));
+      dropped.insert(fmt::format("{}", fmt::join(keys, ".")));
+      member = object->erase(member);
+    }
+  };
+  const auto dataset = source->value.find("dataset");
+  if (dataset != source->value.end() && dataset->is_object()) drop(drop, "/dataset", &*dataset);
+  return dropped;
+}
+
+bool IsOfData(const std::string& pointer) { return pointer != ChildPointer("/dataset", kValRatio); }
+
+// Merges two files. Settings for one reader are none for another.
+void MergeFile(JsonSource over, JsonSource* base) {
+  const std::string plugin = TextAt(kDatasetPlugin, over);
+  const std::string other = TextAt(kDatasetPlugin, *base);
+  if (!plugin.empty() && !other.empty() && plugin != other) DropDataset(base, &IsOfData);
+  MergeJsonSource(std::move(over), base);
+}
 
 class IncludeLoader {
  public:
@@ -57,11 +108,11 @@ class IncludeLoader {
                                 include.string(), path.string()));
       }
       RequireInFolder(path, include, place);
-      MergeJsonSource(Load(path, place), &merged);
+      MergeFile(Load(path, place), &merged);
     }
     if (folder_) EscapeReferences(&own.value);  // its references were resolved when it was written
     const std::string origin = own.origins[""];
-    MergeJsonSource(std::move(own), &merged);
+    MergeFile(std::move(own), &merged);
     merged.origins[""] = origin;
     open_.pop_back();
     return merged;
@@ -202,45 +253,73 @@ void SetTask(const ConfigRequest& request, JsonSource* merged) {
   ApplyOverride("env.params.task=" + request.task, merged);
 }
 
-// Drops the config's reader settings: they are for another data set.
-void DropReader(JsonSource* merged) {
-  if (!merged->value.contains("dataset")) return;
-  merged->value["dataset"].erase("plugin");
-  merged->value["dataset"].erase("params");
+// The last part of a path, also of one that ends with "/".
+fs::path NameOf(const fs::path& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }
 
-// Sets dataset.params.path, and the plugin if the config has none or the one for the other format.
-JsonSource DatasetPath(const std::string& path, JsonSource* merged) {
-  const Json::json_pointer place("/dataset/plugin");
-  const std::string plugin = DatasetPluginOf(path);
-  const std::string other = plugin == kLeRobotPlugin ? kReplayPlugin : kLeRobotPlugin;
-  if (merged->value.contains(place) && merged->value.at(place) == other) DropReader(merged);
+// The file of an origin "configs/task/pusht.json:7".
+std::string FileOf(const std::string& origin) { return origin.substr(0, origin.rfind(':')); }
+
+// What the file that names another data set says about it. A copy in another folder has the same
+// name. What another plugin's params mean is not known, so they stay.
+void LeaveOutOtherData(const std::string& path, JsonSource* merged) {
+  const std::string other = TextAt(kDatasetPath, *merged);
+  if (other.empty() || NameOf(other) == NameOf(path)) return;
+  const std::string file = FileOf(OriginOf(*merged, "/dataset/params/path"));
+  const bool is_known = IsFormatReader(TextAt(kDatasetPlugin, *merged));
+  std::set<std::string> keys = DropDataset(merged, [&](const std::string& pointer) {
+    const bool is_reader = pointer == "/dataset/plugin" || pointer.starts_with("/dataset/params/");
+    return IsOfData(pointer) && (is_known || !is_reader) &&
+           FileOf(OriginOf(*merged, pointer)) == file;
+  });
+  for (const char* own : {"dataset.plugin", "dataset.params", "dataset.params.path"})
+    keys.erase(own);
+  if (keys.empty()) return;
+  merged->notes.push_back(
+      fmt::format("--dataset {}: leaves out what {} says about {}: {}. To keep it, give "
+                  "dataset.params.path={} instead.",
+                  path, file, other, fmt::join(keys, ", "), path));
+}
+
+// Sets dataset.params.path, and the plugin if the config has none or that of another format.
+void SetDatasetPath(const ConfigRequest& request, JsonSource* merged) {
+  const std::string& path = request.dataset;
+  LeaveOutOtherData(path, merged);
+  const std::string_view reader = FormatOf(path).reader;
+  const std::string plugin = TextAt(kDatasetPlugin, *merged);
+  if (request.is_collected || (IsFormatReader(plugin) && plugin != reader)) {
+    DropDataset(merged, [](const std::string& pointer) {
+      return pointer == "/dataset/plugin" || pointer.starts_with("/dataset/params");
+    });
+  }
   JsonSource source;
-  if (!merged->value.contains(place)) source.value["dataset"]["plugin"] = plugin;
+  if (!merged->value.contains(kDatasetPlugin)) source.value["dataset"]["plugin"] = reader;
   source.value["dataset"]["params"]["path"] = EscapeReferences(path);
   source.origins["/dataset"] = source.origins["/dataset/params"] =
       source.origins["/dataset/params/path"] = "command line: --dataset " + path;
-  return source;
+  MergeJsonSource(std::move(source), merged);
 }
 
 }  // namespace
-
-std::string DatasetPluginOf(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path / "meta/info.json", error) ? kLeRobotPlugin : kReplayPlugin;
-}
 
 std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request) {
   JsonSource merged;
   merged.origins[""] = "command line";
   const auto add = [&merged](JsonSource source) {
     merged.origins[""] = source.origins[""];
-    MergeJsonSource(std::move(source), &merged);
+    MergeFile(std::move(source), &merged);
   };
   const auto add_file = [&add](const fs::path& file) { add(IncludeLoader().Load(file)); };
 
   if (!request.config.empty()) add_file(request.config);
-  if (!request.env.empty()) add(LoadTask(request));
+  if (!request.env.empty()) {
+    JsonSource own = merged;
+    add(LoadTask(request));
+    own.value = {{"dataset", own.value.value("dataset", Json::object())}};
+    MergeFile(std::move(own), &merged);
+  }
   if (request.env.empty() && !request.obs.empty()) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("--obs {}: give --env too; --obs selects the observations of an env",
@@ -249,8 +328,7 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
   if (!request.dataset.empty()) {
     if (fs::exists(request.dataset)) {
-      if (request.is_collected) DropReader(&merged);
-      MergeJsonSource(DatasetPath(request.dataset, &merged), &merged);
+      SetDatasetPath(request, &merged);
     } else if (request.dataset.find('/') != std::string::npos) {
       throw Error(ErrorCode::kConfig,
                   fmt::format("--dataset {}: this path does not exist", request.dataset));

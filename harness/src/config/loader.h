@@ -14,7 +14,7 @@
 namespace dp_bench::config {
 
 /// What the command line says about the config. Later ones win: config, env, policy, dataset, task,
-/// overrides.
+/// overrides. Only the section `dataset` of the config wins over that of the env.
 struct ConfigRequest {
   std::string policy;                  // <config_dir>/policy/<policy>.json
   std::string env;                     // <config_dir>/task/<env>.json
@@ -29,17 +29,11 @@ struct ConfigRequest {
   std::vector<std::filesystem::path> config_dirs;  // searched in this order
 };
 
-// The plugins that read what is on disk.
-inline constexpr const char* kReplayPlugin = "zarr_replay";  // also what `collect` writes
-inline constexpr const char* kLeRobotPlugin = "lerobot";
-
-/// The plugin that reads a data set at `path`: lerobot for a folder with meta/info.json, otherwise
-/// zarr_replay.
-std::string DatasetPluginOf(const std::filesystem::path& path);
-
 /// Loads and merges. A file may have "include": a path or a list of paths relative to itself. Later
 /// includes win over earlier ones, and the file's own keys win over all includes. Objects merge key
-/// by key, everything else is replaced. Then references are resolved (config/references.h), except
+/// by key, everything else is replaced. What belongs to a data set (`dataset` without `val_ratio`)
+/// gives way to a file that names another dataset plugin, and to the path of another data set; the
+/// document's notes say so for the path. Then references are resolved (config/references.h), except
 /// in the config.json of a run or checkpoint, where they were resolved when it was written. Throws
 /// Error{kConfig} naming file and line.
 Config LoadConfig(const ConfigRequest& request);

@@ -49,4 +49,8 @@ void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta) {
                           fmt::join(problems, ", "), Describe(wanted), Describe(dataset.keys)));
 }
 
+std::string RateText(double fps) {
+  return fps > 0.0 ? fmt::format("{:g} Hz", fps) : "rate unknown";
+}
+
 }  // namespace dp_bench::data

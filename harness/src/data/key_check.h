@@ -1,5 +1,7 @@
-// Checks that a dataset has the keys that an experiment trains on.
+// Checks that a dataset has the keys that an experiment trains on, and describes what it has.
 #pragma once
+
+#include <string>
 
 #include "dp_bench/dataset.h"
 #include "dp_bench/spec.h"
@@ -10,5 +12,8 @@ namespace dp_bench::data {
 /// including the action, with the same type and shape. Images must also have the same dtype;
 /// numbers become float32 anyway.
 void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta);
+
+/// "30 Hz", or "rate unknown" for 0.
+std::string RateText(double fps);
 
 }  // namespace dp_bench::data

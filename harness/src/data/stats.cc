@@ -21,16 +21,17 @@ namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-// Calls visit(step, values of that step) for all steps of a key, in order.
+// Calls visit(step, values of that step) for steps [begin, n_steps) of a key, in order.
 template <class Visit>
-void VisitSteps(const Dataset& dataset, int key, std::int64_t n_steps, const Visit& visit) {
+void VisitSteps(const Dataset& dataset, int key, std::int64_t begin, std::int64_t n_steps,
+                const Visit& visit) {
   const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
   const auto n_elements = static_cast<std::size_t>(spec.NumElements());
   const std::size_t block_steps = std::max<std::size_t>(1, kBlockBytes / spec.ByteSize());
   std::vector<std::byte> bytes(block_steps * spec.ByteSize());
   std::vector<double> values(block_steps * n_elements);
 
-  for (std::int64_t begin = 0; begin < n_steps;) {
+  while (begin < n_steps) {
     const std::int64_t end = std::min(begin + static_cast<std::int64_t>(block_steps), n_steps);
     const auto n = static_cast<std::size_t>(end - begin);
     const std::span<std::byte> block(bytes.data(), n * spec.ByteSize());
@@ -42,6 +43,19 @@ void VisitSteps(const Dataset& dataset, int key, std::int64_t n_steps, const Vis
     }
     begin = end;
   }
+}
+
+[[noreturn]] void FailNotFinite(const Dataset& dataset, int key, std::int64_t step,
+                                std::size_t element, double value) {
+  const std::span<const std::int64_t> ends = dataset.episode_ends();
+  const auto end = std::ranges::upper_bound(ends, step);
+  const std::int64_t begin = end == ends.begin() ? 0 : *std::prev(end);
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("'{}' holds {} at step {}, element {} (step {} of episode {}); expected "
+                          "finite numbers that fit float32. Correct it, or leave the episode out "
+                          "(dp_bench dataset trim --episodes)",
+                          dataset.spec().keys[static_cast<std::size_t>(key)].name, value, step,
+                          element, step - begin, end - ends.begin()));
 }
 
 // How often each value occurs, in one channel and in all.
@@ -147,6 +161,15 @@ KeyStats ComputeChannelStats(const Dataset& dataset, int key) {
   return stats;
 }
 
+void RequireFinite(const Dataset& dataset, int key, std::int64_t begin, std::int64_t end) {
+  VisitSteps(dataset, key, begin, end, [&](std::int64_t step, std::span<const double> values) {
+    const auto fault = std::ranges::find_if_not(values, [](double v) { return std::isfinite(v); });
+    if (fault == values.end()) return;
+    const auto element = static_cast<std::size_t>(fault - values.begin());
+    FailNotFinite(dataset, key, step, element, *fault);
+  });
+}
+
 KeyStats ComputeStats(const Dataset& dataset, int key) {
   const KeySpec& spec = dataset.spec().keys.at(static_cast<std::size_t>(key));
   if (dataset.episode_ends().empty()) {
@@ -163,14 +186,9 @@ KeyStats ComputeStats(const Dataset& dataset, int key) {
                  .count = n_steps};
 
   // range and mean
-  VisitSteps(dataset, key, n_steps, [&](std::int64_t step, std::span<const double> values) {
+  VisitSteps(dataset, key, 0, n_steps, [&](std::int64_t step, std::span<const double> values) {
     for (std::size_t i = 0; i < n_elements; ++i) {
-      if (!std::isfinite(values[i])) {
-        throw Error(
-            ErrorCode::kNumeric,
-            fmt::format("'{}' holds {} at step {}, element {}; statistics need finite numbers",
-                        spec.name, values[i], step, i));
-      }
+      if (!std::isfinite(values[i])) FailNotFinite(dataset, key, step, i, values[i]);
       stats.min[i] = std::min(stats.min[i], values[i]);
       stats.max[i] = std::max(stats.max[i], values[i]);
       stats.mean[i] += values[i];
@@ -180,7 +198,7 @@ KeyStats ComputeStats(const Dataset& dataset, int key) {
   for (double& mean : stats.mean) mean /= count;
 
   // the mean is known now: deviations from it avoid the cancellation of large squares
-  VisitSteps(dataset, key, n_steps, [&](std::int64_t, std::span<const double> values) {
+  VisitSteps(dataset, key, 0, n_steps, [&](std::int64_t, std::span<const double> values) {
     for (std::size_t i = 0; i < n_elements; ++i) {
       const double deviation = values[i] - stats.mean[i];
       stats.std[i] += deviation * deviation;

@@ -10,8 +10,10 @@
 #include <span>
 #include <utility>
 
-#include "config/loader.h"
+#include "config/dataset_format.h"
+#include "data/key_check.h"
 #include "data/replay_dataset_writer.h"
+#include "data/stats.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"
 #include "dp_bench/error.h"
@@ -24,7 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kLeRobotFormat = "lerobot";
 constexpr const char* kAction = "action";
 constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;  // read at a time
 
@@ -37,14 +38,14 @@ fs::path NameOf(const fs::path& source) {
 struct Source {
   fs::path path;
   std::unique_ptr<Dataset> dataset;
+  double fps = 0.0;                       // 0 if it is not known
   const DatasetLabels* labels = nullptr;  // null if the format has none
 };
 
-Source Open(const fs::path& path, plugin::PluginCatalogue& catalogue) {
-  const json params = {{"path", path.string()}};
-  Source source{.path = path,
-                .dataset = catalogue.Create<Dataset>(
-                    config::DatasetPluginOf(path), Config::FromJson(params.dump(), path.string()))};
+Source Open(const fs::path& path, const DatasetReading& reading,
+            plugin::PluginCatalogue& catalogue) {
+  Source source{.path = path, .dataset = OpenDataset(path, reading, catalogue)};
+  source.fps = RateOf(*source.dataset, path, reading);
   source.labels = dynamic_cast<const DatasetLabels*>(source.dataset.get());
   return source;
 }
@@ -98,25 +99,27 @@ void DropSteps(const DatasetConversion& request, std::span<const Source> sources
   }
 }
 
-std::string Describe(const DatasetSpec& spec) {
+std::string Describe(const Source& source) {
   std::vector<std::string> keys;
-  for (const KeySpec& key : spec.keys) {
+  for (const KeySpec& key : source.dataset->spec().keys) {
     keys.push_back(
         fmt::format("{} {} {} {}", key.name, Name(key.type), Name(key.dtype), ToString(key.shape)));
   }
-  return fmt::format("{}, {} Hz", fmt::join(keys, ", "), spec.fps);
+  return fmt::format("{} has {}, {}", source.path.string(), fmt::join(keys, ", "),
+                     data::RateText(source.fps));
 }
 
 void RequireEqualSpecs(std::span<const Source> sources) {
-  const DatasetSpec& first = sources[0].dataset->spec();
+  const Source& first = sources[0];
   for (const Source& source : sources) {
-    const DatasetSpec& spec = source.dataset->spec();
-    if (spec.keys == first.keys && spec.fps == first.fps) continue;
-    throw Error(ErrorCode::kShape,
-                fmt::format("data sets can be merged if they have the same keys and frequency; {} "
-                            "has {}; {} has {}",
-                            sources[0].path.string(), Describe(first), source.path.string(),
-                            Describe(spec)));
+    if (source.dataset->spec().keys == first.dataset->spec().keys && source.fps == first.fps) {
+      continue;
+    }
+    const bool is_known = source.fps > 0.0 && first.fps > 0.0;
+    throw Error(is_known ? ErrorCode::kShape : ErrorCode::kUsage,
+                fmt::format("data sets can be merged if they have the same keys and rate; {}; {}{}",
+                            Describe(first), Describe(source),
+                            is_known ? "" : ". Give the rate that is unknown with --fps."));
   }
 }
 
@@ -156,6 +159,8 @@ std::string Identify(const DatasetConversion& request, std::span<const Source> s
   if (request.drop_first > 0)
     text += fmt::format("; without the first {} steps", request.drop_first);
   if (request.drop_last > 0) text += fmt::format("; without the last {} steps", request.drop_last);
+  if (!request.reading.keys.empty()) text += fmt::format("; keys {}", request.reading.keys);
+  if (request.reading.fps) text += fmt::format("; at {} Hz", *request.reading.fps);
   return text;
 }
 
@@ -220,13 +225,44 @@ class Conversion {
   Conversion(const DatasetConversion& request, plugin::PluginCatalogue& catalogue)
       : request_(request) {
     DPB_ASSERT(!request.sources.empty() && request.drop_first >= 0 && request.drop_last >= 0);
-    for (const fs::path& path : request.sources) sources_.push_back(Open(path, catalogue));
+    for (const fs::path& path : request.sources) {
+      sources_.push_back(Open(path, request.reading, catalogue));
+    }
     RequireEqualSpecs(sources_);
     RequireEqualChannels(sources_);
+    spec_ = {.keys = sources_[0].dataset->spec().keys, .fps = sources_[0].fps};
     pieces_ = AllPieces(sources_);
     if (request.episodes) pieces_ = Select(pieces_, *request.episodes);
     DropSteps(request, sources_, &pieces_);
-    MakeWriter(catalogue);
+    RequireFiniteNumbers();
+    RequireRate();
+  }
+
+  // Makes the writer, which is the first to change the disk.
+  void Begin(plugin::PluginCatalogue& catalogue) {
+    const std::string source = Identify(request_, sources_);
+    const bool is_lerobot = request_.format == config::kLeRobotFormat;
+    if (!request_.map.empty() && !is_lerobot) {
+      throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
+    }
+    if (request_.format == config::kZarrFormat) {
+      if (!request_.params.empty()) {
+        throw Error(ErrorCode::kUsage, "--format zarr has no --param");
+      }
+      writer_ = std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_);
+      return;
+    }
+    json params = {{"path", request_.output.string()}, {"source", source}};
+    if (is_lerobot) {
+      params["features"] = ToJson(Features());
+      if (const json recorded = Recorded(); !recorded.is_null()) params["recorded"] = recorded;
+    }
+    for (const std::string& param : request_.params) SetParam(param, &params);
+    writer_ = catalogue.Create<DatasetWriter>(request_.format,
+                                              Config::FromJson(params.dump(), "--param"), spec_);
+    if (const auto* const notes = dynamic_cast<const WriterNotes*>(writer_.get())) {
+      report_.notes = notes->Notes();
+    }
   }
 
   // Copies the episodes that are missing. False if it was stopped.
@@ -251,39 +287,35 @@ class Conversion {
   }
 
  private:
-  const DatasetSpec& spec() const { return sources_[0].dataset->spec(); }
+  // A zarr folder can do without one, as diffusion_policy's do.
+  void RequireRate() const {
+    if (spec_.fps > 0.0 || request_.format == config::kZarrFormat) return;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} does not say at which rate it was recorded, and a data set in the "
+                            "format {} does. Give its steps per second: --fps 30",
+                            sources_[0].path.string(), request_.format));
+  }
 
-  void MakeWriter(plugin::PluginCatalogue& catalogue) {
-    const std::string source = Identify(request_, sources_);
-    const bool is_lerobot = request_.format == kLeRobotFormat;
-    if (!request_.map.empty() && !is_lerobot) {
-      throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
-    }
-    if (request_.format == kZarrFormat) {
-      if (!request_.params.empty()) {
-        throw Error(ErrorCode::kUsage, "--format zarr has no --param");
+  void RequireFiniteNumbers() const {
+    for (std::size_t key = 0; key < spec_.keys.size(); ++key) {
+      if (spec_.keys[key].type != KeyType::kLowDim) continue;
+      for (const Piece& piece : pieces_) {
+        const Source& source = sources_[piece.source];
+        try {
+          data::RequireFinite(*source.dataset, static_cast<int>(key), piece.begin, piece.end);
+        } catch (Error& fault) {
+          fault.AddContext(source.path.string());
+          throw;
+        }
       }
-      writer_ = std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec());
-      return;
-    }
-    json params = {{"path", request_.output.string()}, {"source", source}};
-    if (is_lerobot) {
-      params["features"] = ToJson(Features());
-      if (const json recorded = Recorded(); !recorded.is_null()) params["recorded"] = recorded;
-    }
-    for (const std::string& param : request_.params) SetParam(param, &params);
-    writer_ = catalogue.Create<DatasetWriter>(request_.format,
-                                              Config::FromJson(params.dump(), "--param"), spec());
-    if (const auto* const notes = dynamic_cast<const WriterNotes*>(writer_.get())) {
-      report_.notes = notes->Notes();
     }
   }
 
   std::vector<FeatureRequest> Features() {
     const DatasetLabels* const labels = sources_[0].labels;
     std::vector<FeatureRequest> features = labels != nullptr && request_.map.empty()
-                                               ? FeaturesOfSource(spec(), *labels)
-                                               : FeaturesByDefault(spec(), request_.map);
+                                               ? FeaturesOfSource(spec_, *labels)
+                                               : FeaturesByDefault(spec_, request_.map);
     for (const FeatureRequest& feature : features) {
       report_.features.push_back(
           fmt::format("{}: {}", feature.name, fmt::join(feature.keys, ", ")));
@@ -296,10 +328,10 @@ class Conversion {
   json Recorded() const {
     json folders = json::array();
     for (const Source& source : sources_) {
-      if (config::DatasetPluginOf(source.path) != config::kLeRobotPlugin) return nullptr;
+      if (config::FormatOf(source.path).name != config::kLeRobotFormat) return nullptr;
       json features = json::object();
-      for (std::size_t i = 0; i < spec().keys.size(); ++i) {
-        features[spec().keys[i].name] = source.labels->FeatureName(static_cast<int>(i));
+      for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
+        features[spec_.keys[i].name] = source.labels->FeatureName(static_cast<int>(i));
       }
       folders.push_back({{"path", source.path.string()}, {"features", features}});
     }
@@ -336,12 +368,12 @@ class Conversion {
 
   std::int64_t StepsPerBlock() const {
     std::size_t bytes = 0;
-    for (const KeySpec& key : spec().keys) bytes += key.ByteSize();
+    for (const KeySpec& key : spec_.keys) bytes += key.ByteSize();
     return static_cast<std::int64_t>(std::max<std::size_t>(kMaxBlockBytes / bytes, 1));
   }
 
   void CopySteps(const Dataset& dataset, std::int64_t begin, std::int64_t end) {
-    const std::vector<KeySpec>& keys = spec().keys;
+    const std::vector<KeySpec>& keys = spec_.keys;
     const auto n = static_cast<std::size_t>(end - begin);
     blocks_.resize(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -361,6 +393,7 @@ class Conversion {
 
   const DatasetConversion& request_;
   std::vector<Source> sources_;
+  DatasetSpec spec_;
   std::vector<Piece> pieces_;
   std::unique_ptr<DatasetWriter> writer_;
   std::vector<std::vector<std::byte>> blocks_;  // per key
@@ -370,10 +403,6 @@ class Conversion {
 
 }  // namespace
 
-std::string DatasetFormatOf(const fs::path& path) {
-  return config::DatasetPluginOf(path) == config::kLeRobotPlugin ? kLeRobotFormat : kZarrFormat;
-}
-
 ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
                                  plugin::PluginCatalogue& catalogue,
                                  const std::function<void(const ConversionProgress&)>& progress) {
@@ -381,6 +410,7 @@ ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
   for (const DatasetConversion& request : requests) {
     conversions.push_back(std::make_unique<Conversion>(request, catalogue));
   }
+  for (const std::unique_ptr<Conversion>& conversion : conversions) conversion->Begin(catalogue);
   ConversionReport report;
   for (const std::unique_ptr<Conversion>& conversion : conversions) {
     if (conversion->Run(progress)) continue;

@@ -10,24 +10,16 @@
 #include <string>
 #include <vector>
 
-namespace dp_bench::plugin {
-class PluginCatalogue;
-}
+#include "experiment/dataset_reading.h"
 
 namespace dp_bench::experiment {
 
-/// "zarr" is the format of `dp_bench collect`; other names are those of writer plugins.
-inline constexpr const char* kZarrFormat = "zarr";
-
-/// The format that a data set on disk has: "zarr" or "lerobot".
-std::string DatasetFormatOf(const std::filesystem::path& path);
-
 struct DatasetConversion {
-  /// Read by the plugins that fit them (config::DatasetPluginOf). Their episodes follow one
-  /// another. All have the same keys and frequency.
+  /// Their episodes follow one another. All have the same keys and rate.
   std::vector<std::filesystem::path> sources;
+  DatasetReading reading;
   std::filesystem::path output;
-  std::string format;
+  std::string format;               // config::kZarrFormat, or a writer plugin
   std::vector<std::string> params;  // of the writer, "key=value"
   std::vector<std::string> map;     // for LeRobot: see run::NameFeatures
   std::string task;                 // of episodes that have none; empty: the name of the source
@@ -59,8 +51,10 @@ struct ConversionReport {
 /// Copies the episodes of all requests, then makes the outputs readable. After an interruption or a
 /// kill, the same call continues. Numbers arrive bit for bit, or the writer refuses them; the notes
 /// say whether pictures do. Throws Error{kUsage} if the output exists or was begun from another
-/// source, for episodes that do not exist, and for those that would lose all steps; Error{kShape}
-/// if the sources do not fit together.
+/// source, for episodes that do not exist, for those that would lose all steps, and if the format
+/// needs a rate that is not known; Error{kShape} if the sources do not fit together;
+/// Error{kNumeric} for NaN or Inf in one of them. All of this is checked before anything is
+/// written.
 ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
                                  plugin::PluginCatalogue& catalogue,
                                  const std::function<void(const ConversionProgress&)>& progress);

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "config/dataset_format.h"
 #include "config/document.h"
 #include "config/loader.h"
 #include "config/name.h"
@@ -137,7 +138,9 @@ Task::Task(const ExperimentOptions& options)
       name_(ReadName(config_)),
       isolation_(plugin::IsolationConfig::FromConfig(config_.Sub("env_runner"))),
       perturbation_(rollout::ActionPerturbation::FromConfig(config_.Sub("env"))),
-      shape_meta_(ReadShapeMeta()) {}
+      shape_meta_(ReadShapeMeta()) {
+  for (const std::string& note : document_->notes()) core::LogInfo(note);
+}
 
 ShapeMeta Task::ReadShapeMeta() const {
   const Config section = config_.Sub("shape_meta");

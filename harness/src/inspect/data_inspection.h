@@ -39,7 +39,7 @@ struct ValueCurve {
 
 struct DataInspection {
   std::string name;
-  double fps = 0.0;
+  double fps = 0.0;                   // 0 if the data set does not say it
   std::vector<std::int64_t> lengths;  // of the episodes, in steps
   std::vector<KeyInspection> keys;
   Findings faults;

@@ -9,6 +9,7 @@
 
 #include "core/atomic_file.h"
 #include "core/base64.h"
+#include "data/key_check.h"
 #include "dp_bench/error.h"
 #include "inspect/data_inspection.h"
 #include "media/png.h"
@@ -212,10 +213,13 @@ data FrameCards(const DataInspection& inspection) {
 }  // namespace
 
 std::string ToText(const DataInspection& inspection) {
-  std::string text = fmt::format(
-      "{}: {} episodes, {} steps, {:g} Hz ({:.0f} s)\n\n", inspection.name,
-      inspection.lengths.size(), inspection.n_steps(), inspection.fps,
-      inspection.fps > 0.0 ? static_cast<double>(inspection.n_steps()) / inspection.fps : 0.0);
+  std::string text =
+      fmt::format("{}: {} episodes, {} steps, {}", inspection.name, inspection.lengths.size(),
+                  inspection.n_steps(), dp_bench::data::RateText(inspection.fps));
+  if (inspection.fps > 0.0) {
+    text += fmt::format(" ({:.0f} s)", static_cast<double>(inspection.n_steps()) / inspection.fps);
+  }
+  text += "\n\n";
   for (const KeyInspection& key : inspection.keys) {
     text += fmt::format("  {:<24} {:<8} {:<16} {}\n", key.spec.name, Name(key.spec.type),
                         ToString(key.spec.shape), Name(key.spec.dtype));
@@ -244,7 +248,7 @@ nlohmann::json ToJson(const DataInspection& inspection) {
   }
   nlohmann::json json = ToJson(inspection.faults);
   json["name"] = inspection.name;
-  json["fps"] = inspection.fps;
+  json["fps"] = inspection.fps > 0.0 ? nlohmann::json(inspection.fps) : nullptr;
   json["n_episodes"] = inspection.lengths.size();
   json["n_steps"] = inspection.n_steps();
   json["episode_lengths"] = inspection.lengths;
@@ -259,7 +263,7 @@ void WriteDataPage(const DataInspection& inspection, const std::filesystem::path
   page.set("title", inspection.name);
   page.set("n_episodes", std::to_string(inspection.lengths.size()));
   page.set("n_steps", std::to_string(inspection.n_steps()));
-  page.set("fps", fmt::format("{:g}", inspection.fps));
+  page.set("rate", dp_bench::data::RateText(inspection.fps));
   page.set("has_problems", HasProblems(inspection.faults));
   page.set("faults", FindingRows(inspection.faults));
   page.set("n_checks", std::to_string(inspection.faults.size()));

@@ -158,8 +158,8 @@ void RequireSound(const DatasetSpec& spec, std::span<const std::int64_t> episode
   if (spec.keys.empty()) AddProblem(&problems, "keys: expected at least one, found none");
   for (const KeySpec& key : spec.keys) CheckKey(key, /*is_of_env=*/false, &problems);
   CheckOrder(spec.keys, &problems);
-  if (!(std::isfinite(spec.fps) && spec.fps > 0.0)) {
-    AddProblem(&problems, "fps: expected steps per second, more than 0, found {}", spec.fps);
+  if (!(std::isfinite(spec.fps) && spec.fps >= 0.0)) {
+    AddProblem(&problems, "fps: expected steps per second, or 0 if unknown, found {}", spec.fps);
   }
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < episode_ends.size(); begin = episode_ends[i], ++i) {

@@ -92,6 +92,14 @@ void Workspace::CreateLoaders() {
   data::RequireKeys(parts_.dataset.spec(), spec.shape_meta);
   const data::Split split = data::SplitEpisodes(n_episodes, split_config.val_ratio,
                                                 split_config.max_train_episodes, split_config.seed);
+  const std::int64_t n_train = std::ranges::count(split.train, true);
+  const std::int64_t n_val = std::ranges::count(split.val, true);
+  if (n_train + n_val < n_episodes && parallel_.is_root()) {
+    core::LogWarning(fmt::format("trains on {} of {} episodes, {} more validate: {} leaves out {}",
+                                 n_train, n_episodes, n_val,
+                                 parts_.config.Sub("dataset").Where("max_train_episodes"),
+                                 n_episodes - n_train - n_val));
+  }
 
   const data::Shard shard = parallel_.shard();
   if (loader_config_.batch_size < shard.count) {
@@ -114,8 +122,7 @@ void Workspace::CreateLoaders() {
   if (batches_per_epoch_ <= 0) {
     throw Error(ErrorCode::kData,
                 fmt::format("there is nothing to train on: {} episodes of {} give {} batches",
-                            std::ranges::count(split.train, true), n_episodes,
-                            train_loader_->num_batches()));
+                            n_train, n_episodes, train_loader_->num_batches()));
   }
 
   EpochEvaluation::Parts evaluation = {
@@ -125,7 +132,7 @@ void Workspace::CreateLoaders() {
       .create_sampler = parts_.create_sampler,
       .normalizer = &normalizer_,
       .denoising_every = logging_config_.tensorboard ? logging_config_.denoising_every : 0};
-  if (std::ranges::count(split.val, true) > 0) {
+  if (n_val > 0) {
     evaluation.val_loader = std::make_unique<data::BatchLoader>(
         parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
         LoaderOptions(step_->policy(), val_config, config_.seed, shard));

@@ -90,7 +90,8 @@ Supply RecordedSource::Next(std::span<float> action) {
   return Supply::kAction;
 }
 
-RecordedEnv::RecordedEnv(const Dataset& dataset) : dataset_(dataset), mosaic_(0, 0) {
+RecordedEnv::RecordedEnv(const Dataset& dataset, double control_hz)
+    : dataset_(dataset), mosaic_(0, 0) {
   int width = 0;
   int height = 0;
   for (int key = 0; key < static_cast<int>(dataset.spec().keys.size()); ++key) {
@@ -122,7 +123,7 @@ RecordedEnv::RecordedEnv(const Dataset& dataset) : dataset_(dataset), mosaic_(0,
     begin = end;
   }
   spec_.max_steps = static_cast<int>(longest);
-  spec_.control_hz = dataset.spec().fps;
+  spec_.control_hz = control_hz;
 }
 
 void RecordedEnv::Reset(std::uint64_t episode) {

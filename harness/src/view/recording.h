@@ -47,8 +47,9 @@ class RecordedSource final : public ActionSource {
 /// next recorded picture. The rewards are NaN, because a recording has none.
 class RecordedEnv final : public Env {
  public:
-  /// `dataset` must outlive the env. Throws Error{kUsage} when it has no rgb key.
-  explicit RecordedEnv(const Dataset& dataset);
+  /// `dataset` must outlive the env and is played at `control_hz`. Throws Error{kUsage} when it has
+  /// no rgb key.
+  RecordedEnv(const Dataset& dataset, double control_hz);
 
   const EnvSpec& spec() const override { return spec_; }
   void Reset(std::uint64_t episode) override;

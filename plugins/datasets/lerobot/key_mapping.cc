@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -56,8 +58,6 @@ std::map<std::string, KeyConfig> KeysOfFeatures(const Metadata& metadata) {
   return keys;
 }
 
-}  // namespace
-
 std::map<std::string, KeyConfig> DefaultKeys(const Metadata& metadata) {
   const std::optional<Config> sources = ReadKeySources(metadata.root);
   if (!sources) return KeysOfFeatures(metadata);
@@ -67,6 +67,39 @@ std::map<std::string, KeyConfig> DefaultKeys(const Metadata& metadata) {
   }
   sources->RejectUnread();
   return keys;
+}
+
+// `key` with what it leaves out taken from `full`.
+KeyConfig Complete(const KeyConfig& key, const KeyConfig& full) {
+  const bool has_channels = !key.names.empty() || key.begin || key.end || !key.shape.empty();
+  KeyConfig complete = has_channels ? key : full;
+  complete.feature = full.feature;
+  if (key.type) complete.type = key.type;
+  if (key.mm_per_level) complete.mm_per_level = key.mm_per_level;
+  return complete;
+}
+
+}  // namespace
+
+std::map<std::string, KeyConfig> ChooseKeys(const Metadata& metadata,
+                                            const std::map<std::string, KeyConfig>& asked) {
+  if (asked.empty()) return DefaultKeys(metadata);
+  std::map<std::string, KeyConfig> chosen = asked;
+  std::optional<std::map<std::string, KeyConfig>> all;
+  for (auto& [name, key] : chosen) {
+    if (!key.feature.empty()) continue;
+    if (!all) all = DefaultKeys(metadata);
+    const auto full = all->find(name);
+    if (full == all->end()) {
+      throw Error(
+          ErrorCode::kConfig,
+          fmt::format("dataset key '{}': {} has no key of this name, and no feature is "
+                      "given for it; its keys are: {}",
+                      name, metadata.root.string(), fmt::join(*all | std::views::keys, ", ")));
+    }
+    key = Complete(key, full->second);
+  }
+  return chosen;
 }
 
 const Feature& FindFeature(const Metadata& metadata, const std::string& key,

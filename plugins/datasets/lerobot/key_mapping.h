@@ -14,9 +14,11 @@
 
 namespace dp_bench::lerobot {
 
-/// The keys of a data set for which dataset.params.keys names none. Throws Error{kData} if two
+/// The keys of a data set: those `asked` for, or all. One that is asked for without a feature has
+/// the one that it has among all. Throws Error{kConfig} if there is none, Error{kData} if two
 /// features would have the same key, or if there is no action.
-std::map<std::string, KeyConfig> DefaultKeys(const Metadata& metadata);
+std::map<std::string, KeyConfig> ChooseKeys(const Metadata& metadata,
+                                            const std::map<std::string, KeyConfig>& asked);
 
 /// The feature of a key. Throws Error{kConfig} if it does not exist or holds texts.
 const Feature& FindFeature(const Metadata& metadata, const std::string& key,

@@ -15,7 +15,10 @@ constexpr double kMinToleranceS = 1e-9;
 
 KeyConfig KeyConfig::FromConfig(const Config& key) {
   KeyConfig config{
-      .feature = key.Require<std::string>("feature", "the feature, such as observation.state"),
+      .feature = key.GetOptional<std::string>("feature",
+                                              "the feature, such as observation.state; none for "
+                                              "that of the key without a map")
+                     .value_or(""),
       .type = std::nullopt,
       .names = key.Get<std::vector<std::string>>(
           "names", {},

@@ -17,7 +17,7 @@ namespace dp_bench::lerobot {
 
 /// The source of a key.
 struct KeyConfig {
-  std::string feature;
+  std::string feature;                // empty: that of the key without a map
   std::optional<KeyType> type;        // none: what info.json says
   std::vector<std::string> names;     // the channels, in this order; none for all
   std::optional<std::int64_t> begin;  // or a range of them

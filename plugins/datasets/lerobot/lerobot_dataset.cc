@@ -56,7 +56,7 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
       selection_(metadata_, config.tasks) {
   spec_.fps = metadata_.fps;
   std::set<std::string> features;
-  for (const auto& [name, key] : config.keys.empty() ? DefaultKeys(metadata_) : config.keys) {
+  for (const auto& [name, key] : ChooseKeys(metadata_, config.keys)) {
     const Feature& feature = FindFeature(metadata_, name, key.feature);
     AddKey(name, feature, key);
     features.insert(feature.name);

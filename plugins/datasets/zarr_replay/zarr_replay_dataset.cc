@@ -14,7 +14,6 @@
 namespace dp_bench::zarr_replay {
 namespace {
 
-constexpr double kDefaultFps = 10.0;
 constexpr double kBytesPerMb = 1 << 20;
 constexpr double kMinMemoryLimitMb = 0.01;
 constexpr double kMaxMemoryLimitMb = 1e7;
@@ -70,6 +69,10 @@ std::optional<Shape> PictureShape(const Shape& array, KeyType type) {
   return Shape{n_channels, array[1], array[2]};
 }
 
+std::string DataArray(const std::string& name) {
+  return fmt::format("{}/{}", zarr::kDataFolder, name);
+}
+
 }  // namespace
 
 ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
@@ -79,9 +82,8 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
           "path", "zarr folder or .zarr.zip, relative to the current directory"),
       .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends,
                                               "array of the step after the end of each episode")};
-  config.fps =
-      params.GetOptionalInRange("fps", zarr::kMinFps, zarr::kMaxFps,
-                                "steps per second; none for what `.zattrs` says, or else 10");
+  config.fps = params.GetOptionalInRange("fps", zarr::kMinFps, zarr::kMaxFps,
+                                         "steps per second; none for what `.zattrs` says");
   config.memory_limit_mb = params.GetInRange(
       "memory_limit_mb", defaults.memory_limit_mb, kMinMemoryLimitMb, kMaxMemoryLimitMb,
       "MiB for everything that the reader holds, of which the first 16 "
@@ -94,14 +96,20 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
       "keys", "where each key comes from; if left out, every array below `data/` is a key");
   for (const std::string& name : keys.Keys()) {
     const Config key = keys.Sub(name);
-    config.keys[name] = {
-        .array = key.Require<std::string>("array", "the array, such as data/state"),
-        .type = ParseType(
-            key.GetChoice("type", {"low_dim", "rgb", "depth"}, "numbers, colour or depth images")),
-        .begin = key.GetOptional<std::int64_t>(
-            "begin", "first element of a step to take; low_dim only, none for 0"),
-        .end = key.GetOptional<std::int64_t>("end",
-                                             "index after the last element to take; none for all")};
+    const auto array = key.GetOptional<std::string>(
+        "array", "the array, such as data/state; none for the array data/<key>");
+    std::optional<KeyType> type;
+    if (array || key.Has("type")) {
+      type = ParseType(
+          key.GetChoice("type", {"low_dim", "rgb", "depth"},
+                        "numbers, colour or depth images; guessed if both it and array are none"));
+    }
+    config.keys[name] = {.array = array.value_or(DataArray(name)),
+                         .type = type,
+                         .begin = key.GetOptional<std::int64_t>(
+                             "begin", "first element of a step to take; low_dim only, none for 0"),
+                         .end = key.GetOptional<std::int64_t>(
+                             "end", "index after the last element to take; none for all")};
   }
   if (!config.keys.contains("action")) {
     throw Error(ErrorCode::kConfig,
@@ -125,7 +133,7 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
       *store_, std::min(zarr::kMaxAttributeBytes,
                         static_cast<std::uint64_t>(memory_limit_ + kUncountedBytes)));
   is_growing_ = attributes.is_growing;
-  spec_.fps = config.fps.value_or(attributes.fps.value_or(kDefaultFps));
+  spec_.fps = config.fps.value_or(attributes.fps.value_or(0.0));
   LoadEpisodeEnds(config.episode_ends);
   for (const auto& [name, key] : config.keys.empty() ? FindKeys() : config.keys) {
     AddKey(name, key);
@@ -146,10 +154,7 @@ std::map<std::string, KeyConfig> ZarrReplayDataset::FindKeys() {
                             "dataset.params.keys.",
                             store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
   }
-  for (const std::string& name : names) {
-    const std::string array = fmt::format("{}/{}", zarr::kDataFolder, name);
-    keys[name] = {.array = array, .type = GuessType(Open(array))};
-  }
+  for (const std::string& name : names) keys[name] = {.array = DataArray(name)};
   if (!keys.contains("action")) {
     throw Error(ErrorCode::kData,
                 fmt::format("{} holds no data/action; name the arrays in dataset.params.keys, such "
@@ -208,6 +213,7 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
 
 void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config) {
   const zarr::ZarrArray& array = Open(config.array);
+  const KeyType type = config.type.value_or(GuessType(array));
   const auto refuse = [&](ErrorCode code, const std::string& what) {
     throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
                                   ToString(array.shape()), what));
@@ -220,20 +226,20 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   if (step == 0) refuse(ErrorCode::kData, "its steps are empty");
 
   KeySpec spec{.name = name};
-  const zarr::Target target = TargetOf(config.type);
+  const zarr::Target target = TargetOf(type);
   KeySource source{.array = &array,
                    .target = target,
                    .step_bytes = static_cast<std::size_t>(step) * zarr::TargetSize(target),
                    .offset = 0};
   const bool is_sliced = config.begin || config.end;
-  if (config.type != KeyType::kLowDim) {
-    const bool is_rgb = config.type == KeyType::kRgb;
-    const std::optional<Shape> shape = PictureShape(array.shape(), config.type);
+  if (type != KeyType::kLowDim) {
+    const bool is_rgb = type == KeyType::kRgb;
+    const std::optional<Shape> shape = PictureShape(array.shape(), type);
     if (!shape || is_sliced) {
       refuse(ErrorCode::kConfig, is_rgb ? "an rgb key is a whole array [steps, height, width, 3]"
                                         : "a depth key is a whole array [steps, height, width, 1]");
     }
-    spec.type = config.type;
+    spec.type = type;
     spec.dtype = is_rgb ? DType::kUInt8 : DType::kUInt16;
     spec.shape = *shape;
   } else if (is_sliced) {
@@ -249,7 +255,7 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
     spec.shape.assign(array.shape().begin() + 1, array.shape().end());
     if (spec.shape.empty()) spec.shape = {1};
   }
-  if (name == "action" && (config.type != KeyType::kLowDim || spec.shape.size() != 1)) {
+  if (name == "action" && (type != KeyType::kLowDim || spec.shape.size() != 1)) {
     refuse(ErrorCode::kConfig, "the action is a low_dim array [steps, action_dim]");
   }
 

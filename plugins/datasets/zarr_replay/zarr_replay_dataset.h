@@ -28,13 +28,14 @@ namespace dp_bench::zarr_replay {
 /// The source of a key.
 struct KeyConfig {
   std::string array;
-  KeyType type = KeyType::kLowDim;
+  std::optional<KeyType> type;  // none: guessed from the array
   std::optional<std::int64_t> begin;
   std::optional<std::int64_t> end;
 };
 
 /// {"path": "pusht.zarr", "fps": 10, "keys": {"agent_pos": {"array": "data/state", "begin": 0,
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
+/// Without "array", a key is the array data/<key>, and its type is guessed as described next.
 /// Without "keys", every array below data/ is a key with the name of the array: [N, H, W, 3] of
 /// uint8, or of float32 with 16 pixels or more, is rgb, [N, H, W] or [N, H, W, 1] of uint16 depth,
 /// anything else low_dim. "memory_limit_mb" is a limit for everything together: images, numbers,

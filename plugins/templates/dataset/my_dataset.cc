@@ -31,7 +31,8 @@ class MyDataset final : public dp_bench::Dataset {
   // Everything that can be wrong is checked here, so that a training cannot fail in the middle.
   explicit MyDataset(const dp_bench::Config& params)
       : path_(params.Require<std::string>("path", "CSV file, relative to the current directory")) {
-    spec_.fps = params.GetInRange("fps", 10.0, 0.001, 1e5, "steps per second");
+    spec_.fps = params.GetOptionalInRange("fps", 0.001, 1e5, "steps per second; none if unknown")
+                    .value_or(0.0);
     std::ifstream file(path_);
     std::string line;
     if (!std::getline(file, line)) Fail(1, "expected a header, found nothing; is it a file?");

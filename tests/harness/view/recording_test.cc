@@ -66,7 +66,7 @@ TEST_F(RecordingTest, RefusesWhatWasNotRecordedInThisEnv) {
 TEST_F(RecordingTest, AnEpisodeThatDoesNotExistIsRefusedWithTheirNumber) {
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { StepsOfEpisode(dataset_, 2); }),
               HasSubstr("no episode 2; the dataset has 2"));
-  RecordedEnv env(dataset_);
+  RecordedEnv env(dataset_, 10.0);
   RecordedSource source(dataset_, {}, 2);
   EXPECT_THAT(MessageOf(ErrorCode::kUsage,
                         [&] { Player player(env, source, nullptr, {.first_episode = 2}); }),
@@ -74,7 +74,7 @@ TEST_F(RecordingTest, AnEpisodeThatDoesNotExistIsRefusedWithTheirNumber) {
 }
 
 TEST_F(RecordingTest, WithoutSeedsItsPicturesAreShown) {
-  RecordedEnv env(dataset_);
+  RecordedEnv env(dataset_, 10.0);
   RecordedSource source(dataset_, {}, 2);
   Player player(env, source, nullptr, {.first_episode = 1});
   RgbImage frame(env.width(), env.height());
@@ -90,7 +90,7 @@ TEST_F(RecordingTest, WithoutSeedsItsPicturesAreShown) {
 }
 
 TEST_F(RecordingTest, PicturesStretchToTheFrame) {
-  RecordedEnv env(dataset_);
+  RecordedEnv env(dataset_, 10.0);
   env.Reset(0);
   RgbImage frame(2 * env.width(), 2 * env.height());
   env.Render(&frame);

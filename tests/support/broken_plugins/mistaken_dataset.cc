@@ -34,7 +34,7 @@ class MistakenDataset final : public Dataset {
     if (Is("duplicate_keys")) spec_.keys[1].name = "action";
     if (Is("no_keys")) spec_.keys.clear();
     if (Is("empty_shape")) spec_.keys[1].shape = {};
-    spec_.fps = Is("no_fps") ? 0.0 : 10.0;
+    spec_.fps = Is("no_fps") ? -1.0 : 10.0;
     ends_ = {8, 16, 24, 32, 40};
     if (Is("falling_ends")) std::swap(ends_[1], ends_[2]);
     if (Is("empty_episode")) ends_[1] = ends_[0];
