@@ -15,6 +15,7 @@ struct DatasetFormat {
 
 inline constexpr const char* kZarrFormat = "zarr";  // also what `collect` writes
 inline constexpr const char* kLeRobotFormat = "lerobot";
+inline constexpr const char* kHdf5Format = "hdf5";
 inline constexpr const char* kReplayPlugin = "zarr_replay";
 
 /// The format of the data set at `path`; zarr if none recognizes it.

@@ -258,7 +258,9 @@ void H5File::WithAttribute(const std::string& path, const std::string& name,
                            const std::function<void(hid_t, hid_t)>& use) const {
   const std::lock_guard lock(core::Hdf5Lock());
   const Handle object = Open(path);
-  if (H5Aexists(object.id(), name.c_str()) <= 0) return;
+  const htri_t exists = H5Aexists(object.id(), name.c_str());
+  if (exists < 0) Fail(path, fmt::format("the attribute '{}': {}", name, LibraryMessage()));
+  if (exists == 0) return;
   const Handle attribute(H5Aopen(object.id(), name.c_str(), H5P_DEFAULT), &H5Aclose);
   const Handle type(H5Aget_type(attribute.id()), &H5Tclose);
   const Handle space(H5Aget_space(attribute.id()), &H5Sclose);
