@@ -25,11 +25,11 @@ def run(*arguments, code=0, text=""):
     return output
 
 
-def write_demos(path, lengths=(5, 3, 4), with_lengths=True, chw=False, number="<f4", **packed):
+def write_demos(path, lengths=(5, 3, 4), with_lengths=True, chw=False, number="<f4", rate=20, **packed):
     rng = np.random.default_rng(1)
     with h5py.File(path, "w") as file:
         data = file.create_group("data")
-        data.attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+        data.attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": rate} if rate else {}})
         for i, length in enumerate(lengths):
             demo = data.create_group(f"demo_{i}")
             pictures = rng.integers(0, 256, (length, 16, 20, 3), dtype=np.uint8)
@@ -65,7 +65,9 @@ def expect_equal(path, chw=False):
 
 def read_variants():
     for name, options in {
-            "plain.hdf5": {}, "gzip.hdf5": {"compression": "gzip", "shuffle": True}, "chunked.hdf5": {"chunks": True},
+            "plain.hdf5": {}, "gzip.hdf5": {"compression": "gzip", "shuffle": True},
+            "lzf.hdf5": {"compression": "lzf", "shuffle": True},
+            "deep.hdf5": {"compression": "gzip", "number": ">f8", "chunks": True, "lengths": (40, 3)}, "chunked.hdf5": {"chunks": True},
             "many.hdf5": {"lengths": range(1, 13)}, "counted.hdf5": {"with_lengths": False}, "chw.hdf5": {"chw": True},
             "big_endian.hdf5": {"number": ">f8"}, "half.hdf5": {"number": "<f2"}, "integers.hdf5": {"number": "<i8"},
             "any_name": {}}.items():
@@ -74,7 +76,7 @@ def read_variants():
     os.mkdir("several")
     write_demos("several/task_2.hdf5")
     write_demos("several/task_10.hdf5", lengths=(2,))
-    assert "4 episodes, 14 steps at 20 Hz" in run("dataset", "info", "several")
+    assert "4 episodes, 14 steps, 20 Hz" in run("dataset", "info", "several")
 
 
 def warn_and_refuse():
@@ -107,10 +109,16 @@ def warn_and_refuse():
         file["data/demo_1"].attrs["num_samples"] = 9
     changed(lengthen, code=6, text="expected 9 steps, as num_samples of the demonstration says, found 3")
 
-    write_demos("lzf.hdf5", compression="lzf")
-    run("dataset", "info", "lzf.hdf5", code=6, text="compressed with filter 32000 (lzf)")
+    write_demos("checked.hdf5", fletcher32=True)
+    run("dataset", "info", "checked.hdf5", code=6, text="compressed with filter 3 (fletcher32), which is not read")
     write_demos("empty.hdf5", lengths=(4, 0, 2))
     assert "1 of 3 episodes have no steps" in run("dataset", "info", "empty.hdf5", text="2 episodes, 6 steps")
+    write_demos("no_rate.hdf5", rate=None)
+    assert "rate unknown" in run("dataset", "info", "no_rate.hdf5")
+    run("dataset", "convert", "no_rate.hdf5", "no_rate_copy.hdf5")
+    assert "rate unknown" in run("dataset", "info", "no_rate_copy.hdf5")
+    run("dataset", "convert", "no_rate.hdf5", "with_rate.hdf5", "--fps", 50)
+    assert ", 50 Hz" in run("dataset", "info", "with_rate.hdf5")
     content = pathlib.Path("plain.hdf5").read_bytes()
     pathlib.Path("cut.hdf5").write_bytes(content[:len(content) // 2])
     run("dataset", "info", "cut.hdf5", code=6, text="libhdf5 says: truncated file")
@@ -142,7 +150,7 @@ def write_for_others():
                               "observations/images/image": "obs/image"}.items():
             assert np.array_equal(file[array][()], source[f"data/demo_1/{wanted}"][()].astype(file[array].dtype)), array
     run("dataset", "convert", "act", "back.hdf5", "--format", "hdf5", "--param", 'names={"qpos": "pose"}')
-    assert "at 20 Hz" in run("dataset", "info", "act")
+    assert ", 20 Hz" in run("dataset", "info", "act")
     expect_equal("back.hdf5")
 
     run("dataset", "split", "source.hdf5", "train.hdf5", "val.hdf5", "--val-ratio", "0.3")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -37,6 +38,7 @@ bool IsHdf5File(const fs::path& path) {
   return false;
 }
 
+// A file, or a folder with a file per episode.
 bool IsHdf5(const fs::path& path) {
   if (IsHdf5File(path)) return true;
   std::error_code error;  // a folder that cannot be listed has none
@@ -49,7 +51,7 @@ bool IsHdf5(const fs::path& path) {
 // The first that recognizes a path reads it.
 constexpr auto kDatasetFormats = std::to_array<DatasetFormat>({
     {kLeRobotFormat, "lerobot", &IsLeRobot},
-    {kHdf5Format, "hdf5", &IsHdf5},
+    {kHdf5Format, kHdf5Format, &IsHdf5},
     {kZarrFormat, kReplayPlugin, [](const fs::path&) { return true; }},
 });
 

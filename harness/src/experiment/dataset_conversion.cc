@@ -307,9 +307,11 @@ class Conversion {
   }
 
  private:
-  // A zarr folder can do without one, as diffusion_policy's do.
+  // Zarr folders and HDF5 files can do without one, as diffusion_policy's and ACT's do.
   void RequireRate() const {
-    if (spec_.fps > 0.0 || request_.format == config::kZarrFormat) return;
+    const bool has_no_rate =
+        request_.format == config::kZarrFormat || request_.format == config::kHdf5Format;
+    if (spec_.fps > 0.0 || has_no_rate) return;
     throw Error(ErrorCode::kUsage,
                 fmt::format("{} does not say at which rate it was recorded, and a data set in the "
                             "format {} does. Give its steps per second: --fps 30",

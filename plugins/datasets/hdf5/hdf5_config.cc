@@ -13,8 +13,11 @@ constexpr double kMaxMemoryLimitMb = 1e7;
 
 KeyConfig ReadKey(const Config& key) {
   KeyConfig config{
-      .array = key.Require<std::string>(
-          "array", "the array, relative to the group of an episode, such as obs/robot0_eef_pos"),
+      .array = key.GetOptional<std::string>(
+                      "array",
+                      "the array, relative to the group of an episode, such as obs/robot0_eef_pos; "
+                      "none for that of the key without a map")
+                   .value_or(""),
       .type = std::nullopt,
       .begin = key.GetOptional<std::int64_t>(
           "begin", "first element of a step to take; low_dim only, none for 0"),

@@ -14,7 +14,7 @@ namespace dp_bench::hdf5 {
 
 /// The source of a key.
 struct KeyConfig {
-  std::string array;            // below the group of an episode
+  std::string array;  // below the group of an episode; empty: that of the key without a map
   std::optional<KeyType> type;  // none: what the array looks like
   std::optional<std::int64_t> begin;
   std::optional<std::int64_t> end;

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 
+#include "data/hdf5/trial.h"
 #include "data/zarr/conversion.h"
 #include "dp_bench/error.h"
 
@@ -35,6 +37,13 @@ double MachineMemory() {
                   limit / kBytesPerMb, what, std::ceil(needed / kBytesPerMb)));
 }
 
+// The array that every episode has; none if it is to be found.
+std::optional<std::string> ActionOf(const Hdf5Config& config) {
+  const auto action = config.keys.find(kAction);
+  if (action == config.keys.end() || action->second.array.empty()) return std::nullopt;
+  return action->second.array;
+}
+
 std::optional<KeyType> ParseType(const std::optional<std::string>& text) {
   for (const KeyType type : {KeyType::kLowDim, KeyType::kRgb, KeyType::kDepth}) {
     if (text == Name(type)) return type;
@@ -59,17 +68,15 @@ void InterleavePlanes(std::span<const std::byte> planes, std::span<std::byte> ou
 }  // namespace
 
 std::unique_ptr<Dataset> Hdf5Dataset::Create(const Config& params) {
-  return std::make_unique<Hdf5Dataset>(Hdf5Config::FromConfig(params));
+  const Hdf5Config config = Hdf5Config::FromConfig(params);
+  TryInChild(config.path, [&config] { const Hdf5Dataset trial(config); });
+  return std::make_unique<Hdf5Dataset>(config);
 }
 
 Hdf5Dataset::Hdf5Dataset(const Hdf5Config& config)
     : memory_limit_(config.memory_limit_mb * kBytesPerMb),
-      files_({.path = config.path,
-              .action = config.keys.empty()
-                            ? std::nullopt
-                            : std::optional<std::string>(config.keys.at(kAction).array),
-              .filter_key = config.filter_key}),
-      rows_(std::make_unique<PictureRows>()) {
+      files_({.path = config.path, .action = ActionOf(config), .filter_key = config.filter_key}),
+      rows_(std::make_unique<EncodedPictures>()) {
   spec_.fps = config.fps.value_or(files_.fps().value_or(0.0));
   for (const Demonstration& demonstration : files_.demonstrations()) {
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + demonstration.n_steps);
@@ -81,22 +88,29 @@ Hdf5Dataset::Hdf5Dataset(const Hdf5Config& config)
 }
 
 void Hdf5Dataset::AddKeys(const Hdf5Config& config) {
-  std::map<std::string, KeyConfig> found;
-  found[kAction] = {.array = files_.action()};
-  if (config.keys.empty()) {
-    for (const DemonstrationFiles::NamedArray& one : files_.Observations()) {
-      const auto [other, is_new] = found.emplace(one.key, KeyConfig{.array = one.array});
-      if (is_new) continue;
-      throw Error(
-          ErrorCode::kData,
-          fmt::format("{}: the arrays '{}' and '{}' would have the same key '{}'; name them "
-                      "in dataset.params.keys",
-                      config.path.string(), other->second.array, one.array, one.key));
-    }
+  std::map<std::string, KeyConfig> all;
+  all[kAction] = {.array = files_.action()};
+  for (const DemonstrationFiles::NamedArray& one : files_.Observations()) {
+    const auto [other, is_new] = all.emplace(one.key, KeyConfig{.array = one.array});
+    if (is_new || !config.keys.empty()) continue;
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: the arrays '{}' and '{}' would have the same key '{}'; name them "
+                            "in dataset.params.keys",
+                            config.path.string(), other->second.array, one.array, one.key));
   }
-  const bool is_asked_for = !config.keys.empty();
-  for (const auto& [name, key] : is_asked_for ? config.keys : found) {
-    AddKey(name, key, is_asked_for || name == kAction);
+  for (auto [name, key] : config.keys.empty() ? all : config.keys) {
+    if (key.array.empty()) {
+      const auto full = all.find(name);
+      if (full == all.end()) {
+        throw Error(
+            ErrorCode::kConfig,
+            fmt::format("dataset key '{}': {} has no key of this name, and no array is "
+                        "given for it; its keys are: {}",
+                        name, config.path.string(), fmt::join(all | std::views::keys, ", ")));
+      }
+      key.array = full->second.array;
+    }
+    AddKey(name, key, !config.keys.empty() || name == kAction);
   }
   files_.WarnOfLeftOut();
 }
@@ -127,9 +141,9 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   }
   std::vector<std::byte> row(n_bytes);
   file.ReadRows(path, 0, 1, std::nullopt, row);
-  if (!PictureRows::IsPicture(row)) return question;
+  if (!EncodedPictures::IsPicture(row)) return question;
   try {
-    const PictureRows::Size size = rows_->SizeOf(row);
+    const EncodedPictures::Size size = rows_->SizeOf(row);
     question.picture = {size.height, size.width};
   } catch (Error& error) {
     error.AddContext(fmt::format("in the first row of {}", path));

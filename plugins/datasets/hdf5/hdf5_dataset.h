@@ -13,7 +13,7 @@
 
 #include "array_reading.h"
 #include "data/hdf5/demonstrations.h"
-#include "data/hdf5/picture_rows.h"
+#include "data/hdf5/encoded_pictures.h"
 #include "data/zarr/chunk_cache.h"
 #include "data/zarr/page_buffer.h"
 #include "dp_bench/dataset.h"
@@ -23,6 +23,7 @@ namespace dp_bench::hdf5 {
 
 class Hdf5Dataset final : public Dataset {
  public:
+  /// Tries it in a child process first (data/hdf5/trial.h).
   static std::unique_ptr<Dataset> Create(const Config& params);
 
   /// Checks the headers of all arrays that are read, so that a training cannot fail in the middle
@@ -76,7 +77,7 @@ class Hdf5Dataset final : public Dataset {
   DatasetSpec spec_;
   std::vector<std::int64_t> ends_;
   std::vector<KeySource> sources_;           // one per key of spec_
-  std::unique_ptr<PictureRows> rows_;        // decodes picture files
+  std::unique_ptr<EncodedPictures> rows_;    // decodes picture files
   std::unique_ptr<zarr::ChunkCache> cache_;  // of pictures
 };
 

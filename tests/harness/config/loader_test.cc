@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "config/dataset_format.h"
+#include "config/dataset_format.h"
 #include "config/document.h"
 #include "config/name.h"
 #include "dp_bench/error.h"
@@ -293,6 +295,15 @@ TEST_F(LoaderTest, AFileWithAnotherDatasetPluginReplacesWhatIsForTheFirst) {
                 testing::ElementsAre("feature"));
     EXPECT_EQ(config.Sub("env").Get<std::string>("plugin"), "pusht");
   }
+}
+
+TEST_F(LoaderTest, Hdf5FilesAreFoundByTheirNameOrSignature) {
+  const std::string signature = "\x89HDF\r\n\x1a\n";
+  EXPECT_EQ(FormatOf(Write("demos.hdf5", "cut off")).name, "hdf5");
+  EXPECT_EQ(FormatOf(Write("demos", signature)).name, "hdf5");
+  EXPECT_EQ(FormatOf(Write("with_user_block", std::string(1024, ' ') + signature)).name, "hdf5");
+  EXPECT_EQ(FormatOf(Write("aloha/episode_0.h5", signature).parent_path()).name, "hdf5");
+  EXPECT_EQ(FormatOf(Write("archive.zarr.zip", "PK")).name, "zarr");
 }
 
 TEST_F(LoaderTest, ObsChoosesAmongTheConfigsOfAnEnv) {

@@ -12,6 +12,7 @@
 
 #include "core/library_lock.h"
 #include "core/regular_file.h"
+#include "data/hdf5/chunks.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
@@ -23,6 +24,8 @@ constexpr std::size_t kMaxAttributeBytes = std::size_t{16} << 20;
 constexpr int kMaxRank = 8;
 // deflate, the filter that robomimic uses, reaches 1032
 constexpr double kMaxCompression = 1100.0;
+constexpr std::size_t kPartBytes = std::size_t{16} << 20;
+constexpr const char* kChanged = "the file changed while it was read";
 
 double Product(std::span<const hsize_t> sizes) {
   double product = 1.0;
@@ -255,7 +258,9 @@ void H5File::WithAttribute(const std::string& path, const std::string& name,
                            const std::function<void(hid_t, hid_t)>& use) const {
   const std::lock_guard lock(core::Hdf5Lock());
   const Handle object = Open(path);
-  if (H5Aexists(object.id(), name.c_str()) <= 0) return;
+  const htri_t exists = H5Aexists(object.id(), name.c_str());
+  if (exists < 0) Fail(path, fmt::format("the attribute '{}': {}", name, LibraryMessage()));
+  if (exists == 0) return;
   const Handle attribute(H5Aopen(object.id(), name.c_str(), H5P_DEFAULT), &H5Aclose);
   const Handle type(H5Aget_type(attribute.id()), &H5Tclose);
   const Handle space(H5Aget_space(attribute.id()), &H5Sclose);
@@ -326,8 +331,8 @@ void H5File::RequireFilters(const std::string& path, hid_t layout) const {
     std::size_t n_values = 0;
     const H5Z_filter_t filter = H5Pget_filter2(layout, static_cast<unsigned>(i), &flags, &n_values,
                                                nullptr, name.size() - 1, name.data(), nullptr);
-    if (H5Zfilter_avail(filter) > 0) continue;
-    Fail(path, fmt::format("it is compressed with filter {} ({}), which libhdf5 does not have; "
+    if (IsKnownFilter(filter)) continue;
+    Fail(path, fmt::format("it is compressed with filter {} ({}), which is not read; "
                            "write it again with gzip or without compression",
                            static_cast<int>(filter), name[0] == '\0' ? "no name" : name.data()));
   }
@@ -376,15 +381,140 @@ ArrayHeader H5File::Header(const std::string& path) const {
   return header;
 }
 
+// An array that is open in chunks. It is closed under the lock.
+struct H5File::OpenChunks {
+  OpenChunks() = default;
+  OpenChunks(const OpenChunks&) = delete;
+  OpenChunks& operator=(const OpenChunks&) = delete;
+  ~OpenChunks() {
+    const std::lock_guard lock(core::Hdf5Lock());
+    array = Handle();
+    type = Handle();
+  }
+
+  std::string path;
+  Handle array;
+  Handle type;  // of the elements in the file
+  ChunkGrid grid = {};
+  std::vector<ChunkFilter> filters;
+  std::vector<std::byte> fill;  // an element of chunks that are not stored
+};
+
+// False if the array is not in chunks.
+bool H5File::OpenInChunks(const std::string& path, OpenChunks* chunks) const {
+  const std::lock_guard lock(core::Hdf5Lock());
+  chunks->path = path;
+  chunks->array = OpenArray(path);
+  const Handle layout(H5Dget_create_plist(chunks->array.id()), &H5Pclose);
+  if (H5Pget_layout(layout.id()) != H5D_CHUNKED) return false;
+  chunks->type = Handle(H5Dget_type(chunks->array.id()), &H5Tclose);
+  const Handle space(H5Dget_space(chunks->array.id()), &H5Sclose);
+  std::array<hsize_t, kMaxRank> shape = {};
+  std::array<hsize_t, kMaxRank> chunk = {};
+  const int rank = H5Sget_simple_extent_ndims(space.id());
+  if (rank < 1 || rank > kMaxRank || H5Pget_chunk(layout.id(), kMaxRank, chunk.data()) != rank) {
+    Fail(path, kChanged);
+  }
+  H5Sget_simple_extent_dims(space.id(), shape.data(), nullptr);
+  chunks->grid = {.shape = Shape(shape.begin(), shape.begin() + rank),
+                  .chunk = Shape(chunk.begin(), chunk.begin() + rank),
+                  .item = H5Tget_size(chunks->type.id())};
+  for (int i = 0; i < H5Pget_nfilters(layout.id()); ++i) {
+    unsigned flags = 0;
+    std::size_t n_values = 1;
+    unsigned value = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(layout.id(), static_cast<unsigned>(i), &flags,
+                                               &n_values, &value, 0, nullptr, nullptr);
+    chunks->filters.push_back({.id = filter, .item_bytes = n_values > 0 ? value : 0});
+  }
+  chunks->fill.resize(chunks->grid.item);
+  H5Pget_fill_value(layout.id(), chunks->type.id(), chunks->fill.data());
+  return true;
+}
+
+std::vector<std::byte> H5File::ReadChunk(const OpenChunks& chunks, const Shape& first) const {
+  const std::size_t n_bytes = chunks.grid.ChunkBytes();
+  const std::vector<hsize_t> offset(first.begin(), first.end());
+  std::vector<std::byte> stored;
+  std::uint32_t left_out = 0;
+  {
+    const std::lock_guard lock(core::Hdf5Lock());
+    hsize_t n_stored = 0;
+    if (H5Dget_chunk_storage_size(chunks.array.id(), offset.data(), &n_stored) < 0) {
+      Fail(chunks.path, LibraryMessage());
+    }
+    if (n_stored > MaxStoredBytes(n_bytes)) {
+      Fail(chunks.path, fmt::format("a chunk has {} bytes in the file, more than {} bytes can need",
+                                    n_stored, n_bytes));
+    }
+    stored.resize(n_stored);
+    if (n_stored > 0 && H5Dread_chunk(chunks.array.id(), H5P_DEFAULT, offset.data(), &left_out,
+                                      stored.data()) < 0) {
+      Fail(chunks.path, LibraryMessage());
+    }
+  }
+  if (!stored.empty()) {
+    return UndoFilters(chunks.filters, left_out, std::move(stored), n_bytes, Describe(chunks.path));
+  }
+  stored.resize(n_bytes);
+  for (std::size_t i = 0; i < n_bytes; ++i) stored[i] = chunks.fill[i % chunks.fill.size()];
+  return stored;
+}
+
+void H5File::ReadChunkRows(const OpenChunks& chunks, std::int64_t begin, std::int64_t end,
+                           std::optional<DType> dtype, std::span<std::byte> out) const {
+  const ChunkGrid& grid = chunks.grid;
+  Shape rows = grid.shape;
+  rows[0] = end - begin;
+  const auto n = static_cast<std::size_t>(NumElements(rows));
+  const std::size_t wanted = dtype ? SizeOf(*dtype) : grid.item;
+  if (end > grid.shape[0] || n * wanted != out.size()) Fail(chunks.path, kChanged);
+  bool is_native = !dtype;
+  if (dtype) {
+    const std::lock_guard lock(core::Hdf5Lock());
+    is_native = H5Tequal(chunks.type.id(), NativeType(*dtype)) > 0;
+  }
+  std::vector<std::byte> other(is_native ? 0 : n * std::max(wanted, grid.item));
+  const std::span<std::byte> elements = is_native ? out : std::span(other);
+  for (const Shape& first : grid.Chunks(begin, end)) {
+    grid.Copy(first, ReadChunk(chunks, first), begin, end, elements);
+  }
+  if (is_native) return;
+  const std::lock_guard lock(core::Hdf5Lock());
+  if (H5Tconvert(chunks.type.id(), NativeType(*dtype), n, other.data(), nullptr, H5P_DEFAULT) < 0) {
+    Fail(chunks.path, LibraryMessage());
+  }
+  std::copy_n(other.begin(), out.size(), out.begin());
+}
+
 void H5File::ReadRows(const std::string& path, std::int64_t begin, std::int64_t end,
                       std::optional<DType> dtype, std::span<std::byte> out) const {
   if (begin == end || out.empty()) return;
+  OpenChunks chunks;
+  if (!OpenInChunks(path, &chunks)) return ReadPiece(path, begin, end, dtype, out);
+  // in parts, because elements of another type are held twice
+  const std::size_t row_bytes = out.size() / static_cast<std::size_t>(end - begin);
+  const std::int64_t per_chunk = chunks.grid.chunk[0];
+  const auto fit = static_cast<std::int64_t>(kPartBytes / std::max<std::size_t>(row_bytes, 1));
+  const std::int64_t n_rows = std::max(fit / per_chunk, std::int64_t{1}) * per_chunk;
+  for (std::int64_t at = begin; at < end;) {
+    const std::int64_t next = std::min(at / n_rows * n_rows + n_rows, end);
+    const auto n_bytes = static_cast<std::size_t>(next - at) * row_bytes;
+    ReadChunkRows(chunks, at, next, dtype, out.first(n_bytes));
+    out = out.subspan(n_bytes);
+    at = next;
+  }
+}
+
+// Of an array that is in one piece.
+void H5File::ReadPiece(const std::string& path, std::int64_t begin, std::int64_t end,
+                       std::optional<DType> dtype, std::span<std::byte> out) const {
   const std::lock_guard lock(core::Hdf5Lock());
   const Handle array = OpenArray(path);
   const Handle space(H5Dget_space(array.id()), &H5Sclose);
   const Handle stored(H5Dget_type(array.id()), &H5Tclose);
   const int rank = H5Sget_simple_extent_ndims(space.id());
-  if (rank < 1 || rank > kMaxRank) Fail(path, "the file changed while it was read");
+  if (rank < 1 || rank > kMaxRank) Fail(path, kChanged);
   std::vector<hsize_t> first(static_cast<std::size_t>(rank), 0);
   std::vector<hsize_t> count(first.size());
   H5Sget_simple_extent_dims(space.id(), count.data(), nullptr);
@@ -393,7 +523,7 @@ void H5File::ReadRows(const std::string& path, std::int64_t begin, std::int64_t 
 
   const hid_t type = dtype ? NativeType(*dtype) : stored.id();
   if (Product(count) * static_cast<double>(H5Tget_size(type)) != static_cast<double>(out.size())) {
-    Fail(path, "the file changed while it was read");
+    Fail(path, kChanged);
   }
   const Handle rows(H5Screate_simple(rank, count.data(), nullptr), &H5Sclose);
   if (H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(),

@@ -100,7 +100,7 @@ class H5File {
   ArrayHeader Header(const std::string& path) const;
 
   /// Rows [begin, end) of an array whose header was checked, converted by libhdf5; as they are
-  /// stored if there is no dtype.
+  /// stored if there is no dtype. Chunks are decoded without the lock.
   void ReadRows(const std::string& path, std::int64_t begin, std::int64_t end,
                 std::optional<DType> dtype, std::span<std::byte> out) const;
 
@@ -117,6 +117,13 @@ class H5File {
   void RequireOwnBytes(const std::string& path, hid_t layout) const;
   void RequireFilters(const std::string& path, hid_t layout) const;
   void ReadChunks(const std::string& path, hid_t layout, ArrayHeader* header) const;
+  struct OpenChunks;
+  bool OpenInChunks(const std::string& path, OpenChunks* chunks) const;
+  std::vector<std::byte> ReadChunk(const OpenChunks& chunks, const Shape& first) const;
+  void ReadChunkRows(const OpenChunks& chunks, std::int64_t begin, std::int64_t end,
+                     std::optional<DType> dtype, std::span<std::byte> out) const;
+  void ReadPiece(const std::string& path, std::int64_t begin, std::int64_t end,
+                 std::optional<DType> dtype, std::span<std::byte> out) const;
   void WithAttribute(const std::string& path, const std::string& name,
                      const std::function<void(hid_t attribute, hid_t type)>& use) const;
 

@@ -96,6 +96,7 @@ Hdf5WriterConfig Hdf5WriterConfig::FromConfig(const Config& params) {
                                           "folder"),
       .source = params.Require<std::string>("source", "where the episodes come from"),
       .names = {}};
+  if (!config.path.has_filename()) config.path = config.path.parent_path();  // a '/' at the end
   config.is_act = params.GetChoice("layout", {"robomimic", "act"},
                                    "robomimic: all episodes in one file; act: a folder with a file "
                                    "per episode, as ACT and ALOHA have them") == "act";

@@ -70,6 +70,17 @@ TEST(Hdf5Keys, KeysNameArraysAndPartsOfThem) {
   EXPECT_EQ(parts.back(), actions.back());
 }
 
+TEST(Hdf5Keys, AKeyWithoutAnArrayHasTheOneThatItHasWithoutAMap) {
+  Hdf5Config config{.path = SmallData("robomimic.hdf5"), .keys = {{"action", {}}, {"pose", {}}}};
+  const Hdf5Dataset dataset(config);
+  EXPECT_EQ(dataset.spec().keys.size(), 2U);
+  EXPECT_EQ(ReadAll<float>(dataset, "pose"),
+            ReadAll<float>(Hdf5Dataset({.path = config.path}), "pose"));
+  config.keys["nothing"] = {};
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { const Hdf5Dataset other(config); }),
+              HasSubstr("its keys are: action, depth, grid"));
+}
+
 TEST(Hdf5Keys, AnArrayThatIsNoPictureIsRefusedAsOne) {
   EXPECT_THAT(MessageOf(ErrorCode::kData,
                         [] {

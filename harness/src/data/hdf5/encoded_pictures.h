@@ -15,10 +15,10 @@ class PictureDecoder;
 namespace dp_bench::hdf5 {
 
 /// Decodes rows. May be used from several threads at once.
-class PictureRows {
+class EncodedPictures {
  public:
-  PictureRows();
-  ~PictureRows();
+  EncodedPictures();
+  ~EncodedPictures();
 
   /// Whether a row begins as a picture file does.
   static bool IsPicture(std::span<const std::byte> row);

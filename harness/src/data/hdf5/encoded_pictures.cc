@@ -1,4 +1,4 @@
-#include "data/hdf5/picture_rows.h"
+#include "data/hdf5/encoded_pictures.h"
 
 #include <cstdint>
 #include <string_view>
@@ -17,15 +17,15 @@ std::span<const std::byte> WithoutPadding(std::span<const std::byte> row) {
 
 }  // namespace
 
-PictureRows::PictureRows() = default;
-PictureRows::~PictureRows() = default;
+EncodedPictures::EncodedPictures() = default;
+EncodedPictures::~EncodedPictures() = default;
 
-bool PictureRows::IsPicture(std::span<const std::byte> row) {
+bool EncodedPictures::IsPicture(std::span<const std::byte> row) {
   const std::string_view text(reinterpret_cast<const char*>(row.data()), row.size());
   return text.starts_with("\xff\xd8\xff") || text.starts_with("\x89PNG\r\n\x1a\n");
 }
 
-std::unique_ptr<media::PictureDecoder> PictureRows::Take() {
+std::unique_ptr<media::PictureDecoder> EncodedPictures::Take() {
   const std::lock_guard lock(mutex_);
   if (idle_.empty()) return std::make_unique<media::PictureDecoder>();
   std::unique_ptr<media::PictureDecoder> decoder = std::move(idle_.back());
@@ -33,12 +33,12 @@ std::unique_ptr<media::PictureDecoder> PictureRows::Take() {
   return decoder;
 }
 
-void PictureRows::GiveBack(std::unique_ptr<media::PictureDecoder> decoder) {
+void EncodedPictures::GiveBack(std::unique_ptr<media::PictureDecoder> decoder) {
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(decoder));
 }
 
-PictureRows::Size PictureRows::SizeOf(std::span<const std::byte> row) {
+EncodedPictures::Size EncodedPictures::SizeOf(std::span<const std::byte> row) {
   std::unique_ptr<media::PictureDecoder> decoder = Take();
   const media::DecodedPicture& picture = decoder->Decode(WithoutPadding(row), 0, 0);
   const Size size{.width = picture.width(), .height = picture.height()};
@@ -46,8 +46,8 @@ PictureRows::Size PictureRows::SizeOf(std::span<const std::byte> row) {
   return size;
 }
 
-void PictureRows::Decode(std::span<const std::byte> row, const Size& size,
-                         std::span<std::byte> out) {
+void EncodedPictures::Decode(std::span<const std::byte> row, const Size& size,
+                             std::span<std::byte> out) {
   std::unique_ptr<media::PictureDecoder> decoder = Take();
   decoder->Decode(WithoutPadding(row), size.width, size.height)
       .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
