@@ -150,6 +150,13 @@ for file in multi_run.json report.html seed_43/episodes.jsonl seed_43/checkpoint
   cmp "seeds/$file" "whole_seeds/$file"
 done
 
+echo "a run over seeds, one of which lost its checkpoints, is refused, and nothing changes"
+cp -r whole_seeds lost_seeds
+rm -r lost_seeds/seed_43/checkpoints lost_seeds/seed_43/episodes.jsonl
+cp -r lost_seeds lost_before
+expect_exit 6 "'lost_seeds/seed_43' cannot be resumed" "$dp_bench" run --resume lost_seeds
+diff -r lost_before lost_seeds || fail "a refused command changed the run"
+
 echo "the section multi_run does the same as --seeds"
 "${seeds[@]}" 'multi_run.seeds=[42,43]' multi_run.run_dir=section >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
 for file in config.json multi_run.json report.html seed_42/config.json seed_42/manifest.json seed_42/logs.json.txt \
