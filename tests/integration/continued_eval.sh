@@ -78,6 +78,39 @@ expect_whole stopped
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "a finished one cannot be resumed: $(cat stopped.txt)"
 expect_whole stopped
 
+# more seeds for a finished evaluation, in one step or two, and for an unfinished one: as in one go
+fewer=("${evaluate[@]}" env_runner.n_test=40)
+"${fewer[@]}" --output extended >extended.txt 2>&1 || fail "$(cat extended.txt)"
+cp -r extended mpi
+find extended -type f -exec sha256sum {} + | sort >before.txt
+expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume extended env_runner.max_steps=5
+expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume extended env_runner.n_test=50 env_runner.n_envs=2
+expect_exit 2 "can only be raised" "$dp_bench" eval --resume extended env_runner.n_test=30
+find extended -type f -exec sha256sum {} + | sort | diff before.txt - || fail "a refused command changed files"
+for n in 60 100 100; do
+  "$dp_bench" eval --resume extended env_runner.n_test=$n >extended.txt 2>&1 || fail "$(cat extended.txt)"
+done
+expect_whole extended
+for file in config.json manifest.json; do cmp whole/$file extended/$file || fail "$file differs"; done
+"${fewer[@]}" --output extended2 >extended.txt 2>&1 || fail "$(cat extended.txt)"
+mv extended2/episodes.jsonl extended2/episodes.partial.jsonl
+sed -i '20,$d' extended2/episodes.partial.jsonl
+rm extended2/eval_log.json
+"$dp_bench" eval --resume extended2 env_runner.n_test=100 >extended.txt 2>&1 || fail "$(cat extended.txt)"
+expect_whole extended2
+# killed while it begins to extend: the same command goes on
+for i in 1 2 3 4 5 6; do
+  rm -rf extended3
+  cp -r mpi extended3
+  "$dp_bench" eval --resume extended3 env_runner.n_test=100 >extended.txt 2>&1 &
+  sleep "0.$((i * 3 % 10))$i"
+  kill -9 $! 2>/dev/null || true
+  wait $! 2>/dev/null || true
+  "$dp_bench" eval --resume extended3 env_runner.n_test=100 >extended.txt 2>&1 || fail "$(cat extended.txt)"
+  expect_whole extended3
+  for file in config.json manifest.json; do cmp whole/$file extended3/$file || fail "$file differs"; done
+done
+
 # another evaluation is refused
 expect_exit 2 "names no checkpoint" "$dp_bench" eval --resume trained
 cp -r whole foreign

@@ -97,6 +97,44 @@ expect_unchanged 2 "another process writes into 'free'" lock free "$dp_bench" tr
 expect_unchanged 2 "another process writes into 'free'" lock free "$dp_bench" run "${small[@]}" --output free --seeds 1,2
 rmdir free
 
+echo "a resume that cannot be changes no file: no training, a part that is missing, another network or optimizer"
+"$dp_bench" export --checkpoint trained --output policy >out.txt 2>&1 || fail "$(cat out.txt)"
+cp -r trained/checkpoints/latest alone
+ln -s alone linked
+for verb in train run; do
+  for folder in policy alone linked; do
+    expect_unchanged 2 "is a policy outside of a run" "$dp_bench" $verb --resume $folder
+  done
+  expect_unchanged 2 "'a' is an evaluation" "$dp_bench" $verb --resume a
+  expect_unchanged 2 "has no config.json" "$dp_bench" $verb --resume .
+done
+expect_unchanged 2 "is a policy outside of a run" "$dp_bench" train --resume policy --output copied
+cp -r trained emptied
+rm -r emptied/checkpoints
+expect_unchanged 6 "there is no checkpoint to continue from" "$dp_bench" train --resume emptied
+expect_unchanged 6 "there is no checkpoint to continue from" "$dp_bench" run --resume emptied
+more=(training.num_epochs=2)
+expect_unchanged 6 "expected float32" "$dp_bench" train --resume trained "policy.params.down_dims=[8,16]" "${more[@]}"
+expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd "${more[@]}"
+expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd --output copied
+for part in model.safetensors optimizer.safetensors state.json; do
+  cp -r trained broken
+  rm "broken/checkpoints/latest/$part"
+  expect_unchanged 6 "$part" "$dp_bench" train --resume broken "${more[@]}"
+  expect_unchanged 6 "$part" "$dp_bench" train --resume broken --checkpoint latest "${more[@]}"
+  rm -r broken
+done
+
+echo "a checkpoint's path means its run, from this checkpoint"
+cp -r trained by_path
+ln -s by_path/checkpoints/latest by_link
+"$dp_bench" train --resume trained "${more[@]}" >out.txt 2>&1 || fail "$(cat out.txt)"
+"$dp_bench" train --resume by_link "${more[@]}" >out.txt 2>&1 || fail "$(cat out.txt)"
+diff -r -x tensorboard -x cost.json trained by_path || fail "the run, and its checkpoint by path, continue differently"
+cp -r by_path twice
+"$dp_bench" train --resume twice/./checkpoints/../checkpoints/latest/ >out.txt 2>&1 || fail "$(cat out.txt)"
+diff -r -x tensorboard -x cost.json by_path twice || fail "nothing was left to train, but files changed"
+
 echo "an unfinished evaluation has no verdict, and files of two runs have none"
 gate=("$dp_bench" gate --baseline base.json)
 expect_exit 0 "is the baseline now, 10 episodes" "${gate[@]}" --candidate a --update-baseline

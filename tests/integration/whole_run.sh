@@ -150,6 +150,13 @@ for file in multi_run.json report.html seed_43/episodes.jsonl seed_43/checkpoint
   cmp "seeds/$file" "whole_seeds/$file"
 done
 
+echo "a run over seeds, one of which lost its checkpoints, is refused, and nothing changes"
+cp -r whole_seeds lost_seeds
+rm -r lost_seeds/seed_43/checkpoints lost_seeds/seed_43/episodes.jsonl
+cp -r lost_seeds lost_before
+expect_exit 6 "'lost_seeds/seed_43' cannot be resumed" "$dp_bench" run --resume lost_seeds
+diff -r lost_before lost_seeds || fail "a refused command changed the run"
+
 echo "the section multi_run does the same as --seeds"
 "${seeds[@]}" 'multi_run.seeds=[42,43]' multi_run.run_dir=section >seeds.txt 2>&1 || fail "$(cat seeds.txt)"
 for file in config.json multi_run.json report.html seed_42/config.json seed_42/manifest.json seed_42/logs.json.txt \
@@ -167,6 +174,22 @@ expect_exit 2 "omit --seeds and multi_run" "$dp_bench" run --resume seeds 'multi
 expect_exit 2 "folder of one seed" "$dp_bench" run --resume seeds --checkpoint epoch=0000
 expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
 expect_exit 2 "omit --seeds" "$dp_bench" run --resume seeds --seeds 42
+
+echo "a data set is enough for a training, which resumes, and the policy is evaluated later"
+no_env=(--config-dir "$configs" --policy unet_hybrid --dataset own.zarr "policy.params.down_dims=[16,32]" policy.params.n_groups=4
+        training.num_epochs=2 training.lr_warmup_steps=2 dataloader.batch_size=32)
+"$dp_bench" train "${no_env[@]}" --output no_env >out.txt 2>&1 || fail "$(cat out.txt)"
+grep -q "no env, so no rollouts; the policy observes" out.txt || fail "$(cat out.txt)"
+"$dp_bench" train "${no_env[@]}" training.max_minutes=1e-9 --output no_env_cut >out.txt 2>&1 || fail "$(cat out.txt)"
+"$dp_bench" train --resume no_env_cut training.max_minutes=null >out.txt 2>&1 || fail "$(cat out.txt)"
+cmp no_env/checkpoints/latest/ema.safetensors no_env_cut/checkpoints/latest/ema.safetensors
+[ -s no_env/cost.json ] || fail "it does not say what it cost"
+expect_exit 2 "--env" "$dp_bench" eval --checkpoint no_env --output bad9
+expect_exit 2 "--env" "$dp_bench" run "${no_env[@]}" --output bad9
+[ ! -e bad9 ] || fail "a refused command left a folder"
+"$dp_bench" eval --checkpoint no_env --env point_mass --output of_no_env env_runner.n_test=2 >out.txt 2>&1 || fail "$(cat out.txt)"
+grep -q '"load_average"' of_no_env/latency.json || fail "$(cat of_no_env/latency.json)"
+grep -q "The run took .*CPU time" of_no_env/report.html || fail "the report does not say what it cost"
 
 echo "bad input gives a message and its exit code"
 expect_exit 2 "num_epochs" "$dp_bench" train "${small[@]}" training.num_epoch=1 --output bad1

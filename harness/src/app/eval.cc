@@ -16,7 +16,8 @@ constexpr const char* kEvalExamples =
     R"(Examples:
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
-  dp_bench eval --resume runs/mine)";
+  dp_bench eval --resume runs/mine
+  dp_bench eval --resume runs/mine env_runner.n_test=400)";
 
 struct EvalVerbOptions {
   experiment::CheckpointEvaluationOptions evaluation;
@@ -29,6 +30,7 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   core::CatchStopSignals();  // also while loading: an interrupted evaluation can be resumed
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
   if (ranks.is_root()) ChooseCheckpoint(&options.evaluation.checkpoint);
+  options.evaluation.experiment.takes_env_only = !options.evaluation.experiment.env.empty();
   options.evaluation.checkpoint = ranks.FromRoot(options.evaluation.checkpoint.string());
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty())
@@ -38,6 +40,15 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   }
   experiment::CheckpointEvaluation evaluation(options.evaluation, ranks);
   return experiment::RunToItsEnd(evaluation);
+}
+
+void AddEnvOptions(CLI::App* app, experiment::ExperimentOptions* experiment, CLI::Option* resume) {
+  app->add_option("--env", experiment->env,
+                  "Env for a policy that was trained on a data set alone, or another one than the "
+                  "training's: configs/task/<env>.json")
+      ->excludes(resume);
+  app->add_option("--obs", experiment->obs, "With --env: configs/task/<env>_<obs>.json")
+      ->excludes(resume);
 }
 
 }  // namespace
@@ -53,14 +64,17 @@ Verb AddEval(CLI::App* app) {
       ->check(CLI::ExistingDirectory);
   CLI::Option* resume =
       source
-          ->add_option("--resume", options->resume,
-                       "Folder of an interrupted evaluation to continue, with its own config")
+          ->add_option(
+              "--resume", options->resume,
+              "Folder of an interrupted evaluation to continue, with its own config, or of "
+              "a finished one to extend (env_runner.n_test=400)")
           ->check(CLI::ExistingDirectory);
   source->require_option(1);
   app->add_option("--weights", options->weights, "Which weights: ema or model")
       ->check(CLI::IsMember({"ema", "model"}))
       ->capture_default_str()
       ->excludes(resume);
+  AddEnvOptions(app, &options->experiment, resume);
   app->add_option("--task", options->experiment.task, "Another task of its env (env.params.task)")
       ->excludes(resume);
   app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
@@ -90,9 +104,9 @@ Verb AddEval(CLI::App* app) {
   app->add_option("--plugin-dir", options->experiment.plugin_dirs,
                   "Folder to search for plugins first; may be repeated")
       ->allow_extra_args(false);
-  app->add_option("overrides", options->experiment.overrides,
-                  "Config values: env_runner.n_test=100")
-      ->excludes(resume);
+  app->add_option(
+      "overrides", options->experiment.overrides,
+      "Config values: env_runner.n_test=100; with --resume only this one, for more seeds");
   return [arguments] {
     return RunOnRanks([&](core::Communicator& ranks) { return Evaluate(*arguments, ranks); });
   };

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "app/ranks.h"
 #include "app/verbs.h"
 #include "config/loader.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/memory.h"
@@ -25,6 +27,7 @@
 #include "experiment/output_folder.h"
 #include "inspect/memory_advice.h"
 #include "run/run_files.h"
+#include "train/resume_point.h"
 #include "train/rewind.h"
 #include "train/snapshot.h"
 #include "train/train_config.h"
@@ -40,6 +43,7 @@ constexpr const char* kTrainExamples =
   dp_bench train --policy unet_hybrid --env point_mass --output runs/mine
   dp_bench train --resume runs/mine
   dp_bench train --resume runs/mine --checkpoint epoch=0100
+  dp_bench train --policy transformer --dataset data/mine.zarr
   dp_bench train --policy transformer --env pusht --dry-run training.num_epochs=100
   mpirun -n 2 dp_bench train --policy transformer --env kuavo_dualarm)";
 
@@ -65,7 +69,8 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
   app->add_option(
          "--resume", options->resume,
-         "Run folder or snapshot to continue, with its own config; with --output, in a copy")
+         "Run folder or snapshot to continue, with its own config, or a checkpoint in a run folder "
+         "to continue from; with --output, in a copy")
       ->check(CLI::ExistingDirectory);
   app->add_option("--checkpoint", options->checkpoint,
                   "With --resume: continue from this checkpoint instead of the latest one: its "
@@ -97,6 +102,7 @@ struct TrainPlan {
   bool is_resumed = false;
   fs::path checkpoint;                  // to continue from; empty: the latest
   bool with_report = false;             // also evaluates and reports
+  bool is_tried = false;                // a dry run, which needs no env
   std::function<void()> before_writes;  // called when all checks have passed; may be empty
 };
 
@@ -109,19 +115,78 @@ std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
       ranks);
 }
 
-// Rank 0 changes the folder; the others wait in OutputFolder::Begin.
-void Rewind(const TrainPlan& plan, const Config& config, core::Communicator& ranks) {
-  if (plan.checkpoint.empty() || !ranks.is_root()) return;
-  const run::Checkpoint chosen = run::Checkpoint::Open(plan.checkpoint);
-  train::RequireResumable(chosen,
-                          train::TrainingConfig::FromConfig(config.Sub("training")).use_ema);
-  train::RewindRun(plan.output, chosen);
+void LogWithoutEnv(const experiment::Experiment& experiment) {
+  std::string keys;
+  for (const KeySpec& key : experiment.spec().shape_meta.obs) {
+    keys += (keys.empty() ? "" : ", ") + key.name;
+  }
+  core::LogInfo(
+      fmt::format("no env, so no rollouts; the policy observes {} (shape_meta.obs chooses). "
+                  "Evaluate it with dp_bench eval --checkpoint RUN --env ENV",
+                  keys));
+}
+
+// The first changes to the run folder, after all checks. Rank 0 makes them; the others wait in
+// OutputFolder::Begin.
+void BeginRun(const TrainPlan& plan, const experiment::Experiment& experiment,
+              experiment::OutputFolder& folder, core::Communicator& ranks) {
+  if (plan.before_writes) plan.before_writes();
+  if (!plan.checkpoint.empty() && ranks.is_root()) {
+    train::RewindRun(folder.path(), run::Checkpoint::Open(plan.checkpoint));
+  }
+  folder.Begin();
+  experiment::WriteRunHead(folder.path(), experiment::MakeManifest(experiment, ranks.size()),
+                           experiment.config(), ranks);
+}
+
+// Prints how the training ended. Returns the exit code.
+int ReportTraining(const train::TrainReport& report, const fs::path& output) {
+  if (report.end == train::TrainEnd::kInterrupted) {
+    core::PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
+                      output.string());
+    return core::kExitInterrupted;
+  }
+  core::PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
+                    core::FormatDuration(report.seconds), report.samples_per_second);
+  return 0;
+}
+
+// The evaluation of a finished training. Returns the exit code.
+int EvaluateTrained(experiment::Evaluation& evaluation, train::Workspace& workspace,
+                    torch::Device device, const fs::path& output, core::CostMeter& meter,
+                    core::Communicator& ranks) {
+  evaluation.SetNormalizer(workspace.normalizer());
+  const run::RunResult result =
+      evaluation.Run(workspace.eval_policy(), device, {.stop = &core::CatchStopSignals()});
+  experiment::RecordCost(meter, output, ranks);
+  if (result.is_interrupted) {
+    core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
+                      output.string());
+    return core::kExitInterrupted;
+  }
+  if (!ranks.is_root()) return 0;
+  return experiment::ReportEvaluation(
+      result, evaluation.RecordPlanning(workspace.eval_policy(), device), output);
+}
+
+// The rollouts between two epochs.
+train::EvalFn RolloutsOf(experiment::Evaluation& rollouts, torch::Device device,
+                         const fs::path& folder, const core::Communicator& ranks) {
+  return [&rollouts, device, folder, &ranks](Policy& policy, int) -> std::optional<train::Scores> {
+    const run::RunResult result = rollouts.Run(policy, device, {.stop = &core::CatchStopSignals()});
+    if (result.is_interrupted) return std::nullopt;
+    train::Scores scores = {experiment::MetricsOf(result)};
+    if (ranks.is_root()) scores.pictures = experiment::FilmStripsOf(result, folder);
+    return scores;
+  };
 }
 
 int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
                    core::Communicator& ranks) {
+  core::CostMeter meter;
   if (plan.is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
   const experiment::Experiment experiment(options);
+  if (plan.with_report && !plan.is_tried) experiment.env_name();  // throws without an env
   const std::unique_ptr<experiment::OutputFolder> folder = OpenOutput(plan, experiment, ranks);
   const fs::path& output = folder->path();
   const std::atomic<bool>& stop = core::CatchStopSignals();
@@ -135,10 +200,16 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const auto logging = train::LoggingConfig::FromConfig(experiment.config().Sub("logging"));
   const fs::path rollout_folder = output / "rollouts";
-  experiment::Evaluation rollouts(experiment, ranks, rollout_folder,
-                                  logging.tensorboard ? logging.n_rollouts : 0,
-                                  experiment::TestSeeds::kSelection);
-  experiment::Evaluation final_evaluation(experiment, ranks, output);
+  std::optional<experiment::Evaluation> rollouts;
+  std::optional<experiment::Evaluation> last;
+  if (experiment.has_env()) {
+    rollouts.emplace(experiment, ranks, rollout_folder,
+                     logging.tensorboard ? logging.n_rollouts : 0,
+                     experiment::TestSeeds::kSelection);
+    last.emplace(experiment, ranks, output);
+  } else {
+    LogWithoutEnv(experiment);
+  }
   const std::unique_ptr<Policy> teacher = experiment.LoadTeacher();
   train::Workspace workspace(
       {.config = experiment.config(),
@@ -150,42 +221,18 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
        .ranks = &ranks,
        .create_sampler =
            [&](int num_inference_steps) { return experiment.CreateSampler(num_inference_steps); },
+       .resume_from = plan.checkpoint,
        .teacher = teacher.get()});
   const torch::Device device = experiment.device();
   experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .makes_dataset = true});
-  if (plan.before_writes) plan.before_writes();
-  Rewind(plan, experiment.config(), ranks);
-  folder->Begin();
-  experiment::WriteRunHead(output, experiment::MakeManifest(experiment, ranks.size()),
-                           experiment.config(), ranks);
-
-  const train::TrainReport report =
-      workspace.Run([&](Policy& policy, int) -> std::optional<train::Scores> {
-        const run::RunResult result = rollouts.Run(policy, device, {.stop = &stop});
-        if (result.is_interrupted) return std::nullopt;
-        train::Scores scores = {experiment::MetricsOf(result)};
-        if (ranks.is_root()) scores.pictures = experiment::FilmStripsOf(result, rollout_folder);
-        return scores;
-      });
-  if (report.end == train::TrainEnd::kInterrupted) {
-    core::PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
-                      output.string());
-    return core::kExitInterrupted;
-  }
-  core::PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
-                    core::FormatDuration(report.seconds), report.samples_per_second);
-  if (!plan.with_report) return 0;
-  final_evaluation.SetNormalizer(workspace.normalizer());
-  const run::RunResult result =
-      final_evaluation.Run(workspace.eval_policy(), device, {.stop = &stop});
-  if (result.is_interrupted) {
-    core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
-                      output.string());
-    return core::kExitInterrupted;
-  }
-  if (!ranks.is_root()) return 0;
-  return experiment::ReportEvaluation(
-      result, final_evaluation.RecordPlanning(workspace.eval_policy(), device), output);
+  workspace.Prepare();
+  BeginRun(plan, experiment, *folder, ranks);
+  const train::TrainReport report = workspace.Run(
+      rollouts ? RolloutsOf(*rollouts, device, rollout_folder, ranks) : train::EvalFn());
+  const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
+  if (is_over) experiment::RecordCost(meter, output, ranks);
+  const int exit_code = ReportTraining(report, output);
+  return is_over ? exit_code : EvaluateTrained(*last, workspace, device, output, meter, ranks);
 }
 
 // If memory runs out, the message also has what would save some, measured once the training is
@@ -248,26 +295,56 @@ int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
   return experiment::DryRun(
       options.experiment, parent,
       [&alone](const experiment::ExperimentOptions& shortened, const fs::path& folder) {
-        return TrainAndReport(shortened, {.output = folder, .with_report = true}, alone);
+        return TrainAndReport(shortened, {.output = folder, .with_report = true, .is_tried = true},
+                              alone);
       });
 }
 
-// --resume with --output resumes a copy.
-TrainVerbOptions ContinuedElsewhere(TrainVerbOptions options, core::Communicator& ranks) {
-  if (!options.seeds.empty()) {
+int Resume(const experiment::ExperimentOptions& options, const TrainPlan& plan,
+           core::Communicator& ranks) {
+  return TrainOrAdvise(ResumeOptions(options, plan.output), plan, ranks);
+}
+
+// --resume with --output resumes a copy, which goes again if that is refused.
+int ResumeCopy(const TrainVerbOptions& options, const train::ResumePoint& point, TrainPlan plan,
+               core::Communicator& ranks) {
+  bool is_begun = false;
+  plan.output = options.output;
+  plan.before_writes = [&is_begun] { is_begun = true; };
+  if (ranks.is_root()) {
+    train::CreateFromSnapshot(point.run_folder, plan.output, point.checkpoint);
+  }
+  ranks.Barrier();
+  try {
+    return Resume(options.experiment, plan, ranks);
+  } catch (...) {
+    if (!is_begun && ranks.is_root()) core::RemoveAll(plan.output);
+    throw;
+  }
+}
+
+// The seeds of a run over several; none for a single run.
+std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
+  const bool has_section =
+      fs::exists(options.resume / run::kConfigFile) &&
+      experiment::MultiRunOf(ResumeOptions(options.experiment, options.resume)).has_value();
+  if (!options.seeds.empty() || has_section) {
+    throw Error(ErrorCode::kUsage,
+                "--resume takes its seeds from the folder; omit --seeds and multi_run");
+  }
+  std::vector<std::uint64_t> seeds = experiment::SeedsOf(options.resume);
+  if (seeds.empty()) return seeds;
+  if (!options.checkpoint.empty()) {
+    throw Error(ErrorCode::kUsage, "--checkpoint is of one training; give the folder of one seed");
+  }
+  if (!options.output.empty()) {
     throw Error(ErrorCode::kUsage,
                 "--resume with --output copies one training; give the folder of one seed");
   }
-  if (ranks.is_root()) {
-    const fs::path checkpoint =
-        options.checkpoint.empty() ? fs::path()
-                                   : train::FindCheckpointOfRun(options.resume, options.checkpoint);
-    train::CreateFromSnapshot(options.resume, options.output, checkpoint);
+  for (const fs::path& begun : experiment::BegunSeeds(options.resume, seeds)) {
+    train::RequireTraining(begun);
   }
-  ranks.Barrier();
-  options.resume = options.output;
-  options.checkpoint.clear();
-  return options;
+  return seeds;
 }
 
 // The section multi_run does the same as the options. `train` trains one seed.
@@ -290,30 +367,17 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
     experiment::ResolveAutoBatch(&options.experiment, ranks);
   }
   if (options.is_dry_run) return TryOnce(options, ranks);
-  if (!options.resume.empty()) {
-    const bool has_section =
-        experiment::MultiRunOf(ResumeOptions(options.experiment, options.resume)).has_value();
-    if (!options.seeds.empty() || has_section) {
-      throw Error(ErrorCode::kUsage,
-                  "--resume takes its seeds from the folder; omit --seeds and multi_run");
-    }
-    options.seeds = experiment::SeedsOf(options.resume);
-    if (!options.seeds.empty() && !options.checkpoint.empty()) {
-      throw Error(ErrorCode::kUsage,
-                  "--checkpoint is of one training; give the folder of one seed");
-    }
-    if (!options.output.empty()) options = ContinuedElsewhere(std::move(options), ranks);
-  }
+  if (!options.resume.empty()) options.seeds = SeedsToResume(options);
   if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
   if (options.resume.empty()) {
     return TrainOrAdvise(options.experiment, {.output = options.output, .with_report = with_report},
                          ranks);
   }
-  TrainPlan plan = {.output = options.resume, .is_resumed = true, .with_report = with_report};
-  if (!options.checkpoint.empty()) {
-    plan.checkpoint = train::FindCheckpointOfRun(options.resume, options.checkpoint);
-  }
-  return TrainOrAdvise(ResumeOptions(options.experiment, options.resume), plan, ranks);
+  const train::ResumePoint point = train::FindResumePoint(options.resume, options.checkpoint);
+  TrainPlan plan = {.output = point.run_folder, .is_resumed = true, .with_report = with_report};
+  if (!options.output.empty()) return ResumeCopy(options, point, plan, ranks);
+  plan.checkpoint = point.checkpoint;
+  return Resume(options.experiment, plan, ranks);
 }
 
 }  // namespace

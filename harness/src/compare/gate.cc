@@ -1,6 +1,7 @@
 #include "compare/gate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -135,7 +136,32 @@ void CountPairs(std::span<const EpisodePair> pairs, GateResult* result) {
   result->outcomes_hash = HashOutcomes(counted);
 }
 
-void Decide(GateResult* result) {
+// How a test gets more seeds, as far as the runs have fewer than another doubling needs.
+std::string MoreSeeds(const run::RunFolder& candidate, std::size_t n_baseline,
+                      std::size_t n_candidate, const GateResult& result) {
+  const int n = result.test.counts().n_pairs();
+  const int max_pairs = result.test.config().max_pairs;
+  if (n >= max_pairs) return "raise --max-pairs to continue this test";
+  if (result.checkpoint_hash.empty()) {
+    return "evaluate more seeds on both sides and run the gate again";
+  }
+  const int wanted = std::min(max_pairs, std::max(20, 2 * n));
+  std::vector<std::string> steps;
+  if (std::cmp_less(n_candidate, wanted)) {
+    steps.push_back(
+        fmt::format("evaluate more seeds: dp_bench eval --resume {} env_runner.n_test={}",
+                    candidate.path.string(), wanted));
+  }
+  if (std::cmp_less(n_baseline, wanted)) {
+    steps.push_back(
+        fmt::format("evaluate the baseline's run in the same way up to "
+                    "env_runner.n_test={} and write it with --update-baseline",
+                    wanted));
+  }
+  return fmt::format("{}; then run the gate again", fmt::join(steps, "; "));
+}
+
+void Decide(const std::string& more_seeds, GateResult* result) {
   const SequentialTestConfig& config = result->test.config();
   const int n = result->test.counts().n_pairs();
   const double points = 100.0 * config.margin;
@@ -158,10 +184,8 @@ void Decide(GateResult* result) {
       break;
   }
   result->status = GateStatus::kInconclusive;
-  result->reason =
-      fmt::format("{} seeds neither show a drop nor exclude one of {:.3g} points; {}", n, points,
-                  n < config.max_pairs ? "evaluate more seeds on both sides and run the gate again"
-                                       : "raise --max-pairs to continue this test");
+  result->reason = fmt::format("{} seeds neither show a drop nor exclude one of {:.3g} points; {}",
+                               n, points, more_seeds);
 }
 
 // `earlier` may be null.
@@ -216,7 +240,7 @@ GateResult RunFrom(const run::RunFolder& baseline, const run::RunFolder& candida
                 "a verdict takes more of them",
                 why_unpaired);
   CountPairs(outcomes.pairs, &result);
-  Decide(&result);
+  Decide(MoreSeeds(candidate, old_episodes.size(), new_episodes.size(), result), &result);
   return result;
 }
 

@@ -242,6 +242,16 @@ JsonSource LoadTask(const ConfigRequest& request) {
                           request.obs, begin, request.obs, request.env, Joined(available, "none")));
 }
 
+// A policy's own config has the rest.
+void KeepEnv(JsonSource* task, JsonSource* merged) {
+  merged->value.erase("env");
+  Json kept = Json::object();
+  for (const char* member : {"name", "env", "env_runner"}) {
+    if (task->value.contains(member)) kept[member] = std::move(task->value[member]);
+  }
+  task->value = std::move(kept);
+}
+
 // env.params.task must already be set: an env without tasks would refuse it as an unread key.
 void SetTask(const ConfigRequest& request, JsonSource* merged) {
   if (!merged->value.contains(Json::json_pointer("/env/params/task"))) {
@@ -316,7 +326,9 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   if (!request.config.empty()) add_file(request.config);
   if (!request.env.empty()) {
     JsonSource own = merged;
-    add(LoadTask(request));
+    JsonSource task = LoadTask(request);
+    if (request.takes_env_only) KeepEnv(&task, &merged);
+    add(std::move(task));
     own.value = {{"dataset", own.value.value("dataset", Json::object())}};
     MergeFile(std::move(own), &merged);
   }

@@ -20,6 +20,8 @@ struct ConfigRequest {
   std::string policy;                  // <config_dir>/policy/<policy>.json
   std::string env;                     // <config_dir>/task/<env>.json
   std::string obs;                     // <config_dir>/task/<env>_<obs>.json is used instead
+  bool takes_env_only = false;         // of its file only env, env_runner and name count, and they
+                                       // replace those of `config`: for a trained policy
   std::string task;                    // env.params.task, for envs that have several
   std::string dataset;                 // a path (dataset.params.path), or <config_dir>/dataset/...
   bool is_collected = false;           // dp_bench wrote that path, so it is read with default

@@ -115,7 +115,8 @@ void ReplayWriter::Identify() {
     return;
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    if (core::IsTemporaryName(entry.path().filename().string())) continue;
+    const std::string name = entry.path().filename().string();
+    if (core::IsTemporaryName(name) || name == core::kLockFile) continue;
     throw Error(
         ErrorCode::kUsage,
         fmt::format(

@@ -7,10 +7,12 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "experiment/evaluation.h"
 #include "experiment/output_folder.h"
 #include "run/episode_journal.h"
+#include "run/run_folder.h"
 
 namespace dp_bench::experiment {
 
@@ -24,17 +26,19 @@ struct CheckpointEvaluationOptions {
   std::string weights = "ema";  // or "model"
 };
 
-/// Takes checkpoint, weights and config from the folder to resume. Throws Error{kUsage} if it is
-/// not the folder of an evaluation, Error{kData} if its files are not of one run.
-void TakeFromFolder(CheckpointEvaluationOptions* options);
+/// Takes checkpoint, weights and config from the folder to resume, and returns its files. Throws
+/// Error{kUsage} if it is not the folder of an evaluation, Error{kData} if its files are not of one
+/// run.
+run::RunFolder TakeFromFolder(CheckpointEvaluationOptions* options);
 
 class CheckpointEvaluation {
  public:
   /// Locks the folder, opens the checkpoint, checks everything, and writes manifest.json and
-  /// config.json. If it resumes, they must exist with the same content. Throws Error{kUsage} if
-  /// they differ, if the folder contains another run, or if another process writes there;
-  /// Error{kCheckpoint}, Error{kConfig}. After an error the folder is unchanged. The ranks must
-  /// outlive this object.
+  /// config.json. If it resumes, they must exist with the same content, but env_runner.n_test may
+  /// be raised: then a finished evaluation becomes an unfinished one that has its episodes. Throws
+  /// Error{kUsage} if they differ otherwise, if the folder contains another run, or if another
+  /// process writes there; Error{kCheckpoint}, Error{kConfig}. After an error the folder is
+  /// unchanged. The ranks must outlive this object.
   CheckpointEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks);
   ~CheckpointEvaluation();
 
@@ -54,14 +58,19 @@ class CheckpointEvaluation {
  private:
   void OpenFolder();
   void WriteHead();
+  void RequireExtension(const run::RunFolder& run) const;
+  void FindEpisodes(const run::RunFolder& run);
+  std::string ContinueHead(const std::string& manifest);
   run::RunResult RunJournalled(std::span<const int> episodes);
 
+  core::CostMeter meter_;
   CheckpointEvaluationOptions options_;
   core::Communicator& ranks_;
   std::unique_ptr<OutputFolder> folder_;
   std::unique_ptr<Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Evaluation> evaluation_;
+  std::vector<run::EpisodeRecord> found_;       // of the folder to resume
   std::optional<run::EpisodeJournal> journal_;  // none with several ranks
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
@@ -23,6 +24,8 @@
 #include "rollout/policy_planner.h"
 #include "rollout/shared_run.h"
 #include "run/episode_log.h"
+#include "run/run_cost.h"
+#include "run/run_files.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::experiment {
@@ -86,7 +89,8 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<c
 run::PlanningRecord Evaluation::RecordPlanning(Policy& policy, torch::Device device) const {
   run::PolicyLatency latency = {.control_hz = runner_.env_spec().control_hz,
                                 .is_of_recorded_obs = !recorded_.empty(),
-                                .in_rollouts = latency_};
+                                .in_rollouts = latency_,
+                                .load = core::ReadMachineLoad()};
   const std::vector<rollout::RecordedObs> substitute = {rollout::SyntheticObs(policy.spec())};
   latency.alone =
       rollout::MeasurePlanningAlone(policy, device, recorded_.empty() ? substitute : recorded_);
@@ -143,6 +147,14 @@ int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& pl
     if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);
   }
   return 0;
+}
+
+void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
+                const core::Communicator& ranks) {
+  if (!ranks.is_root()) return;
+  run::AddCost(output_dir, meter.Read());
+  const std::string text = core::ReadTextFile(output_dir / run::kCostFile, std::size_t{1} << 20);
+  core::PrintStatus("cost: {}\n", run::Describe(run::ParseCost(text, "cost.json")));
 }
 
 }  // namespace dp_bench::experiment

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/communicator.h"
+#include "core/cost.h"
 #include "dp_bench/env.h"
 #include "experiment/experiment.h"
 #include "rollout/env_runner.h"
@@ -74,5 +75,9 @@ std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
 /// tables. Returns the exit code: 0, or 5 if an episode failed.
 int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
                      const std::filesystem::path& output_dir);
+
+/// Rank 0 adds the cost of this process to the run's (run/run_cost.h) and prints the sum.
+void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
+                const core::Communicator& ranks);
 
 }  // namespace dp_bench::experiment

@@ -21,9 +21,11 @@ namespace fs = std::filesystem;
 
 // Unlike a task alone, an experiment needs a policy.
 const ExperimentOptions& RequirePolicy(const ExperimentOptions& options) {
-  if (options.config.empty() && (options.policy.empty() || options.env.empty())) {
+  if (options.config.empty() &&
+      (options.policy.empty() || (options.env.empty() && options.dataset.empty()))) {
     throw Error(ErrorCode::kUsage,
-                "nothing to run: give --policy and --env, or --config (see --help)");
+                "nothing to run: give --policy and --env, or --config (see --help); train needs "
+                "only --policy and --dataset");
   }
   return options;
 }

@@ -11,6 +11,7 @@
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "experiment/evaluation.h"
+#include "report/gate_output.h"
 #include "run/seed_use.h"
 
 namespace dp_bench::experiment {
@@ -93,6 +94,8 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
     }
     candidate.episodes = all.records;
     result = plan.judge(candidate);
+    const std::string evidence = report::GateProgressLine(*result);
+    if (!evidence.empty()) core::PrintStatus("{}\n", evidence);
   }
   evaluation.Report(all);
   return result;

@@ -73,6 +73,7 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint) {
   nlohmann::json plugins = nlohmann::json::array();
   for (const char* section : {"policy", "env", "dataset"}) {
+    if (std::string_view(section) == "env" && !experiment.has_env()) continue;
     const std::string name = std::string_view(section) == "dataset"
                                  ? experiment.dataset_plugin()
                                  : experiment.config().Sub(section).Get<std::string>("plugin");
@@ -165,9 +166,13 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest) {
   std::string found = run::ReadRunManifest(folder);
   auto begun = core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string());
+  auto wanted = nlohmann::json::parse(manifest);
   if (begun.is_object()) begun.erase(run::kDeterminismKey);
+  for (auto* json : {&begun, &wanted}) {
+    if (json->is_object()) json->erase("seeds");  // the config has them
+  }
   const auto before = begun.flatten();
-  const auto now = nlohmann::json::parse(manifest).flatten();
+  const auto now = wanted.flatten();
   std::vector<std::string> places;
   for (const auto& change : nlohmann::json::diff(before, now)) {
     // without the leading slash; an empty manifest gives a key without one

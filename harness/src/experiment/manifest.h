@@ -32,7 +32,7 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 
 /// Returns the manifest in `folder`, for a run that is to be continued. Throws Error{kUsage}
 /// listing the differences if `manifest` is not the same, because the remaining episodes would not
-/// match the others. A certificate is not compared.
+/// match the others. A certificate and the seeds are not compared.
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest);
 
 }  // namespace dp_bench::experiment

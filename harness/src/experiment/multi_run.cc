@@ -36,14 +36,15 @@ void RequireDistinct(std::vector<std::uint64_t> seeds) {
 
 enum class SeedProgress { kNone, kBegun, kDone };
 
+SeedProgress ProgressOf(const fs::path& seed_folder) {
+  const run::RunContents contents = run::LookIntoRun(seed_folder);
+  if (contents.is_finished) return SeedProgress::kDone;
+  return contents.is_empty() ? SeedProgress::kNone : SeedProgress::kBegun;
+}
+
 // Rank 0 looks while no rank writes into the folder.
 SeedProgress ProgressOf(const fs::path& seed_folder, core::Communicator& ranks) {
-  SeedProgress progress = SeedProgress::kNone;
-  if (ranks.is_root()) {
-    const run::RunContents contents = run::LookIntoRun(seed_folder);
-    if (!contents.is_empty()) progress = SeedProgress::kBegun;
-    if (contents.is_finished) progress = SeedProgress::kDone;
-  }
+  const auto progress = ranks.is_root() ? ProgressOf(seed_folder) : SeedProgress::kNone;
   return static_cast<SeedProgress>(ranks.AllReduceMax(static_cast<int>(progress)));
 }
 
@@ -79,6 +80,15 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
   core::PrintResult("{}report: {}\n", compare::MultiRunTable(multi_run),
                     multi_run.report_file().string());
   return exit_code;
+}
+
+std::vector<fs::path> BegunSeeds(const fs::path& folder, const std::vector<std::uint64_t>& seeds) {
+  std::vector<fs::path> begun;
+  for (const std::uint64_t seed : seeds) {
+    const fs::path seed_folder = folder / compare::SeedFolder(seed);
+    if (ProgressOf(seed_folder) == SeedProgress::kBegun) begun.push_back(seed_folder);
+  }
+  return begun;
 }
 
 std::vector<std::uint64_t> SeedsOf(const fs::path& folder) {

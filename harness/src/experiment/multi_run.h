@@ -29,6 +29,10 @@ int RunSeeds(const ExperimentOptions& options, const std::filesystem::path& fold
              const std::vector<std::uint64_t>& seeds, core::Communicator& ranks,
              const RunOne& run_one);
 
+/// The folders of the seeds that were begun and are not finished.
+std::vector<std::filesystem::path> BegunSeeds(const std::filesystem::path& folder,
+                                              const std::vector<std::uint64_t>& seeds);
+
 /// The seeds of a folder from RunSeeds; empty for a single run.
 std::vector<std::uint64_t> SeedsOf(const std::filesystem::path& folder);
 

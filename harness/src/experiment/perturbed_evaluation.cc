@@ -192,6 +192,7 @@ class ArmsEvaluation {
   // Skips an evaluation that a resumed folder already has. False after a stop signal.
   bool Evaluate(const CheckpointEvaluationOptions& options);
   bool EvaluateControl();
+  bool HasAll(const fs::path& folder) const;
 
   // Writes the effects of the arms. True if no episode failed.
   bool ReportEffects(const std::vector<PerturbationArm>& arms) const;
@@ -241,7 +242,7 @@ fs::path ArmsEvaluation::FolderOf(const PerturbationArm& arm) const {
 }
 
 bool ArmsEvaluation::Evaluate(const CheckpointEvaluationOptions& options) {
-  if (is_resumed_ && run::LookIntoRun(options.resume).is_finished) return true;
+  if (HasAll(options.resume)) return true;
   CheckpointEvaluation evaluation(options, ranks_);
   if (control_.empty()) control_ = evaluation.folder();
   const bool is_done = RunToItsEnd(evaluation) != core::kExitInterrupted;
@@ -249,8 +250,14 @@ bool ArmsEvaluation::Evaluate(const CheckpointEvaluationOptions& options) {
   return is_done;
 }
 
+// With more seeds, a finished evaluation continues.
+bool ArmsEvaluation::HasAll(const fs::path& folder) const {
+  return is_resumed_ && options_.experiment.overrides.empty() &&
+         run::LookIntoRun(folder).is_finished;
+}
+
 bool ArmsEvaluation::EvaluateControl() {
-  if (is_resumed_ && run::LookIntoRun(control_).is_finished) {
+  if (HasAll(control_)) {
     held_ = std::make_unique<OutputFolder>(control_, OldRun::kContinue, ranks_);
   }
   const bool is_done = Evaluate(options_);

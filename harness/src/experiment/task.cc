@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "config/dataset_format.h"
@@ -34,13 +35,18 @@ bool IsCollected(const std::string& dataset) {
   return !dataset.empty() && !data::ReadReplayAttributes(dataset).is_null();
 }
 
+bool NamesNothing(const ExperimentOptions& options) {
+  return options.config.empty() && options.env.empty() && options.dataset.empty();
+}
+
 std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
-  if (options.config.empty() && options.env.empty()) {
+  if (NamesNothing(options)) {
     throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
   }
   config::ConfigRequest request = {.policy = options.policy,
                                    .env = options.env,
                                    .obs = options.obs,
+                                   .takes_env_only = options.takes_env_only,
                                    .task = options.task,
                                    .dataset = options.dataset,
                                    .is_collected = IsCollected(options.dataset),
@@ -48,6 +54,9 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
                                    .overrides = options.overrides,
                                    .config_dirs = options.config_dirs,
                                    .defaults = &WithDefaults};
+  if (options.config.empty() && options.env.empty()) {  // nothing to roll out in
+    request.overrides.insert(request.overrides.begin(), "training.rollout_every=0");
+  }
   if (!options.device.empty()) {
     request.overrides.insert(request.overrides.begin(), "training.device=" + options.device);
   }
@@ -80,9 +89,23 @@ std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& o
   return document;
 }
 
+// "pusht_206" for "data/pusht 206.zarr".
+std::string NameOfDataset(const Config& config) {
+  const Config params = config.Sub("dataset").Sub("params");
+  fs::path path = params.Has("path") ? params.Get<std::string>("path") : "";
+  path = fs::absolute(path).lexically_normal();
+  std::string name = (path.has_filename() ? path : path.parent_path()).stem().string();
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  std::ranges::replace_if(
+      name, [&](char c) { return kAllowed.find(c) == std::string_view::npos; }, '_');
+  return name.empty() ? "dataset" : name.substr(0, 100);
+}
+
 // Does not count as a read of env.params.task, because only the env knows whether the key exists.
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
+  if (!env.Has("plugin")) return ReadTaskName(config, NameOfDataset(config));
   const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
   std::string name = ReadTaskName(config, plugin);
   const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
@@ -103,7 +126,7 @@ void EnterKey(const KeySpec& key, const Config& config) {
 }  // namespace
 
 std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options) {
-  if (options.config.empty() && options.env.empty()) return std::nullopt;
+  if (NamesNothing(options)) return std::nullopt;
   return ReadMultiRun(Config(Load(options)));
 }
 
@@ -148,7 +171,7 @@ ShapeMeta Task::ReadShapeMeta() const {
   const bool has_action = section.Has("action");
   if (has_obs && has_action) return ShapeMeta::FromConfig(section);
   // missing parts are the env's
-  const ShapeMeta meta = DescribeEnv().shape_meta;
+  const ShapeMeta meta = has_env() ? DescribeEnv().shape_meta : ShapesOfDataset();
   if (!has_obs) {
     for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
   }
@@ -156,12 +179,29 @@ ShapeMeta Task::ReadShapeMeta() const {
   return has_obs || has_action ? ShapeMeta::FromConfig(section) : meta;
 }
 
+ShapeMeta Task::ShapesOfDataset() const {
+  if (!has_dataset()) env_name();  // throws
+  dataset_ = CreateDataset();
+  const int action = dataset_->KeyIndex("action");
+  ShapeMeta meta = {.obs = dataset_->spec().keys};
+  meta.action = meta.obs[static_cast<std::size_t>(action)];
+  meta.obs.erase(meta.obs.begin() + action);
+  return meta;
+}
+
 void Task::RequireShapesOfEnv() const {
-  if (!document_->HasOverride("/shape_meta")) return;
+  if (!has_env() || !document_->HasOverride("/shape_meta")) return;
   rollout::MatchObsKeys(DescribeEnv().shape_meta, shape_meta_);
 }
 
-std::string Task::env_name() const { return config_.Sub("env").Get<std::string>("plugin"); }
+bool Task::has_env() const { return config_.Sub("env").Has("plugin"); }
+
+std::string Task::env_name() const {
+  if (has_env()) return config_.Sub("env").Get<std::string>("plugin");
+  throw Error(ErrorCode::kUsage,
+              "this needs an env, and the config names none: give --env. A policy that was trained "
+              "on a data set alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
+}
 
 std::string Task::EnvVersion() const {
   return catalogue_.Find(PluginKind::kEnv, env_name()).version;
@@ -186,7 +226,7 @@ std::unique_ptr<Env> Task::CreateEnv() const {
 }
 
 bool Task::is_collected() const {
-  return config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
+  return has_env() && config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
 }
 
 bool Task::has_dataset() const { return is_collected() || config_.Sub("dataset").Has("plugin"); }
@@ -231,6 +271,7 @@ nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
 }  // namespace
 
 std::unique_ptr<Dataset> Task::CreateDataset() const {
+  if (dataset_) return std::move(dataset_);
   for (const std::string& note : document_->notes()) core::LogInfo(note);
   const std::string plugin = dataset_plugin();
   if (!is_collected())

@@ -29,6 +29,7 @@ struct ExperimentOptions {
   std::string policy;
   std::string env;
   std::string obs;
+  bool takes_env_only = false;  // with `env`, for the config of a checkpoint; see ConfigRequest
   std::string task;
   std::string dataset;
   std::string device;
@@ -48,8 +49,8 @@ std::string ReadTaskName(const Config& config, const std::string& env_plugin);
 class Task {
  public:
   /// The task of one training: the section `multi_run` is checked and removed, so that each of its
-  /// runs has the config of a single one. Throws Error{kUsage} if the options name neither an env
-  /// nor a config.
+  /// runs has the config of a single one. Throws Error{kUsage} if the options name no env, data set
+  /// or config.
   explicit Task(const ExperimentOptions& options);
 
   const Config& config() const { return config_; }
@@ -59,17 +60,22 @@ class Task {
 
   plugin::PluginCatalogue& catalogue() const { return catalogue_; }
 
-  /// The config's name and env.params.task: "pusht_image", "kuavo_dualarm_pick_place".
+  /// The config's name and env.params.task: "pusht_image", "kuavo_dualarm_pick_place". Without an
+  /// env, the name of the data set's folder.
   const std::string& name() const { return name_; }
 
-  /// The config's shape_meta. If obs or action is missing, it is taken from the env and added to
-  /// the config.
+  /// The config's shape_meta. If obs or action is missing, it is taken from the env, or without one
+  /// from the data set, and added to the config.
   const ShapeMeta& shape_meta() const { return shape_meta_; }
 
   /// Throws Error{kShape} if the command line changed shape_meta to something that the env does not
   /// offer. Otherwise this would fail later with a misleading error about data or weights.
   void RequireShapesOfEnv() const;
 
+  /// Whether the config names an env. A training needs only a data set.
+  bool has_env() const;
+
+  /// Throws Error{kUsage} if there is no env, as all that follow.
   std::string env_name() const;
   std::string EnvVersion() const;
   /// Describes the env without creating it. Adds the defaults of its params to the config.
@@ -96,6 +102,7 @@ class Task {
 
  private:
   ShapeMeta ReadShapeMeta() const;
+  ShapeMeta ShapesOfDataset() const;
   plugin::PluginPlace EnvPlugin() const;
 
   std::shared_ptr<config::ConfigDocument> document_;
@@ -104,6 +111,7 @@ class Task {
   std::string name_;
   plugin::IsolationConfig isolation_;
   std::optional<rollout::ActionPerturbation> perturbation_;
+  mutable std::unique_ptr<Dataset> dataset_;  // opened for its shapes; the next one created
   ShapeMeta shape_meta_;
 };
 

@@ -149,6 +149,18 @@ std::string MarkdownTable(const compare::GateReport& report) {
 
 }  // namespace
 
+std::string GateProgressLine(const compare::GateResult& result) {
+  if (!HasVerdict(result) || result.test.looks().empty()) return "";
+  const compare::Look& look = result.test.looks().back();
+  const compare::SequentialTestConfig& config = result.test.config();
+  return fmt::format(
+      "{} after {}, of at most {} seeds; evidence of a drop {}, of no drop {}; drop "
+      "{:+.3f} ({:+.3f} to {:+.3f})",
+      compare::StatusName(result.status), CountsText(result.test.counts()), config.max_pairs,
+      Evidence(look.log_fail_evidence, config.alpha), Evidence(look.log_pass_evidence, config.beta),
+      result.drop.drop, result.drop.low, result.drop.high);
+}
+
 std::string GateText(const compare::GateReport& report) {
   if (report.tasks.size() == 1) return TaskText(report.tasks[0]);
   std::string text = Sentence(report.status, report.reason) + "\n  " + JointText(report) + "\n";

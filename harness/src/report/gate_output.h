@@ -8,6 +8,9 @@
 
 namespace dp_bench::report {
 
+/// The evidence so far, on one line, while a gate rolls out; empty if there is none.
+std::string GateProgressLine(const compare::GateResult& result);
+
 /// For the terminal; ends with a line break.
 std::string GateText(const compare::GateReport& report);
 /// One test case per task: passed, failed, error or skipped. With several tasks also one for all.

@@ -23,6 +23,7 @@
 #include "report/page_data.h"
 #include "report/page_templates.h"
 #include "report/planning_report.h"
+#include "run/run_cost.h"
 #include "run/run_id.h"
 
 namespace dp_bench::report {
@@ -380,6 +381,11 @@ void RunPage::SetFiles() {
   for (const std::string& note : run_.notes) {
     data item;
     item.set("text", note);
+    notes.push_back(item);
+  }
+  if (const std::optional<core::Cost> cost = run_.ReadCost()) {
+    data item;
+    item.set("text", "The run took " + run::Describe(*cost));
     notes.push_back(item);
   }
   SetList("notes", notes);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "report/page_data.h"
+#include "run/run_cost.h"
 
 namespace dp_bench::report {
 namespace {
@@ -88,6 +89,10 @@ std::string Rows(const run::PlanningSummary& planning, double deadline_s) {
                             100.0 * planning.share_late, 1e3 * deadline_s);
 }
 
+std::string AtLoad(const run::PolicyLatencySummary& latency) {
+  return latency.load ? ", at a " + run::Describe(*latency.load) : "";
+}
+
 data RowData(const std::string& name, const run::LatencySummary& latency) {
   data row;
   row.set("name", name);
@@ -116,8 +121,9 @@ std::string LatencyTable(const run::PolicyLatencySummary& latency) {
   const std::string header =
       fmt::format("  {:<24} {:>8} {:>8} {:>8} {:>8}\n", "", "p50", "p95", "p99", "max");
   std::string text =
-      fmt::format("latency at batch 1, as on a robot, on {}\n",
-                  latency.is_of_recorded_obs ? "observations of the rollouts" : "random numbers");
+      fmt::format("latency at batch 1, as on a robot, on {}{}\n",
+                  latency.is_of_recorded_obs ? "observations of the rollouts" : "random numbers",
+                  AtLoad(latency));
   text += header + Rows(latency.alone, latency.deadline_s);
   if (!latency.in_rollouts) return text;
   return text +
@@ -129,8 +135,9 @@ std::string LatencyTable(const run::PolicyLatencySummary& latency) {
 data LatencyData(const run::PolicyLatencySummary& latency) {
   data tables = List();
   tables.push_back(
-      TableData(fmt::format("batch 1, as on a robot, measured on observations that are {}",
-                            latency.is_of_recorded_obs ? "of the rollouts" : "random numbers"),
+      TableData(fmt::format("batch 1, as on a robot, measured on observations that are {}{}",
+                            latency.is_of_recorded_obs ? "of the rollouts" : "random numbers",
+                            AtLoad(latency)),
                 latency.alone));
   if (latency.in_rollouts) {
     tables.push_back(TableData(

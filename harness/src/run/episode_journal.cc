@@ -53,13 +53,25 @@ EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
                                std::vector<std::string> metric_names, const std::string& run_id,
                                const Content& content)
     : metric_names_(std::move(metric_names)),
-      // an empty line for the head keeps line numbers in messages right
-      found_(ParseEpisodes((content.head.empty() ? "" : "\n") + content.rows, file.string(),
-                           metric_names_)),
+      found_(Parse(file, metric_names_, content)),
       log_(file, static_cast<std::int64_t>(content.head.size() + content.rows.size())) {
   if (run_id.empty() || log_.position() > 0) return;
   log_.Append(nlohmann::json{{kRunIdKey, run_id}}.dump());
   log_.Sync();
+}
+
+std::vector<EpisodeRecord> EpisodeJournal::Parse(const std::filesystem::path& file,
+                                                 const std::vector<std::string>& metric_names,
+                                                 const Content& content) {
+  // an empty line for the head keeps line numbers in messages right
+  return ParseEpisodes((content.head.empty() ? "" : "\n") + content.rows, file.string(),
+                       metric_names);
+}
+
+std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
+    const std::filesystem::path& file, const std::vector<std::string>& metric_names,
+    const std::string& run_id) {
+  return Parse(file, metric_names, Read(file, run_id));
 }
 
 void EpisodeJournal::Append(const EpisodeRecord& record) {

@@ -23,6 +23,11 @@ class EpisodeJournal {
   /// The episodes that the file already had.
   const std::vector<EpisodeRecord>& found() const { return found_; }
 
+  /// The episodes of a file that stays as it is. Throws as the constructor.
+  static std::vector<EpisodeRecord> ReadEpisodes(const std::filesystem::path& file,
+                                                 const std::vector<std::string>& metric_names,
+                                                 const std::string& run_id);
+
   /// Appends a row. It is durable when the call returns. Thread-safe.
   void Append(const EpisodeRecord& record);
 
@@ -32,6 +37,9 @@ class EpisodeJournal {
     std::string rows;  // complete ones
   };
   static Content Read(const std::filesystem::path& file, const std::string& run_id);
+  static std::vector<EpisodeRecord> Parse(const std::filesystem::path& file,
+                                          const std::vector<std::string>& metric_names,
+                                          const Content& content);
 
   EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names,
                  const std::string& run_id, const Content& content);

@@ -133,7 +133,8 @@ PolicyLatencySummary Summarize(const PolicyLatency& latency) {
   PolicyLatencySummary summary = {.control_hz = latency.control_hz,
                                   .deadline_s = deadline_s,
                                   .alone = SummarizePlanning(latency.alone, deadline_s),
-                                  .is_of_recorded_obs = latency.is_of_recorded_obs};
+                                  .is_of_recorded_obs = latency.is_of_recorded_obs,
+                                  .load = latency.load};
   if (!latency.in_rollouts.chunk_s.empty()) {
     summary.in_rollouts = SummarizePlanning(latency.in_rollouts, deadline_s);
   }
@@ -143,10 +144,14 @@ PolicyLatencySummary Summarize(const PolicyLatency& latency) {
 Json ToJson(const PolicyLatencySummary& latency) {
   Json alone = ToJson(latency.alone);
   alone["observations"] = latency.is_of_recorded_obs ? kOfRollouts : "random numbers";
-  return {{"control_hz", latency.control_hz},
-          {"deadline_ms", 1e3 * latency.deadline_s},
-          {"batch_1", alone},
-          {"rollouts", latency.in_rollouts ? ToJson(*latency.in_rollouts) : Json()}};
+  Json json = {{"control_hz", latency.control_hz},
+               {"deadline_ms", 1e3 * latency.deadline_s},
+               {"batch_1", alone},
+               {"rollouts", latency.in_rollouts ? ToJson(*latency.in_rollouts) : Json()}};
+  if (!latency.load) return json;
+  json["load_average"] = latency.load->average;
+  json["n_processors"] = latency.load->n_processors;
+  return json;
 }
 
 PolicyLatencySummary ParseLatency(std::string_view text, const std::string& origin) {
@@ -159,6 +164,10 @@ PolicyLatencySummary ParseLatency(std::string_view text, const std::string& orig
       .alone = ToPlanning(alone),
       .is_of_recorded_obs = alone.Get<std::string>("observations") == kOfRollouts};
   if (view.Has("rollouts")) latency.in_rollouts = ToPlanning(view.At("rollouts"));
+  if (view.Has("load_average")) {
+    latency.load = {.average = view.Get<double>("load_average"),
+                    .n_processors = view.Get<int>("n_processors")};
+  }
   return latency;
 }
 

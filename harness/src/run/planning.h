@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cost.h"
+
 namespace dp_bench::run {
 
 /// Percentiles by nearest rank, so each is a measured time.
@@ -46,6 +48,7 @@ struct PolicyLatency {
   PlanningLatency alone;           // batch 1, as on a robot, measured separately
   bool is_of_recorded_obs = true;  // `alone` was measured on observations of the rollouts
   PlanningLatency in_rollouts;     // padded micro-batches; empty: nothing was planned
+  std::optional<core::MachineLoad> load = std::nullopt;  // of the machine meanwhile
 };
 
 struct PlanningSummary {
@@ -62,12 +65,13 @@ struct PolicyLatencySummary {
   PlanningSummary alone;
   bool is_of_recorded_obs = true;
   std::optional<PlanningSummary> in_rollouts;
+  std::optional<core::MachineLoad> load = std::nullopt;  // none in older files
 };
 
 PolicyLatencySummary Summarize(const PolicyLatency& latency);
 
 /// {control_hz, deadline_ms, batch_1: {batch_size, observations, chunk, share_late, stages},
-/// rollouts: the same or null}; chunk and each stage as above.
+/// rollouts: the same or null, load_average, n_processors}; chunk and each stage as above.
 nlohmann::json ToJson(const PolicyLatencySummary& latency);
 
 /// The inverse of ToJson. Throws Error{kData} naming `origin` if the text is not a latency.json.

@@ -155,10 +155,13 @@ std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest)
 }
 
 fs::path FindRunOf(const fs::path& path) {
-  if (!IsCheckpointFolder(path)) return path;
-  const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
-  const fs::path checkpoints = path.has_filename() ? parent : parent.parent_path();
-  return checkpoints.filename() == kCheckpointsFolder ? checkpoints.parent_path() : path;
+  const bool is_checkpoint = IsCheckpointFolder(path);
+  for (fs::path place : {fs::absolute(path).lexically_normal(), fs::weakly_canonical(path)}) {
+    if (!place.has_filename()) place = place.parent_path();
+    const fs::path checkpoints = is_checkpoint ? place.parent_path() : place;
+    if (checkpoints.filename() == kCheckpointsFolder) return checkpoints.parent_path();
+  }
+  return path;
 }
 
 }  // namespace dp_bench::run

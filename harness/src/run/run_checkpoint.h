@@ -33,8 +33,8 @@ struct CheckpointChoice {
 /// What the run with this manifest evaluated; none if the manifest does not say.
 std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest);
 
-/// The run folder that `path` means: for a checkpoint of a training the training's folder, else
-/// `path`.
+/// The run folder that `path` means: for a training's folder `checkpoints`, for a checkpoint in it
+/// or for a link to one, the training's folder; else `path`.
 std::filesystem::path FindRunOf(const std::filesystem::path& path);
 
 }  // namespace dp_bench::run

@@ -178,6 +178,7 @@ void RemoveEvaluation(const fs::path& folder) {
     for (const std::string_view name : kEpisodeFolders) RemoveEpisodeFiles(parent / name);
   }
   RemoveIfEmpty(folder / kReplayFolder);
+  RemoveFile(folder / kCostFile);
   if (fs::exists(folder / kManifestFile)) {
     RemoveFile(folder / kConfigFile);
     core::FsyncFolder(folder);

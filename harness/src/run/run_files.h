@@ -11,6 +11,7 @@ inline constexpr std::string_view kTrainingLogFile = "logs.json.txt";
 inline constexpr std::string_view kEpisodesFile = "episodes.jsonl";
 inline constexpr std::string_view kJournalFile = "episodes.partial.jsonl";
 inline constexpr std::string_view kEvalLogFile = "eval_log.json";
+inline constexpr std::string_view kCostFile = "cost.json";
 inline constexpr std::string_view kLatencyFile = "latency.json";
 inline constexpr std::string_view kDenoisingFile = "denoising.json";
 inline constexpr std::string_view kEffectsFile = "perturbations.json";

@@ -21,6 +21,7 @@
 #include "dp_bench/error.h"
 #include "run/determinism.h"
 #include "run/episode_log.h"
+#include "run/run_cost.h"
 #include "run/run_files.h"
 #include "run/run_id.h"
 
@@ -213,6 +214,10 @@ std::string ConfigText(const RunFolder& folder, const char* place) {
 fs::path RunFolder::config_file() const { return path / kConfigFile; }
 
 fs::path RunFolder::report_file() const { return path / kReportFile; }
+
+std::optional<core::Cost> RunFolder::ReadCost() const {
+  return ReadExtra(path / kCostFile, ParseCost);
+}
 
 std::optional<PolicyLatencySummary> RunFolder::ReadLatency() const {
   return ReadExtra(path / kLatencyFile, ParseLatency);

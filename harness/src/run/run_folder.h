@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cost.h"
 #include "run/episode_record.h"
 #include "run/film_notes.h"
 #include "run/perturbation_effects.h"
@@ -44,6 +45,7 @@ struct RunFolder {
 
   /// Files that only pages need are read on demand; none if the run has no such file. Errors as in
   /// ReadRunFolder.
+  std::optional<core::Cost> ReadCost() const;
   std::optional<PolicyLatencySummary> ReadLatency() const;
   std::optional<Denoising> ReadDenoising() const;
   std::optional<PerturbationEffects> ReadEffects() const;

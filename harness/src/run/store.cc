@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view kOldSuffix = ".old";
 constexpr std::string_view kEpochPrefix = "epoch=";
+constexpr const char* kBegunEmpty = "no_checkpoint_yet";
 
 fs::path OldOf(fs::path path) { return path += kOldSuffix; }
 
@@ -91,11 +92,21 @@ void CheckpointStore::Replace(std::string_view name,
     throw;
   }
   AfterStep(3);
+  EndEmpty();
   core::RemoveAll(old);
   AfterStep(4);
 }
 
 void CheckpointStore::Remove(std::string_view name) { core::RemoveAll(folder_ / name); }
+
+void CheckpointStore::BeginEmpty() {
+  core::CreateFolders(folder_);
+  core::WriteFileAtomically(folder_ / kBegunEmpty, std::string_view());
+}
+
+bool CheckpointStore::IsBegunEmpty() const { return fs::exists(folder_ / kBegunEmpty); }
+
+void CheckpointStore::EndEmpty() { core::RemoveAll(folder_ / kBegunEmpty); }
 
 std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
   const fs::path latest = folder_ / kLatest;

@@ -41,6 +41,12 @@ class CheckpointStore {
   /// Does nothing if it does not exist.
   void Remove(std::string_view name);
 
+  /// Notes that a training began here, until its first checkpoint. Without checkpoints and without
+  /// this note, its checkpoints were removed.
+  void BeginEmpty();
+  bool IsBegunEmpty() const;
+  void EndEmpty();  // the training ended without a checkpoint
+
   /// `latest`; if it is missing or damaged, the one that it replaced; else, with a warning, the
   /// complete checkpoint of the latest epoch. std::nullopt if there are no checkpoints. Throws
   /// Error{kCheckpoint} if all are damaged.

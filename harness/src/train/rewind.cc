@@ -166,15 +166,20 @@ void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema) {
                           checkpoint.folder().string(), missing));
 }
 
+std::int64_t RequireLogOf(const fs::path& run_folder, const run::Checkpoint& checkpoint) {
+  const TrainState state = StateOf(checkpoint);
+  const fs::path log = run_folder / run::kTrainingLogFile;
+  const auto log_bytes = static_cast<std::int64_t>(fs::exists(log) ? fs::file_size(log) : 0);
+  if (log_bytes >= state.log_position) return log_bytes;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' is no checkpoint of this run: '{}' ends before its step {}",
+                          checkpoint.folder().string(), log.string(), state.global_step));
+}
+
 std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpoint& chosen) {
   const TrainState state = StateOf(chosen);
   const fs::path log = run_folder / run::kTrainingLogFile;
-  const auto log_bytes = static_cast<std::int64_t>(fs::exists(log) ? fs::file_size(log) : 0);
-  if (log_bytes < state.log_position) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' is no checkpoint of this run: '{}' ends before its step {}",
-                            chosen.folder().string(), log.string(), state.global_step));
-  }
+  const std::int64_t log_bytes = RequireLogOf(run_folder, chosen);
   const fs::path checkpoints = run_folder / run::kCheckpointsFolder;
   run::CheckpointStore store(checkpoints);
   store.Repair();

@@ -2,6 +2,7 @@
 // after that checkpoint is set aside, never deleted.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -22,14 +23,18 @@ std::filesystem::path FindCheckpointOfRun(const std::filesystem::path& run_folde
 /// continue.
 void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema);
 
+/// The size of the run's log. Throws Error{kUsage} if it ends before the checkpoint, which then
+/// belongs to another run.
+std::int64_t RequireLogOf(const std::filesystem::path& run_folder,
+                          const run::Checkpoint& checkpoint);
+
 /// Makes `chosen` the latest checkpoint of the run, so that training.resume continues from it. If
 /// the run has anything later, first puts this into `run_folder`/set_aside/<n>, which is a run
 /// folder too: the whole log, the later checkpoints and the evaluation. Returns that folder; none
 /// if nothing is later. After a crash at any moment, the same call completes the work.
 ///
-/// Event files for TensorBoard stay: the continued training hides their later steps. Throws
-/// Error{kUsage} if the log of the run ends before the checkpoint, which then belongs to another
-/// run. The caller holds the lock of the run folder.
+/// Event files for TensorBoard stay: the continued training hides their later steps. Throws what
+/// RequireLogOf throws. The caller holds the lock of the run folder.
 std::optional<std::filesystem::path> RewindRun(const std::filesystem::path& run_folder,
                                                const run::Checkpoint& chosen);
 

@@ -150,10 +150,12 @@ void Workspace::CreateLoaders() {
 
 TrainReport Workspace::Run(const EvalFn& evaluate) {
   try {
-    StartOrResume();
+    Prepare();
+    Begin();
     Train(evaluate);
     progress_->Pause();
     writer_->Finish();
+    if (parallel_.is_root()) store_.EndEmpty();
   } catch (...) {
     writer_.reset();  // waits for the checkpoint that is being written
     throw;

@@ -41,9 +41,10 @@ struct WorkspaceParts {
   std::atomic<bool>* snapshot = nullptr;  // set by one: snapshot at the next step, then cleared
   core::Progress::Output progress = core::Progress::StandardError();
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
-  core::Communicator* ranks = nullptr;  // that train together, see Run; null: this process alone
-  CreateSampler create_sampler = {};    // needed with training.sample_steps
-  Policy* teacher = nullptr;            // needed with training.teacher; must outlive the workspace
+  core::Communicator* ranks = nullptr;     // that train together, see Run; null: this process alone
+  CreateSampler create_sampler = {};       // needed with training.sample_steps
+  std::filesystem::path resume_from = {};  // with training.resume: this checkpoint, not the latest
+  Policy* teacher = nullptr;  // needed with training.teacher; must outlive the workspace
 };
 
 enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
@@ -66,8 +67,16 @@ class Workspace {
   explicit Workspace(WorkspaceParts parts);
   ~Workspace();
 
+  /// Loads the checkpoint to resume from, or makes a new training's start, and checks that it fits.
+  /// Run does the same, unless it was done before. Writes nothing: a caller may refuse, or change
+  /// the folder, afterwards. Throws Error{kCheckpoint} if a part is missing, damaged or of another
+  /// network or optimizer, and if the folder has a training without its checkpoints
+  /// (resume_point.h).
+  void Prepare();
+
   /// Trains until num_epochs is reached or the patience of training.early_stop has run out. With
-  /// training.resume, continues from `checkpoints/latest`. A run that was interrupted and resumed
+  /// training.resume, continues from `checkpoints/latest` or
+  /// `resume_from`. A run that was interrupted and resumed
   /// leaves the same files as one that was not. Throws Error{kUsage} if the output folder has
   /// checkpoints and resume is off, and Error{kNumeric} with the sample indices if a loss or
   /// gradient is not finite. If writing a checkpoint in the background fails, the next step throws
@@ -106,7 +115,8 @@ class Workspace {
 
  private:
   void CreateLoaders();
-  void StartOrResume();
+  std::optional<run::Checkpoint> FindCheckpoint() const;
+  void Begin();  // the first files
   void Train(const EvalFn& evaluate);
   void StartAnew();
   void LoadInitialWeights(const run::Checkpoint& checkpoint);
@@ -119,7 +129,7 @@ class Workspace {
   void FinishEpoch(const EvalFn& evaluate);
   void ShowProgress();
   core::ProgressState ProgressNow() const;
-  void CompleteSave(const run::Checkpoint& checkpoint);
+  void CompleteSave();
   void Save(CheckpointSave save);
   void SaveNamedCheckpoints(int epoch);  // those of checkpoint.save_at
   void SaveSnapshotIfAsked();
@@ -146,6 +156,8 @@ class Workspace {
   std::unique_ptr<EpochEvaluation> evaluation_;
   std::int64_t batches_per_epoch_ = 0;
   Normalizer normalizer_;
+  bool is_prepared_ = false;
+  std::filesystem::path restored_from_;  // empty: a new training
 
   run::CheckpointStore store_;
   CheckpointSchedule schedule_;

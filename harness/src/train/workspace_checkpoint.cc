@@ -13,6 +13,7 @@
 #include "run/run_checkpoint.h"
 #include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
+#include "train/resume_point.h"
 #include "train/rewind.h"
 #include "train/snapshot.h"
 #include "train/workspace.h"
@@ -74,22 +75,23 @@ void SetGradients(const TensorMap& gradients, const std::vector<ParameterGroup>&
 
 }  // namespace
 
-void Workspace::StartOrResume() {
-  std::filesystem::create_directories(parts_.output_dir);
-  std::optional<run::Checkpoint> checkpoint;
+std::optional<run::Checkpoint> Workspace::FindCheckpoint() const {
   if (config_.resume) {
-    if (parallel_.is_root()) store_.Repair();
-    parallel_.Barrier();
-    checkpoint = store_.OpenLatest();
-  } else if (store_.HasCheckpoints()) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("'{}' already holds checkpoints. Continue with --resume, or give another "
-                    "--output folder.",
-                    store_.folder().string()));
+    if (!parts_.resume_from.empty()) return run::Checkpoint::Open(parts_.resume_from);
+    std::optional<run::Checkpoint> latest = store_.OpenLatest();
+    if (!latest) RequireNothingToLose(parts_.output_dir);
+    return latest;
   }
+  if (!store_.HasCheckpoints()) return std::nullopt;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' already holds checkpoints. Continue with --resume, or give another "
+                          "--output folder.",
+                          store_.folder().string()));
+}
 
-  if (checkpoint) {
+void Workspace::Prepare() {
+  if (std::exchange(is_prepared_, true)) return;
+  if (const auto checkpoint = FindCheckpoint()) {
     Restore(*checkpoint);
   } else {
     StartAnew();
@@ -97,6 +99,19 @@ void Workspace::StartOrResume() {
   step_->StartGradScaler();
   step_->policy().SetNormalizer(normalizer_);
   if (step_->ema_policy() != nullptr) step_->ema_policy()->SetNormalizer(normalizer_);
+  RequireSameStart();  // all ranks have read the checkpoint, so that the first may change the files
+}
+
+void Workspace::Begin() {
+  core::CreateFolders(parts_.output_dir);
+  if (parallel_.is_root()) {
+    store_.Repair();
+    if (restored_from_.empty()) {
+      store_.BeginEmpty();
+    } else {
+      CompleteSave();
+    }
+  }
   log_ = std::make_unique<TrainingLog>(
       TrainingLogParts{.run_folder = parts_.output_dir,
                        .config = logging_config_,
@@ -109,7 +124,6 @@ void Workspace::StartOrResume() {
                                                [this] { log_->Sync(); });
   progress_ = std::make_unique<core::Progress>(parts_.progress, state_.global_step);
   start_ = parts_.progress.now();
-  RequireSameStart();
 }
 
 void Workspace::RequireSameStart() const {
@@ -171,6 +185,7 @@ void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
 void Workspace::Restore(const run::Checkpoint& checkpoint) {
   const std::string origin = checkpoint.folder().string();
   RequireResumable(checkpoint, step_->ema() != nullptr);
+  if (!parts_.resume_from.empty()) RequireLogOf(parts_.output_dir, checkpoint);
   WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
   state_ = TrainState::FromJson(checkpoint.state(), origin);
   if (state_.batch_in_epoch >= batches_per_epoch_) {
@@ -202,17 +217,21 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   step_->policy().WeightsChanged();
   if (step_->ema_policy() != nullptr) step_->ema_policy()->WeightsChanged();
   schedule_.set_topk(state_.topk);
-  if (parallel_.is_root()) CompleteSave(checkpoint);
-  report_.latest = checkpoint.folder();
+  restored_from_ = checkpoint.folder();
+  report_.latest = restored_from_;
   core::LogInfo(fmt::format("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
                             state_.global_step));
 }
 
-void Workspace::CompleteSave(const run::Checkpoint& checkpoint) {
+void Workspace::CompleteSave() {
+  // what replaced `latest` when a crash cut that short is `latest` by now
+  if (!std::filesystem::exists(restored_from_)) {
+    report_.latest = restored_from_ = store_.folder() / run::kLatest;
+  }
   for (const std::string& name : state_.saved_as) {
     if (std::filesystem::exists(store_.folder() / name)) continue;
     store_.Replace(name, [&](const std::filesystem::path& folder) {
-      std::filesystem::copy(checkpoint.folder(), folder);
+      std::filesystem::copy(restored_from_, folder);
     });
   }
   if (state_.replaced) store_.Remove(*state_.replaced);

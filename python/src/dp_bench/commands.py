@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dp_bench.errors import UsageError, error_of
@@ -137,7 +138,9 @@ def _overrides(overrides: Overrides) -> list[str]:
 def _folder_of(outcome: Outcome, named: PathLike | None) -> RunFolder:
     """The run folder of a command that succeeded. Else raises its error, with the folder if a run was begun."""
     announced = outcome.run_folder()
-    folder = RunFolder(named or announced) if announced else None
+    # --resume may name a checkpoint in the folder of its run
+    is_whole = announced and named and Path(announced).resolve().is_relative_to(Path(named).resolve())
+    folder = RunFolder(named if is_whole else announced) if announced else None
     if outcome.exit_code != 0:
         message = _failed_episodes(folder) if outcome.exit_code == 5 else outcome.message()
         raise error_of(outcome.exit_code, message, folder)

@@ -1,0 +1,88 @@
+// getrusage(2), getloadavg(3), and the powercap files of Linux
+// (Documentation/power/powercap/powercap.rst).
+#include "core/cost.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <thread>
+
+namespace dp_bench::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+double Now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double CpuSeconds() {
+  double sum = 0.0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    if (getrusage(who, &usage) == 0) sum += Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+  }
+  return sum;
+}
+
+// The counters are often readable for root only.
+std::optional<double> ReadNumber(const fs::path& file) {
+  double value = 0.0;
+  if (std::ifstream(file) >> value) return value;
+  return std::nullopt;
+}
+
+// "intel-rapl:0" is a processor; "intel-rapl:0:1" is a part of it.
+bool IsProcessor(const std::string& name) {
+  return name.starts_with("intel-rapl:") && name.find(':') == name.rfind(':');
+}
+
+}  // namespace
+
+MachineLoad ReadMachineLoad() {
+  MachineLoad load = {.n_processors = static_cast<int>(std::thread::hardware_concurrency())};
+  if (getloadavg(&load.average, 1) != 1) load.average = 0.0;
+  return load;
+}
+
+CostMeter::CostMeter(fs::path powercap) : start_s_(Now()), start_cpu_s_(CpuSeconds()) {
+  std::error_code none;
+  for (fs::directory_iterator it(powercap, none), end; !none && it != end; it.increment(none)) {
+    if (!IsProcessor(it->path().filename().string())) continue;
+    const auto energy = ReadNumber(it->path() / "energy_uj");
+    if (!energy) continue;
+    counters_.push_back({.folder = it->path(),
+                         .last_uj = *energy,
+                         .range_uj = ReadNumber(it->path() / "max_energy_range_uj").value_or(0.0)});
+  }
+}
+
+Cost CostMeter::Read() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  Cost cost = {.wall_s = Now() - start_s_,
+               .cpu_s = CpuSeconds() - start_cpu_s_,
+               .peak_bytes = std::int64_t{usage.ru_maxrss} << 10,
+               .energy_j = std::nullopt,
+               .load = ReadMachineLoad()};
+  for (EnergyCounter& counter : counters_) {
+    const double now = ReadNumber(counter.folder / "energy_uj").value_or(counter.last_uj);
+    const double grown = now - counter.last_uj;
+    energy_j_ += 1e-6 * (grown >= 0.0 ? grown : grown + counter.range_uj);
+    counter.last_uj = now;
+  }
+  // a counter that begins again several times between two readings counts too little
+  if (!counters_.empty()) cost.energy_j = energy_j_;
+  return cost;
+}
+
+}  // namespace dp_bench::core

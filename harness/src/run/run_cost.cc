@@ -1,0 +1,96 @@
+#include "run/run_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/json.h"
+#include "core/progress.h"
+#include "dp_bench/error.h"
+#include "run/run_files.h"
+
+namespace dp_bench::run {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxCostBytes = std::size_t{1} << 20;
+constexpr const char* kProcesses = "processes";
+
+Json ToJson(const core::Cost& cost) {
+  return {{"wall_s", cost.wall_s},
+          {"cpu_s", cost.cpu_s},
+          {"peak_memory_bytes", cost.peak_bytes},
+          {"energy_j", cost.energy_j ? Json(*cost.energy_j) : Json()},
+          {"load_average", cost.load.average},
+          {"n_processors", cost.load.n_processors}};
+}
+
+core::Cost CostFrom(const core::JsonView& json) {
+  return {.wall_s = json.Get<double>("wall_s"),
+          .cpu_s = json.Get<double>("cpu_s"),
+          .peak_bytes = json.Get<std::int64_t>("peak_memory_bytes"),
+          .energy_j = json.GetOptional<double>("energy_j"),
+          .load = {.average = json.Get<double>("load_average"),
+                   .n_processors = json.Get<int>("n_processors")}};
+}
+
+std::vector<core::Cost> CostsIn(std::string_view text, const std::string& origin) {
+  const Json json = core::ParseJson(text, origin);
+  std::vector<core::Cost> costs;
+  for (const core::JsonView& entry : core::JsonView(json, origin).Elements(kProcesses)) {
+    costs.push_back(CostFrom(entry));
+  }
+  return costs;
+}
+
+}  // namespace
+
+void AddCost(const std::filesystem::path& folder, const core::Cost& cost) {
+  const std::filesystem::path file = folder / kCostFile;
+  std::vector<core::Cost> costs;
+  try {
+    if (std::filesystem::exists(file)) {
+      costs = CostsIn(core::ReadTextFile(file, kMaxCostBytes), file.string());
+    }
+  } catch (const Error& error) {
+    core::LogWarning(fmt::format("what the run cost before is lost: {}", error.what()));
+  }
+  costs.push_back(cost);
+  Json entries = Json::array();
+  for (const core::Cost& entry : costs) entries.push_back(ToJson(entry));
+  core::WriteFileAtomically(file, std::string_view(Json{{kProcesses, entries}}.dump(2) + "\n"));
+}
+
+core::Cost ParseCost(std::string_view text, const std::string& origin) {
+  core::Cost sum = {.energy_j = 0.0};
+  for (const core::Cost& cost : CostsIn(text, origin)) {
+    sum.wall_s += cost.wall_s;
+    sum.cpu_s += cost.cpu_s;
+    sum.peak_bytes = std::max(sum.peak_bytes, cost.peak_bytes);
+    if (sum.energy_j && cost.energy_j) {
+      *sum.energy_j += *cost.energy_j;
+    } else {
+      sum.energy_j.reset();
+    }
+    sum.load = cost.load;
+  }
+  return sum;
+}
+
+std::string Describe(const core::Cost& cost) {
+  return fmt::format(
+      "{}, CPU time {}, at most {:.0f} MiB of memory{}; {}", core::FormatDuration(cost.wall_s),
+      core::FormatDuration(cost.cpu_s), static_cast<double>(cost.peak_bytes) / (1 << 20),
+      cost.energy_j ? fmt::format(", {:.3g} kJ of the processors", 1e-3 * *cost.energy_j) : "",
+      Describe(cost.load));
+}
+
+std::string Describe(const core::MachineLoad& load) {
+  return fmt::format("load average {:.1f} on {} processors", load.average, load.n_processors);
+}
+
+}  // namespace dp_bench::run

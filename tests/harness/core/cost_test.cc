@@ -1,0 +1,50 @@
+// What work costs, with energy counters in a scratch folder.
+#include "core/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "support/scratch_folder.h"
+
+namespace dp_bench::core {
+namespace {
+
+void WriteCounter(const std::filesystem::path& folder, const char* energy_uj) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "energy_uj") << energy_uj << "\n";
+  std::ofstream(folder / "max_energy_range_uj") << "262143328850\n";
+}
+
+TEST(CostMeter, CountsTimeAndMemoryOfThisProcess) {
+  const ScratchFolder scratch;
+  CostMeter meter(scratch.path() / "none");
+  volatile double sum = 0.0;
+  while (meter.Read().cpu_s < 0.02) sum = sum + 1.0;
+  const Cost cost = meter.Read();
+  EXPECT_GE(cost.wall_s, 0.0);
+  EXPECT_LT(cost.cpu_s, 60.0);
+  EXPECT_GT(cost.peak_bytes, 1 << 20);
+  EXPECT_GE(cost.load.n_processors, 1);
+  EXPECT_FALSE(cost.energy_j.has_value());
+}
+
+TEST(CostMeter, EnergyIsOfWholeProcessorsAndCountersMayBeginAgain) {
+  const ScratchFolder scratch;
+  const auto& folder = scratch.path();
+  WriteCounter(folder / "intel-rapl:0", "262143328000");
+  WriteCounter(folder / "intel-rapl:1", "0");
+  WriteCounter(folder / "intel-rapl:0:0", "0");  // a part of the first
+  CostMeter meter(folder);
+  WriteCounter(folder / "intel-rapl:0", "999150");
+  WriteCounter(folder / "intel-rapl:1", "2000000");
+  WriteCounter(folder / "intel-rapl:0:0", "5000000");
+  EXPECT_NEAR(meter.Read().energy_j.value(), 3.0, 1e-9);
+  WriteCounter(folder / "intel-rapl:1", "3000000");
+  EXPECT_NEAR(meter.Read().energy_j.value(), 4.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace dp_bench::core

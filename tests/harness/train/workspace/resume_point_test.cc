@@ -1,0 +1,163 @@
+// Which folders a training can be resumed in, and that a refused resume changes nothing.
+#include "train/resume_point.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "harness/train/workspace/fake_training.h"
+#include "run/store.h"
+#include "support/error_of.h"
+#include "support/folder_content.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ResumePointTest : public testing::Test {
+ protected:
+  ResumePointTest() {
+    Train("");
+    std::ofstream(run_ / "config.json") << "{}";
+  }
+
+  TrainReport Train(const std::string& training) {
+    const FakeDataset dataset;
+    return Workspace(FakeParts(FakeConfig(training), dataset, run_)).Run({});
+  }
+
+  // The message of `call`, which must leave every file as it was.
+  std::string Refusal(ErrorCode code, const std::function<void()>& call) const {
+    const FolderContent before = FilesBelow(scratch_.path());
+    std::string message = MessageOf(code, call);
+    EXPECT_EQ(DifferingFiles(FilesBelow(scratch_.path()), before), "");
+    return message;
+  }
+
+  const ScratchFolder scratch_;
+  const fs::path run_ = scratch_.path() / "run";
+  const fs::path latest_ = run_ / "checkpoints" / "latest";
+};
+
+TEST_F(ResumePointTest, ARunsPathMeansItsLatestCheckpoint) {
+  for (const fs::path& path : {run_, run_ / "checkpoints", run_ / "checkpoints" / ""}) {
+    const ResumePoint point = FindResumePoint(path, "");
+    EXPECT_TRUE(fs::equivalent(point.run_folder, run_)) << path;
+    EXPECT_EQ(point.checkpoint, "") << path;
+  }
+  EXPECT_EQ(FindResumePoint(run_, "latest").checkpoint, latest_);
+}
+
+TEST_F(ResumePointTest, ACheckpointsPathMeansItsRunAlsoThroughLinks) {
+  fs::create_directory_symlink(latest_, scratch_.path() / "link");
+  fs::create_directory_symlink(run_, scratch_.path() / "run_link");
+  for (const fs::path& path : {latest_, latest_ / "", latest_ / "." / "", scratch_.path() / "link",
+                               scratch_.path() / "run_link/checkpoints/latest"}) {
+    const ResumePoint point = FindResumePoint(path, "");
+    EXPECT_TRUE(fs::equivalent(point.run_folder, run_)) << path;
+    EXPECT_EQ(point.checkpoint, path) << path;
+  }
+}
+
+TEST_F(ResumePointTest, TheCheckpointsOfARunMayBeALinkToAnotherDisk) {
+  fs::rename(run_ / "checkpoints", scratch_.path() / "disk");
+  fs::create_directory_symlink(scratch_.path() / "disk", run_ / "checkpoints");
+  EXPECT_TRUE(fs::equivalent(FindResumePoint(latest_, "").run_folder, run_));
+}
+
+TEST_F(ResumePointTest, APolicyOutsideOfARunIsRefused) {
+  const fs::path alone = scratch_.path() / "models" / "shipped";
+  fs::create_directories(alone);
+  fs::copy(latest_, alone);
+  const auto refusal = [&](const fs::path& path) {
+    return Refusal(ErrorCode::kUsage, [&] { FindResumePoint(path, ""); });
+  };
+  EXPECT_THAT(refusal(alone), HasSubstr("is a policy outside of a run"));
+  fs::create_directory_symlink(alone, scratch_.path() / "link");
+  EXPECT_THAT(refusal(scratch_.path() / "link"), HasSubstr("is a policy outside of a run"));
+  // a folder that is only named like that of a run's checkpoints
+  fs::rename(scratch_.path() / "models", scratch_.path() / "checkpoints");
+  EXPECT_THAT(refusal(scratch_.path() / "checkpoints/shipped"), HasSubstr("has no config.json"));
+}
+
+TEST_F(ResumePointTest, AnEvaluationAndAFolderWithoutARunAreRefused) {
+  const fs::path folder = scratch_.path() / "other";
+  fs::create_directories(folder);
+  const auto refusal = [&] {
+    return Refusal(ErrorCode::kUsage, [&] { FindResumePoint(folder, ""); });
+  };
+  EXPECT_THAT(refusal(), HasSubstr("has no config.json"));
+  std::ofstream(folder / "config.json") << "{}";
+  std::ofstream(folder / "manifest.json")
+      << R"({"checkpoint": {"folder": "x", "weights": "ema"}, "plugins": []})";
+  EXPECT_THAT(refusal(), HasSubstr("dp_bench eval --resume"));
+}
+
+TEST_F(ResumePointTest, ARunWithoutItsCheckpointsIsRefused) {
+  fs::remove_all(latest_);
+  const auto find = [this] { FindResumePoint(run_, ""); };
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, find), HasSubstr("there is no checkpoint"));
+  const auto train = [this] { Train(R"("resume": true)"); };
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, train), HasSubstr("there is no checkpoint"));
+  fs::remove_all(run_ / "checkpoints");
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, find), HasSubstr("there is no checkpoint"));
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, train), HasSubstr("there is no checkpoint"));
+}
+
+TEST_F(ResumePointTest, ARunWithCheckpointsOfOtherNamesOnlyNeedsAChoice) {
+  fs::rename(latest_, run_ / "checkpoints" / "mine");
+  EXPECT_EQ(FindResumePoint(run_, "mine").checkpoint, run_ / "checkpoints" / "mine");
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, [this] { Train(R"("resume": true)"); }),
+              HasSubstr("choose one with --checkpoint"));
+}
+
+TEST_F(ResumePointTest, ARunKilledBeforeItsFirstCheckpointStartsAnew) {
+  fs::remove_all(run_ / "checkpoints");
+  run::CheckpointStore(run_ / "checkpoints").BeginEmpty();  // what its start leaves
+  EXPECT_EQ(FindResumePoint(run_, "").checkpoint, "");
+  EXPECT_EQ(Train(R"("resume": true)").global_step, 40);
+  EXPECT_FALSE(run::CheckpointStore(run_ / "checkpoints").IsBegunEmpty());
+}
+
+TEST_F(ResumePointTest, TwoCheckpointsAtOnceAndWhatACrashLeftAreRefused) {
+  EXPECT_THAT(Refusal(ErrorCode::kUsage, [&] { FindResumePoint(latest_, "latest"); }),
+              HasSubstr("name two checkpoints"));
+  fs::rename(latest_, run_ / "checkpoints/latest.old");
+  EXPECT_THAT(
+      Refusal(ErrorCode::kUsage, [&] { FindResumePoint(run_ / "checkpoints/latest.old", ""); }),
+      HasSubstr("was left by a crash"));
+}
+
+TEST_F(ResumePointTest, AResumeThatDoesNotFitChangesNoFile) {
+  const auto resume = [&](const fs::path& from, const std::string& optimizer) {
+    const FakeDataset dataset;
+    nlohmann::json config = nlohmann::json::parse(FakeConfig(R"("resume": true)").ToJson());
+    config["optimizer"]["name"] = optimizer;
+    WorkspaceParts parts = FakeParts(Config::FromJson(config.dump()), dataset, run_);
+    parts.resume_from = from;
+    Workspace(std::move(parts)).Run({});
+  };
+  fs::rename(latest_, run_ / "checkpoints/latest.old");            // a repair would rename it
+  std::ofstream(run_ / "logs.json.txt", std::ios::app) << "{}\n";  // the log would be cut
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, [&] { resume("", "sgd"); }),
+              HasSubstr("of another optimizer"));
+  fs::rename(run_ / "checkpoints/latest.old", latest_);
+  fs::remove(run_ / "logs.json.txt");
+  EXPECT_THAT(Refusal(ErrorCode::kUsage, [&] { resume(latest_, "adamw"); }),
+              HasSubstr("is no checkpoint of this run"));
+  fs::resize_file(latest_ / "optimizer.safetensors", 100);
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint, [&] { resume("", "adamw"); }),
+              HasSubstr("optimizer.safetensors"));
+}
+
+}  // namespace
+}  // namespace dp_bench::train
