@@ -18,6 +18,7 @@
 #include "inspect/inspect_policy.h"
 #include "rollout/env_runner.h"
 #include "run/env_runner_config.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 
 namespace dp_bench::app {
@@ -190,6 +191,7 @@ int InspectTheData(const InspectVerbOptions& options) {
 }
 
 int Inspect(const InspectVerbOptions& options) {
+  run::RequireResultFiles({{"--html", options.html, run::kInspectionPage}});
   if (options.with_attention) return InspectTheAttention(options);
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);
