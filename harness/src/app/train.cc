@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "app/command_line.h"
 #include "app/ranks.h"
 #include "app/verbs.h"
 #include "config/loader.h"
@@ -98,6 +99,7 @@ struct TrainPlan {
   fs::path checkpoint;                  // to continue from; empty: the latest
   bool with_report = false;             // also evaluates and reports
   std::function<void()> before_writes;  // called when all checks have passed; may be empty
+  fs::path of_seeds = {};               // the folder of all seeds that --resume continues, if any
 };
 
 std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
@@ -167,20 +169,27 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
         if (ranks.is_root()) scores.pictures = experiment::FilmStripsOf(result, rollout_folder);
         return scores;
       });
+  const std::string resumed = (plan.of_seeds.empty() ? output : plan.of_seeds).string();
   if (report.end == train::TrainEnd::kInterrupted) {
     core::PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
-                      output.string());
+                      resumed);
     return core::kExitInterrupted;
   }
-  core::PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
-                    core::FormatDuration(report.seconds), report.samples_per_second);
+  if (report.n_steps == 0) {
+    core::PrintResult("nothing left to train: all {} steps were done before\n", report.global_step);
+  } else {
+    const bool is_all = report.n_steps == report.global_step;
+    core::PrintResult("trained {}{} steps in {}{}, {:.0f} samples/s\n", report.n_steps,
+                      is_all ? "" : " more", core::FormatDuration(report.seconds),
+                      is_all ? "" : fmt::format(", {} in all", report.global_step),
+                      report.samples_per_second);
+  }
   if (!plan.with_report) return 0;
   final_evaluation.SetNormalizer(workspace.normalizer());
   const run::RunResult result =
       final_evaluation.Run(workspace.eval_policy(), device, {.stop = &stop});
   if (result.is_interrupted) {
-    core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
-                      output.string());
+    core::PrintResult("interrupted in the evaluation; continue with --resume {}\n", resumed);
     return core::kExitInterrupted;
   }
   if (!ranks.is_root()) return 0;
@@ -234,7 +243,8 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
                              {.output = run.folder,
                               .is_resumed = run.is_resumed,
                               .with_report = true,
-                              .before_writes = [&] { begin(run.write_summary); }},
+                              .before_writes = [&] { begin(run.write_summary); },
+                              .of_seeds = folder->path()},
                              ranks);
       });
 }
@@ -376,9 +386,9 @@ Verb AddTrain(CLI::App* app) {
 Verb AddRun(CLI::App* app) {
   const auto options = AddOptions(app);
   app->footer(kRunExamples);
-  app->add_option("--seeds", options->seeds,
-                  "Training seeds: trains and evaluates each, and reports on all of them")
-      ->delimiter(',')
+  app->add_option_function<std::vector<std::string>>(
+         "--seeds", [options](const auto& texts) { options->seeds = ParseSeeds("--seeds", texts); },
+         "Training seeds, as in 42,43: trains and evaluates each, and reports on all of them")
       ->allow_extra_args(false);
   return [options] {
     return RunOnRanks(
