@@ -69,7 +69,44 @@ set -e
 [ "${statuses[0]}" -eq 6 ] || fail "| true ended it with ${statuses[0]}"
 grep -q "Broken pipe" err.txt || fail "$(cat err.txt)"
 
+echo "a result goes where the user says and replaces nothing else"
+expect_exit 2 "a file of the run in" "$dp_bench" compare run run --json run/episodes.jsonl
+expect_exit 2 "a file of the run in" "$dp_bench" film run --output run/media/test_100000.mp4
+echo mine >notes.txt
+expect_exit 2 "expected no file or a comparison" "$dp_bench" compare run run --json notes.txt
+[ "$(cat notes.txt)" = mine ] || fail "notes.txt was replaced"
+"$dp_bench" compare run run --json - 2>err.txt | python3 -c 'import json, sys; assert json.load(sys.stdin)["runs"]' || fail "--json -"
+grep -q "shared seeds" err.txt || fail "the text of --json -: $(cat err.txt)"
+"$dp_bench" compare run run --json >(cat >through.txt) --html page.html >out.txt 2>&1 || fail "$(cat out.txt)"
+ln -s target.mp4 link.mp4
+for again in 1 2; do
+  "$dp_bench" compare run run --json compared.json --html page.html >out.txt 2>&1 || fail "$(cat out.txt)"
+  "$dp_bench" film run --output link.mp4 >out.txt 2>&1 || fail "$(cat out.txt)"
+done
+[ -L link.mp4 ] && [ -s target.mp4 ] || fail "the link was not followed"
+grep -q '"runs"' through.txt || fail "through >(...): $(cat through.txt)"
+mkfifo pipe.gif
+timeout 60 cat pipe.gif >piped.gif &
+"$dp_bench" film run --output pipe.gif >out.txt 2>&1 || fail "$(cat out.txt)"
+wait
+[ -p pipe.gif ] && [ "$(head -c 4 piped.gif)" = GIF8 ] || fail "through a FIFO"
+if mknod null c 1 3 2>err.txt; then
+  "$dp_bench" compare run run --json null >out.txt 2>&1 || fail "$(cat out.txt)"
+  [ -c null ] || fail "a device was replaced"
+fi
+
+echo "a film whose program is killed leaves nothing"
+for signal in TERM INT KILL; do
+  for seconds in 0.3 0.6 0.9; do
+    timeout -s $signal $seconds "$dp_bench" film run --output killed.mp4 >out.txt 2>&1 || true
+    [ -z "$(left_over | grep killed)" ] || fail "SIG$signal left $(left_over)"
+  done
+done
+
 echo "what the system refuses is no bug"
+mkdir removed
+(cd removed && rmdir ../removed && ends_with 6 "$dp_bench" plugins >"$work/out.txt" 2>&1) &&
+  grep -q "working folder does not exist" out.txt || fail "a removed working folder: $(cat out.txt)"
 touch file
 long=$(printf 'x%.0s' $(seq 300))
 for output in file/below "$long"; do
@@ -98,6 +135,11 @@ sed -i 's/"weights": "ema"/"weights": "emma"/' edited/manifest.json
 expect_exit 6 "'emma'" "$dp_bench" replay --run edited --episode 0
 expect_exit 6 "'emma'" "$dp_bench" eval --resume edited
 
+echo "a network that does not fit into memory is not the plugin's fault"
+expect_exit 71 "out of memory: policy plugin 'unet_hybrid' needs more than there is" "$dp_bench" train "${small[@]}" \
+  policy.params.down_dims='[1048576,2097152]' collect.n_episodes=4
+! grep -q "frame #\|the plugin threw" out.txt || fail "$(cat out.txt)"
+
 echo "memory that runs out is said without a backtrace, and what to do"
 for verb in train "inspect --batch-size 1048576"; do
   status=0
@@ -118,7 +160,7 @@ wide=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.para
 batch=$(found_batch)
 [ "$batch" -lt 4096 ] && [ "$batch" -gt 1 ] || fail "a batch of $batch: $(cat out.txt)"
 grep -q "\"gradient_accumulate_every\": $((4096 / batch))," fitted/config.json || fail "$(cat fitted/config.json)"
-expect_exit 0 "trained 2 steps" "$dp_bench" train --resume fitted training.num_epochs=2 training.auto_batch=true
+expect_exit 0 "trained 1 more steps .*, 2 in all" "$dp_bench" train --resume fitted training.num_epochs=2 training.auto_batch=true
 [ "$(found_batch)" -eq "$batch" ] || fail "the resumed training has a batch of $(found_batch)"
 
 echo "mixed_precision=auto becomes what the processor is fast at, and the run's config says which"
@@ -176,6 +218,7 @@ wait "$child" || status=$?
 [ "$status" -eq 75 ] || fail "under nohup it ended with $status: $(cat nohup.txt)"
 
 echo "mistyped words get a suggestion"
+expect_exit 2 "argument 3, 'a.x0ab.x1b', has control characters" "$dp_bench" eval --checkpoint $'a\nb\e'
 expect_exit 2 "did you mean eval?" "$dp_bench" evla --checkpoint trained
 expect_exit 2 "did you mean --checkpoint?" "$dp_bench" eval --chekpoint trained
 expect_exit 2 "did you mean --policy?" "$dp_bench" --polcy unet_hybrid

@@ -211,6 +211,12 @@ expect_unchanged 2 "training.max_train_steps" "$dp_bench" train "${small[@]}" tr
 rate=$(sed -nE 's/.*trained 1 steps in .*, ([0-9]+) samples\/s/\1/p' out.txt)
 [ "$rate" -lt 1000000 ] || fail "$rate samples/s: $(cat out.txt)"
 
+for seeds in -1 "" 42,,43 42, 4.5 18446744073709551616; do
+  expect_unchanged 2 "--seeds: expected integers from 0 to" "$dp_bench" run "${small[@]}" --seeds "$seeds" --output b
+done
+expect_unchanged 2 "test_start_seed" "$dp_bench" train "${small[@]}" env_runner.test_start_seed=18446744073709551615 --output b
+expect_unchanged 2 "start_seed" "$dp_bench" collect --env point_mass collect.start_seed=18446744073709551615 --output b
+
 echo "what does not fit says what was expected, what was found and what to do"
 expect_unchanged 2 "the action is low_dim float32 \[3\], the env's low_dim float32 \[2\]. Correct shape_meta" \
   "${evaluate[@]}" --output b "shape_meta.action.shape=[3]"

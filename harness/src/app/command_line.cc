@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -52,6 +54,29 @@ void RequireKnownOptions(const CLI::App& verb) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("dp_bench{} has no option {}{} `dp_bench{} --help` lists them.", place,
                             name, Suggestion(bare, "--", LongOptions(verb)), place));
+  }
+}
+
+std::vector<std::uint64_t> ParseSeeds(std::string_view option,
+                                      const std::vector<std::string>& texts) {
+  std::vector<std::uint64_t> seeds;
+  const std::string text = fmt::format("{}", fmt::join(texts, ","));
+  const char* next = text.data();
+  const char* const end = next + text.size();
+  while (true) {
+    std::int64_t seed = -1;
+    const auto [stop, error] = std::from_chars(next, end, seed);
+    const bool is_last = stop == end;
+    if (error != std::errc() || seed < 0 || *next == '-' || (!is_last && *stop != ',')) {
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("{}: expected integers from 0 to {}, separated by commas, as in 42,43; "
+                      "found '{}'",
+                      option, std::numeric_limits<std::int64_t>::max(), text));
+    }
+    seeds.push_back(static_cast<std::uint64_t>(seed));
+    if (is_last) return seeds;
+    next = stop + 1;
   }
 }
 

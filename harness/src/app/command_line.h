@@ -14,4 +14,10 @@ void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& ver
 /// unknown option, which explains the error better than a missing required option.
 void RequireKnownOptions(const CLI::App& verb);
 
+/// The seeds of "42,43" in each text. CLI11 alone would read -1 as the largest one and skip what is
+/// empty. Throws Error{kUsage} naming the option, unless there is at least one seed and all are
+/// integers from 0 to 2^63 - 1.
+std::vector<std::uint64_t> ParseSeeds(std::string_view option,
+                                      const std::vector<std::string>& texts);
+
 }  // namespace dp_bench::app

@@ -7,11 +7,12 @@
 
 #include "app/verbs.h"
 #include "compare/run_comparison.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/output_file.h"
 #include "report/comparison_report.h"
 #include "run/foreign_result.h"
+#include "run/result_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -58,6 +59,8 @@ bool ReportMismatches(const std::vector<run::RunFolder>& folders) {
 }
 
 int Compare(const CompareVerbOptions& options) {
+  run::RequireResultFiles({{"--json", options.json, run::kComparisonJson},
+                           {"--html", options.html, run::kComparisonPage}});
   std::vector<run::RunFolder> folders;
   for (const fs::path& folder : options.folders) {
     folders.push_back(compare::RequireComparable(run::ReadResult(folder)));
@@ -68,8 +71,7 @@ int Compare(const CompareVerbOptions& options) {
       compare::CompareRuns(std::move(folders), options.compare);
   core::PrintResult("{}", report::ComparisonText(comparison));
   if (!options.json.empty()) {
-    core::WriteFileAtomically(options.json,
-                              std::string_view(report::ToJson(comparison).dump(2) + "\n"));
+    core::WriteOutput(options.json, std::string_view(report::ToJson(comparison).dump(2) + "\n"));
   }
   if (!options.html.empty()) {
     report::WriteComparisonReport(comparison, options.html);

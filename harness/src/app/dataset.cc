@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/command_line.h"
 #include "app/verbs.h"
 #include "config/dataset_format.h"
 #include "core/console.h"
@@ -230,7 +231,10 @@ void AddSplit(CLI::App* app, DatasetVerbOptions* options) {
   app->add_option("--val-ratio", options->val_ratio, "Part of the episodes in the second data set")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app->add_option("--seed", options->seed, "Chooses the episodes")->capture_default_str();
+  app->add_option_function<std::string>(
+      "--seed",
+      [options](const std::string& text) { options->seed = ParseSeeds("--seed", {text}).front(); },
+      "Chooses the episodes (default: 42)");
   AddWriterOptions(app, options);
 }
 

@@ -8,9 +8,9 @@
 
 #include "app/verbs.h"
 #include "config/document.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/output_file.h"
 #include "data/collector.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
@@ -19,6 +19,7 @@
 #include "inspect/sampling_inspection.h"
 #include "run/create_from_checkpoint.h"
 #include "run/policy_weights.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 
 namespace dp_bench::app {
@@ -110,8 +111,7 @@ void WriteReports(const inspect::Diagnosis& diagnosis, const std::string& title,
                   const DiagnoseVerbOptions& options) {
   if (!options.html.empty()) inspect::WriteDiagnosisPage(diagnosis, title, options.html);
   if (options.markdown.empty()) return;
-  core::WriteFileAtomically(options.markdown,
-                            std::string_view(inspect::ToMarkdown(diagnosis, title)));
+  core::WriteOutput(options.markdown, std::string_view(inspect::ToMarkdown(diagnosis, title)));
 }
 
 // A checkpoint's own demonstrations are often not on this machine, and a few dozen show as much of
@@ -180,6 +180,8 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
 int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   const DiagnoseVerbOptions options = Resolved(as_given);
   if (options.is_of_sampling) return RunSamplingDiagnosis(options);
+  run::RequireResultFiles({{"--html", options.html, run::kDiagnosisPage},
+                           {"--markdown", options.markdown, run::kDiagnosisMarkdown}});
   const fs::path& folder = options.checkpoint;
   experiment::ExperimentOptions asked = options.experiment;
   const bool is_sample = TakeSample(folder, &asked);

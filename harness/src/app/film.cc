@@ -7,9 +7,14 @@
 #include <vector>
 
 #include "app/verbs.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/output_file.h"
+#include "core/temporary_folder.h"
+#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 #include "media/film_grid.h"
+#include "run/result_files.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::app {
@@ -26,6 +31,8 @@ Examples:
   dp_bench film runs/mine --output grid.mp4
   dp_bench film runs/mine --output failures.gif --only failures --slow 3
   dp_bench film runs/mine --output strips.png --columns 6 --episodes 3)";
+
+constexpr std::size_t kMaxFilmBytes = std::size_t{4} << 30;
 
 struct FilmVerbOptions {
   fs::path run;
@@ -61,10 +68,25 @@ std::vector<media::GridFilm> ChooseFilms(const FilmVerbOptions& options) {
 }
 
 int Film(const FilmVerbOptions& options) {
+  const fs::path extension = options.output.extension();
+  const bool is_strip = extension == ".png";
+  run::RequireResultFiles({{"--output", options.output,
+                            is_strip              ? run::kPngFile
+                            : extension == ".gif" ? run::kGifFile
+                                                  : run::kMp4File}});
   const std::vector<media::GridFilm> films = ChooseFilms(options);
-  const bool is_strip = options.output.extension() == ".png";
   const auto write = is_strip ? media::WriteFilmStrips : media::WriteFilmGrid;
-  write(films, options.output, options.grid);
+  const core::OutputPlace place = core::FindOutput(options.output);
+  if (place.is_stream || place.path.extension() != extension) {
+    // a video cannot be written from its beginning to its end, and its name says its format
+    const core::TemporaryFolder scratch;
+    const fs::path film = scratch.path() / options.output.filename();
+    write(films, film, options.grid);
+    core::WriteOutput(options.output, core::ReadFile(film, kMaxFilmBytes));
+  } else {
+    core::RemoveLeftOvers(place.path);
+    write(films, place.path, options.grid);
+  }
   core::PrintResult("{}: {} episodes\n", options.output.string(), films.size());
   return 0;
 }

@@ -12,13 +12,14 @@
 #include "app/verbs.h"
 #include "compare/baseline.h"
 #include "compare/gate_report.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/output_file.h"
 #include "dp_bench/error.h"
 #include "experiment/gate_rollouts.h"
 #include "report/gate_output.h"
 #include "run/foreign_result.h"
+#include "run/result_files.h"
 #include "run/run_checkpoint.h"
 #include "run/run_contents.h"
 
@@ -59,7 +60,7 @@ struct GateVerbOptions {
 };
 
 void WriteIfAsked(const fs::path& file, const std::string& text) {
-  if (!file.empty()) core::WriteFileAtomically(file, std::string_view(text));
+  if (!file.empty()) core::WriteOutput(file, std::string_view(text));
 }
 
 // A report without a verdict must not overwrite the state that the gate should continue.
@@ -83,8 +84,14 @@ int UpdateBaselines(const GateVerbOptions& options) {
             "--update-baseline writes one --baseline per --candidate, in order; found {} and {}",
             options.baselines.size(), options.candidates.size()));
   }
+  std::vector<run::ResultFile> files;
+  for (const fs::path& file : options.baselines) {
+    files.push_back({"--baseline", file, run::kBaselineFile});
+  }
+  run::RequireResultFiles(files);
   // make all texts before replacing the first file
   std::vector<std::string> texts;
+  std::vector<run::RunFolder> baselines;
   for (const fs::path& candidate : options.candidates) {
     if (run::IsCheckpointFolder(candidate)) {
       throw Error(
@@ -93,12 +100,13 @@ int UpdateBaselines(const GateVerbOptions& options) {
                       "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
                       candidate.string(), candidate.string()));
     }
-    texts.push_back(compare::BaselineJson(run::ReadResult(candidate)));
+    const std::string text = compare::BaselineJson(run::ReadResult(candidate));
+    baselines.push_back(compare::ParseBaseline(text, candidate));
+    texts.push_back(text);
   }
   for (std::size_t i = 0; i < options.baselines.size(); ++i) {
-    core::WriteFileAtomically(options.baselines[i], std::string_view(texts[i]));
-    const run::RunFolder baseline = compare::ReadBaseline(options.baselines[i]);
-    const run::SplitSummary summary = run::Summarize(baseline.episodes, "test");
+    core::WriteOutput(options.baselines[i], std::string_view(texts[i]));
+    const run::SplitSummary summary = run::Summarize(baselines[i].episodes, "test");
     core::PrintResult("{}: {} is the baseline now, {} episodes\n", options.baselines[i].string(),
                       options.candidates[i].string(), summary.n_episodes);
     if (summary.n_failed > 0) {
@@ -179,6 +187,9 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
 
 int Gate(const GateVerbOptions& options) {
   if (options.updates_baseline) return UpdateBaselines(options);
+  run::RequireResultFiles({{"--json", options.json, run::kGateJson},
+                           {"--junit", options.junit, run::kGateJUnit},
+                           {"--markdown", options.markdown, run::kGateMarkdown}});
   if (!options.rollouts.output.empty() &&
       std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) {
     throw Error(ErrorCode::kUsage,

@@ -17,6 +17,7 @@
 #include "inspect/inspect_policy.h"
 #include "rollout/env_runner.h"
 #include "run/env_runner_config.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 
 namespace dp_bench::app {
@@ -200,6 +201,7 @@ void RequireNoReading(const InspectVerbOptions& options) {
 
 int Inspect(const InspectVerbOptions& options) {
   RequireNoReading(options);
+  run::RequireResultFiles({{"--html", options.html, run::kInspectionPage}});
   if (options.with_attention) return InspectTheAttention(options);
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);

@@ -2,12 +2,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <exception>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/command_line.h"
@@ -24,6 +28,20 @@
 #include "plugin/open_call.h"
 
 namespace {
+
+// Runs before the constructors of the shared libraries: in a folder that was removed, one of
+// LibTorch's ends the program with a message that names something else.
+void RequireWorkingFolder() {
+  constexpr std::string_view kMessage =
+      "dp_bench: the working folder does not exist any more; change to another one.\n";
+  std::array<char, PATH_MAX> folder{};
+  if (::getcwd(folder.data(), folder.size()) != nullptr || errno != ENOENT) return;
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  ::_exit(dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo));
+}
+
+[[gnu::used,
+  gnu::section(".preinit_array")]] void (*const before_libraries)() = &RequireWorkingFolder;
 
 constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
 

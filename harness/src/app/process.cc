@@ -8,6 +8,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "dp_bench/error.h"
 
@@ -25,6 +26,16 @@ std::string WithoutForeignBytes(std::string text) {
     if (static_cast<unsigned char>(c) >= 0x80) c = '?';
   }
   return text;
+}
+
+// With control characters made visible, line ends too.
+std::string OnOneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    line += code < ' ' || code == 0x7f ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+  }
+  return line;
 }
 
 }  // namespace
@@ -47,6 +58,15 @@ void KeepFreedMemory() {
 
 void RequireUtf8(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
+    // the value of an override may be JSON on several lines
+    const std::string line = OnOneLine(argv[i]);
+    if (line != argv[i] && line.find('=') == std::string::npos) {
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("argument {}, '{}', has control characters, which no name or path may "
+                      "have here. Was the output of another command taken for a name?",
+                      i, line));
+    }
     if (IsUtf8(argv[i])) continue;
     throw Error(ErrorCode::kUsage,
                 fmt::format("argument {}, '{}', is not UTF-8. Paths and values are written into "

@@ -14,7 +14,7 @@ void SettleStandardStreams();
 void KeepFreedMemory();
 
 /// Throws Error{kUsage} for an argument that is not UTF-8, because configs and manifests could not
-/// contain it.
+/// contain it, and for a name or path with control characters.
 void RequireUtf8(int argc, char** argv);
 
 }  // namespace dp_bench::app

@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "app/verbs.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/output_file.h"
 #include "experiment/key_check.h"
 #include "inspect/chrome_trace.h"
 #include "inspect/profile_experiment.h"
 #include "run/checkpoint.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 
 namespace dp_bench::app {
@@ -38,6 +39,8 @@ struct ProfileVerbOptions {
 };
 
 int Profile(ProfileVerbOptions options) {
+  run::RequireResultFiles(
+      {{"--json", options.json, run::kProfileJson}, {"--trace", options.trace, run::kTraceFile}});
   ChooseCheckpoint(&options.checkpoint);
   std::unique_ptr<Policy> trained;
   const bool is_of_checkpoint = !options.checkpoint.empty() && options.experiment.config.empty() &&
@@ -53,8 +56,7 @@ int Profile(ProfileVerbOptions options) {
   const inspect::ExperimentProfile profile =
       inspect::ProfileExperiment(experiment, *dataset, options.profile, std::move(trained));
   core::PrintResult("{}", inspect::ToText(profile, options.profile.n_listed));
-  if (!options.json.empty())
-    core::WriteFileAtomically(options.json, ToJson(profile).dump(2) + "\n");
+  if (!options.json.empty()) core::WriteOutput(options.json, ToJson(profile).dump(2) + "\n");
   if (options.trace.empty()) return 0;
   inspect::WriteChromeTrace(options.trace, profile.events,
                             fmt::format("dp_bench: {} on {}", profile.policy, profile.task));

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "app/command_line.h"
 #include "app/ranks.h"
 #include "app/verbs.h"
 #include "config/loader.h"
@@ -104,6 +105,7 @@ struct TrainPlan {
   bool with_report = false;             // also evaluates and reports
   bool is_tried = false;                // a dry run, which needs no env
   std::function<void()> before_writes;  // called when all checks have passed; may be empty
+  fs::path of_seeds = {};               // the folder of all seeds that --resume continues, if any
 };
 
 std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
@@ -139,29 +141,36 @@ void BeginRun(const TrainPlan& plan, const experiment::Experiment& experiment,
                            experiment.config(), ranks);
 }
 
-// Prints how the training ended. Returns the exit code.
-int ReportTraining(const train::TrainReport& report, const fs::path& output) {
+// Prints how the training ended; `resumed`: what continues it. Returns the exit code.
+int ReportTraining(const train::TrainReport& report, const fs::path& resumed) {
   if (report.end == train::TrainEnd::kInterrupted) {
     core::PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
-                      output.string());
+                      resumed.string());
     return core::kExitInterrupted;
   }
-  core::PrintResult("trained {} steps in {}, {:.0f} samples/s\n", report.global_step,
-                    core::FormatDuration(report.seconds), report.samples_per_second);
+  if (report.n_steps == 0) {
+    core::PrintResult("nothing left to train: all {} steps were done before\n", report.global_step);
+    return 0;
+  }
+  const bool is_all = report.n_steps == report.global_step;
+  core::PrintResult("trained {}{} steps in {}{}, {:.0f} samples/s\n", report.n_steps,
+                    is_all ? "" : " more", core::FormatDuration(report.seconds),
+                    is_all ? "" : fmt::format(", {} in all", report.global_step),
+                    report.samples_per_second);
   return 0;
 }
 
 // The evaluation of a finished training. Returns the exit code.
 int EvaluateTrained(experiment::Evaluation& evaluation, train::Workspace& workspace,
-                    torch::Device device, const fs::path& output, core::CostMeter& meter,
-                    core::Communicator& ranks) {
+                    torch::Device device, const fs::path& output, const fs::path& resumed,
+                    core::CostMeter& meter, core::Communicator& ranks) {
   evaluation.SetNormalizer(workspace.normalizer());
   const run::RunResult result =
       evaluation.Run(workspace.eval_policy(), device, {.stop = &core::CatchStopSignals()});
   experiment::RecordCost(meter, output, ranks);
   if (result.is_interrupted) {
     core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
-                      output.string());
+                      resumed.string());
     return core::kExitInterrupted;
   }
   if (!ranks.is_root()) return 0;
@@ -231,8 +240,10 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
       rollouts ? RolloutsOf(*rollouts, device, rollout_folder, ranks) : train::EvalFn());
   const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
   if (is_over) experiment::RecordCost(meter, output, ranks);
-  const int exit_code = ReportTraining(report, output);
-  return is_over ? exit_code : EvaluateTrained(*last, workspace, device, output, meter, ranks);
+  const fs::path& resumed = plan.of_seeds.empty() ? output : plan.of_seeds;
+  const int exit_code = ReportTraining(report, resumed);
+  if (is_over) return exit_code;
+  return EvaluateTrained(*last, workspace, device, output, resumed, meter, ranks);
 }
 
 // If memory runs out, the message also has what would save some, measured once the training is
@@ -281,7 +292,8 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
                              {.output = run.folder,
                               .is_resumed = run.is_resumed,
                               .with_report = true,
-                              .before_writes = [&] { begin(run.write_summary); }},
+                              .before_writes = [&] { begin(run.write_summary); },
+                              .of_seeds = folder->path()},
                              ranks);
       });
 }
@@ -440,9 +452,9 @@ Verb AddTrain(CLI::App* app) {
 Verb AddRun(CLI::App* app) {
   const auto options = AddOptions(app);
   app->footer(kRunExamples);
-  app->add_option("--seeds", options->seeds,
-                  "Training seeds: trains and evaluates each, and reports on all of them")
-      ->delimiter(',')
+  app->add_option_function<std::vector<std::string>>(
+         "--seeds", [options](const auto& texts) { options->seeds = ParseSeeds("--seeds", texts); },
+         "Training seeds, as in 42,43: trains and evaluates each, and reports on all of them")
       ->allow_extra_args(false);
   return [options] {
     return RunOnRanks(

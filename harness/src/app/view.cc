@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "app/command_line.h"
 #include "app/verbs.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
@@ -16,6 +17,7 @@
 #include "rollout/env_runner.h"
 #include "rollout/policy_planner.h"
 #include "run/checkpoint.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 #include "view/demonstration_recorder.h"
 #include "view/planner_source.h"
@@ -166,6 +168,7 @@ int ViewExpertOrHuman(const ViewVerbOptions& options) {
 }
 
 int View(const ViewVerbOptions& options) {
+  run::RequireResultFiles({{"--screenshot", options.screenshot, run::kPngFile}});
   RequireOneSource(options);
   if (!options.checkpoint.empty()) return ViewCheckpoint(options);
   if (options.expert || options.human) return ViewExpertOrHuman(options);
@@ -193,7 +196,12 @@ Verb AddView(CLI::App* app) {
       ->needs(human);
   CLI::Option* episode =
       app->add_option("--episode", options->episode, "Watch this episode of the dataset");
-  app->add_option("--seed", options->seed, "First seed (default: env_runner.test_start_seed)")
+  app->add_option_function<std::string>(
+         "--seed",
+         [options](const std::string& text) {
+           options->seed = ParseSeeds("--seed", {text}).front();
+         },
+         "First seed (default: env_runner.test_start_seed)")
       ->excludes(episode);
   app->add_option("--size", options->size, "Width and height of the image [px]")
       ->expected(2)

@@ -97,6 +97,10 @@ FailureSign UnseenSign(const Episodes& episodes, const Episodes& successes,
   return {.step = Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)};
 }
 
+bool IsStillRising(const run::EpisodeRecord* record) {
+  return record->course->best_step > (1.0 - kLastPart) * record->n_steps;
+}
+
 struct SignKind {
   const char* words;
   std::string never;  // the text for step 1; empty: the same as for other steps
@@ -113,6 +117,9 @@ std::vector<SignKind> SignsOf(FailureKind kind) {
   const auto lost = [](const run::EpisodeRecord& record) {
     return std::optional<double>(record.course->lost_step);
   };
+  const auto stopped = [](const run::EpisodeRecord& record) {
+    return IsStillRising(&record) ? std::nullopt : std::optional<double>(record.course->best_step);
+  };
   const SignKind best_sign = {"the score stopped rising", "the score never rose", best};
   switch (kind) {
     case FailureKind::kFailedToRun:
@@ -122,8 +129,9 @@ std::vector<SignKind> SignsOf(FailureKind kind) {
     case FailureKind::kDiverged:
       return {best_sign, {"the reward fell below half of its rise for good", "", lost}};
     case FailureKind::kNeverReached:
-    case FailureKind::kTimeout:
       return {best_sign};
+    case FailureKind::kTimeout:  // NoteOf counts the others
+      return {{best_sign.words, best_sign.never, stopped}};
     case FailureKind::kUnknown:
       return {};
   }
@@ -134,11 +142,14 @@ std::vector<FailureSign> Signs(const FailureCluster& cluster, const Episodes& su
   std::vector<FailureSign> signs;
   for (const SignKind& sign : SignsOf(cluster.kind)) {
     const std::vector<double> steps = Collect(cluster.episodes, sign.step_of);
+    if (steps.empty()) continue;
     const bool is_never = Median(steps) <= 1.0 && !sign.never.empty();
+    std::string text = is_never ? sign.never : fmt::format("{} {}", sign.words, AtStep(steps));
+    if (steps.size() < cluster.episodes.size()) {
+      text += fmt::format(" in {} of {}", steps.size(), cluster.episodes.size());
+    }
     signs.push_back(
-        {.step = Median(steps),
-         .n = static_cast<int>(steps.size()),
-         .text = is_never ? sign.never : fmt::format("{} {}", sign.words, AtStep(steps))});
+        {.step = Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)});
   }
   const std::vector<double> unseen = Collect(cluster.episodes, UnseenStep);
   const auto n = static_cast<double>(cluster.episodes.size());
@@ -147,10 +158,6 @@ std::vector<FailureSign> Signs(const FailureCluster& cluster, const Episodes& su
   }
   std::ranges::stable_sort(signs, {}, &FailureSign::step);
   return signs;
-}
-
-bool IsStillRising(const run::EpisodeRecord* record) {
-  return record->course->best_step > (1.0 - kLastPart) * record->n_steps;
 }
 
 bool IsNear(const run::EpisodeRecord* record, double goal) {
@@ -202,7 +209,7 @@ std::string_view MeaningOf(FailureKind kind) {
     case FailureKind::kEndedEarly:
       return "the env ended the episode without success: dropped, or beyond rescue";
     case FailureKind::kNeverReached:
-      return "hardly any progress towards what successful episodes reach";
+      return "hardly any progress towards success";
     case FailureKind::kDiverged:
       return "the episode made progress and lost more than half of it again";
     case FailureKind::kTimeout:

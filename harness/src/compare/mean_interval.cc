@@ -10,7 +10,8 @@
 
 namespace dp_bench::compare {
 
-MeanInterval StudentInterval(std::span<const double> values, double confidence) {
+MeanInterval StudentInterval(std::span<const double> values, double confidence,
+                             double std_dev_if_equal) {
   DPB_ASSERT(!values.empty() && confidence > 0.0 && confidence < 1.0);
   const auto n = static_cast<double>(values.size());
   MeanInterval result = {.n = static_cast<int>(values.size())};
@@ -25,7 +26,8 @@ MeanInterval StudentInterval(std::span<const double> values, double confidence) 
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
   result.std_dev = std::sqrt(squares / (n - 1.0));
   const double t = boost::math::quantile(boost::math::students_t(n - 1.0), 0.5 + confidence / 2.0);
-  const double half = t * result.std_dev / std::sqrt(n);
+  const double spread = result.std_dev > 0.0 ? result.std_dev : std_dev_if_equal;
+  const double half = t * spread / std::sqrt(n);
   result.low = result.mean - half;
   result.high = result.mean + half;
   return result;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "dp_bench/error.h"
@@ -13,16 +14,32 @@
 namespace dp_bench::compare {
 namespace {
 
-MeanInterval IntervalOf(const std::vector<SeedRun>& runs, double run::SplitSummary::*metric) {
+// How much the rates of seeds scatter because each has few episodes: sqrt(p (1 - p) / n). Two
+// successes and two failures more keep p off 0 and 1 (Agresti and Coull, The American Statistician
+// 52 (1998) 119).
+double StdDevOfEpisodes(const std::vector<SeedRun>& runs) {
+  double n = 4.0;
+  double n_success = 2.0;
+  for (const SeedRun& run : runs) {
+    n += run.test.n_episodes;
+    n_success += run.test.n_success;
+  }
+  const double p = n_success / n;
+  return std::sqrt(p * (1.0 - p) * static_cast<double>(runs.size()) / (n - 4.0));
+}
+
+MeanInterval IntervalOf(const std::vector<SeedRun>& runs, double run::SplitSummary::*metric,
+                        double std_dev_if_equal = 0.0) {
   std::vector<double> values;
   for (const SeedRun& run : runs) values.push_back(run.test.*metric);
-  return StudentInterval(values);
+  return StudentInterval(values, 0.95, std_dev_if_equal);
 }
 
 nlohmann::json IntervalToJson(const MeanInterval& interval) {
   nlohmann::json json = {{"mean", interval.mean}, {"n", interval.n}};
   if (interval.n < 2) return json;
   json["std"] = interval.std_dev;
+  if (interval.low == interval.high) return json;  // equal values show no spread
   json["low"] = interval.low;
   json["high"] = interval.high;
   return json;
@@ -48,7 +65,8 @@ MultiRun ReadMultiRun(const std::filesystem::path& folder,
     }
     result.runs.push_back(std::move(run));
   }
-  result.success_rate = IntervalOf(result.runs, &run::SplitSummary::success_rate);
+  result.success_rate =
+      IntervalOf(result.runs, &run::SplitSummary::success_rate, StdDevOfEpisodes(result.runs));
   result.success_rate.low = std::max(0.0, result.success_rate.low);
   result.success_rate.high = std::min(1.0, result.success_rate.high);
   result.mean_score = IntervalOf(result.runs, &run::SplitSummary::mean_score);

@@ -413,6 +413,17 @@ bool SameType(const Json& a, const Json& b) {
          b.is_null();
 }
 
+// Also of the keys inside a value, which a file may have set before.
+void SetOrigins(const Json& value, const std::string& place, const std::string& origin,
+                JsonSource* source) {
+  if (!value.is_object()) return;
+  for (const auto& [key, member] : value.items()) {
+    const std::string pointer = ChildPointer(place, key);
+    source->origins[pointer] = origin;
+    SetOrigins(member, pointer, origin, source);
+  }
+}
+
 }  // namespace
 
 void ApplyOverride(const std::string& override_text, JsonSource* source) {
@@ -422,7 +433,10 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("override '{}': expected key.key=value", override_text));
   }
-  const std::string origin = std::string(kOverrideOrigin) + core::Printable(override_text);
+  const bool is_object = override_text.compare(equals + 1, 1, "{") == 0;
+  const std::string origin =
+      std::string(kOverrideOrigin) +
+      (is_object ? override_text.substr(0, equals) + "={…}" : core::Printable(override_text));
   const std::vector<std::string> keys =
       OverrideKeys(override_text.substr(0, equals), override_text);
 
@@ -458,11 +472,7 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
     value = std::move(object);
   }
   change.value = std::move(value);
-  std::string place;
-  for (const std::string& key : keys) {
-    place = ChildPointer(place, key);
-    change.origins[place] = origin;
-  }
+  SetOrigins(change.value, "", origin, &change);
   MergeJsonSource(std::move(change), source);
 }
 

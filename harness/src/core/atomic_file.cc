@@ -3,19 +3,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <mutex>
 #include <random>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/regular_file.h"
 #include "core/system_error.h"
+#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::core {
@@ -73,6 +75,27 @@ std::vector<fs::directory_entry> EntriesBelow(const fs::path& folder) {
   return entries;
 }
 
+struct UnfinishedPaths {
+  std::mutex mutex;
+  std::multimap<fs::path, int> locks;  // by path: the descriptor that holds its lock, or -1
+};
+
+// Never destroyed: a signal may arrive while the program exits.
+UnfinishedPaths& AllUnfinished() {
+  static auto* const all = new UnfinishedPaths;
+  return *all;
+}
+
+// Locks an unfinished folder until it is finished or the process ends.
+void MarkAsAlive(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::flock(descriptor, LOCK_EX | LOCK_NB);
+  UnfinishedPaths& all = AllUnfinished();
+  const std::lock_guard lock(all.mutex);
+  all.locks.find(folder)->second = descriptor;
+}
+
 fs::path FolderOf(const fs::path& path) {
   const fs::path parent = path.parent_path();
   return parent.empty() ? fs::path(".") : parent;
@@ -90,7 +113,7 @@ AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)),
       temporary_(TemporaryFor(path_)),
       unfinished_(temporary_),
-      descriptor_(Open(temporary_, O_WRONLY | O_CREAT | O_EXCL, "create")) {}
+      descriptor_(OpenUnnamed(temporary_)) {}
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
@@ -105,6 +128,7 @@ void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(te
 void AtomicFile::Commit() {
   DPB_ASSERT(descriptor_ >= 0);
   if (Uninterrupted([&] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
+  NameUnnamed(descriptor_, temporary_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowErrno("rename to", path_);
   ::close(std::exchange(descriptor_, -1));
   FsyncFolder(FolderOf(path_));
@@ -123,6 +147,8 @@ void WriteFileAtomically(const fs::path& path, std::string_view text) {
 AtomicFolder::AtomicFolder(fs::path path)
     : path_(std::move(path)), temporary_(TemporaryFor(path_)), unfinished_(temporary_) {
   CreateFolders(temporary_);
+  MarkAsAlive(temporary_);
+  RemoveLeftOvers(path_);
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -172,6 +198,19 @@ void RemoveTemporaryFiles(const fs::path& folder) {
   }
 }
 
+void RemoveLeftOvers(const fs::path& path) {
+  const std::string beginning = path.filename().string() + std::string(kTemporaryMark);
+  std::error_code error;  // an error shows up when the new content is written
+  for (const fs::directory_entry& entry : fs::directory_iterator(FolderOf(path), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(beginning) || !IsTemporaryName(name)) continue;
+    const Descriptor left(
+        ::open(entry.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const bool is_left = left.value() >= 0 && ::flock(left.value(), LOCK_EX | LOCK_NB) == 0;
+    if (is_left) fs::remove_all(entry.path(), error);
+  }
+}
+
 void CreateFolders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -198,37 +237,24 @@ std::string ReadTextFile(const fs::path& path, std::size_t max_bytes) {
   return text;
 }
 
-namespace {
-
-struct UnfinishedPaths {
-  std::mutex mutex;
-  std::multiset<std::filesystem::path> paths;
-};
-
-// Never destroyed: a signal may arrive while the program exits.
-UnfinishedPaths& AllUnfinished() {
-  static auto* const all = new UnfinishedPaths;
-  return *all;
-}
-
-}  // namespace
-
 Unfinished::Unfinished(std::filesystem::path path) : path_(std::move(path)) {
   UnfinishedPaths& all = AllUnfinished();
   const std::lock_guard lock(all.mutex);
-  all.paths.insert(path_);
+  all.locks.emplace(path_, -1);
 }
 
 Unfinished::~Unfinished() {
   UnfinishedPaths& all = AllUnfinished();
   const std::lock_guard lock(all.mutex);
-  all.paths.erase(all.paths.find(path_));
+  const auto entry = all.locks.find(path_);
+  if (entry->second >= 0) ::close(entry->second);
+  all.locks.erase(entry);
 }
 
 void RemoveUnfinishedAndHold() {
   UnfinishedPaths& all = AllUnfinished();
   all.mutex.lock();
-  for (const std::filesystem::path& path : all.paths) {
+  for (const auto& [path, lock] : all.locks) {
     std::error_code ignored;  // the program ends with the signal that it received
     std::filesystem::remove_all(path, ignored);
   }

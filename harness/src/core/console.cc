@@ -12,6 +12,8 @@
 #include <string>
 #include <system_error>
 
+#include "core/output_file.h"
+
 namespace dp_bench::core {
 
 namespace {
@@ -19,6 +21,7 @@ namespace {
 constexpr char kFirstOfC1 = '\xc2';  // U+0080 to U+009F are C2 80 to C2 9F in UTF-8
 
 std::atomic<int> lost_errno{0};
+std::atomic<bool> is_reserved{false};  // standard output
 
 bool IsC0(char c) { return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t'; }
 
@@ -52,10 +55,13 @@ std::string Printable(std::string_view text) {
 void WriteResult(std::string_view text) {
   const std::string printable = Printable(text);
   errno = 0;
-  const std::size_t n_written = std::fwrite(printable.data(), 1, printable.size(), stdout);
+  std::FILE* const stream = is_reserved ? stderr : stdout;
+  const std::size_t n_written = std::fwrite(printable.data(), 1, printable.size(), stream);
   // flush now, so that it appears before the status that follows
-  if (std::fflush(stdout) != 0 || n_written != printable.size()) lost_errno = errno;
+  if (std::fflush(stream) != 0 || n_written != printable.size()) lost_errno = errno;
 }
+
+void ReserveStandardOutput() { is_reserved = true; }
 
 void WriteStatus(std::string_view text) {
   const std::string printable = Printable(text);

@@ -2,12 +2,15 @@
 #include "core/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "core/console.h"
 
@@ -17,15 +20,50 @@ namespace {
 constexpr double kTerminalInterval = 0.1;  // [s]
 constexpr double kPlainInterval = 10.0;    // [s]
 constexpr int kBarWidth = 20;
+constexpr int kLeastBarWidth = 5;
+constexpr int kUsualColumns = 80;
+constexpr std::string_view kGap = "  ";
 
-std::string Bar(const ProgressState& state) {
+std::string Bar(const ProgressState& state, int width) {
   const double fraction =
       state.total > 0 ? static_cast<double>(state.done) / static_cast<double>(state.total) : 0.0;
-  const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * kBarWidth);
-  std::string bar(kBarWidth, ' ');
+  const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * width);
+  std::string bar(static_cast<std::size_t>(width), ' ');
   std::fill_n(bar.begin(), filled, '=');
   if (filled < bar.size()) bar[filled] = '>';
-  return "[" + bar + "]";
+  return "[" + bar + "] ";
+}
+
+// Characters of UTF-8, which are one column wide in what is shown here.
+int Width(std::string_view text) {
+  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string Join(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, kGap));
+}
+
+// The first `n` parts.
+std::string Beginning(std::string_view text, int n) {
+  std::size_t end = 0;
+  for (; n > 0 && end != std::string_view::npos; --n) {
+    end = text.find(kGap, end == 0 ? 0 : end + kGap.size());
+  }
+  return std::string(text.substr(0, end));
+}
+
+int NumberOfParts(std::string_view text) {
+  int n = text.empty() ? 0 : 1;
+  for (std::size_t at = 0; (at = text.find(kGap, at)) != std::string_view::npos;) {
+    at += kGap.size();
+    ++n;
+  }
+  return n;
+}
+
+int ColumnsOfStandardError() {
+  winsize size = {};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace
@@ -40,7 +78,10 @@ Progress::Output Progress::StandardError() {
   const auto now = [] {
     return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
-  return {.file = stderr, .is_terminal = ::isatty(STDERR_FILENO) == 1, .now = now};
+  return {.file = stderr,
+          .is_terminal = ::isatty(STDERR_FILENO) == 1,
+          .now = now,
+          .columns = ColumnsOfStandardError};
 }
 
 Progress::Progress(Output output, std::int64_t done_before)
@@ -56,7 +97,7 @@ void Progress::Update(const ProgressState& state, std::string_view prefix,
   const double now = output_.now();
   if (state.done < state.total && now - last_shown_ < interval) return;
   last_shown_ = now;
-  const std::string line = Printable(Line(state, prefix, suffix));
+  const std::string line = Line(state, Printable(prefix), Printable(suffix));
   if (output_.is_terminal) {
     Show("\r\033[K" + line);  // back to column one, clear the rest
     is_line_open_ = true;
@@ -91,12 +132,33 @@ double Progress::StepsPerSecond(const ProgressState& state) const {
 std::string Progress::Line(const ProgressState& state, std::string_view prefix,
                            std::string_view suffix) const {
   const double steps_per_second = StepsPerSecond(state);
-  const double remaining = steps_per_second > 0
-                               ? static_cast<double>(state.total - state.done) / steps_per_second
-                               : std::numeric_limits<double>::quiet_NaN();
-  const std::string bar = output_.is_terminal ? Bar(state) + " " : "";
-  return fmt::format("{}  {}{}/{}  {}  {:.0f} {}/s  ETA {}", prefix, bar, state.done, state.total,
-                     suffix, Rate(state), state.unit, FormatDuration(remaining));
+  const double remaining =
+      steps_per_second > 0
+          ? static_cast<double>(state.total - state.done) / steps_per_second + state.other_work
+          : std::numeric_limits<double>::quiet_NaN();
+  const std::string start(prefix);
+  const std::string count = fmt::format("{}/{}", state.done, state.total);
+  const std::string rate = fmt::format("{:.0f} {}/s", Rate(state), state.unit);
+  const std::string eta = "ETA " + FormatDuration(remaining);
+  if (!output_.is_terminal) return Join({start, count, std::string(suffix), rate, eta});
+
+  // a line that reaches the last column would begin another one
+  const int columns = output_.columns ? output_.columns() : 0;
+  const int room = (columns > 0 ? columns : kUsualColumns) - 1;
+  for (int n = NumberOfParts(suffix); n >= 0; --n) {
+    std::vector<std::string> parts = {start, count, Beginning(suffix, n), rate, eta};
+    if (n == 0) parts.erase(parts.begin() + 2);
+    const int bar = std::min(kBarWidth, room - Width(Join(parts)) - Width("[] "));
+    if (bar >= kLeastBarWidth) {
+      parts[1] = Bar(state, bar) + count;
+      return Join(parts);
+    }
+  }
+  for (const std::vector<std::string>& parts : std::vector<std::vector<std::string>>{
+           {start, count, rate, eta}, {start, count, eta}, {count, eta}, {count}}) {
+    if (Width(Join(parts)) <= room) return Join(parts);
+  }
+  return count.substr(0, static_cast<std::size_t>(std::max(room, 0)));
 }
 
 }  // namespace dp_bench::core

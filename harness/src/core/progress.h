@@ -19,6 +19,7 @@ struct ProgressState {
   /// For the rate, if steps differ in size: the amount that this process has done, such as samples.
   std::optional<std::int64_t> items = std::nullopt;
   std::string_view unit = "steps";  // of the rate
+  double other_work = 0.0;          // [s] that the rest needs besides its steps, if known
 };
 
 class Progress {
@@ -29,7 +30,8 @@ class Progress {
   struct Output {
     std::FILE* file = stderr;  // nullptr: show nothing
     bool is_terminal = false;
-    std::function<double()> now;  // [s], increasing
+    std::function<double()> now;        // [s], increasing
+    std::function<int()> columns = {};  // of the terminal now; 0 or none if unknown
   };
 
   /// Standard error, and whether it is a terminal.
@@ -39,11 +41,16 @@ class Progress {
   Progress(Output output, std::int64_t done_before);
 
   /// Draws "epoch 3  [=====>    ] 120/400  loss 0.031  512 samples/s  ETA 0:12:30" if the interval
-  /// has passed. `prefix` and `suffix` are the text before the bar and after the count.
+  /// has passed. `prefix` and `suffix` are the text before the bar and after the count. A terminal
+  /// that is too narrow gets a shorter bar, and less of the parts that two spaces separate in
+  /// `suffix`, the last ones first.
   void Update(const ProgressState& state, std::string_view prefix, std::string_view suffix);
 
   /// Ends the line, so that other output can follow.
   void Pause();
+
+  /// Leaves time that passed out of the rate and of the estimate: other work than the steps.
+  void LeaveOut(double seconds) { start_ += seconds; }
 
   /// Items per second since construction, or steps per second without items; 0 before the first
   /// one.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -254,8 +255,9 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
   CollectConfig c;
   c.n_episodes = static_cast<int>(config.GetInRange(
       "n_episodes", std::int64_t{c.n_episodes}, std::int64_t{1}, 10'000'000, "episodes to keep"));
-  c.start_seed = config.Get<std::uint64_t>("start_seed", c.start_seed,
-                                           "seed of the first episode; the others follow");
+  c.start_seed = static_cast<std::uint64_t>(config.GetInRange(
+      "start_seed", static_cast<std::int64_t>(c.start_seed), std::int64_t{0},
+      std::numeric_limits<std::int64_t>::max(), "seed of the first episode; the others follow"));
   c.action_noise = config.GetInRange(
       "action_noise", c.action_noise, 0.0, 1.0,
       "standard deviation of noise on executed actions, as a fraction of the action range; the "

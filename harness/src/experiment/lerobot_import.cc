@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -151,10 +154,23 @@ std::string NoteBindings(const Config& config, const std::vector<run::FeatureBin
   return noted.dump(2);
 }
 
-}  // namespace
+// A policy with such a weight plans NaN for every observation.
+void RequireFiniteWeights(const ArrayMap& weights, const std::filesystem::path& folder) {
+  for (const auto& [name, array] : weights) {
+    if (array.dtype() != DType::kFloat32) continue;
+    const std::span<const float> values = array.as<float>();
+    const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
+    if (bad == values.end()) continue;
+    throw Error(ErrorCode::kNumeric,
+                fmt::format("'{}': expected finite weights, found {} in {}, at place {} of {}. The "
+                            "training has diverged, or the file is damaged: import an earlier "
+                            "checkpoint.",
+                            folder.string(), *bad, name, bad - values.begin(), values.size()));
+  }
+}
 
-std::vector<run::FeatureBinding> ImportLerobotPolicy(const LerobotImport& request) {
-  const run::LerobotPolicy source = run::ReadLerobotPolicy(request.folder);
+std::vector<run::FeatureBinding> Import(const LerobotImport& request,
+                                        const run::LerobotPolicy& source) {
   std::optional<Experiment> experiment;
   if (HasTask(request)) {
     ExperimentOptions options = request.experiment;
@@ -186,6 +202,22 @@ std::vector<run::FeatureBinding> ImportLerobotPolicy(const LerobotImport& reques
   run::WriteCheckpointFiles(folder.temporary(), contents);
   folder.Commit();
   return bindings;
+}
+
+}  // namespace
+
+std::vector<run::FeatureBinding> ImportLerobotPolicy(const LerobotImport& request) {
+  const run::LerobotPolicy source = run::ReadLerobotPolicy(request.folder);
+  RequireFiniteWeights(source.weights, request.folder);
+  try {
+    return Import(request, source);
+  } catch (Error& error) {
+    error.AddContext(
+        fmt::format("in the import of '{}', whose config.json sets policy.params, "
+                    "horizon, n_obs_steps and the optimizer",
+                    request.folder.string()));
+    throw;
+  }
 }
 
 }  // namespace dp_bench::experiment

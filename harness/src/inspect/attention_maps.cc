@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/atomic_file.h"
+#include "core/output_file.h"
 #include "dp_bench/error.h"
 #include "report/heat_map.h"
 #include "report/page_data.h"
@@ -153,9 +153,7 @@ void WriteAttentionPage(const AttentionInspection& inspection, const std::filesy
   page.set("n_steps", std::to_string(inspection.n_steps));
   page.set("summaries", PageMaps(inspection.means));
   page.set("maps", PageMaps(inspection.maps));
-  kainjow::mustache::mustache page_template(report::kAttentionTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(file, std::string_view(page_template.render(page)));
+  core::WriteOutput(file, report::RenderPage(report::kAttentionTemplate, page));
 }
 
 }  // namespace dp_bench::inspect

@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "core/atomic_file.h"
+#include "core/output_file.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -70,7 +70,7 @@ std::string ChromeTrace(std::span<const OpEvent> events, const std::string& proc
 
 void WriteChromeTrace(const std::filesystem::path& path, std::span<const OpEvent> events,
                       const std::string& process_name) {
-  core::WriteFileAtomically(path, std::string_view(ChromeTrace(events, process_name)));
+  core::WriteOutput(path, std::string_view(ChromeTrace(events, process_name)));
 }
 
 }  // namespace dp_bench::inspect

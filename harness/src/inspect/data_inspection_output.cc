@@ -7,8 +7,8 @@
 #include <kainjow/mustache.hpp>
 #include <map>
 
-#include "core/atomic_file.h"
 #include "core/base64.h"
+#include "core/output_file.h"
 #include "data/key_check.h"
 #include "dp_bench/error.h"
 #include "inspect/data_inspection.h"
@@ -273,9 +273,7 @@ void WriteDataPage(const DataInspection& inspection, const std::filesystem::path
   page.set("plots", Plots(inspection));
   page.set("has_frames", !inspection.frames.empty());
   page.set("frames", FrameCards(inspection));
-  kainjow::mustache::mustache page_template(report::kDataTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(file, std::string_view(page_template.render(page)));
+  core::WriteOutput(file, report::RenderPage(report::kDataTemplate, page));
 }
 
 }  // namespace dp_bench::inspect

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/atomic_file.h"
+#include "core/output_file.h"
 #include "dp_bench/error.h"
 #include "report/page_data.h"
 #include "report/page_templates.h"
@@ -385,9 +385,7 @@ void WriteDiagnosisPage(const Diagnosis& diagnosis, const std::string& title,
   page.set("to_watch", Lines(text.to_watch));
   page.set("advice", Lines(text.advice));
   page.set("conclusion", text.conclusion);
-  kainjow::mustache::mustache page_template(report::kDiagnosisTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(file, std::string_view(page_template.render(page)));
+  core::WriteOutput(file, report::RenderPage(report::kDiagnosisTemplate, page));
 }
 
 }  // namespace dp_bench::inspect

@@ -9,19 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "media/drawing.h"
-
 namespace dp_bench::media {
 namespace {
 
-// One entry per hand; a third hand uses the colours of the first.
-struct HandColours {
-  Colour plan;      // the part still ahead
-  Colour executed;  // the part already executed
-  Colour path;
-};
-constexpr std::array<HandColours, 2> kHands = {{{{255, 122, 0}, {176, 104, 40}, {214, 30, 140}},
-                                                {{0, 178, 255}, {40, 112, 150}, {50, 80, 255}}}};
 constexpr Colour kRim = {24, 24, 24};
 constexpr Colour kCaptionBar = {24, 24, 24};
 constexpr Colour kSuccess = {22, 140, 64};

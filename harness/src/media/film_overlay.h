@@ -2,10 +2,12 @@
 // score.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
 #include "dp_bench/env.h"
+#include "media/drawing.h"
 
 namespace dp_bench::media {
 
@@ -20,6 +22,16 @@ struct FilmMoment {
   double score = 0.0;           // so far
   bool success = false;         // so far
 };
+
+/// One entry per hand; a third hand uses the colours of the first.
+struct HandColours {
+  Colour plan;      // the part still ahead
+  Colour executed;  // the part already executed
+  Colour path;
+};
+inline constexpr std::array<HandColours, 2> kHands = {
+    {{{255, 122, 0}, {176, 104, 40}, {214, 30, 140}},
+     {{0, 178, 255}, {40, 112, 150}, {50, 80, 255}}}};
 
 /// Draws the moment over `frame`. Lines, dots and letters scale with the picture.
 void DrawOverlay(const FilmMoment& moment, RgbImage* frame);

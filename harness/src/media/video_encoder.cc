@@ -1,6 +1,7 @@
 #include "media/video_encoder.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
 
@@ -162,7 +164,9 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
   stream_ = std::make_unique<Stream>();
 
   // container
-  stream_->output = OpenOutput(unfinished_.path, IsGif(path) ? "gif" : "mp4");
+  unfinished_.descriptor = core::OpenUnnamed(unfinished_.path);
+  stream_->output = OpenOutput(core::PathOfUnnamed(unfinished_.descriptor, unfinished_.path),
+                               IsGif(path) ? "gif" : "mp4");
   AVFormatContext* const output = stream_->output.get();
 
   // codec
@@ -204,6 +208,7 @@ VideoEncoder::~VideoEncoder() = default;
 VideoEncoder::UnfinishedFilm::~UnfinishedFilm() {
   std::error_code ignored;  // a temporary file left behind must not end the evaluation
   std::filesystem::remove(path, ignored);
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 void VideoEncoder::Write(const RgbImage& frame) {
@@ -245,7 +250,7 @@ void VideoEncoder::Encode(bool is_flush) {
     packet->duration = 1;  // one frame; otherwise the last frame would not be shown
     av_packet_rescale_ts(packet, encoder->time_base, stream_->video->time_base);
     AvCheck(av_interleaved_write_frame(stream_->output.get(), packet),
-            fmt::format("av_interleaved_write_frame({})", unfinished_.path.string()));
+            fmt::format("av_interleaved_write_frame({})", path_.string()));
   }
 }
 
@@ -253,12 +258,12 @@ void VideoEncoder::Finish() {
   if (n_frames_ == 0) throw Error(ErrorCode::kMedia, "a video needs at least one frame");
   Encode(/*is_flush=*/true);
   AvCheck(av_write_trailer(stream_->output.get()), "av_write_trailer");
-  AvCheck(avio_closep(&stream_->output->pb),
-          fmt::format("avio_close({})", unfinished_.path.string()));
+  AvCheck(avio_closep(&stream_->output->pb), fmt::format("avio_close({})", path_.string()));
   stream_.reset();
 
   // the results will name this film, so a power cut must not leave it empty
-  core::FsyncFile(unfinished_.path);
+  core::FsyncFile(core::PathOfUnnamed(unfinished_.descriptor, unfinished_.path));
+  core::NameUnnamed(unfinished_.descriptor, unfinished_.path);
   core::RenameDurably(unfinished_.path, path_);
 }
 

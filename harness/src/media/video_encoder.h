@@ -33,7 +33,7 @@ struct VideoOptions {
 /// thread.
 class VideoEncoder {
  public:
-  /// Starts a temporary file next to `path`; `Finish` gives it its name. The folder must exist.
+  /// Starts a file in the folder of `path`; `Finish` gives it its name. The folder must exist.
   /// This and the other functions throw Error{kMedia}.
   VideoEncoder(const std::filesystem::path& path, const VideoOptions& options);
 
@@ -59,6 +59,7 @@ class VideoEncoder {
     ~UnfinishedFilm();
     std::filesystem::path path;
     core::Unfinished mark;
+    int descriptor = -1;
   };
 
   void Encode(bool is_flush);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/memory.h"
 #include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
@@ -134,6 +135,14 @@ std::string PluginPlace::Context(const char* during) const {
 }
 
 Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what) {
+  // LibTorch, which this library does not know, says so with an exception type of its own
+  if (what.find("can't allocate memory") != std::string::npos ||
+      what.find("out of memory") != std::string::npos) {
+    throw core::OutOfMemory(
+        fmt::format("{} needs more than there is, during {}: {}\n  If the network alone is too "
+                    "large, make it smaller (policy.params).",
+                    place.Name(), during, what.substr(0, what.find("\nframe #"))));
+  }
   Error error(ErrorCode::kPlugin,
               fmt::format("the plugin threw {}; expected no exception other than dp_bench::Error. "
                           "Look for it in this call of the plugin.",

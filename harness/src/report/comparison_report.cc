@@ -11,8 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "core/atomic_file.h"
+#include "core/output_file.h"
 #include "dp_bench/error.h"
+#include "report/film_poster.h"
 #include "report/page_data.h"
 #include "report/page_templates.h"
 
@@ -93,6 +94,9 @@ std::string MissingText(const compare::ComparedRun& a, const compare::ComparedRu
   return text;
 }
 
+// A spread of 0 in the sample says nothing about other seeds.
+constexpr const char* kNoSpread = "the scores show no spread";
+
 const char* TestName(const compare::CandidateComparison& candidate) {
   return candidate.is_paired() ? "McNemar" : "Fisher";
 }
@@ -114,9 +118,12 @@ std::string CandidateText(const compare::RunComparison& comparison, std::size_t 
   text += fmt::format("  success rate  {:+.3f}  95 % interval {:+.3f} to {:+.3f} (Newcombe, {})\n",
                       candidate.success_rate.difference, candidate.success_rate.low,
                       candidate.success_rate.high, is_paired ? "paired" : "unpaired");
-  text += fmt::format("  mean score    {:+.3f}  95 % interval {:+.3f} to {:+.3f} ({})\n",
-                      candidate.score.mean, candidate.score.low, candidate.score.high,
-                      is_paired ? "Student, paired" : "Welch, unpaired");
+  const compare::MeanInterval& score = candidate.score;
+  text += fmt::format("  mean score    {:+.3f}  ", score.mean);
+  text += score.low == score.high
+              ? fmt::format("no interval: {}\n", kNoSpread)
+              : fmt::format("95 % interval {:+.3f} to {:+.3f} ({})\n", score.low, score.high,
+                            is_paired ? "Student, paired" : "Welch, unpaired");
   if (is_paired) {
     text += fmt::format("  seeds         both succeed {}, only {} {}, only {} {}, neither {}\n",
                         counts.both_succeed, a.label, counts.only_a, b.label, counts.only_b,
@@ -285,9 +292,12 @@ data SideData(const compare::ComparedRun& run, const run::EpisodeRecord& record,
   side.set("label", run.label);
   side.set("score", record.failure_reason ? "failed" : fmt::format("{:.3f}", record.score));
   side.set("source", false);
+  side.set("poster", false);
   const std::optional<fs::path> film = run.files.FilmOf(record);
   if (film && fs::is_regular_file(*film)) {
     side.set("source", LinkTo(fs::relative(*film, folder)));
+    const std::string poster = FilmPoster(*film);
+    if (!poster.empty()) side.set("poster", poster);
   }
   return side;
 }
@@ -355,6 +365,8 @@ data CandidateData(const compare::RunComparison& comparison, std::size_t index,
     row.set("p_holm", fmt::format("{:.4f}", candidate.p_holm));
   }
   row.set("score", fmt::format("{:+.3f}", candidate.score.mean));
+  const bool has_spread = candidate.score.low < candidate.score.high;
+  row.set("no_spread", has_spread ? data(false) : data(kNoSpread));
   row.set("score_low", fmt::format("{:+.3f}", candidate.score.low));
   row.set("score_high", fmt::format("{:+.3f}", candidate.score.high));
   if (candidate.is_paired()) {
@@ -451,10 +463,7 @@ void WriteComparisonReport(const compare::RunComparison& comparison, const fs::p
   }
   page.set("notes", notes);
   page.set("has_notes", !comparison.notes.empty());
-
-  kainjow::mustache::mustache page_template(kComparisonTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(file, std::string_view(page_template.render(page)));
+  core::WriteOutput(file, RenderPage(kComparisonTemplate, page));
 }
 
 }  // namespace dp_bench::report

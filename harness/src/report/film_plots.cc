@@ -44,12 +44,12 @@ class Plane {
   std::size_t n_marks() const { return static_cast<std::size_t>(notes_.n_marks); }
   std::size_t n_rows() const { return static_cast<std::size_t>(notes_.n_action_steps); }
 
- private:
   Point At(const std::vector<float>& marks, std::size_t index) const {
     return {std::round(kPlaneWidth * static_cast<double>(marks[2 * index])),
             std::round(height_ * static_cast<double>(marks[2 * index + 1]))};
   }
 
+ private:
   const run::FilmNotes& notes_;
   double height_;
 };
@@ -76,6 +76,39 @@ class PathBuilder {
   std::string text_;
   bool is_drawing_ = false;
 };
+
+// The part of the plane that is shown.
+struct View {
+  double left = 0.0;
+  double top = 0.0;
+  double width = kPlaneWidth;
+};
+
+// Everything that is drawn, with a margin, in the shape of the film's frame.
+View ViewOf(const run::FilmNotes& notes, const Plane& plane) {
+  constexpr double kMargin = 40.0;
+  constexpr double kLeastWidth = 200.0;  // a hand that hardly moves is not a large movement
+  double left = kPlaneWidth;
+  double right = 0.0;
+  double top = plane.height();
+  double bottom = 0.0;
+  for (const std::vector<float>* marks : {&notes.state_marks, &notes.plan_marks}) {
+    for (std::size_t i = 0; i + 1 < marks->size(); i += 2) {
+      const Point point = plane.At(*marks, i / 2);
+      if (!point.is_shown()) continue;
+      left = std::min(left, point.x);
+      right = std::max(right, point.x);
+      top = std::min(top, point.y);
+      bottom = std::max(bottom, point.y);
+    }
+  }
+  const double aspect = plane.height() / kPlaneWidth;
+  const double width =
+      std::round(std::max({right - left, (bottom - top) / aspect, kLeastWidth}) + 2.0 * kMargin);
+  return {.left = std::round(0.5 * (left + right - width)),
+          .top = std::round(0.5 * (top + bottom - width * aspect)),
+          .width = width};
+}
 
 // The plans of one parity.
 std::string PlanPath(const run::FilmNotes& notes, const Plane& plane, std::size_t parity) {
@@ -107,10 +140,10 @@ std::string ExecutedPath(const run::FilmNotes& notes, const Plane& plane) {
   return path.text();
 }
 
-std::string Dot(const char* style, const Point& point) {
+std::string Dot(const char* style, const Point& point, const View& view) {
   if (!point.is_shown()) return "";
-  return fmt::format(R"(<circle class="{}" cx="{:.0f}" cy="{:.0f}" r="14"/>)", style, point.x,
-                     point.y);
+  return fmt::format(R"(<circle class="{}" cx="{:.0f}" cy="{:.0f}" r="{:.1f}"/>)", style, point.x,
+                     point.y, 0.014 * view.width);
 }
 
 std::vector<double> PlanSteps(const run::FilmNotes& notes) {
@@ -162,16 +195,18 @@ std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect) {
   const Plane plane(notes, aspect);
   const std::string executed = ExecutedPath(notes, plane);
   if (executed.empty()) return "";
+  const View view = ViewOf(notes, plane);
   std::string svg = fmt::format(
-      R"(<svg class="plane" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="planned and executed paths">)"
+      R"(<svg class="plane" viewBox="{:.0f} {:.0f} {:.0f} {:.0f}" role="img" aria-label="planned and executed paths">)"
       R"(<path class="executed" d="{}"/>)",
-      kPlaneWidth, plane.height(), executed);
+      view.left, view.top, view.width, view.width * aspect, executed);
   for (const std::size_t parity : {0U, 1U}) {
     const std::string plans = PlanPath(notes, plane, parity);
     if (!plans.empty()) svg += fmt::format(R"(<path class="series-{}" d="{}"/>)", parity, plans);
   }
   for (std::size_t mark = 0; mark < plane.n_marks(); ++mark) {
-    svg += Dot("start", plane.State(0, mark)) + Dot("end", plane.State(notes.reward.size(), mark));
+    svg += Dot("start", plane.State(0, mark), view) +
+           Dot("end", plane.State(notes.reward.size(), mark), view);
   }
   return svg + "</svg>";
 }

@@ -10,8 +10,9 @@
 namespace dp_bench::report {
 
 /// The planned chunks as thin lines in two alternating colours, each from the hand's position at
-/// planning, and the executed path as a thick line with marked start and end. `aspect`: height of
-/// the frame over its width. Empty if no mark is visible.
+/// planning, and the executed path as a thick line with marked start and end. They fill the
+/// picture, whose shape is the frame's. `aspect`: height of the frame over its width. Empty if no
+/// mark is visible.
 std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect);
 
 /// The reward of each step, with a tick mark where each chunk begins.

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <kainjow/mustache.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compare/success_rate.h"
@@ -17,8 +19,10 @@
 #include "core/base64.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "media/film_overlay.h"
 #include "report/failure_report.h"
 #include "report/film_plots.h"
+#include "report/film_poster.h"
 #include "report/line_plot.h"
 #include "report/page_data.h"
 #include "report/page_templates.h"
@@ -68,9 +72,29 @@ data SplitData(const run::RunFolder& run, const std::string& split) {
   return result;
 }
 
-data CellData(const run::EpisodeRecord& record, double max_score) {
+// Of all episodes' scores, for the colours. Tasks with penalties have scores below 0, others
+// above 1.
+struct ScoreScale {
+  double low = 0.0;
+  double high = 1.0;
+
+  double At(double share) const { return low + share * (high - low); }
+};
+
+ScoreScale ScaleOf(const std::vector<run::EpisodeRecord>& episodes) {
+  ScoreScale scale;
+  if (episodes.empty()) return scale;
+  const auto [least, most] = std::ranges::minmax_element(episodes, {}, &run::EpisodeRecord::score);
+  scale.low = std::min(0.0, least->score);
+  // without any success, rewards that are all penalties end at 0
+  scale.high = most->score > 0.0 || scale.low == 0.0 ? std::max(1.0, most->score) : 0.0;
+  return scale;
+}
+
+data CellData(const run::EpisodeRecord& record, const ScoreScale& scale) {
   // squared, because good policies differ in the upper range
-  const double depth = std::pow(std::clamp(record.score / max_score, 0.0, 1.0), 2.0);
+  const double share = (record.score - scale.low) / (scale.high - scale.low);
+  const double depth = std::pow(std::clamp(share, 0.0, 1.0), 2.0);
   data cell;
   cell.set("seed", std::to_string(record.seed));
   if (record.failure_reason) {
@@ -80,8 +104,8 @@ data CellData(const run::EpisodeRecord& record, double max_score) {
     cell.set("tooltip", *record.failure_reason);
   } else {
     cell.set("score", fmt::format("{:.3f}", record.score));
-    cell.set("style",
-             fmt::format("{}{}", record.success ? "success" : "", depth > 0.5 ? " deep" : ""));
+    cell.set("style", fmt::format("{}{}", record.success ? "success" : "unsolved",
+                                  depth > 0.5 ? " deep" : ""));
     cell.set("alpha", fmt::format("{:.2f}", 0.08 + 0.85 * depth));
     cell.set("tooltip",
              fmt::format("{} seed {}: score {:.4f}, {}, {} steps", record.split, record.seed,
@@ -115,14 +139,35 @@ data ArmData(const std::string& name, const run::ArmResult& result) {
   return row;
 }
 
-data VideoData(const run::EpisodeRecord& record, const std::string& source) {
+data VideoData(const run::EpisodeRecord& record, const std::string& source,
+               const std::string& poster) {
   data video;
   video.set("split", record.split);
   video.set("seed", std::to_string(record.seed));
   video.set("score", fmt::format("{:.3f}", record.score));
   video.set("success", record.success);
   video.set("source", source);
+  video.set("poster", poster.empty() ? data(false) : data(poster));
   return video;
+}
+
+// Of what a film shows, for each hand.
+data HandLegend(std::int64_t n_hands) {
+  const auto css = [](const media::Colour& colour) {
+    return fmt::format("rgb({},{},{})", colour[0], colour[1], colour[2]);
+  };
+  constexpr std::array kNames = {"the hand", "the other hand"};
+  data hands = List();
+  for (std::size_t i = 0; i < kNames.size() && std::cmp_less(i, n_hands); ++i) {
+    const media::HandColours& colours = media::kHands[i];
+    data hand;
+    hand.set("hand", kNames[i]);
+    hand.set("plan", css(colours.plan));
+    hand.set("executed", css(colours.executed));
+    hand.set("path", css(colours.path));
+    hands.push_back(hand);
+  }
+  return hands;
 }
 
 // Returns whether there is a plane of planned paths.
@@ -181,9 +226,7 @@ std::string RunPage::Render() {
   SetVideos();
   SetNumbers();
   SetFiles();
-  kainjow::mustache::mustache page_template(kReportTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  return page_template.render(page_);
+  return RenderPage(kReportTemplate, page_);
 }
 
 void RunPage::SetList(const std::string& name, const data& list) {
@@ -198,8 +241,7 @@ void RunPage::SetText(const std::string& name, const std::string& text) {
 void RunPage::SetHead() {
   page_.set("style", kReportStyle);
   page_.set("title", run::RunTitle(run_));
-  page_.set("subtitle", "dp_bench, run folder " +
-                            fs::weakly_canonical(fs::absolute(run_.path)).filename().string());
+  page_.set("run_name", fs::weakly_canonical(fs::absolute(run_.path)).filename().string());
 }
 
 void RunPage::SetSplits() {
@@ -221,17 +263,16 @@ void RunPage::SetSplits() {
 }
 
 data RunPage::GridData(const std::string& split) const {
-  double max_score = 1.0;  // scores of other tasks may be larger
-  for (const run::EpisodeRecord& record : run_.episodes)
-    max_score = std::max(max_score, record.score);
+  const ScoreScale scale = ScaleOf(run_.episodes);
   data cells = List();
   for (const run::EpisodeRecord& record : run_.episodes) {
-    if (record.split == split) cells.push_back(CellData(record, max_score));
+    if (record.split == split) cells.push_back(CellData(record, scale));
   }
   data grid;
   grid.set("split", split == "test" ? "Test" : "Train");
-  grid.set("half_score", fmt::format("{:.3g}", 0.5 * max_score));
-  grid.set("max_score", fmt::format("{:.3g}", max_score));
+  grid.set("min_score", fmt::format("{:.3g}", scale.low));
+  grid.set("half_score", fmt::format("{:.3g}", scale.At(0.5)));
+  grid.set("max_score", fmt::format("{:.3g}", scale.high));
   grid.set("cells", cells);
   const data clusters = FailuresData(run_, split);
   grid.set("clusters", clusters);
@@ -333,7 +374,10 @@ double RunPage::PictureAspect() const {
 // Films with notes are shown with their plots.
 void RunPage::SetVideos() {
   const double aspect = PictureAspect();
+  constexpr int kMostPosters = 100;
+  int n_posters = 0;
   bool has_planes = false;
+  std::int64_t n_hands = 0;
   data films = List();
   data videos = List();
   for (const std::string& split : run::SplitsOf(run_)) {
@@ -341,9 +385,12 @@ void RunPage::SetVideos() {
       if (record.split != split) continue;
       const std::string source = VideoSource(record);
       if (source.empty()) continue;
-      data video = VideoData(record, source);
+      const std::optional<fs::path> film = run_.FilmOf(record);
+      const bool has_poster = film && n_posters++ < kMostPosters;
+      data video = VideoData(record, source, has_poster ? FilmPoster(*film) : "");
       if (const std::optional<run::FilmNotes> notes = run_.ReadNotesOf(record)) {
         has_planes = SetFilmPlots(*notes, aspect, &video) || has_planes;
+        n_hands = std::max<std::int64_t>(n_hands, notes->n_marks);
         films.push_back(video);
       } else {
         videos.push_back(video);
@@ -352,6 +399,7 @@ void RunPage::SetVideos() {
   }
   page_.set("has_videos", !films.is_empty_list() || !videos.is_empty_list());
   page_.set("has_planes", has_planes);
+  page_.set("hands", HandLegend(n_hands));
   SetList("films", films);
   page_.set("videos", videos);
 }

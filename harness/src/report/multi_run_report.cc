@@ -84,10 +84,7 @@ void WriteMultiRunReport(const compare::MultiRun& multi_run) {
   page.set("score_std", fmt::format("{:.3f}", multi_run.mean_score.std_dev));
   page.set("rows", SeedRows(multi_run));
   page.set("plots", Plots(multi_run));
-
-  kainjow::mustache::mustache page_template(kMultiRunTemplate);
-  DPB_ASSERT(page_template.is_valid());
-  core::WriteFileAtomically(multi_run.report_file(), std::string_view(page_template.render(page)));
+  core::WriteFileAtomically(multi_run.report_file(), RenderPage(kMultiRunTemplate, page));
 }
 
 }  // namespace dp_bench::report

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "dp_bench/error.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::report {
@@ -11,6 +12,21 @@ namespace dp_bench::report {
 using kainjow::mustache::data;
 
 data List() { return data(data::type::list); }
+
+std::string RenderPage(const char* page_template, const data& page) {
+  constexpr std::string_view kNoBreak = "\u00a0";
+  kainjow::mustache::mustache parsed(page_template);
+  DPB_ASSERT(parsed.is_valid());
+  const std::string html = parsed.render(page);
+  std::string result;
+  result.reserve(html.size());
+  for (std::size_t i = 0; i < html.size(); ++i) {
+    const bool is_between = i > 0 && i + 1 < html.size() && html[i] == ' ' && html[i + 1] == '%' &&
+                            ((html[i - 1] >= '0' && html[i - 1] <= '9') || html[i - 1] == '>');
+    result.append(is_between ? kNoBreak : std::string_view(html).substr(i, 1));
+  }
+  return result;
+}
 
 std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 

@@ -12,6 +12,9 @@ namespace dp_bench::report {
 /// An empty list.
 kainjow::mustache::data List();
 
+/// The page of a template. A number and its "%" stay on one line.
+std::string RenderPage(const char* page_template, const kainjow::mustache::data& page);
+
 /// 0.254 as "25.4".
 std::string Percent(double fraction);
 

@@ -17,6 +17,7 @@ namespace {
 constexpr int kMaxEpisodes = 1'000'000;
 constexpr int kMaxParallel = 4096;
 constexpr int kMaxVideoSize = 4096;  // [px]
+constexpr std::int64_t kLargestStartSeed = std::numeric_limits<std::int64_t>::max();
 constexpr double kMaxSpeed = 1000.0;
 constexpr double kMaxLatency = 1.0e6;  // [ms]
 
@@ -28,6 +29,13 @@ int ReadInt(const Config& config, std::string_view key, int default_value, int l
 constexpr KeyMeaning kRealtimeMeaning =
     "true: the env does not wait while the policy plans. A number: the same, and simulated time "
     "runs this many times faster";
+
+// Far enough from the end of the numbers for the seeds that follow.
+std::uint64_t ReadStartSeed(const Config& config, std::string_view key, std::uint64_t fallback,
+                            const char* meaning) {
+  return static_cast<std::uint64_t>(config.GetInRange(key, static_cast<std::int64_t>(fallback),
+                                                      std::int64_t{0}, kLargestStartSeed, meaning));
+}
 
 // false, true or a factor.
 double ReadRealtime(const Config& config) {
@@ -48,14 +56,13 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
       ReadInt(config, "n_train", defaults.n_train, 0, kMaxEpisodes, "episodes of the split train");
   c.n_test =
       ReadInt(config, "n_test", defaults.n_test, 0, kMaxEpisodes, "episodes of the split test");
-  c.train_start_seed =
-      config.Get<std::uint64_t>("train_start_seed", defaults.train_start_seed,
-                                "seed of the first train episode; the others follow");
-  c.test_start_seed = config.Get<std::uint64_t>(
-      "test_start_seed", defaults.test_start_seed,
-      "seed of the first test episode in `eval` and in the report of `run`");
-  c.selection_start_seed = config.Get<std::uint64_t>(
-      "selection_start_seed", defaults.selection_start_seed,
+  c.train_start_seed = ReadStartSeed(config, "train_start_seed", defaults.train_start_seed,
+                                     "seed of the first train episode; the others follow");
+  c.test_start_seed =
+      ReadStartSeed(config, "test_start_seed", defaults.test_start_seed,
+                    "seed of the first test episode in `eval` and in the report of `run`");
+  c.selection_start_seed = ReadStartSeed(
+      config, "selection_start_seed", defaults.selection_start_seed,
       "seed of the first test episode in the evaluations of a training, which choose checkpoints");
   c.n_envs = ReadInt(config, "n_envs", defaults.n_envs, 0, kMaxParallel,
                      "env instances; 0 = two micro-batches of them");

@@ -59,6 +59,17 @@ bool HasEpisodeFiles(const fs::path& folder) {
   });
 }
 
+// Whether a run has a file of this path in its folder.
+bool IsOfRun(const fs::path& path) {
+  const std::string first = path.begin()->string();
+  const bool is_of_episodes = std::ranges::find(kEpisodeFolders, first) != kEpisodeFolders.end();
+  if (is_of_episodes) return IsOfEpisode(path.filename().string());
+  return first == kConfigFile || first == kManifestFile || first == kArmsFolder ||
+         first.ends_with(".safetensors") || first.starts_with(kLatencyPrefix) ||
+         std::ranges::find(kEvaluationFiles, first) != kEvaluationFiles.end() ||
+         std::ranges::find(kTrainingNames, first) != kTrainingNames.end();
+}
+
 // The run folders of its perturbation arms and latencies.
 std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   std::vector<fs::path> below;
@@ -161,6 +172,24 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
               ? "Give"
               : fmt::format("Continue it with dp_bench eval --resume {}, or give", folder.string()),
           has_overwrite ? " --overwrite to replace it, or" : ""));
+}
+
+fs::path RunThatOwns(const fs::path& file) {
+  constexpr int kMostLevels = 3;  // checkpoints/latest/model.safetensors
+  const fs::path absolute = fs::absolute(file).lexically_normal();
+  fs::path folder = absolute.parent_path();
+  for (int i = 0; i < kMostLevels && folder.has_relative_path(); ++i) {
+    const fs::path name = absolute.lexically_relative(folder);
+    if (IsOfRun(name)) {
+      const RunContents contents = LookIntoRun(folder);
+      const auto is_other = [&](const std::string& found) { return found != *name.begin(); };
+      const bool is_run = std::ranges::any_of(contents.training, is_other) ||
+                          std::ranges::any_of(contents.evaluation, is_other);
+      if (is_run) return folder;
+    }
+    folder = folder.parent_path();
+  }
+  return {};
 }
 
 void RemoveEvaluation(const fs::path& folder) {

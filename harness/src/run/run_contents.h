@@ -25,6 +25,10 @@ RunContents LookIntoRun(const std::filesystem::path& folder);
 void RequireNoRun(const std::filesystem::path& folder, bool has_overwrite = false,
                   bool overwrites = false);
 
+/// The run or checkpoint folder in which this path, existing or not, has the name of one of its
+/// files; empty if there is none. Looks at the three folders above.
+std::filesystem::path RunThatOwns(const std::filesystem::path& file);
+
 /// Removes an evaluation after RequireNoRun(folder, true, true): films, episodes, journal, reports,
 /// config and manifest, also of its arms and latencies. Episodes go first and the manifest last, so
 /// that a kill leaves nothing that looks like a finished evaluation. Other files stay. Throws

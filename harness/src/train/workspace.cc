@@ -167,6 +167,7 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
   eval_policy().module().eval();
   eval_policy().WeightsChanged();
   report_.global_step = state_.global_step;
+  report_.n_steps = state_.global_step - first_step_;
   report_.epoch = state_.epoch;
   report_.seconds = Elapsed();
   report_.samples_per_second = progress_->Rate(ProgressNow());
@@ -262,11 +263,16 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
     };
   }
   state_.last_step = last_step_;  // a run that is interrupted or copied now continues from here
+  const double before = parts_.progress.now();
   auto results = evaluation_->Run(paused, step_->policy(), eval_policy(), state_.epoch);
+  const double seconds = parts_.progress.now() - before;
+  progress_->LeaveOut(seconds);
   if (!results) return;
   state_.last_step.reset();
   if (results->scores) {
     report_.metrics = results->scores->metrics;
+    rollout_seconds_ += seconds;
+    ++n_rollouts_;
     log_->AddPictures(state_.global_step, results->scores->pictures);
   }
   log_->AddPictures(state_.global_step, results->pictures);
@@ -324,14 +330,26 @@ core::ProgressState Workspace::ProgressNow() const {
           .unit = "samples"};
 }
 
+// The evaluations to come take as long as those so far.
+double Workspace::ExpectedRolloutSeconds() const {
+  if (n_rollouts_ == 0) return 0.0;
+  int n_left = 0;
+  for (int epoch = state_.epoch; epoch < config_.num_epochs; ++epoch) {
+    n_left += config_.IsDue(config_.rollout_every, epoch) ? 1 : 0;
+  }
+  return n_left * rollout_seconds_ / n_rollouts_;
+}
+
 void Workspace::ShowProgress() {
   core::ProgressState now = ProgressNow();
   ++now.done;  // this step is not counted yet
-  std::string suffix = fmt::format("loss {:.4f}  lr {:.2e}", last_step_.loss, last_step_.lr);
+  now.other_work = ExpectedRolloutSeconds();
+  std::string suffix = fmt::format("loss {:.4f}", last_step_.loss);
   const auto success_rate = report_.metrics.find("test/success_rate");
   if (success_rate != report_.metrics.end()) {
     suffix += fmt::format("  success {:.0f} %", 100.0 * success_rate->second);
   }
+  suffix += fmt::format("  lr {:.2e}", last_step_.lr);
   progress_->Update(now, fmt::format("epoch {}", state_.epoch), suffix);
 }
 

@@ -52,12 +52,13 @@ enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
 struct TrainReport {
   TrainEnd end = TrainEnd::kFinished;
   std::int64_t global_step = 0;
+  std::int64_t n_steps = 0;               // of this process
   int epoch = 0;                          // epochs completed
   double train_loss = 0.0;                // mean over the last completed epoch of this process
   std::map<std::string, double> metrics;  // of the last evaluation
   std::optional<std::filesystem::path> latest;  // where the weights are
   double seconds = 0.0;                         // of this process
-  double samples_per_second = 0.0;              // rows of batches; includes the time of evaluations
+  double samples_per_second = 0.0;              // rows of batches, without the time of evaluations
 };
 
 class Workspace {
@@ -128,6 +129,7 @@ class Workspace {
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
   void ShowProgress();
+  double ExpectedRolloutSeconds() const;
   core::ProgressState ProgressNow() const;
   void CompleteSave();
   void Save(CheckpointSave save);
@@ -167,6 +169,10 @@ class Workspace {
   TrainStepResult last_step_;
   double start_ = 0.0;          // [s] on the progress clock
   std::int64_t n_samples_ = 0;  // of all ranks, since then
+  std::int64_t first_step_ = 0;
+  // of this process, for the estimate of the time that is left
+  double rollout_seconds_ = 0.0;
+  int n_rollouts_ = 0;
   TrainReport report_;
 };
 

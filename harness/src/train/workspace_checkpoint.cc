@@ -124,6 +124,7 @@ void Workspace::Begin() {
                                                [this] { log_->Sync(); });
   progress_ = std::make_unique<core::Progress>(parts_.progress, state_.global_step);
   start_ = parts_.progress.now();
+  first_step_ = state_.global_step;
 }
 
 void Workspace::RequireSameStart() const {

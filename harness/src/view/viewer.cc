@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/console.h"
+#include "core/output_file.h"
 #include "media/png.h"
 #include "view/window.h"
 
@@ -54,7 +55,8 @@ void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_s
     window.SetTitle(Title(status));
     if (status.is_over && !was_over) PrintEnded(status);
   }
-  if (!options.screenshot.empty()) media::WritePng(options.screenshot, window.Capture());
+  if (options.screenshot.empty()) return;
+  core::WriteOutput(options.screenshot, std::string_view(media::EncodePng(window.Capture())));
 }
 
 }  // namespace dp_bench::view

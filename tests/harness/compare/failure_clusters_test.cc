@@ -138,6 +138,20 @@ TEST(FailureClusters, ATimeoutSaysWhetherTheScoreStillRose) {
               AllOf(HasSubstr("none rose in the last fifth"), HasSubstr("1 came within 5 %")));
 }
 
+TEST(FailureClusters, WhatStillRoseIsNotSaidToHaveStopped) {
+  const run::EpisodeRecord rising = Failure(0.5, {.best_step = 95});
+  EXPECT_THAT(SignsOf({rising, rising}), IsEmpty());
+  EXPECT_THAT(SignsOf({rising, Failure(0.5, {.best_step = 30}), rising}),
+              ElementsAre("the score stopped rising at step 30 in 1 of 3"));
+}
+
+TEST(FailureClusters, NoMeaningSpeaksOfSuccessesThatMayNotExist) {
+  for (const FailureKind kind : {FailureKind::kEndedEarly, FailureKind::kNeverReached,
+                                 FailureKind::kDiverged, FailureKind::kTimeout}) {
+    EXPECT_THAT(std::string(MeaningOf(kind)), Not(HasSubstr("successful")));
+  }
+}
+
 TEST(FailureText, IsEmptyWhenAllSucceeded) {
   const std::vector<run::EpisodeRecord> records = {Success(1.0)};
   EXPECT_EQ(report::FailureText(records), "");

@@ -76,6 +76,18 @@ TEST_F(MultiRunTest, ARateStaysARate) {
   EXPECT_EQ(multi_run.success_rate.high, 1.0);
 }
 
+TEST_F(MultiRunTest, EqualRatesOfTwoSeedsDoNotMakeTheIntervalAPoint) {
+  AddRun(1, 0, 50);
+  AddRun(2, 0, 50);
+  const MultiRun multi_run = ReadMultiRun(dir_, {1, 2});
+  // 12.7062 sqrt(p (1 - p) / 50) / sqrt(2) with p = 2 / 104
+  EXPECT_EQ(multi_run.success_rate.low, 0.0);
+  EXPECT_NEAR(multi_run.success_rate.high, 0.174497, 1e-6);
+  EXPECT_EQ(multi_run.success_rate.std_dev, 0.0);
+  EXPECT_THAT(MultiRunTable(multi_run), HasSubstr("0.0 to 17.4 %"));
+  EXPECT_FALSE(ToJson(multi_run)["test/mean_score"].contains("low"));
+}
+
 TEST_F(MultiRunTest, OneSeedHasNoInterval) {
   AddRun(7, 5, 10);
   const MultiRun multi_run = ReadMultiRun(dir_, {7});

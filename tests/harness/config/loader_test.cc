@@ -350,6 +350,13 @@ TEST_F(LoaderTest, OverridesAreJsonOrElseText) {
   EXPECT_EQ(LoadFile(file, {"name=12"}).Get<std::string>("name"), "12");
 }
 
+TEST_F(LoaderTest, WhatAnOverrideSetsInsideAnObjectIsNotBlamedOnTheFile) {
+  const fs::path file = Write("a.json", "{\n\"policy\": {\"dims\": 3, \"other\": 4}}");
+  const Config policy = LoadFile(file, {R"(policy={"dims": 5})"}).Sub("policy");
+  EXPECT_THAT(policy.Where("dims"), HasSubstr("command line: policy={…}"));
+  EXPECT_THAT(policy.Where("other"), HasSubstr("a.json:2"));
+}
+
 TEST_F(LoaderTest, AnOverrideMayMakeANumberOfASwitchAndBack) {
   const fs::path file = Write("a.json", R"({"realtime": false, "factor": 2, "n": 1})");
   EXPECT_EQ(LoadFile(file, {"realtime=1.5"}).Get<double>("realtime"), 1.5);

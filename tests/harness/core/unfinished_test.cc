@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "core/atomic_file.h"
 #include "core/temporary_folder.h"
+#include "core/unnamed_file.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
@@ -32,6 +34,34 @@ TEST(Unfinished, WhatIsBeingWrittenIsRemovedAndWhatWasCommittedStays) {
       },
       testing::ExitedWithCode(0), "");
   EXPECT_EQ(NamesIn(scratch.path()), (std::set<std::string>{"committed", "whole"}));
+}
+
+// SIGKILL, which no handler sees.
+TEST(Unfinished, AFileWhoseWriterWasKilledLeavesNothing) {
+  const ScratchFolder scratch;
+  EXPECT_EXIT(
+      {
+        AtomicFile file(scratch.path() / "file");
+        file.Write("half");
+        ::raise(SIGKILL);
+      },
+      testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EQ(NamesIn(scratch.path()), std::set<std::string>{});
+}
+
+TEST(Unfinished, AFolderWhoseWriterWasKilledIsRemovedByTheNextWriterOfIt) {
+  const ScratchFolder scratch;
+  EXPECT_EXIT(
+      {
+        AtomicFolder folder(scratch.path() / "folder");
+        ::raise(SIGKILL);
+      },
+      testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EQ(NamesIn(scratch.path()).size(), 1U);
+  const AtomicFolder alive(scratch.path() / "folder");
+  EXPECT_EQ(NamesIn(scratch.path()), std::set<std::string>{alive.temporary().filename().string()});
+  RemoveLeftOvers(scratch.path() / "folder");
+  EXPECT_TRUE(fs::exists(alive.temporary())) << "its writer is alive";
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_F(ComparisonReport, ShowsLettersAndTheLuckOfTheBestOfThree) {
   const std::string page = Page({.rate_method = compare::RateMethod::kClopperPearson});
   EXPECT_THAT(page, AllOf(HasSubstr("<th>letters</th>"), HasSubstr("<b>c</b>"),
                           HasSubstr("(Clopper-Pearson)"), HasSubstr("B, the best of 3 runs"),
-                          HasSubstr("83.2 to 100.0 %"), HasSubstr("with Holm")));
+                          HasSubstr("83.2 to 100.0\u00a0%"), HasSubstr("with Holm")));
 }
 
 TEST_F(ComparisonReport, SaysWhereItCannotBeWritten) {

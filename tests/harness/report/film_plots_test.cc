@@ -30,9 +30,9 @@ run::FilmNotes Notes() {
           .success = {0, 0, 1, 0}};
 }
 
-TEST(PlannedPaths, DrawsTheExecutedPathAndPlansInTwoColours) {
+TEST(PlannedPaths, DrawsTheExecutedPathAndPlansInTwoColoursAcrossTheWholePicture) {
   const std::string svg = PlannedPathsSvg(Notes(), 1.0);
-  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 1000 1000\""));
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"-40 85 580 580\""));
   EXPECT_THAT(
       svg,
       HasSubstr(R"(<path class="executed" d="M0 500L0 500 125 500 250 500 375 500 500 500 "/>)"));
@@ -45,7 +45,7 @@ TEST(PlannedPaths, DrawsTheExecutedPathAndPlansInTwoColours) {
 
 TEST(PlannedPaths, KeepTheProportionsOfThePicture) {
   const std::string svg = PlannedPathsSvg(Notes(), 0.5);
-  EXPECT_THAT(svg, AllOf(HasSubstr("viewBox=\"0 0 1000 500\""), HasSubstr("M0 250L")));
+  EXPECT_THAT(svg, AllOf(HasSubstr("viewBox=\"-40 43 580 290\""), HasSubstr("M0 250L")));
 }
 
 TEST(PlannedPaths, WhatThePictureDoesNotShowIsLeftOut) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
+#include "media/video_encoder.h"
 #include "run/film_notes.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -73,10 +74,10 @@ TEST_F(HtmlReportTest, ShowsRateIntervalCountsScoreSeedsAndFailures) {
   const std::string html = Report();
   EXPECT_THAT(html, HasSubstr("unet_hybrid on pusht"));
   EXPECT_THAT(html, HasSubstr("1 of 3 episodes succeeded"));
-  EXPECT_THAT(html, HasSubstr("6.1 to 79.2 %"));
+  EXPECT_THAT(html, HasSubstr("6.1 to 79.2\u00a0%"));
   EXPECT_THAT(html, HasSubstr(">0.500<"));
   EXPECT_THAT(html, HasSubstr("1 failed"));
-  EXPECT_THAT(html, HasSubstr("train seeds: success rate 0.0 % (0 of 1"));
+  EXPECT_THAT(html, HasSubstr("train seeds: success rate 0.0\u00a0% (0 of 1"));
   EXPECT_THAT(html, HasSubstr("100002"));
   EXPECT_THAT(html, HasSubstr("it &lt;broke&gt; &amp; &quot;fell&quot;"));
   EXPECT_THAT(html, HasSubstr("src=\"./media/test_100000.mp4\""));
@@ -90,6 +91,37 @@ TEST_F(HtmlReportTest, NamesTheTaskOfAnEnvWithSeveral) {
   Write("config.json", R"({"policy": {"plugin": "transformer"},
     "env": {"plugin": "kuavo_dualarm", "params": {"task": "pick_place"}}})");
   EXPECT_THAT(Report(), HasSubstr("transformer on kuavo_dualarm, pick_place"));
+}
+
+TEST_F(HtmlReportTest, IsNamedAfterItsFolderAndTheConfigsOwnName) {
+  Write("episodes.jsonl", kEpisodes);
+  Write("config.json", R"({"policy": {"plugin": "transformer"}, "name": "my_task",
+    "env": {"plugin": "gymnasium"}})");
+  EXPECT_THAT(Report(), AllOf(HasSubstr("<h1>transformer on my_task</h1>"),
+                              HasSubstr("<title>" + dir_.filename().string() + " · ")));
+}
+
+TEST_F(HtmlReportTest, UnsolvedSeedsAndPenaltiesHaveColoursOfTheirOwn) {
+  Write(
+      "episodes.jsonl",
+      R"({"episode":0,"split":"test","seed":1,"score":-30.0,"success":false,"n_steps":9,"trace_hash":"a","failure_reason":null,"video":null}
+{"episode":1,"split":"test","seed":2,"score":-3.0,"success":true,"n_steps":9,"trace_hash":"b","failure_reason":null,"video":null}
+)");
+  const std::string html = Report();
+  EXPECT_THAT(html, HasSubstr("score -30<"));
+  EXPECT_THAT(html, HasSubstr(R"(class="seed unsolved" style="background:rgba(37,99,235,0.08)")"));
+  EXPECT_THAT(html, HasSubstr(R"(class="seed success deep" style="background:rgba(37,99,235,0.77)")"));
+}
+
+TEST_F(HtmlReportTest, AFilmHasAPoster) {
+  Write("episodes.jsonl", kEpisodes);
+  {
+    media::VideoEncoder film(dir_ / "media/test_100000.mp4",
+                             {.width = 640, .height = 480, .fps = 10.0});
+    film.Write(RgbImage(640, 480));
+    film.Finish();
+  }
+  EXPECT_THAT(Report(), HasSubstr(R"(poster="data:image/png;base64,)"));
 }
 
 TEST_F(HtmlReportTest, NeedsNoNetworkAndNoScript) {
@@ -158,10 +190,11 @@ TEST_F(HtmlReportTest, ShowsWhatPerturbationsChanged) {
     "success_rate": 0.0, "n_success": 0, "n_episodes": 2, "mean_score": 0.25, "n_changed": 2,
     "note": "a <note>", "success_rate_effect": {"difference": -0.5, "low": -0.9, "high": 0.1},
     "score_effect": {"difference": -0.5, "low": null, "high": null}}]})");
-  EXPECT_THAT(Report(), AllOf(HasSubstr("<h2>Perturbations</h2>"), HasSubstr("50.0 % (1 of 2)"),
-                              HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3</a>"),
-                              HasSubstr("-0.500 (-0.900 to +0.100)"),
-                              HasSubstr("-0.500 (open to open)"), HasSubstr("a &lt;note&gt;")));
+  EXPECT_THAT(Report(),
+              AllOf(HasSubstr("<h2>Perturbations</h2>"), HasSubstr("50.0\u00a0% (1 of 2)"),
+                    HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3</a>"),
+                    HasSubstr("-0.500 (-0.900 to +0.100)"), HasSubstr("-0.500 (open to open)"),
+                    HasSubstr("a &lt;note&gt;")));
   Write("perturbations.json", "{}");
   EXPECT_THAT(ErrorOfReport(), HasSubstr("perturbations.json"));
 }
@@ -173,10 +206,10 @@ TEST_F(HtmlReportTest, ShowsLatencyAndTheBatchSizeItWasMeasuredAt) {
      "chunk": {"n": 48, "p50_ms": 7.5, "p95_ms": 9.0, "p99_ms": 12.0, "max_ms": 130.0},
      "stages": {"denoising <step>": {"n": 480, "p50_ms": 0.5, "p95_ms": 0.6, "p99_ms": 0.7,
      "max_ms": 0.8}}}})");
-  EXPECT_THAT(Report(),
-              AllOf(HasSubstr("<h2>Latency</h2>"), HasSubstr("batch 1, as on a robot"),
-                    HasSubstr("12.5 % of the chunks took longer than 100 ms"), HasSubstr("130.00"),
-                    HasSubstr("denoising &lt;step&gt;"), Not(HasSubstr("padded to batch"))));
+  EXPECT_THAT(Report(), AllOf(HasSubstr("<h2>Latency</h2>"), HasSubstr("batch 1, as on a robot"),
+                              HasSubstr("12.5\u00a0% of the chunks took longer than 100 ms"),
+                              HasSubstr("130.00"), HasSubstr("denoising &lt;step&gt;"),
+                              Not(HasSubstr("padded to batch"))));
   Write("latency.json", "{}");
   EXPECT_THAT(ErrorOfReport(), HasSubstr("latency.json"));
 }
@@ -229,7 +262,7 @@ TEST_F(HtmlReportTest, ShowsBesideAFilmWhatWasPlannedInIt) {
   const fs::path file = dir_ / "media" / "test_100000.safetensors";
   run::WriteFilmNotes(file, notes);
   Write("config.json", R"({"env_runner": {"video_size": [320, 240]}})");
-  EXPECT_THAT(Report(), AllOf(HasSubstr("class=\"plane\" viewBox=\"0 0 1000 750\""),
+  EXPECT_THAT(Report(), AllOf(HasSubstr("class=\"plane\" viewBox=\"-40 -30 580 435\""),
                               HasSubstr("aria-label=\"Reward\""), HasSubstr("success at step 1"),
                               Not(HasSubstr("Planned action"))));
   notes.n_marks = 0;

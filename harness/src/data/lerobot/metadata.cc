@@ -191,7 +191,13 @@ Feature ParseFeature(const std::string& name, const JsonView& json, const Ordere
   feature.shape = json.Get<std::vector<std::int64_t>>("shape");
   const Names names = ParseNames(stated);
   if (feature.is_camera()) {
-    zarr::RequireSafeName(name);  // part of file names
+    try {
+      zarr::RequireSafeName(name);
+    } catch (const Error&) {
+      json.Fail(
+          "expected a camera's name that can be part of a path, without empty parts, '.' and "
+          "'..'");
+    }
     const auto [height, width, n_channels] = ParsePictureShape(json, feature.shape, names);
     feature.height = static_cast<int>(height);
     feature.width = static_cast<int>(width);
@@ -208,8 +214,12 @@ Feature ParseFeature(const std::string& name, const JsonView& json, const Ordere
   if (feature.shape.empty()) feature.shape = {1};
   std::int64_t n_numbers = 1;
   for (const std::int64_t size : feature.shape) {
-    if (size < 0 || (size > 0 && n_numbers > kMaxNumbers / size)) {
-      json.At("shape").Fail(fmt::format("expected at most {} numbers", kMaxNumbers));
+    if (size < 0) {
+      json.At("shape").Fail(fmt::format("expected sizes of 0 or more, found {}", size));
+    }
+    if (size > 0 && n_numbers > kMaxNumbers / size) {
+      json.At("shape").Fail(fmt::format("expected at most {} numbers, found {}", kMaxNumbers,
+                                        ToString(feature.shape)));
     }
     n_numbers *= size;
   }

@@ -33,7 +33,7 @@ PathTemplate::PathTemplate(std::string_view text, const std::string& where) {
     const std::size_t open = text.find('{');
     if (open != 0) {
       parts_.push_back({.field = Field::kLetters, .text = std::string(text.substr(0, open))});
-      if (open == std::string_view::npos) return;
+      if (open == std::string_view::npos) break;
       text.remove_prefix(open);
       continue;
     }
@@ -59,6 +59,11 @@ PathTemplate::PathTemplate(std::string_view text, const std::string& where) {
       refuse("a field has an unknown name");
     }
     parts_.push_back(std::move(part));
+  }
+  try {
+    Format({}, "camera");
+  } catch (const Error&) {
+    refuse("it must be a relative path that stays in the data set's folder");
   }
 }
 

@@ -115,6 +115,16 @@ TEST(LeRobotMetadata, NamesThatAreNoChannelsAreToldAsAFault) {
       "");
 }
 
+TEST(LeRobotMetadata, AShapeThatIsNoneIsNamed) {
+  const auto refusal = [](const std::string& shape) {
+    return MessageOf(ErrorCode::kData, [&] {
+      ReadFeature(R"("dtype": "float32", "names": null, "shape": )" + shape);
+    });
+  };
+  EXPECT_THAT(refusal("[-1]"), HasSubstr("expected sizes of 0 or more, found -1"));
+  EXPECT_THAT(refusal("[4096, 8192]"), HasSubstr("found [4096, 8192]"));
+}
+
 TEST(LeRobotMetadata, NamesSayWhichSizeIsWhichOrElseTheChannelsDo) {
   const auto size = [](const std::string& json) {
     const Feature feature = ReadFeature(R"("dtype": "image", )" + json);
@@ -204,7 +214,8 @@ TEST(PathTemplate, RefusesWhatIsNoTemplate) {
   EXPECT_THAT(refusal("a/{chunk_index:3f}"), HasSubstr("a format is not"));
   EXPECT_THAT(refusal("a/{__class__}"), HasSubstr("unknown name"));
   EXPECT_THAT(refusal("/etc/passwd"), HasSubstr("/etc/passwd"));
-  EXPECT_THAT(refusal("a/../../b"), HasSubstr(".."));
+  EXPECT_THAT(refusal("a/../../b"), AllOf(HasSubstr("info.json"), HasSubstr("a/../../b"),
+                                          HasSubstr("stays in the data set's folder")));
 }
 
 }  // namespace

@@ -95,6 +95,37 @@ TEST_F(ProgressTest, RateCountsItemsAndTheRemainingTimeCountsSteps) {
   EXPECT_THAT(Shown(), HasSubstr("3 samples/s  ETA 0:00:02\n"));
 }
 
+TEST_F(ProgressTest, TheLineFitsTheTerminalWhateverItsWidth) {
+  int columns = 0;
+  core::Progress::Output output = Output(true);
+  output.columns = [&] { return columns; };
+  core::Progress progress(output, 0);
+  std::map<int, std::string> lines;
+  for (columns = 200; columns > 0; --columns) {  // as while a window is resized
+    now_ += 1.0;
+    const auto begin = std::ftell(file_);
+    progress.Update({.done = 1234, .total = 56789, .items = 7890, .unit = "samples"}, "epoch 12",
+                    "loss 0.0312  success 85 %  lr 1.00e-04");
+    lines[columns] = Shown().substr(static_cast<std::size_t>(begin) + 4);  // \r\033[K
+    EXPECT_LT(lines[columns].size(), columns);
+    EXPECT_EQ(lines[columns].find('\n'), std::string::npos);
+    std::fseek(file_, 0, SEEK_END);
+  }
+  EXPECT_THAT(lines[105],
+              HasSubstr("[>                   ] 1234/56789  loss 0.0312  success 85 %  lr"));
+  EXPECT_THAT(lines[80], HasSubstr("] 1234/56789  loss 0.0312  "));
+  EXPECT_THAT(lines[60], testing::AllOf(HasSubstr("1234/56789"), HasSubstr("ETA")));
+  EXPECT_THAT(lines[40], testing::AllOf(HasSubstr("1234/56789"), HasSubstr("ETA")));
+}
+
+TEST_F(ProgressTest, OtherWorkIsLeftOutOfTheRateAndAddedToTheEstimateIfKnown) {
+  core::Progress progress(Output(false), 0);
+  now_ = 12.0;
+  progress.LeaveOut(10.0);  // an evaluation
+  progress.Update({.done = 20, .total = 40, .other_work = 60.0}, "epoch 0", "loss 0.5");
+  EXPECT_THAT(Shown(), HasSubstr("10 steps/s  ETA 0:01:02\n"));
+}
+
 TEST_F(ProgressTest, RateCountsThisProcessAlone) {
   core::Progress progress(Output(false), 1000);
   now_ = 2.0;
