@@ -155,6 +155,15 @@ cp -r "$configs/../tests/data/lerobot/v30_hevc" named
 cp -r named swapped
 sed -i 's/"shoulder"/"other"/; s/"elbow"/"shoulder"/; s/"other"/"elbow"/' swapped/meta/info.json
 expect_exit 2 "is 'shoulder' in named, but 'elbow' in swapped" "$dp_bench" dataset merge named swapped --output other
+cp -r named nested
+cp -r named nameless
+sed -i -z 's/\[\(\s*"shoulder",\s*"elbow",\s*"gripper"\s*\)\]/[[\1]]/' nested/meta/info.json
+sed -i -z 's/\[\s*"shoulder",\s*"elbow",\s*"gripper"\s*\]/["joints"]/' nameless/meta/info.json
+expect_exit 2 "is 'shoulder' in nested, but 'elbow' in swapped" "$dp_bench" dataset merge nameless nested swapped --output other
+"$dp_bench" dataset merge nested nameless --output joined >merge.txt 2>&1 || fail "$(cat merge.txt)"
+grep -q "'state' have names in nested, but not in nameless" merge.txt || fail "$(cat merge.txt)"
+grep -q "its channels have no names, because \"names\" has \[\"joints\"\] for 3 numbers" merge.txt || fail "$(cat merge.txt)"
+grep -qz '"names": \[\s*\[\s*"shoulder",' joined/meta/info.json || fail "a copy has other names than its source"
 expect_exit 2 "whole exists" "$dp_bench" dataset convert source.zarr whole --format lerobot
 expect_exit 2 "back.zarr exists" "$dp_bench" dataset convert whole back.zarr --format zarr
 expect_exit 2 "no writer plugin 'parquet'" "$dp_bench" dataset convert source.zarr other --format parquet

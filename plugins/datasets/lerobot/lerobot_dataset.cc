@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/console.h"
+#include "data/lerobot/key_sources.h"
 #include "dp_bench/error.h"
 #include "key_mapping.h"
 
@@ -62,7 +62,9 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
     AddKey(name, feature, key);
     features.insert(feature.name);
   }
-  ranges_ = ReadRanges(metadata_, {features.begin(), features.end()});
+  const std::vector<std::string> names(features.begin(), features.end());
+  WarnOfOmissions(metadata_, names);
+  ranges_ = ReadRanges(metadata_, names);
   HoldNumbers();
   const bool has_pictures = std::ranges::any_of(requests_, [](const CameraRequest& request) {
     return request.feature->kind == Feature::Kind::kImage;
@@ -77,15 +79,8 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
 void LeRobotDataset::AddKey(const std::string& name, const Feature& feature,
                             const KeyConfig& config) {
   KeySource source{.feature = &feature};
-  const auto warn = [&](const std::string& what) {
-    core::LogWarning(fmt::format("{}: '{}': {}", metadata_.root.string(), feature.name, what));
-  };
-  if (!feature.names_fault.empty()) {
-    warn("its channels have no names, because \"names\" has " + feature.names_fault);
-  }
   if (feature.is_camera()) {
     CameraKey key = MapCamera(name, feature, config);
-    if (!key.depth && feature.n_channels == 4) warn("the transparency of its pictures is left out");
     requests_.push_back(
         {.key = spec_.keys.size(), .feature = &feature, .depth = std::move(key.depth)});
     spec_.keys.push_back(std::move(key.spec));

@@ -145,6 +145,7 @@ EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
       throw Error(ErrorCode::kConfig, fmt::format("key '{}': {} has no feature '{}'", key,
                                                   source.path.string(), feature));
     }
+    folder.is_at_frames = videos.empty() || AreAtFrames(folder.metadata);
     folder.statistics = ReadEpisodeStatistics(folder.metadata, videos, kMaxTableBytes);
     folders_.push_back(std::move(folder));
   }
@@ -189,7 +190,7 @@ RecordedVideo EpisodeSource::FindVideo(const std::string& key) const {
     } else if (video.entry.contains("info")) {
       KeepEqual(entry.value("info", ordered_json()), &video.entry.at("info"));
     }
-    if (!AreAtFrames(metadata)) {
+    if (!folders_[i].is_at_frames) {
       video.obstacle = fmt::format("rows of {} are at other times than the frames", root);
     }
   }

@@ -83,6 +83,7 @@ class EpisodeSource {
     Metadata metadata;
     nlohmann::ordered_json features;       // of info.json
     std::vector<std::int64_t> first_rows;  // in the data file, by episode
+    bool is_at_frames = true;              // the times of its rows
     std::map<std::string, std::vector<FeatureStatistics>> statistics;  // of videos, by episode
   };
 
