@@ -134,6 +134,9 @@ TEST_F(Gymnasium, WrongParamsAreNamedWithWhatTheEnvHas) {
   EXPECT_THAT(message("id", "no_such_package/Task-v0"),
               HasSubstr("has no module 'no_such_package'"));
   EXPECT_THAT(message("typo", 1), HasSubstr("typo"));
+  EXPECT_THAT(
+      message("python", "nowhere/bin/python"),
+      HasSubstr("python: expected a Python interpreter, found no file 'nowhere/bin/python'"));
 }
 
 }  // namespace

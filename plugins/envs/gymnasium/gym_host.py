@@ -27,7 +27,10 @@ import time
 import traceback
 import warnings
 
-import gymnasium
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    sys.exit(f"params.python: {sys.executable} has no module '{error.name}'; its environment needs gymnasium and the env's package")
 import numpy as np
 from gymnasium import spaces
 

@@ -209,6 +209,8 @@ class Key:
         except (KeyError, IndexError, TypeError):
             names = sorted(map(str, value)) if isinstance(value, dict) else short(value)
             self.fail(SHAPE, f"the part '{dotted(self.path)}'", f"none in {names}")
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            self.fail(SHAPE, "numbers that are not masked", short(value))
         try:
             array = np.asarray(value)
         except ValueError:  # lists of different lengths

@@ -83,6 +83,11 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   HostedEnv hosted = {.name = "gymnasium"};
   const auto python = params.Get<std::string>(
       "python", "python3", "interpreter, such as venv/bin/python; has gymnasium and the env");
+  if (python.find('/') != std::string::npos && !fs::exists(python)) {
+    throw Error(ErrorCode::kConfig, fmt::format("{}: expected a Python interpreter, found no file "
+                                                "'{}'",
+                                                params.Where("python"), python));
+  }
   hosted.step_timeout = params.GetInRange("step_timeout", hosted.step_timeout, 0.1, kMaxTimeout,
                                           "seconds that a step or an image may take");
   hosted.reset_timeout =

@@ -198,6 +198,7 @@ class GymHost(unittest.TestCase):
         good = {"pos": np.zeros(2)}
         for bad, text in (({"pos": np.zeros(3)}, "expected the shape (2,) of its space, found (3,)"),
                           ({"pos": np.array([1j, 2])}, "expected float32 numbers as in its space, found complex128"),
+                          ({"pos": np.ma.masked_array([1.0, 2.0], [0, 1])}, "expected numbers that are not masked"),
                           ({"pos": None}, "expected float32 numbers as in its space, found object None"),
                           ({"pos": ["1", "2"]}, "expected float32 numbers as in its space, found <U1"),
                           ({"pos": [[1], [1, 2]]}, "expected float32 [2] as in its space, found [[1], [1, 2]]"),
