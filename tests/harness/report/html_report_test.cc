@@ -109,8 +109,10 @@ TEST_F(HtmlReportTest, UnsolvedSeedsAndPenaltiesHaveColoursOfTheirOwn) {
 )");
   const std::string html = Report();
   EXPECT_THAT(html, HasSubstr("score -30<"));
-  EXPECT_THAT(html, HasSubstr(R"(class="seed unsolved" style="background:rgba(37,99,235,0.08)")"));
-  EXPECT_THAT(html, HasSubstr(R"(class="seed success deep" style="background:rgba(37,99,235,0.77)")"));
+  EXPECT_THAT(html,
+              HasSubstr(R"x(class="seed unsolved" style="background:rgba(37,99,235,0.08)")x"));
+  EXPECT_THAT(html,
+              HasSubstr(R"x(class="seed success deep" style="background:rgba(37,99,235,0.77)")x"));
 }
 
 TEST_F(HtmlReportTest, AFilmHasAPoster) {
