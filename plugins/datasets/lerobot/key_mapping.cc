@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "data/lerobot/key_sources.h"
+#include "data/zarr/notes.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -35,7 +36,9 @@ std::string KeyName(std::string_view feature) {
 
 std::map<std::string, KeyConfig> KeysOfFeatures(const Metadata& metadata) {
   std::map<std::string, KeyConfig> keys;
+  std::vector<std::string> left_out;
   for (const auto& [name, feature] : metadata.features) {
+    if (feature.kind == Feature::Kind::kOther) left_out.push_back(name);
     const bool is_empty = !feature.is_camera() && NumElements(feature.shape) == 0;
     if (feature.kind == Feature::Kind::kOther || is_empty || OwnColumns().contains(name) ||
         name.starts_with("next.")) {
@@ -54,6 +57,10 @@ std::map<std::string, KeyConfig> KeysOfFeatures(const Metadata& metadata) {
                 fmt::format("{} has no feature 'action'; name the features in dataset.params.keys, "
                             "such as {{\"action\": {{\"feature\": \"actions\"}}}}",
                             metadata.root.string()));
+  }
+  if (!left_out.empty()) {
+    zarr::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor pictures: {}",
+                               metadata.root.string(), zarr::ListFirst(left_out)));
   }
   return keys;
 }

@@ -417,7 +417,8 @@ void ZarrReplayDataset::PrepareCache() {
   cache_ = std::make_unique<zarr::ChunkCache>(limit);
 }
 
-// An incomplete copy looks the same. Numbers are often 0 for long, pictures and actions seldom.
+// An incomplete copy looks the same. Numbers are often 0 for long, pictures and actions seldom, and
+// dp_bench itself stores every chunk.
 void ZarrReplayDataset::TellMissingChunks() const {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     const zarr::ZarrArray& array = *sources_[i].array;
@@ -426,8 +427,8 @@ void ZarrReplayDataset::TellMissingChunks() const {
         "{}: {} of {} chunks are not stored and hold the fill value, as zarr writes them to save "
         "space. If the data set was copied, make sure that the copy is complete.",
         array.Describe(), array.num_missing(), array.num_chunks());
-    const bool is_unusual =
-        spec_.keys[i].type != KeyType::kLowDim || spec_.keys[i].name == "action";
+    const bool is_unusual = spec_.keys[i].type != KeyType::kLowDim ||
+                            spec_.keys[i].name == "action" || array.key_type().has_value();
     is_unusual ? zarr::WarnUser(note) : zarr::TellUser(note);
   }
 }

@@ -70,6 +70,20 @@ TEST(SequenceSampler, AHorizonLongerThanEveryEpisodeSaysWhatFits) {
               HasSubstr("Lower horizon to 15 or less"));
 }
 
+TEST(SequenceSampler, EpisodesThatGiveNoSequenceAreCountedInAWarning) {
+  const FakeDataset dataset({6, 12, 18, 24, 50});
+  const Horizons horizons = {.horizon = 16, .n_obs_steps = 2, .n_action_steps = 8};
+  const auto warning = [&](const std::vector<bool>& mask) {
+    testing::internal::CaptureStderr();
+    RequireSequences(dataset, horizons, mask);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warning({}), HasSubstr("4 of 5 episodes (24 of 50 steps) are shorter than horizon 16 "
+                                     "less padding and are not used: an episode needs 8 steps"));
+  EXPECT_THAT(warning({true, false, false, false, true}), HasSubstr("1 of 2 episodes (6 of 32"));
+  EXPECT_EQ(warning({false, false, false, false, true}), "");
+}
+
 std::set<std::int64_t> CurrentSteps(const SequenceSampler& sampler, const Horizons& horizons) {
   std::set<std::int64_t> steps;
   for (std::int64_t i = 0; i < sampler.size(); ++i) {

@@ -48,6 +48,17 @@ TEST(LeRobot, WithoutKeysEveryFeatureIsAKeyUnderItsShortName) {
   EXPECT_EQ(SpecOf(dataset, "depth").dtype, DType::kUInt16);
 }
 
+TEST(LeRobot, FeaturesThatHoldNoNumbersAreLeftOutWithAWarning) {
+  const CopiedFolder folder("v30_av1");
+  folder.Replace("meta/info.json", "\"observation.counts\": {\n            \"dtype\": \"int64\"",
+                 "\"observation.counts\": {\n            \"dtype\": \"string\"");
+  ::testing::internal::CaptureStderr();
+  const LeRobotDataset dataset({.path = folder.path()});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("hold neither numbers nor pictures: observation.counts"));
+  EXPECT_THAT(KeyNames(dataset), ElementsAre("action", "depth", "grid", "state", "top", "wrist"));
+}
+
 TEST(LeRobot, NamesChooseAndOrderChannels) {
   LeRobotConfig config{.path = SmallFolder("v21_av1")};
   config.keys["action"] = {.feature = "action", .names = {"y", "x"}};

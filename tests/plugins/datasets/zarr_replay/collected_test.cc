@@ -235,6 +235,12 @@ TEST(KeysWithoutAConfig, MissingChunksAreCounted) {
       ::testing::AllOf(HasSubstr("[warning]"), HasSubstr("data/action: 1 of 3 chunks are")));
   EXPECT_THAT(without("data/state/1.0"),
               ::testing::AllOf(HasSubstr("[info]"), HasSubstr("data/state: 1 of 3 chunks are")));
+  EXPECT_THAT(WarningOf([](ZarrFiles* files) {
+                files->Erase("data/state/1.0");
+                (*files)["data/state/.zattrs"] = ToBytes(R"({"dp_bench_type": "low_dim"})");
+              }),
+              HasSubstr("[warning]"))
+      << "dp_bench stores every chunk";
 }
 
 TEST(KeysWithoutAConfig, Version3HoldsTheSameKeysAndItsRate) {
