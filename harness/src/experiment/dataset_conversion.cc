@@ -368,7 +368,8 @@ class Conversion {
             {"folder_of", folder_of},
             {"episode_of", episode_of},
             {"drop_first", request_.drop_first},
-            {"drop_last", request_.drop_last}};
+            {"drop_last", request_.drop_last},
+            {"only_keys", !request_.reading.keys.empty()}};
   }
 
   std::string TaskOf(const Piece& piece) const {

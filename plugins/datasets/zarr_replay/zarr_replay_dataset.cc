@@ -120,12 +120,12 @@ ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
   for (const std::string& name : keys.Keys()) {
     const Config key = keys.Sub(name);
     const auto array = key.GetOptional<std::string>(
-        "array", "the array, such as data/state; none for the array data/<key>");
+        "array", "the array, such as data/state; none for that of the key's name in data/");
     std::optional<KeyType> type;
     if (array || key.Has("type")) {
-      type = ParseType(
-          key.GetChoice("type", {"low_dim", "rgb", "depth"},
-                        "numbers, colour or depth images; guessed if both it and array are none"));
+      type = ParseType(key.GetChoice(
+          "type", {"low_dim", "rgb", "depth"},
+          "numbers, colour or depth images; none: guessed if array is none too, else low_dim"));
     }
     config.keys[name] = {.array = array.value_or(DataArray(name)),
                          .type = type,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/parquet_writer.h"
@@ -292,7 +293,13 @@ std::vector<CopiedColumn> EpisodeSource::OtherColumns(std::vector<std::string>* 
     }
   }
   for (const std::string& name : names) {
-    const std::string obstacle = ObstacleOf(name);
+    const Folder& folder = *std::ranges::find_if(
+        folders_, [&name](const Folder& other) { return other.features.contains(name); });
+    const bool could_be_key =
+        !name.starts_with("next.") && DTypeOf(folder.features.at(name)) != "string";
+    const std::string obstacle = config_.only_keys && could_be_key
+                                     ? "it is not among the keys that were asked for"
+                                     : ObstacleOf(name);
     if (obstacle.empty()) {
       columns.push_back(
           MakeColumn(folders_[0].metadata.features.at(name), folders_[0].features.at(name)));
@@ -316,9 +323,15 @@ void EpisodeSource::Copy(std::span<const CopiedColumn> columns, std::int64_t epi
   for (const CopiedColumn& column : columns) {
     table->CopyColumn(column.name, path, first, n_frames);
     if (column.n_numbers == 0) continue;
+    const std::vector<double> values = rows.Numbers<double>(column.name, column.n_numbers);
+    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) {
+      core::LogWarning(
+          fmt::format("{}: '{}' holds NaN or Inf in episode {}: copied, but left out "
+                      "of the statistics",
+                      path.string(), column.name, index));
+    }
     FeatureStatistics& own = (*statistics)[column.name];
-    own = SummarizeNumbers(rows.Numbers<double>(column.name, column.n_numbers),
-                           static_cast<std::size_t>(column.n_pooled));
+    own = SummarizeNumbers(values, static_cast<std::size_t>(column.n_pooled));
     own.count = n_frames;  // also of a matrix, whose rows are pooled
   }
 }

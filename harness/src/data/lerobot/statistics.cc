@@ -134,9 +134,14 @@ FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n
   DPB_ASSERT(!values.empty() && values.size() % n_channels == 0);
   const std::size_t n = values.size() / n_channels;
   FeatureStatistics statistics{.count = static_cast<std::int64_t>(n)};
-  std::vector<Level> levels(n);
+  std::vector<Level> levels;
+  levels.reserve(n);
   for (std::size_t channel = 0; channel < n_channels; ++channel) {
-    for (std::size_t i = 0; i < n; ++i) levels[i] = {values[i * n_channels + channel], 1.0};
+    levels.clear();
+    for (std::size_t i = channel; i < values.size(); i += n_channels) {
+      if (std::isfinite(values[i])) levels.push_back({values[i], 1.0});
+    }
+    if (levels.empty()) levels.push_back({0.0, 1.0});
     AppendChannel(levels, &statistics);
   }
   return statistics;

@@ -36,7 +36,8 @@ std::vector<std::string> StatisticNames();
 const std::vector<double>& StatisticOf(const FeatureStatistics& statistics, std::size_t index);
 std::vector<double>& StatisticOf(FeatureStatistics& statistics, std::size_t index);
 
-/// Of numbers [n_frames, n_channels] with n_frames > 0.
+/// Of numbers [n_frames, n_channels] with n_frames > 0. NaN and Inf do not count, because JSON has
+/// neither; a channel with nothing else has zeros.
 FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels);
 
 /// Of the pictures of an episode, of which LeRobot takes a sample: at least 100 frames if there are

@@ -41,6 +41,8 @@ SourceConfig ReadSources(const Config& recorded) {
                                           kMaxFrames, "frames left out where episodes begin");
   config.drop_last = recorded.GetInRange("drop_last", std::int64_t{0}, std::int64_t{0}, kMaxFrames,
                                          "frames left out where episodes end");
+  config.only_keys = recorded.Get<bool>(
+      "only_keys", false, "leaves out columns of numbers that are no keys, except next.*");
   const bool is_sound = config.folder_of.size() == config.episode_of.size() &&
                         std::ranges::all_of(config.folder_of, [&](std::int64_t folder) {
                           return folder >= 0 && folder < std::ssize(config.folders);

@@ -33,6 +33,7 @@ struct SourceConfig {
   std::vector<std::int64_t> episode_of;  // index in the folder
   std::int64_t drop_first = 0;           // frames that are left out of every episode
   std::int64_t drop_last = 0;
+  bool only_keys = false;  // features that could have been keys are not copied
 };
 
 /// {"path": "data/pusht_lerobot", "source": "...", "features": {"observation.state": {"keys":

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -83,6 +84,18 @@ TEST(LeRobotStatistics, NumbersOfAnEpisodeAreThoseOfLeRobot) {
 
 TEST(LeRobotStatistics, EpisodesArePooledAsInLeRobot) {
   ExpectStatistics(Pool(EpisodesOfNumbers()), false, StatisticsGolden().at("pooled"));
+}
+
+TEST(LeRobotStatistics, NumbersThatAreNotFiniteDoNotCount) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> values = {nan, nan, 1.0, nan, -std::numeric_limits<double>::infinity(),
+                                      nan, 3.0, nan};
+  const FeatureStatistics found = SummarizeNumbers(values, 2);
+  EXPECT_EQ(found.min, (std::vector<double>{1.0, 0.0}));
+  EXPECT_EQ(found.max, (std::vector<double>{3.0, 0.0}));
+  EXPECT_EQ(found.mean, (std::vector<double>{2.0, 0.0}));
+  EXPECT_EQ(found.std, (std::vector<double>{1.0, 0.0}));
+  EXPECT_EQ(found.count, 4);
 }
 
 TEST(LeRobotStatistics, PicturesOfAShortEpisodeAllCount) {

@@ -77,6 +77,18 @@ TEST(LeRobot, NamesChooseAndOrderChannels) {
   }
 }
 
+TEST(LeRobot, AKeyWithoutAFeatureIsTheOneOfThatName) {
+  LeRobotConfig config{.path = SmallFolder("v30_av1")};
+  config.keys = {{"action", {}}, {"state", {.begin = 2}}, {"top", {}}};
+  const LeRobotDataset dataset(config);
+  EXPECT_THAT(KeyNames(dataset), ElementsAre("action", "state", "top"));
+  EXPECT_EQ(dataset.FeatureName(1), "observation.state");
+  EXPECT_EQ(SpecOf(dataset, "state").shape, (Shape{1}));
+  EXPECT_EQ(SpecOf(dataset, "top").type, KeyType::kRgb);
+  EXPECT_THAT(Refusal(ActionAnd("v30_av1", "tip", {})),
+              AllOf(HasSubstr("no key of this name"), HasSubstr("top, wrist")));
+}
+
 TEST(LeRobot, AnUnknownChannelOrFeatureListsWhatThereIs) {
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "observation.stat"})),
               AllOf(HasSubstr("no feature 'observation.stat'"), HasSubstr("observation.state")));

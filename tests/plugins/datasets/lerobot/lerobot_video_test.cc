@@ -446,6 +446,21 @@ TEST(LeRobotVideo, ColumnsThatNotAllSourcesHaveAreNamed) {
               Contains(AllOf(HasSubstr("next.done: left out"), HasSubstr("does not have it"))));
 }
 
+TEST(LeRobotVideo, OnlyKeysThatWereAskedForAndWhatCanBeNoneAreCopied) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {SmallFolder("v30_av1")});
+  config.recorded.only_keys = true;
+  config.recorded.folders[0].features.erase("counts");
+  std::erase_if(config.features, [](const FeatureConfig& feature) {
+    return feature.keys == std::vector<std::string>{"counts"};
+  });
+  DatasetSpec spec = LeRobotDataset({.path = config.recorded.folders[0].path}).spec();
+  std::erase_if(spec.keys, [](const KeySpec& key) { return key.name == "counts"; });
+  const LeRobotWriter writer(config, spec);
+  EXPECT_THAT(writer.Notes(), Contains(HasSubstr("counts: left out: it is not among the keys")));
+  EXPECT_THAT(writer.Notes(), Contains(HasSubstr("next.done: copied")));
+}
+
 TEST(LeRobotVideo, ADamagedSourceIsNamed) {
   const core::TemporaryFolder folder;
   const testing::CopiedFolder source("v30_hevc");

@@ -72,6 +72,19 @@ TEST(Collected, EveryKeyIsOfTheTypeThatWasCollected) {
   EXPECT_EQ(ReadAll<float>(dataset, "xyz"), map);
 }
 
+TEST(Collected, AKeyWithoutAnArrayIsTheOneOfItsNameAlsoInAResolvedConfig) {
+  const TemporaryFolder folder;
+  data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
+  writer.Append(Episode(0, 4));
+  writer.Commit({}, true);
+  const Config asked = Config::FromJson(R"({"path": ")" + (folder.path() / "a").string() +
+                                        R"(", "keys": {"action": {}, "rgb": {}}})");
+  ZarrReplayDataset::Create(asked);
+  const auto again = ZarrReplayDataset::Create(Config::FromJson(asked.ToJson()));
+  ASSERT_EQ(again->spec().keys.size(), 2U);
+  EXPECT_EQ(again->spec().keys[1].type, KeyType::kRgb);
+}
+
 TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
   const TemporaryFolder folder;
   data::ReplayWriter writer(folder.path() / "a", kKeys, {{"env", "toy"}});
