@@ -15,6 +15,7 @@ echo "the tarball names no folder of the machine that made it"
 mkdir tree
 tar -C tree --strip-components=1 -xf packages/*.tar.gz
 [ -x tree/bin/dp_bench ] || fail "no bin/dp_bench: $(ls tree)"
+! grep -rlaF "$build" tree || fail "the build folder is in these files"
 [ ! -e tree/lib/dp_bench/external ] || fail "it has links: $(ls -l tree/lib/dp_bench/external)"
 for file in tree/bin/dp_bench tree/lib/*.so tree/lib/dp_bench/plugins/*.so; do
   readelf -d "$file" | grep -E "R(UN)?PATH" >path.txt || fail "$file has no run path"

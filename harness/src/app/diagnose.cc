@@ -186,8 +186,16 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   experiment::ExperimentOptions asked = options.experiment;
   const bool is_sample = TakeSample(folder, &asked);
   const experiment::Experiment experiment(asked);
-  const std::unique_ptr<Dataset> dataset = experiment::ProvideCheckedDataset(
-      experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
+  std::unique_ptr<Dataset> dataset;
+  try {
+    dataset = experiment::ProvideCheckedDataset(
+        experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
+  } catch (Error& fault) {
+    if (!folder.empty() && fault.code() == ErrorCode::kData) {
+      fault.AddContext("--dataset PATH names another data set, and --sampling needs none");
+    }
+    throw;
+  }
   if (dataset == nullptr) return core::kExitInterrupted;
   std::optional<run::Checkpoint> checkpoint;
   if (!folder.empty()) checkpoint = run::Checkpoint::Open(folder);
