@@ -20,7 +20,7 @@ namespace dp_bench {
 /// What a dataset holds.
 struct DatasetSpec {
   std::vector<KeySpec> keys;  // alphabetical; named as in shape_meta, including "action"
-  double fps = 0.0;           // steps per second [Hz]
+  double fps = 0.0;           // steps per second [Hz]; 0 if the data do not say it
 };
 
 /// Recorded episodes. One reader per file format implements it; windows, splits and padding are the
