@@ -128,9 +128,10 @@ done
 echo "a checkpoint's path means its run, from this checkpoint"
 cp -r trained by_path
 ln -s by_path/checkpoints/latest by_link
-"$dp_bench" train --resume trained "${more[@]}" >out.txt 2>&1 || fail "$(cat out.txt)"
+cp -r trained longer
+"$dp_bench" train --resume longer "${more[@]}" >out.txt 2>&1 || fail "$(cat out.txt)"
 "$dp_bench" train --resume by_link "${more[@]}" >out.txt 2>&1 || fail "$(cat out.txt)"
-diff -r -x tensorboard -x cost.json trained by_path || fail "the run, and its checkpoint by path, continue differently"
+diff -r -x tensorboard -x cost.json longer by_path || fail "the run, and its checkpoint by path, continue differently"
 cp -r by_path twice
 "$dp_bench" train --resume twice/./checkpoints/../checkpoints/latest/ >out.txt 2>&1 || fail "$(cat out.txt)"
 diff -r -x tensorboard -x cost.json by_path twice || fail "nothing was left to train, but files changed"
