@@ -146,9 +146,9 @@ void WriteFileAtomically(const fs::path& path, std::string_view text) {
 
 AtomicFolder::AtomicFolder(fs::path path)
     : path_(std::move(path)), temporary_(TemporaryFor(path_)), unfinished_(temporary_) {
+  RemoveLeftOvers(path_);  // first, because it takes every folder without a lock
   CreateFolders(temporary_);
   MarkAsAlive(temporary_);
-  RemoveLeftOvers(path_);
 }
 
 AtomicFolder::~AtomicFolder() {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <string>
 
 #include "core/atomic_file.h"
@@ -107,11 +109,11 @@ TEST_F(ProgressTest, TheLineFitsTheTerminalWhateverItsWidth) {
     progress.Update({.done = 1234, .total = 56789, .items = 7890, .unit = "samples"}, "epoch 12",
                     "loss 0.0312  success 85 %  lr 1.00e-04");
     lines[columns] = Shown().substr(static_cast<std::size_t>(begin) + 4);  // \r\033[K
-    EXPECT_LT(lines[columns].size(), columns);
+    EXPECT_LT(std::ssize(lines[columns]), columns);
     EXPECT_EQ(lines[columns].find('\n'), std::string::npos);
     std::fseek(file_, 0, SEEK_END);
   }
-  EXPECT_THAT(lines[105],
+  EXPECT_THAT(lines[120],
               HasSubstr("[>                   ] 1234/56789  loss 0.0312  success 85 %  lr"));
   EXPECT_THAT(lines[80], HasSubstr("] 1234/56789  loss 0.0312  "));
   EXPECT_THAT(lines[60], testing::AllOf(HasSubstr("1234/56789"), HasSubstr("ETA")));
