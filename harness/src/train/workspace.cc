@@ -52,6 +52,15 @@ std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
   return pictures;
 }
 
+// Says which part of a data set the limit leaves out.
+void TellLimit(const Config& section, std::int64_t n_train, std::int64_t n_val,
+               std::int64_t n_episodes) {
+  if (n_train + n_val == n_episodes) return;
+  core::LogWarning(fmt::format("trains on {} of {} episodes, {} more validate: {} leaves out {}",
+                               n_train, n_episodes, n_val, section.Where("max_train_episodes"),
+                               n_episodes - n_train - n_val));
+}
+
 }  // namespace
 
 Workspace::Workspace(WorkspaceParts parts)
@@ -94,12 +103,7 @@ void Workspace::CreateLoaders() {
                                                 split_config.max_train_episodes, split_config.seed);
   const std::int64_t n_train = std::ranges::count(split.train, true);
   const std::int64_t n_val = std::ranges::count(split.val, true);
-  if (n_train + n_val < n_episodes && parallel_.is_root()) {
-    core::LogWarning(fmt::format("trains on {} of {} episodes, {} more validate: {} leaves out {}",
-                                 n_train, n_episodes, n_val,
-                                 parts_.config.Sub("dataset").Where("max_train_episodes"),
-                                 n_episodes - n_train - n_val));
-  }
+  if (parallel_.is_root()) TellLimit(parts_.config.Sub("dataset"), n_train, n_val, n_episodes);
 
   const data::Shard shard = parallel_.shard();
   if (loader_config_.batch_size < shard.count) {
