@@ -34,7 +34,8 @@ struct VideoOptions {
 class VideoEncoder {
  public:
   /// Starts a file in the folder of `path`; `Finish` gives it its name. The folder must exist.
-  /// This and the other functions throw Error{kMedia}.
+  /// Throws Error{kIo} if the file cannot be created. This and the other functions throw
+  /// Error{kMedia}.
   VideoEncoder(const std::filesystem::path& path, const VideoOptions& options);
 
   /// Removes the unfinished file if `Finish` was not reached.

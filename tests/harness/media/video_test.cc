@@ -13,6 +13,7 @@
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
 #include "media/video_reader.h"
+#include "support/error_of.h"
 #include "support/file_size_limit.h"
 #include "support/scratch_folder.h"
 
@@ -179,9 +180,9 @@ TEST_F(VideoTest, ImpossibleOptionsAreRefusedBeforeAFileIsMade) {
 
 TEST_F(VideoTest, MissingFolderIsNamed) {
   const fs::path path = folder_ / "absent" / "a.mp4";
-  EXPECT_NE(MediaError([&] {
-              VideoEncoder(path, {.width = 64, .height = 64, .fps = 10.0});
-            }).find(path.string()),
+  EXPECT_NE(MessageOf(ErrorCode::kIo,
+                      [&] { VideoEncoder(path, {.width = 64, .height = 64, .fps = 10.0}); })
+                .find(path.string()),
             std::string::npos);
 }
 
