@@ -7,6 +7,7 @@
 #   lib/cmake/dp_bench/           find_package(dp_bench)
 #   include/dp_bench/             the SDK's headers
 #   share/dp_bench/               configs, scenes, models, templates of plugins
+#   share/doc/dp_bench/           license and notices
 #
 #   lib/dp_bench/external/        LibTorch, MuJoCo and Arrow: links to those it was built with
 #
@@ -74,6 +75,7 @@ install(DIRECTORY configs scenes models DESTINATION "${DPB_INSTALL_DATA}"
         PATTERN "README.md" EXCLUDE PATTERN "film_strip.png" EXCLUDE
         PATTERN "models/*/training" EXCLUDE PATTERN "models/*/evaluation" EXCLUDE)
 install(DIRECTORY plugins/templates DESTINATION "${DPB_INSTALL_DATA}")
+install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 set(DPB_HAS_MUJOCO OFF)
 if(TARGET dp_bench_mujoco)
