@@ -312,13 +312,13 @@ TEST_F(RolloutTest, NoEpisodesIsAnEmptyResult) {
 
 TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
   const Config config = Config::FromJson(
-      R"({"n_test": 3, "test_start_seed": 18446744073709551615, "video_size": [320, 200],
+      R"({"n_test": 3, "test_start_seed": 9223372036854775807, "video_size": [320, 200],
           "video_overlay": false})");
   const run::EnvRunnerConfig c = run::EnvRunnerConfig::FromConfig(config);
   config.RejectUnread();
   EXPECT_EQ(c.n_test, 3);
   EXPECT_EQ(c.n_train, 6);
-  EXPECT_EQ(c.test_start_seed, 18446744073709551615U);
+  EXPECT_EQ(c.test_start_seed, 9223372036854775807U);
   EXPECT_EQ(c.selection_start_seed, 200000U);
   EXPECT_EQ(c.video_width, 320);
   EXPECT_EQ(c.video_height, 200);
@@ -328,7 +328,9 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
 
 TEST(EnvRunnerConfig, RefusesWhatItCannotRun) {
   for (const char* text : {R"({"n_test": -1})", R"({"micro_batch": 0})", R"({"crf": 52})",
-                           R"({"selection_start_seed": -1})", R"({"video_size": [256]})",
+                           R"({"selection_start_seed": -1})",
+                           R"({"test_start_seed": 18446744073709551615})",
+                           R"({"video_size": [256]})",
                            R"({"video_size": [0, 256]})"}) {
     EXPECT_THROW(run::EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
   }
