@@ -317,9 +317,10 @@ class ReferenceResolver {
       for (const auto& item : parent.items()) siblings.push_back(item.key());
     }
     const auto nearest = NearestName(key, siblings);
-    Fail(fmt::format("no key '{}' is in a config file, on the command line or among the harness's "
-                     "defaults{}",
-                     name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
+    Fail(
+        fmt::format("no key '{}' is in a config file, on the command line or among the harness's "
+                    "defaults{}",
+                    name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
   }
 
   void RequireNoCycle(const std::string& pointer, const Json* value) const {

@@ -152,11 +152,11 @@ Findings CheckAlone(const Dataset& dataset, const Demonstrations& data) {
   }
   Findings findings = {finite};
   if (!finite.is_problem()) {
-    findings.insert(findings.end(), {CheckActionsChange(data), CheckIdleSteps(data),
-                                     CheckEpisodeLengths(data, Horizons{}), CheckDuplicates(data),
-                                     CheckOutliers(data), CheckActionOrder(data),
-                                     CheckActionLag(data, Horizons{}),
-                                     CheckRecordedRanges(dataset, data)});
+    findings.insert(
+        findings.end(),
+        {CheckActionsChange(data), CheckIdleSteps(data), CheckEpisodeLengths(data, Horizons{}),
+         CheckDuplicates(data), CheckOutliers(data), CheckActionOrder(data),
+         CheckActionLag(data, Horizons{}), CheckRecordedRanges(dataset, data)});
   }
   findings.push_back(CheckImages(dataset, pictures));
   return findings;

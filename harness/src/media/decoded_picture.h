@@ -59,10 +59,10 @@ class PictureDecoder {
   PictureDecoder();
   ~PictureDecoder();
 
-  /// Decodes a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file in memory. Throws Error{kMedia}
-  /// if it is none, is damaged, has another size, or libavcodec was built without its decoder (JPEG
-  /// XL); a much larger size is refused before pixels are allocated. Width 0: any size of at most 64
-  /// megapixels. The picture is valid until the next call.
+  /// Decodes a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file in memory. Throws
+  /// Error{kMedia} if it is none, is damaged, has another size, or libavcodec was built without its
+  /// decoder (JPEG XL); a much larger size is refused before pixels are allocated. Width 0: any
+  /// size of at most 64 megapixels. The picture is valid until the next call.
   DecodedPicture& Decode(std::span<const std::byte> file, int width, int height);
 
  private:

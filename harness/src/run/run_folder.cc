@@ -299,8 +299,7 @@ std::string RunTitle(const RunFolder& folder) {
   const std::string policy = ConfigText(folder, "/policy/plugin");
   // a name of its own says more than an env plugin that has many tasks
   const std::string name = ConfigText(folder, "/name");
-  const bool has_own_name =
-      !name.empty() && !name.starts_with(ConfigText(folder, "/env/plugin"));
+  const bool has_own_name = !name.empty() && !name.starts_with(ConfigText(folder, "/env/plugin"));
   const std::string task = has_own_name ? name : TaskTitle(folder);
   if (policy.empty() || task.empty())
     return std::filesystem::absolute(folder.path).filename().string();

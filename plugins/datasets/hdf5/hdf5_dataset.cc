@@ -409,8 +409,9 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
   if (source.stored == StoredAs::kFloatColour) {
     std::vector<std::byte> floats(out.size() * sizeof(float));
     file->ReadRows(path, begin, end, DType::kFloat32, floats);
-    const auto wrong = zarr::Convert(zarr::ElementType::kFloat32, zarr::Target::kImage, floats.data(),
-                                     static_cast<std::int64_t>(out.size()), out.data());
+    const auto wrong =
+        zarr::Convert(zarr::ElementType::kFloat32, zarr::Target::kImage, floats.data(),
+                      static_cast<std::int64_t>(out.size()), out.data());
     if (!wrong) return;
     file->Fail(
         path,

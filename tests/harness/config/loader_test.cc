@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "config/dataset_format.h"
-#include "config/dataset_format.h"
 #include "config/document.h"
 #include "config/name.h"
 #include "dp_bench/error.h"

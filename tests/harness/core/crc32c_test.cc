@@ -1,11 +1,11 @@
 // Known answers of RFC 3720, appendix B.4.
+#include "core/crc32c.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <string>
-
-#include "core/crc32c.h"
 
 namespace dp_bench::core {
 namespace {

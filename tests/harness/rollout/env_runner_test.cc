@@ -327,11 +327,10 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
 }
 
 TEST(EnvRunnerConfig, RefusesWhatItCannotRun) {
-  for (const char* text : {R"({"n_test": -1})", R"({"micro_batch": 0})", R"({"crf": 52})",
-                           R"({"selection_start_seed": -1})",
-                           R"({"test_start_seed": 18446744073709551615})",
-                           R"({"video_size": [256]})",
-                           R"({"video_size": [0, 256]})"}) {
+  for (const char* text :
+       {R"({"n_test": -1})", R"({"micro_batch": 0})", R"({"crf": 52})",
+        R"({"selection_start_seed": -1})", R"({"test_start_seed": 18446744073709551615})",
+        R"({"video_size": [256]})", R"({"video_size": [0, 256]})"}) {
     EXPECT_THROW(run::EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
   }
 }
