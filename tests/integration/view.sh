@@ -73,10 +73,11 @@ expect_exit 0 "episode 2: .* success" \
   "${view[@]}" --env point_mass --dataset expert.zarr --episode 2 --steps 100
 
 echo "a recording without seeds shows its pictures"
-expect_exit 0 "episode 0: " "${view[@]}" --env pusht_image --dataset "$recording" --episode 0 \
+keys='dataset.params.keys={"image": {"array": "data/img", "type": "rgb"}, "action": {}}'
+expect_exit 0 "episode 0: " "${view[@]}" --env pusht_image --dataset "$recording" "$keys" --episode 0 \
   --steps 100 --screenshot recording.png
 expect_picture recording.png 640 640 ffffff
-expect_exit 2 "there is no such episode" "${view[@]}" --env pusht_image --dataset "$recording" \
+expect_exit 2 "there is no such episode" "${view[@]}" --env pusht_image --dataset "$recording" "$keys" \
   --episode 99
 
 echo "what cannot be viewed says why"

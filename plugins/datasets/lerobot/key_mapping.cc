@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -98,11 +97,12 @@ std::map<std::string, KeyConfig> ChooseKeys(const Metadata& metadata,
     if (!all) all = DefaultKeys(metadata);
     const auto full = all->find(name);
     if (full == all->end()) {
-      throw Error(
-          ErrorCode::kConfig,
-          fmt::format("dataset key '{}': {} has no key of this name, and no feature is "
-                      "given for it; its keys are: {}",
-                      name, metadata.root.string(), fmt::join(*all | std::views::keys, ", ")));
+      std::vector<std::string> names;
+      for (const auto& [known, source] : *all) names.push_back(known);
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("dataset key '{}': {} has no key of this name, and no feature is "
+                              "given for it; its keys are: {}",
+                              name, metadata.root.string(), fmt::join(names, ", ")));
     }
     key = Complete(key, full->second);
   }

@@ -345,7 +345,7 @@ void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target, C
   const auto to = std::ranges::lower_bound(from, stored_.end(), last, {}, &StoredChunk::chunk);
   if (to - from < last - first) Fill(target, out);
   std::vector<std::byte> compressed;
-  for (const StoredChunk& stored : std::ranges::subrange(from, to)) {
+  for (const StoredChunk& stored : std::span(from, to)) {
     const auto decoded =
         cache->Get({this, stored.chunk}, chunk_bytes(),
                    [&](std::span<std::byte> memory) { DecodeTo(stored, &compressed, memory); });
