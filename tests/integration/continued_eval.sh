@@ -98,7 +98,7 @@ sed -i '20,$d' extended2/episodes.partial.jsonl
 rm extended2/eval_log.json
 "$dp_bench" eval --resume extended2 env_runner.n_test=100 >extended.txt 2>&1 || fail "$(cat extended.txt)"
 expect_whole extended2
-# killed while it begins to extend: the same command goes on
+# the same command continues an extension that was killed
 for i in 1 2 3 4 5 6; do
   rm -rf extended3
   cp -r mpi extended3

@@ -52,7 +52,7 @@ void EndWithParent(int signal, pid_t parent) {
   if (getppid() != parent) _exit(0);  // it ended before the line above
 }
 
-// Ends this process when the host closes the socket, whose other end nobody else holds.
+// Ends this process when the host closes the socket. Only the host has its other end.
 void EndWithSocket(int socket) {
   std::thread([socket] {
     pollfd hang_up = {.fd = socket, .events = 0, .revents = 0};

@@ -22,7 +22,7 @@ struct ArrayReading {
   StoredAs stored = StoredAs::kNumbers;
 };
 
-/// What an array is if nobody says it.
+/// The type of an array for which neither the config nor the file gives one.
 struct ArrayQuestion {
   std::string key;
   ArrayHeader header;

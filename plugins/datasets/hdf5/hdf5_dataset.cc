@@ -152,7 +152,7 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   return question;
 }
 
-// Arrays that nobody asked for and that are neither numbers nor pictures are left out.
+// Leaves out arrays that no key names and that are neither numbers nor pictures.
 void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool is_asked_for) {
   const Demonstration& first = files_.demonstrations()[0];
   const std::shared_ptr<const H5File> file = files_.Open(first);
