@@ -20,7 +20,7 @@ struct Cost {
   double wall_s = 0.0;
   double cpu_s = 0.0;              // of this process and of children that have ended
   std::int64_t peak_bytes = 0;     // resident memory of this process since its start
-  std::optional<double> energy_j;  // of the whole machine; none if it cannot be read
+  std::optional<double> energy_j;  // of all processors of the machine; none if it cannot be read
   MachineLoad load;                // at the end
 };
 

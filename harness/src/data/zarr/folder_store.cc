@@ -1,6 +1,6 @@
 // A zarr hierarchy in a folder. Names from files cannot leave it, but links in it may: caches of
-// model hubs, DVC and git-annex keep the files elsewhere. The user named this folder, and whoever
-// can put a link there could have put the file there. Only regular files are read.
+// model hubs, DVC and git-annex keep the files elsewhere. The user named this folder, and a
+// program that can put a link there can also put the file there. Only regular files are read.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
