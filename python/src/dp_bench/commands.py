@@ -138,9 +138,10 @@ def _overrides(overrides: Overrides) -> list[str]:
 def _folder_of(outcome: Outcome, named: PathLike | None) -> RunFolder:
     """The run folder of a command that succeeded. Else raises its error, with the folder if a run was begun."""
     announced = outcome.run_folder()
+    folder = RunFolder(announced) if announced else None
     # --resume may name a checkpoint in the folder of its run
-    is_whole = announced and named and Path(announced).resolve().is_relative_to(Path(named).resolve())
-    folder = RunFolder(named if is_whole else announced) if announced else None
+    if folder and named is not None and folder.path.resolve().is_relative_to(Path(named).resolve()):
+        folder = RunFolder(named)
     if outcome.exit_code != 0:
         message = _failed_episodes(folder) if outcome.exit_code == 5 else outcome.message()
         raise error_of(outcome.exit_code, message, folder)

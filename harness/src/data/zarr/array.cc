@@ -303,10 +303,17 @@ bool ZarrArray::FirstChunkFits(Target target) const {
   std::vector<std::byte> compressed;
   PageBuffer decoded(chunk_bytes());
   DecodeTo(stored_.front(), &compressed, decoded.bytes());
-  const std::size_t n = chunk_bytes() / SizeOf(metadata_.type);
-  PageBuffer converted(n * TargetSize(target));
-  return !Convert(metadata_.type, target, decoded.bytes().data(), static_cast<std::int64_t>(n),
-                  converted.bytes().data());
+  constexpr std::int64_t kBlock = 4096;  // elements; their converted form stays in the cache
+  alignas(8) std::array<std::byte, kBlock * sizeof(std::int64_t)> converted;
+  const std::size_t item = SizeOf(metadata_.type);
+  const auto n = static_cast<std::int64_t>(chunk_bytes() / item);
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::byte* block = decoded.bytes().data() + static_cast<std::size_t>(begin) * item;
+    if (Convert(metadata_.type, target, block, std::min(kBlock, n - begin), converted.data())) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) const {
