@@ -4,7 +4,6 @@
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 source "$here/expect.sh"
-dp_bench=$1
 root=$(dirname "$2")
 build=$3
 golden=$root/tests/abi
@@ -36,22 +35,3 @@ g++ -std=c++20 -O0 -Iinclude -o planted "$golden/core_layout.cc" -L"$build/lib" 
 ./planted >planted.txt
 diff "$golden/core.txt" planted.txt >difference.txt && fail "the planted field was not seen"
 grep -q "^< EnvSpec: .* bytes" difference.txt || fail "not the size of EnvSpec: $(cat difference.txt)"
-
-number=$(sed -n 's/^kAbiVersion = //p' core.txt)
-echo "plugins that were built with earlier versions of this number load and keep the contract"
-for archive in "$golden/sdk_${number}_"*.tar.xz; do
-  [ -e "$archive" ] || fail "no archive of an SDK with the number $number: run tests/abi/update.sh"
-  mkdir old
-  tar -C old -xf "$archive"
-  for kind in env dataset; do
-    file=old/libdpb_${kind}_old_$kind.so
-    g++ -std=c++20 -O1 -fPIC -shared -fvisibility=hidden -ffp-contract=off -Iold/include -o "$file" old/old_$kind/*.cc \
-      -L"$build/lib" -ldp_bench_core
-    cd old/old_$kind
-    params=()
-    [ ! -f conformance.json ] || params=(--params conformance.json)
-    expect_exit 0 "PASSED" "$dp_bench" plugins check "$work/$file" "${params[@]}"
-    cd "$work"
-  done
-  rm -r old
-done
