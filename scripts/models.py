@@ -237,7 +237,7 @@ dp_bench eval --checkpoint models/{shipped_models()[0].name}
 {table(["policy", "task", "success rate (95 % interval)"], listed)}
 
 The test `integration.own_gate` compares each build with their episodes. [docs/results.md](../docs/results.md) has all numbers, and
-[docs/recipes.md](../docs/recipes.md) how the recipes were found. `scripts/models.py ship` adds a policy.
+[docs/notes/recipes.md](../docs/notes/recipes.md) how the recipes were found. `scripts/models.py ship` adds a policy.
 """
     return {MODELS / "README.md": index, ROOT / "docs/results.md": results(),
             **{model / "README.md": card(model) for model in shipped_models()}}

@@ -1,7 +1,7 @@
-// Every shipped policy config with every shipped task config, both unchanged: docs/configs.md has a
-// table of the pairs that run and of the reason why the others do not. A pair that runs computes a
-// loss and a plan on random numbers in the shapes of its task. The others are refused before
-// anything is read or collected.
+// Every shipped policy config with every shipped task config, both unchanged:
+// docs/guide/policies.md has a table of the pairs that run and of the reason why the others do not.
+// A pair that runs computes a loss and a plan on random numbers in the shapes of its task. The
+// others are refused before anything is read or collected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ std::vector<std::string> CellsOf(const std::string& line) {
 
 // The table that begins with the column `task`: what each pair does.
 std::map<Pair, std::string> DocumentedPairs() {
-  std::ifstream page(kRoot / "docs" / "configs.md");
+  std::ifstream page(kRoot / "docs" / "guide" / "policies.md");
   std::string line;
   while (std::getline(page, line) && !line.starts_with("| task |")) {
   }

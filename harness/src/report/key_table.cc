@@ -15,12 +15,12 @@ constexpr std::string_view kPageHead = R"(# Config reference
 Every key of a config, with its type, its default, its meaning and the source file that reads it.
 `dp_bench keys --markdown > docs/config_reference.md` writes this page from the code that reads the
 keys: change the text there. `dp_bench keys SECTION` prints a section, with the params of your own
-plugins too. [configs.md](configs.md) explains how the keys work together.
+plugins too. [guide/config.md](guide/config.md) explains how the keys work together.
 
 - **required**: the config must give the key. **none**: without the key, or with null, the feature is
   off or the meaning says what happens.
 - Any value may be a reference to another key, such as `"${horizon}"`
-  ([configs.md](configs.md#references-and-arithmetic)).
+  ([guide/config.md](guide/config.md#references-and-arithmetic)).
 - `<name>` stands for a name that the config chooses, such as a key of `shape_meta`; `[]` for each
   element of a list.
 )";

@@ -39,7 +39,7 @@ def run(
         overrides: Config values by key, such as {"training.num_epochs": 10}, or as on the command line,
             ["training.num_epochs=10"]. None is null.
         config: A config file, instead of or before `policy` and `env`.
-        obs, task, dataset, device: The options of these names (docs/configs.md).
+        obs, task, dataset, device: The options of these names (docs/guide/config.md).
         seeds: Training seeds. With several, RunFolder.seeds has the runs.
         output: The run folder; by default a new one below runs/.
         resume: A run folder to continue with its own config.
@@ -101,7 +101,7 @@ def evaluate(
         checkpoint: Its folder, or a run, of which the best or else the latest checkpoint is taken.
         overrides: Config values, such as {"env_runner.n_test": 50, "env_runner.n_videos": 0}; see `run`.
         weights: "ema" (the default) or "model".
-        task, device: The options of these names (docs/configs.md).
+        task, device: The options of these names (docs/guide/config.md).
         output: The run folder; by default a new one below runs/.
         overwrite: Replace an evaluation in `output`.
         resume: The folder of an interrupted evaluation to continue, instead of `checkpoint`.

@@ -15,7 +15,7 @@ class Error(Exception):
     """A command of the program failed, or a file cannot be used. The message is the program's own.
 
     Attributes:
-        exit_code: Of the program (docs/configs.md); negative if a signal ended it. None if no program was involved.
+        exit_code: Of the program (docs/guide/exit_codes.md); negative if a signal ended it. None if no program was involved.
         folder: The run folder that the command had begun, or None. It may hold results, or a run to resume.
     """
 
