@@ -24,7 +24,7 @@ struct UnetConfig {
   std::int64_t diffusion_step_embed_dim = 128;
   std::vector<std::int64_t> down_dims = {64, 128, 256};
   std::int64_t kernel_size = 5;
-  std::int64_t n_groups = 8;       // FiLM scales and offsets; otherwise it only offsets
+  std::int64_t n_groups = 8;       // of each GroupNorm
   bool cond_predict_scale = true;  // FiLM scales and offsets; else it offsets alone
 };
 
