@@ -211,7 +211,7 @@ def results():
 <!-- written by scripts/models.py pages -->
 
 The policies in `models/`. Each was evaluated on {N_SEEDS} seeds from {FIRST_SEED}, which no training saw. Coverage is PushT's, the share of the goal
-that the block covers; from 0.95 an episode is a success. Each policy's page has its recipe, its failures and pictures.
+that the block covers; from 0.95 an episode is a success. Each policy's page has its recipe, its failures and images.
 
 {table(header, rows)}
 """
