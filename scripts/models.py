@@ -3,7 +3,7 @@
 
   scripts/models.py ship NAME RUN...      weights of the first run into models/NAME; results of all, one per training seed
   scripts/models.py add NAME RUN...       results of more training seeds of a policy that was shipped
-  scripts/models.py pages [--check]       models/*/README.md, models/README.md and docs/results.md from the files in models/
+  scripts/models.py pages [--check]       models/*/README.md, models/README.md and the table of README.md
 
 models/NAME/about.json holds what no file of a run says: the command, what it learned from, and how long it took.
 """
@@ -35,7 +35,7 @@ def read_json(path):
 
 def dp_bench(*arguments):
     command = [ROOT / "build/release/bin/dp_bench", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -194,27 +194,44 @@ A plan of one chunk takes {latency["p50_ms"]:.1f} ms (median; 99 % within {laten
 """
 
 
-def results():
+def index():
+    """models/README.md: every policy with its task and results."""
     rows = []
     for model in shipped_models():
         about = read_json(model / "about.json")
         logs = [read_json(folder / "eval_log.json") for folder in sorted_seeds(model)]
         rates = [log["test/n_success"] / log["test/n_episodes"] for log in logs]
-        coverage = [f"{logs[0][metric]:.3f}" if metric in logs[0] else "" for metric in METRIC_NAMES]
-        rows.append([f"[{model.name}](../models/{model.name}/README.md)", success(logs[0]),
-                     ", ".join(f"{100 * rate:.1f}" for rate in rates), f"{logs[0]['test/mean_score']:.3f}", *coverage,
-                     about["time"]])
-    header = ["policy", "success rate of the shipped weights (95 % interval)", "of each training seed [%]", "mean score",
-              *METRIC_NAMES.values(), "training"]
-    return f"""# Results
+        rows.append([f"[`{model.name}`]({model.name}/README.md)", about["task"], success(logs[0]),
+                     ", ".join(f"{100 * rate:.1f}" for rate in rates), f"{logs[0]['test/mean_score']:.3f}", about["time"]])
+    header = ["policy", "task", "success rate of the shipped weights (95 % interval)", "of each training seed [%]", "mean score",
+              "training"]
+    return f"""# Models
 
 <!-- written by scripts/models.py pages -->
 
-The policies in `models/`. Each was evaluated on {N_SEEDS} seeds from {FIRST_SEED}, which no training saw. Coverage is PushT's, the share of the goal
-that the block covers; from 0.95 an episode is a success. Each policy's page has its recipe, its failures and images.
+Policies that ship with dp_bench, each with its recipe, its training log and its results on {N_SEEDS} seeds from {FIRST_SEED}, which no training saw.
+
+```
+dp_bench eval --checkpoint models/{shipped_models()[0].name}
+```
 
 {table(header, rows)}
+
+Each policy's page has its recipe, its failures and images. The test `integration.own_gate` compares each build with their episodes.
+[docs/notes/recipes.md](../docs/notes/recipes.md) says how the recipes were found. `scripts/models.py ship` adds a policy.
 """
+
+
+def readme():
+    """README.md with a row per policy between its two markers."""
+    rows = []
+    for model in shipped_models():
+        log = read_json(sorted_seeds(model)[0] / "eval_log.json")
+        rows.append([f"[{model.name}](models/{model.name}/README.md)", f"{n_parameters(model) / 1e6:.1f} M", success(log),
+                     f"{log['test/mean_score']:.3f}"])
+    before, begin, rest = (ROOT / "README.md").read_text().partition("<!-- written by scripts/models.py pages -->\n")
+    _, end, after = rest.partition("<!-- end -->\n")
+    return f"{before}{begin}\n{table(['policy', 'parameters', 'success rate', 'mean score'], rows)}\n\n{end}{after}"
 
 
 def shipped_models():
@@ -222,24 +239,7 @@ def shipped_models():
 
 
 def pages():
-    listed = [[f"[`{model.name}`]({model.name}/README.md)", read_json(model / "about.json")["task"],
-               success(read_json(sorted_seeds(model)[0] / "eval_log.json"))] for model in shipped_models()]
-    index = f"""# Models
-
-<!-- written by scripts/models.py pages -->
-
-Policies that ship with dp_bench, each with its recipe, its training log and its results on seeds that no training saw.
-
-```
-dp_bench eval --checkpoint models/{shipped_models()[0].name}
-```
-
-{table(["policy", "task", "success rate (95 % interval)"], listed)}
-
-The test `integration.own_gate` compares each build with their episodes. [docs/results.md](../docs/results.md) has all numbers, and
-[docs/notes/recipes.md](../docs/notes/recipes.md) how the recipes were found. `scripts/models.py ship` adds a policy.
-"""
-    return {MODELS / "README.md": index, ROOT / "docs/results.md": results(),
+    return {MODELS / "README.md": index(), ROOT / "README.md": readme(),
             **{model / "README.md": card(model) for model in shipped_models()}}
 
 
