@@ -181,16 +181,6 @@ A plan of one chunk takes {latency["p50_ms"]:.1f} ms (median; 99 % within {laten
 ## How it fails
 
 {failures((seeds[0] / "summary.txt").read_text())}
-
-## Files
-
-| path | content |
-|---|---|
-| `ema.safetensors`, `normalizer.safetensors`, `config.json`, `manifest.json`, `state.json` | the checkpoint |
-| `training/seed_*/` | config, manifest and last evaluation of each training; the log of the shipped one |
-| `evaluation/seed_*/` | the results above, one row per episode in `episodes.jsonl` |
-| `baseline.json` | the shipped policy's episodes, for `dp_bench gate` |
-| `about.json` | the words of this page |
 """
 
 
@@ -216,6 +206,16 @@ dp_bench eval --checkpoint models/{shipped_models()[0].name}
 ```
 
 {table(header, rows)}
+
+## Files
+
+| path | content |
+|---|---|
+| `ema.safetensors`, `normalizer.safetensors`, `config.json`, `manifest.json`, `state.json` | the checkpoint |
+| `training/seed_*/` | config, manifest and last evaluation of each training; the log of the shipped one |
+| `evaluation/seed_*/` | the results above, one row per episode in `episodes.jsonl` |
+| `baseline.json` | the shipped policy's episodes, for `dp_bench gate` |
+| `about.json` | the words of its page |
 
 Each policy's page has its recipe, its failures and images. The test `integration.own_gate` compares each build with their episodes.
 [docs/notes/recipes.md](../docs/notes/recipes.md) says how the recipes were found. `scripts/models.py ship` adds a policy.
