@@ -38,15 +38,7 @@ target_link_libraries(dpb_kuavo
   PUBLIC mujoco::mujoco
   PRIVATE dpb_compile_options fmt::fmt-header-only nlohmann_json::nlohmann_json spdlog::spdlog_header_only ${CMAKE_DL_LIBS})
 
-nanobind_add_module(_kuavo STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE
-  native/env_batch.cc native/kuavo_module.cc native/numpy_random.cc native/worker_team.cc)
-target_include_directories(_kuavo PRIVATE native)
-target_link_libraries(_kuavo PRIVATE dpb_kuavo dpb_compile_options Threads::Threads)
-target_link_options(_kuavo PRIVATE
-  -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,--as-needed)
+dpb_add_env_module(_kuavo native/kuavo_module.cc native/env_simulation.cc)
+target_link_libraries(_kuavo PRIVATE dpb_kuavo)
 
-nanobind_add_stub(_kuavo_stub MODULE _kuavo OUTPUT _kuavo.pyi PYTHON_PATH $<TARGET_FILE_DIR:_kuavo> DEPENDS _kuavo)
-
-install(TARGETS _kuavo LIBRARY DESTINATION dp_bench)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/_kuavo.pyi" DESTINATION dp_bench)
 install(DIRECTORY "${DPB_ROOT}/scenes/kuavo" DESTINATION dp_bench/scenes FILES_MATCHING PATTERN "*.xml")

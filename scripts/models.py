@@ -19,6 +19,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "python/src/dp_bench"))
+from interval import wilson_interval  # noqa: E402
+
 MODELS = ROOT / "models"
 FIRST_SEED = 500000  # no training and no choice of a checkpoint saw these
 N_SEEDS = 200
@@ -108,18 +111,12 @@ def ship(name, runs):
 # ---- pages
 
 
-def wilson(k, n, z=1.959964):
-    centre = (k + z * z / 2) / (n + z * z)
-    half = z * math.sqrt(k * (n - k) / n + z * z / 4) / (n + z * z)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def sorted_seeds(model):
     return sorted((model / "evaluation").iterdir(), key=lambda folder: int(folder.name.removeprefix("seed_")))
 
 
 def success(log):
-    low, high = wilson(log["test/n_success"], log["test/n_episodes"])
+    low, high = wilson_interval(log["test/n_success"], log["test/n_episodes"])
     rate = log["test/n_success"] / log["test/n_episodes"]
     return f"{100 * rate:.1f} % ({log['test/n_success']}/{log['test/n_episodes']}; {100 * low:.1f}–{100 * high:.1f} %)"
 

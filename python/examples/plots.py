@@ -34,19 +34,11 @@ def learning_curves(axes: Any, runs: list[dp_bench.RunFolder]) -> None:
         axes.legend()
 
 
-def wilson_interval(n_success: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a success rate, as in `dp_bench compare`."""
-    z = 1.959964
-    centre = (n_success + z**2 / 2) / (n + z**2)
-    half_width = z / (n + z**2) * math.sqrt(n_success * (n - n_success) / n + z**2 / 4)
-    return centre - half_width, centre + half_width
-
-
 def success_rates(axes: Any, runs: list[dp_bench.RunFolder]) -> None:
     """Success rates on the test seeds, one row per run."""
     for row, run in enumerate(runs):
         n_success, n = run.metrics["test/n_success"], run.metrics["test/n_episodes"]
-        axes.plot(wilson_interval(n_success, n), [row, row], "|-", color="gray")
+        axes.plot(dp_bench.wilson_interval(n_success, n), [row, row], "|-", color="gray")
         axes.plot(n_success / n, row, "o", color="black")
     axes.set_yticks(range(len(runs)), [label(run) for run in runs])
     axes.set(xlim=(0, 1), xlabel="success rate, 95 % interval")

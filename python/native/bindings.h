@@ -1,40 +1,30 @@
-// What the extension modules share: arrays, frames and errors.
+// The classes EnvBatch and Rows of the extension modules, whose functions make batches.
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <exception>
+#include <memory>
+#include <string>
 
-#include "dp_bench/env.h"
-#include "dp_bench/error.h"
+#include "env_batch.h"
 
 namespace dp_bench::python {
 
-template <class T, class Rank>
-using NumpyArray = nanobind::ndarray<T, Rank, nanobind::c_contig, nanobind::device::cpu>;
-using Image = NumpyArray<std::uint8_t, nanobind::shape<-1, -1, 3>>;
+/// How a Python class makes a batch: `num_envs`, `n_threads`, `autoreset` (the name of a
+/// gymnasium.vector.AutoresetMode, or NONE for a single environment), `max_episode_steps` (0: no
+/// limit, -1: the spec's).
+struct BatchOptions {
+  int num_envs = 1;
+  int n_threads = 1;
+  std::string autoreset;
+  int max_episode_steps = 0;
+};
 
-/// Draws into an array with a function that takes an RgbImage*.
-template <class Draw>
-void RenderInto(const Image& image, const Draw& draw) {
-  RgbImage frame(static_cast<int>(image.shape(1)), static_cast<int>(image.shape(0)));
-  draw(&frame);
-  std::ranges::copy(frame.pixels, image.data());
-}
+/// `max_chunk`: see EnvBatch.
+std::unique_ptr<EnvBatch> MakeBatch(const EnvBatch::Factory& factory, const BatchOptions& options,
+                                    std::size_t max_chunk);
 
-/// An exception translator: ValueError for what the caller passed, else RuntimeError.
-inline void TranslateError(const std::exception_ptr& thrown, void* /*payload*/) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    const ErrorCode code = error.code();
-    const bool is_bad_value =
-        code == ErrorCode::kShape || code == ErrorCode::kNumeric || code == ErrorCode::kConfig;
-    PyErr_SetString(is_bad_value ? PyExc_ValueError : PyExc_RuntimeError, error.what());
-  }
-}
+/// Also registers the errors: ValueError for what the caller passed, else RuntimeError.
+void BindBatch(nanobind::module_& m);
 
 }  // namespace dp_bench::python

@@ -9,17 +9,18 @@
 namespace dp_bench::python {
 namespace {
 
-// Envs that a worker steps at once; a step takes about a millisecond.
-constexpr std::size_t kMaxChunk = 1;
-
 std::string EnvName(std::size_t env) { return "env " + std::to_string(env); }
 
 }  // namespace
 
-EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, Autoreset autoreset,
-                   int max_episode_steps)
-    : autoreset_(autoreset), max_episode_steps_(max_episode_steps), workers_(n_threads) {
-  for (int i = 0; i < num_envs; ++i) envs_.push_back({.env = factory()});
+EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
+                   Autoreset autoreset, int max_episode_steps)
+    : autoreset_(autoreset),
+      max_episode_steps_(max_episode_steps),
+      max_chunk_(max_chunk),
+      workers_(n_threads) {
+  for (int i = 0; i < num_envs; ++i) envs_.push_back({.simulation = factory()});
+  if (max_episode_steps_ < 0) max_episode_steps_ = spec().max_steps;
 }
 
 void EnvBatch::Reset(const EnvResets& resets, const EnvRows& rows) {
@@ -29,30 +30,39 @@ void EnvBatch::Reset(const EnvResets& resets, const EnvRows& rows) {
       throw Error(ErrorCode::kEnv, EnvName(i) + " has no seed; reset it with a seed first");
     }
   }
-  workers_.ForEach(envs_.size(), kMaxChunk, [&](std::size_t, std::size_t env) {
-    rows.is_reset[env] = false;
-    rows.seeds[env] = 0;
-    if (resets.mask[env]) {
-      const bool is_seeded = resets.is_seeded[env];
-      const std::uint64_t seed = resets.seeds[env];
-      if (is_seeded) envs_[env].random.emplace(seed);
-      Restart(env, is_seeded ? static_cast<std::int64_t>(seed) : envs_[env].random->NonNegative(),
-              rows);
-    }
-    Observe(env, rows);
-  });
+  workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) { ResetEnv(env, resets, rows); });
 }
 
-void EnvBatch::Restart(std::size_t env, std::int64_t seed, const EnvRows& rows) {
+void EnvBatch::ResetEnv(std::size_t env, const EnvResets& resets, const EnvRows& rows) {
+  rows.is_reset[env] = false;
+  rows.seeds[env] = 0;
+  if (resets.mask[env]) {
+    std::optional<std::uint64_t> seed;
+    if (resets.is_seeded[env]) {
+      seed = resets.seeds[env];
+      envs_[env].random.emplace(*seed);
+    }
+    const std::size_t n = spec().state_size;
+    Restart(env, seed, resets.states.empty() ? resets.states : resets.states.subspan(env * n, n),
+            rows);
+  }
+  WriteRow(env, /*is_success=*/false, rows);
+}
+
+void EnvBatch::Restart(std::size_t env, std::optional<std::uint64_t> seed,
+                       std::span<const double> state, const EnvRows& rows) {
   Instance& instance = envs_[env];
   instance.is_started = false;
-  instance.env->Reset(static_cast<std::uint64_t>(seed));
+  rows.seeds[env] = 0;
+  if (state.empty()) {
+    rows.seeds[env] = instance.simulation->Reset(seed, *instance.random);
+  } else {
+    instance.simulation->ResetTo(state);
+  }
+  rows.is_reset[env] = true;
   instance.n_steps = 0;
   instance.is_started = true;
   instance.has_ended = false;
-  rows.is_reset[env] = true;
-  rows.seeds[env] = seed;
-  WriteInfo(env, {}, rows);
 }
 
 void EnvBatch::RequireStarted(std::size_t env) const {
@@ -60,14 +70,15 @@ void EnvBatch::RequireStarted(std::size_t env) const {
   throw Error(ErrorCode::kEnv, EnvName(env) + " has no episode; reset it first");
 }
 
-void EnvBatch::RequireSteppable(std::span<const float> actions) const {
+void EnvBatch::RequireSteppable(std::span<const double> actions) const {
   const std::size_t action_dim = actions.size() / envs_.size();
   for (std::size_t i = 0; i < envs_.size(); ++i) {
     RequireStarted(i);
-    const std::span<const float> action = actions.subspan(i * action_dim, action_dim);
-    const auto bad = std::ranges::find_if(action, [](float x) { return !std::isfinite(x); });
+    const std::span<const double> action = actions.subspan(i * action_dim, action_dim);
+    const auto bad = std::ranges::find_if(action, [](double x) { return !std::isfinite(x); });
     if (bad != action.end()) {
-      throw Error(ErrorCode::kNumeric, "expected a finite action for " + EnvName(i) + ", found " +
+      const std::string whose = autoreset_ == Autoreset::kNone ? "" : " for " + EnvName(i);
+      throw Error(ErrorCode::kNumeric, "expected a finite action" + whose + ", found " +
                                            std::to_string(*bad) + " in dimension " +
                                            std::to_string(bad - action.begin()));
     }
@@ -78,67 +89,55 @@ void EnvBatch::RequireSteppable(std::span<const float> actions) const {
   }
 }
 
-void EnvBatch::Step(std::span<const float> actions, const EnvRows& rows, const EnvRows& final_rows,
-                    const EnvOutcomes& outcomes) {
+void EnvBatch::Step(std::span<const double> actions, const EnvRows& rows,
+                    const EnvRows& final_rows) {
   RequireSteppable(actions);
   const std::size_t action_dim = actions.size() / envs_.size();
-  workers_.ForEach(envs_.size(), kMaxChunk, [&](std::size_t, std::size_t env) {
-    StepEnv(env, actions.subspan(env * action_dim, action_dim), rows, final_rows, outcomes);
+  workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) {
+    StepEnv(env, actions.subspan(env * action_dim, action_dim), rows, final_rows);
   });
 }
 
-void EnvBatch::StepEnv(std::size_t env, std::span<const float> action, const EnvRows& rows,
-                       const EnvRows& final_rows, const EnvOutcomes& outcomes) {
+void EnvBatch::StepEnv(std::size_t env, std::span<const double> action, const EnvRows& rows,
+                       const EnvRows& final_rows) {
   Instance& instance = envs_[env];
-  outcomes.rewards[env] = 0.0;
-  outcomes.terminated[env] = outcomes.truncated[env] = false;
+  rows.rewards[env] = 0.0;
+  rows.terminated[env] = rows.truncated[env] = false;
   if (instance.has_ended && autoreset_ == Autoreset::kNextStep) {
-    Restart(env, instance.random->NonNegative(), rows);
-    Observe(env, rows);
+    Restart(env, std::nullopt, {}, rows);
+    WriteRow(env, /*is_success=*/false, rows);
     return;
   }
   rows.is_reset[env] = false;
   rows.seeds[env] = 0;
   instance.is_started = false;
-  const StepResult result = instance.env->Step(action);
+  const Simulation::Outcome outcome = instance.simulation->Step(action);
   instance.is_started = true;
   ++instance.n_steps;
-  outcomes.rewards[env] = result.reward;
-  outcomes.terminated[env] = result.terminated;
-  outcomes.truncated[env] = max_episode_steps_ > 0 && instance.n_steps >= max_episode_steps_;
-  instance.has_ended = outcomes.terminated[env] || outcomes.truncated[env];
+  rows.rewards[env] = outcome.reward;
+  rows.terminated[env] = outcome.is_terminated;
+  rows.truncated[env] = max_episode_steps_ > 0 && instance.n_steps >= max_episode_steps_;
+  instance.has_ended = rows.terminated[env] || rows.truncated[env];
+  bool is_success = outcome.is_success;
   if (instance.has_ended && autoreset_ == Autoreset::kSameStep) {
-    WriteInfo(env, result, final_rows);
-    Observe(env, final_rows);
-    Restart(env, instance.random->NonNegative(), rows);
-  } else {
-    WriteInfo(env, result, rows);
+    WriteRow(env, is_success, final_rows);
+    Restart(env, std::nullopt, {}, rows);
+    is_success = false;
   }
-  Observe(env, rows);
+  WriteRow(env, is_success, rows);
 }
 
-// Without metrics: those of a reset.
-void EnvBatch::WriteInfo(std::size_t env, const StepResult& result, const EnvRows& rows) const {
-  rows.is_success[env] = result.success;
-  const std::size_t n_metrics = spec().metrics.size();
-  const std::span<double> row = rows.metrics.subspan(env * n_metrics, n_metrics);
-  std::ranges::fill(row, 0.0);
-  std::ranges::copy(result.metrics, row.begin());
-}
-
-void EnvBatch::Observe(std::size_t env, const EnvRows& rows) {
-  const std::vector<KeySpec>& keys = spec().shape_meta.obs;
-  std::vector<std::span<std::byte>> buffers;
-  buffers.reserve(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    buffers.push_back(rows.obs[i].subspan(env * keys[i].ByteSize(), keys[i].ByteSize()));
-  }
-  envs_[env].env->Observe(ObsWriter(keys, buffers));
+void EnvBatch::WriteRow(std::size_t env, bool is_success, const EnvRows& rows) {
+  Simulation& simulation = *envs_[env].simulation;
+  const std::size_t n_infos = simulation.spec().infos.size();
+  simulation.Observe(rows.obs, env);
+  simulation.WriteInfos(rows.infos.subspan(env * n_infos, n_infos));
+  rows.is_success[env] = is_success;
 }
 
 void EnvBatch::Render(std::size_t env, RgbImage* frame) {
   RequireStarted(env);
-  envs_[env].env->Render(frame);
+  envs_[env].simulation->Render(frame);
 }
 
 }  // namespace dp_bench::python

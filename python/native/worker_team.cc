@@ -45,7 +45,8 @@ WorkerTeam::~WorkerTeam() {
   if (::getpid() != process_id_) static_cast<void>(pool_.release());
 }
 
-void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk, const Work& work) {
+void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
+                         const std::function<void(std::size_t index)>& work) {
   if (pool_ != nullptr && ::getpid() != process_id_) {
     throw Error(ErrorCode::kEnv,
                 "this vector env belongs to the process that forked this one; create another here");
@@ -53,11 +54,11 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk, const Work& work)
   const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_workers_), 1, max_chunk);
   std::atomic<std::size_t> next = 0;
   FirstError first_error;
-  const auto take_chunks = [&](std::size_t worker) {
+  const auto take_chunks = [&] {
     for (std::size_t begin = next.fetch_add(chunk); begin < n; begin = next.fetch_add(chunk)) {
       for (std::size_t i = begin; i < std::min(begin + chunk, n); ++i) {
         try {
-          work(worker, i);
+          work(i);
         } catch (...) {  // rethrown below
           first_error.Keep(i, std::current_exception());
         }
@@ -66,12 +67,12 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk, const Work& work)
   };
   std::latch others(static_cast<std::ptrdiff_t>(n_workers_) - 1);
   for (std::size_t worker = 1; worker < n_workers_; ++worker) {
-    pool_->Submit([&, worker] {
-      take_chunks(worker);
+    pool_->Submit([&] {
+      take_chunks();
       others.count_down();
     });
   }
-  take_chunks(0);
+  take_chunks();
   others.wait();
   first_error.Rethrow();
 }

@@ -31,8 +31,8 @@ def actions(env, n_steps):
 def test_keeps_gymnasiums_contract(env_id):
     env = gymnasium.make(env_id)
     check_env(env.unwrapped, skip_render_check=True)
-    assert env.spec.max_episode_steps == env.unwrapped._sim.spec()["max_steps"]
-    assert env.metadata["render_fps"] == env.unwrapped._sim.spec()["control_hz"]
+    assert env.spec.max_episode_steps == env.unwrapped._spec["max_steps"]
+    assert env.metadata["render_fps"] == env.unwrapped._spec["control_hz"]
 
 
 def test_the_same_seed_and_actions_give_the_same_episode():

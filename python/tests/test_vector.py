@@ -262,5 +262,5 @@ def test_needs_a_reset_of_all_envs_first():
     env = make()
     with pytest.raises(ResetNeeded, match="call reset"):
         env.step(actions(1)[0])
-    with pytest.raises(RuntimeError, match="env 1 was never reset"):
+    with pytest.raises(RuntimeError, match="env 1 has no episode"):
         env.reset(seed=0, options={"reset_mask": np.arange(N) == 0})

@@ -17,7 +17,9 @@
 
 namespace dp_bench::plugin {
 
-constinit thread_local OpenCall open_call;
+// the model again, or accesses in this library would not have it, and a process could not load it
+// before the library whose accesses have it
+[[gnu::tls_model("initial-exec")]] constinit thread_local OpenCall open_call;
 
 namespace {
 

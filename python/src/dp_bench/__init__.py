@@ -22,13 +22,13 @@ from dp_bench.errors import (
     ProgramError,
     UsageError,
 )
+from dp_bench.interval import wilson_interval
 from dp_bench.kuavo import MAX_EPISODE_STEPS as _LIMITS
-from dp_bench.kuavo import KuavoEnv
-from dp_bench.kuavo_vector import KuavoVectorEnv
+from dp_bench.kuavo import KuavoEnv, KuavoVectorEnv
+from dp_bench.plugin import PluginEnv, PluginVectorEnv
 from dp_bench.policy import Policy, load_policy
 from dp_bench.program import Progress, find_program
-from dp_bench.pusht import PushTEnv
-from dp_bench.pusht_vector import PushTVectorEnv
+from dp_bench.pusht import PushTEnv, PushTVectorEnv
 from dp_bench.run_folder import Episode, Episodes, RunFolder
 
 __all__ = [
@@ -46,6 +46,8 @@ __all__ = [
     "NotComparableError",
     "NumericError",
     "OutOfMemoryError",
+    "PluginEnv",
+    "PluginVectorEnv",
     "Policy",
     "ProgramError",
     "Progress",
@@ -62,13 +64,14 @@ __all__ = [
     "run",
     "train",
     "update_baseline",
+    "wilson_interval",
 ]
 __version__ = _version("dp_bench")
 
 _register(
     id="dp_bench/PushT-v0",
     entry_point="dp_bench.pusht:PushTEnv",
-    vector_entry_point="dp_bench.pusht_vector:PushTVectorEnv",
+    vector_entry_point="dp_bench.pusht:PushTVectorEnv",
     max_episode_steps=300,
     kwargs={"obs_type": "state"},
 )
@@ -76,7 +79,12 @@ for _task, _limit in _LIMITS.items():
     _register(
         id=f"dp_bench/Kuavo{_task.title().replace('_', '')}-v0",
         entry_point="dp_bench.kuavo:KuavoEnv",
-        vector_entry_point="dp_bench.kuavo_vector:KuavoVectorEnv",
+        vector_entry_point="dp_bench.kuavo:KuavoVectorEnv",
         max_episode_steps=_limit,
         kwargs={"task": _task, "obs_type": "state"},
     )
+_register(
+    id="dp_bench/Plugin-v0",
+    entry_point="dp_bench.plugin:PluginEnv",
+    vector_entry_point="dp_bench.plugin:PluginVectorEnv",
+)

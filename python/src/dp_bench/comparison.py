@@ -332,109 +332,43 @@ def _require_success(outcome: Outcome) -> None:
 
 def _comparison(json: JsonObject) -> Comparison:
     found = Fields(json, "the output of dp_bench compare")
-    return Comparison(
-        runs=tuple(_compared_run(row) for row in found.list_of_fields("runs")),
-        candidates=tuple(_candidate(row) for row in found.list_of_fields("comparisons")),
-        pairs=tuple(
-            RunPair(row.text("a"), row.text("b"), row.number("p_exact"), row.number("p_holm"))
-            for row in found.list_of_fields("all_pairs")
-        ),
-        best_of=_best_of(found.fields("best_of")) if found.has("best_of") else None,
-        notes=found.texts("notes"),
+    return found.read(
+        Comparison,
+        runs=tuple(_compared_run(row) for row in found.rows("runs")),
+        candidates=tuple(_candidate(row) for row in found.rows("comparisons")),
+        pairs=found.value("all_pairs", tuple[RunPair, ...]),
         json=json,
     )
 
 
-def _best_of(row: Fields) -> BestOfRuns:
-    return BestOfRuns(row.text("best"), row.integer("n_seeds"), row.number("optimism"), row.number("bound"))
-
-
 def _compared_run(row: Fields) -> ComparedRun:
-    rate = row.fields("success_rate")
-    return ComparedRun(
-        label=row.text("label"),
-        folder=pathlib.Path(row.text("folder")),
-        title=row.text("title"),
-        success_rate=Rate(
-            rate.number("rate"),
-            rate.number("low"),
-            rate.number("high"),
-            row.integer("n_success"),
-            row.integer("n_episodes"),
-        ),
-        mean_score=row.number("mean_score"),
-        n_failed=row.integer("n_failed"),
-        letters=row.optional_text("letters"),
-    )
+    n_success, n = row.get("n_success", int), row.get("n_episodes", int)
+    return row.read(ComparedRun, success_rate=row.fields("success_rate").read(Rate, n_success=n_success, n=n))
 
 
 def _candidate(row: Fields) -> CandidateComparison:
     is_paired = not row.has("why_unpaired")
     test = row.fields("mcnemar" if is_paired else "fisher")
-    return CandidateComparison(
-        a=row.text("a"),
-        b=row.text("b"),
-        why_unpaired=row.optional_text("why_unpaired"),
-        n_pairs=row.integer("n_pairs"),
-        both_succeed=row.integer("both_succeed"),
-        only_a=row.integer("only_a"),
-        only_b=row.integer("only_b"),
-        neither=row.integer("neither"),
-        success_rate=_difference(row.fields("success_rate"), "difference"),
-        score=_difference(row.fields("score"), "difference"),
-        p_exact=test.number("p_exact"),
-        p_mid=test.optional_number("p_mid"),
-        p_holm=test.number("p_holm"),
-        n_to_detect=row.fields("power").optional_integer("n_pairs" if is_paired else "n_episodes"),
-        discordant=tuple(_discordant(seed) for seed in row.list_of_fields("discordant")),
-        only_in_a=row.integers("only_in_a"),
-        only_in_b=row.integers("only_in_b"),
-        mismatches=tuple(
-            Mismatch(found.text("field"), found.text("a"), found.text("b"))
-            for found in row.list_of_fields("mismatches")
-        ),
-    )
-
-
-def _difference(row: Fields, key: str) -> Difference:
-    return Difference(row.number(key), row.optional_number("low"), row.optional_number("high"))
-
-
-def _discordant(row: Fields) -> DiscordantSeed:
-    return DiscordantSeed(
-        seed=row.integer("seed"),
-        success_a=row.switch("success_a"),
-        success_b=row.switch("success_b"),
-        score_a=row.number("score_a"),
-        score_b=row.number("score_b"),
-        video_a=row.optional_text("video_a"),
-        video_b=row.optional_text("video_b"),
+    return row.read(
+        CandidateComparison,
+        p_exact=test.get("p_exact", float),
+        p_mid=test.value("p_mid", float | None),
+        n_to_detect=row.fields("power").value("n_pairs" if is_paired else "n_episodes", int | None),
     )
 
 
 def _gate_result(json: JsonObject) -> GateResult:
     found = Fields(json, "the output of dp_bench gate")
-    tasks = tuple(_task_gate(row) for row in found.list_of_fields("tasks"))
-    return GateResult(Verdict(found.text("status")), found.text("reason"), tasks, json)
+    tasks = tuple(_task_gate(row) for row in found.rows("tasks"))
+    return found.read(GateResult, verdict=Verdict(found.get("status", str)), tasks=tasks, json=json)
 
 
 def _task_gate(row: Fields) -> TaskGate:
-    counts = row.fields("test").fields("counts")
-    return TaskGate(
-        task=row.text("task"),
-        verdict=Verdict(row.text("status")),
-        reason=row.text("reason"),
-        note=row.text("note"),
-        is_bit_equal=row.switch("signature"),
-        n_shared=row.integer("n_shared"),
-        baseline=_rate(row.fields("baseline")),
-        candidate=_rate(row.fields("candidate")),
-        drop=_difference(row.fields("drop"), "drop"),
-        n_lost=counts.integer("n_lost"),
-        n_gained=counts.integer("n_gained"),
-        n_same=counts.integer("n_same"),
+    counts, drop = row.fields("test").fields("counts"), row.fields("drop")
+    return row.read(
+        TaskGate,
+        verdict=Verdict(row.get("status", str)),
+        is_bit_equal=row.get("signature", bool),
+        drop=drop.read(Difference, difference=drop.get("drop", float)),
+        **{name: counts.get(name, int) for name in ("n_lost", "n_gained", "n_same")},
     )
-
-
-def _rate(row: Fields) -> Rate:
-    return Rate(row.number("rate"), row.number("low"), row.number("high"), row.integer("n_success"), row.integer("n"))

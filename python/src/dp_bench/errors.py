@@ -5,10 +5,7 @@ The environments raise ValueError and Gymnasium's errors instead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dp_bench.run_folder import RunFolder
+from typing import Any
 
 
 class Error(Exception):
@@ -16,10 +13,10 @@ class Error(Exception):
 
     Attributes:
         exit_code: Of the program (docs/guide/exit_codes.md); negative if a signal ended it. None if no program was involved.
-        folder: The run folder that the command had begun, or None. It may hold results, or a run to resume.
+        folder: The RunFolder that the command had begun, or None. It may hold results, or a run to resume.
     """
 
-    def __init__(self, message: str, exit_code: int | None = None, folder: RunFolder | None = None) -> None:
+    def __init__(self, message: str, exit_code: int | None = None, folder: Any = None) -> None:
         super().__init__(message)
         self.exit_code = exit_code
         self.folder = folder
@@ -76,7 +73,7 @@ _BY_EXIT_CODE: dict[int, type[Error]] = {
 }
 
 
-def error_of(exit_code: int, message: str, folder: RunFolder | None = None) -> Error:
+def error_of(exit_code: int, message: str, folder: Any = None) -> Error:
     """The error for an exit code that is not 0."""
     kind = ProgramError if exit_code < 0 else _BY_EXIT_CODE.get(exit_code, Error)
     return kind(message, exit_code, folder)

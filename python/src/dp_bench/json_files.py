@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import math
 import os
 import pathlib
 import stat
+import types
+import typing
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from dp_bench.errors import DataError
 
 JsonObject = dict[str, Any]
+T = TypeVar("T")
 
 
 def read_text(file: pathlib.Path, max_bytes: int) -> str:
@@ -80,6 +85,16 @@ def parse_lines(text: str, what: str, may_be_cut: bool = False) -> Iterator[tupl
             yield place, parse_object(line, place)
 
 
+_EXPECTED = {
+    str: "text",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+
+
 class Fields:
     """The members of a JSON object. Every error names the place, what was expected and what was found."""
 
@@ -91,65 +106,53 @@ class Fields:
         """Whether the member exists and is not null."""
         return self._object.get(key) is not None
 
-    def text(self, key: str) -> str:
+    def get(self, key: str, kind: type[T]) -> T:
+        """The member, which must be of this type: str, bool, int, float (or an integer), list or dict."""
         value = self._object.get(key)
-        return value if isinstance(value, str) else self._fail(key, "text")
-
-    def optional_text(self, key: str) -> str | None:
-        return self.text(key) if self.has(key) else None
-
-    def switch(self, key: str) -> bool:
-        value = self._object.get(key)
-        return value if isinstance(value, bool) else self._fail(key, "true or false")
-
-    def integer(self, key: str) -> int:
-        value = self._object.get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) else self._fail(key, "an integer")
-
-    def optional_integer(self, key: str) -> int | None:
-        return self.integer(key) if self.has(key) else None
-
-    def number(self, key: str) -> float:
-        value = self._object.get(key)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return float(value) if is_number else self._fail(key, "a number")  # type: ignore[arg-type]
-
-    def optional_number(self, key: str) -> float | None:
-        return self.number(key) if self.has(key) else None
+        if kind is float and type(value) is int:
+            value = float(value)
+        if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+            found = _short(self._object[key]) if key in self._object else "no such key"
+            raise DataError(f"{self._what}: {key}: expected {_EXPECTED[kind]}, found {found}")
+        return value
 
     def fields(self, key: str) -> Fields:
-        value = self._object.get(key)
-        return Fields(value, f"{self._what}: {key}") if isinstance(value, dict) else self._fail(key, "an object")
+        return Fields(self.get(key, dict), f"{self._what}: {key}")
 
-    def numbers(self) -> dict[str, float]:
-        """All members, which must be numbers."""
-        return {key: self.number(key) for key in self._object}
+    def rows(self, key: str) -> list[Fields]:
+        """The objects of a list."""
+        items = self._items(key)
+        return [items.fields(name) for name in items._object]
 
-    def list_of_fields(self, key: str) -> list[Fields]:
-        return [
-            Fields(value, f"{self._what}: {key}.{i}") if isinstance(value, dict) else self._fail(key, "objects")
-            for i, value in enumerate(self._list(key))
-        ]
+    def read(self, kind: type[T], **given: Any) -> T:
+        """A dataclass of the members with the names of its fields. `given` has its other fields."""
+        hints = _hints(kind)  # type: ignore[arg-type]  # mypy: a type is not hashable
+        return kind(**{name: given[name] if name in given else self.value(name, hint) for name, hint in hints.items()})
 
-    def integers(self, key: str) -> tuple[int, ...]:
-        values = self._list(key)
-        if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-            self._fail(key, "integers")
-        return tuple(values)
+    def value(self, key: str, hint: Any) -> Any:
+        """The member as a field of a dataclass with this type hint."""
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is types.UnionType:  # X | None
+            return self.value(key, arguments[0]) if self.has(key) else None
+        if origin is tuple:  # tuple[X, ...]
+            items = self._items(key)
+            return tuple(items.value(name, arguments[0]) for name in items._object)
+        if origin is dict:  # dict[str, X]
+            members = self.fields(key)
+            return {name: members.value(name, arguments[1]) for name in members._object}
+        if hint is pathlib.Path:
+            return pathlib.Path(self.get(key, str))
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return self.fields(key).read(hint)
+        return self.get(key, hint)
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = self._list(key)
-        if not all(isinstance(value, str) for value in values):
-            self._fail(key, "texts")
-        return tuple(values)
+    def _items(self, key: str) -> Fields:
+        return Fields({f"{key}.{i}": item for i, item in enumerate(self.get(key, list))}, self._what)
 
-    def _list(self, key: str) -> list[Any]:
-        value = self._object.get(key)
-        return value if isinstance(value, list) else self._fail(key, "a list")
 
-    def _fail(self, key: str, expected: str) -> NoReturn:
-        found = _short(self._object[key]) if key in self._object else "no such key"
-        raise DataError(f"{self._what}: {key}: expected {expected}, found {found}")
+@functools.cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> JsonObject:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bench.errors import ProgramError
+from dp_bench.installation import installed_libraries, load_module
 from dp_bench.run_folder import PathLike
 
 
@@ -164,24 +164,10 @@ def load_policy(
 
 def _load_module() -> Any:
     """The extension module, whose libraries must be the only LibTorch in this process."""
-    if importlib.util.find_spec("dp_bench._policy") is None:
-        raise ProgramError(
-            "load_policy needs a package that was built with an installation of dp_bench, and this one was not. Install "
-            "dp_bench (docs/installing.md), then run: pip install ./python "
-            "--config-settings cmake.define.dp_bench_DIR=PREFIX/lib/cmake/dp_bench"
-        )
-    from dp_bench._policy_library import FOLDER
-
-    _require_only_torch(pathlib.Path(FOLDER) / "dp_bench/external/torch/lib/libtorch_cpu.so")
-    try:
-        with _short_spinning():
-            from dp_bench import _policy
-    except ImportError as error:
-        raise ProgramError(
-            f"expected the libraries of dp_bench in {FOLDER}, with which this package was built, found: {error}. Install "
-            "dp_bench there again, or build the package with another installation."
-        ) from error
-    return _policy
+    libraries = installed_libraries("load_policy")
+    _require_only_torch(libraries / "dp_bench/external/torch/lib/libtorch_cpu.so")
+    with _short_spinning():
+        return load_module("_policy", libraries)
 
 
 @contextlib.contextmanager

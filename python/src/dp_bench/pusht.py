@@ -1,45 +1,58 @@
-"""PushT as one Gymnasium environment: gym-pusht's interface on dp_bench's C++ simulation."""
+"""PushT for Gymnasium, with gym-pusht's interface: one environment, and a vector environment."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bench import _core
+from dp_bench.envs import (
+    Infos,
+    MakeBatch,
+    Observation,
+    Output,
+    SimulatedEnv,
+    SimulatedVectorEnv,
+    masked,
+    require_choice,
+)
 
 ObsType = Literal["state", "environment_state_agent_pos", "pixels", "pixels_agent_pos"]
 Seeding = Literal["gym_pusht", "diffusion_policy"]
-Observation = NDArray[Any] | dict[str, NDArray[Any]]
 
 WORLD_SIZE = 512.0
 IMAGE_SIZE = 96
 GOAL_POSE = np.array([256.0, 256.0, np.pi / 4])
+_ARRAYS = {
+    "state": ["state"],
+    "environment_state_agent_pos": ["environment_state", "agent_pos"],
+    "pixels": ["pixels"],
+    "pixels_agent_pos": ["pixels", "agent_pos"],
+}
+# columns of the simulation's infos
+_AGENT, _VELOCITY, _BLOCK, _N_CONTACTS, _COVERAGE = slice(0, 2), slice(2, 4), slice(4, 7), 7, 8
 METADATA: dict[str, Any] = {
     "render_modes": ["rgb_array", "human"] if importlib.util.find_spec("pygame") else ["rgb_array"],
     "render_fps": 10,
 }
 
 
-def require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raises ValueError unless `value` is one of `choices`."""
-    if value not in choices:
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"expected {name} to be one of {listed}, found {value!r}")
-
-
-def require_image_size(width: int, height: int) -> None:
-    """Raises ValueError unless this is the size of the observed images."""
-    if (width, height) != (IMAGE_SIZE, IMAGE_SIZE):
+def make_batch(obs_type: ObsType, seeding: Seeding, observation_width: int, observation_height: int) -> MakeBatch:
+    """How to make a batch of simulations. Raises ValueError for a value that is not offered."""
+    require_choice("obs_type", obs_type, get_args(ObsType))
+    require_choice("seeding", seeding, get_args(Seeding))
+    if (observation_width, observation_height) != (IMAGE_SIZE, IMAGE_SIZE):
         raise ValueError(
-            f"expected observation_width and observation_height {IMAGE_SIZE}, found {width} and {height}; "
-            "resize with gymnasium.wrappers.ResizeObservation"
+            f"expected observation_width and observation_height {IMAGE_SIZE}, found {observation_width} and "
+            f"{observation_height}; resize with gymnasium.wrappers.ResizeObservation"
         )
+    return lambda module, options: module.make_batch(_ARRAYS[obs_type], seeding == "diffusion_policy", options)
 
 
 def parse_start(start: ArrayLike, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:
@@ -76,7 +89,7 @@ def action_space() -> spaces.Box:
     return spaces.Box(low=0, high=WORLD_SIZE, shape=(2,), dtype=np.float32)
 
 
-class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
+class PushTEnv(SimulatedEnv):
     """Push the T onto the goal: `gymnasium.make("dp_bench/PushT-v0")`.
 
     Spaces, observations, rewards, `info` and options are those of gym-pusht 0.1.8.
@@ -96,6 +109,7 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
     """
 
     metadata = METADATA
+    _action_dtype = np.float64
 
     def __init__(
         self,
@@ -107,34 +121,21 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
         visualization_width: int = 680,
         visualization_height: int = 680,
     ) -> None:
-        require_choice("obs_type", obs_type, get_args(ObsType))
-        require_choice("seeding", seeding, get_args(Seeding))
         require_choice("render_mode", render_mode, (None, *METADATA["render_modes"]))
-        require_image_size(observation_width, observation_height)
-        self.obs_type = obs_type
-        self.render_mode = render_mode
         self.seeding = seeding
-        self.visualization_width = visualization_width
-        self.visualization_height = visualization_height
+        self.obs_type = obs_type
         self.success_threshold = _core.SUCCESS_COVERAGE
-        self.observation_space = observation_space(obs_type)
-        self.action_space = action_space()
-
-        self._sim = _core.PushtSingle()
-        # views of the simulation's memory, which each step overwrites
-        numbers = self._sim.numbers
-        self._state = numbers[0:5]
-        self._agent = numbers[0:2]
-        self._velocity = numbers[5:7]
-        self._block = numbers[7:10]
-        self._corners = numbers[10:26]
-        self._is_started = False
         self._window: Any = None
         self._clock: Any = None
+        super().__init__(
+            _core,
+            make_batch(obs_type, seeding, observation_width, observation_height),
+            (observation_space(obs_type), action_space()),
+            render_mode,
+            (visualization_width, visualization_height),
+        )
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Infos]:
         """Starts an episode.
 
         Args:
@@ -142,45 +143,31 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
             options: {"reset_to_state": [agent x, y, block x, y, angle]} starts there. As in gym-pusht, the block is
                 placed upright and then turned about its centre of gravity, so its position differs from the given one.
         """
-        super().reset(seed=seed)
+        super(SimulatedEnv, self).reset(seed=seed)
         start = (options or {}).get("reset_to_state")
         if start is not None:
-            numbers = parse_start(start, ((5,),)).tolist()
+            obs = self._begin(0, parse_start(start, ((5,),))[None])
+        elif self.seeding == "diffusion_policy":
+            # diffusion_policy would repeat the same start; the next episode gets a new seed instead
+            obs = self._begin(int(self.np_random.integers(2**32)) if seed is None else seed)
         else:
-            numbers = self._draw_start(seed)
-        n_contacts = self._sim.reset(numbers)
-        self._is_started = True
-        info = self._info(n_contacts)
-        info["is_success"] = False
+            obs = self._begin(0, self._draw_start())
+        info = self._info() | {"is_success": False}
         if self.render_mode == "human":
             self.render()
-        return self._observe(), info
+        return obs, info
 
-    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, Infos]:
         """Moves the agent towards `action`, its target (x, y) [px], for 0.1 s."""
-        if not self._is_started:
-            raise ResetNeeded("step() before the first episode; call reset() first")
-        parsed = action if isinstance(action, np.ndarray) else np.asarray(action, np.float64)
-        if parsed.shape != (2,):
-            raise ValueError(f"expected an action of shape (2,), found shape {parsed.shape}")
-        x, y = parsed.tolist()
-        reward, is_success, coverage, n_contacts = self._sim.step(x, y)
-        info = self._info(n_contacts)
-        info["is_success"] = is_success
-        info["coverage"] = coverage
+        result = super().step(action)
         if self.render_mode == "human":
             self.render()
-        return self._observe(), reward, is_success, False, info
+        return result
 
     def render(self) -> NDArray[np.uint8] | None:
         """A frame, uint8 [height, width, 3], in which a cross marks the latest action. In mode "human", shows it."""
-        if not self._is_started:
-            raise ResetNeeded("render() before the first episode; call reset() first")
-        if self.render_mode is None:
-            return None
-        frame = np.empty((self.visualization_height, self.visualization_width, 3), np.uint8)
-        self._sim.render(frame)
-        if self.render_mode == "rgb_array":
+        frame = super().render()
+        if frame is None or self.render_mode == "rgb_array":
             return frame
         self._show(frame)
         return None
@@ -194,34 +181,23 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
             pygame.quit()
             self._window = None
 
-    def _draw_start(self, seed: int | None) -> list[float]:
-        if self.seeding == "diffusion_policy":
-            # diffusion_policy would repeat the same start; the next episode gets a new seed instead
-            return _core.legacy_start(int(self.np_random.integers(2**32)) if seed is None else seed)
+    def _draw_start(self) -> NDArray[np.float64]:
         draw = self.np_random
         positions = [float(draw.integers(low, high)) for low, high in ((50, 450),) * 2 + ((100, 400),) * 2]
-        return [*positions, float(draw.uniform(-np.pi, np.pi))]
+        return np.array([[*positions, float(draw.uniform(-np.pi, np.pi))]])
 
-    def _observe(self) -> Observation:
-        if self.obs_type == "state":
-            return self._state.copy()
-        if self.obs_type == "environment_state_agent_pos":
-            self._sim.write_keypoints()
-            return {"environment_state": self._corners.copy(), "agent_pos": self._agent.copy()}
-        pixels = np.empty((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
-        self._sim.draw_pixels(pixels)
-        if self.obs_type == "pixels":
-            return pixels
-        return {"pixels": pixels, "agent_pos": self._agent.copy()}
-
-    def _info(self, n_contacts: int) -> dict[str, Any]:
+    def _info(self) -> Infos:
+        numbers = self._numbers
         return {
-            "pos_agent": self._agent.copy(),
-            "vel_agent": self._velocity.copy(),
-            "block_pose": self._block.copy(),
+            "pos_agent": numbers[_AGENT].copy(),
+            "vel_agent": numbers[_VELOCITY].copy(),
+            "block_pose": numbers[_BLOCK].copy(),
             "goal_pose": GOAL_POSE.copy(),
-            "n_contacts": n_contacts,
+            "n_contacts": int(numbers[_N_CONTACTS]),
         }
+
+    def _step_info(self) -> Infos:
+        return self._info() | {"coverage": self._numbers.item(_COVERAGE)}
 
     def _show(self, frame: NDArray[np.uint8]) -> None:
         import pygame
@@ -234,3 +210,71 @@ class PushTEnv(gymnasium.Env[Any, NDArray[Any]]):
         pygame.event.pump()
         self._clock.tick(METADATA["render_fps"])
         pygame.display.update()
+
+
+class PushTVectorEnv(SimulatedVectorEnv):
+    """Many PushT environments: `gymnasium.make_vec("dp_bench/PushT-v0", num_envs=N)`.
+
+    Args:
+        num_envs, max_episode_steps, autoreset_mode, copy, num_threads: As for `SimulatedVectorEnv`.
+        obs_type, seeding, render_mode, observation_width, observation_height, visualization_width,
+            visualization_height: As for `PushTEnv`, without the render mode "human".
+
+    `reset` also takes the option "reset_to_state", float [5] or [num_envs, 5]: as for `PushTEnv`.
+    """
+
+    _action_dtype = np.float64
+    _seed_bits = 64
+
+    def __init__(
+        self,
+        num_envs: int,
+        obs_type: ObsType = "state",
+        render_mode: str | None = "rgb_array",
+        seeding: Seeding = "gym_pusht",
+        max_episode_steps: int | None = 300,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        num_threads: int = 0,
+        observation_width: int = IMAGE_SIZE,
+        observation_height: int = IMAGE_SIZE,
+        visualization_width: int = 680,
+        visualization_height: int = 680,
+    ) -> None:
+        require_choice("render_mode", render_mode, (None, "rgb_array"))
+        self.obs_type: ObsType = obs_type
+        self.seeding = seeding
+        super().__init__(
+            num_envs,
+            _core,
+            make_batch(obs_type, seeding, observation_width, observation_height),
+            (observation_space(obs_type), action_space()),
+            METADATA,
+            max_episode_steps,
+            autoreset_mode,
+            copy,
+            num_threads,
+            render_mode,
+            (visualization_width, visualization_height),
+        )
+
+    def _parse_states(self, options: Mapping[str, Any]) -> NDArray[np.float64] | None:
+        start = options.get("reset_to_state")
+        if start is None:
+            return None
+        parsed = parse_start(start, ((5,), (self.num_envs, 5)))
+        return np.ascontiguousarray(np.broadcast_to(parsed, (self.num_envs, 5)))
+
+    def _reset_infos(self, out: Output, mask: NDArray[np.bool_]) -> Infos:
+        infos = {
+            "pos_agent": out.infos[:, _AGENT],
+            "vel_agent": out.infos[:, _VELOCITY],
+            "block_pose": out.infos[:, _BLOCK],
+            "goal_pose": np.tile(GOAL_POSE, (self.num_envs, 1)),
+            "n_contacts": out.infos[:, _N_CONTACTS].astype(np.int64),
+            "is_success": out.is_success,
+        }
+        return masked(mask, infos)
+
+    def _step_infos(self, out: Output, mask: NDArray[np.bool_], stepped: NDArray[np.bool_]) -> Infos:
+        return self._reset_infos(out, mask) | masked(stepped, {"coverage": out.infos[:, _COVERAGE]})

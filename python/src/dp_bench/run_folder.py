@@ -190,7 +190,7 @@ class RunFolder:
         file = self.path / "episodes.partial.jsonl"
         rows = list(parse_lines(read_text(file, _MAX_JOURNAL_BYTES), str(file), may_be_cut=True))
         if rows and "run_id" in rows[0][1]:
-            self._require_same_run(Fields(rows[0][1], rows[0][0]).text("run_id"), file.name)
+            self._require_same_run(Fields(rows[0][1], rows[0][0]).get("run_id", str), file.name)
             rows = rows[1:]
         return Episodes([_episode(Fields(row, place)) for place, row in rows])
 
@@ -228,7 +228,7 @@ class RunFolder:
         file = self.path / "multi_run.json"
         if not file.exists():
             return {}
-        seeds = Fields(read_object(file, _MAX_FILE_BYTES), str(file)).integers("seeds")
+        seeds = Fields(read_object(file, _MAX_FILE_BYTES), str(file)).value("seeds", tuple[int, ...])
         folders = {seed: self.path / f"seed_{seed}" for seed in seeds}
         return {seed: RunFolder(folder) for seed, folder in folders.items() if folder.is_dir()}
 
@@ -263,16 +263,16 @@ class RunFolder:
         if not (self.path / "manifest.json").exists():
             return
         if "config_sha256" in self.manifest and (self.path / "config.json").exists():
-            wanted = Fields(self.manifest, "manifest.json").text("config_sha256")
+            wanted = Fields(self.manifest, "manifest.json").get("config_sha256", str)
             self._require_same_hash("config.json", wanted, read_text(self.path / "config.json", _MAX_FILE_BYTES))
         if "run_id" not in self.manifest:
             return
         metrics = Fields(self.metrics, str(self.path / "eval_log.json"))
-        self._require_same_run(metrics.text("run_id"), "eval_log.json")
-        self._require_same_hash("episodes.jsonl", metrics.text("episodes_sha256"), episodes)
+        self._require_same_run(metrics.get("run_id", str), "eval_log.json")
+        self._require_same_hash("episodes.jsonl", metrics.get("episodes_sha256", str), episodes)
 
     def _require_same_run(self, found: str, name: str) -> None:
-        wanted = Fields(self.manifest, str(self.path / "manifest.json")).optional_text("run_id")
+        wanted = Fields(self.manifest, str(self.path / "manifest.json")).value("run_id", str | None)
         if found != wanted:
             raise DataError(
                 f"the files in {str(self.path)!r} are not of one run: manifest.json is of run {wanted}, {name} of {found}"
@@ -288,33 +288,8 @@ class RunFolder:
 
 
 def _episode(row: Fields) -> Episode:
-    return Episode(
-        episode=row.integer("episode"),
-        split=row.text("split"),
-        seed=row.integer("seed"),
-        score=row.number("score"),
-        success=row.switch("success"),
-        n_steps=row.integer("n_steps"),
-        n_stale_steps=row.optional_integer("n_stale_steps") or 0,
-        trace_hash=row.optional_text("trace_hash") or "",
-        failure_reason=row.optional_text("failure_reason"),
-        video=row.optional_text("video"),
-        video_error=row.optional_text("video_error"),
-        metrics=row.fields("metrics").numbers() if row.has("metrics") else {},
-        course=_course(row.fields("course")) if row.has("course") else None,
-    )
-
-
-def _course(row: Fields) -> EpisodeCourse:
-    return EpisodeCourse(
-        first_reward=row.number("first_reward"),
-        last_reward=row.number("last_reward"),
-        best_step=row.integer("best_step"),
-        is_terminated=row.switch("is_terminated"),
-        lost_step=row.optional_integer("lost_step"),
-        unseen_step=row.optional_integer("unseen_step"),
-        unseen_key=row.optional_text("unseen_key"),
-    )
+    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}}  # of files of older versions, which lack them
+    return row.read(Episode, **{key: value for key, value in old.items() if not row.has(key)})
 
 
 def _flat(episode: Episode) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+#include "pusht_simulation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "coverage.h"
+#include "dp_bench/error.h"
+#include "legacy_random.h"
+#include "pusht_render.h"
+
+namespace dp_bench::python {
+
+using pusht::kBlockCog;
+using pusht::kImageSize;
+
+namespace {
+
+// In the order of PushtSimulation::Part.
+const std::array<ArraySpec, 4> kParts = {
+    ArraySpec{"state", {5}, DType::kFloat64, 5 * sizeof(double)},
+    ArraySpec{"environment_state", {16}, DType::kFloat64, 16 * sizeof(double)},
+    ArraySpec{"agent_pos", {2}, DType::kFloat64, 2 * sizeof(double)},
+    ArraySpec{"pixels",
+              {kImageSize, kImageSize, 3},
+              DType::kUInt8,
+              std::size_t{kImageSize} * kImageSize * 3}};
+
+PushtStart GymStart(NumpyGenerator& random) {
+  PushtStart start;
+  for (std::size_t i = 0; i < 4; ++i) {
+    start[i] = static_cast<double>(i < 2 ? random.Integers(50, 450) : random.Integers(100, 400));
+  }
+  start[4] = random.Uniform(-pusht::kPi, pusht::kPi);
+  return start;
+}
+
+}  // namespace
+
+PushtStart LegacyStart(std::uint64_t seed) {
+  pusht::LegacyRandomState random(seed);
+  PushtStart start;
+  for (std::size_t i = 0; i < 4; ++i) {
+    start[i] = static_cast<double>(i < 2 ? random.RandInt(50, 450) : random.RandInt(100, 400));
+  }
+  start[4] = random.Randn() * 2.0 * pusht::kPi - pusht::kPi;
+  return start;
+}
+
+PushtSimulation::PushtSimulation(const std::vector<std::string>& obs, Seeding seeding)
+    : spec_{.obs = {},
+            .action_low = {0.0F, 0.0F},
+            .action_high = {static_cast<float>(pusht::kWorldSize),
+                            static_cast<float>(pusht::kWorldSize)},
+            .control_hz = 10.0,
+            .max_steps = 300,
+            .infos = {"agent_x", "agent_y", "agent_velocity_x", "agent_velocity_y", "block_x",
+                      "block_y", "block_angle", "n_contacts", "coverage"},
+            .state_size = std::tuple_size_v<PushtStart>},
+      seeding_(seeding) {
+  for (const std::string& name : obs) {
+    const auto part = std::ranges::find(kParts, name, &ArraySpec::name);
+    if (part == kParts.end()) throw Error(ErrorCode::kConfig, "PushT has no '" + name + "'");
+    parts_.push_back(static_cast<Part>(part - kParts.begin()));
+    spec_.obs.push_back(*part);
+  }
+}
+
+std::uint64_t PushtSimulation::Reset(std::optional<std::uint64_t> seed, NumpyGenerator& random) {
+  if (seeding_ == Seeding::kDiffusionPolicy) {
+    // diffusion_policy would repeat the same start; the next episode gets a new seed instead
+    constexpr std::int64_t kTwoTo32 = std::int64_t{1} << 32;
+    const std::uint64_t episode =
+        seed ? *seed : static_cast<std::uint64_t>(random.Integers(0, kTwoTo32));
+    ResetTo(LegacyStart(episode));
+    return episode;
+  }
+  ResetTo(GymStart(random));
+  return seed.value_or(0);
+}
+
+void PushtSimulation::ResetTo(std::span<const double> start) {
+  pusht::PushtState state;
+  state.agent = {start[0], start[1]};
+  const double c = std::cos(start[4]);
+  const double s = std::sin(start[4]);
+  // pymunk keeps the position of the centre of gravity; this order has the bits of its rounding
+  state.block = {(start[2] + kBlockCog.x) - (c * kBlockCog.x - s * kBlockCog.y),
+                 (start[3] + kBlockCog.y) - (s * kBlockCog.x + c * kBlockCog.y), start[4]};
+  physics_.SetState(state);
+  physics_.Substep();
+  target_.reset();
+  coverage_ = 0.0;
+}
+
+Simulation::Outcome PushtSimulation::Step(std::span<const double> action) {
+  target_ = pusht::Point{action[0], action[1]};
+  physics_.StepTowards(*target_);
+  coverage_ = pusht::Coverage(physics_.state().block);
+  const bool is_success = coverage_ > kSuccessCoverage;
+  return {std::clamp(coverage_ / kSuccessCoverage, 0.0, 1.0), is_success, is_success};
+}
+
+void PushtSimulation::Observe(std::span<std::byte* const> arrays, std::size_t row) {
+  const pusht::PushtState& now = physics_.state();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    std::byte* const bytes = arrays[i] + row * spec_.obs[i].n_bytes;
+    auto* const numbers = reinterpret_cast<double*>(bytes);
+    switch (parts_[i]) {
+      case Part::kState:
+        std::ranges::copy(std::array{now.agent.x, now.agent.y, now.block.x, now.block.y,
+                                     pusht::WrapAngle(now.block.angle)},
+                          numbers);
+        break;
+      case Part::kEnvironmentState:
+        std::ranges::copy(pusht::EnvironmentState(now.block), numbers);
+        break;
+      case Part::kAgentPos:
+        std::ranges::copy(std::array{now.agent.x, now.agent.y}, numbers);
+        break;
+      case Part::kPixels: {
+        thread_local pusht::PushtRenderer renderer;
+        renderer.RenderObservation(now,
+                                   {reinterpret_cast<std::uint8_t*>(bytes), spec_.obs[i].n_bytes});
+        break;
+      }
+    }
+  }
+}
+
+void PushtSimulation::WriteInfos(std::span<double> infos) const {
+  const pusht::PushtState& now = physics_.state();
+  // gym-pusht divides the contact points of a step by 1,000, not by the ten substeps, and rounds
+  // up: 1 if anything touched the block
+  const double n_contacts = physics_.n_contact_points() > 0 ? 1.0 : 0.0;
+  std::ranges::copy(std::array{now.agent.x, now.agent.y, now.agent_velocity.x, now.agent_velocity.y,
+                               now.block.x, now.block.y, now.block.angle, n_contacts, coverage_},
+                    infos.begin());
+}
+
+void PushtSimulation::Render(RgbImage* frame) {
+  pusht::RenderFrame(physics_.state(), target_ ? &*target_ : nullptr, frame);
+}
+
+}  // namespace dp_bench::python
