@@ -154,14 +154,6 @@ std::string Joined(std::vector<std::string> names) {
 
 using Json = nlohmann::json;
 
-Json RateJson(const RateInterval& rate) {
-  return {{"rate", rate.rate},
-          {"low", rate.low},
-          {"high", rate.high},
-          {"n_success", rate.n_success},
-          {"n", rate.n}};
-}
-
 Json TaskJson(const GateResult& result) {
   Json mismatches = Json::array();
   for (const Mismatch& mismatch : result.mismatches) {
@@ -176,8 +168,8 @@ Json TaskJson(const GateResult& result) {
       {"mismatches", mismatches},
       {"signature", result.has_signature},
       {"n_shared", result.n_shared},
-      {"baseline", RateJson(result.baseline)},
-      {"candidate", RateJson(result.candidate)},
+      {"baseline", ToJson(result.baseline)},
+      {"candidate", ToJson(result.candidate)},
       {"drop", {{"drop", result.drop.drop}, {"low", result.drop.low}, {"high", result.drop.high}}},
       {"rho", result.rho},
       {"log_fail_evidence", result.log_fail_evidence()},

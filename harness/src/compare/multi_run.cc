@@ -75,26 +75,6 @@ MultiRun ReadMultiRun(const std::filesystem::path& folder,
 
 std::filesystem::path MultiRun::report_file() const { return path / run::kReportFile; }
 
-std::string MultiRunTable(const MultiRun& multi_run) {
-  std::string table = fmt::format("{:<14} {:>12}  {:>9} {:>11} {:>8}\n", "training seed",
-                                  "success rate", "episodes", "mean score", "failed");
-  for (const SeedRun& run : multi_run.runs) {
-    table += fmt::format("{:<14} {:>10.1f} %  {:>9} {:>11.3f} {:>8}\n", run.seed,
-                         100.0 * run.test.success_rate,
-                         fmt::format("{}/{}", run.test.n_success, run.test.n_episodes),
-                         run.test.mean_score, run.test.n_failed);
-  }
-  const MeanInterval& rate = multi_run.success_rate;
-  table += fmt::format("{:<14} {:>10.1f} %  {:>9} {:>11.3f}\n", "mean", 100.0 * rate.mean, "",
-                       multi_run.mean_score.mean);
-  if (rate.n < 2) return table + "no spread with one seed: give at least two\n";
-  return table + fmt::format(
-                     "{:<14} {:>10.1f} %  {:>9} {:>11.3f}\n"
-                     "95 % interval of the mean over {} seeds (Student): {:.1f} to {:.1f} %\n",
-                     "std", 100.0 * rate.std_dev, "", multi_run.mean_score.std_dev, rate.n,
-                     100.0 * rate.low, 100.0 * rate.high);
-}
-
 nlohmann::json ToJson(const MultiRun& multi_run) {
   nlohmann::json json = {{"seeds", nlohmann::json::array()}, {"runs", nlohmann::json::array()}};
   for (const SeedRun& run : multi_run.runs) {

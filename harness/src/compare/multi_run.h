@@ -35,10 +35,7 @@ std::string SeedFolder(std::uint64_t seed);
 /// Reads `folder`/seed_<n> for each of `seeds`. Throws Error{kData} if one has no test episodes.
 MultiRun ReadMultiRun(const std::filesystem::path& folder, const std::vector<std::uint64_t>& seeds);
 
-/// One row per seed, then mean, standard deviation and interval over the seeds.
-std::string MultiRunTable(const MultiRun& multi_run);
-
-/// The same as JSON: "seeds", "runs" and the intervals by metric.
+/// "seeds", "runs" and the intervals by metric.
 nlohmann::json ToJson(const MultiRun& multi_run);
 
 }  // namespace dp_bench::compare

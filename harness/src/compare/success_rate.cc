@@ -6,6 +6,7 @@
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "dp_bench/error.h"
 
@@ -19,6 +20,14 @@ RateInterval WithoutBounds(int n_success, int n, double confidence) {
 }
 
 }  // namespace
+
+nlohmann::json ToJson(const RateInterval& interval) {
+  return {{"rate", interval.rate},
+          {"low", interval.low},
+          {"high", interval.high},
+          {"n_success", interval.n_success},
+          {"n", interval.n}};
+}
 
 RateInterval WilsonInterval(int n_success, int n, double confidence) {
   RateInterval interval = WithoutBounds(n_success, n, confidence);

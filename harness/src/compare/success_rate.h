@@ -1,6 +1,8 @@
 // Intervals for a success rate: how far the true rate may be from the rate of n episodes.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace dp_bench::compare {
 
 struct RateInterval {
@@ -10,6 +12,9 @@ struct RateInterval {
   double low = 0.0;
   double high = 1.0;
 };
+
+/// {rate, low, high, n_success, n}
+nlohmann::json ToJson(const RateInterval& interval);
 
 /// The score interval of Wilson (1927), which every report shows. It is correct on average even
 /// near 0 and 1. Without episodes it is [0, 1].

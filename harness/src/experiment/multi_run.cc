@@ -12,7 +12,7 @@
 #include "core/json.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
-#include "report/multi_run_report.h"
+#include "report/html_report.h"
 #include "run/run_contents.h"
 #include "run/run_files.h"
 
@@ -77,7 +77,7 @@ int RunSeeds(const ExperimentOptions& options, const fs::path& folder,
   const compare::MultiRun multi_run = compare::ReadMultiRun(folder, seeds);
   WriteSummary(folder, compare::ToJson(multi_run));
   report::WriteMultiRunReport(multi_run);
-  core::PrintResult("{}report: {}\n", compare::MultiRunTable(multi_run),
+  core::PrintResult("{}report: {}\n", report::MultiRunTable(multi_run),
                     multi_run.report_file().string());
   return exit_code;
 }

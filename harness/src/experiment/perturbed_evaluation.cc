@@ -16,7 +16,7 @@
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
-#include "report/console_table.h"
+#include "report/evaluation_text.h"
 #include "report/html_report.h"
 #include "rollout/perturbed_env.h"
 #include "run/run_contents.h"

@@ -11,8 +11,7 @@
 #include "core/output_file.h"
 #include "dp_bench/error.h"
 #include "report/heat_map.h"
-#include "report/page_data.h"
-#include "report/page_templates.h"
+#include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -147,13 +146,12 @@ nlohmann::json ToJson(const AttentionInspection& inspection) {
 
 void WriteAttentionPage(const AttentionInspection& inspection, const std::filesystem::path& file) {
   PageData page;
-  page.set("style", report::kReportStyle);
   page.set("title", AttentionTitle(inspection));
   page.set("observation", inspection.observation);
   page.set("n_steps", std::to_string(inspection.n_steps));
   page.set("summaries", PageMaps(inspection.means));
   page.set("maps", PageMaps(inspection.maps));
-  core::WriteOutput(file, report::RenderPage(report::kAttentionTemplate, page));
+  core::WriteOutput(file, report::RenderPage("attention.html", page));
 }
 
 }  // namespace dp_bench::inspect

@@ -13,8 +13,7 @@
 #include "dp_bench/error.h"
 #include "inspect/data_inspection.h"
 #include "media/png.h"
-#include "report/page_data.h"
-#include "report/page_templates.h"
+#include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -259,7 +258,6 @@ nlohmann::json ToJson(const DataInspection& inspection) {
 
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file) {
   data page;
-  page.set("style", report::kReportStyle);
   page.set("title", inspection.name);
   page.set("n_episodes", std::to_string(inspection.lengths.size()));
   page.set("n_steps", std::to_string(inspection.n_steps()));
@@ -273,7 +271,7 @@ void WriteDataPage(const DataInspection& inspection, const std::filesystem::path
   page.set("plots", Plots(inspection));
   page.set("has_frames", !inspection.frames.empty());
   page.set("frames", FrameCards(inspection));
-  core::WriteOutput(file, report::RenderPage(report::kDataTemplate, page));
+  core::WriteOutput(file, report::RenderPage("data.html", page));
 }
 
 }  // namespace dp_bench::inspect

@@ -13,8 +13,7 @@
 
 #include "core/output_file.h"
 #include "dp_bench/error.h"
-#include "report/page_data.h"
-#include "report/page_templates.h"
+#include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -373,7 +372,6 @@ void WriteDiagnosisPage(const Diagnosis& diagnosis, const std::string& title,
   data plots = report::List();
   for (const report::LinePlot& plot : diagnosis.plots) report::AppendPlot(plot, &plots);
   data page;
-  page.set("style", report::kReportStyle);
   page.set("title", title);
   page.set("summary", text.summary);
   page.set("hypotheses", GroupsData(text.hypotheses));
@@ -385,7 +383,7 @@ void WriteDiagnosisPage(const Diagnosis& diagnosis, const std::string& title,
   page.set("to_watch", Lines(text.to_watch));
   page.set("advice", Lines(text.advice));
   page.set("conclusion", text.conclusion);
-  core::WriteOutput(file, report::RenderPage(report::kDiagnosisTemplate, page));
+  core::WriteOutput(file, report::RenderPage("diagnosis.html", page));
 }
 
 }  // namespace dp_bench::inspect

@@ -1,5 +1,4 @@
-// Text, JSON and page of a RunComparison; for the page see comparison.html.mustache. Text from
-// files is escaped by mustache's double braces.
+// For the text and the page see comparison.txt.mustache and comparison.html.mustache.
 #include "report/comparison_report.h"
 
 #include <fmt/format.h>
@@ -7,136 +6,27 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <kainjow/mustache.hpp>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/output_file.h"
 #include "dp_bench/error.h"
 #include "report/film_poster.h"
-#include "report/page_data.h"
-#include "report/page_templates.h"
+#include "report/render.h"
 
 namespace dp_bench::report {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kListedSeeds = 20;  // of one kind, in the text
-
-std::string RunTable(const compare::RunComparison& comparison) {
-  const bool has_letters = !comparison.pairs.empty();
-  std::string text;
-  for (const compare::ComparedRun& run : comparison.runs) {
-    text +=
-        fmt::format("{}  {}  ({})\n", run.label, run.files.path.string(), run::RunTitle(run.files));
-  }
-  text += fmt::format("\n{:<4}{:>12}  {:<16}{:>10}{:>12}{:>8}{}\n", "run", "success rate",
-                      "95 % interval", "episodes", "mean score", "failed",
-                      has_letters ? "  letters" : "");
-  for (const compare::ComparedRun& run : comparison.runs) {
-    const compare::RateInterval& rate = run.success_rate;
-    text += fmt::format("{:<4}{:>12.3f}  {:<16}{:>10}{:>12.3f}{:>8}{}{}\n", run.label, rate.rate,
-                        fmt::format("{:.3f} to {:.3f}", rate.low, rate.high),
-                        fmt::format("{}/{}", rate.n_success, rate.n), run.test.mean_score,
-                        run.test.n_failed, has_letters ? "  " : "", run.letters);
-  }
-  if (comparison.options.rate_method != compare::RateMethod::kWilson) {
-    text += fmt::format("intervals: {}\n", compare::MethodName(comparison.options.rate_method));
-  }
-  if (has_letters) {
-    text +=
-        "runs with a letter in common do not differ significantly (McNemar, or Fisher if unpaired; "
-        "Holm's correction for all pairs, 5 %)\n";
-  }
-  return text;
-}
-
-std::string VideoText(const compare::ComparedRun& run, const run::EpisodeRecord& record) {
-  return record.video.empty() ? "no video" : (run.files.path / record.video).string();
-}
-
-std::string DiscordantText(const compare::ComparedRun& a, const compare::ComparedRun& b,
-                           const compare::PairedOutcomes& outcomes) {
-  std::string text;
-  for (const bool wins_a : {true, false}) {
-    const std::string& winner = (wins_a ? a : b).label;
-    std::size_t n = 0;
-    for (const compare::EpisodePair& pair : outcomes.pairs) {
-      if (!pair.is_discordant() || pair.a.success != wins_a || ++n > kListedSeeds) continue;
-      text += fmt::format("  only {} succeeds  seed {}  {}  {}\n", winner, pair.seed(),
-                          VideoText(a, pair.a), VideoText(b, pair.b));
-    }
-    if (n > kListedSeeds) {
-      text += fmt::format("  only {} succeeds  {} more seeds, all of them with --json\n", winner,
-                          n - kListedSeeds);
-    }
-  }
-  return text;
-}
 
 std::string SeedList(const std::vector<std::uint64_t>& seeds) {
   const std::size_t n = std::min(seeds.size(), kListedSeeds);
   std::string text = fmt::format("{}", fmt::join(seeds.begin(), seeds.begin() + n, ", "));
   if (n < seeds.size()) text += fmt::format(" and {} more", seeds.size() - n);
   return text;
-}
-
-std::string MissingText(const compare::ComparedRun& a, const compare::ComparedRun& b,
-                        const compare::PairedOutcomes& outcomes) {
-  std::string text;
-  if (!outcomes.only_in_a.empty()) {
-    text += fmt::format("  {} did not run: {}\n", b.label, SeedList(outcomes.only_in_a));
-  }
-  if (!outcomes.only_in_b.empty()) {
-    text += fmt::format("  {} did not run: {}\n", a.label, SeedList(outcomes.only_in_b));
-  }
-  return text;
-}
-
-// A spread of 0 in the sample says nothing about other seeds.
-constexpr const char* kNoSpread = "the scores show no spread";
-
-const char* TestName(const compare::CandidateComparison& candidate) {
-  return candidate.is_paired() ? "McNemar" : "Fisher";
-}
-
-std::string CandidateText(const compare::RunComparison& comparison, std::size_t index) {
-  const compare::ComparedRun& a = comparison.runs[0];
-  const compare::ComparedRun& b = comparison.runs[index + 1];
-  const compare::CandidateComparison& candidate = comparison.candidates[index];
-  const compare::PairCounts& counts = candidate.outcomes.counts;
-  const bool is_paired = candidate.is_paired();
-  std::string text =
-      is_paired ? fmt::format("\n{} against {}, {} shared seeds\n", b.label, a.label, counts.n())
-                : fmt::format("\n{} against {}, unpaired: {}\n", b.label, a.label,
-                              candidate.why_unpaired);
-  for (const compare::Mismatch& mismatch : candidate.mismatches) {
-    text += fmt::format("  NOT COMPARABLE: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
-                        a.label, mismatch.b, b.label);
-  }
-  text += fmt::format("  success rate  {:+.3f}  95 % interval {:+.3f} to {:+.3f} (Newcombe, {})\n",
-                      candidate.success_rate.difference, candidate.success_rate.low,
-                      candidate.success_rate.high, is_paired ? "paired" : "unpaired");
-  const compare::MeanInterval& score = candidate.score;
-  text += fmt::format("  mean score    {:+.3f}  ", score.mean);
-  text += score.low == score.high
-              ? fmt::format("no interval: {}\n", kNoSpread)
-              : fmt::format("95 % interval {:+.3f} to {:+.3f} ({})\n", score.low, score.high,
-                            is_paired ? "Student, paired" : "Welch, unpaired");
-  if (is_paired) {
-    text += fmt::format("  seeds         both succeed {}, only {} {}, only {} {}, neither {}\n",
-                        counts.both_succeed, a.label, counts.only_a, b.label, counts.only_b,
-                        counts.neither);
-  }
-  text +=
-      fmt::format("  {:<13} p = {:.4f} (exact, two-sided)", TestName(candidate), candidate.p_exact);
-  if (comparison.candidates.size() > 1) {
-    text += fmt::format("; {:.4f} with Holm's correction for {} candidates", candidate.p_holm,
-                        comparison.candidates.size());
-  }
-  text += "\n  power         " + PowerText(candidate, comparison.options.difference) + "\n";
-  return text + DiscordantText(a, b, candidate.outcomes) + MissingText(a, b, candidate.outcomes);
 }
 
 Json VideoJson(const run::EpisodeRecord& record) {
@@ -228,35 +118,6 @@ Json CandidateJson(const compare::CandidateComparison& candidate) {
           {"mismatches", mismatches}};
 }
 
-namespace fs = std::filesystem;
-using kainjow::mustache::data;
-
-std::string Points(double fraction) { return fmt::format("{:+.1f}", 100.0 * fraction); }
-
-// The position of a difference in [-1, 1] on a bar [%].
-std::string PlaceOnBar(double difference) { return Percent((difference + 1.0) / 2.0); }
-
-data RunRows(const compare::RunComparison& comparison) {
-  data rows = List();
-  for (const compare::ComparedRun& run : comparison.runs) {
-    const compare::RateInterval& rate = run.success_rate;
-    data row;
-    row.set("label", run.label);
-    row.set("name", fmt::format("{} ({})", run.files.path.string(), run::RunTitle(run.files)));
-    row.set("rate", Percent(rate.rate));
-    row.set("low", Percent(rate.low));
-    row.set("high", Percent(rate.high));
-    row.set("width", Percent(rate.high - rate.low));
-    row.set("n_success", std::to_string(rate.n_success));
-    row.set("n", std::to_string(rate.n));
-    row.set("mean_score", fmt::format("{:.3f}", run.test.mean_score));
-    row.set("n_failed", std::to_string(run.test.n_failed));
-    row.set("letters", run.letters);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
 // One bar per seed, the highest difference first.
 std::string DifferencesSvg(std::vector<double> differences) {
   constexpr double kWidth = 720.0;
@@ -285,112 +146,7 @@ std::string DifferencesSvg(std::vector<double> differences) {
   return svg + fmt::format("<text x=\"0\" y=\"{}\">{:+.2f}</text></svg>", kHeight - 4.0, -largest);
 }
 
-// One of the two videos of a seed. The page in `folder` links it if the file exists.
-data SideData(const compare::ComparedRun& run, const run::EpisodeRecord& record,
-              const fs::path& folder) {
-  data side;
-  side.set("label", run.label);
-  side.set("score", record.failure_reason ? "failed" : fmt::format("{:.3f}", record.score));
-  side.set("source", false);
-  side.set("poster", false);
-  const std::optional<fs::path> film = run.files.FilmOf(record);
-  if (film && fs::is_regular_file(*film)) {
-    side.set("source", LinkTo(fs::relative(*film, folder)));
-    const std::string poster = FilmPoster(*film);
-    if (!poster.empty()) side.set("poster", poster);
-  }
-  return side;
-}
-
-data DiscordantData(const compare::ComparedRun& a, const compare::ComparedRun& b,
-                    const compare::PairedOutcomes& outcomes, const fs::path& folder) {
-  data rows = List();
-  for (const bool wins_a : {true, false}) {
-    for (const compare::EpisodePair& pair : outcomes.pairs) {
-      if (!pair.is_discordant() || pair.a.success != wins_a) continue;
-      data row;
-      row.set("seed", std::to_string(pair.seed()));
-      row.set("winner", (wins_a ? a : b).label);
-      data sides = List();
-      sides.push_back(SideData(a, pair.a, folder));
-      sides.push_back(SideData(b, pair.b, folder));
-      row.set("sides", sides);
-      rows.push_back(row);
-    }
-  }
-  return rows;
-}
-
-data MismatchData(const compare::CandidateComparison& candidate) {
-  data rows = List();
-  for (const compare::Mismatch& mismatch : candidate.mismatches) {
-    data row;
-    row.set("field", mismatch.field);
-    row.set("in_a", mismatch.a);
-    row.set("in_b", mismatch.b);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-data CandidateData(const compare::RunComparison& comparison, std::size_t index,
-                   const fs::path& folder) {
-  const compare::ComparedRun& a = comparison.runs[0];
-  const compare::ComparedRun& b = comparison.runs[index + 1];
-  const compare::CandidateComparison& candidate = comparison.candidates[index];
-  const compare::PairCounts& counts = candidate.outcomes.counts;
-  const compare::DifferenceInterval& rate = candidate.success_rate;
-  data row;
-  row.set("a", a.label);
-  row.set("b", b.label);
-  row.set("n", std::to_string(counts.n()));
-  row.set("difference", Points(rate.difference));
-  row.set("low", Points(rate.low));
-  row.set("high", Points(rate.high));
-  row.set("bar_low", PlaceOnBar(rate.low));
-  row.set("bar_at", PlaceOnBar(rate.difference));
-  row.set("bar_width", Percent((rate.high - rate.low) / 2.0));
-  row.set("both", std::to_string(counts.both_succeed));
-  row.set("only_a", std::to_string(counts.only_a));
-  row.set("only_b", std::to_string(counts.only_b));
-  row.set("neither", std::to_string(counts.neither));
-  row.set("is_paired", candidate.is_paired());
-  row.set("why_unpaired", candidate.is_paired() ? data(false) : data(candidate.why_unpaired));
-  row.set("pairing", candidate.is_paired() ? "paired" : "unpaired");
-  row.set("score_method", candidate.is_paired() ? "Student" : "Welch");
-  row.set("test", TestName(candidate));
-  row.set("p", fmt::format("{:.4f}", candidate.p_exact));
-  row.set("p_holm", false);
-  if (comparison.candidates.size() > 1) {
-    row.set("p_holm", fmt::format("{:.4f}", candidate.p_holm));
-  }
-  row.set("score", fmt::format("{:+.3f}", candidate.score.mean));
-  const bool has_spread = candidate.score.low < candidate.score.high;
-  row.set("no_spread", has_spread ? data(false) : data(kNoSpread));
-  row.set("score_low", fmt::format("{:+.3f}", candidate.score.low));
-  row.set("score_high", fmt::format("{:+.3f}", candidate.score.high));
-  if (candidate.is_paired()) {
-    row.set("differences", DifferencesSvg(compare::ScoreDifferences(candidate.outcomes)));
-  }
-  row.set("power", PowerText(candidate, comparison.options.difference));
-  row.set("mismatches", MismatchData(candidate));
-  const data discordant = DiscordantData(a, b, candidate.outcomes, folder);
-  row.set("discordant", discordant);
-  row.set("has_discordant", !discordant.is_empty_list());
-  return row;
-}
-
-std::string TitleOf(const compare::RunComparison& comparison) {
-  std::string title;
-  for (std::size_t i = 1; i < comparison.runs.size(); ++i) {
-    title += (title.empty() ? "" : ", ") + comparison.runs[i].label;
-  }
-  const std::string task = run::TaskTitle(comparison.runs[0].files);
-  return title + " against A" + (task.empty() ? "" : " on " + task);
-}
-
-}  // namespace
-
+// "detecting a difference of 5 points takes about 340 shared seeds, 290 more (...)".
 std::string PowerText(const compare::CandidateComparison& candidate, double difference) {
   const std::string wanted =
       fmt::format("detecting a difference of {:.3g} points", 100.0 * difference);
@@ -410,14 +166,99 @@ std::string PowerText(const compare::CandidateComparison& candidate, double diff
       100.0 * candidate.discordant_rate);
 }
 
-std::string ComparisonText(const compare::RunComparison& comparison) {
-  std::string text = RunTable(comparison);
-  for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {
-    text += CandidateText(comparison, i);
+// One of the two episodes of a seed. The page in `folder` links its film if the file exists.
+Json SideJson(const compare::ComparedRun& run, const run::EpisodeRecord& record,
+              const fs::path& folder) {
+  Json side = {{"label", run.label},
+               {"score", record.score},
+               {"failed", record.failure_reason.has_value()},
+               {"video", record.video.empty() ? "" : (run.files.path / record.video).string()},
+               {"source", nullptr},
+               {"poster", nullptr}};
+  const std::optional<fs::path> film = run.files.FilmOf(record);
+  if (!folder.empty() && film && fs::is_regular_file(*film)) {
+    side["source"] = LinkTo(fs::relative(*film, folder));
+    side["poster"] = FilmPoster(*film);
   }
-  if (!comparison.notes.empty()) text += "\n";
-  for (const std::string& note : comparison.notes) text += "note: " + note + "\n";
-  return text;
+  return side;
+}
+
+// The seeds that only one of the two runs solved. The text lists some of them.
+Json WinnersJson(const compare::ComparedRun& a, const compare::ComparedRun& b,
+                 const compare::PairedOutcomes& outcomes, const fs::path& folder) {
+  Json winners = Json::array();
+  for (const bool wins_a : {true, false}) {
+    Json seeds = Json::array();
+    for (const compare::EpisodePair& pair : outcomes.pairs) {
+      if (!pair.is_discordant() || pair.a.success != wins_a) continue;
+      seeds.push_back({{"seed", pair.seed()},
+                       {"is_listed", seeds.size() < kListedSeeds},
+                       {"sides", {SideJson(a, pair.a, folder), SideJson(b, pair.b, folder)}}});
+    }
+    const std::size_t n = seeds.size();
+    winners.push_back({{"winner", (wins_a ? a : b).label},
+                       {"seeds", std::move(seeds)},
+                       {"n_more", n > kListedSeeds ? Json(n - kListedSeeds) : Json()}});
+  }
+  return winners;
+}
+
+// What the text and the page say beside ToJson.
+void AddShown(const compare::RunComparison& comparison, std::size_t index, const fs::path& folder,
+              Json* row) {
+  const compare::ComparedRun& a = comparison.runs[0];
+  const compare::ComparedRun& b = comparison.runs[index + 1];
+  const compare::CandidateComparison& candidate = comparison.candidates[index];
+  const compare::PairedOutcomes& outcomes = candidate.outcomes;
+  const bool is_paired = candidate.is_paired();
+  (*row)["label_a"] = a.label;
+  (*row)["label_b"] = b.label;
+  (*row)["is_paired"] = is_paired;
+  (*row)["pairing"] = is_paired ? "paired" : "unpaired";
+  (*row)["score_method"] = is_paired ? "Student" : "Welch";
+  // a spread of 0 in the sample says nothing about other seeds
+  (*row)["has_spread"] = candidate.score.low < candidate.score.high;
+  (*row)["test"] = is_paired ? "McNemar" : "Fisher";
+  (*row)["p"] = candidate.p_exact;
+  (*row)["p_holm"] = comparison.candidates.size() > 1 ? Json(candidate.p_holm) : Json();
+  (*row)["power_text"] = PowerText(candidate, comparison.options.difference);
+  (*row)["winners"] = WinnersJson(a, b, outcomes, folder);
+  if (is_paired) (*row)["differences"] = DifferencesSvg(compare::ScoreDifferences(outcomes));
+  (*row)["missing"] = Json::array();
+  for (const auto& [run, seeds] :
+       {std::pair(&b, &outcomes.only_in_a), std::pair(&a, &outcomes.only_in_b)}) {
+    if (!seeds->empty())
+      (*row)["missing"].push_back({{"run", run->label}, {"seeds", SeedList(*seeds)}});
+  }
+}
+
+std::string TitleOf(const compare::RunComparison& comparison) {
+  std::string title;
+  for (std::size_t i = 1; i < comparison.runs.size(); ++i) {
+    title += (title.empty() ? "" : ", ") + comparison.runs[i].label;
+  }
+  const std::string task = run::TaskTitle(comparison.runs[0].files);
+  return title + " against A" + (task.empty() ? "" : " on " + task);
+}
+
+// `folder`: of the page; empty for the text.
+Json ShownJson(const compare::RunComparison& comparison, const fs::path& folder) {
+  Json shown = ToJson(comparison);
+  shown["title"] = TitleOf(comparison);
+  shown["method"] = compare::MethodName(comparison.options.rate_method);
+  shown["is_exact"] = comparison.options.rate_method != compare::RateMethod::kWilson;
+  shown["has_letters"] = !comparison.pairs.empty();
+  shown["n_candidates"] = comparison.candidates.size();
+  for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {
+    AddShown(comparison, i, folder, &shown["comparisons"][i]);
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string ComparisonText(const compare::RunComparison& comparison) {
+  return Render("comparison.txt", ShownJson(comparison, {}));
 }
 
 Json ToJson(const compare::RunComparison& comparison) {
@@ -443,27 +284,8 @@ Json ToJson(const compare::RunComparison& comparison) {
 }
 
 void WriteComparisonReport(const compare::RunComparison& comparison, const fs::path& file) {
-  const fs::path folder = fs::absolute(file).parent_path();
-  data page;
-  page.set("style", kReportStyle);
-  page.set("title", TitleOf(comparison));
-  page.set("method", std::string(compare::MethodName(comparison.options.rate_method)));
-  page.set("has_letters", !comparison.pairs.empty());
-  page.set("runs", RunRows(comparison));
-  data candidates = List();
-  for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {
-    candidates.push_back(CandidateData(comparison, i, folder));
-  }
-  page.set("candidates", candidates);
-  data notes = List();
-  for (const std::string& note : comparison.notes) {
-    data item;
-    item.set("text", note);
-    notes.push_back(item);
-  }
-  page.set("notes", notes);
-  page.set("has_notes", !comparison.notes.empty());
-  core::WriteOutput(file, RenderPage(kComparisonTemplate, page));
+  const Json shown = ShownJson(comparison, fs::absolute(file).parent_path());
+  core::WriteOutput(file, Render("comparison.html", shown));
 }
 
 }  // namespace dp_bench::report

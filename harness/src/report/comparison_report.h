@@ -12,9 +12,6 @@ namespace dp_bench::report {
 /// For the terminal; ends with a line break.
 std::string ComparisonText(const compare::RunComparison& comparison);
 
-/// "detecting a difference of 5 points takes about 340 shared seeds, 290 more (...)".
-std::string PowerText(const compare::CandidateComparison& candidate, double difference);
-
 nlohmann::json ToJson(const compare::RunComparison& comparison);
 
 /// One self-contained page: no network, no script. Links existing videos of discordant seeds

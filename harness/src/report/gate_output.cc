@@ -1,37 +1,17 @@
+// See gate.txt.mustache, gate.md.mustache and gate.xml.mustache (JUnit).
 #include "report/gate_output.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "core/console.h"
-#include "report/line_plot.h"
+#include "report/render.h"
 
 namespace dp_bench::report {
 namespace {
 
-// Escapes text so that Markdown shows it unchanged, on one line, in paragraphs and tables. The
-// characters are from CommonMark 2.4 (backslash escapes), plus '|', which ends a cell of GitHub's
-// tables.
-std::string EscapeMarkdown(std::string_view text) {
-  constexpr std::string_view kSpecial = "\\`*_{}[]#|~";
-  std::string escaped;
-  for (const char c : core::Printable(text)) {
-    if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '>') {
-      escaped += "&gt;";
-    } else if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '\n' || c == '\t') {
-      escaped += ' ';
-    } else {
-      if (kSpecial.find(c) != std::string_view::npos) escaped += '\\';
-      escaped += c;
-    }
-  }
-  return escaped;
-}
+using Json = nlohmann::json;
 
 bool HasVerdict(const compare::GateResult& result) {
   return result.status != compare::GateStatus::kNotComparable &&
@@ -47,40 +27,8 @@ std::string CountsText(const compare::OutcomeCounts& counts) {
                      counts.n_gained, counts.n_same);
 }
 
-struct Row {
-  const char* name;
-  std::string value;
-};
-
-std::vector<Row> Rows(const compare::GateResult& result) {
-  std::vector<Row> rows;
-  for (const compare::Mismatch& mismatch : result.mismatches) {
-    rows.push_back({"differs", fmt::format("{}: {}, in the candidate {}", mismatch.field,
-                                           mismatch.a, mismatch.b)});
-  }
-  if (!HasVerdict(result)) return rows;
-  const compare::SequentialTestConfig& config = result.test.config();
-  const auto rate = [](const compare::RateInterval& interval) {
-    return fmt::format("{:.3f} ({:.3f} to {:.3f}), {}/{}", interval.rate, interval.low,
-                       interval.high, interval.n_success, interval.n);
-  };
-  rows.push_back({"baseline", rate(result.baseline)});
-  rows.push_back({"candidate", rate(result.candidate)});
-  rows.push_back({"seeds", CountsText(result.test.counts())});
-  rows.push_back({"drop", fmt::format("{:+.3f} ({:+.3f} to {:+.3f} at every look)",
-                                      result.drop.drop, result.drop.low, result.drop.high)});
-  if (!result.test.looks().empty()) {
-    const compare::Look& look = result.test.looks().back();
-    rows.push_back({"evidence of a drop", Evidence(look.log_fail_evidence, config.alpha)});
-    rows.push_back({"evidence of no drop",
-                    fmt::format("{}, for a margin of {:.3g}",
-                                Evidence(look.log_pass_evidence, config.beta), config.margin)});
-  }
-  rows.push_back({"correlation", fmt::format("{:.2f} over the seeds", result.rho)});
-  return rows;
-}
-
-const char* JUnitElement(compare::GateStatus status) {
+// Of a test case; none for a passed one.
+Json JUnitElement(compare::GateStatus status) {
   switch (status) {
     case compare::GateStatus::kPass:
       return nullptr;
@@ -95,56 +43,42 @@ const char* JUnitElement(compare::GateStatus status) {
   return "error";
 }
 
-std::string Sentence(compare::GateStatus status, const std::string& reason) {
-  return fmt::format("{}: {}", compare::StatusName(status), reason);
+// What the forms show beside compare::ToJson.
+void AddShown(const compare::GateResult& result, bool is_several, Json* task) {
+  const compare::SequentialTestConfig& config = result.test.config();
+  const bool has_verdict = HasVerdict(result);
+  (*task)["case"] = is_several ? result.task : result.title;
+  (*task)["element"] = JUnitElement(result.status);
+  (*task)["has_verdict"] = has_verdict;
+  (*task)["has_rows"] = has_verdict || !result.mismatches.empty();
+  (*task)["counts"] = CountsText(result.test.counts());
+  (*task)["last_evidence"] = Evidence(result.log_fail_evidence(), config.alpha);
+  (*task)["fail_evidence"] = nullptr;
+  if (result.test.looks().empty()) return;
+  const compare::Look& look = result.test.looks().back();
+  (*task)["fail_evidence"] = Evidence(look.log_fail_evidence, config.alpha);
+  (*task)["pass_evidence"] = Evidence(look.log_pass_evidence, config.beta);
 }
 
-std::string TaskText(const compare::GateResult& result) {
-  std::string text = Sentence(result.status, result.reason) + "\n";
-  if (!result.note.empty()) text += fmt::format("  {}\n", result.note);
-  for (const Row& row : Rows(result)) text += fmt::format("  {:<19} {}\n", row.name, row.value);
-  return text;
-}
-
-// "evidence of a drop over all 3 tasks: 12.3 of 100"
-std::string JointText(const compare::GateReport& report) {
-  return fmt::format("evidence of a drop over all {} tasks: {}", report.tasks.size(),
-                     Evidence(report.log_fail_evidence, report.config.alpha));
-}
-
-// XML forbids control characters, even escaped ones.
-std::string XmlText(const std::string& text) { return EscapeHtml(core::Printable(text)); }
-
-std::string JUnitCase(const std::string& name, compare::GateStatus status,
-                      const std::string& reason, const std::string& output) {
-  std::string xml =
-      fmt::format("  <testcase classname=\"success_rate\" name=\"{}\">\n", XmlText(name));
-  if (const char* element = JUnitElement(status)) {
-    xml += fmt::format("    <{} message=\"{}\"/>\n", element, XmlText(Sentence(status, reason)));
+Json ShownJson(const compare::GateReport& report) {
+  const std::size_t n_tasks = report.tasks.size();
+  const bool is_several = n_tasks > 1;
+  Json shown = compare::ToJson(report);
+  shown["is_several"] = is_several;
+  shown["n_tasks"] = n_tasks;
+  shown["n_cases"] = n_tasks + (is_several ? 1 : 0);
+  shown["title"] = is_several ? fmt::format("{} tasks", n_tasks) : report.tasks[0].title;
+  shown["evidence"] = Evidence(report.log_fail_evidence, report.config.alpha);
+  shown["element"] = JUnitElement(report.status);
+  for (std::size_t i = 0; i < n_tasks; ++i) {
+    AddShown(report.tasks[i], is_several, &shown["tasks"][i]);
   }
-  return xml + fmt::format("    <system-out>{}</system-out>\n  </testcase>\n", XmlText(output));
-}
-
-std::string MarkdownTable(const compare::GateReport& report) {
-  std::string text;
-  if (report.tasks.size() == 1) {
-    for (const Row& row : Rows(report.tasks[0])) {
-      text += fmt::format("| {} | {} |\n", row.name, EscapeMarkdown(row.value));
-    }
-    return text.empty() ? "" : "\n| | |\n|---|---|\n" + text;
+  for (const char* element : {"failure", "error", "skipped"}) {
+    int n = is_several && shown["element"] == element ? 1 : 0;
+    for (const Json& task : shown["tasks"]) n += task["element"] == element ? 1 : 0;
+    shown[fmt::format("n_{}", element)] = n;
   }
-  text = "\n| task | verdict | seeds | drop | evidence of a drop |\n|---|---|---|---|---|\n";
-  for (const compare::GateResult& task : report.tasks) {
-    const std::string drop =
-        fmt::format("{:+.3f} ({:+.3f} to {:+.3f})", task.drop.drop, task.drop.low, task.drop.high);
-    text += HasVerdict(task)
-                ? fmt::format("| {} | {} | {} | {} | {} |\n", EscapeMarkdown(task.task),
-                              compare::StatusName(task.status), CountsText(task.test.counts()),
-                              drop, Evidence(task.log_fail_evidence(), task.test.config().alpha))
-                : fmt::format("| {} | {}: {} | | | |\n", EscapeMarkdown(task.task),
-                              compare::StatusName(task.status), EscapeMarkdown(task.reason));
-  }
-  return text + "\n" + JointText(report) + "\n";
+  return shown;
 }
 
 }  // namespace
@@ -162,46 +96,15 @@ std::string GateProgressLine(const compare::GateResult& result) {
 }
 
 std::string GateText(const compare::GateReport& report) {
-  if (report.tasks.size() == 1) return TaskText(report.tasks[0]);
-  std::string text = Sentence(report.status, report.reason) + "\n  " + JointText(report) + "\n";
-  for (const compare::GateResult& task : report.tasks) {
-    text += fmt::format("\n{}\n{}", task.task, TaskText(task));
-  }
-  return text;
+  return Render("gate.txt", ShownJson(report));
 }
 
 std::string GateJUnit(const compare::GateReport& report) {
-  const bool has_joint_case = report.tasks.size() > 1;
-  std::string cases;
-  for (const compare::GateResult& task : report.tasks) {
-    cases += JUnitCase(has_joint_case ? task.task : task.title, task.status, task.reason,
-                       TaskText(task));
-  }
-  if (has_joint_case) {
-    cases += JUnitCase("all tasks", report.status, report.reason, JointText(report));
-  }
-  const auto count = [&](std::string_view name) {
-    const auto is_counted = [name](compare::GateStatus status) {
-      const char* element = JUnitElement(status);
-      return element != nullptr && element == name;
-    };
-    int n = has_joint_case && is_counted(report.status) ? 1 : 0;
-    for (const compare::GateResult& task : report.tasks) n += is_counted(task.status) ? 1 : 0;
-    return n;
-  };
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuite name=\"dp_bench gate\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
-      "skipped=\"{}\">\n{}</testsuite>\n",
-      report.tasks.size() + (has_joint_case ? 1 : 0), count("failure"), count("error"),
-      count("skipped"), cases);
+  return Render("gate.xml", ShownJson(report));
 }
 
 std::string GateMarkdown(const compare::GateReport& report) {
-  const std::string title = report.tasks.size() == 1 ? report.tasks[0].title
-                                                     : fmt::format("{} tasks", report.tasks.size());
-  return fmt::format("### Success rate: {}\n\n{}: {}.\n{}", compare::StatusName(report.status),
-                     EscapeMarkdown(title), EscapeMarkdown(report.reason), MarkdownTable(report));
+  return Render("gate.md", ShownJson(report));
 }
 
 }  // namespace dp_bench::report

@@ -1,8 +1,11 @@
-// report.html: one self-contained page about a run, from its run folder only.
+// report.html: one self-contained page about a run, from its run folder only, or about the runs of
+// several training seeds.
 #pragma once
 
 #include <cstddef>
+#include <string>
 
+#include "compare/multi_run.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::report {
@@ -15,5 +18,11 @@ struct HtmlReportOptions {
 /// Writes the run's report.html with everything that the run folder has. The page needs no network
 /// and no script. Throws Error{kData} if a file is invalid, Error{kIo}.
 void WriteHtmlReport(const run::RunFolder& run, const HtmlReportOptions& options = {});
+
+/// One row per training seed, then mean, standard deviation and interval over the seeds.
+std::string MultiRunTable(const compare::MultiRun& multi_run);
+
+/// Writes the page next to the seeds' run folders. Throws Error{kIo}.
+void WriteMultiRunReport(const compare::MultiRun& multi_run);
 
 }  // namespace dp_bench::report

@@ -1,29 +1,19 @@
+// See keys.txt.mustache and config_reference.md.mustache.
 #include "report/key_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "report/render.h"
 
 namespace dp_bench::report {
 namespace {
 
-constexpr std::string_view kPageHead = R"(# Config reference
-
-Every key of a config, with its type, its default, its meaning and the source file that reads it.
-`dp_bench keys --markdown > docs/config_reference.md` writes this page from the code that reads the
-keys: change the text there. `dp_bench keys SECTION` prints a section, with the params of your own
-plugins too. [guide/config.md](guide/config.md) explains how the keys work together.
-
-- **required**: the config must give the key. **none**: without the key, or with null, the feature is
-  off or the meaning says what happens.
-- Any value may be a reference to another key, such as `"${horizon}"`
-  ([guide/config.md](guide/config.md#references-and-arithmetic)).
-- `<name>` stands for a name that the config chooses, such as a key of `shape_meta`; `[]` for each
-  element of a list.
-)";
+using Json = nlohmann::json;
 
 std::string TypeText(const config::KeyRead& key) {
   if (!key.choices.empty()) return fmt::format("one of {}", fmt::join(key.choices, ", "));
@@ -39,13 +29,7 @@ std::string SourcePath(const std::string& file) {
   return file;
 }
 
-std::string SourceLink(const std::string& file) {
-  if (file.empty()) return "";
-  return fmt::format("[{}](../{})", std::filesystem::path(file).filename().string(),
-                     SourcePath(file));
-}
-
-// Keeps code spans; escapes all other Markdown.
+// A cell of a Markdown table that keeps its code spans.
 std::string Cell(std::string_view text) {
   std::string cell;
   for (const char c : text) {
@@ -55,42 +39,36 @@ std::string Cell(std::string_view text) {
   return cell;
 }
 
-std::string DefaultCell(const std::string& value) {
-  return value == "required" || value == "none" ? value : fmt::format("`{}`", value);
+// `in_markdown`: the texts are cells.
+Json SectionJson(const config::KeySection& section, bool in_markdown) {
+  Json keys = Json::array();
+  for (const config::KeyRead& key : section.keys) {
+    const auto text = [in_markdown](const std::string& plain) {
+      return in_markdown ? Cell(plain) : plain;
+    };
+    keys.push_back({{"key", key.pointer},
+                    {"type", text(TypeText(key))},
+                    {"default", key.default_value},
+                    {"is_code", key.default_value != "required" && key.default_value != "none"},
+                    {"meaning", text(key.meaning)},
+                    {"source", SourcePath(key.reader)},
+                    {"file", std::filesystem::path(key.reader).filename().string()}});
+  }
+  return {{"name", section.name}, {"meaning", section.meaning}, {"keys", keys}};
 }
 
 }  // namespace
 
 std::string KeyTable(const config::KeySection& section) {
-  std::size_t key_width = 0;
-  std::size_t type_width = 0;
-  std::size_t default_width = 0;
-  for (const config::KeyRead& key : section.keys) {
-    key_width = std::max(key_width, key.pointer.size());
-    type_width = std::max(type_width, TypeText(key).size());
-    default_width = std::max(default_width, key.default_value.size());
-  }
-  std::string table = fmt::format("{}: {}\n", section.name, section.meaning);
-  for (const config::KeyRead& key : section.keys) {
-    table += fmt::format("  {:<{}}  {:<{}}  {:<{}}  {}\n", key.pointer, key_width, TypeText(key),
-                         type_width, key.default_value, default_width, key.meaning);
-  }
-  return table;
+  return Render("keys.txt", SectionJson(section, /*in_markdown=*/false));
 }
 
 std::string KeyPage(const std::vector<config::KeySection>& sections) {
-  std::string page(kPageHead);
+  Json page = {{"sections", Json::array()}};
   for (const config::KeySection& section : sections) {
-    page += fmt::format("\n## {}\n\n{}\n", section.name, section.meaning);
-    if (section.keys.empty()) continue;
-    page += "\n| key | type | default | meaning | read in |\n|---|---|---|---|---|\n";
-    for (const config::KeyRead& key : section.keys) {
-      page +=
-          fmt::format("| `{}` | {} | {} | {} | {} |\n", key.pointer, Cell(TypeText(key)),
-                      DefaultCell(key.default_value), Cell(key.meaning), SourceLink(key.reader));
-    }
+    page["sections"].push_back(SectionJson(section, /*in_markdown=*/true));
   }
-  return page;
+  return Render("config_reference.md", page);
 }
 
 }  // namespace dp_bench::report

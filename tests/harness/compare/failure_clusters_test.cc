@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/failure_report.h"
+#include "report/evaluation_text.h"
 
 namespace dp_bench::compare {
 namespace {

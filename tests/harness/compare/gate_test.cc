@@ -179,7 +179,7 @@ TEST_F(Gate, WritesJsonJUnitAndMarkdown) {
   EXPECT_THAT(report::GateJUnit(fail), HasSubstr("<failure message=\"FAIL: after 10 seeds"));
   EXPECT_THAT(report::GateMarkdown(fail), HasSubstr("### Success rate: FAIL"));
   EXPECT_THAT(report::GateMarkdown(fail), HasSubstr("| seeds | 10: 10 lost, 0 gained, 0 same |"));
-  EXPECT_THAT(report::GateText(fail), HasSubstr("evidence of a drop  186 of 100"));
+  EXPECT_THAT(report::GateText(fail), HasSubstr("evidence of a drop   186 of 100"));
 
   const GateReport few = ReportOf(RunGate(Baseline("s"), Candidate("s"), {}));
   EXPECT_THAT(report::GateJUnit(few), HasSubstr("<skipped message"));

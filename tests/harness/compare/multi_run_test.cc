@@ -12,7 +12,7 @@
 #include <string>
 
 #include "dp_bench/error.h"
-#include "report/multi_run_report.h"
+#include "report/html_report.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -64,7 +64,7 @@ TEST_F(MultiRunTest, TheIntervalIsThatOfTheSeedsNotOfAllEpisodes) {
   EXPECT_NEAR(multi_run.success_rate.std_dev, 0.1, 1e-12);
   EXPECT_NEAR(multi_run.success_rate.low, 0.451586228823, 1e-9);
   EXPECT_NEAR(multi_run.mean_score.mean, 0.85, 1e-12);
-  EXPECT_THAT(MultiRunTable(multi_run),
+  EXPECT_THAT(report::MultiRunTable(multi_run),
               HasSubstr("95 % interval of the mean over 3 seeds (Student): 45.2 to 94.8 %"));
 }
 
@@ -84,14 +84,14 @@ TEST_F(MultiRunTest, EqualRatesOfTwoSeedsDoNotMakeTheIntervalAPoint) {
   EXPECT_EQ(multi_run.success_rate.low, 0.0);
   EXPECT_NEAR(multi_run.success_rate.high, 0.174501, 1e-6);
   EXPECT_EQ(multi_run.success_rate.std_dev, 0.0);
-  EXPECT_THAT(MultiRunTable(multi_run), HasSubstr("0.0 to 17.5 %"));
+  EXPECT_THAT(report::MultiRunTable(multi_run), HasSubstr("0.0 to 17.5 %"));
   EXPECT_FALSE(ToJson(multi_run)["test/mean_score"].contains("low"));
 }
 
 TEST_F(MultiRunTest, OneSeedHasNoInterval) {
   AddRun(7, 5, 10);
   const MultiRun multi_run = ReadMultiRun(dir_, {7});
-  EXPECT_THAT(MultiRunTable(multi_run), HasSubstr("no spread with one seed"));
+  EXPECT_THAT(report::MultiRunTable(multi_run), HasSubstr("no spread with one seed"));
   EXPECT_FALSE(ToJson(multi_run)["test/success_rate"].contains("low"));
   EXPECT_THAT(Page(multi_run), HasSubstr("no spread with one seed"));
 }

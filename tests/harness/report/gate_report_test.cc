@@ -144,7 +144,7 @@ TEST_F(GateReportTest, ShowsAllTasksInEveryForm) {
             compare::GateStatus::kInconclusive);  // 186 of the 200 that two tasks take
   const std::string text = GateText(report);
   EXPECT_THAT(text, AllOf(HasSubstr("over all 2 tasks: 93.5 of 100"), HasSubstr("\npusht, push\n"),
-                          HasSubstr("evidence of a drop  186 of 200")));
+                          HasSubstr("evidence of a drop   186 of 200")));
   const std::string xml = GateJUnit(report);
   EXPECT_THAT(xml, HasSubstr("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"3\""));
   EXPECT_THAT(xml, AllOf(HasSubstr("name=\"pusht, lift\""), HasSubstr("name=\"all tasks\"")));

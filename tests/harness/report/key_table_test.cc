@@ -24,7 +24,7 @@ TEST(KeyTable, AlignsItsColumns) {
   EXPECT_EQ(KeyTable(kSection),
             "training: the loop\n"
             "  mode  one of a, b      \"a\"   a | b\n"
-            "  n     integer, 0 to 9  none  \n");
+            "  n     integer, 0 to 9  none\n");
 }
 
 TEST(KeyPage, LinksTheSourceFileOfEachKey) {

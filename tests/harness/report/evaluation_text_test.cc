@@ -1,5 +1,5 @@
 // The table that an evaluation prints.
-#include "report/console_table.h"
+#include "report/evaluation_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ TEST(ResultTable, ShowsRateIntervalCountsScoreAndFailures) {
   result.records.back().failure_reason = "joint 7 broke\n  in env plugin 'pusht', during Step";
   result.records.back().n_steps = 12;
   EXPECT_EQ(ResultTable(result),
-            "split   success rate  95 % interval      episodes  mean score   failed\n"
-            "train        100.0 %  20.7 to 100.0 %         1/1       1.000        0\n"
-            "test          33.3 %  6.1 to 79.2 %           1/3       0.500        1\n"
+            "split  success rate  95 % interval    episodes  mean score  failed\n"
+            "train       100.0 %  20.7 to 100.0 %       1/1       1.000       0\n"
+            "test         33.3 %  6.1 to 79.2 %         1/3       0.500       1\n"
             "failed: test seed 100002 after 12 steps: joint 7 broke\n"
             "      in env plugin 'pusht', during Step\n");
 }

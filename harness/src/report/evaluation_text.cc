@@ -1,0 +1,184 @@
+// See result.txt.mustache, effects.txt.mustache, latency.txt.mustache and failures.txt.mustache.
+#include "report/evaluation_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compare/failure_clusters.h"
+#include "compare/success_rate.h"
+#include "report/render.h"
+#include "run/run_cost.h"
+
+namespace dp_bench::report {
+namespace {
+
+using Json = nlohmann::json;
+
+// A reason may have several lines: layers add context.
+std::string Indented(const std::string& text) {
+  std::string indented;
+  for (const char c : text) {
+    indented += c;
+    if (c == '\n') indented += "    ";
+  }
+  return indented;
+}
+
+// "-0.120 (-0.250 to +0.010)"
+std::string EffectText(const run::ArmDifference& effect) {
+  const auto text = [](double value) {
+    return std::isfinite(value) ? fmt::format("{:+.3f}", value) : std::string("open");
+  };
+  return fmt::format("{} ({} to {})", text(effect.difference), text(effect.low), text(effect.high));
+}
+
+Json ArmJson(const std::string& name, const run::ArmResult& result) {
+  return {{"name", name},
+          {"folder", result.folder},
+          {"n_episodes", result.n_episodes},
+          {"n_success", result.n_success},
+          {"success_rate", result.success_rate},
+          {"mean_score", result.mean_score}};
+}
+
+Json LatencyTableJson(const std::string& title, const run::PlanningSummary& planning) {
+  const auto row = [](const std::string& name, const run::LatencySummary& latency) {
+    Json json = ToJson(latency);
+    json["name"] = name;
+    return json;
+  };
+  Json rows = Json::array({row("whole chunk", planning.chunk)});
+  for (const auto& [name, stage] : planning.stages) rows.push_back(row("  " + name, stage));
+  return {{"title", title}, {"rows", rows}, {"share_late", planning.share_late}};
+}
+
+// A word of a shell command.
+std::string Quoted(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/._-=+").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_path) {
+  Json signs = Json::array();
+  for (const compare::FailureSign& sign : cluster.signs) {
+    signs.push_back({{"when", signs.empty() ? "earliest sign" : "then"}, {"text", sign.text}});
+  }
+  Json seeds = Json::array();
+  std::string commands;
+  for (const run::EpisodeRecord* record : cluster.episodes) {
+    const std::string link = LinkBelow(record->video);
+    seeds.push_back({{"seed", record->seed}, {"href", link}});
+    if (!link.empty()) continue;
+    commands +=
+        fmt::format("dp_bench replay --run {} --episode {}\n", Quoted(run_path), record->episode);
+  }
+  return {{"name", compare::NameOf(cluster.kind)},
+          {"meaning", compare::MeaningOf(cluster.kind)},
+          {"n", cluster.episodes.size()},
+          {"score", cluster.median_score},
+          {"signs", signs},
+          {"note", cluster.note},
+          {"seeds", seeds},
+          {"commands", commands}};
+}
+
+}  // namespace
+
+Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view split) {
+  const run::SplitSummary summary = run::Summarize(records, split);
+  Json json = ToJson(compare::WilsonInterval(summary.n_success, summary.n_episodes));
+  json["split"] = split;
+  json["mean_score"] = summary.mean_score;
+  json["n_failed"] = summary.n_failed;
+  json["n_steps"] = summary.n_steps;
+  json["n_stale_steps"] = summary.n_stale_steps > 0 ? Json(summary.n_stale_steps) : Json();
+  return json;
+}
+
+Json EffectsJson(const run::PerturbationEffects& effects) {
+  Json arms = Json::array({ArmJson("none", effects.control)});
+  Json notes = Json::array();
+  for (const run::PerturbedArm& arm : effects.arms) {
+    Json row = ArmJson(arm.name, arm.result);
+    row["rate_effect"] = EffectText(arm.success_rate);
+    row["score_effect"] = EffectText(arm.score);
+    row["changed"] = arm.n_changed;
+    row["n_pairs"] = arm.n_pairs > 0 ? Json(arm.n_pairs) : Json();
+    arms.push_back(row);
+    if (!arm.note.empty()) notes.push_back(arm.note);
+  }
+  return {{"arms", arms}, {"arm_notes", notes}};
+}
+
+Json LatencyJson(const run::PolicyLatencySummary& latency) {
+  Json tables = Json::array({LatencyTableJson(
+      fmt::format("at batch 1, as on a robot, on {}{}",
+                  latency.is_of_recorded_obs ? "observations of the rollouts" : "random numbers",
+                  latency.load ? ", at a " + run::Describe(*latency.load) : ""),
+      latency.alone)});
+  if (latency.in_rollouts) {
+    tables.push_back(LatencyTableJson(
+        fmt::format("in the rollouts, padded to batch {}", latency.in_rollouts->batch_size),
+        *latency.in_rollouts));
+  }
+  return {{"control_hz", latency.control_hz},
+          {"deadline_ms", 1e3 * latency.deadline_s},
+          {"tables", tables}};
+}
+
+Json FailuresJson(std::span<const run::EpisodeRecord> records, std::string_view split,
+                  const std::string& run_path) {
+  Json clusters = Json::array();
+  for (const compare::FailureCluster& cluster : compare::FailureClusters(records, split)) {
+    clusters.push_back(ClusterJson(cluster, run_path));
+  }
+  return clusters;
+}
+
+std::string ResultTable(const run::RunResult& result) {
+  Json splits = Json::array();
+  for (const char* split : {"train", "test"}) {
+    splits.push_back(SplitJson(result.records, split));
+    if (splits.back()["n"] == 0) splits.erase(splits.size() - 1);
+  }
+  Json failed = Json::array();
+  for (const run::EpisodeRecord& record : result.records) {
+    if (!record.failure_reason) continue;
+    failed.push_back({{"split", record.split},
+                      {"seed", record.seed},
+                      {"n_steps", record.n_steps},
+                      {"reason", Indented(*record.failure_reason)}});
+  }
+  return Render("result.txt", Json{{"splits", splits}, {"failed", failed}});
+}
+
+std::string EffectsTable(const run::PerturbationEffects& effects) {
+  return Render("effects.txt", EffectsJson(effects));
+}
+
+std::string LatencyTable(const run::PolicyLatencySummary& latency) {
+  return Render("latency.txt", LatencyJson(latency));
+}
+
+std::string FailureText(std::span<const run::EpisodeRecord> records) {
+  Json splits = Json::array();
+  for (const char* split : {"train", "test"}) {
+    Json row = SplitJson(records, split);
+    row["clusters"] = FailuresJson(records, split, /*run_path=*/"");
+    if (row["clusters"].empty()) continue;
+    row["n_unsuccessful"] = row["n"].get<int>() - row["n_success"].get<int>();
+    splits.push_back(row);
+  }
+  return Render("failures.txt", Json{{"splits", splits}});
+}
+
+}  // namespace dp_bench::report
