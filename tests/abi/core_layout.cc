@@ -4,7 +4,6 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "dp_bench/hosted_env.h"
 #include "dp_bench/plugin.h"
@@ -62,6 +61,23 @@ void PrintSpecs() {
   DPB_VALUE(DType::kFloat64);
 }
 
+// What an env implements is protected.
+struct EnvFunctions : Env {
+  using Env::DoAct;
+  using Env::DoActionMarks;
+  using Env::DoBeginExpert;
+  using Env::DoGetCamera;
+  using Env::DoGetState;
+  using Env::DoObserve;
+  using Env::DoPointerAction;
+  using Env::DoRender;
+  using Env::DoRenderCamera;
+  using Env::DoReset;
+  using Env::DoSetState;
+  using Env::DoStateMarks;
+  using Env::DoStep;
+};
+
 void PrintEnv() {
   DPB_TYPE(MetricSpec);
   DPB_FIELD(MetricSpec, name);
@@ -106,29 +122,6 @@ void PrintEnv() {
   DPB_FIELD(HostedEnv, step_timeout);
   DPB_FIELD(HostedEnv, reset_timeout);
   DPB_FIELD(HostedEnv, memory_limit_mb);
-  DPB_TYPE(ObsWriter);
-  DPB_TYPE(Env);
-  DPB_VIRTUAL(Env, spec);
-  DPB_VIRTUAL(Env, Reset);
-  DPB_VIRTUAL(Env, Step);
-  DPB_VIRTUAL(Env, Observe);
-  DPB_VIRTUAL(Env, Render);
-  DPB_VIRTUAL(Env, state_access);
-  DPB_VIRTUAL(Env, expert);
-  DPB_VIRTUAL(Env, pointer_control);
-  DPB_VIRTUAL(Env, camera_access);
-  DPB_VIRTUAL(Env, picture_marks);
-}
-
-void PrintAbilities() {
-  DPB_TYPE(StateAccess);
-  DPB_VIRTUAL(StateAccess, GetState);
-  DPB_VIRTUAL(StateAccess, SetState);
-  DPB_TYPE(Expert);
-  DPB_VIRTUAL(Expert, Begin);
-  DPB_VIRTUAL(Expert, Act);
-  DPB_TYPE(PointerControl);
-  DPB_VIRTUAL(PointerControl, PointerAction);
   DPB_TYPE(CameraParameters);
   DPB_FIELD(CameraParameters, name);
   DPB_FIELD(CameraParameters, fx);
@@ -136,12 +129,21 @@ void PrintAbilities() {
   DPB_FIELD(CameraParameters, cx);
   DPB_FIELD(CameraParameters, cy);
   DPB_FIELD(CameraParameters, camera_to_world);
-  DPB_TYPE(CameraAccess);
-  DPB_VIRTUAL(CameraAccess, Parameters);
-  DPB_VIRTUAL(CameraAccess, RenderCamera);
-  DPB_TYPE(PictureMarks);
-  DPB_VIRTUAL(PictureMarks, StateMarks);
-  DPB_VIRTUAL(PictureMarks, ActionMarks);
+  DPB_TYPE(ObsWriter);
+  DPB_TYPE(Env);
+  DPB_VIRTUAL(EnvFunctions, DoReset);
+  DPB_VIRTUAL(EnvFunctions, DoStep);
+  DPB_VIRTUAL(EnvFunctions, DoObserve);
+  DPB_VIRTUAL(EnvFunctions, DoRender);
+  DPB_VIRTUAL(EnvFunctions, DoGetState);
+  DPB_VIRTUAL(EnvFunctions, DoSetState);
+  DPB_VIRTUAL(EnvFunctions, DoBeginExpert);
+  DPB_VIRTUAL(EnvFunctions, DoAct);
+  DPB_VIRTUAL(EnvFunctions, DoPointerAction);
+  DPB_VIRTUAL(EnvFunctions, DoGetCamera);
+  DPB_VIRTUAL(EnvFunctions, DoRenderCamera);
+  DPB_VIRTUAL(EnvFunctions, DoStateMarks);
+  DPB_VIRTUAL(EnvFunctions, DoActionMarks);
 }
 
 void PrintDataset() {
@@ -152,11 +154,10 @@ void PrintDataset() {
   DPB_VIRTUAL(Dataset, spec);
   DPB_VIRTUAL(Dataset, episode_ends);
   DPB_VIRTUAL(Dataset, Read);
-  DPB_TYPE(DatasetLabels);
-  DPB_VIRTUAL(DatasetLabels, Task);
-  DPB_VIRTUAL(DatasetLabels, FeatureName);
-  DPB_VIRTUAL(DatasetLabels, ChannelNames);
-  DPB_VIRTUAL(DatasetLabels, RecordedRange);
+  DPB_VIRTUAL(Dataset, Task);
+  DPB_VIRTUAL(Dataset, FeatureName);
+  DPB_VIRTUAL(Dataset, ChannelNames);
+  DPB_VIRTUAL(Dataset, RecordedRange);
   DPB_TYPE(StatedRange);
   DPB_FIELD(StatedRange, min);
   DPB_FIELD(StatedRange, max);
@@ -168,8 +169,7 @@ void PrintDataset() {
   DPB_VIRTUAL(DatasetWriter, BeginEpisode);
   DPB_VIRTUAL(DatasetWriter, Append);
   DPB_VIRTUAL(DatasetWriter, Finish);
-  DPB_TYPE(WriterNotes);
-  DPB_VIRTUAL(WriterNotes, Notes);
+  DPB_VIRTUAL(DatasetWriter, Notes);
 }
 
 void PrintTools() {
@@ -191,7 +191,6 @@ int main() {
   PrintEntry();
   PrintSpecs();
   PrintEnv();
-  PrintAbilities();
   PrintDataset();
   PrintTools();
 }

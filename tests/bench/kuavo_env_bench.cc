@@ -18,11 +18,11 @@ constexpr std::array<std::uint64_t, 2> kSeeds = {0, 1};
 
 std::vector<std::vector<float>> ExpertActions(KuavoEnv& env, std::uint64_t seed) {
   env.Reset(seed);
-  env.expert()->Begin(seed);
+  env.BeginExpert(seed);
   std::vector<std::vector<float>> actions;
   bool terminated = false;
   while (!terminated && actions.size() < static_cast<std::size_t>(env.spec().max_steps)) {
-    env.expert()->Act(actions.emplace_back(kActionDim));
+    env.Act(actions.emplace_back(kActionDim));
     terminated = env.Step(actions.back()).terminated;
   }
   return actions;

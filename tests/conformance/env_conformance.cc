@@ -42,11 +42,6 @@ std::unique_ptr<Env> MakeEnv(const Config& params) {
   return plugin::CreateIsolatedEnv(Plugin().place(), params, {.is_enabled = true});
 }
 
-std::unique_ptr<Env> MakeBareEnv() {
-  if (subject().is_isolated) return MakeEnv();
-  return Catalogue().CreateBare<Env>(Plugin().name, ParamsWith({}));
-}
-
 int NumExpertSeeds() { return subject().settings.expert_seeds; }
 
 long NumAllocations() { return n_allocations.load(); }

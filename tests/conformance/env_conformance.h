@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::conformance {
@@ -32,9 +31,6 @@ Config ParamsWith(const nlohmann::json& changes);
 /// The plugin of the command line: its spec, and a new instance.
 EnvSpec DescribeEnv(const Config& params);
 std::unique_ptr<Env> MakeEnv(const Config& params = ParamsWith({}));
-
-/// The same without the host's guard, for the suite WrongCalls (wrong_calls.h).
-std::unique_ptr<Env> MakeBareEnv();
 
 /// In how many episodes the expert must succeed at least once.
 int NumExpertSeeds();

@@ -1,4 +1,4 @@
-// The contract of an env's optional abilities (env_abilities.h). An env without them passes.
+// The contract of an env's optional abilities. An env without them passes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ namespace {
 std::optional<std::vector<float>> TryAct(Env& env) {
   std::vector<float> action(env.spec().action_low.size(), std::numeric_limits<float>::quiet_NaN());
   try {
-    env.expert()->Act(action);
+    env.Act(action);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kEnv) << error.what();
     return std::nullopt;
@@ -38,7 +38,7 @@ struct ExpertTrace {
 ExpertTrace PlayExpert(Env& env, std::uint64_t seed, int n_steps = kSteps) {
   ExpertTrace played;
   env.Reset(seed);
-  env.expert()->Begin(seed);
+  env.BeginExpert(seed);
   AddView(env, 0, played.trace);
   for (int step = 0; step < n_steps; ++step) {
     const std::optional<std::vector<float>> action = TryAct(env);
@@ -55,7 +55,7 @@ ExpertTrace PlayExpert(Env& env, std::uint64_t seed, int n_steps = kSteps) {
 
 TEST(ExpertConformance, EqualSeedsGiveEqualEpisodes) {
   const auto env = MakeEnv();
-  if (env->expert() == nullptr) GTEST_SKIP() << "the env has no expert";
+  if (!env->spec().abilities.has_expert) GTEST_SKIP() << "the env has no expert";
   const ExpertTrace wanted = PlayExpert(*env, kSeed);
   PlayExpert(*env, kSeed + 1, kSteps / 4);
   EXPECT_TRUE(AreEqual(PlayExpert(*env, kSeed).trace, wanted.trace)) << "the same instance, later";
@@ -66,7 +66,7 @@ TEST(ExpertConformance, EqualSeedsGiveEqualEpisodes) {
 
 TEST(ExpertConformance, ActionsAreFiniteAndWithinTheirBounds) {
   const auto env = MakeEnv();
-  if (env->expert() == nullptr) GTEST_SKIP() << "the env has no expert";
+  if (!env->spec().abilities.has_expert) GTEST_SKIP() << "the env has no expert";
   const EnvSpec& spec = env->spec();
   for (std::uint64_t seed = kSeed; seed < kSeed + 3; ++seed) {
     const ExpertTrace played = PlayExpert(*env, seed);
@@ -83,7 +83,7 @@ TEST(ExpertConformance, ActionsAreFiniteAndWithinTheirBounds) {
 
 TEST(ExpertConformance, ActChangesNothingInTheEnv) {
   const auto env = MakeEnv();
-  if (env->expert() == nullptr) GTEST_SKIP() << "the env has no expert";
+  if (!env->spec().abilities.has_expert) GTEST_SKIP() << "the env has no expert";
   const ExpertTrace wanted = PlayExpert(*env, kSeed);
   // the same actions without an expert
   env->Reset(kSeed);
@@ -103,14 +103,14 @@ TEST(ExpertConformance, ActChangesNothingInTheEnv) {
 // Without a success, `collect` would give up after many episodes.
 TEST(ExpertConformance, SucceedsAtLeastOnce) {
   const auto env = MakeEnv();
-  if (env->expert() == nullptr) GTEST_SKIP() << "the env has no expert";
+  if (!env->spec().abilities.has_expert) GTEST_SKIP() << "the env has no expert";
   std::vector<float> action(env->spec().action_low.size());
   const std::uint64_t end = kSeed + static_cast<std::uint64_t>(NumExpertSeeds());
   for (std::uint64_t seed = kSeed; seed < end; ++seed) {
     env->Reset(seed);
-    env->expert()->Begin(seed);
+    env->BeginExpert(seed);
     for (int step = 0; step < env->spec().max_steps; ++step) {
-      env->expert()->Act(action);
+      env->Act(action);
       const StepResult result = env->Step(action);
       if (result.success) return;
       if (result.terminated) break;
@@ -123,16 +123,15 @@ TEST(ExpertConformance, SucceedsAtLeastOnce) {
 
 TEST(PointerConformance, ActionsAreFiniteAndWithinTheirBoundsAndRepeat) {
   const auto env = MakeEnv();
-  PointerControl* const pointer = env->pointer_control();
-  if (pointer == nullptr) GTEST_SKIP() << "the env has no pointer_control";
+  if (!env->spec().abilities.has_pointer_control) GTEST_SKIP() << "the env has no pointer control";
   const EnvSpec& spec = env->spec();
   env->Reset(kSeed);
   for (const double x : {0.0, 0.3, 1.0}) {
     for (const double y : {0.0, 0.7, 1.0}) {
       std::vector<float> action(spec.action_low.size(), std::numeric_limits<float>::quiet_NaN());
       std::vector<float> again = action;
-      pointer->PointerAction(x, y, action);
-      pointer->PointerAction(x, y, again);
+      env->PointerAction(x, y, action);
+      env->PointerAction(x, y, again);
       EXPECT_EQ(action, again);
       for (std::size_t i = 0; i < action.size(); ++i) {
         EXPECT_TRUE(action[i] >= spec.action_low[i] && action[i] <= spec.action_high[i])
@@ -144,14 +143,13 @@ TEST(PointerConformance, ActionsAreFiniteAndWithinTheirBoundsAndRepeat) {
 
 TEST(PointerConformance, PointingChangesNothing) {
   const auto env = MakeEnv();
-  PointerControl* const pointer = env->pointer_control();
-  if (pointer == nullptr) GTEST_SKIP() << "the env has no pointer_control";
+  if (!env->spec().abilities.has_pointer_control) GTEST_SKIP() << "the env has no pointer control";
   const Trace wanted = PlayEpisode(*env, kSeed);
   env->Reset(kSeed);
   Trace found;
   AddView(*env, 0, found);
   std::vector<float> action(env->spec().action_low.size());
-  pointer->PointerAction(0.9, 0.1, action);
+  env->PointerAction(0.9, 0.1, action);
   const Trace rest = Play(*env, kSeed);
   found.Append(rest);
   EXPECT_TRUE(AreEqual(found, wanted));
@@ -159,9 +157,7 @@ TEST(PointerConformance, PointingChangesNothing) {
 
 TEST(CameraConformance, NamesAreUnique) {
   const auto env = MakeEnv();
-  CameraAccess* const cameras = env->camera_access();
-  if (cameras == nullptr) GTEST_SKIP() << "the env has no camera_access";
-  ASSERT_FALSE(env->spec().abilities.cameras.empty());
+  if (env->spec().abilities.cameras.empty()) GTEST_SKIP() << "the env has no cameras";
   std::set<std::string> names;
   for (const std::string& name : env->spec().abilities.cameras) {
     EXPECT_FALSE(name.empty());
@@ -185,13 +181,12 @@ void ExpectPose(const std::array<double, 16>& pose) {
 
 TEST(CameraConformance, ParametersDescribeAPinholeCameraOfTheGivenSize) {
   const auto env = MakeEnv();
-  CameraAccess* const cameras = env->camera_access();
-  if (cameras == nullptr) GTEST_SKIP() << "the env has no camera_access";
-  EXPECT_EQ(CodeOf([&] { cameras->Parameters(0, 64, 48); }), ErrorCode::kEnv) << "before Reset";
+  if (env->spec().abilities.cameras.empty()) GTEST_SKIP() << "the env has no cameras";
+  EXPECT_EQ(CodeOf([&] { env->GetCamera(0, 64, 48); }), ErrorCode::kEnv) << "before Reset";
   env->Reset(kSeed);
   for (int camera = 0; camera < static_cast<int>(env->spec().abilities.cameras.size()); ++camera) {
-    const CameraParameters small = cameras->Parameters(camera, 64, 48);
-    const CameraParameters large = cameras->Parameters(camera, 128, 96);
+    const CameraParameters small = env->GetCamera(camera, 64, 48);
+    const CameraParameters large = env->GetCamera(camera, 128, 96);
     EXPECT_EQ(small.name, env->spec().abilities.cameras[static_cast<std::size_t>(camera)]);
     for (const double value : {small.fx, small.fy, small.cx, small.cy}) {
       EXPECT_TRUE(std::isfinite(value) && value > 0.0) << small.name << ": " << value;
@@ -204,8 +199,7 @@ TEST(CameraConformance, ParametersDescribeAPinholeCameraOfTheGivenSize) {
 
 TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   const auto env = MakeEnv();
-  CameraAccess* const cameras = env->camera_access();
-  if (cameras == nullptr) GTEST_SKIP() << "the env has no camera_access";
+  if (env->spec().abilities.cameras.empty()) GTEST_SKIP() << "the env has no cameras";
   const Trace wanted = PlayEpisode(*env, kSeed);
   env->Reset(kSeed);
   Trace found;
@@ -213,8 +207,8 @@ TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   for (int camera = 0; camera < static_cast<int>(env->spec().abilities.cameras.size()); ++camera) {
     RgbImage first(48, 32);
     RgbImage second(48, 32);
-    cameras->RenderCamera(camera, &first);
-    cameras->RenderCamera(camera, &second);
+    env->RenderCamera(camera, &first);
+    env->RenderCamera(camera, &second);
     EXPECT_EQ(first.pixels, second.pixels) << "camera " << camera;
   }
   const Trace rest = Play(*env, kSeed);
@@ -234,17 +228,15 @@ void ExpectMarks(std::span<const float> xy, const char* of) {
 
 TEST(MarksConformance, LieInThePictureOrAreHidden) {
   const auto env = MakeEnv();
-  const PictureMarks* const marks = env->picture_marks();
-  if (marks == nullptr) GTEST_SKIP() << "the env has no picture_marks";
-  ASSERT_GT(env->spec().abilities.n_marks, 0);
+  if (env->spec().abilities.n_marks == 0) GTEST_SKIP() << "the env has no marks";
   std::vector<float> xy(2 * static_cast<std::size_t>(env->spec().abilities.n_marks));
   env->Reset(kSeed);
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> action = ActionAt(env->spec(), kSeed, step);
     for (const int width : {40, 96}) {
-      marks->StateMarks(width, 30, xy);
+      env->StateMarks(width, 30, xy);
       ExpectMarks(xy, "the state");
-      marks->ActionMarks(action, width, 30, xy);
+      env->ActionMarks(action, width, 30, xy);
       ExpectMarks(xy, "an action");
     }
     if (env->Step(action).terminated) break;
@@ -253,8 +245,7 @@ TEST(MarksConformance, LieInThePictureOrAreHidden) {
 
 TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
   const auto env = MakeEnv();
-  const PictureMarks* const marks = env->picture_marks();
-  if (marks == nullptr) GTEST_SKIP() << "the env has no picture_marks";
+  if (env->spec().abilities.n_marks == 0) GTEST_SKIP() << "the env has no marks";
   const Trace wanted = PlayEpisode(*env, kSeed);
   const std::size_t n_numbers = 2 * static_cast<std::size_t>(env->spec().abilities.n_marks);
   env->Reset(kSeed);
@@ -265,10 +256,10 @@ TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
     std::vector<float> first(2 * n_numbers);
     std::vector<float> second = first;
     for (std::vector<float>* seen : {&first, &second}) {
-      marks->StateMarks(40, 30, std::span(*seen).first(n_numbers));
+      env->StateMarks(40, 30, std::span(*seen).first(n_numbers));
       // a distant action, so that executing it in the simulation would show
-      marks->ActionMarks(ActionAt(env->spec(), kSeed + 1, step), 40, 30,
-                         std::span(*seen).last(n_numbers));
+      env->ActionMarks(ActionAt(env->spec(), kSeed + 1, step), 40, 30,
+                       std::span(*seen).last(n_numbers));
     }
     EXPECT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(float)), 0);
     const Trace rest = Play(*env, kSeed, step, step + 1);

@@ -15,7 +15,6 @@ SPEC = "*.SpecFitsTogether"
 ENV = {
     "none": ("*", "PASSED"),
     # the spec, checked when the env is described or created
-    "unsorted_keys": (SPEC, "expected keys in alphabetical order, each once, found 'position' before 'picture'"),
     "duplicate_keys": (SPEC, "each once, found 'picture' before 'picture'"),
     "unnamed_key": (SPEC, "expected a name for every key"),
     "empty_shape": (SPEC, "'goal': expected a shape with sizes of 1 or more, found []"),
@@ -33,8 +32,7 @@ ENV = {
     "infinite_bounds": (SPEC, "dimension 1 of the action: expected finite bounds"),
     "duplicate_metrics": (SPEC, "metrics: expected names that occur once, found 'distance'"),
     "strength_out_of_range": (SPEC, "perturbation 'wind': expected a strength from 0 to 1, found 2"),
-    "undeclared_expert": (SPEC, "the env's spec does not declare an ability and expert() is not null"),
-    "declared_state": (SPEC, "the env's spec declares an ability and state_access() is null"),
+    "declared_state": ("*.AStateContinuesBitForBit", "the env's spec declares state_size and there is no DoGetState"),
     "described_otherwise": (SPEC, "expected the spec that Describe gives for the same params, found another"),
     "describe_throws": ("*.IsDescribedAsItIs", "the plugin threw no model file"),
     "create_throws": (SPEC, "the plugin threw no graphics card"),
@@ -71,12 +69,6 @@ ENV = {
     "unknown_key": ("*.EveryNumberIsFinite", "expected an observation of the spec, goal, picture, position; found 'positions'"),
     "wrong_type": ("*.EveryNumberIsFinite", "observation 'goal': expected Buffer<T> of float32, as in the spec, found uint8"),
     "own_frame_size": ("*.LookingChangesNothing", "expected a picture of 1 x 1 in 3 bytes, found 320 x 240"),
-    # wrong calls, in another process
-    "unchecked_size": ("*.RefusesWrongCallsWithoutACrash", "the plugin died with signal 11"),
-    "ignored_size": ("*.RefusesWrongCallsWithoutACrash", "1 numbers"),
-    "unchecked_nan": ("*.RefusesWrongCallsWithoutACrash", "WrongCalls.RefusedActionsThrowAndChangeNothing"),
-    "no_order": ("*.RefusesWrongCallsWithoutACrash", "WrongCalls.NothingWorksBeforeReset"),
-    "steps_after_end": ("*.RefusesWrongCallsWithoutACrash", "WrongCalls.StepAfterTerminatedThrows"),
     # the expert
     "never_succeeds": ("*.SucceedsAtLeastOnce", "expected the expert to succeed in one of 5 episodes"),
     "expert_walks_away": ("*.SucceedsAtLeastOnce", "expected the expert to succeed in one of 5 episodes"),

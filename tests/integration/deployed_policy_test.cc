@@ -38,18 +38,17 @@ fs::path ShippedCheckpoint() { return fs::path(DPB_SOURCE_DIR) / "models/pusht_u
 class RecordedActions : public Env {
  public:
   RecordedActions(std::unique_ptr<Env> env, std::vector<float>* actions)
-      : env_(std::move(env)), actions_(actions) {}
+      : Env(env->spec()), env_(std::move(env)), actions_(actions) {}
 
-  const EnvSpec& spec() const override { return env_->spec(); }
-  void Reset(std::uint64_t seed) override { env_->Reset(seed); }
-  StepResult Step(std::span<const float> action) override {
+ private:
+  void DoReset(std::uint64_t seed) override { env_->Reset(seed); }
+  StepResult DoStep(std::span<const float> action) override {
     actions_->insert(actions_->end(), action.begin(), action.end());
     return env_->Step(action);
   }
-  void Observe(const ObsWriter& obs) override { env_->Observe(obs); }
-  void Render(RgbImage* frame) override { env_->Render(frame); }
+  void DoObserve(const ObsWriter& obs) override { env_->Observe(obs); }
+  void DoRender(RgbImage* frame) override { env_->Render(frame); }
 
- private:
   std::unique_ptr<Env> env_;
   std::vector<float>* actions_;
 };

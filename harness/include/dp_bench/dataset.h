@@ -23,6 +23,12 @@ struct DatasetSpec {
   double fps = 0.0;           // steps per second [Hz]; 0 if the data do not say it
 };
 
+/// The smallest and largest value of each number of a key, as a file states them.
+struct StatedRange {
+  std::vector<double> min;
+  std::vector<double> max;
+};
+
 /// Recorded episodes. One reader per file format implements it; windows, splits and padding are the
 /// harness's.
 class DPB_API Dataset {
@@ -43,36 +49,30 @@ class DPB_API Dataset {
   virtual void Read(int key, std::int64_t begin, std::int64_t end,
                     std::span<std::byte> out) const = 0;
 
+  // What only some formats record; the others say nothing.
+
+  /// What the robot was told to do in an episode; empty if it is not known.
+  virtual std::string Task(std::int64_t episode) const;
+
+  /// The name of the feature that a key was read from, such as "observation.state"; empty if the
+  /// format has no features.
+  virtual std::string FeatureName(int key) const;
+
+  /// A name per number of a low_dim key; none if the format has no names for them.
+  virtual std::vector<std::string> ChannelNames(int key) const;
+
+  /// What the files say about the range of a low_dim key over all episodes; none if they do not say
+  /// it for each number. It is only as good as the program that wrote it.
+  virtual std::optional<StatedRange> RecordedRange(int key) const;
+
+  /// Whether the format has features, which its keys were read from.
+  bool has_features() const { return !spec().keys.empty() && !FeatureName(0).empty(); }
+
   /// The index of a key. Throws Error{kData} naming the existing keys if there is no such key.
   int KeyIndex(std::string_view name) const;
 
  protected:
   Dataset() = default;
-};
-
-/// The smallest and largest value of each number of a key, as a file states them.
-struct StatedRange {
-  std::vector<double> min;
-  std::vector<double> max;
-};
-
-/// What only some formats record. A data set that has it also derives from this class.
-class DPB_API DatasetLabels {
- public:
-  virtual ~DatasetLabels();
-
-  /// What the robot was told to do in an episode.
-  virtual std::string Task(std::int64_t episode) const = 0;
-
-  /// The name of the feature that a key was read from, such as "observation.state".
-  virtual std::string FeatureName(int key) const = 0;
-
-  /// A name per number of a low_dim key; none if the format has no names for them.
-  virtual std::vector<std::string> ChannelNames(int key) const = 0;
-
-  /// What the files say about the range of a low_dim key over all episodes; none if they do not say
-  /// it for each number. It is only as good as the program that wrote it.
-  virtual std::optional<StatedRange> RecordedRange(int key) const = 0;
 };
 
 }  // namespace dp_bench

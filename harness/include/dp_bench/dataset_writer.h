@@ -47,18 +47,12 @@ class DPB_API DatasetWriter {
   /// Throws Error{kUsage} if there is no episode.
   virtual void Finish() = 0;
 
+  /// For the user, a line each: how pictures are stored, with or without loss, and what is left
+  /// out. Not every writer has something to say.
+  virtual std::vector<std::string> Notes() const;
+
  protected:
   DatasetWriter() = default;
-};
-
-/// What only some writers can say. A writer that has it also derives from this class.
-class DPB_API WriterNotes {
- public:
-  virtual ~WriterNotes();
-
-  /// For the user, a line each: how pictures are stored, with or without loss, and what is left
-  /// out.
-  virtual std::vector<std::string> Notes() const = 0;
 };
 
 }  // namespace dp_bench

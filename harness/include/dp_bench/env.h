@@ -1,8 +1,11 @@
 // The contract of an environment plugin. Does not include LibTorch.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,13 +41,13 @@ struct PerturbationSpec {
   bool operator==(const PerturbationSpec&) const = default;
 };
 
-/// What an env can do beyond the Env interface (env_abilities.h).
+/// Which optional functions of Env there are.
 struct EnvAbilities {
-  std::size_t state_size = 0;        // StateAccess: numbers in a state; 0 if not offered
-  bool has_expert = false;           // Expert
-  bool has_pointer_control = false;  // PointerControl
-  std::vector<std::string> cameras;  // CameraAccess: their names; empty if not offered
-  int n_marks = 0;                   // PictureMarks: how many; 0 if not offered
+  std::size_t state_size = 0;        // numbers in a state: GetState, SetState; 0 if not offered
+  bool has_expert = false;           // BeginExpert, Act
+  bool has_pointer_control = false;  // PointerAction
+  std::vector<std::string> cameras;  // GetCamera, RenderCamera: names; empty if not offered
+  int n_marks = 0;                   // StateMarks, ActionMarks: how many; 0 if not offered
 
   bool operator==(const EnvAbilities&) const = default;
 };
@@ -52,7 +55,7 @@ struct EnvAbilities {
 /// What an env offers; constant for its lifetime. A plugin can describe the env without creating it
 /// (PluginTraits<Env>).
 struct EnvSpec {
-  ShapeMeta shape_meta;             // obs in alphabetical order
+  ShapeMeta shape_meta;             // Env::spec() has obs in alphabetical order
   std::vector<float> action_low;    // [Da], in the action's own units
   std::vector<float> action_high;   // [Da]
   double control_hz = 0.0;          // env steps per simulated second [Hz]
@@ -114,49 +117,126 @@ struct RgbImage {
   std::vector<std::uint8_t> pixels;
 };
 
-class StateAccess;
-class Expert;
-class PointerControl;
-class CameraAccess;
-class PictureMarks;
+/// A pinhole camera without distortion. A point (X, Y, Z) in camera coordinates (x right, y down, z
+/// forward [m]) appears at pixel (fx X / Z + cx, fy Y / Z + cy). The centre of the top left pixel
+/// is (0.5, 0.5).
+struct CameraParameters {
+  std::string name;
+  double fx = 0.0;  // [px]
+  double fy = 0.0;
+  double cx = 0.0;
+  double cy = 0.0;
+  std::array<double, 16> camera_to_world = {};  // row major, homogeneous [m]
+};
+
+namespace plugin {
+class EnvGuard;
+}
 
 /// One simulated task instance. Used by one thread at a time; instances share nothing. `Reset`,
 /// `Step` and `Observe` do not allocate memory once warmed up.
+///
+/// The public functions are called. They check every call and its result, then an env's own
+/// function does the work: Step calls DoStep. An env implements those and may rely on the checks:
+/// an episode runs, sizes are right, numbers are finite, the ability is declared. Wrong calls throw
+/// Error{kShape} for a size, Error{kNumeric} for NaN and Inf, Error{kEnv} without a running
+/// episode, Error{kUsage} for an ability that the spec does not declare.
 class DPB_API Env {
  public:
   Env(const Env&) = delete;
   Env& operator=(const Env&) = delete;
   virtual ~Env();
 
-  virtual const EnvSpec& spec() const = 0;
+  /// The observations are in alphabetical order.
+  const EnvSpec& spec() const { return spec_; }
 
   /// Starts an episode. All its randomness derives from `seed`: equal seeds and actions give
   /// bitwise-equal episodes, whatever this instance did before.
-  virtual void Reset(std::uint64_t seed) = 0;
+  void Reset(std::uint64_t seed);
 
-  /// Advances 1 / control_hz seconds. `action`: [Da], in the units documented by the plugin.
-  /// Throws Error{kShape} on a wrong size, Error{kNumeric} on NaN or Inf, Error{kEnv} before Reset
-  /// or after `terminated`.
-  virtual StepResult Step(std::span<const float> action) = 0;
+  /// Advances 1 / control_hz seconds. `action`: [Da], in the units documented by the plugin. A
+  /// refused action changes nothing. After `terminated` or an error of DoStep, Reset is due.
+  StepResult Step(std::span<const float> action);
 
   /// Writes every key of the spec for the current state; changes nothing. Separate from `Step`
-  /// because a policy observes only a few of the steps that it executes. Throws Error{kEnv} before
-  /// Reset.
-  virtual void Observe(const ObsWriter& obs) = 0;
+  /// because a policy observes only a few of the steps that it executes.
+  void Observe(const ObsWriter& obs);
 
   /// Draws the current state at the size of `frame`; changes nothing.
-  virtual void Render(RgbImage* frame) = 0;
+  void Render(RgbImage* frame);
 
-  /// Optional abilities (env_abilities.h); null unless the spec declares them. They belong to the
-  /// env and are used by the same thread.
-  virtual StateAccess* state_access() { return nullptr; }
-  virtual Expert* expert() { return nullptr; }
-  virtual PointerControl* pointer_control() { return nullptr; }
-  virtual CameraAccess* camera_access() { return nullptr; }
-  virtual PictureMarks* picture_marks() { return nullptr; }
+  // Optional, if spec().abilities declares it. Except for SetState, they change nothing in the env.
+
+  /// The full simulation state as numbers, for replay and sampling-based experts, [state_size].
+  /// SetState(GetState()) continues bit for bit like the original.
+  void GetState(std::span<double> state) const;
+  /// Also starts the episode clock. Throws Error{kEnv} for what is no state.
+  void SetState(std::span<const double> state);
+
+  /// Prepares the expert, a script or search that solves the task, to act from the current state.
+  /// This may be in the middle of an episode, when it takes over from a policy
+  /// (`collect.takeover`). All variation derives from `seed`: equal seeds and states give
+  /// bitwise-equal actions.
+  void BeginExpert(std::uint64_t seed);
+  /// Writes the expert's action for the current state, [Da]; called once before each Step. Throws
+  /// Error{kEnv} if it cannot continue; the episode then counts as failed.
+  void Act(std::span<float> action);
+
+  /// Writes the action, [Da], that follows a person's pointer. (x, y) is its position in the
+  /// rendered frame, in [0, 1] from the top left.
+  void PointerAction(double x, double y, std::span<float> action) const;
+
+  /// A camera in the current state, for pictures of this size. `camera`: an index into the
+  /// declared ones.
+  CameraParameters GetCamera(int camera, int width, int height) const;
+  /// Draws what one camera sees.
+  void RenderCamera(int camera, RgbImage* frame);
+
+  /// The positions of the robot's hands in the picture that Render draws: (x, y) of each mark,
+  /// [n_marks, 2], from the top left, in [0, 1] inside the picture; NaN for a mark that the picture
+  /// cannot show. With them, films and reports show the plan next to the executed path.
+  void StateMarks(int width, int height, std::span<float> xy) const;
+  /// The same for the state that `action`, [Da], would reach if it were executed completely.
+  void ActionMarks(std::span<const float> action, int width, int height, std::span<float> xy) const;
 
  protected:
-  Env() = default;
+  explicit Env(EnvSpec spec);
+
+  // What an env implements: always,
+  virtual void DoReset(std::uint64_t seed) = 0;
+  virtual StepResult DoStep(std::span<const float> action) = 0;
+  virtual void DoObserve(const ObsWriter& obs) = 0;
+  virtual void DoRender(RgbImage* frame) = 0;
+
+  // and if its spec declares the ability. An expert without memory needs no DoBeginExpert.
+  virtual void DoGetState(std::span<double> state) const;
+  virtual void DoSetState(std::span<const double> state);
+  virtual void DoBeginExpert(std::uint64_t seed);
+  virtual void DoAct(std::span<float> action);
+  virtual void DoPointerAction(double x, double y, std::span<float> action) const;
+  virtual CameraParameters DoGetCamera(int camera, int width, int height) const;
+  virtual void DoRenderCamera(int camera, RgbImage* frame);
+  virtual void DoStateMarks(int width, int height, std::span<float> xy) const;
+  virtual void DoActionMarks(std::span<const float> action, int width, int height,
+                             std::span<float> xy) const;
+
+ private:
+  friend class plugin::EnvGuard;
+  friend struct std::default_delete<Env>;
+
+  // Deletes `env`. Its destructor is watched like the other calls, so that one that hangs is named.
+  static void Destroy(Env* env);
+
+  EnvSpec spec_;
+  std::unique_ptr<plugin::EnvGuard> guard_;
 };
 
 }  // namespace dp_bench
+
+template <>
+struct std::default_delete<dp_bench::Env> {
+  default_delete() = default;
+  template <std::derived_from<dp_bench::Env> Derived>
+  default_delete(const default_delete<Derived>& /*of_derived*/) {}
+  void operator()(dp_bench::Env* env) const { dp_bench::Env::Destroy(env); }
+};

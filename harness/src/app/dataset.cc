@@ -172,13 +172,13 @@ int Check(const DatasetVerbOptions& options) {
   return inspect::HasProblems(inspection.faults) ? 1 : 0;
 }
 
-void PrintKey(const Dataset& dataset, const DatasetLabels* labels, int index) {
+void PrintKey(const Dataset& dataset, int index) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
   core::PrintResult("  {:<16} {:<8} {:<8} {}", key.name, Name(key.type), Name(key.dtype),
                     ToString(key.shape));
-  if (labels != nullptr) {
-    const std::vector<std::string> names = labels->ChannelNames(index);
-    core::PrintResult("  {}{}{}", labels->FeatureName(index), names.empty() ? "" : ": ",
+  if (dataset.has_features()) {
+    const std::vector<std::string> names = dataset.ChannelNames(index);
+    core::PrintResult("  {}{}{}", dataset.FeatureName(index), names.empty() ? "" : ": ",
                       fmt::join(names, ", "));
   }
   core::PrintResult("\n");
@@ -187,7 +187,6 @@ void PrintKey(const Dataset& dataset, const DatasetLabels* labels, int index) {
 int Info(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = options.Catalogue();
   const auto dataset = options.OpenSource(catalogue);
-  const auto* const labels = dynamic_cast<const DatasetLabels*>(dataset.get());
   const std::span<const std::int64_t> ends = dataset->episode_ends();
   const double fps = experiment::RateOf(*dataset, options.source, options.conversion.reading);
   core::PrintResult(
@@ -195,11 +194,11 @@ int Info(const DatasetVerbOptions& options) {
       config::FormatOf(options.source).name, ends.size(), ends.back(), data::RateText(fps),
       fps > 0.0 ? ", " + core::FormatDuration(static_cast<double>(ends.back()) / fps) : "");
   for (int i = 0; i < static_cast<int>(dataset->spec().keys.size()); ++i) {
-    PrintKey(*dataset, labels, i);
+    PrintKey(*dataset, i);
   }
-  if (labels == nullptr) return 0;
+  if (!dataset->has_features()) return 0;
   std::map<std::string, int> tasks;
-  for (std::int64_t i = 0; i < std::ssize(ends); ++i) ++tasks[labels->Task(i)];
+  for (std::int64_t i = 0; i < std::ssize(ends); ++i) ++tasks[dataset->Task(i)];
   for (const auto& [task, n] : tasks) core::PrintResult("  \"{}\": {} episodes\n", task, n);
   return 0;
 }

@@ -7,7 +7,6 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "dp_bench/spec.h"
 
@@ -41,16 +40,14 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 
 }  // namespace
 
-Env::~Env() = default;
 Dataset::~Dataset() = default;
-DatasetLabels::~DatasetLabels() = default;
 DatasetWriter::~DatasetWriter() = default;
-WriterNotes::~WriterNotes() = default;
-StateAccess::~StateAccess() = default;
-Expert::~Expert() = default;
-PointerControl::~PointerControl() = default;
-CameraAccess::~CameraAccess() = default;
-PictureMarks::~PictureMarks() = default;
+
+std::string Dataset::Task(std::int64_t) const { return ""; }
+std::string Dataset::FeatureName(int) const { return ""; }
+std::vector<std::string> Dataset::ChannelNames(int) const { return {}; }
+std::optional<StatedRange> Dataset::RecordedRange(int) const { return std::nullopt; }
+std::vector<std::string> DatasetWriter::Notes() const { return {}; }
 
 ObsWriter::ObsWriter(std::span<const KeySpec> keys, std::span<const std::span<std::byte>> buffers)
     : keys_(keys), buffers_(buffers) {

@@ -103,7 +103,7 @@ CollectionLog ReadLog(const std::filesystem::path& folder, const json& attribute
 
 ExpertPlan MakePlan(const CollectRequest& request) {
   const std::unique_ptr<Env> env = request.env_factory();
-  DPB_ASSERT(env != nullptr && env->expert() != nullptr);
+  DPB_ASSERT(env != nullptr && env->spec().abilities.has_expert);
   DPB_ASSERT(request.config.takeover.has_value() == (request.first_actor_factory != nullptr));
   if (request.first_actor_factory)
     request.first_actor_factory();  // throws before files are written
@@ -415,10 +415,10 @@ int ExpertRunner::DrawTakeover(std::uint64_t seed) {
 }
 
 std::span<const float> ExpertRunner::ChooseAction(ExpertEpisode* episode, int step, int takeover) {
-  if (step == takeover) env_->expert()->Begin(episode->seed);
+  if (step == takeover) env_->BeginExpert(episode->seed);
   obs_.Observe(*env_);
   if (step < takeover) return first_actor_->Act(obs_.values());
-  env_->expert()->Act(action_);
+  env_->Act(action_);
   Record(&episode->steps);
   return Perturb(episode->seed, step);
 }

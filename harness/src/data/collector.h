@@ -21,7 +21,6 @@
 #include "data/replay_writer.h"
 #include "dp_bench/config.h"
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "plugin/obs_memory.h"
 
 namespace dp_bench::data {

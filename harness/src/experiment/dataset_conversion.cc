@@ -39,15 +39,13 @@ fs::path NameOf(const fs::path& source) {
 struct Source {
   fs::path path;
   std::unique_ptr<Dataset> dataset;
-  double fps = 0.0;                       // 0 if it is not known
-  const DatasetLabels* labels = nullptr;  // null if the format has none
+  double fps = 0.0;  // 0 if it is not known
 };
 
 Source Open(const fs::path& path, const DatasetReading& reading,
             plugin::PluginCatalogue& catalogue) {
   Source source{.path = path, .dataset = OpenDataset(path, reading, catalogue)};
   source.fps = RateOf(*source.dataset, path, reading);
-  source.labels = dynamic_cast<const DatasetLabels*>(source.dataset.get());
   return source;
 }
 
@@ -127,7 +125,7 @@ void RequireEqualSpecs(std::span<const Source> sources) {
 // Data sets with the same numbers of channels may have them in another order. The names say so.
 void RequireEqualChannels(std::span<const Source> sources) {
   const auto names_of = [](const Source& source, int key) {
-    return source.labels == nullptr ? std::vector<std::string>{} : source.labels->ChannelNames(key);
+    return source.dataset->ChannelNames(key);
   };
   for (int key = 0; key < std::ssize(sources[0].dataset->spec().keys); ++key) {
     const auto is_named = [&](const Source& source) { return !names_of(source, key).empty(); };
@@ -206,11 +204,11 @@ std::vector<FeatureRequest> FeaturesByDefault(const DatasetSpec& spec,
 }
 
 // The features that the keys were read from.
-std::vector<FeatureRequest> FeaturesOfSource(const DatasetSpec& spec, const DatasetLabels& labels) {
+std::vector<FeatureRequest> FeaturesOfSource(const DatasetSpec& spec, const Dataset& source) {
   std::vector<FeatureRequest> features;
   for (std::size_t i = 0; i < spec.keys.size(); ++i) {
     const auto key = static_cast<int>(i);
-    const std::string name = labels.FeatureName(key);
+    const std::string name = source.FeatureName(key);
     auto found = std::ranges::find(features, name, &FeatureRequest::name);
     if (found == features.end()) found = features.insert(found, {.name = name});
     found->keys.push_back(spec.keys[i].name);
@@ -220,11 +218,11 @@ std::vector<FeatureRequest> FeaturesOfSource(const DatasetSpec& spec, const Data
 
 // The names that the source has for all numbers of a feature; or else none.
 std::vector<std::string> ChannelsOf(const FeatureRequest& feature, const DatasetSpec& spec,
-                                    const DatasetLabels& labels) {
+                                    const Dataset& source) {
   std::vector<std::string> channels;
   for (const std::string& name : feature.keys) {
     const auto key = std::ranges::find(spec.keys, name, &KeySpec::name) - spec.keys.begin();
-    const std::vector<std::string> own = labels.ChannelNames(static_cast<int>(key));
+    const std::vector<std::string> own = source.ChannelNames(static_cast<int>(key));
     if (own.empty()) return {};
     channels.insert(channels.end(), own.begin(), own.end());
   }
@@ -280,9 +278,7 @@ class Conversion {
     for (const std::string& param : request_.params) SetParam(param, &params);
     writer_ = catalogue.Create<DatasetWriter>(request_.format,
                                               Config::FromJson(params.dump(), "--param"), spec_);
-    if (const auto* const notes = dynamic_cast<const WriterNotes*>(writer_.get())) {
-      report_.notes = notes->Notes();
-    }
+    report_.notes = writer_->Notes();
   }
 
   // Copies the episodes that are missing. False if it was stopped.
@@ -334,12 +330,12 @@ class Conversion {
   }
 
   std::vector<FeatureRequest> Features() {
-    const DatasetLabels* const labels = sources_[0].labels;
-    std::vector<FeatureRequest> features = labels != nullptr && request_.map.empty()
-                                               ? FeaturesOfSource(spec_, *labels)
+    const Dataset& first = *sources_[0].dataset;
+    std::vector<FeatureRequest> features = first.has_features() && request_.map.empty()
+                                               ? FeaturesOfSource(spec_, first)
                                                : FeaturesByDefault(spec_, request_.map);
     for (FeatureRequest& feature : features) {
-      if (labels != nullptr) feature.channels = ChannelsOf(feature, spec_, *labels);
+      feature.channels = ChannelsOf(feature, spec_, first);
       report_.features.push_back(
           fmt::format("{}: {}", feature.name, fmt::join(feature.keys, ", ")));
     }
@@ -354,7 +350,7 @@ class Conversion {
       if (config::FormatOf(source.path).name != config::kLeRobotFormat) return nullptr;
       json features = json::object();
       for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
-        features[spec_.keys[i].name] = source.labels->FeatureName(static_cast<int>(i));
+        features[spec_.keys[i].name] = source.dataset->FeatureName(static_cast<int>(i));
       }
       folders.push_back({{"path", source.path.string()}, {"features", features}});
     }
@@ -374,7 +370,7 @@ class Conversion {
 
   std::string TaskOf(const Piece& piece) const {
     const Source& source = sources_[piece.source];
-    std::string task = source.labels != nullptr ? source.labels->Task(piece.episode) : "";
+    std::string task = source.dataset->Task(piece.episode);
     if (!task.empty()) return task;
     return request_.task.empty() ? NameOf(source.path).stem().string() : request_.task;
   }

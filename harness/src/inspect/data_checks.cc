@@ -348,12 +348,10 @@ Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) 
                               .advice =
                                   "compute them again before LeRobot trains on the data: "
                                   "`dp_bench dataset convert` writes a copy with its own"};
-  const auto* const labels = dynamic_cast<const DatasetLabels*>(&dataset);
   std::vector<std::string> wrong;
   int n_compared = 0;
   for (const Signal& signal : data.signals) {
-    if (labels == nullptr) break;
-    const auto stated = labels->RecordedRange(dataset.KeyIndex(signal.name));
+    const auto stated = dataset.RecordedRange(dataset.KeyIndex(signal.name));
     if (!stated) continue;
     for (std::int64_t d = 0; d < signal.dim; ++d, ++n_compared) {
       const auto i = static_cast<std::size_t>(d);

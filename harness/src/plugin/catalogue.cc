@@ -118,7 +118,7 @@ EnvSpec PluginCatalogue::DescribeEnv(const std::string& name, const Config& para
   const Plugin& plugin = FindPlugin(PluginKind::kEnv, name);
   const auto* const entry = reinterpret_cast<const PluginEntry<Env>*>(plugin.header);
   return WatchCall(plugin.info.place(), "Describe", [&] {
-    EnvSpec spec = entry->functions.describe(params);
+    EnvSpec spec = WithSortedKeys(entry->functions.describe(params));
     params.RejectUnread();
     RequireSound(spec);
     return spec;

@@ -1,7 +1,6 @@
 #include "plugin/env_message.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,8 +17,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeySpec, name, type, shape, dtype)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShapeMeta, obs, action)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetricSpec, name, aggregate)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerturbationSpec, name, low, high, strength, is_visual)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvAbilities, state_size, has_expert, has_pointer_control,
-                                   cameras, n_marks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvSpec, shape_meta, action_low, action_high, control_hz,
                                    max_steps, metrics, tasks, obs_modes, perturbations, abilities)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CameraParameters, name, fx, fy, cx, cy, camera_to_world)
@@ -38,44 +35,6 @@ Json ParseCbor(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-
-const char* Name(EnvCommand command) {
-  switch (command) {
-    case EnvCommand::kDescribe:
-      return "Describe";
-    case EnvCommand::kCreate:
-      return "Create";
-    case EnvCommand::kReset:
-      return "Reset";
-    case EnvCommand::kStep:
-      return "Step";
-    case EnvCommand::kObserve:
-      return "Observe";
-    case EnvCommand::kRender:
-      return "Render";
-    case EnvCommand::kGetState:
-      return "GetState";
-    case EnvCommand::kSetState:
-      return "SetState";
-    case EnvCommand::kBegin:
-      return "Expert::Begin";
-    case EnvCommand::kAct:
-      return "Expert::Act";
-    case EnvCommand::kPointerAction:
-      return "PointerAction";
-    case EnvCommand::kCameraParameters:
-      return "Parameters";
-    case EnvCommand::kRenderCamera:
-      return "RenderCamera";
-    case EnvCommand::kStateMarks:
-      return "StateMarks";
-    case EnvCommand::kActionMarks:
-      return "ActionMarks";
-    case EnvCommand::kQuit:
-      return "its end";
-  }
-  return "an unknown call";
-}
 
 std::vector<std::uint8_t> Encode(const EnvOffer& offer) { return Json::to_cbor(offer); }
 EnvOffer DecodeOffer(std::span<const std::byte> bytes) { return ParseCbor(bytes); }

@@ -13,9 +13,13 @@
 
 #include "dp_bench/config.h"
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 
-namespace dp_bench::plugin {
+namespace dp_bench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvAbilities, state_size, has_expert, has_pointer_control,
+                                   cameras, n_marks)
+
+namespace plugin {
 
 enum class EnvCommand : std::uint32_t {
   kDescribe,
@@ -26,18 +30,24 @@ enum class EnvCommand : std::uint32_t {
   kRender,
   kGetState,
   kSetState,
-  kBegin,
+  kBeginExpert,
   kAct,
   kPointerAction,
-  kCameraParameters,
+  kGetCamera,
   kRenderCamera,
   kStateMarks,
   kActionMarks,
   kQuit,
 };
 
-/// "Step", "Expert::Act": the name that the plugin guard uses.
-const char* Name(EnvCommand command);
+/// The names of the calls, in the same order.
+inline constexpr const char* kEnvCommandNames[] = {
+    "Describe",     "Create",     "Reset",       "Step",   "Observe",       "Render",
+    "GetState",     "SetState",   "BeginExpert", "Act",    "PointerAction", "GetCamera",
+    "RenderCamera", "StateMarks", "ActionMarks", "its end"};
+inline const char* Name(EnvCommand command) {
+  return kEnvCommandNames[static_cast<std::size_t>(command)];
+}
 
 // Both structs have the layout of C on x86-64 and AArch64. Programs in other languages read them
 // byte by byte: plugins/envs/gymnasium/gym_host.py.
@@ -53,12 +63,8 @@ struct Request {
   std::uint64_t input_size = 0;   // bytes at the beginning of the shared memory
   std::uint64_t bulk_offset = 0;  // where texts and pictures of the answer go
   std::uint64_t memory_size = 0;  // of the shared memory
-  // kStep: the input holds this many actions, at most kMaxStepsAhead. The answers come in one
-  // packet. They end early after `terminated`, an error, or an observation that failed.
-  std::int32_t n_steps = 1;
-  std::int32_t first_observed = 1;  // kStep: the observations from this step on are wanted
 };
-static_assert(sizeof(Request) == 72);
+static_assert(sizeof(Request) == 64);
 
 inline constexpr std::int32_t kNoError = -1;
 
@@ -66,8 +72,7 @@ struct Answer {
   std::int32_t error_code = kNoError;  // an ErrorCode; its message is in bulk
   bool terminated = false;
   bool success = false;
-  bool has_observation =
-      false;  // of Reset and Step: it is in shared memory, so Observe asks nothing
+  bool has_observation = false;  // of Reset and Step: it is there, so that Observe asks nothing
   double reward = 0.0;
   std::uint64_t size = 0;  // bytes of the metrics in output, or of text or marks in bulk
 };
@@ -99,4 +104,5 @@ Config ReceiveConfig(const nlohmann::json& transfer);
 /// have are recorded as defaults.
 void AdoptReads(const Config& config, const nlohmann::json& read);
 
-}  // namespace dp_bench::plugin
+}  // namespace plugin
+}  // namespace dp_bench

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "core/console.h"
 #include "dp_bench/error.h"
-#include "plugin/env_message.h"
-#include "plugin/worker_process.h"
+#include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -17,12 +15,9 @@ namespace {
 constexpr std::uint64_t kFnvOffset = 0xcbf29ce484222325;
 constexpr std::uint64_t kFnvPrime = 0x100000001b3;
 
-// An exchange takes 0.1 ms or less, so slower steps gain nothing. [s]
-constexpr double kFastStep = 0.01;
-
 bool IsSlow(EnvCommand command) {
   return command == EnvCommand::kDescribe || command == EnvCommand::kCreate ||
-         command == EnvCommand::kReset || command == EnvCommand::kBegin;
+         command == EnvCommand::kReset || command == EnvCommand::kBeginExpert;
 }
 
 bool ChangesState(EnvCommand command) {
@@ -54,69 +49,36 @@ EnvSession::EnvSession(SessionStart start, const IsolationConfig& config, EnvCom
   Forget();
   if (StartProcess()) return;
   first_ending_ = ending_;
-  if (!StartProcess()) ThrowEnded(start_command_);
+  if (StartProcess()) return;
+  Error error = EndedError();
+  if (start_.names_plugin) error.AddContext(start_.plugin.Context(Name(start_command_)));
+  throw error;
 }
 
 Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
   if (request.command == EnvCommand::kReset) Forget();
-  if (ahead_.is_left()) return TakeStepAhead(request, input);
   if (ChangesState(request.command)) has_observation_ = false;
   std::optional<Answer> answer = Attempt(request, input);
   if (!answer && may_repeat_) {
-    NoteFirstEnding(request.command);
+    may_repeat_ = false;
+    first_ending_ = ending_;
+    core::LogWarning(
+        fmt::format("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
+                    start_.plugin.name, ending_, Name(request.command)));
     answer = Attempt(request, input);
   }
-  if (!answer) ThrowEnded(request.command);
+  if (!answer) throw EndedError();
   ThrowIfError(*answer);
   Note(request, input, *answer);
   return *answer;
 }
 
-void EnvSession::StepAhead(std::span<const std::byte> actions, int first_observed) {
-  const std::size_t action_size = offer_.spec.shape_meta.action.ByteSize();
-  const std::size_t n = std::min(actions.size() / action_size, kMaxStepsAhead);
-  if (process_ == nullptr || !may_repeat_ || step_seconds_ > kFastStep || n < 2) return;
-  actions = actions.first(n * action_size);
-  ahead_.actions.assign(actions.begin(), actions.end());
-  ahead_.next = 0;
-  ahead_.n = Ask({.command = EnvCommand::kStep,
-                  .n_steps = static_cast<std::int32_t>(n),
-                  .first_observed = first_observed},
-                 actions, std::span(ahead_.answers).first(n));
-  if (ahead_.n == 0) NoteFirstEnding(EnvCommand::kStep);
-}
-
-Answer EnvSession::TakeStepAhead(const Request& request, std::span<const std::byte> input) {
-  const std::span<const std::byte> promised =
-      std::span(ahead_.actions).subspan(ahead_.next * input.size(), input.size());
-  if (request.command != EnvCommand::kStep || !std::ranges::equal(input, promised)) {
-    throw Error(ErrorCode::kInternal,
-                fmt::format("{} step(s) were executed ahead, and {} is not the next of them",
-                            ahead_.n - ahead_.next, Name(request.command)));
-  }
-  slot_ = obs_slot_ = ahead_.next;
-  const Answer answer = ahead_.answers[ahead_.next++];
-  has_observation_ = false;
-  ThrowIfError(answer);
-  Note(request, input, answer);
-  return answer;
-}
-
-void EnvSession::NoteFirstEnding(EnvCommand command) {
-  may_repeat_ = false;
-  first_ending_ = ending_;
-  core::LogWarning(
-      fmt::format("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
-                  start_.plugin.name, ending_, Name(command)));
-}
-
 std::span<const std::byte> EnvSession::Output(std::size_t size) const {
-  return process_->memory().Part(layout_.output + slot_ * layout_.step_size, size);
+  return process_->memory().Part(layout_.output, size);
 }
 
 std::span<const std::byte> EnvSession::Obs(std::size_t key) const {
-  return process_->memory().Part(layout_.obs[key] + obs_slot_ * layout_.step_size,
-                                 offer_.spec.shape_meta.obs[key].ByteSize());
+  return process_->memory().Part(layout_.obs[key], offer_.spec.shape_meta.obs[key].ByteSize());
 }
 
 std::span<const std::byte> EnvSession::Bulk(std::size_t size) const {
@@ -137,37 +99,22 @@ std::optional<Answer> EnvSession::Attempt(const Request& request,
   return Ask(request, input);
 }
 
-std::optional<Answer> EnvSession::Ask(const Request& request, std::span<const std::byte> input) {
-  Answer answer;
-  if (Ask(request, input, {&answer, 1}) == 0) return std::nullopt;
-  return answer;
-}
-
-// The number of answers; 0 if the process ended.
-std::size_t EnvSession::Ask(Request request, std::span<const std::byte> input,
-                            std::span<Answer> answers) {
+// Nothing if the process ended.
+std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte> input) {
   SharedMemory& memory = process_->memory();
   request.input_size = input.size();
   request.bulk_offset = layout_.bulk;
   request.memory_size = layout_.TotalSize(bulk_size_);
   memory.Grow(request.memory_size);
   std::ranges::copy(input, memory.Part(0, input.size()).begin());
-  slot_ = 0;
-  if (ChangesState(request.command) || request.command == EnvCommand::kObserve) obs_slot_ = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  const std::size_t n = process_->Ask(
-      request,
-      {.seconds = IsSlow(request.command) ? config_.reset_timeout : config_.step_timeout,
-       .memory_mb = static_cast<std::size_t>(config_.memory_limit_mb)},
-      answers);
-  if (n == 0) {
+  const std::optional<Answer> answer = process_->Ask(
+      request, {.seconds = IsSlow(request.command) ? config_.reset_timeout : config_.step_timeout,
+                .memory_mb = static_cast<std::size_t>(config_.memory_limit_mb)});
+  if (!answer) {
     ending_ = process_->ending();
     process_.reset();
-  } else if (request.command == EnvCommand::kStep) {
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    step_seconds_ = time.count() / static_cast<double>(n);
   }
-  return n;
+  return answer;
 }
 
 // Starts a process with a new env. False if the process ended during that.
@@ -183,6 +130,7 @@ bool EnvSession::StartProcess() {
   if (!answer) return false;
   ThrowIfError(*answer);
   offer_ = DecodeOffer(Bulk(answer->size));
+  RequireSound(offer_.spec);  // a hosted env's may be anything
   layout_ = LayOut(offer_.spec);
   return true;
 }
@@ -204,12 +152,10 @@ bool EnvSession::RepeatEpisode() {
     inputs = inputs.subspan(size);
   }
   if (digest == digest_) return true;
-  Error error(ErrorCode::kEnv,
+  throw Error(ErrorCode::kEnv,
               fmt::format("the env plugin {}, and its episode could not be repeated: the same seed "
                           "and actions gave other results",
                           ending_));
-  AddContext("the repeated episode", &error);
-  throw error;
 }
 
 void EnvSession::Forget() {
@@ -218,7 +164,6 @@ void EnvSession::Forget() {
   has_expert_begun_ = false;
   may_repeat_ = true;
   first_ending_.clear();
-  ahead_.n = 0;
   digest_ = kFnvOffset;
 }
 
@@ -229,7 +174,7 @@ void EnvSession::Note(const Request& request, std::span<const std::byte> input,
       // from now on only the state counts, except for the memory of an expert
       if (!has_expert_begun_) Forget();
       break;
-    case EnvCommand::kBegin:
+    case EnvCommand::kBeginExpert:
       has_expert_begun_ = true;
       break;
     case EnvCommand::kReset:
@@ -262,20 +207,14 @@ void EnvSession::ThrowIfError(const Answer& answer) const {
               std::string(reinterpret_cast<const char*>(text.data()), text.size()));
 }
 
-void EnvSession::AddContext(const char* during, Error* error) const {
-  if (start_.adds_context) error->AddContext(start_.plugin.Context(during));
-}
-
-void EnvSession::ThrowEnded(EnvCommand command) const {
-  const std::string& first = first_ending_;
+Error EnvSession::EndedError() const {
   std::string how = ending_;
-  if (first == ending_) how += ", and again in a fresh process";
-  if (!first.empty() && first != ending_) {
-    how = fmt::format("{}, and in a fresh process {}", first, ending_);
+  if (first_ending_ == ending_) {
+    how += ", and again in a fresh process";
+  } else if (!first_ending_.empty()) {
+    how = fmt::format("{}, and in a fresh process {}", first_ending_, ending_);
   }
-  Error error(ErrorCode::kEnv, "the env plugin " + how);
-  AddContext(Name(command), &error);
-  throw error;
+  return Error(ErrorCode::kEnv, "the env plugin " + how);
 }
 
 }  // namespace dp_bench::plugin

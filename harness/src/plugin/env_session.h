@@ -2,7 +2,6 @@
 // in a new one; this happens at most once per episode.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,7 +25,7 @@ struct SessionStart {
   WorkerCommand command;
   std::vector<std::uint8_t> request;  // the input of kDescribe and kCreate
   PluginPlace plugin;                 // for messages
-  bool adds_context = true;  // false: the caller's guard adds the plugin's name to messages
+  bool names_plugin = true;  // in the message of a process that ends while it creates the env
 
   /// For dp_bench_env_worker.
   static SessionStart OfPlugin(PluginPlace plugin, const Config& params);
@@ -48,13 +47,6 @@ class EnvSession {
   /// the env itself are thrown unchanged. `input`: the action of kStep, the state of kSetState.
   Answer Call(Request request, std::span<const std::byte> input = {});
 
-  /// Executes steps in one exchange if they are fast, because waiting for each of them would then
-  /// take a good part of the time. `Call` answers them one by one, without the process. The next
-  /// calls must be kStep with these `actions` ([n, Da] float32), and kObserve only where
-  /// `has_observation` is false. Does nothing after the process ended once in the episode: it is
-  /// then known in which step it ends again.
-  void StepAhead(std::span<const std::byte> actions, int first_observed);
-
   /// The results of the last call; valid until the next one.
   std::span<const std::byte> Output(std::size_t size) const;
   std::span<const std::byte> Obs(std::size_t key) const;
@@ -68,36 +60,20 @@ class EnvSession {
   void ReserveBulk(std::size_t size);
 
  private:
-  static constexpr double kNotMeasured = 1.0e9;
-
   struct LoggedCall {
     EnvCommand command;
     std::uint64_t seed;
   };
 
-  // Steps that the process has executed and that were not asked for yet.
-  struct StepsAhead {
-    std::array<Answer, kMaxStepsAhead> answers;
-    std::vector<std::byte> actions;
-    std::size_t n = 0;
-    std::size_t next = 0;
-
-    bool is_left() const { return next < n; }
-  };
-
   std::optional<Answer> Attempt(const Request& request, std::span<const std::byte> input);
-  std::optional<Answer> Ask(const Request& request, std::span<const std::byte> input);
-  std::size_t Ask(Request request, std::span<const std::byte> input, std::span<Answer> answers);
-  Answer TakeStepAhead(const Request& request, std::span<const std::byte> input);
-  void NoteFirstEnding(EnvCommand command);
+  std::optional<Answer> Ask(Request request, std::span<const std::byte> input);
   bool StartProcess();
   bool RepeatEpisode();
   void Forget();
   void Note(const Request& request, std::span<const std::byte> input, const Answer& answer);
   void AddToDigest(EnvCommand command, const Answer& answer, std::uint64_t* digest) const;
   void ThrowIfError(const Answer& answer) const;
-  void AddContext(const char* during, Error* error) const;
-  [[noreturn]] void ThrowEnded(EnvCommand command) const;
+  Error EndedError() const;
 
   const SessionStart start_;
   const IsolationConfig config_;
@@ -110,10 +86,6 @@ class EnvSession {
   MemoryLayout layout_;
   std::size_t bulk_size_ = kMaxText;
   bool has_observation_ = false;
-  StepsAhead ahead_;
-  std::size_t slot_ = 0;      // which step of the last exchange its output is of
-  std::size_t obs_slot_ = 0;  // the same for the observation
-  double step_seconds_ = kNotMeasured;
 
   // the episode so far: the calls that brought the env and its expert to their state
   std::vector<LoggedCall> calls_;

@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/env_worker.h"
+#include "plugin/isolated_env.h"
 #include "plugin/worker_process.h"
 
 namespace {

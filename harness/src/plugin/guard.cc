@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "core/memory.h"
+#include "plugin/env_guard.h"
 #include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
 namespace {
 
-class GuardedDataset : public Dataset {
+class GuardedDataset final : public Dataset {
  public:
   GuardedDataset(std::unique_ptr<Dataset> dataset, PluginPlace place)
       : place_(std::move(place)), dataset_(std::move(dataset)) {}
@@ -24,39 +25,25 @@ class GuardedDataset : public Dataset {
     GuardCall(place_, "Read", [&] { dataset_->Read(key, begin, end, out); });
   }
 
- protected:
-  const PluginPlace& place() const { return place_; }
+  std::string Task(std::int64_t episode) const override {
+    return GuardCall(place_, "Task", [&] { return dataset_->Task(episode); });
+  }
+  std::string FeatureName(int key) const override {
+    return GuardCall(place_, "FeatureName", [&] { return dataset_->FeatureName(key); });
+  }
+  std::vector<std::string> ChannelNames(int key) const override {
+    return GuardCall(place_, "ChannelNames", [&] { return dataset_->ChannelNames(key); });
+  }
+  std::optional<StatedRange> RecordedRange(int key) const override {
+    return GuardCall(place_, "RecordedRange", [&] { return dataset_->RecordedRange(key); });
+  }
 
  private:
   PluginPlace place_;
   std::unique_ptr<Dataset> dataset_;
 };
 
-// The same for one that has labels too.
-class GuardedLabelledDataset final : public GuardedDataset, public DatasetLabels {
- public:
-  GuardedLabelledDataset(std::unique_ptr<Dataset> dataset, const DatasetLabels& labels,
-                         PluginPlace place)
-      : GuardedDataset(std::move(dataset), std::move(place)), labels_(labels) {}
-
-  std::string Task(std::int64_t episode) const override {
-    return GuardCall(place(), "Task", [&] { return labels_.Task(episode); });
-  }
-  std::string FeatureName(int key) const override {
-    return GuardCall(place(), "FeatureName", [&] { return labels_.FeatureName(key); });
-  }
-  std::vector<std::string> ChannelNames(int key) const override {
-    return GuardCall(place(), "ChannelNames", [&] { return labels_.ChannelNames(key); });
-  }
-  std::optional<StatedRange> RecordedRange(int key) const override {
-    return GuardCall(place(), "RecordedRange", [&] { return labels_.RecordedRange(key); });
-  }
-
- private:
-  const DatasetLabels& labels_;  // the data set itself
-};
-
-class GuardedDatasetWriter : public DatasetWriter {
+class GuardedDatasetWriter final : public DatasetWriter {
  public:
   GuardedDatasetWriter(std::unique_ptr<DatasetWriter> writer, PluginPlace place, DatasetSpec spec)
       : place_(std::move(place)), writer_(std::move(writer)), spec_(std::move(spec)) {}
@@ -85,29 +72,15 @@ class GuardedDatasetWriter : public DatasetWriter {
     GuardCall(place_, "Finish", [&] { writer_->Finish(); });
   }
 
- protected:
-  const PluginPlace& place() const { return place_; }
+  std::vector<std::string> Notes() const override {
+    return GuardCall(place_, "Notes", [&] { return writer_->Notes(); });
+  }
 
  private:
   PluginPlace place_;
   std::unique_ptr<DatasetWriter> writer_;
   DatasetSpec spec_;
   std::int64_t n_missing_steps_ = 0;  // of the current episode
-};
-
-// The same for one that has notes too.
-class GuardedWriterWithNotes final : public GuardedDatasetWriter, public WriterNotes {
- public:
-  GuardedWriterWithNotes(std::unique_ptr<DatasetWriter> writer, const WriterNotes& notes,
-                         PluginPlace place, DatasetSpec spec)
-      : GuardedDatasetWriter(std::move(writer), std::move(place), std::move(spec)), notes_(notes) {}
-
-  std::vector<std::string> Notes() const override {
-    return GuardCall(place(), "Notes", [&] { return notes_.Notes(); });
-  }
-
- private:
-  const WriterNotes& notes_;  // the writer itself
 };
 
 }  // namespace
@@ -134,6 +107,10 @@ std::string PluginPlace::Context(const char* during) const {
   return fmt::format("in {} ({}), during {}", Name(), file.filename().string(), during);
 }
 
+void PluginPlace::AddContext(const char* during, Error* error) const {
+  if (!name.empty()) error->AddContext(Context(during));
+}
+
 Error ForeignExceptionError(const PluginPlace& place, const char* during, const std::string& what) {
   // LibTorch, which this library does not know, says so with an exception type of its own
   if (what.find("can't allocate memory") != std::string::npos ||
@@ -147,24 +124,23 @@ Error ForeignExceptionError(const PluginPlace& place, const char* during, const 
               fmt::format("the plugin threw {}; expected no exception other than dp_bench::Error. "
                           "Look for it in this call of the plugin.",
                           what));
-  error.AddContext(place.Context(during));
+  place.AddContext(during, &error);
   return error;
+}
+
+std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place) {
+  GuardCall(place, "spec", [&] { RequireSound(env->spec()); });
+  EnvGuard::Of(*env).SetPlace(std::move(place));
+  return env;
 }
 
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place) {
   GuardCall(place, "spec", [&] { RequireSound(dataset->spec(), dataset->episode_ends()); });
-  if (const auto* const labels = dynamic_cast<const DatasetLabels*>(dataset.get())) {
-    return std::make_unique<GuardedLabelledDataset>(std::move(dataset), *labels, std::move(place));
-  }
   return std::make_unique<GuardedDataset>(std::move(dataset), std::move(place));
 }
 
 std::unique_ptr<DatasetWriter> GuardPlugin(std::unique_ptr<DatasetWriter> writer, PluginPlace place,
                                            const DatasetSpec& spec) {
-  if (const auto* const notes = dynamic_cast<const WriterNotes*>(writer.get())) {
-    return std::make_unique<GuardedWriterWithNotes>(std::move(writer), *notes, std::move(place),
-                                                    spec);
-  }
   return std::make_unique<GuardedDatasetWriter>(std::move(writer), std::move(place), spec);
 }
 

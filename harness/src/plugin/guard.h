@@ -1,6 +1,5 @@
 // The guard around every call into a plugin: every exception becomes an Error that names the plugin
-// and the call, and what the contract says about the call is checked. The decorators implement the
-// interface that they wrap.
+// and the call, and what the contract says about the call is checked.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +35,8 @@ struct PluginPlace {
   std::string Name() const;
   /// "in env plugin 'pusht' (libdpb_env_pusht.so), during Step".
   std::string Context(const char* during) const;
+  /// Adds that to an error; nothing if the plugin has no name here.
+  void AddContext(const char* during, Error* error) const;
 };
 
 /// An Error for an exception of a plugin that is not an Error, which breaks its contract.
@@ -49,7 +50,7 @@ decltype(auto) GuardCall(const PluginPlace& place, const char* during, Call&& ca
   try {
     return std::forward<Call>(call)();
   } catch (Error& error) {
-    error.AddContext(place.Context(during));
+    place.AddContext(during, &error);
     throw;
   } catch (const std::bad_alloc&) {
     throw;  // a limit of the machine, not a breach of the contract
@@ -69,9 +70,8 @@ decltype(auto) WatchCall(const PluginPlace& place, const char* during, Call&& ca
   return GuardCall(place, during, std::forward<Call>(call));
 }
 
-/// The same env with every call guarded. What env.h and env_abilities.h say is checked: the spec
-/// (now), the order of the calls, the sizes and numbers that go in, and what comes back. Throws
-/// Error that says what was expected and what was found.
+/// The same env, whose calls are known to go to this plugin. Its spec is checked now; Env itself
+/// checks the calls.
 std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place);
 
 /// The same data set with every call guarded. The spec and the ends of the episodes are checked

@@ -33,4 +33,8 @@ EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,
 std::unique_ptr<Env> CreateIsolatedEnv(PluginPlace plugin, const Config& params,
                                        const IsolationConfig& config);
 
+/// In an env's process: answers over `socket` until it is asked to end; returns the exit code of
+/// the process. `memory_fd`: the shared memory.
+int RunEnvWorker(int socket, int memory_fd);
+
 }  // namespace dp_bench::plugin

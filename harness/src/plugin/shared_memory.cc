@@ -70,15 +70,13 @@ MemoryLayout LayOut(const EnvSpec& spec) {
   const std::size_t state = spec.abilities.state_size * sizeof(double);
   const std::size_t metrics = spec.metrics.size() * sizeof(double);
   MemoryLayout layout;
-  layout.output = Aligned(std::max(kMaxStepsAhead * action, state));
+  layout.output = Aligned(std::max(action, state));
   std::size_t end = layout.output + Aligned(std::max({action, state, metrics}));
   for (const KeySpec& key : spec.shape_meta.obs) {
     layout.obs.push_back(end);
     end += Aligned(key.ByteSize());
   }
-  // pages of unused steps are never touched, so they take no memory
-  layout.step_size = end - layout.output;
-  layout.bulk = layout.output + kMaxStepsAhead * layout.step_size;
+  layout.bulk = end;
   return layout;
 }
 

@@ -45,13 +45,11 @@ class SharedMemory {
 inline constexpr std::size_t kMaxText = 64 << 10;    // [bytes] of an error's message
 inline constexpr std::size_t kMaxOffer = 1 << 20;    // [bytes] of an encoded EnvOffer
 inline constexpr std::size_t kMemoryAlignment = 64;  // [bytes] of every part
-inline constexpr std::size_t kMaxStepsAhead = 16;    // in one exchange
 
 struct MemoryLayout {
-  // input begins at 0: actions [kMaxStepsAhead, Da] float32, or a state float64
+  // input begins at 0: an action [Da] float32, or a state float64
   std::size_t output = 0;        // metrics or a state float64, or an action [Da] float32
   std::vector<std::size_t> obs;  // one per key of shape_meta.obs
-  std::size_t step_size = 0;     // output and obs of the next step are this many bytes further on
   std::size_t bulk = 0;          // texts and pictures; grows with requested pictures
 
   /// The total size with `bulk_size` bytes for texts and pictures.

@@ -134,6 +134,11 @@ void CheckLists(const EnvSpec& spec, Problems* problems) {
 
 }  // namespace
 
+EnvSpec WithSortedKeys(EnvSpec spec) {
+  std::ranges::stable_sort(spec.shape_meta.obs, {}, &KeySpec::name);
+  return spec;
+}
+
 void RequireSound(const EnvSpec& spec) {
   Problems problems;
   if (spec.shape_meta.obs.empty()) {

@@ -17,4 +17,7 @@ void RequireSound(const EnvSpec& spec);
 /// The same for a data set. `episode_ends`: the index after the last step of each episode.
 void RequireSound(const DatasetSpec& spec, std::span<const std::int64_t> episode_ends);
 
+/// The spec with its observations in alphabetical order.
+EnvSpec WithSortedKeys(EnvSpec spec);
+
 }  // namespace dp_bench::plugin

@@ -173,30 +173,30 @@ bool WorkerProcess::Send(const Request& request) {
   return send(socket_, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
 }
 
-std::size_t WorkerProcess::Ask(const Request& request, const WorkerLimits& limits,
-                               std::span<Answer> answers) {
+std::optional<Answer> WorkerProcess::Ask(const Request& request, const WorkerLimits& limits) {
   DPB_ASSERT(pid_ >= 0);
   const auto deadline = Clock::now() + std::chrono::duration<double>(limits.seconds);
   if (!Send(request)) {
     Reap();
-    return 0;
+    return std::nullopt;
   }
   while (true) {
-    const ssize_t size = recv(socket_, answers.data(), answers.size_bytes(), 0);
-    const bool is_answered = size > 0 && size % static_cast<ssize_t>(sizeof(Answer)) == 0;
+    Answer answer;
+    const ssize_t size = recv(socket_, &answer, sizeof(answer), 0);
+    const bool is_answered = size == sizeof(answer);
     const bool is_greeting = size == sizeof(env_);
-    if (is_greeting) std::memcpy(&env_, answers.data(), sizeof(env_));
+    if (is_greeting) std::memcpy(&env_, &answer, sizeof(env_));
     const bool is_waiting = is_greeting || (size < 0 && (errno == EAGAIN || errno == EINTR));
     if (!is_answered && !is_waiting) {
       Reap();
-      return 0;
+      return std::nullopt;
     }
-    if (HoldsTooMuchMemory(limits.memory_mb)) return 0;
-    if (is_answered) return static_cast<std::size_t>(size) / sizeof(Answer);
-    if (HasEnded()) return 0;  // a process that it started keeps the socket open
+    if (HoldsTooMuchMemory(limits.memory_mb)) return std::nullopt;
+    if (is_answered) return answer;
+    if (HasEnded()) return std::nullopt;  // a process that it started keeps the socket open
     if (Clock::now() < deadline) continue;
     Kill(fmt::format("did not answer within {} s", limits.seconds));
-    return 0;
+    return std::nullopt;
   }
 }
 

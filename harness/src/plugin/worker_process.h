@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,9 +52,9 @@ class WorkerProcess {
 
   SharedMemory& memory() { return memory_; }
 
-  /// The number of `answers` that came in one packet. 0 if the process ended instead of answering;
-  /// `ending` then says how. Do not call it after that.
-  std::size_t Ask(const Request& request, const WorkerLimits& limits, std::span<Answer> answers);
+  /// Nothing if the process ended instead of answering; `ending` then says how. Do not call it
+  /// after that.
+  std::optional<Answer> Ask(const Request& request, const WorkerLimits& limits);
 
   /// Completes "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3",
   /// "did not answer within 30 s".

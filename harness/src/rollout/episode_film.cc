@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "dp_bench/env_abilities.h"
 #include "rollout/catch_all.h"
 
 namespace dp_bench::rollout {
@@ -110,7 +109,7 @@ void EpisodeFilm::AppendStateMarks(Env* env) {
   const std::size_t n_before = notes_.state_marks.size();
   notes_.state_marks.resize(n_before + 2 * static_cast<std::size_t>(notes_.n_marks));
   const std::span<float> marks = std::span(notes_.state_marks).subspan(n_before);
-  env->picture_marks()->StateMarks(frame_.width, frame_.height, marks);
+  env->StateMarks(frame_.width, frame_.height, marks);
   HideOutside(marks);
 }
 
@@ -122,8 +121,7 @@ void EpisodeFilm::AppendActionMarks(std::span<const float> actions, Env* env,
   for (; !actions.empty(); actions = actions.subspan(action_dim)) {
     marks->resize(marks->size() + row);
     const std::span<float> of_action = std::span(*marks).last(row);
-    env->picture_marks()->ActionMarks(actions.first(action_dim), frame_.width, frame_.height,
-                                      of_action);
+    env->ActionMarks(actions.first(action_dim), frame_.width, frame_.height, of_action);
     HideOutside(of_action);
   }
 }

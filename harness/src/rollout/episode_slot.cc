@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <system_error>
 #include <utility>
 
 #include "dp_bench/error.h"
@@ -13,15 +10,6 @@
 #include "run/safetensors.h"
 
 namespace dp_bench::rollout {
-namespace {
-
-void RequireFinite(double value, std::string_view name) {
-  if (std::isfinite(value)) return;
-  throw Error(ErrorCode::kNumeric, fmt::format("the env reported {} = {}", name, value));
-}
-
-}  // namespace
-
 EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
     : plan_(plan),
       history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
@@ -59,7 +47,6 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
 void EpisodeSlot::ResetEnv() {
   if (env_ == nullptr) env_ = plan_.env_factory();
   if (env_ == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
-  ahead_ = dynamic_cast<plugin::StepAhead*>(env_.get());
   env_->Reset(record_.seed);
   Observe();
   history_.PushAsFirst();
@@ -76,12 +63,8 @@ void EpisodeSlot::ExecuteChunk() {
   const int first_observed = is_last_chunk ? n_steps : n_steps - plan_.horizons.n_obs_steps;
   for (int i = 0; i < n_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
     const int step = record_.n_steps;
-    CatchAll(
-        [&] {
-          if (i == 0) ExpectSteps(std::min(n_steps, plan_.max_steps - step), first_observed);
-          Step(actions_.action(i), /*is_observed=*/i >= first_observed);
-        },
-        [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
+    CatchAll([&] { Step(actions_.action(i), /*is_observed=*/i >= first_observed); },
+             [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
     record_.n_stale_steps += actions_.is_stale(i) ? 1 : 0;
     if (!awaits_plan()) return;
   }
@@ -90,17 +73,6 @@ void EpisodeSlot::ExecuteChunk() {
   } else {
     actions_.Ask();
   }
-}
-
-// An env in another process then executes them while this one waits only once.
-void EpisodeSlot::ExpectSteps(int n_steps, int first_observed) {
-  if (ahead_ == nullptr || film_ != nullptr) return;  // a film shows the env after every step
-  next_actions_.clear();
-  for (int i = 0; i < n_steps; ++i) {
-    const std::span<const float> action = actions_.action(i);
-    next_actions_.insert(next_actions_.end(), action.begin(), action.end());
-  }
-  ahead_->ExpectSteps(next_actions_, first_observed);
 }
 
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
@@ -113,7 +85,6 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
   trace_hash_.Update(result.success);
   trace_hash_.Update(std::as_bytes(result.metrics));
 
-  RequireFinite(result.reward, "reward");
   AddToMetrics(result.metrics);
   record_.score = ScoreAfter(result.reward);
   record_.success = record_.success || result.success;
@@ -157,13 +128,8 @@ double EpisodeSlot::ScoreAfter(double reward) const {
 
 void EpisodeSlot::AddToMetrics(std::span<const double> values) {
   const std::vector<MetricSpec>& specs = plan_.env.metrics;
-  if (values.size() != specs.size()) {
-    throw Error(ErrorCode::kPlugin, fmt::format("the env reported {} metrics, its spec lists {}",
-                                                values.size(), specs.size()));
-  }
   if (record_.metrics.empty()) record_.metrics.assign(values.begin(), values.end());
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    RequireFinite(values[i], specs[i].name);
     double& total = record_.metrics[i];
     if (specs[i].aggregate == Aggregate::kMax) total = std::max(total, values[i]);
     if (specs[i].aggregate == Aggregate::kLast) total = values[i];

@@ -13,7 +13,6 @@
 #include "core/sha256.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "plugin/step_ahead.h"
 #include "rollout/action_queue.h"
 #include "rollout/chunk_planner.h"
 #include "rollout/episode_film.h"
@@ -57,7 +56,6 @@ class EpisodeSlot {
   enum class State { kIdle, kAwaitsPlan, kEnded };
 
   void ResetEnv();
-  void ExpectSteps(int n_steps, int first_observed);
   void Step(std::span<const float> action, bool is_observed);
   void Observe();
   double ScoreAfter(double reward) const;
@@ -66,13 +64,11 @@ class EpisodeSlot {
 
   const RolloutPlan& plan_;
   std::unique_ptr<Env> env_;
-  plugin::StepAhead* ahead_ = nullptr;  // the env, if it can execute steps early
   State state_ = State::kIdle;
   ObsHistory history_;
   std::vector<std::vector<std::byte>> unused_obs_;  // of keys that the policy does not use
   std::vector<std::span<std::byte>> obs_buffers_;   // [env obs keys]
   ActionQueue actions_;
-  std::vector<float> next_actions_;  // [n_steps, Da]
   run::EpisodeRecord record_;
   bool is_terminated_ = false;
   run::EpisodeCourseKeeper course_;

@@ -1,13 +1,12 @@
 #include "rollout/perturbed_env.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "dp_bench/random.h"
-#include "plugin/forwarding_env.h"
+#include "plugin/env_guard.h"
 
 namespace dp_bench::rollout {
 namespace {
@@ -18,43 +17,31 @@ constexpr double kMaxNoise = 1.0;
 // The substream of kEnvNoise; the env itself uses 0.
 constexpr std::uint32_t kActionNoise = 1;
 
-// Without StateAccess, because delayed actions would be missing from the state.
-EnvSpec SpecOf(const Env& env) {
-  EnvSpec spec = env.spec();
-  spec.abilities.state_size = 0;
-  return spec;
-}
-
-class PerturbedEnv final : public plugin::ForwardingEnv {
+class DelayAndNoise final : public plugin::ActionFilter {
  public:
-  PerturbedEnv(std::unique_ptr<Env> env, const EnvSpec& spec,
-               const ActionPerturbation& perturbation)
-      : ForwardingEnv(std::move(env), spec),
+  DelayAndNoise(const EnvSpec& spec, const ActionPerturbation& perturbation)
+      : low_(spec.action_low),
+        high_(spec.action_high),
         perturbation_(perturbation),
-        action_dim_(spec.action_low.size()),
-        pending_((static_cast<std::size_t>(perturbation.delay) + 1) * action_dim_),
-        executed_(action_dim_) {}
+        pending_((static_cast<std::size_t>(perturbation.delay) + 1) * low_.size()),
+        executed_(low_.size()) {}
 
-  void Reset(std::uint64_t seed) override {
-    ForwardingEnv::Reset(seed);
+  void Start(std::uint64_t seed) override {
     seed_ = seed;
     step_ = 0;
   }
 
-  StepResult Step(std::span<const float> action) override {
-    const bool is_valid = action.size() == action_dim_ &&
-                          std::ranges::all_of(action, [](float x) { return std::isfinite(x); });
-    if (!is_valid) return ForwardingEnv::Step(action);  // the env refuses it
+  std::span<const float> Filter(std::span<const float> action) override {
     Delay(action);
     AddNoise();
     ++step_;
-    return ForwardingEnv::Step(executed_);
+    return executed_;
   }
 
  private:
   std::span<float> Pending(std::uint64_t step) {
     const auto n_places = static_cast<std::uint64_t>(perturbation_.delay) + 1;
-    return std::span(pending_).subspan((step % n_places) * action_dim_, action_dim_);
+    return std::span(pending_).subspan((step % n_places) * low_.size(), low_.size());
   }
 
   void Delay(std::span<const float> action) {
@@ -72,16 +59,17 @@ class PerturbedEnv final : public plugin::ForwardingEnv {
   void AddNoise() {
     if (perturbation_.noise == 0.0) return;
     RandomStream random(seed_, StreamId::kEnvNoise, step_, kActionNoise);
-    for (std::size_t i = 0; i < action_dim_; ++i) {
-      const double range = static_cast<double>(spec().action_high[i]) - spec().action_low[i];
+    for (std::size_t i = 0; i < low_.size(); ++i) {
+      const double range = static_cast<double>(high_[i]) - low_[i];
       const auto noise =
           static_cast<float>(perturbation_.noise * range * static_cast<double>(random.Normal()));
-      executed_[i] = std::clamp(executed_[i] + noise, spec().action_low[i], spec().action_high[i]);
+      executed_[i] = std::clamp(executed_[i] + noise, low_[i], high_[i]);
     }
   }
 
+  const std::vector<float> low_;   // [Da]
+  const std::vector<float> high_;  // [Da]
   const ActionPerturbation perturbation_;
-  const std::size_t action_dim_;
   std::vector<float> pending_;   // [delay + 1, Da]
   std::vector<float> executed_;  // [Da]
   std::uint64_t seed_ = 0;
@@ -110,8 +98,9 @@ std::vector<PerturbationSpec> ActionPerturbation::Kinds() {
 
 std::unique_ptr<Env> PerturbActions(std::unique_ptr<Env> env,
                                     const ActionPerturbation& perturbation) {
-  const EnvSpec spec = SpecOf(*env);
-  return std::make_unique<PerturbedEnv>(std::move(env), spec, perturbation);
+  plugin::EnvGuard::Of(*env).SetActionFilter(
+      std::make_unique<DelayAndNoise>(env->spec(), perturbation));
+  return env;
 }
 
 }  // namespace dp_bench::rollout

@@ -24,7 +24,7 @@ struct ActionPerturbation {
 
 /// The same env, but at step t it executes the action given at step t - delay (before that, the
 /// first action of the episode), plus noise, clamped to the action range. The noise derives from
-/// the seed and the step. All abilities are kept except StateAccess.
+/// the seed and the step. All abilities are kept except the state.
 std::unique_ptr<Env> PerturbActions(std::unique_ptr<Env> env,
                                     const ActionPerturbation& perturbation);
 

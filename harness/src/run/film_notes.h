@@ -10,8 +10,8 @@
 
 namespace dp_bench::run {
 
-/// An episode of n steps and P plans, with M marks (PictureMarks) in frames of the film's size. The
-/// safetensors file has these arrays:
+/// An episode of n steps and P plans, with M marks (Env::StateMarks) in frames of the film's size.
+/// The safetensors file has these arrays:
 ///   plan_step    [P] int64               env steps executed when the plan was made
 ///   plan         [P, Ta, Da] float32     the action chunk; row i is meant for step plan_step + i
 ///   plan_marks   [P, Ta, M, 2] float32   ActionMarks of its actions when the plan was made

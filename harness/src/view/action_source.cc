@@ -4,19 +4,19 @@
 
 namespace dp_bench::view {
 
-ExpertSource::ExpertSource(Env& env) : expert_(env.expert()) {
-  if (expert_ != nullptr) return;
+ExpertSource::ExpertSource(Env& env) : env_(env) {
+  if (env.spec().abilities.has_expert) return;
   throw Error(ErrorCode::kUsage,
               "--expert: this env has no expert; give --checkpoint, --dataset or --human instead");
 }
 
 Supply ExpertSource::Next(std::span<float> action) {
-  expert_->Act(action);
+  env_.Act(action);
   return Supply::kAction;
 }
 
-PointerSource::PointerSource(Env& env) : control_(env.pointer_control()) {
-  if (control_ != nullptr) return;
+PointerSource::PointerSource(Env& env) : env_(env) {
+  if (env.spec().abilities.has_pointer_control) return;
   throw Error(ErrorCode::kUsage,
               "--human: this env cannot be moved with a pointer; give --checkpoint, --expert or "
               "--dataset instead");
@@ -24,7 +24,7 @@ PointerSource::PointerSource(Env& env) : control_(env.pointer_control()) {
 
 Supply PointerSource::Next(std::span<float> action) {
   if (!pointer_.is_down) return Supply::kWait;
-  control_->PointerAction(pointer_.x, pointer_.y, action);
+  env_.PointerAction(pointer_.x, pointer_.y, action);
   return Supply::kAction;
 }
 

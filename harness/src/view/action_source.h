@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 
 namespace dp_bench::view {
 
-/// A pointer over the picture of the env: x and y as in PointerControl.
+/// A pointer over the picture of the env: x and y as in Env::PointerAction.
 struct Pointer {
   double x = 0.0;
   double y = 0.0;
@@ -42,6 +41,8 @@ class ActionSource {
   /// is identified by its seed, or by its place in a recording.
   virtual std::optional<std::uint64_t> SeedOf(std::uint64_t episode) const { return episode; }
   virtual bool is_recording() const { return false; }
+  /// Whether the rewards of the env mean something; pictures of a recording have none.
+  virtual bool has_rewards() const { return true; }
 
   /// Called after the env was Reset for this episode.
   virtual void Begin(std::uint64_t episode) = 0;
@@ -63,11 +64,11 @@ class ExpertSource final : public ActionSource {
   explicit ExpertSource(Env& env);
 
   std::string_view name() const override { return "expert"; }
-  void Begin(std::uint64_t episode) override { expert_->Begin(episode); }
+  void Begin(std::uint64_t episode) override { env_.BeginExpert(episode); }
   Supply Next(std::span<float> action) override;
 
  private:
-  Expert* expert_;  // of the env
+  Env& env_;
 };
 
 /// A person: the env follows the pointer while its button is held, and pauses otherwise.
@@ -82,7 +83,7 @@ class PointerSource final : public ActionSource {
   void Point(const Pointer& pointer) override { pointer_ = pointer; }
 
  private:
-  PointerControl* control_;  // of the env
+  Env& env_;
   Pointer pointer_;
 };
 

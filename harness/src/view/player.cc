@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::view {
@@ -186,7 +186,7 @@ bool Player::Step() {
 }
 
 void Player::Count(const StepResult& result) {
-  status_.reward = result.reward;
+  status_.reward = source_.has_rewards() ? result.reward : std::numeric_limits<double>::quiet_NaN();
   status_.score = status_.step == 0 ? result.reward : std::max(status_.score, result.reward);
   status_.success = status_.success || result.success;
   ++status_.step;
@@ -208,7 +208,7 @@ void Player::Draw(RgbImage* frame) {
   if (camera_ == 0) {
     env_.Render(frame);
   } else {
-    env_.camera_access()->RenderCamera(camera_ - 1, frame);
+    env_.RenderCamera(camera_ - 1, frame);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "dp_bench/error.h"
 
@@ -26,6 +25,24 @@ void Paste(std::span<const std::byte> picture, int width, int height, int left, 
                            mosaic->pixels.begin() + static_cast<std::ptrdiff_t>(to),
                            [](std::byte value) { return static_cast<std::uint8_t>(value); });
   }
+}
+
+EnvSpec SpecOf(const Dataset& dataset, double control_hz) {
+  EnvSpec spec;
+  for (const KeySpec& key : dataset.spec().keys) {
+    if (key.name == "action") {
+      spec.shape_meta.action = key;
+    } else {
+      spec.shape_meta.obs.push_back(key);
+    }
+  }
+  std::int64_t begin = 0;
+  for (const std::int64_t end : dataset.episode_ends()) {
+    spec.max_steps = std::max(spec.max_steps, static_cast<int>(end - begin));
+    begin = end;
+  }
+  spec.control_hz = control_hz;
+  return spec;
 }
 
 // Nearest-neighbour scaling of `in` to the size of `out`.
@@ -91,17 +108,11 @@ Supply RecordedSource::Next(std::span<float> action) {
 }
 
 RecordedEnv::RecordedEnv(const Dataset& dataset, double control_hz)
-    : dataset_(dataset), mosaic_(0, 0) {
+    : Env(SpecOf(dataset, control_hz)), dataset_(dataset), mosaic_(0, 0) {
   int width = 0;
   int height = 0;
   for (int key = 0; key < static_cast<int>(dataset.spec().keys.size()); ++key) {
     const KeySpec& spec = KeyOf(dataset, key);
-    if (spec.name == "action") {
-      spec_.shape_meta.action = spec;
-      continue;
-    }
-    spec_.shape_meta.obs.push_back(spec);
-    obs_keys_.push_back(key);
     if (spec.type != KeyType::kRgb) continue;
     rgb_keys_.push_back(key);
     width += Width(spec);
@@ -115,37 +126,28 @@ RecordedEnv::RecordedEnv(const Dataset& dataset, double control_hz)
         "no pictures under this task; choose one with an rgb key, such as pusht_image");
   }
   mosaic_ = RgbImage(width, height);
-
-  std::int64_t longest = 0;
-  std::int64_t begin = 0;
-  for (const std::int64_t end : dataset.episode_ends()) {
-    longest = std::max(longest, end - begin);
-    begin = end;
-  }
-  spec_.max_steps = static_cast<int>(longest);
-  spec_.control_hz = control_hz;
 }
 
-void RecordedEnv::Reset(std::uint64_t episode) {
+void RecordedEnv::DoReset(std::uint64_t episode) {
   steps_ = StepsOfEpisode(dataset_, episode);
   step_ = steps_.begin;
 }
 
 // There is no observation after the last action: the episode ends with its last picture.
-StepResult RecordedEnv::Step(std::span<const float>) {
+StepResult RecordedEnv::DoStep(std::span<const float>) {
   DPB_ASSERT(step_ < steps_.end);
   step_ = std::min(step_ + 1, steps_.end - 1);
-  return {.reward = std::numeric_limits<double>::quiet_NaN(),
-          .terminated = step_ == steps_.end - 1};
+  return {.terminated = step_ == steps_.end - 1};
 }
 
-void RecordedEnv::Observe(const ObsWriter& obs) {
-  for (std::size_t i = 0; i < obs_keys_.size(); ++i) {
-    dataset_.Read(obs_keys_[i], step_, step_ + 1, obs.buffers()[i]);
+void RecordedEnv::DoObserve(const ObsWriter& obs) {
+  const std::vector<KeySpec>& keys = spec().shape_meta.obs;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    dataset_.Read(dataset_.KeyIndex(keys[i].name), step_, step_ + 1, obs.buffers()[i]);
   }
 }
 
-void RecordedEnv::Render(RgbImage* frame) {
+void RecordedEnv::DoRender(RgbImage* frame) {
   int left = 0;
   for (const int key : rgb_keys_) {
     const KeySpec& spec = KeyOf(dataset_, key);

@@ -33,6 +33,7 @@ class RecordedSource final : public ActionSource {
   std::string_view name() const override { return "dataset"; }
   std::optional<std::uint64_t> SeedOf(std::uint64_t episode) const override;
   bool is_recording() const override { return true; }
+  bool has_rewards() const override { return !seeds_.empty(); }
   void Begin(std::uint64_t episode) override;
   Supply Next(std::span<float> action) override;
 
@@ -44,29 +45,25 @@ class RecordedSource final : public ActionSource {
 };
 
 /// The pictures of a dataset as an env. Reset goes to an episode's place, and each step shows the
-/// next recorded picture. The rewards are NaN, because a recording has none.
+/// next recorded picture. The rewards are 0, because a recording has none.
 class RecordedEnv final : public Env {
  public:
   /// `dataset` must outlive the env and is played at `control_hz`. Throws Error{kUsage} when it has
   /// no rgb key.
   RecordedEnv(const Dataset& dataset, double control_hz);
 
-  const EnvSpec& spec() const override { return spec_; }
-  void Reset(std::uint64_t episode) override;
-  StepResult Step(std::span<const float> action) override;
-  void Observe(const ObsWriter& obs) override;
-
-  /// All rgb keys side by side, stretched to the frame.
-  void Render(RgbImage* frame) override;
-
   /// The size of all rgb keys side by side [px].
   int width() const { return mosaic_.width; }
   int height() const { return mosaic_.height; }
 
  private:
+  void DoReset(std::uint64_t episode) override;
+  StepResult DoStep(std::span<const float> action) override;
+  void DoObserve(const ObsWriter& obs) override;
+  // All rgb keys side by side, stretched to the frame.
+  void DoRender(RgbImage* frame) override;
+
   const Dataset& dataset_;
-  EnvSpec spec_;
-  std::vector<int> obs_keys_;  // dataset key of each of spec_.shape_meta.obs
   std::vector<int> rgb_keys_;  // dataset keys
   RgbImage mosaic_;
   std::vector<std::byte> picture_;

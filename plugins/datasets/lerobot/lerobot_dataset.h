@@ -21,7 +21,7 @@
 
 namespace dp_bench::lerobot {
 
-class LeRobotDataset final : public Dataset, public DatasetLabels {
+class LeRobotDataset final : public Dataset {
  public:
   static std::unique_ptr<Dataset> Create(const Config& params);
 

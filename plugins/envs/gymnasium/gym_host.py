@@ -42,9 +42,8 @@ from gym_parts import CONFIG, ENV, FLOAT32, LOW_DIM, NUMERIC, PLUGIN, HostError,
 sys.dont_write_bytecode = writes_bytecode
 sys.path.remove(OWN_FOLDER)
 
-REQUEST = struct.Struct("=IiiiQddQQQii")
+REQUEST = struct.Struct("=IiiiQddQQQ")
 ANSWER = struct.Struct("=i???xdQ")
-MAX_STEPS_AHEAD = 16
 DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(6)
 BEGIN, ACT = 8, 9
 QUIT = 15
@@ -225,43 +224,35 @@ class Host:
     def __init__(self, memory_fd):
         self.memory_fd = memory_fd
         self.memory = None
-        self.actions = None  # views of the memory
+        self.action = None  # views of the memory
         self.env = None
         self.is_created = False
         self.is_running = False  # between reset and the end of the episode
 
     def handle(self, request):
-        """The packet that answers one request: an answer, or one per step. Every exception becomes an answer too."""
+        """The packet that answers one request. Every exception becomes an answer too."""
         bulk = request[8]
-        answers = []
         try:
             self.map_memory(request[9])
-            if request[0] == STEP:
-                for number in range(request[10]):
-                    answers.append(self.step(number))
-                    if not self.is_running:
-                        break
-            else:
-                answers.append(self.execute(request))
+            return self.step() if request[0] == STEP else self.execute(request)
         except HostError as error:
-            answers.append(self.failure(bulk, error.code, str(error)))
+            return self.failure(bulk, error.code, str(error))
         except Exception as error:  # of the environment; its traceback goes to the log
             traceback.print_exc()
             sys.stderr.flush()
             frame = traceback.extract_tb(error.__traceback__)[-1]
             text = f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"
-            answers.append(self.failure(bulk, ENV, text))
-        return b"".join(answers)
+            return self.failure(bulk, ENV, text)
 
     def map_memory(self, size):
         if self.memory is None or len(self.memory) < size:
             self.memory = mmap.mmap(self.memory_fd, size)
-            self.actions = None
-        if self.actions is None and self.is_created:
+            self.action = None
+        if self.action is None and self.is_created:
             self.view_memory()
 
     def execute(self, request):
-        command, _, width, height, seed, _, _, input_size, bulk, _, _, _ = request
+        command, _, width, height, seed, _, _, input_size, bulk, _ = request
         if command in (DESCRIBE, CREATE):
             return self.answer(size=self.put(bulk, to_cbor(self.start(input_size, command == DESCRIBE))))
         if command == RESET:
@@ -295,9 +286,9 @@ class Host:
             raise HostError(ENV, f"expected {self.action_size} finite numbers from the expert, found {action.tolist()}")
         return np.clip(action, self.action_space.low.ravel(), self.action_space.high.ravel()).astype(np.float32)
 
-    def observe(self, number):
-        """Puts every key where dp_bench reads it after step `number` of a request."""
-        for view, key in zip(self.obs_views[number], self.keys):
+    def observe(self):
+        """Puts every key where dp_bench reads it."""
+        for view, key in zip(self.obs_views, self.keys):
             key.write(self.observation, view)
 
     def put(self, offset, data):
@@ -366,27 +357,22 @@ class Host:
             return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
         action = 4 * self.action_size
-        self.output = aligned(MAX_STEPS_AHEAD * action)
+        self.output = aligned(action)
         end = self.output + aligned(max(action, 16))
         self.obs_offsets = []
         for key in self.keys:
             self.obs_offsets.append(end)
             end += aligned(key.n_bytes)
-        self.step_size = end - self.output
 
     def view_memory(self):
-        """Arrays over the shared memory: actions, metrics and observations of each step of a request."""
+        """Arrays over the shared memory: action, metrics and observations."""
 
         def view(dtype, shape, offset):
             return np.frombuffer(self.memory, dtype, int(np.prod(shape)), offset).reshape(shape)
 
-        self.actions = view(np.float32, (MAX_STEPS_AHEAD, self.action_size), 0)
-        steps = [number * self.step_size for number in range(MAX_STEPS_AHEAD)]
-        self.metric_views = [view(np.float64, (2,), self.output + step) for step in steps]
-        self.obs_views = [
-            [view(key.dtype, key.storage_shape, offset + step) for offset, key in zip(self.obs_offsets, self.keys)]
-            for step in steps
-        ]
+        self.action = view(np.float32, (self.action_size,), 0)
+        self.metrics = view(np.float64, (2,), self.output)
+        self.obs_views = [view(key.dtype, key.storage_shape, offset) for offset, key in zip(self.obs_offsets, self.keys)]
 
     def reset(self, seed):
         self.is_running = self.is_begun = False
@@ -401,25 +387,22 @@ class Host:
         self.success.begin()
         self.sum_of_rewards = 0.0
         self.n_steps = 0
-        self.observe(0)
+        self.observe()
         self.is_running = self.is_begun = True
 
-    def step(self, number):
-        """The answer to step `number` of a request."""
+    def step(self):
         if not self.is_running:
             raise HostError(ENV, "Step before Reset, or after the episode ended; call Reset")
-        result = self.env.step(self.clipped_action(number))
+        result = self.env.step(self.clipped_action())
         if not isinstance(result, tuple) or len(result) != 5:
             raise HostError(ENV, f"expected (observation, reward, terminated, truncated, info) from step, found {short(result)}")
         self.observation, reward, terminated, truncated, info = result
         reward = reward_of(reward)
         terminated = flag(terminated, "terminated")
         truncated = flag(truncated, "truncated")
-        self.observe(number)
+        self.observe()
         self.sum_of_rewards += reward
-        metrics = self.metric_views[number]
-        metrics[0] = reward
-        metrics[1] = self.sum_of_rewards
+        self.metrics[:] = reward, self.sum_of_rewards
         success = self.success.holds(reward, terminated, info)
         self.n_steps += 1
         # dp_bench itself ends an episode after max_steps, and then calls it a timeout
@@ -429,9 +412,9 @@ class Host:
         self.is_running = not is_over
         return self.answer(is_over=is_over, success=success, has_observation=True, reward=reward, size=16)
 
-    def clipped_action(self, number):
-        """That of step `number`, in the type and shape of the space. For few numbers, Python is faster than numpy."""
-        values = self.actions[number].tolist()
+    def clipped_action(self):
+        """The action, in the type and shape of the space. For few numbers, Python is faster than numpy."""
+        values = self.action.tolist()
         if not math.isfinite(sum(values)):
             raise HostError(NUMERIC, f"expected a finite action, found {values}")
         clipped = [min(max(value, low), high) for value, (low, high) in zip(values, self.action_bounds)]

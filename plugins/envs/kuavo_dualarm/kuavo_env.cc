@@ -28,12 +28,6 @@ std::shared_ptr<const KuavoModel> LoadModel(const Params& params) {
       FindScene(params.scene_dir, Name(params.task) + ".xml"));
 }
 
-void RequireAction(std::span<const float> action) {
-  if (action.size() == kActionDim) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("expected an action of {} numbers, found {}", kActionDim, action.size()));
-}
-
 std::size_t StateSize(const KuavoModel& model, Task& task) {
   return static_cast<std::size_t>(mj_stateSize(model.model(), mjSTATE_INTEGRATION)) +
          task.counters().size() + Controller::kStateSize + kClockSize;
@@ -75,7 +69,8 @@ EnvSpec KuavoEnv::Describe(const Config& config) {
 }
 
 KuavoEnv::KuavoEnv(const Config& config)
-    : params_(Params::FromConfig(config)),
+    : Env(Describe(config)),
+      params_(Params::FromConfig(config)),
       original_(LoadModel(params_)),
       randomizer_(params_.randomization.ChangesModel() || params_.perturbation.ChangesModel()
                       ? std::make_unique<ModelRandomizer>(original_, params_.randomization,
@@ -85,15 +80,13 @@ KuavoEnv::KuavoEnv(const Config& config)
       data_(model_->MakeData()),
       task_(MakeTask(params_.task, *model_)),
       controller_(*model_),
-      pictures_(*model_, *data_, params_),
-      spec_(MakeSpec(params_, *original_, *task_, controller_)) {}
+      pictures_(*model_, *data_, params_) {}
 
 KuavoEnv::~KuavoEnv() = default;
 
 void KuavoEnv::BeginEpisode(std::uint64_t seed) {
   seed_ = seed;
   step_ = 0;
-  terminated_ = false;
   delay_ = params_.randomization.control_delay *
            RandomStream(seed, StreamId::kEnvStart, kDelayDraws).UniformDouble();
   if (randomizer_) randomizer_->Draw(seed, *data_);
@@ -116,20 +109,12 @@ void KuavoEnv::PlaceRobot() {
   data_->ctrl[head.actuator[1]] = params_.head_pitch;
 }
 
-void KuavoEnv::Reset(std::uint64_t seed) {
+void KuavoEnv::DoReset(std::uint64_t seed) {
   BeginEpisode(seed);
   PlaceRobot();
   RandomStream random(seed, StreamId::kEnvStart);
   task_->Start(random, params_.randomization.object_pose, *data_);
   mj_fwdPosition(model_->model(), data_.get());
-  started_ = true;
-}
-
-void KuavoEnv::RequireStarted(const char* what) const {
-  if (!started_) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("{} before the episode began; call Reset or SetState first", what));
-  }
 }
 
 /// The action with this step's noise on its joint targets.
@@ -145,41 +130,26 @@ Command KuavoEnv::NoisyCommand(std::span<const float> action) const {
   return command;
 }
 
-StepResult KuavoEnv::Step(std::span<const float> action) {
-  RequireStarted("Step");
-  if (terminated_) {
-    throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset first");
-  }
-  RequireAction(action);
-  for (std::size_t i = 0; i < kActionDim; ++i) {
-    if (!std::isfinite(action[i])) {
-      throw Error(ErrorCode::kNumeric,
-                  fmt::format("expected a finite action, number {} is {}", i, action[i]));
-    }
-  }
+StepResult KuavoEnv::DoStep(std::span<const float> action) {
   const mujoco::LogScope log(model_->scene_file(), seed_);
   controller_.SetCommand(NoisyCommand(action));
-  started_ = false;  // if the simulation breaks down, the episode is over
   for (int substep = 0; substep < kSubsteps; ++substep) {
     controller_.WriteTargets(substep, delay_, *data_);
     mj_step(model_->model(), data_.get());
     mujoco::RequireHealthy(*data_, step_, seed_);
   }
-  started_ = true;
   // update poses and contacts to the state at the end of the step
   mj_fwdPosition(model_->model(), data_.get());
   ++step_;
 
   const TaskOutcome outcome = task_->Evaluate(*data_);
-  terminated_ = outcome.success;
   return {.reward = outcome.reward,
-          .terminated = terminated_,
+          .terminated = outcome.success,
           .success = outcome.success,
           .metrics = task_->metric_values()};
 }
 
-void KuavoEnv::Observe(const ObsWriter& obs) {
-  RequireStarted("Observe");
+void KuavoEnv::DoObserve(const ObsWriter& obs) {
   if (params_.obs == ObsMode::kState) {
     task_->WriteEnvironmentState(*data_, obs.Buffer<float>(kEnvironmentState));
   } else {
@@ -198,32 +168,24 @@ void KuavoEnv::WriteState(std::span<float> out) const {
   }
 }
 
-void KuavoEnv::Render(RgbImage* frame) {
-  RequireStarted("Render");
-  pictures_.Render(frame);
-}
+void KuavoEnv::DoRender(RgbImage* frame) { pictures_.Render(frame); }
 
-CameraParameters KuavoEnv::Parameters(int camera, int width, int height) const {
-  RequireStarted("Parameters");
+CameraParameters KuavoEnv::DoGetCamera(int camera, int width, int height) const {
   return pictures_.Parameters(camera, width, height);
 }
 
-void KuavoEnv::RenderCamera(int camera, RgbImage* frame) {
-  RequireStarted("RenderCamera");
+void KuavoEnv::DoRenderCamera(int camera, RgbImage* frame) {
   pictures_.RenderCamera(camera, frame);
 }
 
-void KuavoEnv::StateMarks(int width, int height, std::span<float> xy) const {
-  RequireStarted("StateMarks");
+void KuavoEnv::DoStateMarks(int width, int height, std::span<float> xy) const {
   for (const Side side : kSides) {
     WriteMark(side, PinchPose(*model_, *data_, side), width, height, xy);
   }
 }
 
-void KuavoEnv::ActionMarks(std::span<const float> action, int width, int height,
-                           std::span<float> xy) const {
-  RequireStarted("ActionMarks");
-  RequireAction(action);
+void KuavoEnv::DoActionMarks(std::span<const float> action, int width, int height,
+                             std::span<float> xy) const {
   if (!action_arms_) action_arms_ = std::make_unique<ArmIk>(*model_);
   for (const Side side : kSides) {
     JointVector joints;
@@ -238,25 +200,21 @@ void KuavoEnv::ActionMarks(std::span<const float> action, int width, int height,
 
 void KuavoEnv::WriteMark(Side side, const Pose& pose, int width, int height,
                          std::span<float> xy) const {
-  if (xy.size() != 2 * kNumSides) {
-    throw Error(ErrorCode::kShape, fmt::format("expected room for {} marks of 2 numbers, found {}",
-                                               kNumSides, xy.size()));
-  }
   const std::array<float, 2> mark = pictures_.PlaceInFrame(pose.position, width, height);
   std::copy(mark.begin(), mark.end(), xy.begin() + static_cast<std::ptrdiff_t>(2 * Index(side)));
 }
 
-Expert* KuavoEnv::expert() {
+void KuavoEnv::DoBeginExpert(std::uint64_t seed) {
   if (!expert_) expert_ = std::make_unique<DualArmExpert>(*model_, *data_, params_.task);
-  return expert_.get();
+  expert_->Begin(seed);
 }
 
-void KuavoEnv::GetState(std::span<double> state) const {
-  RequireStarted("GetState");
-  if (state.size() != state_size()) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("expected room for {} numbers, found {}", state_size(), state.size()));
-  }
+void KuavoEnv::DoAct(std::span<float> action) {
+  if (expert_) return expert_->Act(action);
+  throw Error(ErrorCode::kEnv, "Act before the expert began; call BeginExpert after Reset");
+}
+
+void KuavoEnv::DoGetState(std::span<double> state) const {
   mj_getState(model_->model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
   std::span<double> rest =
       state.last(task_->counters().size() + Controller::kStateSize + kClockSize);
@@ -270,16 +228,7 @@ void KuavoEnv::GetState(std::span<double> state) const {
   rest[2] = static_cast<double>(step_);
 }
 
-void KuavoEnv::SetState(std::span<const double> state) {
-  if (state.size() != state_size()) {
-    throw Error(ErrorCode::kEnv, fmt::format("expected a state of {} numbers, found {}",
-                                             state_size(), state.size()));
-  }
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    if (!std::isfinite(state[i])) {
-      throw Error(ErrorCode::kEnv, fmt::format("number {} of the state is not finite", i));
-    }
-  }
+void KuavoEnv::DoSetState(std::span<const double> state) {
   const std::span<const double> clock = state.last(kClockSize);
   for (const double number : clock) {
     if (number < 0.0 || number >= kTwoTo32 || number != std::floor(number)) {
@@ -297,7 +246,6 @@ void KuavoEnv::SetState(std::span<const double> state) {
   std::copy_n(rest.begin(), counters.size(), counters.begin());
   controller_.SetState(rest.subspan(counters.size(), Controller::kStateSize));
   mj_fwdPosition(model_->model(), data_.get());
-  started_ = true;
 }
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -9,7 +9,6 @@
 
 #include "controller.h"
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "expert/ik.h"
 #include "expert/pose.h"
 #include "kuavo_model.h"
@@ -19,6 +18,8 @@
 #include "tasks/task.h"
 
 namespace dp_bench::kuavo_dualarm {
+
+class DualArmExpert;
 
 /// State and action have 16 numbers: left arm (7 joints), left gripper, right arm, right gripper.
 /// An action gives absolute joint targets [rad], cut to the joint ranges and to 10 rad/s, and
@@ -31,7 +32,7 @@ namespace dp_bench::kuavo_dualarm {
 /// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay, image_width 640,
 /// image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad] (the challenge
 /// has 0.209), render tiled | scene, scene_dir "", randomization {} and perturb {} (params.h).
-class KuavoEnv final : public Env, public StateAccess, public CameraAccess, public PictureMarks {
+class KuavoEnv final : public Env {
  public:
   /// Loads the scene, which is shared with the envs that are created later.
   static EnvSpec Describe(const Config& config);
@@ -39,39 +40,35 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   explicit KuavoEnv(const Config& config);
   ~KuavoEnv() override;
 
-  const EnvSpec& spec() const override { return spec_; }
-  void Reset(std::uint64_t seed) override;
-  StepResult Step(std::span<const float> action) override;
-  void Observe(const ObsWriter& obs) override;
-  void Render(RgbImage* frame) override;
-  StateAccess* state_access() override { return this; }
-  Expert* expert() override;
-  CameraAccess* camera_access() override { return this; }
-
-  /// MuJoCo's integration state, the task's counters, the controller's commands, and the episode's
-  /// seed and step.
-  void GetState(std::span<double> state) const override;
-  void SetState(std::span<const double> state) override;
-
-  CameraParameters Parameters(int camera, int width, int height) const override;
-  void RenderCamera(int camera, RgbImage* frame) override;
-
-  /// Two marks: the grasp points of the left and the right gripper, in Render's view of the scene.
-  /// The marks of an action are where its joint targets lead without obstacles.
-  PictureMarks* picture_marks() override { return this; }
-  void StateMarks(int width, int height, std::span<float> xy) const override;
-  void ActionMarks(std::span<const float> action, int width, int height,
-                   std::span<float> xy) const override;
-
   const KuavoModel& model() const { return *model_; }
   const mjData& data() const { return *data_; }
 
  private:
+  void DoReset(std::uint64_t seed) override;
+  StepResult DoStep(std::span<const float> action) override;
+  void DoObserve(const ObsWriter& obs) override;
+  void DoRender(RgbImage* frame) override;
+
+  // MuJoCo's integration state, the task's counters, the controller's commands, and the episode's
+  // seed and step.
+  void DoGetState(std::span<double> state) const override;
+  void DoSetState(std::span<const double> state) override;
+
+  void DoBeginExpert(std::uint64_t seed) override;
+  void DoAct(std::span<float> action) override;
+
+  CameraParameters DoGetCamera(int camera, int width, int height) const override;
+  void DoRenderCamera(int camera, RgbImage* frame) override;
+
+  // Two marks: the grasp points of the left and the right gripper, in Render's view of the scene.
+  // The marks of an action are where its joint targets lead without obstacles.
+  void DoStateMarks(int width, int height, std::span<float> xy) const override;
+  void DoActionMarks(std::span<const float> action, int width, int height,
+                     std::span<float> xy) const override;
+
   void BeginEpisode(std::uint64_t seed);
   void PlaceRobot();
   Command NoisyCommand(std::span<const float> action) const;
-  std::size_t state_size() const { return spec_.abilities.state_size; }
-  void RequireStarted(const char* what) const;
   void WriteState(std::span<float> out) const;
   void WriteMark(Side side, const Pose& pose, int width, int height, std::span<float> xy) const;
 
@@ -83,15 +80,12 @@ class KuavoEnv final : public Env, public StateAccess, public CameraAccess, publ
   std::unique_ptr<Task> task_;
   Controller controller_;
   Pictures pictures_;
-  std::unique_ptr<Expert> expert_;              // created on first use
+  std::unique_ptr<DualArmExpert> expert_;       // created on first use
   mutable std::unique_ptr<ArmIk> action_arms_;  // created on first use; computes where actions lead
-  EnvSpec spec_;
 
   std::uint64_t seed_ = 0;
   std::int64_t step_ = 0;
   double delay_ = 0.0;  // [s]
-  bool started_ = false;
-  bool terminated_ = false;
 };
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -127,13 +127,7 @@ std::array<float, 2> Pictures::PlaceInFrame(const std::array<double, 3>& point, 
   return {static_cast<float>(x / width), static_cast<float>(y / height)};
 }
 
-int Pictures::Id(int camera) const {
-  if (camera < 0 || camera >= static_cast<int>(kNumCameras)) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("expected a camera from 0 to {}, found {}", kNumCameras - 1, camera));
-  }
-  return cameras_[static_cast<std::size_t>(camera)];
-}
+int Pictures::Id(int camera) const { return cameras_[static_cast<std::size_t>(camera)]; }
 
 CameraParameters Pictures::Parameters(int camera, int width, int height) const {
   return mujoco::ParametersOf(*model_.model(), data_, Id(camera), width, height);

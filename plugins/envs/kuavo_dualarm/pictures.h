@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/mujoco/renderer.h"
 #include "kuavo_model.h"
 #include "params.h"

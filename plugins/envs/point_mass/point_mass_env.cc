@@ -1,12 +1,9 @@
 // Semi-implicit Euler on a damped point mass.
 #include "point_mass_env.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::point_mass {
@@ -48,7 +45,6 @@ EnvSpec PointMassEnv::Describe(const Config& params) {
   const std::int64_t size =
       params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024},
                         "height and width of the image observation in pixels; 0 = no image");
-  // observation keys in alphabetical order
   spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}, {.name = "goal", .shape = {2}}};
   if (size > 0) {
     spec.shape_meta.obs.push_back(
@@ -62,37 +58,23 @@ EnvSpec PointMassEnv::Describe(const Config& params) {
                                                       std::int64_t{1}, std::int64_t{1000000},
                                                       "maximum number of steps of an episode"));
   spec.metrics = {{"distance", Aggregate::kLast}};
-  // must agree with what state_access() and expert() return
+  // which of the optional functions it has
   spec.abilities = {.state_size = kStateSize, .has_expert = true};
   return spec;
 }
 
-PointMassEnv::PointMassEnv(const Config& params) : spec_(Describe(params)) {}
+PointMassEnv::PointMassEnv(const Config& params) : Env(Describe(params)) {}
 
-void PointMassEnv::Reset(std::uint64_t seed) {
+void PointMassEnv::DoReset(std::uint64_t seed) {
   // all randomness of an episode comes from its seed, through the SDK's counter-based streams
   RandomStream random(seed, StreamId::kEnvStart);
   for (double& x : position_) x = 1.8 * random.UniformDouble() - 0.9;
   for (double& x : goal_) x = 1.8 * random.UniformDouble() - 0.9;
   velocity_ = {};
-  started_ = true;
-  terminated_ = false;
 }
 
-StepResult PointMassEnv::Step(std::span<const float> action) {
-  // refuse invalid calls as the contract requires, and say what was expected
-  RequireStarted("Step");
-  if (terminated_) throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset");
-  if (action.size() != 2) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("expected an action of 2 numbers, found {}", action.size()));
-  }
-  for (const float force : action) {
-    if (!std::isfinite(force)) {
-      throw Error(ErrorCode::kNumeric, fmt::format("expected a finite action, found {}", force));
-    }
-  }
-
+StepResult PointMassEnv::DoStep(std::span<const float> action) {
+  // Env has checked the action: two finite numbers, in a running episode
   for (std::size_t i = 0; i < 2; ++i) {
     const double force = std::clamp(static_cast<double>(action[i]), -1.0, 1.0);
     velocity_[i] += (force - kDamping * velocity_[i]) / kControlHz;
@@ -102,79 +84,50 @@ StepResult PointMassEnv::Step(std::span<const float> action) {
   // success ends the episode; the EnvRunner limits the number of steps
   const double distance = Distance();
   metrics_ = {distance};
-  terminated_ = distance < kGoalRadius;
-  return {.reward = terminated_ ? 1.0 : std::clamp(1.0 - distance / kRewardReach, 0.0, 1.0),
-          .terminated = terminated_,
-          .success = terminated_,
+  const bool is_at_goal = distance < kGoalRadius;
+  return {.reward = is_at_goal ? 1.0 : std::clamp(1.0 - distance / kRewardReach, 0.0, 1.0),
+          .terminated = is_at_goal,
+          .success = is_at_goal,
           .metrics = metrics_};
 }
 
-void PointMassEnv::Observe(const ObsWriter& obs) {
-  RequireStarted("Observe");
+void PointMassEnv::DoObserve(const ObsWriter& obs) {
   Write(position_, obs.Buffer<float>("agent_pos"));
   Write(goal_, obs.Buffer<float>("goal"));
-  const std::vector<KeySpec>& keys = spec_.shape_meta.obs;
+  const std::vector<KeySpec>& keys = spec().shape_meta.obs;
   if (keys.size() == 3) {
     const int size = static_cast<int>(keys[2].shape[1]);
     Draw(position_, goal_, size, size, obs.Buffer<std::uint8_t>("image").data());
   }
 }
 
-void PointMassEnv::Render(RgbImage* frame) {
-  RequireStarted("Render");
+void PointMassEnv::DoRender(RgbImage* frame) {
   Draw(position_, goal_, frame->width, frame->height, frame->pixels.data());
 }
 
-void PointMassEnv::GetState(std::span<double> state) const {
-  RequireStarted("GetState");
-  if (state.size() != kStateSize) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("expected room for {} numbers, found {}", kStateSize, state.size()));
-  }
+void PointMassEnv::DoGetState(std::span<double> state) const {
   const std::array<double, kStateSize> values = {position_[0], position_[1], velocity_[0],
                                                  velocity_[1], goal_[0],     goal_[1]};
   std::copy(values.begin(), values.end(), state.begin());
 }
 
-void PointMassEnv::SetState(std::span<const double> state) {
-  if (state.size() != kStateSize) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("expected a state of {} numbers, found {}", kStateSize, state.size()));
-  }
-  if (!std::all_of(state.begin(), state.end(), [](double x) { return std::isfinite(x); })) {
-    throw Error(ErrorCode::kEnv, "expected a finite state");
-  }
+void PointMassEnv::DoSetState(std::span<const double> state) {
   position_ = {state[0], state[1]};
   velocity_ = {state[2], state[3]};
   goal_ = {state[4], state[5]};
-  started_ = true;
-  terminated_ = false;
 }
 
-void PointMassEnv::Begin(std::uint64_t seed) {
-  RequireStarted("Begin");
+void PointMassEnv::DoBeginExpert(std::uint64_t seed) {
   // experts that differ slightly give varied demonstrations; the seed also decides this
   RandomStream random(seed, StreamId::kPolicyNoise);
   stiffness_ = 1.5 + random.UniformDouble();
 }
 
-void PointMassEnv::Act(std::span<float> action) {
-  RequireStarted("Act");
-  if (action.size() != 2) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("expected room for an action of 2 numbers, found {}", action.size()));
-  }
+void PointMassEnv::DoAct(std::span<float> action) {
   // the expert reads the true state without changing it; its actions are within the action bounds
   for (std::size_t i = 0; i < 2; ++i) {
     const double force = stiffness_ * (goal_[i] - position_[i]) - kExpertDamping * velocity_[i];
     action[i] = static_cast<float>(std::clamp(force, -1.0, 1.0));
-  }
-}
-
-void PointMassEnv::RequireStarted(const char* what) const {
-  if (!started_) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("{} before the episode began; call Reset or SetState first", what));
   }
 }
 

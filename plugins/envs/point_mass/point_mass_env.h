@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 
 namespace dp_bench::point_mass {
 
@@ -14,45 +13,38 @@ namespace dp_bench::point_mass {
 /// clamped to [-1, 1]. Reward is 1 at the goal and falls to 0 at a distance of 2 m. Params:
 ///   max_steps   100
 ///   image_size  0; when positive, the observations include `image` [3, image_size, image_size]
-class PointMassEnv final : public Env, public StateAccess, public Expert {
+class PointMassEnv final : public Env {
  public:
   /// What the env offers with these params. Reads every param; the host rejects the others.
   static EnvSpec Describe(const Config& params);
 
   explicit PointMassEnv(const Config& params);
 
-  const EnvSpec& spec() const override { return spec_; }
-  void Reset(std::uint64_t seed) override;
-  StepResult Step(std::span<const float> action) override;
-  void Observe(const ObsWriter& obs) override;
-  void Render(RgbImage* frame) override;
-
-  // StateAccess is optional: leave it out, with this override, if a state cannot be restored bit
-  // for bit.
-  StateAccess* state_access() override { return this; }
-  void GetState(std::span<double> state) const override;
-  void SetState(std::span<const double> state) override;
-
-  // Expert is optional too. With one, `dp_bench collect` makes the demonstrations, and the task
-  // needs no data set. This one is a PD controller.
-  Expert* expert() override { return this; }
-  void Begin(std::uint64_t seed) override;
-  void Act(std::span<float> action) override;
-
  private:
   static constexpr std::size_t kStateSize = 6;
 
-  void RequireStarted(const char* what) const;
+  void DoReset(std::uint64_t seed) override;
+  StepResult DoStep(std::span<const float> action) override;
+  void DoObserve(const ObsWriter& obs) override;
+  void DoRender(RgbImage* frame) override;
+
+  // A state is optional: leave these two out, with EnvAbilities::state_size, if it cannot be
+  // restored bit for bit.
+  void DoGetState(std::span<double> state) const override;
+  void DoSetState(std::span<const double> state) override;
+
+  // An expert is optional too. With one, `dp_bench collect` makes the demonstrations, and the task
+  // needs no data set. This one is a PD controller.
+  void DoBeginExpert(std::uint64_t seed) override;
+  void DoAct(std::span<float> action) override;
+
   double Distance() const;
 
-  EnvSpec spec_;
   std::array<double, 2> position_ = {};
   std::array<double, 2> velocity_ = {};
   std::array<double, 2> goal_ = {};
   std::array<double, 1> metrics_ = {};  // StepResult::metrics points here
   double stiffness_ = 0.0;              // of the expert [N/m]
-  bool started_ = false;
-  bool terminated_ = false;
 };
 
 }  // namespace dp_bench::point_mass

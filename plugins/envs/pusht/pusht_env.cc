@@ -49,19 +49,8 @@ KeySpec LowDim(std::string name, Shape shape) {
           .dtype = DType::kFloat32};
 }
 
-/// Throws for an action of the wrong size.
-void RequireAction(std::span<const float> action) {
-  if (action.size() == 2) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("expected an action of 2 numbers (x, y), found {}", action.size()));
-}
-
 /// Writes a mark, or NaN if it is outside the picture.
 void WriteMark(Point point, int width, int height, std::span<float> xy) {
-  if (xy.size() != 2) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("expected room for one mark of 2 numbers, found {}", xy.size()));
-  }
   const Point mark = PlaceInFrame(point, width, height);
   const bool is_inside = mark.x >= 0.0 && mark.x <= 1.0 && mark.y >= 0.0 && mark.y <= 1.0;
   constexpr float kHidden = std::numeric_limits<float>::quiet_NaN();
@@ -122,13 +111,6 @@ PushtState StartState(std::uint64_t seed, bool legacy_order) {
   return state;
 }
 
-PushtState StateFrom(std::span<const double> numbers) {
-  return {.agent = {numbers[0], numbers[1]},
-          .agent_velocity = {numbers[2], numbers[3]},
-          .block = {numbers[4], numbers[5], numbers[6]},
-          .block_velocity = {numbers[7], numbers[8], numbers[9]}};
-}
-
 PushtParams PushtParams::FromConfig(const Config& config) {
   PushtParams params;
   params.obs = config.Get<std::vector<std::string>>(
@@ -168,57 +150,38 @@ PushtParams PushtParams::FromConfig(const Config& config) {
 EnvSpec PushtEnv::Describe(const Config& config) { return SpecOf(PushtParams::FromConfig(config)); }
 
 PushtEnv::PushtEnv(const Config& config)
-    : params_(PushtParams::FromConfig(config)),
-      spec_(SpecOf(params_)),
-      expert_(*this, spec_.abilities.state_size, params_.success_threshold) {}
+    : Env(Describe(config)),
+      params_(PushtParams::FromConfig(config)),
+      expert_(params_.success_threshold) {}
 
 void PushtEnv::BeginEpisode(std::uint64_t seed) {
   seed_ = seed;
   perturbation_ = Perturbation::Draw(params_.perturb, seed);
   physics_.SetSlide(perturbation_.slide);
   target_.reset();
-  started_ = true;
-  terminated_ = false;
 }
 
-void PushtEnv::Reset(std::uint64_t seed) {
+void PushtEnv::DoReset(std::uint64_t seed) {
   BeginEpisode(seed);
   physics_.SetState(StartState(seed, params_.legacy));
   physics_
       .Substep();  // the peers step once, which pushes a block that overlaps the agent or a wall
 }
 
-void PushtEnv::RequireStarted(const char* what) const {
-  if (!started_) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("{} before the episode began; call Reset or SetState first", what));
-  }
-}
-
-StepResult PushtEnv::Step(std::span<const float> action) {
-  RequireStarted("Step");
-  if (terminated_) {
-    throw Error(ErrorCode::kEnv, "Step after the episode terminated; call Reset first");
-  }
-  RequireAction(action);
-  if (!std::isfinite(action[0]) || !std::isfinite(action[1])) {
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("expected a finite action, found [{}, {}]", action[0], action[1]));
-  }
+StepResult PushtEnv::DoStep(std::span<const float> action) {
   target_ = Point{action[0], action[1]};
   physics_.StepTowards(*target_);
 
   const double coverage = Coverage(physics_.state().block);
   metrics_ = {coverage, coverage};
-  terminated_ = coverage > params_.success_threshold;
+  const bool is_solved = coverage > params_.success_threshold;
   return {.reward = std::clamp(coverage / params_.success_threshold, 0.0, 1.0),
-          .terminated = terminated_,
-          .success = terminated_,
+          .terminated = is_solved,
+          .success = is_solved,
           .metrics = metrics_};
 }
 
-void PushtEnv::Observe(const ObsWriter& obs) {
-  RequireStarted("Observe");
+void PushtEnv::DoObserve(const ObsWriter& obs) {
   const PushtState& state = physics_.state();
   const auto agent_x = static_cast<float>(state.agent.x);
   const auto agent_y = static_cast<float>(state.agent.y);
@@ -257,18 +220,12 @@ void PushtEnv::WriteKeypoints(std::span<float> keypoints) const {
   }
 }
 
-void PushtEnv::Render(RgbImage* frame) {
-  RequireStarted("Render");
+void PushtEnv::DoRender(RgbImage* frame) {
   RenderFrame(physics_.state(), target_ ? &*target_ : nullptr, frame);
   perturbation_.Light(frame->pixels);
 }
 
-void PushtEnv::GetState(std::span<double> state) const {
-  RequireStarted("GetState");
-  if (state.size() != state_size()) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("expected room for {} numbers, found {}", state_size(), state.size()));
-  }
+void PushtEnv::DoGetState(std::span<double> state) const {
   const PushtState& s = physics_.state();
   const std::array<double, kStateSize> values = {
       s.agent.x, s.agent.y,     s.agent_velocity.x, s.agent_velocity.y, s.block.x,
@@ -279,39 +236,26 @@ void PushtEnv::GetState(std::span<double> state) const {
   state[kStateSize + 1] = static_cast<double>(seed_ & 0xFFFFFFFFU);
 }
 
-void PushtEnv::SetState(std::span<const double> state) {
-  if (state.size() != state_size()) {
-    throw Error(ErrorCode::kEnv, fmt::format("expected a state of {} numbers, found {}",
-                                             state_size(), state.size()));
-  }
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    if (!std::isfinite(state[i])) {
-      throw Error(ErrorCode::kEnv, fmt::format("number {} of the state is not finite", i));
-    }
-  }
+void PushtEnv::DoSetState(std::span<const double> state) {
   BeginEpisode(params_.perturb.is_given ? SeedFrom(state.subspan(kStateSize)) : 0);
-  physics_.SetState(StateFrom(state));
+  physics_.SetState({.agent = {state[0], state[1]},
+                     .agent_velocity = {state[2], state[3]},
+                     .block = {state[4], state[5], state[6]},
+                     .block_velocity = {state[7], state[8], state[9]}});
 }
 
 // A square picture shows the whole world; both have a y axis that points down.
-void PushtEnv::PointerAction(double x, double y, std::span<float> action) const {
-  if (action.size() != 2) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("expected room for an action of 2 numbers, found {}", action.size()));
-  }
+void PushtEnv::DoPointerAction(double x, double y, std::span<float> action) const {
   action[0] = static_cast<float>(x * kWorldSize);
   action[1] = static_cast<float>(y * kWorldSize);
 }
 
-void PushtEnv::StateMarks(int width, int height, std::span<float> xy) const {
-  RequireStarted("StateMarks");
+void PushtEnv::DoStateMarks(int width, int height, std::span<float> xy) const {
   WriteMark(physics_.state().agent, width, height, xy);
 }
 
-void PushtEnv::ActionMarks(std::span<const float> action, int width, int height,
-                           std::span<float> xy) const {
-  RequireStarted("ActionMarks");
-  RequireAction(action);
+void PushtEnv::DoActionMarks(std::span<const float> action, int width, int height,
+                             std::span<float> xy) const {
   WriteMark({action[0], action[1]}, width, height, xy);
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "perturbation.h"
 #include "pusht_expert.h"
 #include "pusht_physics.h"
@@ -23,9 +22,6 @@ namespace dp_bench::pusht {
 /// True`).
 PushtState StartState(std::uint64_t seed, bool legacy_order);
 
-/// The state that PushtEnv::GetState wrote into `numbers`, [PushtEnv::kStateSize].
-PushtState StateFrom(std::span<const double> numbers);
-
 struct PushtParams {
   std::vector<std::string> obs;  // sorted; default agent_pos, keypoint
   int max_steps = 300;
@@ -37,7 +33,7 @@ struct PushtParams {
 };
 
 /// Actions are target positions of the agent [px].
-class PushtEnv final : public Env, public StateAccess, public PointerControl, public PictureMarks {
+class PushtEnv final : public Env {
  public:
   static constexpr std::size_t kStateSize = 10;
   static constexpr std::size_t kMaxStateSize = kStateSize + 2;  // with the param perturb
@@ -47,38 +43,33 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl, pu
 
   explicit PushtEnv(const Config& config);
 
-  const EnvSpec& spec() const override { return spec_; }
-  void Reset(std::uint64_t seed) override;
-  StepResult Step(std::span<const float> action) override;
-  void Observe(const ObsWriter& obs) override;
-  void Render(RgbImage* frame) override;
-  StateAccess* state_access() override { return this; }
-  Expert* expert() override { return &expert_; }
-
-  /// Agent position and velocity, block pose (position of its origin, angle) and block velocity;
-  /// with perturb also the upper and lower half of the seed.
-  void GetState(std::span<double> state) const override;
-  void SetState(std::span<const double> state) override;
-
-  /// The agent moves towards the pointer.
-  PointerControl* pointer_control() override { return this; }
-  void PointerAction(double x, double y, std::span<float> action) const override;
-
-  /// One mark: the agent. For an action: its target.
-  PictureMarks* picture_marks() override { return this; }
-  void StateMarks(int width, int height, std::span<float> xy) const override;
-  void ActionMarks(std::span<const float> action, int width, int height,
-                   std::span<float> xy) const override;
-
  private:
-  void RequireStarted(const char* what) const;
+  void DoReset(std::uint64_t seed) override;
+  StepResult DoStep(std::span<const float> action) override;
+  void DoObserve(const ObsWriter& obs) override;
+  void DoRender(RgbImage* frame) override;
+
+  // Agent position and velocity, block pose (position of its origin, angle) and block velocity;
+  // with perturb also the upper and lower half of the seed.
+  void DoGetState(std::span<double> state) const override;
+  void DoSetState(std::span<const double> state) override;
+
+  void DoBeginExpert(std::uint64_t seed) override { expert_.Begin(seed); }
+  void DoAct(std::span<float> action) override { expert_.Act(physics_.state(), action); }
+
+  // The agent moves towards the pointer.
+  void DoPointerAction(double x, double y, std::span<float> action) const override;
+
+  // One mark: the agent. For an action: its target.
+  void DoStateMarks(int width, int height, std::span<float> xy) const override;
+  void DoActionMarks(std::span<const float> action, int width, int height,
+                     std::span<float> xy) const override;
+
   void BeginEpisode(std::uint64_t seed);
-  std::size_t state_size() const { return spec_.abilities.state_size; }
   void WriteImage(std::span<std::uint8_t> image);
   void WriteKeypoints(std::span<float> keypoints) const;
 
-  PushtParams params_;
-  EnvSpec spec_;
+  const PushtParams params_;
   PushtPhysics physics_;
   PushtRenderer renderer_;
   PushtExpert expert_;
@@ -86,8 +77,6 @@ class PushtEnv final : public Env, public StateAccess, public PointerControl, pu
   std::array<double, 2> metrics_ = {};
   std::uint64_t seed_ = 0;
   Perturbation perturbation_;  // of the episode
-  bool started_ = false;
-  bool terminated_ = false;
 };
 
 }  // namespace dp_bench::pusht

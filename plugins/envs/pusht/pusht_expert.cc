@@ -3,12 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
-#include "pusht_env.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -20,8 +18,7 @@ double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a
 
 }  // namespace
 
-PushtExpert::PushtExpert(const StateAccess& state, std::size_t state_size, double success_threshold)
-    : state_(state), numbers_(state_size), planner_(success_threshold) {
+PushtExpert::PushtExpert(double success_threshold) : planner_(success_threshold) {
   targets_.reserve(PushPlanner::kMaxPlanSteps);
 }
 
@@ -33,14 +30,7 @@ void PushtExpert::Begin(std::uint64_t seed) {
   last_target_.reset();
 }
 
-void PushtExpert::Act(std::span<float> action) {
-  if (action.size() != 2) {
-    throw Error(
-        ErrorCode::kShape,
-        fmt::format("expected room for an action of 2 numbers (x, y), found {}", action.size()));
-  }
-  state_.GetState(numbers_);
-  const PushtState state = StateFrom(numbers_);
+void PushtExpert::Act(const PushtState& state, std::span<float> action) {
   if (last_target_ && !IsAsPlanned(state)) {
     last_target_.reset();
     next_ = targets_.size();

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "dp_bench/env_abilities.h"
 #include "push_planner.h"
 #include "pusht_physics.h"
 
@@ -15,24 +14,19 @@ namespace dp_bench::pusht {
 
 /// Plans one push at a time and executes it to its end. Plans again if the world deviates from the
 /// plan. Actions are targets of the agent [px].
-class PushtExpert final : public Expert {
+class PushtExpert {
  public:
-  /// `state`, of the env that it acts for, must outlive it; it is read and never set. `state_size`:
-  /// numbers in it.
-  PushtExpert(const StateAccess& state, std::size_t state_size, double success_threshold);
+  explicit PushtExpert(double success_threshold);
 
-  void Begin(std::uint64_t seed) override;
+  void Begin(std::uint64_t seed);
 
-  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Reset, or if walls prevent every
-  /// push.
-  void Act(std::span<float> action) override;
+  /// The action for `state`, [2]. Throws Error{kEnv} if walls prevent every push.
+  void Act(const PushtState& state, std::span<float> action);
 
  private:
   bool IsAsPlanned(const PushtState& state) const;
   void Replan(const PushtState& state);
 
-  const StateAccess& state_;
-  std::vector<double> numbers_;  // the state
   PushPlanner planner_;
   PushtPhysics prediction_;     // the env's state if it follows the plan
   std::vector<Point> targets_;  // of the current push

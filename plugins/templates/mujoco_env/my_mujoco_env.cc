@@ -7,8 +7,6 @@
 #include <string>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
-#include "dp_bench/error.h"
 #include "dp_bench/mujoco/log.h"
 #include "dp_bench/mujoco/model.h"
 #include "dp_bench/mujoco/renderer.h"
@@ -18,8 +16,6 @@
 namespace {
 
 namespace mujoco = dp_bench::mujoco;
-using dp_bench::Error;
-using dp_bench::ErrorCode;
 
 constexpr double kUpperArm = 0.25;  // [m], as in the MJCF
 constexpr double kForearm = 0.2;
@@ -41,12 +37,12 @@ struct Params {
   int max_steps;
 };
 
-class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
+class MyMujocoEnv final : public dp_bench::Env {
  public:
   static dp_bench::EnvSpec Describe(const dp_bench::Config& config) {
     const Params params(config);
     dp_bench::EnvSpec spec;
-    if (params.is_rgb) {  // keys are in alphabetical order
+    if (params.is_rgb) {
       spec.shape_meta.obs = {{.name = "image",
                               .type = dp_bench::KeyType::kRgb,
                               .shape = {3, kImageSize, kImageSize},
@@ -67,7 +63,7 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
   }
 
   explicit MyMujocoEnv(const dp_bench::Config& config)
-      : spec_(Describe(config)),
+      : Env(Describe(config)),
         is_rgb_(Params(config).is_rgb),
         model_(mujoco::SharedModel(mujoco::FindScene(kScene))),
         data_(mujoco::MakeData(*model_)),
@@ -76,10 +72,9 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
         observer_(*model_),
         film_(*model_, mujoco::kSmooth) {}
 
-  const dp_bench::EnvSpec& spec() const override { return spec_; }
-
+ private:
   // All randomness of an episode comes from its seed.
-  void Reset(std::uint64_t seed) override {
+  void DoReset(std::uint64_t seed) override {
     seed_ = seed;
     step_ = 0;
     mj_resetData(model_.get(), data_.get());
@@ -93,19 +88,12 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
     data_->mocap_pos[0] = radius * std::cos(angle);
     data_->mocap_pos[1] = radius * std::sin(angle);
     mj_forward(model_.get(), data_.get());
-    has_begun_ = true;
-    is_over_ = false;
   }
 
-  // A refused action changes nothing, and nothing here allocates memory.
-  dp_bench::StepResult Step(std::span<const float> action) override {
-    RequireRunning();
-    RequireTwo(action.size());
-    if (!std::isfinite(action[0]) || !std::isfinite(action[1])) {
-      throw Error(ErrorCode::kNumeric, "expected a finite action, found NaN or Inf");
-    }
+  // The action is [2] and finite, and the episode is not over: Env has checked it. Nothing here
+  // allocates memory.
+  dp_bench::StepResult DoStep(std::span<const float> action) override {
     const mujoco::LogScope log(kScene, seed_);
-    is_over_ = true;  // if the simulation breaks down
     std::copy(action.begin(), action.end(), data_->ctrl);
     for (int i = 0; i < kSubsteps; ++i) {
       mj_step(model_.get(), data_.get());
@@ -116,15 +104,13 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
     const mjtNum* const tip = data_->site_xpos + 3 * tip_;
     distance_ = {std::hypot(tip[0] - data_->mocap_pos[0], tip[1] - data_->mocap_pos[1])};
     const bool success = distance_[0] < kGoalRadius;
-    is_over_ = success;
     return {.reward = success ? 1.0 : std::max(0.0, 1.0 - distance_[0]),
             .terminated = success,
             .success = success,
             .metrics = distance_};
   }
 
-  void Observe(const dp_bench::ObsWriter& obs) override {
-    RequireBegun();
+  void DoObserve(const dp_bench::ObsWriter& obs) override {
     if (is_rgb_) {
       observer_.RenderRgb(*model_, *data_, camera_, kImageSize, kImageSize,
                           obs.Buffer<std::uint8_t>("image"));
@@ -134,17 +120,13 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
     std::copy_n(data_->qpos, 2, obs.Buffer<float>("joints").begin());
   }
 
-  void Render(dp_bench::RgbImage* frame) override {
-    RequireBegun();
+  void DoRender(dp_bench::RgbImage* frame) override {
     film_.RenderRgb(*model_, *data_, camera_, frame->width, frame->height, frame->pixels);
   }
 
-  dp_bench::Expert* expert() override { return this; }
-  void Begin(std::uint64_t /*seed*/) override { RequireBegun(); }
-  // Towards the joint angles at which the tip is on the goal, with the elbow bent to one side.
-  void Act(std::span<float> action) override {
-    RequireBegun();
-    RequireTwo(action.size());
+  // The expert moves towards the joint angles at which the tip is on the goal, with the elbow bent
+  // to one side.
+  void DoAct(std::span<float> action) override {
     const double x = data_->mocap_pos[0];
     const double y = data_->mocap_pos[1];
     const double cosine = (x * x + y * y - kUpperArm * kUpperArm - kForearm * kForearm) /
@@ -159,20 +141,6 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
     }
   }
 
- private:
-  static void RequireTwo(std::size_t n) {
-    if (n == 2) return;
-    throw Error(ErrorCode::kShape, "expected an action of 2 numbers, found " + std::to_string(n));
-  }
-  void RequireBegun() const {
-    if (!has_begun_) throw Error(ErrorCode::kEnv, "the episode has not begun; call Reset");
-  }
-  void RequireRunning() const {
-    RequireBegun();
-    if (is_over_) throw Error(ErrorCode::kEnv, "the episode is over; call Reset");
-  }
-
-  dp_bench::EnvSpec spec_;
   bool is_rgb_;
   std::shared_ptr<const mjModel> model_;
   mujoco::DataPtr data_;
@@ -183,8 +151,6 @@ class MyMujocoEnv final : public dp_bench::Env, public dp_bench::Expert {
   std::array<double, 1> distance_ = {};  // StepResult::metrics points here
   std::uint64_t seed_ = 0;
   std::int64_t step_ = 0;
-  bool has_begun_ = false;
-  bool is_over_ = false;
 };
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
@@ -29,25 +28,29 @@ struct ToyWorld {
 /// x [1] starts at 0 and adds the action [1]. Success: beyond a goal in [3, 8) that depends on the
 /// seed. The expert's step is 0.5 to 1, depending on the expert's seed. Observations: "state" {x,
 /// step number} and "pixels" [3, 2, 2], filled with the step number.
-class ToyEnv final : public Env, public Expert {
+class ToyEnv final : public Env {
  public:
   explicit ToyEnv(ToyWorld& world, bool has_expert = true)
-      : world_(world), has_expert_(has_expert) {
+      : Env(Describe(has_expert)), world_(world) {
     ++world.n_created;
-    spec_.shape_meta.obs = {
-        {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
-        {.name = "state", .shape = {2}}};
-    spec_.shape_meta.action = {.name = "action", .shape = {1}};
-    spec_.action_low = {-1.0F};
-    spec_.action_high = {1.0F};
-    spec_.control_hz = 20.0;
-    spec_.max_steps = 40;
-    spec_.abilities.has_expert = has_expert;
   }
 
-  const EnvSpec& spec() const override { return spec_; }
+ private:
+  static EnvSpec Describe(bool has_expert) {
+    EnvSpec spec;
+    spec.shape_meta.obs = {
+        {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
+        {.name = "state", .shape = {2}}};
+    spec.shape_meta.action = {.name = "action", .shape = {1}};
+    spec.action_low = {-1.0F};
+    spec.action_high = {1.0F};
+    spec.control_hz = 20.0;
+    spec.max_steps = 40;
+    spec.abilities.has_expert = has_expert;
+    return spec;
+  }
 
-  void Reset(std::uint64_t seed) override {
+  void DoReset(std::uint64_t seed) override {
     ++world_.n_resets;
     seed_ = seed;
     fault_ = world_.fault_of(seed);
@@ -58,7 +61,7 @@ class ToyEnv final : public Env, public Expert {
     step_ = 0;
   }
 
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     world_.on_step(seed_, step_);
     x_ += action[0];
     ++step_;
@@ -68,20 +71,19 @@ class ToyEnv final : public Env, public Expert {
             .success = success};
   }
 
-  void Observe(const ObsWriter& obs) override {
+  void DoObserve(const ObsWriter& obs) override {
     std::ranges::fill(obs.Buffer<std::uint8_t>("pixels"), static_cast<std::uint8_t>(step_));
     std::ranges::copy(std::array{x_, static_cast<float>(step_)},
                       obs.Buffer<float>("state").begin());
   }
 
-  void Render(RgbImage*) override {}
+  void DoRender(RgbImage*) override {}
 
-  Expert* expert() override { return has_expert_ ? this : nullptr; }
-  void Begin(std::uint64_t seed) override {
+  void DoBeginExpert(std::uint64_t seed) override {
     RandomStream random(seed, StreamId::kPolicyNoise);
     stride_ = 0.5F + 0.5F * random.Uniform();
   }
-  void Act(std::span<float> action) override {
+  void DoAct(std::span<float> action) override {
     if (fault_ == ToyFault::kNoWayOn && step_ == 2) throw Error(ErrorCode::kEnv, "no way on");
     const bool is_nan = fault_ == ToyFault::kNanAction && step_ == 1;
     action[0] = is_nan                      ? std::numeric_limits<float>::quiet_NaN()
@@ -89,10 +91,7 @@ class ToyEnv final : public Env, public Expert {
                                             : stride_;
   }
 
- private:
   ToyWorld& world_;
-  bool has_expert_;
-  EnvSpec spec_;
   ToyFault fault_ = ToyFault::kNone;
   std::uint64_t seed_ = 0;
   float goal_ = 0.0F;

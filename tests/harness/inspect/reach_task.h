@@ -131,33 +131,36 @@ struct ReachEnvParams {
 
 class ReachEnv : public Env {
  public:
-  explicit ReachEnv(const ReachEnvParams& params) : params_(params) {
+  explicit ReachEnv(const ReachEnvParams& params) : Env(Describe(params)), params_(params) {}
+
+ private:
+  static EnvSpec Describe(const ReachEnvParams& params) {
+    EnvSpec spec;
     const ReachDataset same(params.has_images, 1, 1);
     for (const KeySpec& key : same.spec().keys) {
-      if (key.name != "action") spec_.shape_meta.obs.push_back(key);
+      if (key.name != "action") spec.shape_meta.obs.push_back(key);
     }
-    spec_.shape_meta.action = same.spec().keys[0];
-    spec_.action_low = {-1.0F, -1.0F};
-    spec_.action_high = {1.0F, 1.0F};
-    spec_.control_hz = 10.0;
-    spec_.max_steps = 40;
+    spec.shape_meta.action = same.spec().keys[0];
+    spec.action_low = {-1.0F, -1.0F};
+    spec.action_high = {1.0F, 1.0F};
+    spec.control_hz = 10.0;
+    spec.max_steps = 40;
+    return spec;
   }
 
-  const EnvSpec& spec() const override { return spec_; }
-
-  void Reset(std::uint64_t seed) override {
+  void DoReset(std::uint64_t seed) override {
     RandomStream random(seed, StreamId::kEnvStart);
     position_ = Sum(RandomPoint(random), params_.start_offset);
     goal_ = Sum(RandomPoint(random), params_.start_offset);
   }
 
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     Follow({action[0], action[1]}, &position_);
     position_ = Sum(position_, params_.wind);
     return {};
   }
 
-  void Observe(const ObsWriter& obs) override {
+  void DoObserve(const ObsWriter& obs) override {
     std::ranges::copy(Sum(position_, params_.observed_offset),
                       obs.Buffer<float>("agent_pos").begin());
     std::ranges::copy(goal_, obs.Buffer<float>("goal").begin());
@@ -166,10 +169,8 @@ class ReachEnv : public Env {
     }
   }
 
-  void Render(RgbImage* /*frame*/) override {}
+  void DoRender(RgbImage* /*frame*/) override {}
 
- private:
-  EnvSpec spec_;
   ReachEnvParams params_;
   Point position_ = {};
   Point goal_ = {};

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "dp_bench/build_id.h"
-#include "dp_bench/env_abilities.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -53,7 +52,6 @@ TEST(PluginCatalogue, CreatesAnEnvFromAFileOfTheSearchPath) {
   EXPECT_EQ(env->spec().max_steps, 3);
   env->Reset(0);
   EXPECT_EQ(env->Step(kToyAction).reward, 0.5);
-  EXPECT_EQ(env->state_access(), nullptr);
 }
 
 TEST(PluginCatalogue, DescribesAnEnvWithoutCreatingIt) {
@@ -68,8 +66,14 @@ TEST(PluginCatalogue, DescribesAnEnvWithoutCreatingIt) {
             ErrorCode::kConfig);
 }
 
-TEST(PluginCatalogue, AnAbilityThatIsDeclaredAndMissingIsRefused) {
-  EXPECT_THAT(FaultOf("false_ability"), HasSubstr("declares an ability and expert() is null"));
+TEST(PluginCatalogue, AnAbilityThatIsDeclaredAndMissingIsReportedWhenItIsUsed) {
+  PluginCatalogue catalogue({Folder("good")});
+  const auto env = catalogue.Create<Env>("toy", Config::FromJson(R"({"fault": "false_ability"})"));
+  env->Reset(0);
+  float action[1] = {};
+  EXPECT_THAT(PluginErrorOf([&] { env->Act(action); }),
+              AllOf(HasSubstr("declares has_expert and there is no DoAct"),
+                    HasSubstr("in env plugin 'toy'")));
 }
 
 TEST(PluginCatalogue, AnEnvOtherThanTheOneThatWasDescribedIsRefused) {
@@ -128,10 +132,11 @@ TEST(PluginCatalogue, APluginBuiltWithDebugContainersIsRefused) {
               AllOf(HasSubstr("undefined symbol"), HasSubstr("Rebuild it")));
 }
 
-TEST(PluginCatalogue, ABareEnvIsNotGuarded) {
+TEST(PluginCatalogue, ABareEnvIsCheckedAndNotNamed) {
   PluginCatalogue catalogue({Folder("good")});
   const auto env = catalogue.CreateBare<Env>("toy", Config::FromJson("{}"));
-  EXPECT_EQ(env->Step({}).reward, 0.5);
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->Step({}); }),
+              AllOf(HasSubstr("has not begun"), testing::Not(HasSubstr("in env plugin"))));
 }
 
 TEST(PluginCatalogue, AKindOtherThanTheFileNameSaysIsRefused) {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "core/call_watch.h"
-#include "dp_bench/env_abilities.h"
 #include "plugin/obs_memory.h"
 #include "support/error_of.h"
 
@@ -45,63 +44,58 @@ class FakeDataset final : public Dataset {
 };
 
 // Does what a test tells it to.
-class ScriptedEnv final : public Env,
-                          public StateAccess,
-                          public Expert,
-                          public PointerControl,
-                          public CameraAccess,
-                          public PictureMarks {
+class ScriptedEnv final : public Env {
  public:
-  ScriptedEnv() {
-    spec_.shape_meta.obs = {
+  static EnvSpec Describe() {
+    EnvSpec spec;
+    spec.shape_meta.obs = {
         {.name = "picture", .type = KeyType::kRgb, .shape = {3, 8, 8}, .dtype = DType::kUInt8},
         {.name = "position", .shape = {2}}};
-    spec_.shape_meta.action = {.name = "action", .shape = {1}};
-    spec_.action_low = {-1.0F};
-    spec_.action_high = {1.0F};
-    spec_.control_hz = 10.0;
-    spec_.max_steps = 5;
-    spec_.abilities = {.state_size = 1,
-                       .has_expert = true,
-                       .has_pointer_control = true,
-                       .cameras = {"head"},
-                       .n_marks = 1};
+    spec.shape_meta.action = {.name = "action", .shape = {1}};
+    spec.action_low = {-1.0F};
+    spec.action_high = {1.0F};
+    spec.control_hz = 10.0;
+    spec.max_steps = 5;
+    spec.abilities = {.state_size = 1,
+                      .has_expert = true,
+                      .has_pointer_control = true,
+                      .cameras = {"head"},
+                      .n_marks = 1};
+    return spec;
   }
+
+  explicit ScriptedEnv(EnvSpec spec = Describe()) : Env(std::move(spec)) {}
 
   std::function<void(const ObsWriter&)> on_observe = [](const ObsWriter& obs) {
     std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), std::uint8_t{7});
     std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
   };
   StepResult result;
+  bool throws_in_step = false;
   std::function<void(RgbImage*)> on_render = [](RgbImage* frame) { frame->pixels[0] = 9; };
 
-  const EnvSpec& spec() const override { return spec_; }
-  void Reset(std::uint64_t seed) override { state_ = static_cast<double>(seed); }
-  StepResult Step(std::span<const float>) override { return result; }
-  void Observe(const ObsWriter& obs) override { on_observe(obs); }
-  void Render(RgbImage* frame) override { on_render(frame); }
-  StateAccess* state_access() override { return this; }
-  Expert* expert() override { return this; }
-  PointerControl* pointer_control() override { return this; }
-  CameraAccess* camera_access() override { return this; }
-  PictureMarks* picture_marks() override { return this; }
-  void Begin(std::uint64_t) override { throw Error(ErrorCode::kEnv, "no way"); }
-  void Act(std::span<float> action) override { action[0] = 3.0F; }
-  void PointerAction(double x, double, std::span<float> action) const override {
+ private:
+  void DoReset(std::uint64_t seed) override { state_ = static_cast<double>(seed); }
+  StepResult DoStep(std::span<const float>) override {
+    if (throws_in_step) throw Error(ErrorCode::kEnv, "it fell");
+    return result;
+  }
+  void DoObserve(const ObsWriter& obs) override { on_observe(obs); }
+  void DoRender(RgbImage* frame) override { on_render(frame); }
+  void DoBeginExpert(std::uint64_t) override { throw Error(ErrorCode::kEnv, "no way"); }
+  void DoAct(std::span<float> action) override { action[0] = 3.0F; }
+  void DoPointerAction(double x, double, std::span<float> action) const override {
     action[0] = static_cast<float>(x);
   }
-  CameraParameters Parameters(int, int, int) const override { throw 7; }
-  void RenderCamera(int, RgbImage* frame) override { frame->pixels[0] = 5; }
-  void StateMarks(int width, int, std::span<float> xy) const override {
+  CameraParameters DoGetCamera(int, int, int) const override { throw 7; }
+  void DoRenderCamera(int, RgbImage* frame) override { frame->pixels[0] = 5; }
+  void DoStateMarks(int width, int, std::span<float> xy) const override {
     xy[0] = static_cast<float>(width);
   }
-  void ActionMarks(std::span<const float>, int, int, std::span<float>) const override { throw 7; }
-  void GetState(std::span<double> state) const override { state[0] = state_; }
-  void SetState(std::span<const double>) override { throw Error(ErrorCode::kEnv, "not finite"); }
+  void DoActionMarks(std::span<const float>, int, int, std::span<float>) const override { throw 7; }
+  void DoGetState(std::span<double> state) const override { state[0] = state_; }
+  void DoSetState(std::span<const double>) override { throw Error(ErrorCode::kEnv, "not finite"); }
 
-  EnvSpec spec_;
-
- private:
   double state_ = 0.0;
 };
 
@@ -157,9 +151,8 @@ TEST(Guard, PassesCallsAndResultsThrough) {
   RgbImage frame(1, 1);
   env->Render(&frame);
   EXPECT_EQ(frame.pixels[0], 9);
-  ASSERT_NE(env->state_access(), nullptr);
   std::vector<double> state(env->spec().abilities.state_size);
-  env->state_access()->GetState(state);
+  env->GetState(state);
   EXPECT_THAT(state, ElementsAre(11.0));
 }
 
@@ -186,15 +179,15 @@ TEST(Guard, AbilitiesPassThrough) {
   Running running;
   Env* const env = running.env.get();
   float action[1] = {};
-  env->expert()->Act(action);
+  env->Act(action);
   EXPECT_EQ(action[0], 3.0F);
-  env->pointer_control()->PointerAction(0.25, 0.5, action);
+  env->PointerAction(0.25, 0.5, action);
   EXPECT_EQ(action[0], 0.25F);
   RgbImage frame(1, 1);
-  env->camera_access()->RenderCamera(0, &frame);
+  env->RenderCamera(0, &frame);
   EXPECT_EQ(frame.pixels[0], 5);
   std::vector<float> xy(2);
-  env->picture_marks()->StateMarks(64, 48, xy);
+  env->StateMarks(64, 48, xy);
   EXPECT_EQ(xy[0], 64.0F);
 }
 
@@ -205,27 +198,93 @@ TEST(Guard, AbilitiesAreGuardedToo) {
     return HasSubstr(std::string("in env plugin 'fake' (libdpb_env_fake.so), during ") + call);
   };
   const std::array<double, 1> state = {0.0};
-  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->state_access()->SetState(state); }),
-              at("SetState"));
-  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->expert()->Begin(0); }), at("Expert::Begin"));
-  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->camera_access()->Parameters(0, 1, 1); }),
-              at("Parameters"));
-  EXPECT_THAT(
-      MessageOf(ErrorCode::kPlugin, [&] { env->picture_marks()->ActionMarks(kAction, 1, 1, {}); }),
-      at("ActionMarks"));
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->SetState(state); }), at("SetState"));
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->BeginExpert(0); }), at("BeginExpert"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->GetCamera(0, 1, 1); }), at("GetCamera"));
+  std::vector<float> xy(2);
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->ActionMarks(kAction, 1, 1, xy); }),
+              at("ActionMarks"));
 }
 
 TEST(Guard, AllFaultsOfASpecAreListedAtOnce) {
-  auto env = std::make_unique<ScriptedEnv>();
-  env->spec_.control_hz = 0.0;
-  env->spec_.action_low = {};
-  std::swap(env->spec_.shape_meta.obs[0], env->spec_.shape_meta.obs[1]);
-  const std::string message = MessageOf(ErrorCode::kPlugin, [&] { Guarded(std::move(env)); });
+  EnvSpec spec = ScriptedEnv::Describe();
+  spec.control_hz = 0.0;
+  spec.action_low = {};
+  spec.shape_meta.obs[0].name = "position";
+  const std::string message = MessageOf(
+      ErrorCode::kPlugin, [&] { Guarded(std::make_unique<ScriptedEnv>(std::move(spec))); });
   EXPECT_THAT(message,
-              AllOf(HasSubstr("found 'position' before 'picture'"),
+              AllOf(HasSubstr("each once, found 'position' before 'position'"),
                     HasSubstr("action_low: expected 1 numbers"),
                     HasSubstr("control_hz: expected env steps per second, more than 0, found 0"),
                     HasSubstr("in env plugin 'fake'")));
+}
+
+TEST(Guard, KeysNeedNoOrder) {
+  EnvSpec spec = ScriptedEnv::Describe();
+  std::swap(spec.shape_meta.obs[0], spec.shape_meta.obs[1]);
+  const auto env = Guarded(std::make_unique<ScriptedEnv>(std::move(spec)));
+  EXPECT_EQ(env->spec(), ScriptedEnv::Describe());
+}
+
+TEST(Guard, AnAbilityThatIsNotDeclaredIsRefused) {
+  EnvSpec spec = ScriptedEnv::Describe();
+  spec.abilities = {};
+  const auto env = Guarded(std::make_unique<ScriptedEnv>(std::move(spec)));
+  env->Reset(1);
+  float action[1] = {};
+  RgbImage frame(1, 1);
+  std::vector<float> xy(2);
+  std::vector<double> state(1);
+  for (const auto& [ability, call] :
+       std::initializer_list<std::pair<std::string, std::function<void()>>>{
+           {"state_size", [&] { env->GetState(state); }},
+           {"state_size", [&] { env->SetState(state); }},
+           {"has_expert", [&] { env->BeginExpert(0); }},
+           {"has_expert", [&] { env->Act(action); }},
+           {"has_pointer_control", [&] { env->PointerAction(0.0, 0.0, action); }},
+           {"cameras", [&] { env->GetCamera(0, 1, 1); }},
+           {"cameras", [&] { env->RenderCamera(0, &frame); }},
+           {"n_marks", [&] { env->StateMarks(1, 1, xy); }},
+           {"n_marks", [&] { env->ActionMarks(kAction, 1, 1, xy); }}}) {
+    EXPECT_THAT(MessageOf(ErrorCode::kUsage, call), HasSubstr("does not declare " + ability));
+  }
+}
+
+TEST(Guard, AbilitiesAreCheckedToo) {
+  const auto env = Guarded(std::make_unique<ScriptedEnv>());
+  float action[2] = {};
+  RgbImage frame(1, 1);
+  std::vector<float> xy(3);
+  std::vector<double> state(1);
+  for (const auto& call : std::initializer_list<std::function<void()>>{
+           [&] { env->GetState(state); }, [&] { env->BeginExpert(0); },
+           [&] { env->Act(std::span(action).first(1)); }, [&] { env->GetCamera(0, 1, 1); },
+           [&] { env->RenderCamera(0, &frame); }, [&] { env->StateMarks(1, 1, xy); }}) {
+    EXPECT_THAT(MessageOf(ErrorCode::kEnv, call), HasSubstr("expected a call of Reset first"));
+  }
+  env->Reset(1);
+  for (const auto& call : std::initializer_list<std::function<void()>>{
+           [&] { env->Act(action); }, [&] { env->PointerAction(0.0, 0.0, action); },
+           [&] { env->StateMarks(1, 1, xy); }, [&] { env->ActionMarks(action, 1, 1, xy); }}) {
+    EXPECT_EQ(CodeOf(call), ErrorCode::kShape);
+  }
+  EXPECT_EQ(CodeOf([&] { env->GetCamera(1, 1, 1); }), ErrorCode::kEnv);
+  state[0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(CodeOf([&] { env->SetState(state); }), ErrorCode::kEnv);
+  state.resize(2);
+  EXPECT_EQ(CodeOf([&] { env->SetState(state); }), ErrorCode::kEnv);
+}
+
+TEST(Guard, AfterAStepThatFailedResetIsDue) {
+  Running running;
+  running.inside->throws_in_step = true;
+  EXPECT_EQ(CodeOf([&] { running.env->Step(kAction); }), ErrorCode::kEnv);
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { running.env->Step(kAction); }),
+              HasSubstr("the last step failed: expected a call of Reset first"));
+  running.env->Reset(0);
+  running.inside->throws_in_step = false;
+  EXPECT_NO_THROW(running.env->Step(kAction));
 }
 
 TEST(Guard, CallsInTheWrongOrderAreRefusedBeforeThePluginSeesThem) {

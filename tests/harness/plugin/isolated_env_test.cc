@@ -12,11 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "harness/plugin/faulty_env.h"
 #include "plugin/obs_memory.h"
-#include "plugin/step_ahead.h"
 #include "support/error_of.h"
 
 namespace dp_bench::plugin {
@@ -67,33 +65,32 @@ TEST(IsolatedEnv, AbilitiesAreThoseOfAnEnvInThisProcess) {
   const auto play = [](Env& env) {
     std::vector<float> actions(20);
     env.Reset(5);
-    env.expert()->Begin(5);
+    env.BeginExpert(5);
     for (std::size_t i = 0; i < actions.size(); i += 2) {
       const auto action = std::span(actions).subspan(i, 2);
-      env.expert()->Act(action);
+      env.Act(action);
       env.Step(action);
     }
     std::vector<double> state(env.spec().abilities.state_size);
-    env.state_access()->GetState(state);
+    env.GetState(state);
     env.Reset(6);
-    env.state_access()->SetState(state);
+    env.SetState(state);
     const double reward = env.Step(kPush).reward;
     return std::tuple(actions, state, reward);
   };
   const auto isolated = MakeIsolated();
   EXPECT_EQ(play(*isolated), play(*MakeDirect()));
-  EXPECT_EQ(isolated->pointer_control(), nullptr);
-  EXPECT_EQ(isolated->camera_access(), nullptr);
+  float action[2] = {};
+  EXPECT_EQ(CodeOf([&] { isolated->PointerAction(0.0, 0.0, action); }), ErrorCode::kUsage);
 }
 
 TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
   const auto look = [](Env& env) {
-    const PictureMarks& marks = *env.picture_marks();
     std::vector<float> seen(4);
     env.Reset(5);
     env.Step(kPush);
-    marks.StateMarks(64, 48, std::span(seen).first(2));
-    marks.ActionMarks(kPush, 64, 48, std::span(seen).last(2));
+    env.StateMarks(64, 48, std::span(seen).first(2));
+    env.ActionMarks(kPush, 64, 48, std::span(seen).last(2));
     seen.push_back(static_cast<float>(env.spec().abilities.n_marks));
     seen.push_back(static_cast<float>(env.Step(kPush).reward));
     return seen;
@@ -101,11 +98,10 @@ TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
   const auto isolated = MakeIsolated();
   EXPECT_EQ(look(*isolated), look(*MakeDirect()));
   std::vector<float> xy(2);
-  const PictureMarks& marks = *isolated->picture_marks();
-  EXPECT_EQ(CodeOf([&] { marks.ActionMarks(std::span(kPush).first(1), 64, 48, xy); }),
+  EXPECT_EQ(CodeOf([&] { isolated->ActionMarks(std::span(kPush).first(1), 64, 48, xy); }),
             ErrorCode::kShape);
   xy.resize(3);
-  EXPECT_EQ(CodeOf([&] { marks.StateMarks(64, 48, xy); }), ErrorCode::kShape);
+  EXPECT_EQ(CodeOf([&] { isolated->StateMarks(64, 48, xy); }), ErrorCode::kShape);
 }
 
 TEST(IsolatedEnv, ErrorsOfTheEnvAreThoseOfAnEnvInThisProcess) {
@@ -140,87 +136,11 @@ TEST(IsolatedEnv, IsDescribedAsInThisProcessAndNotCreated) {
   EXPECT_EQ(there.ToJson(), here.ToJson());
 }
 
-// Rewards, metrics, observations after the last two steps of each chunk, and a picture at its end.
-// `is_promised`: the chunks are announced.
-std::vector<double> PlayChunks(Env& env, bool is_promised, int chunk_size = 8) {
-  std::vector<double> seen;
-  ObsMemory obs(env.spec());
-  auto* const ahead = dynamic_cast<StepAhead*>(&env);
-  env.Reset(3);
-  for (int chunk = 0; chunk < 3; ++chunk) {
-    std::vector<float> actions;
-    for (int i = 0; i < 2 * chunk_size; ++i) actions.push_back(0.01F * static_cast<float>(i));
-    if (is_promised) ahead->ExpectSteps(actions, chunk_size - 2);
-    for (int i = 0; i < chunk_size; ++i) {
-      const StepResult result = env.Step(std::span(actions).subspan(2 * i, 2));
-      seen.push_back(result.reward);
-      seen.insert(seen.end(), result.metrics.begin(), result.metrics.end());
-      if (i < chunk_size - 2) continue;
-      obs.Observe(env);
-      for (const std::byte byte : obs[1]) seen.push_back(std::to_integer<int>(byte));
-    }
-    RgbImage frame(200, 3);
-    env.Render(&frame);
-    seen.push_back(frame.pixels.back());
-    obs.Observe(env);
-    for (const std::byte byte : obs[0]) seen.push_back(std::to_integer<int>(byte));
-  }
-  return seen;
-}
-
-TEST(IsolatedEnv, StepsAheadAreThoseOfAnEnvInThisProcess) {
-  for (const int chunk_size : {2, 8, 40}) {
-    EXPECT_EQ(PlayChunks(*MakeIsolated(), /*is_promised=*/true, chunk_size),
-              PlayChunks(*MakeDirect(), /*is_promised=*/false, chunk_size));
-  }
-}
-
-TEST(IsolatedEnv, AResetDropsStepsAhead) {
-  const auto env = MakeIsolated();
-  env->Reset(0);
-  env->Step(kPush);
-  dynamic_cast<StepAhead&>(*env).ExpectSteps(std::vector<float>(16, 0.5F), 6);
-  env->Step(std::array{0.5F, 0.5F});
-  EXPECT_EQ(Play(*env, 0), Play(*MakeDirect(), 0));
-}
-
-TEST(IsolatedEnv, AStepThatWasNotPromisedIsAnInternalError) {
-  const auto env = MakeIsolated();
-  env->Reset(0);
-  env->Step(kPush);
-  dynamic_cast<StepAhead&>(*env).ExpectSteps(std::vector<float>(16, 0.5F), 6);
-  EXPECT_EQ(CodeOf([&] { env->Step(kPush); }), ErrorCode::kInternal);
-  RgbImage frame(3, 3);
-  EXPECT_EQ(CodeOf([&] { env->Render(&frame); }), ErrorCode::kInternal);
-}
-
-TEST(IsolatedEnv, ErrorsAheadAreThoseOfTheirStep) {
-  for (const char* const in : {"step", "observe"}) {
-    const auto play = [](Env& env, bool is_promised) {
-      std::size_t n_steps = 0;
-      const std::vector<float> action = {0.5F, 0.5F};
-      ObsMemory obs(env.spec());
-      env.Reset(0);
-      env.Step(action);
-      if (is_promised) dynamic_cast<StepAhead&>(env).ExpectSteps(std::vector<float>(16, 0.5F), 3);
-      const std::string message = MessageOf(ErrorCode::kEnv, [&] {
-        for (; n_steps < 8; ++n_steps) {
-          env.Step(action);
-          if (n_steps >= 3) obs.Observe(env);
-        }
-      });
-      return std::pair(n_steps, message);
-    };
-    const std::string fault = OneFault("throw", in, /*step=*/6);
-    EXPECT_EQ(play(*MakeIsolated(fault), true), play(*MakeDirect(fault), false)) << in;
-  }
-}
-
 TEST(IsolatedEnv, WrongSizesAreRefusedAndChangeNothing) {
   const auto env = MakeIsolated();
   env->Reset(0);
   EXPECT_EQ(CodeOf([&] { env->Step(std::span(kPush).first(1)); }), ErrorCode::kShape);
-  EXPECT_EQ(CodeOf([&] { env->state_access()->SetState(std::array{1.0}); }), ErrorCode::kEnv);
+  EXPECT_EQ(CodeOf([&] { env->SetState(std::array{1.0}); }), ErrorCode::kEnv);
   EXPECT_EQ(Play(*env, 0), Play(*MakeDirect(), 0));
 }
 

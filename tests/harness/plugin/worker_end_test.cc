@@ -7,11 +7,9 @@
 #include <chrono>
 #include <vector>
 
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "harness/plugin/faulty_env.h"
 #include "harness/plugin/processes.h"
-#include "plugin/step_ahead.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -29,24 +27,6 @@ std::vector<double> Rewards(Env& env, std::uint64_t seed) {
   std::vector<double> seen;
   env.Reset(seed);
   for (int step = 0; step < 10; ++step) {
-    const StepResult result = env.Step(kAction);
-    seen.insert(seen.end(), {result.reward, result.metrics[0], result.metrics[1]});
-  }
-  return seen;
-}
-
-// The same, in chunks of five steps that are announced.
-std::vector<double> RewardsAhead(Env& env, std::uint64_t seed) {
-  std::vector<double> seen;
-  env.Reset(seed);
-  for (int step = 0; step < 10; ++step) {
-    if (step % 5 == 1) {
-      std::vector<float> actions;
-      for (int i = 0; i < std::min(5, 10 - step); ++i) {
-        actions.insert(actions.end(), kAction.begin(), kAction.end());
-      }
-      dynamic_cast<StepAhead&>(env).ExpectSteps(actions, 5);
-    }
     const StepResult result = env.Step(kAction);
     seen.insert(seen.end(), {result.reward, result.metrics[0], result.metrics[1]});
   }
@@ -71,13 +51,6 @@ TEST(WorkerEnd, IsReportedWithCauseAndCall) {
   EXPECT_THAT(EndingOf("exit"), StartsWith("the env plugin exited with code 3"));
   EXPECT_THAT(EndingOf("close"), StartsWith("the env plugin exited with code 0"));
   EXPECT_THAT(EndingOf("segv", "reset"), HasSubstr("during Reset"));
-}
-
-TEST(WorkerEnd, AheadOfItsStepIsThatOfTheStep) {
-  const auto env = MakeIsolated(OneFault("segv", "step", kFaultStep));
-  const auto rewards = [&] { RewardsAhead(*env, 0); };
-  EXPECT_THAT(MessageOf(ErrorCode::kEnv, rewards), HasSubstr(", and again in a fresh process\n"));
-  EXPECT_EQ(RewardsAhead(*env, 1), Rewards(*MakeDirect(), 1));
 }
 
 TEST(WorkerEnd, AnEnvThatHangsIsKilledAtItsLimit) {
@@ -120,25 +93,14 @@ TEST(WorkerEnd, AFaultThatDoesNotRepeatLeavesNoTrace) {
   }
 }
 
-TEST(WorkerEnd, AheadOfItsStepLeavesNoTraceIfItDoesNotRepeat) {
-  for (const char* kind : {"segv", "hang"}) {
-    const ScratchFolder scratch;
-    IsolationConfig config = ShortLimits();
-    config.step_timeout = 1.0;
-    const auto env = MakeIsolated(OneFault(kind, "step", kFaultStep, scratch.path()), config);
-    EXPECT_EQ(RewardsAhead(*env, 0), Rewards(*MakeDirect(), 0)) << kind;
-    EXPECT_TRUE(std::filesystem::exists(scratch.path() / "0")) << kind;
-  }
-}
-
 TEST(WorkerEnd, AnExpertIsRepeatedWithItsMemory) {
   const auto play = [](Env& env) {
     std::vector<float> actions(20);
     env.Reset(0);
-    env.expert()->Begin(3);
+    env.BeginExpert(3);
     for (std::size_t i = 0; i < actions.size(); i += 2) {
       const auto action = std::span(actions).subspan(i, 2);
-      env.expert()->Act(action);
+      env.Act(action);
       env.Step(action);
     }
     return actions;
@@ -155,7 +117,7 @@ TEST(WorkerEnd, AStateIsRepeatedWithoutWhatCameBefore) {
   const auto play = [](Env& env) {
     env.Reset(0);
     env.Step(kAction);
-    env.state_access()->SetState(std::array{0.5, -0.5, 3.0});
+    env.SetState(std::array{0.5, -0.5, 3.0});
     for (int i = 0; i < 3; ++i) env.Step(kAction);
     return env.Step(kAction).reward;
   };

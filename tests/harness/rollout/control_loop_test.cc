@@ -39,9 +39,9 @@ class RecordingEnv : public FakeEnv {
  public:
   RecordingEnv(FakeWorld& world, std::vector<float>* actions) : FakeEnv(world), actions_(actions) {}
 
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     actions_->insert(actions_->end(), action.begin(), action.end());
-    return FakeEnv::Step(action);
+    return FakeEnv::DoStep(action);
   }
 
  private:

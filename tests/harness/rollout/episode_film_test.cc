@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/atomic_file.h"
-#include "dp_bench/env_abilities.h"
 #include "harness/rollout/fixture.h"
 #include "media/film_overlay.h"
 #include "media/video_reader.h"
@@ -20,26 +19,23 @@ using testing::HasSubstr;
 enum class Marks { kRight, kThrow, kOutside };
 
 /// Two hands: the first goes to the right with every step, the second is hidden.
-class MarkedEnv final : public FakeEnv, public PictureMarks {
+class MarkedEnv final : public FakeEnv {
  public:
-  MarkedEnv(FakeWorld& world, Marks marks) : FakeEnv(world), marks_(marks) {
-    spec_.abilities.n_marks = 2;
-  }
+  MarkedEnv(FakeWorld& world, Marks marks) : FakeEnv(world, {.n_marks = 2}), marks_(marks) {}
 
-  void Reset(std::uint64_t seed) override {
+  void DoReset(std::uint64_t seed) override {
     n_steps_ = 0;
-    FakeEnv::Reset(seed);
+    FakeEnv::DoReset(seed);
   }
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     ++n_steps_;
-    return FakeEnv::Step(action);
+    return FakeEnv::DoStep(action);
   }
 
-  PictureMarks* picture_marks() override { return this; }
-  void StateMarks(int, int, std::span<float> xy) const override {
+  void DoStateMarks(int, int, std::span<float> xy) const override {
     Write(0.02F * static_cast<float>(n_steps_), marks_ == Marks::kOutside ? -0.1F : 0.5F, xy);
   }
-  void ActionMarks(std::span<const float> action, int, int, std::span<float> xy) const override {
+  void DoActionMarks(std::span<const float> action, int, int, std::span<float> xy) const override {
     if (marks_ == Marks::kThrow) throw Error(ErrorCode::kEnv, "lost the hands");
     Write(0.5F + 0.5F * std::tanh(action[0]), 0.5F + 0.5F * std::tanh(action[1]), xy);
   }

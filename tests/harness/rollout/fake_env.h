@@ -50,24 +50,13 @@ struct FakeWorld {
 /// [1], counted from 0, which makes windows readable.
 class FakeEnv : public Env {
  public:
-  explicit FakeEnv(FakeWorld& world) : world_(world) {
+  explicit FakeEnv(FakeWorld& world, EnvAbilities abilities = {})
+      : Env(Describe(world, std::move(abilities))), world_(world) {
     ++world.n_created;
-    spec_.shape_meta.obs = {
-        {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
-        {.name = "pos", .shape = {2}},
-        {.name = "step", .shape = {1}}};
-    spec_.shape_meta.action = {.name = "action", .shape = {2}};
-    spec_.action_low = {-1.0F, -1.0F};
-    spec_.action_high = {1.0F, 1.0F};
-    spec_.control_hz = 10.0;
-    spec_.max_steps = world.max_steps;
-    spec_.metrics = {
-        {"x_max", Aggregate::kMax}, {"x_mean", Aggregate::kMean}, {"x_last", Aggregate::kLast}};
   }
 
-  const EnvSpec& spec() const override { return spec_; }
-
-  void Reset(std::uint64_t seed) override {
+ protected:
+  void DoReset(std::uint64_t seed) override {
     fault_ = world_.fault_of(seed);
     end_ = world_.end_of(seed);
     step_ = 0;
@@ -77,7 +66,7 @@ class FakeEnv : public Env {
     if (fault_ == Fault::kThrowInReset) throw std::runtime_error("cannot reset");
   }
 
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     x_ = 0.9F * x_ + 0.1F * action[0];
     y_ = 0.9F * y_ + 0.1F * action[1];
     const bool is_due = step_ == world_.fault_step;
@@ -94,7 +83,7 @@ class FakeEnv : public Env {
             .metrics = std::span(metrics_).first(has_too_few ? 2 : 3)};
   }
 
-  void Observe(const ObsWriter& obs) override {
+  void DoObserve(const ObsWriter& obs) override {
     ++world_.n_observed;
     if (fault_ == Fault::kThrowInObserve && step_ > 0) throw std::runtime_error("cannot observe");
     const std::span<std::uint8_t> pixels = obs.Buffer<std::uint8_t>("pixels");
@@ -105,16 +94,30 @@ class FakeEnv : public Env {
     obs.Buffer<float>("step")[0] = static_cast<float>(step_);
   }
 
-  void Render(RgbImage* frame) override {
+  void DoRender(RgbImage* frame) override {
     ++world_.n_rendered;
     if (fault_ == Fault::kThrowInRender && step_ > 0) throw std::runtime_error("cannot draw");
     std::ranges::fill(frame->pixels, static_cast<std::uint8_t>(8 * step_));
   }
 
- protected:
-  EnvSpec spec_;
-
  private:
+  static EnvSpec Describe(const FakeWorld& world, EnvAbilities abilities) {
+    EnvSpec spec;
+    spec.shape_meta.obs = {
+        {.name = "pixels", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
+        {.name = "pos", .shape = {2}},
+        {.name = "step", .shape = {1}}};
+    spec.shape_meta.action = {.name = "action", .shape = {2}};
+    spec.action_low = {-1.0F, -1.0F};
+    spec.action_high = {1.0F, 1.0F};
+    spec.control_hz = 10.0;
+    spec.max_steps = world.max_steps;
+    spec.metrics = {
+        {"x_max", Aggregate::kMax}, {"x_mean", Aggregate::kMean}, {"x_last", Aggregate::kLast}};
+    spec.abilities = std::move(abilities);
+    return spec;
+  }
+
   FakeWorld& world_;
   Fault fault_ = Fault::kNone;
   int end_ = 0;

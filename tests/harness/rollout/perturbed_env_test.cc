@@ -16,9 +16,9 @@ class RecordingEnv final : public FakeEnv {
  public:
   RecordingEnv(FakeWorld& world, std::vector<float>* executed)
       : FakeEnv(world), executed_(executed) {}
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     executed_->push_back(action[0]);
-    return FakeEnv::Step(action);
+    return FakeEnv::DoStep(action);
   }
 
  private:

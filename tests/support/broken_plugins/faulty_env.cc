@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
@@ -103,7 +102,7 @@ struct FaultyParams {
   }
 };
 
-class FaultyEnv final : public Env, public StateAccess, public Expert, public PictureMarks {
+class FaultyEnv final : public Env {
  public:
   static EnvSpec Describe(const Config& params) {
     FaultyParams::FromConfig(params);
@@ -123,14 +122,13 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   }
 
   explicit FaultyEnv(const Config& params)
-      : params_(FaultyParams::FromConfig(params)), spec_(Describe(params)) {
+      : Env(Describe(params)), params_(FaultyParams::FromConfig(params)) {
     Visit("create");
   }
   ~FaultyEnv() override { Visit("destroy"); }
 
-  const EnvSpec& spec() const override { return spec_; }
-
-  void Reset(std::uint64_t seed) override {
+ private:
+  void DoReset(std::uint64_t seed) override {
     seed_ = seed;
     step_ = 0;
     Visit("reset");
@@ -139,7 +137,7 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
     if (params_.is_random) position_[0] += static_cast<double>(getpid() % 1000);
   }
 
-  StepResult Step(std::span<const float> action) override {
+  StepResult DoStep(std::span<const float> action) override {
     Visit("step");
     ++step_;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -148,7 +146,7 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
     return {.reward = std::abs(position_[0]), .metrics = position_};
   }
 
-  void Observe(const ObsWriter& obs) override {
+  void DoObserve(const ObsWriter& obs) override {
     Visit("observe");
     for (std::uint8_t& pixel : obs.Buffer<std::uint8_t>("pixels")) {
       pixel = static_cast<std::uint8_t>(step_);
@@ -157,43 +155,39 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
     for (std::size_t i = 0; i < 2; ++i) position[i] = static_cast<float>(position_[i]);
   }
 
-  void Render(RgbImage* frame) override {
+  void DoRender(RgbImage* frame) override {
     Visit("render");
     for (std::uint8_t& value : frame->pixels) value = static_cast<std::uint8_t>(8 * step_);
   }
 
-  StateAccess* state_access() override { return this; }
-  void GetState(std::span<double> state) const override {
+  void DoGetState(std::span<double> state) const override {
     state[0] = position_[0];
     state[1] = position_[1];
     state[2] = step_;
   }
-  void SetState(std::span<const double> state) override {
+  void DoSetState(std::span<const double> state) override {
     position_ = {state[0], state[1]};
     step_ = static_cast<int>(state[2]);
   }
 
-  PictureMarks* picture_marks() override { return this; }
-  void StateMarks(int width, int height, std::span<float> xy) const override {
+  void DoStateMarks(int width, int height, std::span<float> xy) const override {
     xy[0] = static_cast<float>(position_[0]) / static_cast<float>(width);
     xy[1] = static_cast<float>(position_[1]) / static_cast<float>(height);
   }
-  void ActionMarks(std::span<const float> action, int width, int height,
-                   std::span<float> xy) const override {
+  void DoActionMarks(std::span<const float> action, int width, int height,
+                     std::span<float> xy) const override {
     xy[0] = action[0] / static_cast<float>(width);
     xy[1] = action[1] / static_cast<float>(height);
   }
 
   // its gain grows with every action: an expert with memory
-  Expert* expert() override { return this; }
-  void Begin(std::uint64_t seed) override { gain_ = 1.0 + static_cast<double>(seed % 7); }
-  void Act(std::span<float> action) override {
+  void DoBeginExpert(std::uint64_t seed) override { gain_ = 1.0 + static_cast<double>(seed % 7); }
+  void DoAct(std::span<float> action) override {
     Visit("act");
     gain_ += 0.125;
     for (std::size_t i = 0; i < 2; ++i) action[i] = static_cast<float>(-gain_ * position_[i]);
   }
 
- private:
   // Where a fault may occur.
   void Visit(const std::string& place) {
     for (std::size_t i = 0; i < params_.faults.size(); ++i) {
@@ -219,7 +213,6 @@ class FaultyEnv final : public Env, public StateAccess, public Expert, public Pi
   }
 
   FaultyParams params_;
-  EnvSpec spec_;
   std::uint64_t seed_ = 0;
   int step_ = 0;
   double gain_ = 1.0;

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
@@ -36,7 +35,6 @@ std::string ReadMistake(const Config& params) {
 
 void BreakShapes(const std::string& mistake, EnvSpec* spec) {
   std::vector<KeySpec>& obs = spec->shape_meta.obs;
-  if (mistake == "unsorted_keys") std::swap(obs[0], obs[2]);
   if (mistake == "duplicate_keys") obs[2].name = obs[1].name;
   if (mistake == "unnamed_key") obs[0].name = "";
   if (mistake == "empty_shape") obs[0].shape = {};
@@ -59,11 +57,10 @@ void BreakNumbers(const std::string& mistake, EnvSpec* spec) {
   if (mistake == "strength_out_of_range") {
     spec->perturbations = {{.name = "wind", .low = 0.0, .high = 1.0, .strength = 2.0}};
   }
-  if (mistake == "undeclared_expert") spec->abilities.has_expert = false;
   if (mistake == "declared_state") spec->abilities.state_size = 4;
 }
 
-class MistakenEnv final : public Env, public Expert {
+class MistakenEnv final : public Env {
  public:
   static EnvSpec Describe(const Config& params) {
     const std::string mistake = ReadMistake(params);
@@ -82,15 +79,14 @@ class MistakenEnv final : public Env, public Expert {
   }
 
   explicit MistakenEnv(const Config& params)
-      : mistake_(ReadMistake(params)), spec_(SpecWith(mistake_)) {}
+      : Env(SpecWith(ReadMistake(params))), mistake_(ReadMistake(params)) {}
 
   ~MistakenEnv() override {
     if (Is("hang_in_destructor")) Hang();
   }
 
-  const EnvSpec& spec() const override { return spec_; }
-
-  void Reset(std::uint64_t seed) override {
+ private:
+  void DoReset(std::uint64_t seed) override {
     if (Is("ignored_seed")) seed = 0;
     if (Is("null_in_reset")) *nothing_ = 1;
     if (Is("throw_in_reset")) throw std::runtime_error("the gripper is stuck");
@@ -98,30 +94,20 @@ class MistakenEnv final : public Env, public Expert {
     for (double& x : position_) x = 2.0 * random.UniformDouble() - 1.0;
     for (double& x : goal_) x = 2.0 * random.UniformDouble() - 1.0;
     if (Is("unseeded_randomness")) position_[0] += 1e-3 * std::random_device()() / 4e9;
-    has_begun_ = true;
-    is_over_ = false;
   }
 
-  StepResult Step(std::span<const float> action) override {
-    if (!Is("no_order")) RequireBegun();
-    if (!Is("steps_after_end")) Require(!is_over_, ErrorCode::kEnv, "the episode is over");
-    if (Is("unchecked_size")) Overrun(action);
-    if (!Is("ignored_size")) RequireTwo(action.size());
-    if (!Is("unchecked_nan")) {
-      Require(std::ranges::all_of(action, [](float x) { return std::isfinite(x); }),
-              ErrorCode::kNumeric, "the action is not finite");
-    }
+  StepResult DoStep(std::span<const float> action) override {
     MisbehaveInStep();
-    for (std::size_t i = 0; i < std::min<std::size_t>(2, action.size()); ++i) {
-      position_[i] += std::clamp<double>(action[i], -1.0, 1.0) / spec_.control_hz;
+    for (std::size_t i = 0; i < 2; ++i) {
+      position_[i] += std::clamp<double>(action[i], -1.0, 1.0) / spec().control_hz;
     }
     if (Is("hidden_state")) position_[0] += 1e-6 * n_steps_++;
     if (Is("shared_state")) position_[0] += 1e-6 * n_all_steps++;
     distance_ = {std::hypot(position_[0] - goal_[0], position_[1] - goal_[1])};
-    is_over_ = distance_[0] < kGoalRadius;
-    StepResult result = {.reward = is_over_ ? 1.0 : std::max(0.0, 1.0 - distance_[0] / 3.0),
-                         .terminated = is_over_,
-                         .success = is_over_ && !Is("never_succeeds"),
+    const bool is_over = distance_[0] < kGoalRadius;
+    StepResult result = {.reward = is_over ? 1.0 : std::max(0.0, 1.0 - distance_[0] / 3.0),
+                         .terminated = is_over,
+                         .success = is_over && !Is("never_succeeds"),
                          .metrics = distance_};
     if (Is("nan_reward")) result.reward = kNan;
     if (Is("no_metrics")) result.metrics = {};
@@ -129,8 +115,7 @@ class MistakenEnv final : public Env, public Expert {
     return result;
   }
 
-  void Observe(const ObsWriter& obs) override {
-    if (!Is("no_order")) RequireBegun();
+  void DoObserve(const ObsWriter& obs) override {
     if (Is("observe_moves")) position_[0] += 1e-6;
     if (Is("unknown_key")) obs.Buffer<float>("positions");
     if (Is("wrong_type")) obs.Buffer<std::uint8_t>("goal");
@@ -150,17 +135,13 @@ class MistakenEnv final : public Env, public Expert {
     if (Is("writes_after_picture")) *obs.Buffer<std::uint8_t>("picture").end() = 0;
   }
 
-  void Render(RgbImage* frame) override {
-    if (!Is("no_order")) RequireBegun();
+  void DoRender(RgbImage* frame) override {
     if (Is("own_frame_size")) *frame = RgbImage(320, 240);
     if (Is("render_moves")) position_[0] += 1e-6;
     std::ranges::fill(frame->pixels, Shade());
   }
 
-  Expert* expert() override { return this; }
-  void Begin(std::uint64_t /*seed*/) override { RequireBegun(); }
-  void Act(std::span<float> action) override {
-    RequireTwo(action.size());
+  void DoAct(std::span<float> action) override {
     const double gain = Is("expert_out_of_bounds") ? 30.0 : 3.0;
     const double limit = Is("expert_out_of_bounds") ? 100.0 : 1.0;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -174,7 +155,6 @@ class MistakenEnv final : public Env, public Expert {
     if (Is("expert_throws")) throw std::logic_error("no inverse kinematics");
   }
 
- private:
   static EnvSpec SpecWith(const std::string& mistake) {
     EnvSpec spec;
     spec.shape_meta.obs = {
@@ -210,35 +190,14 @@ class MistakenEnv final : public Env, public Expert {
     if (Is("allocates_in_step")) trail_.push_back(std::to_string(position_[0]) + " and more text");
   }
 
-  // Uses as many numbers as it expects, however few there are.
-  static void Overrun(std::span<const float> action) {
-    if (action.size() >= 2) return;
-    const volatile float* const beyond = nullptr;  // where a larger action would have ended
-    static_cast<void>(beyond[action.size()]);
-  }
-
   std::uint8_t Shade() const { return static_cast<std::uint8_t>(100.0 + 20.0 * position_[0]); }
-
-  static void Require(bool holds, ErrorCode code, const char* message) {
-    if (!holds) throw Error(code, message);
-  }
-  static void RequireTwo(std::size_t n) {
-    if (n == 2) return;
-    throw Error(ErrorCode::kShape, "expected an action of 2 numbers, found " + std::to_string(n));
-  }
-  void RequireBegun() const {
-    Require(has_begun_, ErrorCode::kEnv, "the episode has not begun; call Reset");
-  }
 
   static inline int n_all_steps = 0;
 
   std::string mistake_;
-  EnvSpec spec_;
   std::array<double, 2> position_ = {};
   std::array<double, 2> goal_ = {};
   std::array<double, 1> distance_ = {};
-  bool has_begun_ = false;
-  bool is_over_ = false;
   int n_steps_ = 0;
   int n_acts_ = 0;
   int* volatile nothing_ = nullptr;

@@ -36,21 +36,24 @@ class ToyEnv final : public Env {
     return std::make_unique<ToyEnv>(params);
   }
 
-  explicit ToyEnv(const Config& params) : fault_(ReadFault(params)), spec_(Describe(params)) {
-    if (fault_ == "described_otherwise") spec_.max_steps = 4;
-  }
+  explicit ToyEnv(const Config& params) : Env(OwnSpec(params)), fault_(ReadFault(params)) {}
 
-  const EnvSpec& spec() const override { return spec_; }
-  void Reset(std::uint64_t) override {}
-  StepResult Step(std::span<const float>) override {
+ private:
+  void DoReset(std::uint64_t) override {}
+  StepResult DoStep(std::span<const float>) override {
     if (fault_ == "step_throws_std") throw std::out_of_range("joint 7");
     if (fault_ == "step_throws_int") throw 42;
     return {.reward = 0.5};
   }
-  void Observe(const ObsWriter& obs) override { obs.Buffer<float>("position")[0] = 0.0F; }
-  void Render(RgbImage*) override {}
+  void DoObserve(const ObsWriter& obs) override { obs.Buffer<float>("position")[0] = 0.0F; }
+  void DoRender(RgbImage*) override {}
 
- private:
+  static EnvSpec OwnSpec(const Config& params) {
+    EnvSpec spec = Describe(params);
+    if (ReadFault(params) == "described_otherwise") spec.max_steps = 4;
+    return spec;
+  }
+
   static std::string ReadFault(const Config& params) {
     return params.GetChoice("fault", {"none", "describe_throws_std", "create_throws_std",
                                       "create_throws_int", "create_null", "false_ability",
@@ -58,7 +61,6 @@ class ToyEnv final : public Env {
   }
 
   std::string fault_;
-  EnvSpec spec_;
 };
 
 }  // namespace dp_bench::broken

@@ -3,7 +3,7 @@
 
 #include <mujoco/mujoco.h>
 
-#include "dp_bench/env_abilities.h"
+#include "dp_bench/env.h"
 #include "dp_bench/export.h"
 
 namespace dp_bench::mujoco {

@@ -32,7 +32,7 @@ struct Hdf5WriterConfig {
   static Hdf5WriterConfig FromConfig(const Config& params);
 };
 
-class Hdf5Writer final : public DatasetWriter, public WriterNotes {
+class Hdf5Writer final : public DatasetWriter {
  public:
   static std::unique_ptr<DatasetWriter> Create(const Config& params, const DatasetSpec& spec);
 

@@ -26,7 +26,7 @@ struct VideoOptions;
 
 namespace dp_bench::lerobot {
 
-class LeRobotWriter final : public DatasetWriter, public WriterNotes {
+class LeRobotWriter final : public DatasetWriter {
  public:
   static std::unique_ptr<DatasetWriter> Create(const Config& params, const DatasetSpec& spec);
 

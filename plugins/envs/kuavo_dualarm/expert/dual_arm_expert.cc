@@ -1,8 +1,6 @@
 // The script decides where the hands go, the trajectories how fast.
 #include "dual_arm_expert.h"
 
-#include <fmt/format.h>
-
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
 #include "scripts.h"
@@ -45,18 +43,9 @@ void DualArmExpert::Begin(std::uint64_t seed) {
     arms_[Index(side)].Start(joints, model_.GripperClosure(data_, side), caps);
   }
   script_->Begin(random);
-  has_begun_ = true;
 }
 
 void DualArmExpert::Act(std::span<float> action) {
-  if (action.size() != kActionDim) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("expected room for an action of {} numbers, found {}", kActionDim,
-                            action.size()));
-  }
-  if (!has_begun_) {
-    throw Error(ErrorCode::kEnv, "Act before the expert began; call Begin after Reset");
-  }
   const ArmGoals goals = script_->Plan(Look());
   for (const Side side : kSides) {
     arms_[Index(side)].Advance(goals[Index(side)],

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
+#include <span>
 
-#include "dp_bench/env_abilities.h"
 #include "ik.h"
 #include "script.h"
 #include "tasks/task.h"
@@ -15,15 +16,16 @@ namespace dp_bench::kuavo_dualarm {
 /// Reads the true state of the env and moves both arms towards the goals of the task's script,
 /// within the joint ranges and 1.5 rad/s. It keeps its own commands from step to step, so it
 /// corrects noise on the executed actions instead of following it.
-class DualArmExpert final : public Expert {
+class DualArmExpert {
  public:
   /// `model` and `data`, the live data of the env, must outlive it.
   DualArmExpert(const KuavoModel& model, const mjData& data, TaskKind task);
 
-  void Begin(std::uint64_t seed) override;
+  /// See Env::BeginExpert.
+  void Begin(std::uint64_t seed);
 
-  /// Throws Error{kShape} on a wrong size, Error{kEnv} before Begin, or if a goal is out of reach.
-  void Act(std::span<float> action) override;
+  /// After Begin. Throws Error{kEnv} if a goal is out of reach.
+  void Act(std::span<float> action);
 
  private:
   SceneView Look() const;
@@ -33,7 +35,6 @@ class DualArmExpert final : public Expert {
   ArmIk ik_;
   std::array<ArmTrajectory, kNumSides> arms_;
   std::unique_ptr<Script> script_;
-  bool has_begun_ = false;
 };
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -82,13 +82,13 @@ class Driver:
     def __del__(self):
         os.close(self.fd)
 
-    def ask(self, command, n_steps=1, width=0, height=0, input_size=0):
-        packet = self.host.handle((command, 0, width, height, 1, 0.0, 0.0, input_size, BULK, MEMORY, n_steps, 0))
-        answers = list(gym_host.ANSWER.iter_unpack(packet))
-        code, _, _, _, _, size = answers[-1]
+    def ask(self, command, width=0, height=0, input_size=0):
+        packet = self.host.handle((command, 0, width, height, 1, 0.0, 0.0, input_size, BULK, MEMORY))
+        answer = gym_host.ANSWER.unpack(packet)
+        code, _, _, _, _, size = answer
         if code != gym_host.NO_ERROR:
             raise AssertionError(f"{code}: " + bytes(self.host.memory[BULK : BULK + size]).decode())
-        return answers
+        return answer
 
     def reset(self):
         self.ask(gym_host.RESET)
@@ -96,13 +96,16 @@ class Driver:
 
     def step(self, n=1):
         """(is_over, success, reward) of the last of n steps."""
-        self.host.actions[:] = 0.6
-        _, is_over, success, _, reward, _ = self.ask(gym_host.STEP, n)[-1]
+        self.host.action[:] = 0.6
+        for _ in range(n):
+            _, is_over, success, _, reward, _ = self.ask(gym_host.STEP)
+            if is_over:
+                break
         return is_over, success, reward
 
     def read(self, name):
         index = [key.name for key in self.host.keys].index(name)
-        return self.host.obs_views[0][index].tolist()
+        return self.host.obs_views[index].tolist()
 
     def shapes(self):
         return {key.name: key.spec["shape"] for key in self.host.keys}

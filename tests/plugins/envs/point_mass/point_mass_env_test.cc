@@ -23,7 +23,7 @@ StepResult StepFrom(PointMassEnv& env, double x, double goal_x, float force) {
 // Steps that the expert needs, or max_steps.
 int StepsOfExpert(PointMassEnv& env, std::uint64_t start_seed, std::uint64_t expert_seed) {
   env.Reset(start_seed);
-  env.Begin(expert_seed);
+  env.BeginExpert(expert_seed);
   std::vector<float> force(2);
   for (int step = 0; step < env.spec().max_steps; ++step) {
     env.Act(force);

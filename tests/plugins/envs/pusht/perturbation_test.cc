@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "dp_bench/env_abilities.h"
 #include "dp_bench/error.h"
 #include "make_env.h"
 
@@ -129,8 +128,8 @@ TEST(PushtPerturbation, StateHasTheSeedThatItIsDrawnFrom) {
     EXPECT_EQ(ViewOf(env), ViewOf(other));
   }
   std::vector<float> planned(2);
-  env.expert()->Begin(1);
-  EXPECT_NO_THROW(env.expert()->Act(planned)) << "which reads the state too";
+  env.BeginExpert(1);
+  EXPECT_NO_THROW(env.Act(planned)) << "which reads the state too";
   state.back() = 0.5;
   EXPECT_THROW(other.SetState(state), Error);
 }

@@ -34,10 +34,10 @@ struct Episode {
 Episode Play(PushtEnv& env, std::uint64_t seed, std::size_t max_steps, float disturbance = 0.0F) {
   Episode episode;
   env.Reset(seed);
-  env.expert()->Begin(seed);
+  env.BeginExpert(seed);
   while (episode.actions.size() < max_steps && !episode.success) {
     std::array<float, 2> action;
-    env.expert()->Act(action);
+    env.Act(action);
     episode.actions.push_back(action);
     if (episode.actions.size() % 5 == 0) action[0] += disturbance;
     const StepResult result = env.Step(action);
@@ -78,10 +78,10 @@ TEST(PushtExpert, ActionsStayWithinTheLimitsAndDoNotJump) {
 TEST(PushtExpert, ActLeavesTheEnvAlone) {
   PushtEnv env = Make();
   env.Reset(3);
-  env.expert()->Begin(3);
+  env.BeginExpert(3);
   const StateNumbers before = StateOf(env);
   std::array<float, 2> action;
-  env.expert()->Act(action);
+  env.Act(action);
   EXPECT_EQ(StateOf(env), before);
 }
 
@@ -101,7 +101,7 @@ TEST(PushtExpert, PlansAnewWhereTheWorldLeavesThePlan) {
   double score = 0.0;
   for (int step = 0; step < 200; ++step) {
     std::array<float, 2> action;
-    env.expert()->Act(action);
+    env.Act(action);
     const StepResult result = env.Step(action);
     score = std::max(score, result.reward);
     if (result.terminated) break;
@@ -112,12 +112,12 @@ TEST(PushtExpert, PlansAnewWhereTheWorldLeavesThePlan) {
 TEST(PushtExpert, RefusesAWrongSizeAndAnEnvThatHasNotStarted) {
   PushtEnv env = Make();
   std::array<float, 2> action;
-  env.expert()->Begin(0);
-  EXPECT_THROW(env.expert()->Act(action), Error);
+  EXPECT_THROW(env.BeginExpert(0), Error);
+  EXPECT_THROW(env.Act(action), Error);
   env.Reset(0);
-  env.expert()->Begin(0);
+  env.BeginExpert(0);
   std::array<float, 3> wrong;
-  EXPECT_THROW(env.expert()->Act(wrong), Error);
+  EXPECT_THROW(env.Act(wrong), Error);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
-#include "dp_bench/env_abilities.h"
 #include "plugin/catalogue.h"
 #include "support/pusht_demonstrations.h"
 
@@ -51,16 +50,16 @@ Outcome Replay(Env& env, const float* state, const float* action, std::size_t st
   full[4] = state[2];
   full[5] = state[3];
   full[6] = state[4];
-  env.state_access()->SetState(full);
+  env.SetState(full);
   for (std::size_t t = 0; t < steps; ++t) {
-    env.state_access()->GetState(full);
+    env.GetState(full);
     outcome.final_error_px = std::hypot(full[4] - state[5 * t + 2], full[5] - state[5 * t + 3]);
     const StepResult result = env.Step({action + 2 * t, 2});
     outcome.max_coverage = std::max(outcome.max_coverage, result.metrics[0]);
     if (result.terminated) {
       // the recording continues past success
-      env.state_access()->GetState(full);
-      env.state_access()->SetState(full);
+      env.GetState(full);
+      env.SetState(full);
     }
   }
   return outcome;

@@ -107,9 +107,9 @@ TEST(KuavoObservation, CamerasAreThoseOfTheKeysAndTheScene) {
   env.Reset(0);
   EXPECT_THAT(env.spec().abilities.cameras,
               testing::ElementsAre("head_cam_h", "wrist_cam_l", "wrist_cam_r", "scene_cam"));
-  EXPECT_NEAR(env.Parameters(0, 640, 480).fy, 342.76, 0.01);
-  EXPECT_NEAR(env.Parameters(1, 640, 480).fx, 415.69, 0.01);
-  EXPECT_EQ(CodeOf([&] { env.Parameters(4, 640, 480); }), ErrorCode::kEnv);
+  EXPECT_NEAR(env.GetCamera(0, 640, 480).fy, 342.76, 0.01);
+  EXPECT_NEAR(env.GetCamera(1, 640, 480).fx, 415.69, 0.01);
+  EXPECT_EQ(CodeOf([&] { env.GetCamera(4, 640, 480); }), ErrorCode::kEnv);
 }
 
 TEST(KuavoObservation, HeadPitchIsTheParams) {

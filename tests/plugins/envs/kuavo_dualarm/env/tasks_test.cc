@@ -154,7 +154,7 @@ StepResult PlayExpert(KuavoEnv& env, double reward) {
   std::vector<float> action(kActionDim);
   StepResult result;
   for (int step = 0; step < env.spec().max_steps && result.reward < reward; ++step) {
-    env.expert()->Act(action);
+    env.Act(action);
     result = env.Step(action);
   }
   return result;
@@ -173,14 +173,14 @@ TEST(KuavoBimanualLift, ATrayInTheAirThatNobodyHoldsEarnsNothing) {
 TEST(KuavoBimanualLift, IsSolvedTenStepsAfterTheTrayIsUpWithItsLoad) {
   KuavoEnv env = MakeEnv(R"({"task": "bimanual_lift"})");
   env.Reset(5);
-  env.expert()->Begin(5);
+  env.BeginExpert(5);
   EXPECT_EQ(PlayExpert(env, 0.3).reward, 0.3);
   EXPECT_EQ(PlayExpert(env, 0.6).reward, 0.6);
   int steps_up = 0;
   std::vector<float> action(kActionDim);
   StepResult result;
   while (!result.terminated && steps_up < 20) {
-    env.expert()->Act(action);
+    env.Act(action);
     result = env.Step(action);
     steps_up += result.metrics[0] >= 0.10 ? 1 : 0;
   }
@@ -191,7 +191,7 @@ TEST(KuavoBimanualLift, IsSolvedTenStepsAfterTheTrayIsUpWithItsLoad) {
 TEST(KuavoBimanualLift, WithoutItsLoadTheTrayDoesNotCount) {
   KuavoEnv env = MakeEnv(R"({"task": "bimanual_lift"})");
   env.Reset(5);
-  env.expert()->Begin(5);
+  env.BeginExpert(5);
   PlayExpert(env, 0.6);
   Teleport(env, "load", {0.80, 0.0, 0.7651});
   const StepResult result = PlayExpert(env, 1.0);

@@ -37,11 +37,11 @@ Episode Play(
     KuavoEnv& env, std::uint64_t seed,
     const std::function<void(int, Action&)>& change = [](int, Action&) {}) {
   env.Reset(seed);
-  env.expert()->Begin(seed);
+  env.BeginExpert(seed);
   Episode episode;
   for (int step = 0; step < env.spec().max_steps && !episode.success; ++step) {
     Action action;
-    env.expert()->Act(action);
+    env.Act(action);
     episode.actions.push_back(action);
     change(step, action);
     episode.success = env.Step(action).success;
@@ -117,10 +117,10 @@ TEST_P(DualArmExpertTest, VariesWithTheSeedFromTheSameStart) {
   std::vector<Action> last_actions;
   for (const std::uint64_t seed : {1, 2}) {
     env.Reset(0);
-    env.expert()->Begin(seed);
+    env.BeginExpert(seed);
     Action action;
     for (int step = 0; step < 10; ++step) {
-      env.expert()->Act(action);
+      env.Act(action);
       env.Step(action);
     }
     last_actions.push_back(action);
@@ -168,14 +168,14 @@ TEST_P(DualArmExpertTest, TakesOverAtAnyStepOfAnEpisode) {
   const auto n_steps = static_cast<int>(Play(env, 21).actions.size());
   for (int takeover = 5; takeover < n_steps; takeover += 5) {
     env.Reset(21);
-    env.expert()->Begin(21);
+    env.BeginExpert(21);
     Action action;
     bool success = false;
     int step = 0;
     for (; step < env.spec().max_steps && !success; ++step) {
       // as a new expert, it knows nothing of the steps before
-      if (step == takeover) env.expert()->Begin(22);
-      env.expert()->Act(action);
+      if (step == takeover) env.BeginExpert(22);
+      env.Act(action);
       success = env.Step(action).success;
     }
     EXPECT_TRUE(success) << "takeover at step " << takeover << " of " << n_steps;
@@ -186,9 +186,9 @@ TEST_P(DualArmExpertTest, TakesOverAtAnyStepOfAnEpisode) {
 TEST(DualArmExpert, WantsRoomForAWholeAction) {
   KuavoEnv env = Make("pick_place");
   env.Reset(1);
-  env.expert()->Begin(1);
+  env.BeginExpert(1);
   std::vector<float> action(7);
-  const std::string message = MessageOf(ErrorCode::kShape, [&] { env.expert()->Act(action); });
+  const std::string message = MessageOf(ErrorCode::kShape, [&] { env.Act(action); });
   EXPECT_THAT(message, testing::HasSubstr("16 numbers, found 7"));
 }
 
@@ -196,8 +196,8 @@ TEST(DualArmExpert, RefusesToActBeforeItBegan) {
   KuavoEnv env = Make("pick_place");
   env.Reset(1);
   Action action;
-  const std::string message = MessageOf(ErrorCode::kEnv, [&] { env.expert()->Act(action); });
-  EXPECT_THAT(message, testing::HasSubstr("call Begin after Reset"));
+  const std::string message = MessageOf(ErrorCode::kEnv, [&] { env.Act(action); });
+  EXPECT_THAT(message, testing::HasSubstr("call BeginExpert after Reset"));
 }
 
 }  // namespace
