@@ -57,10 +57,11 @@ TEST_F(FailureTest, ThrowingEnvFailsItsEpisodeOnly) {
 }
 
 TEST_F(FailureTest, EnvThatReportsNonsenseFailsItsEpisodeOnly) {
-  EXPECT_EQ(ReasonFor(Fault::kNanReward), "step 5: the env reported reward = nan");
-  EXPECT_EQ(ReasonFor(Fault::kNanMetric), "step 5: the env reported x_mean = nan");
-  EXPECT_EQ(ReasonFor(Fault::kTooFewMetrics),
-            "step 5: the env reported 2 metrics, its spec lists 3");
+  using testing::StartsWith;
+  EXPECT_THAT(ReasonFor(Fault::kNanReward), StartsWith("step 5: the env reported reward = nan,"));
+  EXPECT_THAT(ReasonFor(Fault::kNanMetric), StartsWith("step 5: the env reported x_mean = nan,"));
+  EXPECT_THAT(ReasonFor(Fault::kTooFewMetrics),
+              StartsWith("step 5: the env reported 2 metrics, its spec lists 3."));
 }
 
 TEST_F(FailureTest, EnvIsMadeAnewAfterAFailure) {

@@ -117,8 +117,9 @@ TEST_F(PerturbedEnvTest, AnInvalidActionIsTheEnvsToRefuse) {
   const auto env = PerturbActions(std::make_unique<RecordingEnv>(world_, &executed), {.delay = 2});
   env->Reset(1);
   env->Step(std::vector<float>{0.1F, 0.1F});
-  env->Step(std::vector<float>{NAN, 0.1F});
-  EXPECT_TRUE(std::isnan(executed.back())) << "at once, and not two steps later";
+  EXPECT_THROW(env->Step(std::vector<float>{NAN, 0.1F}), Error) << "at once, not two steps later";
+  env->Step(std::vector<float>{0.2F, 0.1F});
+  EXPECT_THAT(executed, ElementsAre(0.1F, 0.1F)) << "it is not on its way";
 }
 
 TEST_F(PerturbedEnvTest, ConfigWithoutTheSectionGetsNoKeys) {
