@@ -1,5 +1,7 @@
-#include "gymnasium_env.h"
-
+// Any Gymnasium environment as an env: gym_host.py runs it in a Python process of its own. Here is
+// only what the params mean. Score: the highest reward. Success: the param `success`. Actions are
+// clipped to the bounds of the action space. An episode that is truncated before max_steps ends
+// like a terminated one.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -14,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "dp_bench/env.h"
 #include "dp_bench/error.h"
 #include "dp_bench/hosted_env.h"
+#include "dp_bench/plugin.h"
 
 namespace dp_bench::gymnasium {
 namespace {
@@ -125,8 +129,7 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   return hosted;
 }
 
-}  // namespace
-
+// Asks a process for the spaces, once per params in this program.
 EnvSpec Describe(const Config& params) {
   static std::mutex mutex;
   static auto* const known = new std::map<std::pair<std::string, std::string>, EnvSpec>();
@@ -143,4 +146,8 @@ std::unique_ptr<Env> Create(const Config& params) {
   return CreateHostedEnv(ReadParams(params, /*tells=*/!has_created.test_and_set()));
 }
 
+}  // namespace
 }  // namespace dp_bench::gymnasium
+
+DPB_EXPORT_PLUGIN(dp_bench::Env, "gymnasium", "1.0.0", &dp_bench::gymnasium::Describe,
+                  &dp_bench::gymnasium::Create)
