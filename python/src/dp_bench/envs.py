@@ -74,8 +74,6 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
     A class says how `make_batch` makes its batch, and what an info has.
     """
 
-    _action_dtype: type = np.float32  # to which actions are rounded
-
     def __init__(
         self,
         module: Any,
@@ -91,8 +89,10 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
         self._spec: dict[str, Any] = self._batch.spec()
         self.observation_space, self.action_space = spaces_ or spaces_of(self._spec)
         self._out = Output(module, self._batch, self.observation_space)
-        # what each step overwrites
+        # views of what each step overwrites
         self._numbers = self._out.infos[0]
+        obs = self._out.obs
+        self._row = {key: array[0] for key, array in obs.items()} if isinstance(obs, dict) else obs[0]
         self._action = np.empty((1, *self.action_space.shape))
         self._is_started = False
 
@@ -100,7 +100,7 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
         """Starts the episode of a seed, or in a state [1, state_size]."""
         self._batch.reset(self._out.rows, _ONE, _ONE, np.array([seed], np.uint64), state)
         self._is_started = True
-        return self._out.observation(0)
+        return self._observe()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Infos]:
         """Starts the episode of `seed`, from 0 to 2**64 - 1. Without it, the next seed comes from `np_random`."""
@@ -112,14 +112,15 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
         """Steps once."""
         if not self._is_started:
             raise ResetNeeded("step() before the first episode; call reset() first")
-        parsed: NDArray[Any] = np.asarray(action, dtype=self._action_dtype)
+        parsed: NDArray[Any] = action if isinstance(action, np.ndarray) else np.asarray(action, dtype=np.float64)
         if parsed.shape != self.action_space.shape:
             raise ValueError(f"expected an action of shape {self.action_space.shape}, found shape {parsed.shape}")
         self._action[0] = parsed
         out = self._out
         self._batch.step(self._action, out.rows, out.rows)
-        info = {"is_success": out.is_success.item(0), **self._step_info()}
-        return out.observation(0), out.rewards.item(0), out.terminated.item(0), out.truncated.item(0), info
+        info = self._step_info()
+        info["is_success"] = out.is_success.item(0)
+        return self._observe(), out.rewards.item(0), out.terminated.item(0), out.truncated.item(0), info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A frame, uint8 [height, width, 3]."""
@@ -130,6 +131,10 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
         frame = np.empty((self.visualization_height, self.visualization_width, 3), np.uint8)
         self._batch.render(0, frame)
         return frame
+
+    def _observe(self) -> Observation:
+        row = self._row
+        return {key: array.copy() for key, array in row.items()} if isinstance(row, dict) else row.copy()
 
     def _step_info(self) -> Infos:
         """What the info of a step has: the env's metrics."""
@@ -169,7 +174,6 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
             has stepped then.
     """
 
-    _action_dtype: type = np.float32
     _seed_bits = 63  # seeds are below 2**_seed_bits; those in infos are signed
 
     def __init__(
@@ -245,11 +249,11 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
         self._require_open()
         if not self._is_started:
             raise ResetNeeded("step() before the first episode; call reset() first")
-        parsed: NDArray[Any] = np.asarray(actions, dtype=self._action_dtype)
+        parsed = np.ascontiguousarray(actions, dtype=np.float64)
         if parsed.shape != self.action_space.shape:
             raise ValueError(f"expected actions of shape {self.action_space.shape}, found shape {parsed.shape}")
         out = self._next_output()
-        self._batch.step(np.ascontiguousarray(parsed, dtype=np.float64), out.rows, self._final.rows)
+        self._batch.step(parsed, out.rows, self._final.rows)
         infos = self._step_infos(out, np.ones(self.num_envs, np.bool_), ~out.is_reset)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             has_ended = out.terminated | out.truncated

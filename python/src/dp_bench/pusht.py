@@ -109,7 +109,6 @@ class PushTEnv(SimulatedEnv):
     """
 
     metadata = METADATA
-    _action_dtype = np.float64
 
     def __init__(
         self,
@@ -134,6 +133,8 @@ class PushTEnv(SimulatedEnv):
             render_mode,
             (visualization_width, visualization_height),
         )
+        # views of what each step overwrites
+        self._agent, self._velocity, self._block = (self._numbers[part] for part in (_AGENT, _VELOCITY, _BLOCK))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Infos]:
         """Starts an episode.
@@ -187,17 +188,18 @@ class PushTEnv(SimulatedEnv):
         return np.array([[*positions, float(draw.uniform(-np.pi, np.pi))]])
 
     def _info(self) -> Infos:
-        numbers = self._numbers
         return {
-            "pos_agent": numbers[_AGENT].copy(),
-            "vel_agent": numbers[_VELOCITY].copy(),
-            "block_pose": numbers[_BLOCK].copy(),
+            "pos_agent": self._agent.copy(),
+            "vel_agent": self._velocity.copy(),
+            "block_pose": self._block.copy(),
             "goal_pose": GOAL_POSE.copy(),
-            "n_contacts": int(numbers[_N_CONTACTS]),
+            "n_contacts": int(self._numbers.item(_N_CONTACTS)),
         }
 
     def _step_info(self) -> Infos:
-        return self._info() | {"coverage": self._numbers.item(_COVERAGE)}
+        info = self._info()
+        info["coverage"] = self._numbers.item(_COVERAGE)
+        return info
 
     def _show(self, frame: NDArray[np.uint8]) -> None:
         import pygame
@@ -223,7 +225,6 @@ class PushTVectorEnv(SimulatedVectorEnv):
     `reset` also takes the option "reset_to_state", float [5] or [num_envs, 5]: as for `PushTEnv`.
     """
 
-    _action_dtype = np.float64
     _seed_bits = 64
 
     def __init__(
