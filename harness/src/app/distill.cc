@@ -91,15 +91,11 @@ Verb AddDistill(CLI::App* app) {
                   "of a policy with objective diffusion and sampler ddim")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--weights", options->weights, "Weights of the teacher: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str();
+  AddWeightsOption(app, &options->weights);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
-  app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  AddDeviceOption(app, &options->experiment.device);
   AddIsolateOption(app, &options->experiment);
-  app->add_option("--plugin-dir", options->experiment.plugin_dirs,
-                  "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->experiment.plugin_dirs);
   app->add_option("overrides", options->experiment.overrides,
                   "Changes to the teacher's config: training.num_epochs=50");
   return [options] {

@@ -54,8 +54,7 @@ Verb AddDoctor(CLI::App* app) {
       "Examples:\n"
       "  dp_bench doctor\n"
       "  dp_bench doctor --plugin-dir build/my_plugins --json");
-  app->add_option("--plugin-dir", options->plugin_dirs, "Folder to search first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->plugin_dirs);
   app->add_option("--config-dir", options->config_dirs, "Folder with configs; may be repeated")
       ->allow_extra_args(false);
   app->add_flag("--json", options->as_json, "Print JSON");

@@ -38,8 +38,7 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   if (!options.latencies.empty()) {
     return experiment::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
   }
-  experiment::CheckpointEvaluation evaluation(options.evaluation, ranks);
-  return experiment::RunToItsEnd(evaluation);
+  return experiment::CheckpointEvaluation(options.evaluation, ranks).RunToItsEnd();
 }
 
 void AddEnvOptions(CLI::App* app, experiment::ExperimentOptions* experiment, CLI::Option* resume) {
@@ -70,14 +69,11 @@ Verb AddEval(CLI::App* app) {
               "a finished one to extend (env_runner.n_test=400)")
           ->check(CLI::ExistingDirectory);
   source->require_option(1);
-  app->add_option("--weights", options->weights, "Which weights: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str()
-      ->excludes(resume);
+  AddWeightsOption(app, &options->weights)->excludes(resume);
   AddEnvOptions(app, &options->experiment, resume);
   app->add_option("--task", options->experiment.task, "Another task of its env (env.params.task)")
       ->excludes(resume);
-  app->add_option("--device", options->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  AddDeviceOption(app, &options->experiment.device);
   CLI::Option* perturb =
       app->add_option("--perturb", arguments->arms,
                       "Also with these perturbations, each KIND or KIND=STRENGTH: light, camera, "
@@ -101,9 +97,7 @@ Verb AddEval(CLI::App* app) {
   app->add_flag("--overwrite", options->overwrites,
                 "Replace an evaluation in --output; a training is never overwritten")
       ->excludes(resume);
-  app->add_option("--plugin-dir", options->experiment.plugin_dirs,
-                  "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->experiment.plugin_dirs);
   app->add_option(
       "overrides", options->experiment.overrides,
       "Config values: env_runner.n_test=100; with --resume only this one, for more seeds");

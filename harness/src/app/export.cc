@@ -154,9 +154,7 @@ Verb AddExport(CLI::App* app) {
                              std::string(Name(run::FloatStorage::kFloat16))}))
       ->capture_default_str();
   AddMapOption(app, &options->map);
-  app->add_option("--plugin-dir", options->plugin_dirs,
-                  "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->plugin_dirs);
   return [options] { return Export(*options); };
 }
 

@@ -234,14 +234,10 @@ void AddRolloutOptions(CLI::App* app, experiment::CheckpointEvaluationOptions* r
   app->add_option("--output", rollouts->output,
                   "Run folder for rollouts of a checkpoint (default: as for dp_bench eval)");
   app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation in --output");
-  app->add_option("--weights", rollouts->weights, "Weights of the checkpoint: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str();
-  app->add_option("--device", rollouts->experiment.device, "cpu, cuda, cuda:1 (training.device)");
+  AddWeightsOption(app, &rollouts->weights);
+  AddDeviceOption(app, &rollouts->experiment.device);
   AddIsolateOption(app, &rollouts->experiment);
-  app->add_option("--plugin-dir", rollouts->experiment.plugin_dirs,
-                  "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &rollouts->experiment.plugin_dirs);
 }
 
 }  // namespace

@@ -60,8 +60,7 @@ Verb AddKeys(CLI::App* app) {
   app->add_option("--env", request.env, "Only this env plugin");
   app->add_option("--dataset", request.dataset, "Only this dataset plugin");
   app->add_flag("--markdown", options->is_markdown, "Print the page docs/config_reference.md");
-  app->add_option("--plugin-dir", options->plugin_dirs, "Folder to search first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->plugin_dirs);
   return [options] { return PrintKeys(*options); };
 }
 

@@ -29,8 +29,8 @@
 
 namespace {
 
-// Runs before the constructors of the shared libraries: in a folder that was removed, one of
-// LibTorch's ends the program with a message that names something else.
+// In a folder that was removed, a constructor of LibTorch's ends the program with a message that
+// names something else.
 void RequireWorkingFolder() {
   constexpr std::string_view kMessage =
       "dp_bench: the working folder does not exist any more; change to another one.\n";
@@ -39,20 +39,6 @@ void RequireWorkingFolder() {
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
   ::_exit(dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo));
 }
-
-[[gnu::used,
-  gnu::section(".preinit_array")]] void (*const before_libraries)() = &RequireWorkingFolder;
-
-constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
-
-Without a verb it acts as `run`: collects demonstrations, trains, evaluates, films, reports.
-Any config value can be changed after a verb: training.num_epochs=10)";
-
-constexpr const char* kExamples =
-    R"(Examples:
-  dp_bench --policy transformer --env kuavo_dualarm
-  dp_bench eval --checkpoint models/pusht_unet_hybrid
-  dp_bench plugins)";
 
 // The threads of LibTorch (libgomp) spin while they wait for each other. Next to another busy
 // process or our own env workers, a spinning thread takes whole time slices from the thread that it
@@ -72,6 +58,29 @@ void SettleThreads(char** argv) {
   const bool is_shared = dp_bench::core::ShareCores(dp_bench::core::ReadLaunch());
   if (is_limited || is_shared) execv("/proc/self/exe", argv);
 }
+
+// Runs before the constructors of the shared libraries: those of LibTorch take half of the time to
+// start, and would run twice if the program started itself again after them.
+void BeforeLibraries(int /*argc*/, char** argv, char** environment) {
+  ::environ = environment;  // which the C library sets later
+  RequireWorkingFolder();
+  SettleThreads(argv);
+}
+
+[[gnu::used,
+  gnu::section(".preinit_array")]] void (*const before_libraries)(int, char**,
+                                                                  char**) = &BeforeLibraries;
+
+constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
+
+Without a verb it acts as `run`: collects demonstrations, trains, evaluates, films, reports.
+Any config value can be changed after a verb: training.num_epochs=10)";
+
+constexpr const char* kExamples =
+    R"(Examples:
+  dp_bench --policy transformer --env kuavo_dualarm
+  dp_bench eval --checkpoint models/pusht_unet_hybrid
+  dp_bench plugins)";
 
 using Verbs = std::map<CLI::App*, dp_bench::app::Verb>;
 
@@ -195,7 +204,6 @@ int RequireOutput(int exit_code) {
 
 int main(int argc, char** argv) {
   dp_bench::app::SettleStandardStreams();
-  SettleThreads(argv);
   dp_bench::app::KeepFreedMemory();
   dp_bench::core::WatchStopSignals();
   const dp_bench::core::SignalStack stack;

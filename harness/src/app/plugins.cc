@@ -139,8 +139,7 @@ Verb AddPlugins(CLI::App* app) {
       "  dp_bench plugins new env my_arm\n"
       "  dp_bench plugins new mujoco_env my_robot\n"
       "  dp_bench plugins check build/plugins/libdpb_env_my_arm.so");
-  app->add_option("--plugin-dir", options->plugin_dirs, "Folder to search first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->plugin_dirs);
   app->require_subcommand(0, 1);
   CLI::App* make_new = app->add_subcommand("new", "Write a project for a new plugin");
   AddNew(make_new, options);

@@ -1,7 +1,9 @@
 // dp_bench train and dp_bench run: train or resume a policy; run then evaluates, films and reports.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,8 +19,7 @@
 #include "core/memory.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
-#include "experiment/auto_batch.h"
-#include "experiment/auto_precision.h"
+#include "experiment/auto_settings.h"
 #include "experiment/collection.h"
 #include "experiment/dry_run.h"
 #include "experiment/evaluation.h"
@@ -278,24 +279,30 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
       OpenOutput({.output = is_resumed ? options.resume : options.output, .is_resumed = is_resumed},
                  checked, ranks);
   bool is_begun = false;
-  const auto begin = [&](const std::function<void()>& write_summary) {
+  const auto begin = [&] {
     if (std::exchange(is_begun, true)) return;
     folder->Begin();
     if (!ranks.is_root()) return;
     config::WriteResolvedConfig(checked.config(), folder->path() / run::kConfigFile);
-    write_summary();
+    experiment::WriteSeeds(folder->path(), options.seeds);
   };
-  return experiment::RunSeeds(
-      experiment, folder->path(), options.seeds, ranks,
-      [&](const experiment::ExperimentOptions& of_seed, const experiment::SeedTraining& run) {
-        return TrainOrAdvise(of_seed,
-                             {.output = run.folder,
-                              .is_resumed = run.is_resumed,
-                              .with_report = true,
-                              .before_writes = [&] { begin(run.write_summary); },
-                              .of_seeds = folder->path()},
-                             ranks);
-      });
+  const auto train = [&](const experiment::SweepRun& run, experiment::RunProgress progress) {
+    experiment::ExperimentOptions of_seed = experiment;
+    std::ranges::copy(run.overrides, std::back_inserter(of_seed.overrides));
+    return TrainOrAdvise(of_seed,
+                         {.output = run.folder,
+                          .is_resumed = progress == experiment::RunProgress::kBegun,
+                          .with_report = true,
+                          .before_writes = begin,
+                          .of_seeds = folder->path()},
+                         ranks);
+  };
+  const int exit_code = experiment::RunSweep(experiment::SeedRuns(folder->path(), options.seeds),
+                                             experiment::DoneRuns::kSkip, ranks, train);
+  if (exit_code != core::kExitInterrupted && ranks.is_root()) {
+    experiment::ReportSeeds(folder->path(), options.seeds);
+  }
+  return exit_code;
 }
 
 // One rank is enough for a dry run.
@@ -353,8 +360,9 @@ std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
     throw Error(ErrorCode::kUsage,
                 "--resume with --output copies one training; give the folder of one seed");
   }
-  for (const fs::path& begun : experiment::BegunSeeds(options.resume, seeds)) {
-    train::RequireTraining(begun);
+  for (const experiment::SweepRun& run : experiment::SeedRuns(options.resume, seeds)) {
+    const bool is_begun = experiment::ProgressOf(run.folder) == experiment::RunProgress::kBegun;
+    if (is_begun) train::RequireTraining(run.folder);
   }
   return seeds;
 }
@@ -375,8 +383,7 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   core::CatchStopSignals();  // signals must not end the program while it loads
   if (options.resume.empty()) {
     TakeMultiRun(with_report, &options);
-    experiment::ResolveAutoPrecision(&options.experiment, ranks);
-    experiment::ResolveAutoBatch(&options.experiment, ranks);
+    experiment::ResolveAutoSettings(&options.experiment, ranks);
   }
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) options.seeds = SeedsToResume(options);
@@ -403,6 +410,21 @@ void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options) {
       ->excludes(isolate);
 }
 
+void AddPluginDirOption(CLI::App* app, std::vector<fs::path>* folders) {
+  app->add_option("--plugin-dir", *folders, "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void AddDeviceOption(CLI::App* app, std::string* device) {
+  app->add_option("--device", *device, "cpu, cuda, cuda:1 (training.device)");
+}
+
+CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights) {
+  return app->add_option("--weights", *weights, "Weights of the checkpoint: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str();
+}
+
 void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
   if (path->empty()) return;
   const run::ChosenCheckpoint chosen = run::FindCheckpoint(*path, order);
@@ -420,9 +442,7 @@ void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options) {
   app->add_option("--config-dir", options->config_dirs,
                   "Folder with task/ and policy/; may be repeated")
       ->allow_extra_args(false);
-  app->add_option("--plugin-dir", options->plugin_dirs,
-                  "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
+  AddPluginDirOption(app, &options->plugin_dirs);
   AddIsolateOption(app, options);
   app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
 }
@@ -431,7 +451,7 @@ void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options)
   app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
   app->add_option("--dataset", options->dataset,
                   "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
-  app->add_option("--device", options->device, "cpu, cuda, cuda:1 (training.device)");
+  AddDeviceOption(app, &options->device);
   AddTaskOptions(app, options);
 }
 

@@ -20,7 +20,16 @@ using Verb = std::function<int()>;
 /// --isolate and --no-isolate.
 void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options);
 
-/// The options above and --env, --obs, --task, --config, --config-dir, --plugin-dir and overrides.
+/// --plugin-dir.
+void AddPluginDirOption(CLI::App* app, std::vector<std::filesystem::path>* folders);
+
+/// --device.
+void AddDeviceOption(CLI::App* app, std::string* device);
+
+/// --weights of a checkpoint.
+CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights);
+
+/// --isolate, --plugin-dir, --env, --obs, --task, --config, --config-dir and overrides.
 void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options);
 
 /// The options above and --policy, --dataset and --device.

@@ -186,9 +186,7 @@ Verb AddView(CLI::App* app) {
   app->add_option("--device", options->experiment.device, "Device of the policy (training.device)");
   app->add_option("--checkpoint", options->checkpoint, "Watch a policy: checkpoint or run folder")
       ->check(CLI::ExistingDirectory);
-  app->add_option("--weights", options->weights, "Which weights: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str();
+  AddWeightsOption(app, &options->weights);
   app->add_flag("--expert", options->expert, "Watch the env's expert");
   CLI::Option* human = app->add_flag("--human", options->human, "Move the env by dragging");
   app->add_option("--record", options->record,

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/exit_code.h"
 #include "core/json.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
@@ -194,6 +196,16 @@ run::RunResult CheckpointEvaluation::RunJournalled(std::span<const int> episodes
   std::ranges::sort(result.records, {}, &run::EpisodeRecord::episode);
   if (result.is_interrupted) RecordCost(meter_, folder(), ranks_);
   return result;
+}
+
+int CheckpointEvaluation::RunToItsEnd() {
+  std::vector<int> all(runner().jobs().size());
+  std::iota(all.begin(), all.end(), 0);
+  const run::RunResult result = Run(all);
+  if (!result.is_interrupted) return Report(result);
+  core::PrintResult("interrupted after {} of {} episodes; continue with --resume {}\n",
+                    result.records.size(), all.size(), folder().string());
+  return core::kExitInterrupted;
 }
 
 int CheckpointEvaluation::Report(const run::RunResult& result) {

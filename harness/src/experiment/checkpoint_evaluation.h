@@ -52,6 +52,10 @@ class CheckpointEvaluation {
   /// stop signal. The result includes those that it has.
   run::RunResult Run(std::span<const int> episodes);
 
+  /// Runs the whole seed list and reports. Returns the exit code, core::kExitInterrupted after a
+  /// stop signal.
+  int RunToItsEnd();
+
   /// Writes the results into the folder and prints them. Returns the exit code.
   int Report(const run::RunResult& result);
 

@@ -110,15 +110,17 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   if (checkpoint) {
     seeds.selection = run::SelectionSeeds(
         core::ReadJsonFile(checkpoint->folder / run::kConfigFile, kMaxManifestBytes));
-    const auto of_files =
-        core::ReadFile(checkpoint->folder / run::kManifestFile, kMaxManifestBytes);
     manifest["checkpoint"] = {
         {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
         {"weights", checkpoint->weights},
-        {"sha256", core::Sha256Hex(of_files)}};
+        {"sha256", CheckpointHash(checkpoint->folder)}};
   }
   manifest["seeds"] = run::ToJson(seeds);
   return manifest.dump(2) + "\n";
+}
+
+std::string CheckpointHash(const std::filesystem::path& checkpoint) {
+  return core::Sha256Hex(core::ReadFile(checkpoint / run::kManifestFile, kMaxManifestBytes));
 }
 
 std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {

@@ -12,10 +12,13 @@
 namespace dp_bench::experiment {
 
 /// JSON with versions, build ids, the used plugins with the SHA-256 of their files, the machine,
-/// and the seeds of report and selection. With a checkpoint also the SHA-256 of its manifest, which
-/// covers all its files. `n_ranks`: processes that share the run.
+/// and the seeds of report and selection. With a checkpoint also its hash. `n_ranks`: processes
+/// that share the run.
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt);
+
+/// The SHA-256 of a checkpoint's manifest, which covers all its files.
+std::string CheckpointHash(const std::filesystem::path& checkpoint);
 
 /// With env_runner.certify, adds the certificate that the env's outcomes are a function of the seed
 /// (run/determinism.h), and says what it found.

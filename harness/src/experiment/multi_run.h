@@ -1,39 +1,35 @@
-// dp_bench run --seeds: the same training with several seeds, and one report over all of them.
+// dp_bench run --seeds, or the section `multi_run` of a config: the runs of several training seeds,
+// and one report over all of them. They differ only in training.seed; data, split and test seeds
+// are the same.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <vector>
 
-#include "core/communicator.h"
-#include "experiment/experiment.h"
+#include "dp_bench/config.h"
+#include "experiment/sweep.h"
 
 namespace dp_bench::experiment {
 
-struct SeedTraining {
-  std::filesystem::path folder;
-  bool is_resumed = false;
-  std::function<void()> write_summary;  // lists the seeds; call it first
+struct MultiRunConfig {
+  std::vector<std::uint64_t> seeds;
+  std::filesystem::path run_dir;  // empty: a new folder
+
+  static MultiRunConfig FromConfig(const Config& config);
 };
 
-/// One training with its evaluation; returns the exit code.
-using RunOne = std::function<int(const ExperimentOptions& options, const SeedTraining& run)>;
+/// Each seed in `folder`/seed_<n>. Throws Error{kUsage} for a seed that is named twice.
+std::vector<SweepRun> SeedRuns(const std::filesystem::path& folder,
+                               const std::vector<std::uint64_t>& seeds);
 
-/// Runs the seeds one after the other in `folder`/seed_<n>, then reports. Skips finished seeds and
-/// continues started ones. The runs differ only in training.seed; data, split and test seeds are
-/// the same. Returns the exit code: 0; 5 if an episode failed; that of an interrupted seed, without
-/// running the rest. Every rank calls `run_one`; rank 0 decides which seeds are finished, and
-/// reports.
-int RunSeeds(const ExperimentOptions& options, const std::filesystem::path& folder,
-             const std::vector<std::uint64_t>& seeds, core::Communicator& ranks,
-             const RunOne& run_one);
+/// Lists the seeds in the folder, before the first run begins.
+void WriteSeeds(const std::filesystem::path& folder, const std::vector<std::uint64_t>& seeds);
 
-/// The folders of the seeds that were begun and are not finished.
-std::vector<std::filesystem::path> BegunSeeds(const std::filesystem::path& folder,
-                                              const std::vector<std::uint64_t>& seeds);
-
-/// The seeds of a folder from RunSeeds; empty for a single run.
+/// The seeds of such a folder; empty for a single run.
 std::vector<std::uint64_t> SeedsOf(const std::filesystem::path& folder);
+
+/// Writes the summary and the report over all seeds, and prints the table.
+void ReportSeeds(const std::filesystem::path& folder, const std::vector<std::uint64_t>& seeds);
 
 }  // namespace dp_bench::experiment

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,10 +15,10 @@
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
+#include "experiment/sweep.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
 #include "rollout/perturbed_env.h"
-#include "run/run_contents.h"
 #include "run/run_files.h"
 
 namespace dp_bench::experiment {
@@ -180,22 +179,24 @@ run::PerturbedArm EffectOf(const PerturbationArm& arm, const compare::ComparedRu
 // The control and its arms, one after the other, in one run folder.
 class ArmsEvaluation {
  public:
-  ArmsEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks);
+  ArmsEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks)
+      : options_(std::move(options)),
+        ranks_(ranks),
+        is_resumed_(!options_.resume.empty()),
+        control_(is_resumed_ ? options_.resume : options_.output) {}
 
   int Run(const std::vector<std::string>& texts);
 
  private:
   ExperimentOptions Unperturbed() const;
-  fs::path FolderOf(const PerturbationArm& arm) const;
-  CheckpointEvaluationOptions OptionsOf(const PerturbationArm& arm) const;
-
-  // Skips an evaluation that a resumed folder already has. False after a stop signal.
-  bool Evaluate(const CheckpointEvaluationOptions& options);
-  bool EvaluateControl();
-  bool HasAll(const fs::path& folder) const;
+  std::vector<SweepRun> RunsOf(const std::vector<PerturbationArm>& arms) const;
+  CheckpointEvaluationOptions OptionsOf(const SweepRun& arm) const;
+  DoneRuns WhatIsDone() const;
+  int EvaluateControl();
 
   // Writes the effects of the arms. True if no episode failed.
-  bool ReportEffects(const std::vector<PerturbationArm>& arms) const;
+  bool ReportEffects(const std::vector<PerturbationArm>& arms,
+                     const std::vector<SweepRun>& arm_runs) const;
 
   CheckpointEvaluationOptions options_;
   core::Communicator& ranks_;
@@ -204,30 +205,25 @@ class ArmsEvaluation {
   std::unique_ptr<OutputFolder> held_;  // the control's, for the effects at the end
 };
 
-ArmsEvaluation::ArmsEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks)
-    : options_(std::move(options)),
-      ranks_(ranks),
-      is_resumed_(!options_.resume.empty()),
-      control_(is_resumed_ ? options_.resume : options_.output) {}
-
 int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
   const std::vector<PerturbationArm> arms = ReadArms(texts, Unperturbed());
   for (const PerturbationArm& arm : arms) {
     if (!arm.note.empty()) core::PrintResult("note: {}\n", arm.note);
   }
-  bool is_done = EvaluateControl();
-  for (const PerturbationArm& arm : arms) {
-    if (!is_done) break;
-    core::PrintResult("\nperturbation {}\n", arm.name);
-    is_done = Evaluate(OptionsOf(arm));
+  int exit_code = EvaluateControl();
+  const std::vector<SweepRun> runs = RunsOf(arms);
+  if (exit_code != core::kExitInterrupted) {
+    exit_code = RunSweep(runs, WhatIsDone(), ranks_, [this](const SweepRun& arm, RunProgress) {
+      return CheckpointEvaluation(OptionsOf(arm), ranks_).RunToItsEnd();
+    });
   }
-  if (!is_done) {
+  if (exit_code == core::kExitInterrupted) {
     core::PrintResult("with the arms: --resume {} --perturb {}\n", control_.string(),
                       fmt::join(texts, ","));
-    return core::kExitInterrupted;
+    return exit_code;
   }
   if (!ranks_.is_root()) return 0;
-  return ReportEffects(arms) ? 0 : ExitCodeFor(ErrorCode::kEnv);
+  return ReportEffects(arms, runs) ? 0 : ExitCodeFor(ErrorCode::kEnv);
 }
 
 // The unperturbed config: of the checkpoint, or of the folder to resume.
@@ -237,54 +233,55 @@ ExperimentOptions ArmsEvaluation::Unperturbed() const {
   return experiment;
 }
 
-fs::path ArmsEvaluation::FolderOf(const PerturbationArm& arm) const {
-  return control_ / run::kArmsFolder / arm.name;
-}
-
-bool ArmsEvaluation::Evaluate(const CheckpointEvaluationOptions& options) {
-  if (HasAll(options.resume)) return true;
-  CheckpointEvaluation evaluation(options, ranks_);
-  if (control_.empty()) control_ = evaluation.folder();
-  const bool is_done = RunToItsEnd(evaluation) != core::kExitInterrupted;
-  if (held_ == nullptr) held_ = evaluation.TakeFolder();
-  return is_done;
-}
-
-// With more seeds, a finished evaluation continues.
-bool ArmsEvaluation::HasAll(const fs::path& folder) const {
-  return is_resumed_ && options_.experiment.overrides.empty() &&
-         run::LookIntoRun(folder).is_finished;
-}
-
-bool ArmsEvaluation::EvaluateControl() {
-  if (HasAll(control_)) {
-    held_ = std::make_unique<OutputFolder>(control_, OldRun::kContinue, ranks_);
+std::vector<SweepRun> ArmsEvaluation::RunsOf(const std::vector<PerturbationArm>& arms) const {
+  std::vector<SweepRun> runs;
+  for (const PerturbationArm& arm : arms) {
+    runs.push_back({.title = "\nperturbation " + arm.name,
+                    .folder = control_ / run::kArmsFolder / arm.name,
+                    .overrides = arm.overrides});
   }
-  const bool is_done = Evaluate(options_);
+  return runs;
+}
+
+// A resumed folder keeps what is done. With more seeds, a finished evaluation continues.
+DoneRuns ArmsEvaluation::WhatIsDone() const {
+  return is_resumed_ && options_.experiment.overrides.empty() ? DoneRuns::kSkip : DoneRuns::kRepeat;
+}
+
+int ArmsEvaluation::EvaluateControl() {
+  int exit_code = 0;
+  if (WhatIsDone() == DoneRuns::kSkip && ProgressOf(control_) == RunProgress::kDone) {
+    held_ = std::make_unique<OutputFolder>(control_, OldRun::kContinue, ranks_);
+  } else {
+    CheckpointEvaluation evaluation(options_, ranks_);
+    control_ = evaluation.folder();
+    exit_code = evaluation.RunToItsEnd();
+    held_ = evaluation.TakeFolder();
+  }
   // missing arms of a resumed folder use its checkpoint and config
   if (is_resumed_) TakeFromFolder(&options_);
-  return is_done;
+  return exit_code;
 }
 
-CheckpointEvaluationOptions ArmsEvaluation::OptionsOf(const PerturbationArm& arm) const {
+CheckpointEvaluationOptions ArmsEvaluation::OptionsOf(const SweepRun& arm) const {
   CheckpointEvaluationOptions options = options_;
-  const fs::path folder = FolderOf(arm);
-  if (is_resumed_ && fs::exists(folder / run::kManifestFile)) {
-    options.resume = folder;
+  if (is_resumed_ && fs::exists(arm.folder / run::kManifestFile)) {
+    options.resume = arm.folder;
     options.experiment.config.clear();
     return options;
   }
   options.resume.clear();
-  options.output = folder;
+  options.output = arm.folder;
   options.overwrites = true;  // a kill may have left an incomplete one
   std::ranges::copy(arm.overrides, std::back_inserter(options.experiment.overrides));
   return options;
 }
 
-bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms) const {
+bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
+                                   const std::vector<SweepRun>& arm_runs) const {
   std::vector<run::RunFolder> runs = {compare::RequireComparable(run::ReadRunFolder(control_))};
-  for (const PerturbationArm& arm : arms) {
-    runs.push_back(compare::RequireComparable(run::ReadRunFolder(FolderOf(arm))));
+  for (const SweepRun& arm : arm_runs) {
+    runs.push_back(compare::RequireComparable(run::ReadRunFolder(arm.folder)));
   }
   const compare::RunComparison comparison = compare::CompareRuns(std::move(runs), {});
   const compare::ComparedRun& control = comparison.runs[0];
@@ -304,18 +301,6 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms) con
 }
 
 }  // namespace
-
-int RunToItsEnd(CheckpointEvaluation& evaluation) {
-  std::vector<int> all(evaluation.runner().jobs().size());
-  std::iota(all.begin(), all.end(), 0);
-  const run::RunResult result = evaluation.Run(all);
-  if (result.is_interrupted) {
-    core::PrintResult("interrupted after {} of {} episodes; continue with --resume {}\n",
-                      result.records.size(), all.size(), evaluation.folder().string());
-    return core::kExitInterrupted;
-  }
-  return evaluation.Report(result);
-}
 
 int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
                      core::Communicator& ranks) {

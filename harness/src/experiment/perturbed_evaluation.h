@@ -4,14 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/exit_code.h"
 #include "experiment/checkpoint_evaluation.h"
 
 namespace dp_bench::experiment {
-
-/// Runs the whole seed list and reports. Returns the exit code, kExitInterrupted after a stop
-/// signal.
-int RunToItsEnd(CheckpointEvaluation& evaluation);
 
 /// Evaluates with `options`, then with each arm of `texts` (KIND or KIND=STRENGTH) in
 /// perturbations/<arm> of the same run folder. Resuming runs only what is missing. Writes

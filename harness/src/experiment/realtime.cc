@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "compare/success_rate.h"
 #include "core/atomic_file.h"
@@ -12,7 +15,7 @@
 #include "core/exit_code.h"
 #include "dp_bench/policy.h"
 #include "experiment/key_check.h"
-#include "experiment/perturbed_evaluation.h"
+#include "experiment/sweep.h"
 #include "rollout/policy_latency.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
@@ -32,14 +35,17 @@ run::EnvRunnerConfig RunnerConfig(const Experiment& experiment) {
   return run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
 }
 
-// The evaluation at one latency. Keeps the factor of the config.
-CheckpointEvaluationOptions OptionsAt(double latency_ms, double factor, const fs::path& folder,
-                                      CheckpointEvaluationOptions options) {
-  std::vector<std::string>& overrides = options.experiment.overrides;
-  overrides.push_back(fmt::format("env_runner.realtime={:g}", latency_ms > 0.0 ? factor : 0.0));
-  overrides.push_back(fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms));
-  options.output = folder;
-  return options;
+// One evaluation for each latency, with the factor of the config.
+std::vector<SweepRun> RunsAt(const std::vector<double>& latencies_ms, double factor,
+                             const fs::path& folder) {
+  std::vector<SweepRun> runs;
+  for (const double latency_ms : latencies_ms) {
+    runs.push_back(
+        {.folder = folder / fmt::format("latency_{:g}", latency_ms),
+         .overrides = {fmt::format("env_runner.realtime={:g}", latency_ms > 0.0 ? factor : 0.0),
+                       fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms)}});
+  }
+  return runs;
 }
 
 // Locks the folder of the curve and checks checkpoint and keys, which all its evaluations share.
@@ -111,21 +117,22 @@ int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
   const Experiment experiment(WithConfig(options));
   const double given = RunnerConfig(experiment).realtime;
   const std::unique_ptr<OutputFolder> output = BeginCurve(options, experiment, ranks);
-  const fs::path& folder = output->path();
+  const std::vector<SweepRun> runs =
+      RunsAt(latencies_ms, given > 0.0 ? given : 1.0, output->path());
+  const auto evaluate = [&](const SweepRun& run, RunProgress) {
+    CheckpointEvaluationOptions at_latency = options;
+    std::ranges::copy(run.overrides, std::back_inserter(at_latency.experiment.overrides));
+    at_latency.output = run.folder;
+    return CheckpointEvaluation(at_latency, ranks).RunToItsEnd();
+  };
+  const int exit_code = RunSweep(runs, DoneRuns::kRepeat, ranks, evaluate);
+  if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
   nlohmann::json rows = nlohmann::json::array();
-  int exit_code = 0;
-  for (const double latency_ms : latencies_ms) {
-    const fs::path run = folder / fmt::format("latency_{:g}", latency_ms);
-    CheckpointEvaluation evaluation(OptionsAt(latency_ms, given > 0.0 ? given : 1.0, run, options),
-                                    ranks);
-    const int result = RunToItsEnd(evaluation);
-    if (result == core::kExitInterrupted) return result;
-    if (result != 0) exit_code = result;
-    if (ranks.is_root()) rows.push_back(RowOf(latency_ms, run));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    rows.push_back(RowOf(latencies_ms[i], runs[i].folder));
   }
-  if (!ranks.is_root()) return exit_code;
-  const fs::path summary = folder / run::kRealtimeFile;
-  core::WriteFileAtomically(summary, std::string_view(nlohmann::json(rows).dump(2) + "\n"));
+  const fs::path summary = output->path() / run::kRealtimeFile;
+  core::WriteFileAtomically(summary, std::string_view(rows.dump(2) + "\n"));
   core::PrintResult("{}{}\n", Table(rows), summary.string());
   return exit_code;
 }

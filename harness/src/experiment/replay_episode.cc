@@ -34,15 +34,12 @@ run::CheckpointChoice CheckpointOf(const run::RunFolder& run) {
   return {latest, fs::exists(latest / run::kEmaFile) ? "ema" : "model"};
 }
 
-void WarnOfOtherCheckpoint(const run::RunFolder& run, const std::string& manifest_now) {
-  const nlohmann::json json_before = core::TryParseJson(run.manifest);
-  const nlohmann::json json_now = core::ParseJson(manifest_now, "the manifest");
-  const core::JsonView before(json_before, run::kManifestFile);
-  if (!before.Has("checkpoint")) return;
-  const core::JsonView now = core::JsonView(json_now, "the manifest").At("checkpoint");
-  if (before.At("checkpoint").Get<std::string>("sha256") == now.Get<std::string>("sha256")) return;
-  core::LogWarning(
-      fmt::format("the checkpoint {} has changed since the run", now.Get<std::string>("folder")));
+void WarnOfOtherCheckpoint(const run::RunFolder& run, const fs::path& checkpoint) {
+  const nlohmann::json manifest = core::TryParseJson(run.manifest);
+  const core::JsonView then(manifest, run::kManifestFile);
+  if (!then.Has("checkpoint")) return;
+  if (then.At("checkpoint").Get<std::string>("sha256") == CheckpointHash(checkpoint)) return;
+  core::LogWarning(fmt::format("the checkpoint {} has changed since the run", checkpoint.string()));
 }
 
 }  // namespace
@@ -64,7 +61,7 @@ run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
   options.overrides = {"env_runner.record_traces=true"};
   options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
   const Experiment experiment(options);
-  WarnOfOtherCheckpoint(run, MakeManifest(experiment, 1, choice));
+  WarnOfOtherCheckpoint(run, choice.folder);
   const std::unique_ptr<Policy> policy =
       experiment.LoadPolicy(run::Checkpoint::Open(choice.folder), choice.weights);
 

@@ -13,7 +13,7 @@
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
-#include "experiment/multi_run_config.h"
+#include "experiment/multi_run.h"
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "rollout/perturbed_env.h"

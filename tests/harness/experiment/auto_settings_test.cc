@@ -1,5 +1,5 @@
 // The search for the largest batch that fits.
-#include "experiment/auto_batch.h"
+#include "experiment/auto_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

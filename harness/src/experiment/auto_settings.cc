@@ -1,5 +1,5 @@
-// See auto_batch.h. A trial is a whole step: loss, gradients, optimizer, averaged weights.
-#include "experiment/auto_batch.h"
+// A trial of a batch is a whole step: loss, gradients, optimizer, averaged weights.
+#include "experiment/auto_settings.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "train/step_memory.h"
 #include "train/step_timer.h"
 #include "train/synthetic_batch.h"
+#include "train/train_config.h"
 #include "train/train_step.h"
 
 namespace dp_bench::experiment {
@@ -88,22 +89,19 @@ bool IsTrialPassed(const Experiment& experiment, std::int64_t n_rows) {
   }
 }
 
-}  // namespace
-
-std::optional<std::int64_t> LargestFittingBatch(std::int64_t batch_size,
-                                                const std::function<bool(std::int64_t)>& fits) {
-  int n_trials = 0;
-  for (std::int64_t n = batch_size; n >= 1; --n) {
-    if (batch_size % n != 0) continue;
-    // the last trial is for the smallest batch
-    const std::int64_t tried = ++n_trials < kMaxTrials ? n : 1;
-    if (fits(tried)) return tried;
-    if (n_trials == kMaxTrials) break;
-  }
-  return std::nullopt;
+void ResolvePrecision(ExperimentOptions* options, core::Communicator& ranks) {
+  const Experiment experiment(*options);
+  if (!train::IsAutoPrecision(experiment.config().Sub("training"))) return;
+  const bool is_slow = !core::HasFastBfloat16(experiment.device());
+  const bool is_slow_somewhere = ranks.AllReduceMax(is_slow ? 1 : 0) != 0;
+  const char* precision = is_slow_somewhere ? "no" : "bf16";
+  options->overrides.push_back(fmt::format("training.mixed_precision={}", precision));
+  if (!ranks.is_root()) return;
+  core::LogInfo(fmt::format("training.mixed_precision: {}, because {} fast bfloat16 products",
+                            precision, is_slow_somewhere ? "not every device has" : "there are"));
 }
 
-void ResolveAutoBatch(ExperimentOptions* options, core::Communicator& ranks) {
+void ResolveBatch(ExperimentOptions* options, core::Communicator& ranks) {
   const Experiment experiment(*options);
   const Config& config = experiment.config();
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
@@ -136,6 +134,26 @@ void ResolveAutoBatch(ExperimentOptions* options, core::Communicator& ranks) {
                   "training.gradient_accumulate_every={} keep {} samples for an update",
                   *found, *found, n_parts * training.gradient_accumulate_every,
                   batch_size * training.gradient_accumulate_every));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> LargestFittingBatch(std::int64_t batch_size,
+                                                const std::function<bool(std::int64_t)>& fits) {
+  int n_trials = 0;
+  for (std::int64_t n = batch_size; n >= 1; --n) {
+    if (batch_size % n != 0) continue;
+    // the last trial is for the smallest batch
+    const std::int64_t tried = ++n_trials < kMaxTrials ? n : 1;
+    if (fits(tried)) return tried;
+    if (n_trials == kMaxTrials) break;
+  }
+  return std::nullopt;
+}
+
+void ResolveAutoSettings(ExperimentOptions* options, core::Communicator& ranks) {
+  ResolvePrecision(options, ranks);
+  ResolveBatch(options, ranks);
 }
 
 }  // namespace dp_bench::experiment

@@ -1,0 +1,31 @@
+#include "experiment/sweep.h"
+
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "run/run_contents.h"
+
+namespace dp_bench::experiment {
+
+RunProgress ProgressOf(const std::filesystem::path& folder) {
+  const run::RunContents contents = run::LookIntoRun(folder);
+  if (contents.is_finished) return RunProgress::kDone;
+  return contents.is_empty() ? RunProgress::kNone : RunProgress::kBegun;
+}
+
+int RunSweep(std::span<const SweepRun> runs, DoneRuns done_runs, core::Communicator& ranks,
+             const std::function<int(const SweepRun& run, RunProgress progress)>& perform) {
+  int exit_code = 0;
+  for (const SweepRun& run : runs) {
+    // rank 0 looks while no rank writes into the folder
+    const RunProgress seen = ranks.is_root() ? ProgressOf(run.folder) : RunProgress::kNone;
+    const auto progress = static_cast<RunProgress>(ranks.AllReduceMax(static_cast<int>(seen)));
+    if (progress == RunProgress::kDone && done_runs == DoneRuns::kSkip) continue;
+    if (!run.title.empty()) core::PrintResult("{}\n", run.title);
+    const int result = perform(run, progress);
+    if (result == core::kExitInterrupted) return result;
+    if (exit_code == 0) exit_code = result;
+  }
+  return exit_code;
+}
+
+}  // namespace dp_bench::experiment
