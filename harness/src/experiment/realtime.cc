@@ -16,6 +16,7 @@
 #include "dp_bench/policy.h"
 #include "experiment/key_check.h"
 #include "experiment/sweep.h"
+#include "report/evaluation_text.h"
 #include "rollout/policy_latency.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
@@ -78,23 +79,6 @@ nlohmann::json RowOf(double latency_ms, const fs::path& folder) {
           {"n_stale_steps", summary.n_stale_steps}};
 }
 
-std::string Table(const nlohmann::json& rows) {
-  std::string table =
-      fmt::format("\n{:>10} {:>13}  {:<17} {:>9} {:>11} {:>12}\n", "latency", "success rate",
-                  "95 % interval", "episodes", "mean score", "stale steps");
-  for (const nlohmann::json& row : rows) {
-    const auto number = [&row](const char* key) { return row.at(key).get<double>(); };
-    table += fmt::format(
-        "{:>7g} ms {:>11.1f} %  {:<17} {:>9} {:>11.3f} {:>10.1f} %\n", number("latency_ms"),
-        100.0 * number("success_rate"),
-        fmt::format("{:.1f} to {:.1f} %", 100.0 * number("low"), 100.0 * number("high")),
-        fmt::format("{}/{}", row.at("n_success").get<int>(), row.at("n_episodes").get<int>()),
-        number("mean_score"),
-        number("n_steps") > 0.0 ? 100.0 * number("n_stale_steps") / number("n_steps") : 0.0);
-  }
-  return table;
-}
-
 }  // namespace
 
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks) {
@@ -133,7 +117,7 @@ int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
   }
   const fs::path summary = output->path() / run::kRealtimeFile;
   core::WriteFileAtomically(summary, std::string_view(rows.dump(2) + "\n"));
-  core::PrintResult("{}{}\n", Table(rows), summary.string());
+  core::PrintResult("\n{}{}\n", report::RealtimeTable(rows), summary.string());
   return exit_code;
 }
 
