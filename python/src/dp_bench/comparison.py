@@ -353,6 +353,7 @@ def _candidate(row: Fields) -> CandidateComparison:
         CandidateComparison,
         p_exact=test.get("p_exact", float),
         p_mid=test.value("p_mid", float | None),
+        p_holm=test.get("p_holm", float),
         n_to_detect=row.fields("power").value("n_pairs" if is_paired else "n_episodes", int | None),
     )
 
