@@ -286,12 +286,12 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
     config::WriteResolvedConfig(checked.config(), folder->path() / run::kConfigFile);
     experiment::WriteSeeds(folder->path(), options.seeds);
   };
-  const auto train = [&](const experiment::SweepRun& run, experiment::RunProgress progress) {
+  const auto train = [&](const experiment::SweepRun& run, experiment::SweepProgress progress) {
     experiment::ExperimentOptions of_seed = experiment;
     std::ranges::copy(run.overrides, std::back_inserter(of_seed.overrides));
     return TrainOrAdvise(of_seed,
                          {.output = run.folder,
-                          .is_resumed = progress == experiment::RunProgress::kBegun,
+                          .is_resumed = progress == experiment::SweepProgress::kBegun,
                           .with_report = true,
                           .before_writes = begin,
                           .of_seeds = folder->path()},
@@ -361,7 +361,7 @@ std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
                 "--resume with --output copies one training; give the folder of one seed");
   }
   for (const experiment::SweepRun& run : experiment::SeedRuns(options.resume, seeds)) {
-    const bool is_begun = experiment::ProgressOf(run.folder) == experiment::RunProgress::kBegun;
+    const bool is_begun = experiment::ProgressOf(run.folder) == experiment::SweepProgress::kBegun;
     if (is_begun) train::RequireTraining(run.folder);
   }
   return seeds;

@@ -213,7 +213,7 @@ int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
   int exit_code = EvaluateControl();
   const std::vector<SweepRun> runs = RunsOf(arms);
   if (exit_code != core::kExitInterrupted) {
-    exit_code = RunSweep(runs, WhatIsDone(), ranks_, [this](const SweepRun& arm, RunProgress) {
+    exit_code = RunSweep(runs, WhatIsDone(), ranks_, [this](const SweepRun& arm, SweepProgress) {
       return CheckpointEvaluation(OptionsOf(arm), ranks_).RunToItsEnd();
     });
   }
@@ -250,7 +250,7 @@ DoneRuns ArmsEvaluation::WhatIsDone() const {
 
 int ArmsEvaluation::EvaluateControl() {
   int exit_code = 0;
-  if (WhatIsDone() == DoneRuns::kSkip && ProgressOf(control_) == RunProgress::kDone) {
+  if (WhatIsDone() == DoneRuns::kSkip && ProgressOf(control_) == SweepProgress::kDone) {
     held_ = std::make_unique<OutputFolder>(control_, OldRun::kContinue, ranks_);
   } else {
     CheckpointEvaluation evaluation(options_, ranks_);

@@ -103,7 +103,7 @@ int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
   const std::unique_ptr<OutputFolder> output = BeginCurve(options, experiment, ranks);
   const std::vector<SweepRun> runs =
       RunsAt(latencies_ms, given > 0.0 ? given : 1.0, output->path());
-  const auto evaluate = [&](const SweepRun& run, RunProgress) {
+  const auto evaluate = [&](const SweepRun& run, SweepProgress) {
     CheckpointEvaluationOptions at_latency = options;
     std::ranges::copy(run.overrides, std::back_inserter(at_latency.experiment.overrides));
     at_latency.output = run.folder;

@@ -6,20 +6,20 @@
 
 namespace dp_bench::experiment {
 
-RunProgress ProgressOf(const std::filesystem::path& folder) {
+SweepProgress ProgressOf(const std::filesystem::path& folder) {
   const run::RunContents contents = run::LookIntoRun(folder);
-  if (contents.is_finished) return RunProgress::kDone;
-  return contents.is_empty() ? RunProgress::kNone : RunProgress::kBegun;
+  if (contents.is_finished) return SweepProgress::kDone;
+  return contents.is_empty() ? SweepProgress::kNone : SweepProgress::kBegun;
 }
 
 int RunSweep(std::span<const SweepRun> runs, DoneRuns done_runs, core::Communicator& ranks,
-             const std::function<int(const SweepRun& run, RunProgress progress)>& perform) {
+             const std::function<int(const SweepRun& run, SweepProgress progress)>& perform) {
   int exit_code = 0;
   for (const SweepRun& run : runs) {
     // rank 0 looks while no rank writes into the folder
-    const RunProgress seen = ranks.is_root() ? ProgressOf(run.folder) : RunProgress::kNone;
-    const auto progress = static_cast<RunProgress>(ranks.AllReduceMax(static_cast<int>(seen)));
-    if (progress == RunProgress::kDone && done_runs == DoneRuns::kSkip) continue;
+    const SweepProgress seen = ranks.is_root() ? ProgressOf(run.folder) : SweepProgress::kNone;
+    const auto progress = static_cast<SweepProgress>(ranks.AllReduceMax(static_cast<int>(seen)));
+    if (progress == SweepProgress::kDone && done_runs == DoneRuns::kSkip) continue;
     if (!run.title.empty()) core::PrintResult("{}\n", run.title);
     const int result = perform(run, progress);
     if (result == core::kExitInterrupted) return result;

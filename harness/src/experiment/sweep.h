@@ -19,9 +19,9 @@ struct SweepRun {
 };
 
 /// What a folder has of its run.
-enum class RunProgress { kNone, kBegun, kDone };
+enum class SweepProgress { kNone, kBegun, kDone };
 
-RunProgress ProgressOf(const std::filesystem::path& folder);
+SweepProgress ProgressOf(const std::filesystem::path& folder);
 
 /// What to do with a run that is done.
 enum class DoneRuns { kSkip, kRepeat };
@@ -30,6 +30,6 @@ enum class DoneRuns { kSkip, kRepeat };
 /// decides how far a run is. Returns at once after core::kExitInterrupted, else the first exit code
 /// that is not 0.
 int RunSweep(std::span<const SweepRun> runs, DoneRuns done_runs, core::Communicator& ranks,
-             const std::function<int(const SweepRun& run, RunProgress progress)>& perform);
+             const std::function<int(const SweepRun& run, SweepProgress progress)>& perform);
 
 }  // namespace dp_bench::experiment
