@@ -67,7 +67,7 @@ DPB_FUZZ(input) {
     std::vector<std::byte> all(static_cast<std::size_t>(array.num_elements()) * sizeof(float));
     array.Load(zarr::Target::kFloat32, 1, all);
     if (array.num_steps() == 0 || all.empty()) return;
-    zarr::ChunkCache cache(array.chunk_bytes());
+    reader::ChunkCache cache(array.chunk_bytes());
     std::vector<std::byte> step(static_cast<std::size_t>(array.step_elements()) * sizeof(float));
     array.ReadSteps(array.num_steps() - 1, array.num_steps(), zarr::Target::kFloat32, &cache, step);
     DPB_ASSERT(std::equal(step.rbegin(), step.rend(), all.rbegin()));

@@ -26,7 +26,7 @@
 #include "core/stop_signal.h"
 #include "data/key_check.h"
 #include "data/split.h"
-#include "data/zarr/attributes.h"
+#include "data/reader/keyed_dataset.h"
 #include "dp_bench/error.h"
 #include "experiment/dataset_conversion.h"
 #include "experiment/dataset_reading.h"
@@ -72,7 +72,7 @@ struct DatasetVerbOptions {
 void AddRateOption(CLI::App* app, DatasetVerbOptions* options) {
   app->add_option("--fps", options->conversion.reading.fps,
                   "Steps per second of a data set that does not say them")
-      ->check(CLI::Range(zarr::kMinFps, zarr::kMaxFps));
+      ->check(CLI::Range(reader::kMinFps, reader::kMaxFps));
 }
 
 // --format, and what belongs to the writer.

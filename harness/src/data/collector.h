@@ -21,6 +21,7 @@
 #include "data/replay_writer.h"
 #include "dp_bench/config.h"
 #include "dp_bench/env.h"
+#include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
 
 namespace dp_bench::data {
@@ -153,7 +154,7 @@ struct CollectRequest {
   std::function<std::unique_ptr<Env>()> env_factory;  // called by every worker; env has an expert
   std::function<std::unique_ptr<FirstActor>()> first_actor_factory = {};  // for config.takeover
   CollectConfig config;
-  nlohmann::json origin;         // see collection_origin.h
+  nlohmann::json origin;         // see CollectionOrigin
   std::string env_sha256;        // of the env plugin's file; empty: not known, not compared
   std::filesystem::path output;  // a new folder, or one to continue
   const std::atomic<bool>* stop = nullptr;
@@ -192,5 +193,20 @@ std::optional<CollectReport> FindCollection(const CollectRequest& request);
 /// kept. Throws Error{kUsage} if the folder holds episodes of another build of the env plugin: its
 /// expert may be another one.
 CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress = {});
+
+// The origin of a collected data set. Data sets with equal origins hold the same episodes.
+
+/// `env_section`: {"plugin", "params"} with all defaults, as JSON text. The numbers of episodes and
+/// workers are not part of it, because they do not change the first n episodes.
+nlohmann::json CollectionOrigin(const std::string& env_section, const std::string& env_version,
+                                const CollectConfig& config);
+
+/// data/<name>-<hash>.zarr: where `run` looks for `n_episodes` of this origin, or else collects
+/// them.
+std::filesystem::path CollectionPath(const std::string& name, const nlohmann::json& origin,
+                                     int n_episodes);
+
+/// Throws Error{kUsage} if `env` has no expert, with the names of the env plugins that have one.
+void RequireExpert(const EnvSpec& env, const std::string& name, plugin::PluginCatalogue& catalogue);
 
 }  // namespace dp_bench::data

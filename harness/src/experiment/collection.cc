@@ -8,7 +8,7 @@
 #include "core/console.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
-#include "data/collection_origin.h"
+#include "data/collector.h"
 
 namespace dp_bench::experiment {
 namespace {

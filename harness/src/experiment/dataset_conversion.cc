@@ -13,7 +13,7 @@
 #include "config/dataset_format.h"
 #include "core/console.h"
 #include "data/key_check.h"
-#include "data/replay_dataset_writer.h"
+#include "data/replay_writer.h"
 #include "data/stats.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"

@@ -18,7 +18,7 @@
 #include "config/name.h"
 #include "core/console.h"
 #include "core/memory.h"
-#include "data/collection_origin.h"
+#include "data/collector.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "experiment/config_reference.h"

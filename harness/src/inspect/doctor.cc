@@ -21,7 +21,7 @@
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 #include "plugin/isolated_env.h"
 #include "plugin/obs_memory.h"
 

@@ -2,15 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <mutex>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/regular_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::media {
+
 namespace {
 
 // libav would block on a FIFO.
@@ -45,7 +50,8 @@ int AvCheck(int result, std::string_view call) {
   throw Error(ErrorCode::kMedia, fmt::format("libav: {} failed: {}", call, reason.data()));
 }
 
-AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers) {
+InputVideo OpenVideo(const std::filesystem::path& path, const char* containers,
+                     std::int64_t max_pixels) {
   QuietLibav();
   RequireRegularFile(path);
   AVFormatContext* input = nullptr;
@@ -57,21 +63,19 @@ AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers) 
       avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
   av_dict_free(&options);
   AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
-  return AvInputPtr(input);
-}
-
-AVStream* SelectVideo(AVFormatContext* input, std::int64_t max_pixels, std::string_view what) {
+  InputVideo video{.file = AvInputPtr(input)};
   const int index = AvCheck(av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
-                            fmt::format("av_find_best_stream({}, video)", what));
+                            fmt::format("av_find_best_stream({}, video)", path.string()));
   for (unsigned i = 0; i < input->nb_streams; ++i) input->streams[i]->discard = AVDISCARD_ALL;
-  AVStream* video = input->streams[index];
-  video->discard = AVDISCARD_DEFAULT;
-  if (video->codecpar->width > 0) return video;
-  std::vector<AVDictionary*> options(input->nb_streams, nullptr);  // a list per stream
-  for (AVDictionary*& own : options) av_dict_set_int(&own, "max_pixels", max_pixels, 0);
-  const int result = avformat_find_stream_info(input, options.data());
-  for (AVDictionary*& own : options) av_dict_free(&own);
-  AvCheck(result, fmt::format("avformat_find_stream_info({})", what));
+  video.stream = input->streams[index];
+  video.stream->discard = AVDISCARD_DEFAULT;
+  // MPEG-4 part 2 has no size in its header, and GIF no rate
+  if (video.stream->codecpar->width > 0 && video.stream->avg_frame_rate.num > 0) return video;
+  std::vector<AVDictionary*> limits(input->nb_streams, nullptr);  // a list per stream
+  for (AVDictionary*& own : limits) av_dict_set_int(&own, "max_pixels", max_pixels, 0);
+  const int result = avformat_find_stream_info(input, limits.data());
+  for (AVDictionary*& own : limits) av_dict_free(&own);
+  AvCheck(result, fmt::format("avformat_find_stream_info({})", path.string()));
   return video;
 }
 
@@ -111,6 +115,137 @@ AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pix
   AvCheck(avcodec_open2(decoder.get(), codec, nullptr),
           fmt::format("avcodec_open2({}, {})", what, codec->name));
   return decoder;
+}
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr int kMaxDepth = 8;
+constexpr int kMaxBoxes = 1'000'000;
+
+// The boxes on the way to the tables of samples.
+constexpr std::array kParents = {"moov"sv, "trak"sv, "mdia"sv, "minf"sv,
+                                 "stbl"sv, "moof"sv, "traf"sv};
+
+// Tables that begin, after version and flags, with the number of their entries, of at least four
+// bytes each.
+constexpr std::array kTables = {"stts"sv, "ctts"sv, "stss"sv, "stps"sv,
+                                "stsc"sv, "stco"sv, "co64"sv};
+
+class TableCheck {
+ public:
+  explicit TableCheck(const std::filesystem::path& path) : file_(path) {}
+
+  void Run() { Walk(0, file_.size(), 0); }
+
+ private:
+  std::uint64_t ReadNumber(std::uint64_t position, std::size_t n_bytes) {
+    std::array<std::byte, 8> bytes = {};
+    file_.Seek(position);
+    file_.ReadExactly(std::span(bytes).first(n_bytes));
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < n_bytes; ++i) {
+      number = number << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+    }
+    return number;
+  }
+
+  void Walk(std::uint64_t begin, std::uint64_t end, int depth) {
+    while (depth < kMaxDepth && end - begin >= 8) {
+      if (++n_boxes_ > kMaxBoxes) Refuse(fmt::format("more than {} boxes", kMaxBoxes));
+      std::uint64_t size = ReadNumber(begin, 4);
+      const auto type = static_cast<std::uint32_t>(ReadNumber(begin + 4, 4));
+      std::uint64_t content = begin + 8;
+      if (size == 1 && end - begin >= 16) {
+        size = ReadNumber(begin + 8, 8);
+        content = begin + 16;
+      }
+      // libav reads what is there of a box that is cut off
+      if (size == 0 || size > end - begin) size = end - begin;
+      if (begin + size < content) return;
+      Look(type, content, begin + size, depth);
+      begin += size;
+    }
+  }
+
+  void Look(std::uint32_t type, std::uint64_t begin, std::uint64_t end, int depth) {
+    const std::array<char, 4> letters = {static_cast<char>(type >> 24),
+                                         static_cast<char>(type >> 16),
+                                         static_cast<char>(type >> 8), static_cast<char>(type)};
+    const std::string_view name(letters.data(), letters.size());
+    if (std::ranges::find(kParents, name) != kParents.end()) return Walk(begin, end, depth + 1);
+    if (std::ranges::find(kTables, name) != kTables.end() && end - begin >= 8) {
+      const std::uint64_t n_entries = ReadNumber(begin + 4, 4);
+      if (n_entries > (end - begin) / 4) {
+        Refuse(fmt::format("{} entries of '{}' in {} bytes", n_entries, name, end - begin));
+      }
+    }
+    // after version and flags: the count, in stsz and stz2 after four more bytes
+    const std::uint64_t offset = name == "trun" ? 4 : 8;
+    if (name != "stsz" && name != "stz2" && name != "trun") return;
+    if (end - begin < offset + 4) return;
+    n_samples_ += ReadNumber(begin + offset, 4);
+    if (n_samples_ > file_.size()) {
+      Refuse(fmt::format("{} samples in {} bytes", n_samples_, file_.size()));
+    }
+  }
+
+  [[noreturn]] void Refuse(const std::string& what) const {
+    throw Error(ErrorCode::kMedia,
+                fmt::format("{}: the tables are damaged: {}", file_.path().string(), what));
+  }
+
+  core::RegularFile file_;
+  int n_boxes_ = 0;
+  std::uint64_t n_samples_ = 0;
+};
+
+}  // namespace
+
+InputVideo OpenMp4(const std::filesystem::path& path, std::int64_t max_pixels) {
+  try {
+    TableCheck(path).Run();
+  } catch (const Error& fault) {
+    throw Error(ErrorCode::kMedia, fault.what());
+  }
+  return OpenVideo(path, "mov,mp4,m4a,3gp,3g2,mj2", max_pixels);
+}
+
+FrameReader::FrameReader(InputVideo video, const std::filesystem::path& path,
+                         std::int64_t max_pixels)
+    : name_(path.string()),
+      video_(std::move(video)),
+      decoder_(OpenDecoder(*video_.stream->codecpar, max_pixels, name_)),
+      packet_(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc")) {}
+
+bool FrameReader::Read(AVFrame* frame) {
+  while (true) {
+    const int result = avcodec_receive_frame(decoder_.get(), frame);
+    if (result == AVERROR_EOF) return false;
+    if (result >= 0) return true;
+    if (result != AVERROR(EAGAIN) || is_flushed_) {
+      AvCheck(result, fmt::format("avcodec_receive_frame({})", name_));
+    }
+
+    // the decoder needs the next packet, or an empty one at the end
+    const int read = av_read_frame(video_.file.get(), packet_.get());
+    if (read != AVERROR_EOF) AvCheck(read, fmt::format("av_read_frame({})", name_));
+    is_flushed_ = read == AVERROR_EOF;
+    int sent = 0;
+    if (is_flushed_ || packet_->stream_index == video_.stream->index) {
+      sent = avcodec_send_packet(decoder_.get(), is_flushed_ ? nullptr : packet_.get());
+    }
+    av_packet_unref(packet_.get());
+    AvCheck(sent, fmt::format("avcodec_send_packet({})", name_));
+  }
+}
+
+void FrameReader::Seek(std::int64_t timestamp) {
+  AvCheck(av_seek_frame(video_.file.get(), video_.stream->index, timestamp, AVSEEK_FLAG_BACKWARD),
+          fmt::format("av_seek_frame({})", name_));
+  avcodec_flush_buffers(decoder_.get());
+  is_flushed_ = false;
 }
 
 }  // namespace dp_bench::media

@@ -11,6 +11,7 @@ extern "C" {
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace dp_bench::media {
@@ -54,14 +55,23 @@ using AvScalerPtr = std::unique_ptr<SwsContext, AvDeleter>;
 using AvOutputPtr = std::unique_ptr<AVFormatContext, OutputDeleter>;
 using AvInputPtr = std::unique_ptr<AVFormatContext, InputDeleter>;
 
-/// Opens a regular file for demuxing. `containers` is a list of libav's demuxers, which must not
-/// include playlists, because these name other files to open. Throws Error{kMedia} naming the file.
-AvInputPtr OpenInput(const std::filesystem::path& path, const char* containers);
+/// The video of a file that is open for demuxing. Packets of other streams are not read.
+struct InputVideo {
+  AvInputPtr file;
+  AVStream* stream = nullptr;  // of the file
+};
 
-/// The video stream of a file, alone: packets of other streams are not read. If the header does not
-/// say the size of its frames, as that of MPEG-4 part 2, frames of at most `max_pixels` are decoded
-/// to find it. `what` names the file in messages. Throws Error{kMedia} if there is no video.
-AVStream* SelectVideo(AVFormatContext* input, std::int64_t max_pixels, std::string_view what);
+/// Opens a regular file. `containers` is a list of libav's demuxers, which must not include
+/// playlists, because these name other files to open. Frames of at most `max_pixels` are decoded to
+/// find what the header does not say. Throws Error{kMedia} naming the file, also without video.
+InputVideo OpenVideo(const std::filesystem::path& path, const char* containers,
+                     std::int64_t max_pixels);
+
+/// Opens an MP4 file (ISO/IEC 14496-12), which has an index of all frames. Throws Error{kMedia}
+/// naming the file if its tables claim more samples than the file has bytes, or more entries than
+/// fit into them, or if it consists of absurdly many boxes: libav allocates an index of as many
+/// samples as a file claims to have, which may be billions in a file of a few bytes.
+InputVideo OpenMp4(const std::filesystem::path& path, std::int64_t max_pixels);
 
 /// Creates a file for muxing. Equal content gives equal files. Throws Error{kMedia}.
 AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container);
@@ -75,5 +85,27 @@ void WriteMp4Header(AVFormatContext* output);
 /// stream in messages. Throws Error{kMedia}.
 AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pixels,
                        std::string_view what);
+
+/// Decodes the frames of a video one after another. Throws Error{kMedia} naming the file.
+class FrameReader {
+ public:
+  FrameReader(InputVideo video, const std::filesystem::path& path, std::int64_t max_pixels);
+
+  const InputVideo& video() const { return video_; }
+  AVStream* stream() const { return video_.stream; }
+
+  /// The frame that the decoder delivers next. False at the end of the file.
+  bool Read(AVFrame* frame);
+
+  /// Goes on at the key frame at or before this time, in the stream's units.
+  void Seek(std::int64_t timestamp);
+
+ private:
+  std::string name_;  // of the file
+  InputVideo video_;
+  AvCodecPtr decoder_;
+  AvPacketPtr packet_;
+  bool is_flushed_ = false;  // the end of the file was passed on to the decoder
+};
 
 }  // namespace dp_bench::media

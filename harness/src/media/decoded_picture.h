@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 struct AVFrame;
 
@@ -46,9 +48,16 @@ class DecodedPicture {
  private:
   friend class PictureDecoder;
   friend class VideoFrames;
+  friend class VideoReader;
   struct Conversion;
 
   AVFrame* frame() const;
+
+  /// From now on, ToRgb interpolates chroma as the decoders of JPEG do.
+  void InterpolateChroma();
+
+  /// From now on, ToRgb gives equal bits on every machine.
+  void ConvertExactly();
 
   std::unique_ptr<Conversion> conversion_;
 };

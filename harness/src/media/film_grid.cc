@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "dp_bench/error.h"
-#include "media/colour_palette.h"
 #include "media/drawing.h"
 #include "media/png.h"
 #include "media/video_encoder.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 
 namespace dp_bench::media {
 
@@ -20,6 +18,16 @@ namespace {
 
 constexpr int kLine = 3;  // [px], around each tile
 constexpr Colour kGridCaptionBar = {24, 24, 24};
+
+// Copies `picture` into `canvas`, with its upper left corner at column `left` and row `top`.
+void Paste(const RgbImage& picture, int left, int top, RgbImage* canvas) {
+  const auto row_bytes = static_cast<std::ptrdiff_t>(picture.width) * 3;
+  for (int y = 0; y < picture.height; ++y) {
+    const auto from = picture.pixels.begin() + y * row_bytes;
+    const std::ptrdiff_t place = (static_cast<std::ptrdiff_t>(top) + y) * canvas->width + left;
+    std::copy(from, from + row_bytes, canvas->pixels.begin() + place * 3);
+  }
+}
 
 int CaptionHeight(int picture_height) { return std::max(11, picture_height / 14); }
 
@@ -44,10 +52,7 @@ class Tile {
   void Draw(int left, int top, int width, int height, RgbImage* grid) const {
     Fill(left, top, width + 2 * kLine, height + 2 * kLine, film_.frame_colour, grid);
     Fill(left + kLine, top + kLine, width, height, {0, 0, 0}, grid);
-    for (int y = 0; y < frame_.height; ++y) {
-      std::copy_n(frame_.pixels.begin() + 3 * y * frame_.width, 3 * frame_.width,
-                  grid->pixels.begin() + 3 * ((top + kLine + y) * grid->width + left + kLine));
-    }
+    Paste(frame_, left + kLine, top + kLine, grid);
     DrawCaption(film_.caption, left + kLine, top + kLine, CaptionHeight(height), kGridCaptionBar,
                 grid);
   }
@@ -101,12 +106,6 @@ class Grid {
   RgbImage picture_;
 };
 
-ColourPalette PaletteOf(Grid grid) {
-  ColourHistogram colours;
-  while (const RgbImage* picture = grid.Next()) colours.Add(*picture);
-  return colours.ChoosePalette();
-}
-
 void RequireKnownFormat(const std::filesystem::path& path) {
   const std::filesystem::path extension = path.extension();
   if (extension == ".mp4" || extension == ".gif") return;
@@ -123,13 +122,10 @@ void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::pa
   if (films.empty()) throw Error(ErrorCode::kUsage, "a grid of films needs at least one");
   RequireKnownFormat(path);
   Grid grid(films, options.n_columns);
-  std::optional<ColourPalette> palette;
-  if (path.extension() == ".gif") palette = PaletteOf(Grid(films, options.n_columns));
   VideoEncoder encoder(path, {.width = grid.picture().width,
                               .height = grid.picture().height,
                               .fps = grid.fps(),
-                              .crf = options.crf,
-                              .palette = palette ? &*palette : nullptr});
+                              .crf = options.crf});
   while (const RgbImage* picture = grid.Next()) encoder.Write(*picture);
   encoder.Finish();
 }
@@ -142,16 +138,6 @@ int CountFrames(const std::filesystem::path& video) {
   int n = 0;
   while (reader.Read(&frame)) ++n;
   return n;
-}
-
-/// Copies `picture` into `canvas`, with its upper left corner at column `left` and row `top`.
-void Paste(const RgbImage& picture, int left, int top, RgbImage* canvas) {
-  const auto row_bytes = static_cast<std::ptrdiff_t>(picture.width) * 3;
-  for (int y = 0; y < picture.height; ++y) {
-    const auto from = picture.pixels.begin() + y * row_bytes;
-    const std::ptrdiff_t place = (static_cast<std::ptrdiff_t>(top) + y) * canvas->width + left;
-    std::copy(from, from + row_bytes, canvas->pixels.begin() + place * 3);
-  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "media/video_encoder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/unnamed_file.h"
@@ -17,6 +19,69 @@
 #include "media/av_ptr.h"
 
 namespace dp_bench::media {
+
+namespace {
+
+struct KnownEncoder {
+  VideoCodec codec;
+  const char* name;
+  int min_side;  // [px] of pictures that it accepts
+};
+
+// The first one that fits is taken.
+constexpr std::array<KnownEncoder, 4> kKnownEncoders = {{{VideoCodec::kH264, "libx264", 1},
+                                                         {VideoCodec::kHevc, "libx265", 16},
+                                                         {VideoCodec::kAv1, "libsvtav1", 64},
+                                                         {VideoCodec::kAv1, "libaom-av1", 1}}};
+
+constexpr std::array kCodecs = {VideoCodec::kH264, VideoCodec::kHevc, VideoCodec::kAv1};
+
+}  // namespace
+
+std::string_view Name(VideoCodec codec) {
+  switch (codec) {
+    case VideoCodec::kH264:
+      return "h264";
+    case VideoCodec::kHevc:
+      return "hevc";
+    case VideoCodec::kAv1:
+      return "av1";
+  }
+  return "?";
+}
+
+VideoCodec ParseVideoCodec(std::string_view name) {
+  for (const VideoCodec codec : kCodecs) {
+    if (Name(codec) == name) return codec;
+  }
+  throw Error(ErrorCode::kMedia, fmt::format("expected h264, hevc or av1, found '{}'", name));
+}
+
+std::string FindVideoEncoder(VideoCodec codec, int width, int height,
+                             const std::function<bool(const std::string&)>& is_present) {
+  std::vector<std::string> wanted;
+  std::vector<std::string> present;
+  for (const KnownEncoder& known : kKnownEncoders) {
+    if (is_present(known.name)) {
+      present.push_back(fmt::format("{} ({})", known.name, Name(known.codec)));
+    }
+    if (known.codec != codec) continue;
+    if (is_present(known.name) && std::min(width, height) >= known.min_side) return known.name;
+    wanted.push_back(fmt::format("{} for {} pixels or more", known.name, known.min_side));
+  }
+  throw Error(ErrorCode::kMedia,
+              fmt::format("no encoder makes {} of {} x {} pixels: expected {}; this libavcodec has "
+                          "{}. Choose another codec.",
+                          Name(codec), width, height, fmt::join(wanted, ", or "),
+                          present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", "))));
+}
+
+std::string FindVideoEncoder(VideoCodec codec, int width, int height) {
+  return FindVideoEncoder(codec, width, height, [](const std::string& name) {
+    return avcodec_find_encoder_by_name(name.c_str()) != nullptr;
+  });
+}
+
 namespace {
 
 constexpr int kMaxSize = 16384;  // [px]; H.264 level 6.2 ends there
@@ -67,29 +132,9 @@ AvCodecPtr MakeEncoder(const AVCodec* codec, const VideoOptions& options) {
 AvCodecPtr OpenGif(const VideoOptions& options) {
   const AVCodec* codec = AvCheckNotNull(avcodec_find_encoder(AV_CODEC_ID_GIF), "the GIF encoder");
   AvCodecPtr encoder = MakeEncoder(codec, options);
-  encoder->pix_fmt = AV_PIX_FMT_PAL8;
+  encoder->pix_fmt = AV_PIX_FMT_RGB8;
   AvCheck(avcodec_open2(encoder.get(), codec, nullptr), "avcodec_open2(gif)");
   return encoder;
-}
-
-// The last colour is the transparent one. The encoder uses it for pixels that did not change.
-void SetColours(const ColourPalette& palette, AVFrame* frame) {
-  constexpr std::uint32_t kOpaque = 0xFF000000;
-  auto* colours = reinterpret_cast<std::uint32_t*>(frame->data[1]);  // ARGB
-  std::fill_n(colours, AVPALETTE_COUNT, kOpaque);
-  for (const Colour& colour : palette.colours()) {
-    *colours++ = kOpaque | std::uint32_t{colour[0]} << 16U | std::uint32_t{colour[1]} << 8U |
-                 std::uint32_t{colour[2]};
-  }
-  reinterpret_cast<std::uint32_t*>(frame->data[1])[AVPALETTE_COUNT - 1] = 0;
-}
-
-void SetPixels(const RgbImage& image, const ColourPalette& palette, AVFrame* frame) {
-  const std::uint8_t* rgb = image.pixels.data();
-  for (int y = 0; y < image.height; ++y) {
-    std::uint8_t* row = frame->data[0] + static_cast<std::ptrdiff_t>(y) * frame->linesize[0];
-    for (int x = 0; x < image.width; ++x, rgb += 3) row[x] = palette.Nearest(rgb);
-  }
 }
 
 // SVT-AV1 prints its settings to standard error unless this variable says otherwise.
@@ -149,8 +194,8 @@ AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
 struct VideoEncoder::Stream {
   AvOutputPtr output;
   AvCodecPtr encoder;
-  AvScalerPtr scaler;  // not for a GIF
-  AvFramePtr frame;    // in the encoder's format
+  AvScalerPtr scaler;
+  AvFramePtr frame;  // in the encoder's format
   AvPacketPtr packet;
   AVStream* video = nullptr;  // owned by output
 };
@@ -159,7 +204,6 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
     : path_(path), unfinished_(core::TemporaryFor(path)), options_(options), padded_(0, 0) {
   QuietLibav();
   CheckOptions(options);
-  DPB_ASSERT(!IsGif(path) || options.palette != nullptr);
   padded_ = RgbImage(RoundUpToEven(options.width), RoundUpToEven(options.height));
   stream_ = std::make_unique<Stream>();
 
@@ -181,19 +225,16 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
 
   // Converts RGB to the encoder's format, with the same bits on every machine. The colour of four
   // pixels is their mean, which is cheaper than the other ways to scale it.
-  if (!IsGif(path)) {
-    stream_->scaler.reset(AvCheckNotNull(
-        sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width,
-                       encoder.height, encoder.pix_fmt, SWS_AREA | SWS_ACCURATE_RND | SWS_BITEXACT,
-                       nullptr, nullptr, nullptr),
-        "sws_getContext"));
-  }
+  stream_->scaler.reset(AvCheckNotNull(
+      sws_getContext(encoder.width, encoder.height, AV_PIX_FMT_RGB24, encoder.width, encoder.height,
+                     encoder.pix_fmt, SWS_AREA | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr, nullptr,
+                     nullptr),
+      "sws_getContext"));
   stream_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
   stream_->frame->format = encoder.pix_fmt;
   stream_->frame->width = encoder.width;
   stream_->frame->height = encoder.height;
   AvCheck(av_frame_get_buffer(stream_->frame.get(), 0), "av_frame_get_buffer");
-  if (IsGif(path)) SetColours(*options.palette, stream_->frame.get());
   stream_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 
   if (IsGif(path)) {
@@ -224,15 +265,11 @@ void VideoEncoder::Write(const RgbImage& frame) {
   // the encoder may still hold the last frame
   AVFrame* encoded = stream_->frame.get();
   AvCheck(av_frame_make_writable(encoded), "av_frame_make_writable");
-  if (stream_->scaler == nullptr) {
-    SetPixels(even, *options_.palette, encoded);
-  } else {
-    const std::array<const std::uint8_t*, 1> planes = {even.pixels.data()};
-    const std::array<int, 1> strides = {3 * even.width};
-    AvCheck(sws_scale(stream_->scaler.get(), planes.data(), strides.data(), 0, even.height,
-                      encoded->data, encoded->linesize),
-            "sws_scale");
-  }
+  const std::array<const std::uint8_t*, 1> planes = {even.pixels.data()};
+  const std::array<int, 1> strides = {3 * even.width};
+  AvCheck(sws_scale(stream_->scaler.get(), planes.data(), strides.data(), 0, even.height,
+                    encoded->data, encoded->linesize),
+          "sws_scale");
   encoded->pts = n_frames_++;
   Encode(/*is_flush=*/false);
 }

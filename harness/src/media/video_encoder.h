@@ -1,31 +1,47 @@
 // Video in an MP4 file (ISO/IEC 14496-12). H.264 is for films of rollouts, which play everywhere,
 // including browsers; HEVC and AV1 are for recordings. A name that ends in .gif gives an animated
-// GIF instead, for pages that show only pictures.
+// GIF of 256 fixed colours instead, for pages that show only pictures.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/atomic_file.h"
 #include "dp_bench/env.h"
-#include "media/colour_palette.h"
-#include "media/video_codec.h"
 
 namespace dp_bench::media {
+
+enum class VideoCodec { kH264, kHevc, kAv1 };
+
+/// "h264", "hevc" or "av1", as libav and LeRobot say.
+std::string_view Name(VideoCodec codec);
+
+/// The inverse. Throws Error{kMedia} for other names.
+VideoCodec ParseVideoCodec(std::string_view name);
+
+/// The encoder of libav for pictures of this size [px]: libx264; libx265; libsvtav1, or libaom-av1
+/// if that is missing or the pictures are too small for it. `is_present` says whether libav has
+/// one. Throws Error{kMedia} naming those that it has if there is none.
+std::string FindVideoEncoder(VideoCodec codec, int width, int height,
+                             const std::function<bool(const std::string&)>& is_present);
+
+/// The same, for the libav that is installed.
+std::string FindVideoEncoder(VideoCodec codec, int width, int height);
 
 struct VideoOptions {
   int width = 0;   // of the frames that are written [px]
   int height = 0;  // [px]
   double fps = 0.0;
-  VideoCodec codec = VideoCodec::kH264;    // not for a GIF
-  int crf = 22;                            // 0 lossless ... 51 worst; not for a GIF
-  std::string preset = "veryfast";         // of the encoder: speed against file size
-  std::optional<int> key_frame_every;      // [frames]; none: every second of the film
-  const ColourPalette* palette = nullptr;  // required for a GIF; must outlive the encoder
+  VideoCodec codec = VideoCodec::kH264;  // not for a GIF
+  int crf = 22;                          // 0 lossless ... 51 worst; not for a GIF
+  std::string preset = "veryfast";       // of the encoder: speed against file size
+  std::optional<int> key_frame_every;    // [frames]; none: every second of the film
 };
 
 /// Encodes frames as they arrive and keeps none. Equal frames give equal files. 4:2:0 chroma needs

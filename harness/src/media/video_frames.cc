@@ -8,13 +8,9 @@
 
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
-#include "media/mp4_tables.h"
 
 namespace dp_bench::media {
 namespace {
-
-// Other containers have no index of all frames.
-constexpr const char* kContainers = "mov,mp4,m4a,3gp,3g2,mj2";
 
 // Codecs round the size of a frame up to whole blocks.
 constexpr std::int64_t kBlock = 128;
@@ -24,6 +20,11 @@ constexpr std::size_t kFramesOfDecoder = 16;
 
 // Decoding this many frames takes as long as the seek itself.
 constexpr int kFramesPerSeek = 1;
+
+// Films and pictures, also from elsewhere.
+constexpr const char* kFilmContainers =
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif,image2,png_pipe";
+constexpr std::int64_t kMaxFilmPixels = std::int64_t{1} << 28;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
@@ -45,13 +46,15 @@ struct VideoFrames::Shown {
 };
 
 struct VideoFrames::Stream {
-  AvInputPtr input;
-  AvCodecPtr decoder;
-  AvPacketPtr packet;
-  AVStream* video = nullptr;
-  double time_base = 0.0;   // [s]
-  bool is_flushed = false;  // the end of the file was passed on to the decoder
-  double before = kNone;    // the time of the frame before `frame`, if it was decoded [s]
+  Stream(const std::filesystem::path& path, std::int64_t max_pixels)
+      : reader(OpenMp4(path, max_pixels), path, max_pixels),
+        video(reader.stream()),
+        time_base(av_q2d(video->time_base)) {}
+
+  FrameReader reader;
+  AVStream* video;
+  double time_base;       // [s]
+  double before = kNone;  // the time of the frame before `frame`, if it was decoded [s]
   std::unique_ptr<Shown> frame = std::make_unique<Shown>();
   std::unique_ptr<Shown> next = std::make_unique<Shown>();  // after `frame`
 
@@ -74,13 +77,11 @@ std::size_t VideoFrames::EstimateMemory(int width, int height) {
 }
 
 VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int height)
-    : path_(path), width_(width), height_(height), stream_(std::make_unique<Stream>()) {
-  Stream& s = *stream_;
-  RequirePlausibleTables(path);
-  s.input = OpenInput(path, kContainers);
-  s.video = SelectVideo(s.input.get(), MaxPixels(width, height), path.string());
-  s.time_base = av_q2d(s.video->time_base);
-
+    : path_(path),
+      width_(width),
+      height_(height),
+      stream_(std::make_unique<Stream>(path, MaxPixels(width, height))) {
+  const Stream& s = *stream_;
   const AVCodecParameters& parameters = *s.video->codecpar;
   if (parameters.width != width || parameters.height != height) {
     throw Error(ErrorCode::kMedia,
@@ -90,8 +91,6 @@ VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int heigh
   if (s.n_entries() == 0 || s.time_base <= 0.0) {
     throw Error(ErrorCode::kMedia, fmt::format("{}: the video has no frames", path.string()));
   }
-  s.decoder = OpenDecoder(parameters, MaxPixels(width, height), path.string());
-  s.packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 }
 
 VideoFrames::~VideoFrames() = default;
@@ -148,10 +147,7 @@ void VideoFrames::SeekBefore(double time) {
   int key = s.EntryAt(time, 0);
   while (true) {
     const std::int64_t timestamp = s.TimestampOf(key);
-    AvCheck(av_seek_frame(s.input.get(), s.video->index, timestamp, AVSEEK_FLAG_BACKWARD),
-            fmt::format("av_seek_frame({})", path_.string()));
-    avcodec_flush_buffers(s.decoder.get());
-    s.is_flushed = false;
+    s.reader.Seek(timestamp);
     s.before = s.frame->time = s.next->time = kNone;
     if (!Decode(s.frame.get())) {
       throw Error(ErrorCode::kMedia,
@@ -186,27 +182,8 @@ bool VideoFrames::Decode(Shown* shown) {
 
 // The frame that the decoder delivers next. False at the end of the file.
 bool VideoFrames::Receive(DecodedPicture& picture) {
-  Stream& s = *stream_;
   AVFrame* frame = picture.frame();
-  while (true) {
-    const int result = avcodec_receive_frame(s.decoder.get(), frame);
-    if (result == AVERROR_EOF) return false;
-    if (result >= 0) break;
-    if (result != AVERROR(EAGAIN) || s.is_flushed) {
-      AvCheck(result, fmt::format("avcodec_receive_frame({})", path_.string()));
-    }
-
-    // the decoder needs the next packet, or an empty one at the end
-    const int read = av_read_frame(s.input.get(), s.packet.get());
-    if (read != AVERROR_EOF) AvCheck(read, fmt::format("av_read_frame({})", path_.string()));
-    s.is_flushed = read == AVERROR_EOF;
-    int sent = 0;
-    if (s.is_flushed || s.packet->stream_index == s.video->index) {
-      sent = avcodec_send_packet(s.decoder.get(), s.is_flushed ? nullptr : s.packet.get());
-    }
-    av_packet_unref(s.packet.get());
-    AvCheck(sent, fmt::format("avcodec_send_packet({})", path_.string()));
-  }
+  if (!stream_->reader.Read(frame)) return false;
   if (frame->width != width_ || frame->height != height_) {
     throw Error(ErrorCode::kMedia,
                 fmt::format("{}: expected frames of {} x {} pixels, found {} x {}", path_.string(),
@@ -216,6 +193,35 @@ bool VideoFrames::Receive(DecodedPicture& picture) {
     throw Error(ErrorCode::kMedia, fmt::format("{}: damaged data", path_.string()));
   }
   ++n_decoded_;
+  return true;
+}
+
+struct VideoReader::Stream {
+  explicit Stream(const std::filesystem::path& path)
+      : reader(OpenVideo(path, kFilmContainers, kMaxFilmPixels), path, kMaxFilmPixels) {}
+
+  FrameReader reader;
+  DecodedPicture picture;
+};
+
+VideoReader::VideoReader(const std::filesystem::path& path)
+    : stream_(std::make_unique<Stream>(path)) {
+  stream_->picture.ConvertExactly();
+}
+
+VideoReader::~VideoReader() = default;
+
+int VideoReader::width() const { return stream_->reader.stream()->codecpar->width; }
+int VideoReader::height() const { return stream_->reader.stream()->codecpar->height; }
+double VideoReader::fps() const { return av_q2d(stream_->reader.stream()->avg_frame_rate); }
+
+bool VideoReader::Read(RgbImage* image) {
+  DecodedPicture& picture = stream_->picture;
+  if (!stream_->reader.Read(picture.frame())) return false;
+  if (image->width != picture.width() || image->height != picture.height()) {
+    *image = RgbImage(picture.width(), picture.height());
+  }
+  picture.ToRgb(image->pixels);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Random access to the frames of an MP4 file (ISO/IEC 14496-12) by their time. Reading forwards
-// decodes each frame once; a jump begins at the key frame before the wanted frame.
+// Frames of video files: those of MP4 files (ISO/IEC 14496-12) by their time, and those of any
+// film one after another.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,13 @@
 #include <functional>
 #include <memory>
 
+#include "dp_bench/env.h"
 #include "media/decoded_picture.h"
 
 namespace dp_bench::media {
 
-/// One video stream and its decoder: H.264, HEVC or AV1, whatever libav was built with. Used by one
+/// Random access to a video of H.264, HEVC or AV1, whatever libav was built with. Reading forwards
+/// decodes each frame once; a jump begins at the key frame before the wanted frame. Used by one
 /// thread at a time.
 class VideoFrames {
  public:
@@ -52,6 +54,26 @@ class VideoFrames {
   int width_;
   int height_;
   std::int64_t n_decoded_ = 0;
+  std::unique_ptr<Stream> stream_;
+};
+
+/// Reads a film from its start. Used by one thread.
+class VideoReader {
+ public:
+  /// Throws Error{kMedia} naming the file when it is not a readable video.
+  explicit VideoReader(const std::filesystem::path& path);
+  ~VideoReader();
+
+  int width() const;   // [px]
+  int height() const;  // [px]
+  double fps() const;
+
+  /// Decodes the next frame into `image`, which gets the size of the frame. False at the end.
+  bool Read(RgbImage* image);
+
+ private:
+  struct Stream;
+
   std::unique_ptr<Stream> stream_;
 };
 

@@ -10,33 +10,22 @@
 
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
-#include "media/mp4_tables.h"
 
 namespace dp_bench::media {
 namespace {
 
-constexpr const char* kMp4 = "mov,mp4,m4a,3gp,3g2,mj2";
 constexpr std::int64_t kMaxCopiedPixels = std::int64_t{1} << 28;
 constexpr int kRateDenominator = 100'000;
-
-// An MP4 file, and its video stream.
-struct InputVideo {
-  explicit InputVideo(const std::filesystem::path& path) {
-    RequirePlausibleTables(path);
-    input = OpenInput(path, kMp4);
-    stream = SelectVideo(input.get(), kMaxCopiedPixels, path.string());
-  }
-
-  AvInputPtr input;
-  AVStream* stream = nullptr;
-};
 
 // Reads the compressed frames of a part in the order in which they are stored. Their times become
 // numbers of frames, where 0 is the first frame of the part.
 class PartReader {
  public:
   PartReader(const VideoPart& part, double fps)
-      : part_(part), fps_(fps), video_(part.file), is_seen_(Count(part.n_frames)) {
+      : part_(part),
+        fps_(fps),
+        video_(OpenMp4(part.file, kMaxCopiedPixels)),
+        is_seen_(Count(part.n_frames)) {
     packet_.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
     FindFirst();
   }
@@ -72,7 +61,7 @@ class PartReader {
   bool ReadPacket() {
     while (true) {
       av_packet_unref(packet_.get());
-      const int result = av_read_frame(video_.input.get(), packet_.get());
+      const int result = av_read_frame(video_.file.get(), packet_.get());
       if (result == AVERROR_EOF) return false;
       AvCheck(result, fmt::format("av_read_frame({})", part_.file.string()));
       if (packet_->stream_index != video_.stream->index) continue;
@@ -89,7 +78,7 @@ class PartReader {
     auto timestamp = static_cast<std::int64_t>(std::llround(part_.from_time / time_base));
     while (true) {
       const int result =
-          av_seek_frame(video_.input.get(), video_.stream->index, timestamp, AVSEEK_FLAG_BACKWARD);
+          av_seek_frame(video_.file.get(), video_.stream->index, timestamp, AVSEEK_FLAG_BACKWARD);
       AvCheck(result, fmt::format("av_seek_frame({})", part_.file.string()));
       if (!ReadPacket()) Refuse("there is no frame at this time");
       if (PlaceOf(packet_->pts) <= kMaxFrameOffset) break;
@@ -202,7 +191,7 @@ void VideoJoiner::Finish() {
 }
 
 std::string VideoCodecOf(const std::filesystem::path& path) {
-  return avcodec_get_name(InputVideo(path).stream->codecpar->codec_id);
+  return avcodec_get_name(OpenMp4(path, kMaxCopiedPixels).stream->codecpar->codec_id);
 }
 
 }  // namespace dp_bench::media

@@ -5,7 +5,7 @@
 #include "core/base64.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 
 namespace dp_bench::report {
 namespace {

@@ -1,23 +1,20 @@
 #include "hdf5_dataset.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <ranges>
 
+#include "data/hdf5/chunks.h"
 #include "data/hdf5/trial.h"
-#include "data/zarr/conversion.h"
+#include "data/zarr/element_type.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
 namespace {
 
-constexpr double kBytesPerMb = 1 << 20;
-constexpr const char* kAction = "action";
+using reader::kAction;
 
 // Pictures that are not stored in chunks are read in blocks of about this size.
 constexpr std::int64_t kBlockBytes = 256 << 10;
@@ -25,47 +22,46 @@ constexpr std::int64_t kBlockBytes = 256 << 10;
 // The cache rounds blocks up to whole cache lines.
 constexpr std::size_t kBlockOverhead = 64;
 
-double MachineMemory() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
-
-[[noreturn]] void RefuseLimit(double limit, const std::string& what, double needed) {
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("dataset.params.memory_limit_mb is {:.6g}, but {}; expected {:.0f} or more",
-                  limit / kBytesPerMb, what, std::ceil(needed / kBytesPerMb)));
-}
-
 // The array that every episode has; none if it is to be found.
 std::optional<std::string> ActionOf(const Hdf5Config& config) {
   const auto action = config.keys.find(kAction);
-  if (action == config.keys.end() || action->second.array.empty()) return std::nullopt;
-  return action->second.array;
-}
-
-std::optional<KeyType> ParseType(const std::optional<std::string>& text) {
-  for (const KeyType type : {KeyType::kLowDim, KeyType::kRgb, KeyType::kDepth}) {
-    if (text == Name(type)) return type;
-  }
-  return std::nullopt;
+  if (action == config.keys.end() || action->second.source.empty()) return std::nullopt;
+  return action->second.source;
 }
 
 std::string Describe(const KeySpec& key) {
   return fmt::format("{} {} {}", Name(key.type), Name(key.dtype), ToString(key.StorageShape()));
 }
 
-// [3, H, W] to [H, W, 3].
-void InterleavePlanes(std::span<const std::byte> planes, std::span<std::byte> out) {
-  const std::size_t n = planes.size() / 3;
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t channel = 0; channel < 3; ++channel) {
-      out[3 * i + channel] = planes[channel * n + i];
-    }
-  }
-}
-
 }  // namespace
+
+Hdf5Config Hdf5Config::FromConfig(const Config& params) {
+  Hdf5Config config{
+      .path = params.Require<std::string>(
+          "path",
+          "an HDF5 file, or a folder with *.hdf5 or *.h5, relative to the current directory"),
+      .filter_key = params.GetOptional<std::string>(
+          "filter_key",
+          "reads only the demonstrations that this list in mask/ names; none for all")};
+  config.fps = reader::ReadFps(
+      params,
+      "steps per second; none for control_freq of robomimic's env_args, or the attribute fps");
+  config.memory_limit_mb = reader::ReadMemoryLimit(
+      params, 0.01,
+      "MiB for numbers, which are read at once, and pictures, which are kept as far as they fit");
+  config.keys = reader::ReadKeyConfigs(
+      params,
+      "where each key comes from; if left out, every array of observations with numbers or "
+      "pictures is a key",
+      [](const Config& key) {
+        return reader::ReadKeyConfig(
+            key, "array",
+            "the array, relative to the group of an episode, such as obs/robot0_eef_pos; none for "
+            "that of the key without a map");
+      },
+      R"({"array": "actions"})");
+  return config;
+}
 
 std::unique_ptr<Dataset> Hdf5Dataset::Create(const Config& params) {
   const Hdf5Config config = Hdf5Config::FromConfig(params);
@@ -74,42 +70,34 @@ std::unique_ptr<Dataset> Hdf5Dataset::Create(const Config& params) {
 }
 
 Hdf5Dataset::Hdf5Dataset(const Hdf5Config& config)
-    : memory_limit_(config.memory_limit_mb * kBytesPerMb),
-      files_({.path = config.path, .action = ActionOf(config), .filter_key = config.filter_key}),
-      rows_(std::make_unique<EncodedPictures>()) {
+    : memory_(config.memory_limit_mb),
+      files_({.path = config.path, .action = ActionOf(config), .filter_key = config.filter_key}) {
   spec_.fps = config.fps.value_or(files_.fps().value_or(0.0));
+  std::int64_t n_steps = 0;
   for (const Demonstration& demonstration : files_.demonstrations()) {
-    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + demonstration.n_steps);
+    episode_ends_.push_back(n_steps += demonstration.n_steps);
   }
+  ends_ = episode_ends_;
   AddKeys(config);
-  HoldNumbers();
   LoadNumbers();
   PrepareCache();
 }
 
 void Hdf5Dataset::AddKeys(const Hdf5Config& config) {
-  std::map<std::string, KeyConfig> all;
-  all[kAction] = {.array = files_.action()};
+  reader::KeyConfigs all;
+  all[kAction] = {.source = files_.action()};
   for (const DemonstrationFiles::NamedArray& one : files_.Observations()) {
-    const auto [other, is_new] = all.emplace(one.key, KeyConfig{.array = one.array});
+    const auto [other, is_new] = all.emplace(one.key, KeyConfig{.source = one.array});
     if (is_new || !config.keys.empty()) continue;
     throw Error(ErrorCode::kData,
                 fmt::format("{}: the arrays '{}' and '{}' would have the same key '{}'; name them "
                             "in dataset.params.keys",
-                            config.path.string(), other->second.array, one.array, one.key));
+                            config.path.string(), other->second.source, one.array, one.key));
   }
-  for (auto [name, key] : config.keys.empty() ? all : config.keys) {
-    if (key.array.empty()) {
-      const auto full = all.find(name);
-      if (full == all.end()) {
-        throw Error(
-            ErrorCode::kConfig,
-            fmt::format("dataset key '{}': {} has no key of this name, and no array is "
-                        "given for it; its keys are: {}",
-                        name, config.path.string(), fmt::join(all | std::views::keys, ", ")));
-      }
-      key.array = full->second.array;
-    }
+  const auto keys = reader::CompleteKeys(
+      config.keys, [&all]() -> const reader::KeyConfigs& { return all; }, config.path.string(),
+      "array");
+  for (const auto& [name, key] : keys) {
     AddKey(name, key, !config.keys.empty() || name == kAction);
   }
   files_.WarnOfLeftOut();
@@ -121,11 +109,10 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   ArrayQuestion question{
       .key = name, .header = file.Header(path), .type = source.type, .picture = {}};
   const ArrayHeader& header = question.header;
-  if (header.chunk_bytes > memory_limit_) {
-    RefuseLimit(memory_limit_,
-                fmt::format("{} has chunks of {:.0f} bytes, which are decoded as a whole", path,
-                            header.chunk_bytes),
-                header.chunk_bytes);
+  if (header.chunk_bytes > memory_.limit()) {
+    memory_.Refuse(fmt::format("{} has chunks of {:.0f} bytes, which are decoded as a whole", path,
+                               header.chunk_bytes),
+                   header.chunk_bytes);
   }
   const bool is_text = header.kind == ArrayHeader::Kind::kText && header.shape.size() == 1;
   const bool is_bytes = header.Is(ArrayHeader::Kind::kUnsigned, 1) && header.shape.size() == 2;
@@ -135,15 +122,15 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
     return question;
   }
   const auto n_bytes = header.item_bytes * static_cast<std::size_t>(is_text ? 1 : header.shape[1]);
-  if (static_cast<double>(n_bytes) > memory_limit_) {
-    RefuseLimit(memory_limit_, fmt::format("{} has rows of {} bytes", path, n_bytes),
-                static_cast<double>(n_bytes));
+  if (static_cast<double>(n_bytes) > memory_.limit()) {
+    memory_.Refuse(fmt::format("{} has rows of {} bytes", path, n_bytes),
+                   static_cast<double>(n_bytes));
   }
   std::vector<std::byte> row(n_bytes);
   file.ReadRows(path, 0, 1, std::nullopt, row);
-  if (!EncodedPictures::IsPicture(row)) return question;
+  if (!IsPictureFile(row)) return question;
   try {
-    const EncodedPictures::Size size = rows_->SizeOf(row);
+    const PictureSize size = SizeOfPicture(row);
     question.picture = {size.height, size.width};
   } catch (Error& error) {
     error.AddContext(fmt::format("in the first row of {}", path));
@@ -156,47 +143,48 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
 void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool is_asked_for) {
   const Demonstration& first = files_.demonstrations()[0];
   const std::shared_ptr<const H5File> file = files_.Open(first);
-  const std::string path = first.Path(config.array);
-  KeySource source{.array = config.array, .type = config.type, .numbers = {}, .pictures = {}};
+  const std::string path = first.Path(config.source);
+  KeySource source{.array = config.source, .type = config.type, .numbers = {}, .pictures = {}};
   if (!is_asked_for && file->Find(path) != H5File::ObjectKind::kArray) {
-    return files_.LeaveOut(config.array, "a link into another file, or to nothing");
+    return files_.LeaveOut(config.source, "a link into another file, or to nothing");
   }
-  if (!source.type) source.type = ParseType(file->TextAttribute(path, kTypeAttribute));
+  if (!source.type) {
+    source.type = reader::ParseKeyType(file->TextAttribute(path, kTypeAttribute).value_or(""));
+  }
   std::string obstacle;
   const ArrayQuestion question = Ask(*file, path, source, name);
   std::optional<ArrayReading> reading = ReadAs(question, &obstacle);
-  if (!reading && !is_asked_for) return files_.LeaveOut(config.array, obstacle);
+  if (!reading && !is_asked_for) return files_.LeaveOut(config.source, obstacle);
   if (!reading) {
     file->Fail(path, fmt::format("expected an array for the key '{}', found {} {}: {}", name,
                                  question.header.dtype, ToString(question.header.shape), obstacle));
   }
   source.stored = reading->stored;
   source.picture = question.picture;
-  source.step_bytes = reading->spec.ByteSize();
-  Slice(name, config, &reading->spec, &source);
+  held_.push_back(Choose(name, config, source.stored, &reading->spec));
   spec_.keys.push_back(std::move(reading->spec));
   sources_.push_back(std::move(source));
   for (std::size_t i = 0; i < ends_.size(); ++i) CheckEpisode(i, sources_.size() - 1);
 }
 
-void Hdf5Dataset::Slice(const std::string& name, const KeyConfig& config, KeySpec* spec,
-                        KeySource* source) {
+// What the key takes of a step.
+reader::KeyedDataset::Held Hdf5Dataset::Choose(const std::string& name, const KeyConfig& config,
+                                               StoredAs stored, KeySpec* spec) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::kConfig, fmt::format("dataset key '{}': the array '{}' has steps {}; {}",
-                                                name, config.array, ToString(spec->shape), what));
+                                                name, config.source, ToString(spec->shape), what));
   };
-  if (name == kAction && (source->stored != StoredAs::kNumbers || spec->shape.size() != 1)) {
+  const bool is_numbers = stored == StoredAs::kNumbers;
+  if (name == kAction && (!is_numbers || spec->shape.size() != 1)) {
     refuse("the action is a list of numbers, [steps, action_dim]");
   }
-  if (!config.begin && !config.end) return;
-  const std::int64_t n = spec->NumElements();
-  const std::int64_t begin = config.begin.value_or(0);
-  const std::int64_t end = config.end.value_or(n);
-  if (source->stored != StoredAs::kNumbers || begin < 0 || begin >= end || end > n) {
-    refuse(fmt::format("elements {} to {} are no part of its numbers", begin, end));
-  }
-  spec->shape = {end - begin};
-  source->offset = static_cast<std::size_t>(begin) * sizeof(float);
+  Held held{.step_bytes = spec->ByteSize()};
+  if (!config.is_sliced()) return held;
+  if (!is_numbers) refuse("begin and end are for numbers");
+  const reader::Slice slice = reader::SliceOf(config, spec->NumElements(), refuse);
+  spec->shape = {slice.end - slice.begin};
+  held.offset = static_cast<std::size_t>(slice.begin) * sizeof(float);
+  return held;
 }
 
 // The array must be in every episode as in the first one.
@@ -215,13 +203,13 @@ void Hdf5Dataset::CheckEpisode(std::size_t episode, std::size_t key) {
   const std::optional<ArrayReading> found = ReadAs(question, &obstacle);
   const bool is_same = found && found->stored == source.stored &&
                        found->spec.dtype == spec_.keys[key].dtype &&
-                       found->spec.ByteSize() == source.step_bytes;
+                       found->spec.ByteSize() == held_[key].step_bytes;
   if (!is_same) {
     file->Fail(path, fmt::format("expected {} per step as in the first episode, found {} {}",
                                  Describe(spec_.keys[key]), header.dtype, ToString(header.shape)));
   }
   if (source.stored == StoredAs::kNumbers) return;
-  const auto step_bytes = static_cast<std::int64_t>(source.step_bytes);
+  const auto step_bytes = static_cast<std::int64_t>(held_[key].step_bytes);
   const std::int64_t per_block =
       header.chunk_bytes > 0.0 ? header.chunk_rows : kBlockBytes / step_bytes;
   const bool is_files = source.stored == StoredAs::kFiles;
@@ -231,42 +219,34 @@ void Hdf5Dataset::CheckEpisode(std::size_t episode, std::size_t key) {
                     static_cast<std::size_t>(header.shape.size() == 2 ? header.shape[1] : 1)});
 }
 
-// Throws if the numbers do not fit.
-void Hdf5Dataset::HoldNumbers() {
-  for (const KeySource& source : sources_) {
-    if (source.stored != StoredAs::kNumbers) continue;
-    held_bytes_ += static_cast<double>(ends_.back()) * static_cast<double>(source.step_bytes);
-  }
-  if (held_bytes_ > memory_limit_) {
-    RefuseLimit(memory_limit_, fmt::format("the numbers take {:.0f} bytes", held_bytes_),
-                held_bytes_);
-  }
-  if (held_bytes_ > MachineMemory()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("the numbers need {:.0f} bytes; this machine has {:.0f} of memory",
-                            held_bytes_, MachineMemory()));
-  }
-}
-
 // Episode by episode, so that every file is opened once.
 void Hdf5Dataset::LoadNumbers() {
-  for (KeySource& source : sources_) {
-    if (source.stored != StoredAs::kNumbers) continue;
-    source.numbers = zarr::PageBuffer(static_cast<std::size_t>(ends_.back()) * source.step_bytes);
+  std::vector<std::size_t> keys;
+  double n_bytes = 0.0;
+  for (std::size_t key = 0; key < sources_.size(); ++key) {
+    if (sources_[key].stored != StoredAs::kNumbers) continue;
+    keys.push_back(key);
+    n_bytes += static_cast<double>(n_steps()) * static_cast<double>(held_[key].step_bytes);
+  }
+  memory_.Hold(n_bytes, "the numbers");
+  for (const std::size_t key : keys) {
+    reader::PageBuffer& numbers = sources_[key].numbers;
+    numbers = reader::PageBuffer(static_cast<std::size_t>(n_steps()) * held_[key].step_bytes);
+    held_[key].steps = &numbers;
   }
   for (std::size_t episode = 0; episode < ends_.size(); ++episode) {
     const Demonstration& demonstration = files_.demonstrations()[episode];
     const std::shared_ptr<const H5File> file = files_.Open(demonstration);
-    for (KeySource& source : sources_) {
-      if (source.stored != StoredAs::kNumbers) continue;
-      const auto begin = static_cast<std::size_t>(Begin(episode)) * source.step_bytes;
-      const std::span<std::byte> out = source.numbers.bytes().subspan(
-          begin, static_cast<std::size_t>(demonstration.n_steps) * source.step_bytes);
-      const std::string path = demonstration.Path(source.array);
+    for (const std::size_t key : keys) {
+      const std::size_t step_bytes = held_[key].step_bytes;
+      const std::span<std::byte> out = sources_[key].numbers.bytes().subspan(
+          static_cast<std::size_t>(BeginOf(episode)) * step_bytes,
+          static_cast<std::size_t>(demonstration.n_steps) * step_bytes);
+      const std::string path = demonstration.Path(sources_[key].array);
       file->ReadRows(path, 0, demonstration.n_steps, DType::kFloat32, out);
       RequireRepresented(*file, path, episode,
                          {reinterpret_cast<const float*>(out.data()), out.size() / sizeof(float)},
-                         source.step_bytes / sizeof(float));
+                         step_bytes / sizeof(float));
     }
   }
 }
@@ -296,92 +276,53 @@ void Hdf5Dataset::RequireRepresented(const H5File& file, const std::string& path
 
 void Hdf5Dataset::PrepareCache() {
   double all = 0.0;      // bytes of all pictures
-  double largest = 0.0;  // block
-  for (const KeySource& source : sources_) {
-    const auto step_bytes = static_cast<double>(source.step_bytes + kBlockOverhead);
-    for (std::size_t i = 0; i < source.pictures.size(); ++i) {
-      all += step_bytes * static_cast<double>(files_.demonstrations()[i].n_steps);
-      largest = std::max(largest, step_bytes);
-    }
+  double largest = 0.0;  // picture
+  for (std::size_t key = 0; key < sources_.size(); ++key) {
+    if (sources_[key].stored == StoredAs::kNumbers) continue;
+    const auto step_bytes = static_cast<double>(held_[key].step_bytes + kBlockOverhead);
+    all += step_bytes * static_cast<double>(n_steps());
+    largest = std::max(largest, step_bytes);
   }
   if (all == 0.0) return;
-  const double bytes = std::min(memory_limit_ - held_bytes_, all);
+  const double bytes = std::min(memory_.left(), all);
   if (bytes < largest) {
-    RefuseLimit(memory_limit_,
-                fmt::format("the numbers take {:.0f} bytes, and the largest picture {:.0f}",
-                            held_bytes_, largest),
-                held_bytes_ + largest);
+    memory_.Refuse(fmt::format("the numbers take {:.0f} bytes, and the largest picture {:.0f}",
+                               memory_.held(), largest),
+                   memory_.held() + largest);
   }
-  if (bytes > MachineMemory()) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("dataset.params.memory_limit_mb is {:.6g}; this machine has {:.0f}, and "
-                    "the pictures need more",
-                    memory_limit_ / kBytesPerMb, MachineMemory() / kBytesPerMb));
-  }
+  memory_.RequireMachineHas(bytes);
   // a block may take a quarter of the cache, but at least one picture
-  for (KeySource& source : sources_) {
-    const double fit = bytes / 4.0 / static_cast<double>(source.step_bytes + kBlockOverhead);
-    for (Picture& picture : source.pictures) {
+  for (std::size_t key = 0; key < sources_.size(); ++key) {
+    const double fit = bytes / 4.0 / static_cast<double>(held_[key].step_bytes + kBlockOverhead);
+    for (Picture& picture : sources_[key].pictures) {
       picture.block_rows =
           std::clamp(static_cast<std::int64_t>(fit), std::int64_t{1}, picture.block_rows);
     }
   }
-  cache_ = std::make_unique<zarr::ChunkCache>(static_cast<std::size_t>(bytes));
-}
-
-void Hdf5Dataset::Read(int key, std::int64_t begin, std::int64_t end,
-                       std::span<std::byte> out) const {
-  if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected one of {} keys, found key {}", spec_.keys.size(), key));
-  }
-  const auto index = static_cast<std::size_t>(key);
-  const KeySpec& spec = spec_.keys[index];
-  if (begin < 0 || begin > end || end > ends_.back()) {
-    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' are out of range; it has {}",
-                                              begin, end, spec.name, ends_.back()));
-  }
-  const std::size_t key_bytes = spec.ByteSize();
-  const auto n_steps = static_cast<std::size_t>(end - begin);
-  if (out.size() != n_steps * key_bytes) {
-    throw Error(ErrorCode::kData, fmt::format("{} steps of '{}' need {} bytes; the buffer has {}",
-                                              n_steps, spec.name, n_steps * key_bytes, out.size()));
-  }
-  if (n_steps == 0) return;
-  const KeySource& source = sources_[index];
-  if (source.stored != StoredAs::kNumbers) return ReadPictures(index, begin, end, out);
-  const std::byte* from = source.numbers.bytes().data() + source.offset +
-                          static_cast<std::size_t>(begin) * source.step_bytes;
-  if (key_bytes == source.step_bytes) {
-    std::memcpy(out.data(), from, out.size());
-    return;
-  }
-  for (std::size_t i = 0; i < n_steps; ++i) {
-    std::memcpy(out.data() + i * key_bytes, from + i * source.step_bytes, key_bytes);
-  }
+  cache_ = std::make_unique<reader::ChunkCache>(static_cast<std::size_t>(bytes));
 }
 
 void Hdf5Dataset::ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
                                std::span<std::byte> out) const {
   const KeySource& source = sources_[key];
+  const std::size_t step_bytes = held_[key].step_bytes;
   auto episode = static_cast<std::size_t>(std::ranges::upper_bound(ends_, begin) - ends_.begin());
   while (begin < end) {
     if (begin == ends_[episode]) ++episode;
-    const std::int64_t first = Begin(episode);
+    const std::int64_t first = BeginOf(episode);
     const std::int64_t block_rows = source.pictures[episode].block_rows;
     const std::int64_t block_begin = (begin - first) / block_rows * block_rows;
     const std::int64_t block_end = std::min(block_begin + block_rows, ends_[episode] - first);
     const std::int64_t n = std::min(end, first + block_end) - begin;
-    const auto n_bytes = static_cast<std::size_t>(n) * source.step_bytes;
+    const auto n_bytes = static_cast<std::size_t>(n) * step_bytes;
     const auto block = cache_->Get(
         {&source, first + block_begin},
-        static_cast<std::size_t>(block_end - block_begin) * source.step_bytes,
+        static_cast<std::size_t>(block_end - block_begin) * step_bytes,
         [&](std::span<std::byte> room) { ReadBlock(key, episode, block_begin, block_end, room); });
-    std::memcpy(out.data(),
-                block->bytes().data() +
-                    static_cast<std::size_t>(begin - first - block_begin) * source.step_bytes,
-                n_bytes);
+    std::memcpy(
+        out.data(),
+        block->bytes().data() + static_cast<std::size_t>(begin - first - block_begin) * step_bytes,
+        n_bytes);
     out = out.subspan(n_bytes);
     begin += n;
   }
@@ -390,6 +331,7 @@ void Hdf5Dataset::ReadPictures(std::size_t key, std::int64_t begin, std::int64_t
 void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t begin,
                             std::int64_t end, std::span<std::byte> out) const {
   const KeySource& source = sources_[key];
+  const std::size_t step_bytes = held_[key].step_bytes;
   const KeySpec& spec = spec_.keys[key];
   const Demonstration& demonstration = files_.demonstrations()[episode];
   const std::shared_ptr<const H5File> file = files_.Open(demonstration);
@@ -398,13 +340,8 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
     return file->ReadRows(path, begin, end, spec.dtype, out);
   }
   if (source.stored == StoredAs::kPlanes) {
-    std::vector<std::byte> planes(out.size());
-    file->ReadRows(path, begin, end, DType::kUInt8, planes);
-    for (std::size_t at = 0; at < out.size(); at += source.step_bytes) {
-      InterleavePlanes(std::span(planes).subspan(at, source.step_bytes),
-                       out.subspan(at, source.step_bytes));
-    }
-    return;
+    file->ReadRows(path, begin, end, DType::kUInt8, out);
+    return reader::InterleavePlanes(step_bytes, out);
   }
   if (source.stored == StoredAs::kFloatColour) {
     std::vector<std::byte> floats(out.size() * sizeof(float));
@@ -423,9 +360,7 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
   std::vector<std::byte> row(source.pictures[episode].row_bytes);
   file->ReadRows(path, begin, end, std::nullopt, row);
   try {
-    rows_->Decode(
-        row, {.width = static_cast<int>(spec.shape[2]), .height = static_cast<int>(spec.shape[1])},
-        out);
+    DecodePictureFile(row, spec, out);
   } catch (Error& error) {
     error.AddContext(fmt::format("in step {} of {}", begin, file->Describe(path)));
     throw;

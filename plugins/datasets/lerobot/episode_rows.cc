@@ -109,7 +109,7 @@ void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures
   has_enough_rows_ = true;
   const auto n_steps = static_cast<std::size_t>(selection_.n_steps());
   for (auto& [name, own] : *numbers) {
-    own.buffer = zarr::PageBuffer(n_steps * own.n * sizeof(float));
+    own.buffer = reader::PageBuffer(n_steps * own.n * sizeof(float));
   }
   if (with_pictures) pictures->places.resize(n_steps);
   for (const FileNumber& number : files_) ReadFile(number, numbers, pictures);

@@ -12,7 +12,7 @@
 
 #include "data/lerobot/camera.h"
 #include "data/lerobot/metadata.h"
-#include "data/zarr/page_buffer.h"
+#include "data/reader/chunk_cache.h"
 
 namespace dp_bench::lerobot {
 
@@ -42,7 +42,7 @@ class EpisodeSelection {
 /// All numbers of a feature, float32 [steps, n].
 struct Numbers {
   std::size_t n = 0;
-  zarr::PageBuffer buffer;
+  reader::PageBuffer buffer;
 };
 
 /// Reads the rows of the selected episodes.

@@ -10,8 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "data/lerobot/key_sources.h"
-#include "data/zarr/notes.h"
+#include "data/reader/keyed_dataset.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -33,8 +32,8 @@ std::string KeyName(std::string_view feature) {
   return std::string(feature);
 }
 
-std::map<std::string, KeyConfig> KeysOfFeatures(const Metadata& metadata) {
-  std::map<std::string, KeyConfig> keys;
+KeyConfigs KeysOfFeatures(const Metadata& metadata) {
+  KeyConfigs keys;
   std::vector<std::string> left_out;
   for (const auto& [name, feature] : metadata.features) {
     if (feature.kind == Feature::Kind::kOther) left_out.push_back(name);
@@ -43,12 +42,12 @@ std::map<std::string, KeyConfig> KeysOfFeatures(const Metadata& metadata) {
         name.starts_with("next.")) {
       continue;
     }
-    const auto [other, is_new] = keys.emplace(KeyName(name), KeyConfig{.feature = name});
+    const auto [other, is_new] = keys.emplace(KeyName(name), KeyConfig{.source = name});
     if (!is_new) {
       throw Error(ErrorCode::kData,
                   fmt::format("{}: the features '{}' and '{}' would have the same key '{}'; name "
                               "them in dataset.params.keys",
-                              metadata.root.string(), other->second.feature, name, other->first));
+                              metadata.root.string(), other->second.source, name, other->first));
     }
   }
   if (!keys.contains("action")) {
@@ -58,55 +57,49 @@ std::map<std::string, KeyConfig> KeysOfFeatures(const Metadata& metadata) {
                             metadata.root.string()));
   }
   if (!left_out.empty()) {
-    zarr::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor pictures: {}",
-                               metadata.root.string(), zarr::ListFirst(left_out)));
+    reader::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor pictures: {}",
+                                 metadata.root.string(), reader::ListFirst(left_out)));
   }
   return keys;
 }
 
-std::map<std::string, KeyConfig> DefaultKeys(const Metadata& metadata) {
+KeyConfigs DefaultKeys(const Metadata& metadata) {
   const std::optional<Config> sources = ReadKeySources(metadata.root);
   if (!sources) return KeysOfFeatures(metadata);
-  std::map<std::string, KeyConfig> keys;
+  KeyConfigs keys;
   for (const std::string& key : sources->Keys()) {
-    keys[key] = KeyConfig::FromConfig(sources->Sub(key));
+    keys[key] = ReadFeatureKey(sources->Sub(key));
   }
   sources->RejectUnread();
   return keys;
 }
 
-// `key` with what it leaves out taken from `full`.
-KeyConfig Complete(const KeyConfig& key, const KeyConfig& full) {
-  const bool has_channels = !key.names.empty() || key.begin || key.end || !key.shape.empty();
-  KeyConfig complete = has_channels ? key : full;
-  complete.feature = full.feature;
-  if (key.type) complete.type = key.type;
-  if (key.mm_per_level) complete.mm_per_level = key.mm_per_level;
-  return complete;
-}
-
 }  // namespace
 
-std::map<std::string, KeyConfig> ChooseKeys(const Metadata& metadata,
-                                            const std::map<std::string, KeyConfig>& asked) {
-  if (asked.empty()) return DefaultKeys(metadata);
-  std::map<std::string, KeyConfig> chosen = asked;
-  std::optional<std::map<std::string, KeyConfig>> all;
-  for (auto& [name, key] : chosen) {
-    if (!key.feature.empty()) continue;
+KeyConfig ReadFeatureKey(const Config& key) {
+  KeyConfig config = reader::ReadKeyConfig(
+      key, "feature",
+      "the feature, such as observation.state; none for that of the key without a map");
+  config.names = key.Get<std::vector<std::string>>(
+      "names", {},
+      "channels to take, by the names in meta/info.json and in this order; numbers only, none for "
+      "all");
+  config.shape = key.Get<std::vector<std::int64_t>>(
+      "shape", {}, "shape of the key, such as [9, 2]; none for a list of the numbers");
+  config.mm_per_level = key.GetOptionalInRange(
+      "mm_per_level", 1e-3, 1e4,
+      "mm per level of depth that is stored in pictures with 8 bits, as in recordings of Kuavo "
+      "robots; required for them");
+  return config;
+}
+
+KeyConfigs ChooseKeys(const Metadata& metadata, const KeyConfigs& asked) {
+  std::optional<KeyConfigs> all;
+  const auto find_all = [&]() -> const KeyConfigs& {
     if (!all) all = DefaultKeys(metadata);
-    const auto full = all->find(name);
-    if (full == all->end()) {
-      std::vector<std::string> names;
-      for (const auto& [known, source] : *all) names.push_back(known);
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("dataset key '{}': {} has no key of this name, and no feature is "
-                              "given for it; its keys are: {}",
-                              name, metadata.root.string(), fmt::join(names, ", ")));
-    }
-    key = Complete(key, full->second);
-  }
-  return chosen;
+    return *all;
+  };
+  return reader::CompleteKeys(asked, find_all, metadata.root.string(), "feature");
 }
 
 const Feature& FindFeature(const Metadata& metadata, const std::string& key,
@@ -136,13 +129,15 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
                             feature.name, ToString(feature.shape), what));
   };
   if (n == 0) refuse("it has no numbers");
-  if (config.type || config.mm_per_level) refuse("type and mm_per_level are for pictures");
+  if (config.type.value_or(KeyType::kLowDim) != KeyType::kLowDim || config.mm_per_level) {
+    refuse("type and mm_per_level are for pictures");
+  }
 
   NumbersKey key{.spec = {.name = name, .shape = feature.shape}};
   std::vector<std::size_t>& channels = key.channels;
   KeySpec& spec = key.spec;
   if (!config.names.empty()) {
-    if (config.begin || config.end) refuse("give names, or begin and end");
+    if (config.is_sliced()) refuse("give names, or begin and end");
     for (const std::string& channel : config.names) {
       const auto place = std::ranges::find(feature.channels, channel);
       if (place == feature.channels.end()) {
@@ -156,12 +151,8 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
       }
       channels.push_back(static_cast<std::size_t>(place - feature.channels.begin()));
     }
-  } else if (config.begin || config.end) {
-    const std::int64_t begin = config.begin.value_or(0);
-    const std::int64_t end = config.end.value_or(n);
-    if (begin < 0 || begin >= end || end > n) {
-      refuse(fmt::format("elements {} to {} are no part of its {} per step", begin, end, n));
-    }
+  } else if (config.is_sliced()) {
+    const auto [begin, end] = reader::SliceOf(config, n, refuse);
     channels.resize(static_cast<std::size_t>(end - begin));
     std::iota(channels.begin(), channels.end(), static_cast<std::size_t>(begin));
   }
@@ -187,10 +178,11 @@ CameraKey MapCamera(const std::string& name, const Feature& feature, const KeyCo
                 fmt::format("dataset key '{}': the feature '{}' {}", name, feature.name, what));
   };
   if (name == "action") refuse("holds pictures; the action is a list of numbers");
-  if (!config.names.empty() || config.begin || config.end || !config.shape.empty()) {
+  if (!config.names.empty() || config.is_sliced() || !config.shape.empty()) {
     refuse("holds pictures; names, begin, end and shape are for numbers");
   }
   const KeyType type = config.type.value_or(feature.is_depth ? KeyType::kDepth : KeyType::kRgb);
+  if (type == KeyType::kLowDim) refuse("holds pictures; its type is rgb or depth");
   std::optional<DepthScale> depth;
   if (type == KeyType::kRgb) {
     const bool may_be_depth =

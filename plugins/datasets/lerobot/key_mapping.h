@@ -2,23 +2,26 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "data/lerobot/depth_scale.h"
+#include "data/lerobot/camera.h"
 #include "data/lerobot/metadata.h"
-#include "dp_bench/dataset.h"
-#include "lerobot_config.h"
+#include "data/reader/keyed_dataset.h"
 
 namespace dp_bench::lerobot {
+
+using reader::KeyConfig;
+using reader::KeyConfigs;
+
+/// An entry of the param `keys`, and of the file in which dp_bench notes what it wrote.
+KeyConfig ReadFeatureKey(const Config& key);
 
 /// The keys of a data set: those `asked` for, or all. One that is asked for without a feature has
 /// the one that it has among all. Throws Error{kConfig} if there is none, Error{kData} if two
 /// features would have the same key, or if there is no action.
-std::map<std::string, KeyConfig> ChooseKeys(const Metadata& metadata,
-                                            const std::map<std::string, KeyConfig>& asked);
+KeyConfigs ChooseKeys(const Metadata& metadata, const KeyConfigs& asked);
 
 /// The feature of a key. Throws Error{kConfig} if it does not exist or holds texts.
 const Feature& FindFeature(const Metadata& metadata, const std::string& key,

@@ -1,24 +1,21 @@
 #include "lerobot_dataset.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
-#include <string_view>
 #include <thread>
 #include <utility>
 
-#include "data/lerobot/key_sources.h"
+#include "data/lerobot/statistics.h"
 #include "dp_bench/error.h"
 #include "key_mapping.h"
 
 namespace dp_bench::lerobot {
 namespace {
 
-constexpr double kBytesPerMb = 1 << 20;
+constexpr double kMinToleranceS = 1e-9;
 
 // A file of numbers is decoded in what the limit leaves, but at least in this much.
 constexpr double kMinScratchBytes = 16 << 20;
@@ -31,34 +28,65 @@ constexpr double kMaxStreams = 64.0;
 // The cache rounds pictures up to whole cache lines.
 constexpr std::size_t kPictureOverhead = 64;
 
-double MachineMemory() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
-
-[[noreturn]] void RefuseLimit(double limit, std::string_view what, double needed) {
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("dataset.params.memory_limit_mb is {:.6g}, but {}; expected {:.0f} or more",
-                  limit / kBytesPerMb, what, std::ceil(needed / kBytesPerMb)));
+// Of names that are no channels, and of transparency.
+void WarnOfOmissions(const Metadata& metadata, const std::vector<std::string>& features) {
+  for (const std::string& name : features) {
+    const Feature& feature = metadata.features.at(name);
+    const std::string where = fmt::format("{}: '{}'", metadata.root.string(), name);
+    if (!feature.names_fault.empty()) {
+      reader::WarnUser(fmt::format("{}: its channels have no names, because \"names\" has {}",
+                                   where, feature.names_fault));
+    }
+    if (feature.n_channels == 4) {
+      reader::WarnUser(fmt::format("{}: the transparency of its pictures is left out", where));
+    }
+  }
 }
 
 }  // namespace
+
+LeRobotConfig LeRobotConfig::FromConfig(const Config& params) {
+  const LeRobotConfig defaults;
+  LeRobotConfig config{
+      .path = params.Require<std::string>(
+          "path", "the folder that contains meta/info.json, relative to the current directory"),
+      .tasks = params.Get<std::vector<std::string>>(
+          "tasks", {}, "reads only episodes with one of these tasks; none for all episodes")};
+  config.tolerance_s = params.GetInRange(
+      "tolerance_s", defaults.tolerance_s, kMinToleranceS, 1.0,
+      "how far the frame of a video that is nearest to the time of its row may be from it, in "
+      "seconds");
+  config.row_tolerance_s = params.GetOptionalInRange(
+      "row_tolerance_s", kMinToleranceS, 1.0,
+      "how far the time of a row may be from frame / fps, in seconds; none: tolerance_s");
+  config.memory_limit_mb = reader::ReadMemoryLimit(
+      params, 1.0,
+      "MiB for everything that the reader holds: numbers, open videos, and decoded pictures, which "
+      "are kept as far as they fit");
+  config.keys = reader::ReadKeyConfigs(
+      params,
+      "where each key comes from; if left out, every feature with numbers or pictures is a key, "
+      "except next.* and LeRobot's own columns, without a leading observation. or "
+      "observation.images.",
+      &ReadFeatureKey, R"({"feature": "action"})");
+  return config;
+}
 
 std::unique_ptr<Dataset> LeRobotDataset::Create(const Config& params) {
   return std::make_unique<LeRobotDataset>(LeRobotConfig::FromConfig(params));
 }
 
 LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
-    : memory_limit_(config.memory_limit_mb * kBytesPerMb),
+    : memory_(config.memory_limit_mb),
       tolerance_(config.tolerance_s),
-      metadata_(ReadMetadata(config.path,
-                             static_cast<std::int64_t>(std::max(memory_limit_, kMinScratchBytes)))),
+      metadata_(ReadMetadata(
+          config.path, static_cast<std::int64_t>(std::max(memory_.limit(), kMinScratchBytes)))),
       selection_(metadata_, config.tasks) {
   spec_.fps = metadata_.fps;
+  ends_ = selection_.ends();
   std::set<std::string> features;
   for (const auto& [name, key] : ChooseKeys(metadata_, config.keys)) {
-    const Feature& feature = FindFeature(metadata_, name, key.feature);
+    const Feature& feature = FindFeature(metadata_, name, key.source);
     AddKey(name, feature, key);
     features.insert(feature.name);
   }
@@ -66,8 +94,8 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
   WarnOfOmissions(metadata_, names);
   ranges_ = ReadRanges(metadata_, names);
   HoldNumbers();
-  const bool has_pictures = std::ranges::any_of(requests_, [](const CameraRequest& request) {
-    return request.feature->kind == Feature::Kind::kImage;
+  const bool has_pictures = std::ranges::any_of(sources_, [](const KeySource& source) {
+    return source.feature->kind == Feature::Kind::kImage;
   });
   times_.fps = metadata_.fps;
   RowReader(metadata_, selection_, config.row_tolerance_s.value_or(tolerance_), ScratchBytes(),
@@ -77,22 +105,25 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
 }
 
 void LeRobotDataset::AddKey(const std::string& name, const Feature& feature,
-                            const KeyConfig& config) {
+                            const reader::KeyConfig& config) {
   KeySource source{.feature = &feature};
+  Held held;
   if (feature.is_camera()) {
     CameraKey key = MapCamera(name, feature, config);
-    requests_.push_back(
-        {.key = spec_.keys.size(), .feature = &feature, .depth = std::move(key.depth)});
+    source.depth = std::move(key.depth);
     spec_.keys.push_back(std::move(key.spec));
   } else {
     NumbersKey key = MapNumbers(name, feature, config);
     Numbers& numbers = numbers_[feature.name];
     numbers.n = static_cast<std::size_t>(NumElements(feature.shape));
     source.numbers = &numbers;
-    source.channels = std::move(key.channels);
+    held = {.steps = &numbers.buffer,
+            .step_bytes = numbers.n * sizeof(float),
+            .channels = std::move(key.channels)};
     spec_.keys.push_back(std::move(key.spec));
   }
   sources_.push_back(std::move(source));
+  held_.push_back(std::move(held));
 }
 
 std::string LeRobotDataset::Task(std::int64_t episode) const {
@@ -106,11 +137,11 @@ std::string LeRobotDataset::FeatureName(int key) const {
 }
 
 std::vector<std::string> LeRobotDataset::ChannelNames(int key) const {
-  const KeySource& source = sources_.at(static_cast<std::size_t>(key));
-  const std::vector<std::string>& all = source.feature->channels;
-  if (source.channels.empty() || all.empty()) return all;
+  const std::vector<std::size_t>& channels = held_.at(static_cast<std::size_t>(key)).channels;
+  const std::vector<std::string>& all = sources_[static_cast<std::size_t>(key)].feature->channels;
+  if (channels.empty() || all.empty()) return all;
   std::vector<std::string> names;
-  for (const std::size_t channel : source.channels) names.push_back(all[channel]);
+  for (const std::size_t channel : channels) names.push_back(all[channel]);
   return names;
 }
 
@@ -121,9 +152,10 @@ std::optional<StatedRange> LeRobotDataset::RecordedRange(int key) const {
   const StatedRange& all = found->second;
   const bool has_each = source.numbers != nullptr && all.min.size() == source.numbers->n;
   if (!has_each || selection_.episodes().size() != metadata_.episodes.size()) return std::nullopt;
-  if (source.channels.empty()) return all;
+  const std::vector<std::size_t>& channels = held_[static_cast<std::size_t>(key)].channels;
+  if (channels.empty()) return all;
   StatedRange range;
-  for (const std::size_t channel : source.channels) {
+  for (const std::size_t channel : channels) {
     range.min.push_back(all.min[channel]);
     range.max.push_back(all.max[channel]);
   }
@@ -132,120 +164,63 @@ std::optional<StatedRange> LeRobotDataset::RecordedRange(int key) const {
 
 // Throws if the numbers do not fit.
 void LeRobotDataset::HoldNumbers() {
+  double n_bytes = 0.0;
   for (const auto& [name, numbers] : numbers_) {
-    held_bytes_ +=
-        static_cast<double>(selection_.n_steps()) * static_cast<double>(numbers.n * sizeof(float));
+    n_bytes += static_cast<double>(n_steps()) * static_cast<double>(numbers.n * sizeof(float));
   }
-  if (held_bytes_ > memory_limit_) {
-    RefuseLimit(memory_limit_, fmt::format("the numbers take {:.0f} bytes", held_bytes_),
-                held_bytes_);
-  }
-  if (held_bytes_ > MachineMemory()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("the numbers of {} need {:.0f} bytes; this machine "
-                            "has {:.0f} of memory",
-                            metadata_.root.string(), held_bytes_, MachineMemory()));
-  }
+  memory_.Hold(n_bytes, "the numbers");
 }
 
 // Shares out the memory that the numbers leave. Opens no file.
 void LeRobotDataset::OpenCameras() {
-  if (requests_.empty()) return;
-  const double room = memory_limit_ - held_bytes_;
+  const double room = memory_.left();
   double stream_bytes = 0.0;   // one open file per camera
   double picture_bytes = 0.0;  // of all pictures
   double largest = 0.0;        // picture
-  for (const CameraRequest& request : requests_) {
-    const double bytes = static_cast<double>(spec_.keys[request.key].ByteSize() + kPictureOverhead);
-    stream_bytes += static_cast<double>(StreamBytes(*request.feature));
-    picture_bytes += static_cast<double>(selection_.n_steps()) * bytes;
+  for (std::size_t key = 0; key < sources_.size(); ++key) {
+    if (sources_[key].numbers != nullptr) continue;
+    const double bytes = static_cast<double>(spec_.keys[key].ByteSize() + kPictureOverhead);
+    stream_bytes += static_cast<double>(StreamBytes(*sources_[key].feature));
+    picture_bytes += static_cast<double>(n_steps()) * bytes;
     largest = std::max(largest, bytes);
   }
+  if (largest == 0.0) return;
   const double n_threads = std::max(1U, std::thread::hardware_concurrency());
   const double max_idle = std::floor(
       std::clamp(room * kStreamShare / stream_bytes, 1.0, std::min(kMaxStreams, 2.0 * n_threads)));
   const double cache_bytes = std::min(room - max_idle * stream_bytes, picture_bytes);
   if (cache_bytes < largest) {
-    RefuseLimit(
-        memory_limit_,
+    memory_.Refuse(
         fmt::format("the numbers take {:.0f} bytes, open files with pictures {:.0f}, and the "
                     "largest picture {:.0f}",
-                    held_bytes_, stream_bytes, largest),
-        held_bytes_ + stream_bytes + largest);
+                    memory_.held(), stream_bytes, largest),
+        memory_.held() + stream_bytes + largest);
   }
-  if (cache_bytes > MachineMemory()) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("dataset.params.memory_limit_mb is {:.6g}; this machine has {:.0f}, and "
-                    "the pictures need more",
-                    memory_limit_ / kBytesPerMb, MachineMemory() / kBytesPerMb));
-  }
-  cache_ = std::make_unique<zarr::ChunkCache>(static_cast<std::size_t>(cache_bytes));
-  for (const CameraRequest& request : requests_) {
-    const Feature& feature = *request.feature;
-    const auto n_idle = static_cast<std::size_t>(max_idle);
-    cameras_.push_back(
-        feature.kind == Feature::Kind::kVideo
-            ? MakeVideoCamera(metadata_, feature, request.depth, times_, tolerance_, n_idle)
-            : MakeParquetCamera(picture_rows_, feature, request.depth, n_idle, ScratchBytes()));
-    sources_[request.key].camera = cameras_.back().get();
+  memory_.RequireMachineHas(cache_bytes);
+  cache_ = std::make_unique<reader::ChunkCache>(static_cast<std::size_t>(cache_bytes));
+  const auto n_idle = static_cast<std::size_t>(max_idle);
+  for (KeySource& source : sources_) {
+    if (source.numbers != nullptr) continue;
+    source.camera =
+        source.feature->kind == Feature::Kind::kVideo
+            ? MakeVideoCamera(metadata_, *source.feature, source.depth, times_, tolerance_, n_idle)
+            : MakeParquetCamera(picture_rows_, *source.feature, source.depth, n_idle,
+                                ScratchBytes());
   }
 }
 
 std::int64_t LeRobotDataset::ScratchBytes() const {
-  return static_cast<std::int64_t>(std::max(kMinScratchBytes, memory_limit_ - held_bytes_));
+  return static_cast<std::int64_t>(std::max(kMinScratchBytes, memory_.left()));
 }
 
-void LeRobotDataset::Read(int key, std::int64_t begin, std::int64_t end,
-                          std::span<std::byte> out) const {
-  if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected one of {} keys, found key {}", spec_.keys.size(), key));
-  }
-  const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
-  if (begin < 0 || begin > end || end > selection_.n_steps()) {
-    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' are out of range; it has {}",
-                                              begin, end, spec.name, selection_.n_steps()));
-  }
-  const std::size_t n_bytes = static_cast<std::size_t>(end - begin) * spec.ByteSize();
-  if (out.size() != n_bytes) {
-    throw Error(ErrorCode::kData, fmt::format("{} steps of '{}' need {} bytes; the buffer has {}",
-                                              end - begin, spec.name, n_bytes, out.size()));
-  }
-  const KeySource& source = sources_[static_cast<std::size_t>(key)];
-  if (source.camera != nullptr) {
-    ReadPictures(*source.camera, spec.ByteSize(), begin, end, out);
-  } else {
-    ReadNumbers(source, begin, end, out);
-  }
-}
-
-void LeRobotDataset::ReadNumbers(const KeySource& source, std::int64_t begin, std::int64_t end,
-                                 std::span<std::byte> out) const {
-  const std::size_t step_bytes = source.numbers->n * sizeof(float);
-  const std::byte* from =
-      source.numbers->buffer.bytes().data() + static_cast<std::size_t>(begin) * step_bytes;
-  if (out.empty()) return;
-  if (source.channels.empty()) {
-    std::memcpy(out.data(), from, out.size());
-    return;
-  }
-  std::byte* to = out.data();
-  for (std::int64_t step = begin; step < end; ++step, from += step_bytes) {
-    for (const std::size_t channel : source.channels) {
-      std::memcpy(to, from + channel * sizeof(float), sizeof(float));
-      to += sizeof(float);
-    }
-  }
-}
-
-void LeRobotDataset::ReadPictures(RecordedCamera& camera, std::size_t picture_bytes,
-                                  std::int64_t begin, std::int64_t end,
+void LeRobotDataset::ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
                                   std::span<std::byte> out) const {
+  RecordedCamera& camera = *sources_[key].camera;
+  const std::size_t picture_bytes = spec_.keys[key].ByteSize();
   for (std::int64_t step = begin; step < end; ++step) {
     const FrameId frame = selection_.FrameAt(step);
     const std::size_t stored_bytes = camera.StoredBytes(picture_bytes);
-    const auto keep = [&](std::int64_t other, const zarr::ChunkCache::Decode& store) {
+    const auto keep = [&](std::int64_t other, const reader::ChunkCache::Decode& store) {
       cache_->Offer({&camera, step - frame.frame + other}, stored_bytes, store);
     };
     const auto stored = cache_->Get({&camera, step}, stored_bytes, [&](std::span<std::byte> room) {

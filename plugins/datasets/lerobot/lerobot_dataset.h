@@ -14,14 +14,28 @@
 
 #include "data/lerobot/camera.h"
 #include "data/lerobot/metadata.h"
-#include "data/zarr/chunk_cache.h"
-#include "dp_bench/dataset.h"
+#include "data/reader/keyed_dataset.h"
 #include "episode_rows.h"
-#include "lerobot_config.h"
 
 namespace dp_bench::lerobot {
 
-class LeRobotDataset final : public Dataset {
+/// {"path": "lerobot/pusht", "keys": {"agent_pos": {"feature": "observation.state"}, "action":
+/// {"feature": "action", "names": ["x", "y"]}, "image": {"feature": "observation.image"}}}. Without
+/// "keys", a data set that dp_bench wrote has the keys that it was written from. Of any other,
+/// every feature with numbers or pictures is a key, except LeRobot's own columns and next.*; its
+/// name loses the beginning "observation.images." or "observation.".
+struct LeRobotConfig {
+  std::filesystem::path path;
+  reader::KeyConfigs keys;
+  std::vector<std::string> tasks;
+  double tolerance_s = 1e-4;
+  std::optional<double> row_tolerance_s = {};
+  double memory_limit_mb = 4096.0;
+
+  static LeRobotConfig FromConfig(const Config& params);
+};
+
+class LeRobotDataset final : public reader::KeyedDataset {
  public:
   static std::unique_ptr<Dataset> Create(const Config& params);
 
@@ -29,13 +43,6 @@ class LeRobotDataset final : public Dataset {
   /// frames, at their times. Throws Error{kData} or Error{kIo} for faults of the files,
   /// Error{kConfig} for keys that do not fit the features and for a limit that is too low.
   explicit LeRobotDataset(const LeRobotConfig& config);
-
-  const DatasetSpec& spec() const override { return spec_; }
-  std::span<const std::int64_t> episode_ends() const override { return selection_.ends(); }
-
-  /// Decodes pictures; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
-  /// frame at its time.
-  void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override;
 
   /// The first task of an episode; empty if it has none.
   std::string Task(std::int64_t episode) const override;
@@ -45,43 +52,33 @@ class LeRobotDataset final : public Dataset {
   std::optional<StatedRange> RecordedRange(int key) const override;
 
  private:
-  // A key with pictures, before its files are open.
-  struct CameraRequest {
-    std::size_t key;  // index in spec_.keys
-    const Feature* feature;
-    std::optional<DepthScale> depth;
-  };
-
   struct KeySource {
     const Feature* feature = nullptr;
-    const Numbers* numbers = nullptr;   // of low_dim keys
-    std::vector<std::size_t> channels;  // of numbers; empty for all
-    RecordedCamera* camera = nullptr;   // of other keys
+    const Numbers* numbers = nullptr;        // of low_dim keys
+    std::optional<DepthScale> depth;         // of depth keys
+    std::unique_ptr<RecordedCamera> camera;  // of keys with pictures
   };
 
-  void AddKey(const std::string& name, const Feature& feature, const KeyConfig& config);
+  void AddKey(const std::string& name, const Feature& feature, const reader::KeyConfig& config);
   void HoldNumbers();
   void OpenCameras();
   std::int64_t ScratchBytes() const;
-  void ReadNumbers(const KeySource& source, std::int64_t begin, std::int64_t end,
-                   std::span<std::byte> out) const;
-  void ReadPictures(RecordedCamera& camera, std::size_t picture_bytes, std::int64_t begin,
-                    std::int64_t end, std::span<std::byte> out) const;
 
-  double memory_limit_;      // [bytes]
-  double held_bytes_ = 0.0;  // by numbers
-  double tolerance_;         // [s] of frames of videos
+  /// Decodes pictures; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
+  /// frame at its time.
+  void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
+                    std::span<std::byte> out) const override;
+
+  reader::MemoryBudget memory_;
+  double tolerance_;  // [s] of frames of videos
   Metadata metadata_;
   EpisodeSelection selection_;
-  DatasetSpec spec_;
   std::map<std::string, Numbers> numbers_;     // by feature
   std::map<std::string, StatedRange> ranges_;  // by feature, as meta/ says
-  std::vector<CameraRequest> requests_;
   RowTimes times_;
   PictureRows picture_rows_;
-  std::unique_ptr<zarr::ChunkCache> cache_;  // of decoded pictures
-  std::vector<std::unique_ptr<RecordedCamera>> cameras_;
-  std::vector<KeySource> sources_;  // one per key of spec_
+  std::unique_ptr<reader::ChunkCache> cache_;  // of decoded pictures
+  std::vector<KeySource> sources_;             // one per key of spec_
 };
 
 }  // namespace dp_bench::lerobot

@@ -15,23 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "data/reader/keyed_dataset.h"
 #include "data/zarr/array.h"
 #include "data/zarr/attributes.h"
-#include "data/zarr/chunk_cache.h"
-#include "data/zarr/conversion.h"
-#include "data/zarr/page_buffer.h"
+#include "data/zarr/element_type.h"
 #include "data/zarr/store.h"
-#include "dp_bench/dataset.h"
 
 namespace dp_bench::zarr_replay {
 
-/// The source of a key.
-struct KeyConfig {
-  std::string array;
-  std::optional<KeyType> type;  // none: guessed from the array
-  std::optional<std::int64_t> begin;
-  std::optional<std::int64_t> end;
-};
+using reader::KeyConfig;
 
 /// {"path": "pusht.zarr", "fps": 10, "keys": {"agent_pos": {"array": "data/state", "begin": 0,
 /// "end": 2}, "image": {"array": "data/img", "type": "rgb"}, "action": {"array": "data/action"}}}.
@@ -39,22 +31,21 @@ struct KeyConfig {
 /// the name of the array; what is left out is said. Its type is what its attribute "dp_bench_type"
 /// says, or else: uint8 [N, H, W, 3], and with 16 pixels or more also [N, 3, H, W] and whole
 /// float32 numbers, is rgb; uint16 [N, H, W], [N, H, W, 1] or [N, 1, H, W] with 16 pixels or more
-/// is depth; anything else is low_dim. A key {} means
-/// the same for the array of its name.
-/// "memory_limit_mb" is a limit for everything together: images, numbers,
-/// episode ends, and chunks while they are decoded. If images need more than is left, their chunks
-/// are decoded on demand. Then opening is fast, but every epoch decodes them again.
+/// is depth; anything else is low_dim. A key without an
+/// array has the one of its name. "memory_limit_mb" is a limit for everything together: images,
+/// numbers, episode ends, and chunks while they are decoded. If images need more than is left,
+/// their chunks are decoded on demand. Then opening is fast, but every epoch decodes them again.
 struct ZarrReplayConfig {
   std::filesystem::path path;
   std::optional<double> fps;
   std::string episode_ends = "meta/episode_ends";
-  std::map<std::string, KeyConfig> keys;
+  reader::KeyConfigs keys;
   double memory_limit_mb = 4096.0;
 
   static ZarrReplayConfig FromConfig(const Config& params);
 };
 
-class ZarrReplayDataset final : public Dataset {
+class ZarrReplayDataset final : public reader::KeyedDataset {
  public:
   static std::unique_ptr<Dataset> Create(const Config& params);
 
@@ -65,48 +56,38 @@ class ZarrReplayDataset final : public Dataset {
   /// The same, but reads from this store instead of the config's path.
   ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<zarr::Store> store);
 
-  const DatasetSpec& spec() const override { return spec_; }
-  std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
-
-  /// Decodes images that were not loaded; throws Error{kData} if a chunk is damaged.
-  void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override;
-
  private:
-  // Part of every step of an array.
   struct KeySource {
     const zarr::ZarrArray* array;
     zarr::Target target;
-    std::size_t step_bytes;
-    std::size_t offset;
     bool is_channels_first = false;  // a colour picture whose channels must be interleaved
-    const zarr::PageBuffer* buffer = nullptr;  // null: decoded when it is read
   };
 
   const zarr::ZarrArray& Open(const std::string& name);
-  std::map<std::string, KeyConfig> FindKeys();
+  reader::KeyConfigs FindKeys();
   std::string WhyLeftOut(const std::string& array) const;
   KeyType GuessType(const zarr::ZarrArray& array) const;
-  std::int64_t n_steps() const { return episode_ends_.back(); }
   bool HasEveryStep(const Shape& shape) const;
   void LoadEpisodeEnds(const std::string& name);
   void AddKey(const std::string& name, const KeyConfig& config);
-  void Load(const zarr::ZarrArray& array, zarr::Target target, zarr::PageBuffer* buffer);
+  void Load(const zarr::ZarrArray& array, zarr::Target target, reader::PageBuffer* buffer);
   void LoadArrays();
-  void LoadSource(KeySource* source);
+  void LoadSource(std::size_t key);
   void PrepareCache();
   void TellMissingChunks() const;
 
-  double memory_limit_;      // [bytes]
-  double held_bytes_ = 0.0;  // of everything that is loaded
+  /// Decodes images that were not loaded; throws Error{kData} if a chunk is damaged.
+  void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
+                    std::span<std::byte> out) const override;
+
+  reader::MemoryBudget memory_;
   std::unique_ptr<zarr::Store> store_;
-  DatasetSpec spec_;
   bool is_growing_ = false;  // arrays may be longer than the episodes
-  zarr::PageBuffer episode_end_bytes_;
-  std::span<const std::int64_t> episode_ends_;     // in them
+  reader::PageBuffer episode_end_bytes_;
   std::map<std::string, zarr::ZarrArray> arrays_;  // opened once, shared by keys
-  std::map<std::pair<const zarr::ZarrArray*, zarr::Target>, zarr::PageBuffer> buffers_;
-  std::unique_ptr<zarr::ChunkCache> cache_;  // of images that are not loaded
-  std::vector<KeySource> sources_;           // one per key of spec_
+  std::map<std::pair<const zarr::ZarrArray*, zarr::Target>, reader::PageBuffer> buffers_;
+  std::unique_ptr<reader::ChunkCache> cache_;  // of images that are not loaded
+  std::vector<KeySource> sources_;             // one per key of spec_
 };
 
 }  // namespace dp_bench::zarr_replay

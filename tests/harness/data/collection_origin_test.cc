@@ -1,4 +1,4 @@
-#include "data/collection_origin.h"
+#include "data/collector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <string>
 
-#include "data/collection_origin.h"
 #include "data/replay_writer.h"
 #include "harness/data/toy_env.h"
 #include "support/error_of.h"

@@ -1,5 +1,5 @@
 // A data set of any format, written as a replay buffer.
-#include "data/replay_dataset_writer.h"
+#include "data/replay_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "data/replay_dataset_writer.h"
+#include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
 #include "support/error_of.h"

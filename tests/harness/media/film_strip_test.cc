@@ -9,7 +9,7 @@
 
 #include "media/film_grid.h"
 #include "media/video_encoder.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

@@ -7,7 +7,7 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

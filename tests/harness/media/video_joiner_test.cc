@@ -13,7 +13,6 @@
 
 #include "core/temporary_folder.h"
 #include "media/av_ptr.h"
-#include "media/video_codec.h"
 #include "media/video_encoder.h"
 #include "media/video_frames.h"
 #include "support/error_of.h"
@@ -49,10 +48,10 @@ fs::path Recorded(const std::string& path) {
 
 // The compressed frames of a file, as they are stored.
 std::vector<std::string> PacketsOf(const fs::path& file) {
-  const AvInputPtr input = OpenInput(file, "mov,mp4,m4a,3gp,3g2,mj2");
+  const InputVideo input = OpenMp4(file, std::int64_t{1} << 28);
   const AvPacketPtr packet(av_packet_alloc());
   std::vector<std::string> packets;
-  while (av_read_frame(input.get(), packet.get()) >= 0) {
+  while (av_read_frame(input.file.get(), packet.get()) >= 0) {
     packets.emplace_back(reinterpret_cast<const char*>(packet->data),
                          static_cast<std::size_t>(packet->size));
     av_packet_unref(packet.get());

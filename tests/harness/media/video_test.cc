@@ -12,7 +12,7 @@
 
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 #include "support/error_of.h"
 #include "support/file_size_limit.h"
 #include "support/scratch_folder.h"

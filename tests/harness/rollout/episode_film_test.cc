@@ -7,7 +7,7 @@
 #include "core/atomic_file.h"
 #include "harness/rollout/fixture.h"
 #include "media/film_overlay.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::rollout {

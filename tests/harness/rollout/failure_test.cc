@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "harness/rollout/fixture.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 
 namespace dp_bench::rollout {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "core/atomic_file.h"
 #include "harness/writers/single_fault.h"
-#include "media/colour_palette.h"
 #include "media/png.h"
 #include "media/video_encoder.h"
 #include "run/film_notes.h"
@@ -27,11 +26,7 @@ RgbImage Picture(std::uint8_t shade) {
 }
 
 void WriteFilm(const fs::path& file, std::uint8_t shade) {
-  media::ColourHistogram colours;
-  colours.Add(Picture(shade));
-  const media::ColourPalette palette = colours.ChoosePalette();
-  media::VideoEncoder encoder(
-      file, {.width = kWidth, .height = kHeight, .fps = 10.0, .palette = &palette});
+  media::VideoEncoder encoder(file, {.width = kWidth, .height = kHeight, .fps = 10.0});
   for (int i = 0; i < 3; ++i) encoder.Write(Picture(shade));
   encoder.Finish();
 }

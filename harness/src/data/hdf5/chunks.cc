@@ -4,11 +4,12 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
+#include "data/reader/chunk_grid.h"
 #include "dp_bench/error.h"
+#include "media/decoded_picture.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 constexpr int kDeflate = 1;
 constexpr int kShuffle = 2;
 constexpr int kLzf = 32000;
-constexpr std::size_t kMaxAxes = 8;
 
 bool Inflate(std::span<const std::byte> in, std::span<std::byte> out) {
   uLongf n_out = out.size();
@@ -61,25 +61,6 @@ void Unshuffle(std::size_t item, std::span<const std::byte> in, std::span<std::b
   std::copy(in.begin() + static_cast<std::ptrdiff_t>(n * item), in.end(),
             out.begin() + static_cast<std::ptrdiff_t>(n * item));
 }
-
-// Where the rows of a chunk are, axis by axis.
-struct BlockCopy {
-  std::array<std::size_t, kMaxAxes> count = {};
-  std::array<std::size_t, kMaxAxes> from_stride = {};  // [bytes]
-  std::array<std::size_t, kMaxAxes> to_stride = {};
-  std::size_t run_axis = 0;  // from here on, the bytes follow one another in both
-  std::size_t run_bytes = 0;
-
-  void Run(std::size_t axis, const std::byte* from, std::byte* to) const {
-    if (axis == run_axis) {
-      std::memcpy(to, from, run_bytes);
-      return;
-    }
-    for (std::size_t i = 0; i < count[axis]; ++i) {
-      Run(axis + 1, from + i * from_stride[axis], to + i * to_stride[axis]);
-    }
-  }
-};
 
 }  // namespace
 
@@ -136,32 +117,40 @@ std::vector<Shape> ChunkGrid::Chunks(std::int64_t begin, std::int64_t end) const
 
 void ChunkGrid::Copy(const Shape& first, std::span<const std::byte> bytes, std::int64_t begin,
                      std::int64_t end, std::span<std::byte> rows) const {
-  BlockCopy block;
-  std::size_t from_stride = item;
-  std::size_t to_stride = item;
-  std::size_t from = 0;
-  std::size_t to = 0;
-  bool is_run = true;
-  block.run_bytes = item;
-  block.run_axis = shape.size();
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    const std::int64_t low = axis == 0 ? std::max(begin, first[0]) : first[axis];
-    const std::int64_t high = std::min(axis == 0 ? end : shape[axis], first[axis] + chunk[axis]);
-    block.count[axis] = static_cast<std::size_t>(high - low);
-    block.from_stride[axis] = from_stride;
-    block.to_stride[axis] = to_stride;
-    from += static_cast<std::size_t>(low - first[axis]) * from_stride;
-    to += static_cast<std::size_t>(axis == 0 ? low - begin : low) * to_stride;
-    if (is_run) {
-      block.run_bytes *= block.count[axis];
-      block.run_axis = axis;
-    }
-    is_run = is_run && low == 0 && high == shape[axis] && chunk[axis] == shape[axis];
-    from_stride *= static_cast<std::size_t>(chunk[axis]);
-    to_stride *= static_cast<std::size_t>(shape[axis]);
-  }
-  DPB_ASSERT(bytes.size() == ChunkBytes() && rows.size() >= to);
-  block.Run(0, bytes.data() + from, rows.data() + to);
+  DPB_ASSERT(bytes.size() == ChunkBytes());
+  reader::ForEachRun(shape, chunk, first, begin, end, [&](const reader::ChunkRun& run) {
+    std::memcpy(rows.data() + static_cast<std::size_t>(run.to) * item,
+                bytes.data() + static_cast<std::size_t>(run.from) * item,
+                static_cast<std::size_t>(run.n) * item);
+  });
+}
+
+namespace {
+
+// Opening a codec takes longer than a small picture. A JPEG file ends with 0xd9, a PNG file with
+// 0x82.
+media::DecodedPicture& DecodePicture(std::span<const std::byte> row, int width, int height) {
+  thread_local media::PictureDecoder decoder;
+  while (!row.empty() && row.back() == std::byte{0}) row = row.first(row.size() - 1);
+  return decoder.Decode(row, width, height);
+}
+
+}  // namespace
+
+bool IsPictureFile(std::span<const std::byte> row) {
+  const std::string_view text(reinterpret_cast<const char*>(row.data()), row.size());
+  return text.starts_with("\xff\xd8\xff") || text.starts_with("\x89PNG\r\n\x1a\n");
+}
+
+PictureSize SizeOfPicture(std::span<const std::byte> row) {
+  const media::DecodedPicture& picture = DecodePicture(row, 0, 0);
+  return {.width = picture.width(), .height = picture.height()};
+}
+
+void DecodePictureFile(std::span<const std::byte> row, const KeySpec& key,
+                       std::span<std::byte> out) {
+  DecodePicture(row, static_cast<int>(key.shape[2]), static_cast<int>(key.shape[1]))
+      .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
 }
 
 }  // namespace dp_bench::hdf5

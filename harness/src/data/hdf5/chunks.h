@@ -1,5 +1,6 @@
 // Chunks of arrays, decoded without libhdf5: its decoders trust the sizes in the file, take memory
-// without a limit, and are not thread-safe. Filters:
+// without a limit, and are not thread-safe. And pictures as compressed files in the rows of an
+// array: JPEG or PNG, padded with zeros, as ALOHA's recordings have them. Filters:
 // https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "dp_bench/array.h"
+#include "dp_bench/spec.h"
 
 namespace dp_bench::hdf5 {
 
@@ -45,5 +47,21 @@ struct ChunkGrid {
   Shape chunk;       // of a chunk
   std::size_t item;  // [bytes]
 };
+
+/// Whether a row begins as a picture file does.
+bool IsPictureFile(std::span<const std::byte> row);
+
+struct PictureSize {
+  int width = 0;  // [px]
+  int height = 0;
+};
+
+/// The size of the picture in a row. Throws Error{kMedia} if it is none.
+PictureSize SizeOfPicture(std::span<const std::byte> row);
+
+/// Writes [height, width, 3] bytes. Throws Error{kMedia} for another size than that of `key`, or a
+/// damaged picture.
+void DecodePictureFile(std::span<const std::byte> row, const KeySpec& key,
+                       std::span<std::byte> out);
 
 }  // namespace dp_bench::hdf5

@@ -8,9 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/console.h"
 #include "core/json.h"
-#include "data/zarr/attributes.h"
+#include "data/reader/keyed_dataset.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
@@ -34,12 +33,6 @@ constexpr const char* kBaseAction = "base_action";
 
 std::string Join(const std::string& group, const std::string& name) {
   return group.empty() ? name : group + "/" + name;
-}
-
-std::string Shortened(const std::vector<std::string>& names) {
-  constexpr std::size_t kMaxBytes = 500;
-  const std::string text = fmt::format("{}", fmt::join(names, ", "));
-  return text.size() <= kMaxBytes ? text : text.substr(0, kMaxBytes) + " ...";
 }
 
 bool IsHdf5Name(const fs::path& path) {
@@ -128,9 +121,9 @@ void DemonstrationFiles::AddFile(std::size_t index, const DemonstrationQuery& qu
                               "(action and observations/<key>)");
   }
   if (!search.left_out.empty()) {
-    core::LogWarning(fmt::format("{}: left out groups without an array '{}' ({}): {}",
+    reader::WarnUser(fmt::format("{}: left out groups without an array '{}' ({}): {}",
                                  files_[index].string(), action_, search.left_out.size(),
-                                 Shortened(search.left_out)));
+                                 reader::ListFirst(search.left_out)));
   }
   ReadRate(*file, index);
 }
@@ -215,9 +208,9 @@ void DemonstrationFiles::CountSteps() {
   if (empty.size() == demonstrations_.size()) {
     Open(0)->Fail("", "expected episodes with steps, found only empty ones");
   }
-  core::LogWarning(fmt::format("{}: {} of {} episodes have no steps and are left out: {}",
+  reader::WarnUser(fmt::format("{}: {} of {} episodes have no steps and are left out: {}",
                                path_.string(), empty.size(), demonstrations_.size(),
-                               Shortened(empty)));
+                               reader::ListFirst(empty)));
   std::erase_if(demonstrations_, [](const Demonstration& one) { return one.n_steps == 0; });
 }
 
@@ -231,9 +224,9 @@ void DemonstrationFiles::ReadRate(const H5File& file, std::size_t index) {
       fps = env.at(rate).get<double>();
     }
   }
-  if (fps && !(*fps >= zarr::kMinFps && *fps <= zarr::kMaxFps)) {
-    file.Fail("", fmt::format("expected a rate of {} to {} Hz, found {}", zarr::kMinFps,
-                              zarr::kMaxFps, *fps));
+  if (fps && !(*fps >= reader::kMinFps && *fps <= reader::kMaxFps)) {
+    file.Fail("", fmt::format("expected a rate of {} to {} Hz, found {}", reader::kMinFps,
+                              reader::kMaxFps, *fps));
   }
   if (index > 0 && fps != fps_) {
     file.Fail("", fmt::format("expected the rate of {}, {} Hz; found {} Hz", files_[0].string(),
@@ -285,8 +278,8 @@ void DemonstrationFiles::LeaveOut(const std::string& array, const std::string& w
 
 void DemonstrationFiles::WarnOfLeftOut() const {
   if (left_out_.empty()) return;
-  core::LogWarning(fmt::format("{}: arrays that are not read ({}): {}", path_.string(),
-                               left_out_.size(), Shortened(left_out_)));
+  reader::WarnUser(fmt::format("{}: arrays that are not read ({}): {}", path_.string(),
+                               left_out_.size(), reader::ListFirst(left_out_)));
 }
 
 std::shared_ptr<const H5File> DemonstrationFiles::Open(std::size_t file) const {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -316,13 +315,16 @@ void Hdf5Writer::EndEpisode() {
 
 // Compressed arrays are copied as they are.
 void Hdf5Writer::JoinEpisodes(const fs::path& path) const {
+  std::int64_t n_steps = 0;
+  for (std::int64_t i = 0; i < n_episodes_; ++i) {
+    n_steps += H5File(EpisodeFile(i)).Header(std::string(kEpisodeGroup) + "/actions").shape[0];
+  }
   const std::lock_guard lock(core::Hdf5Lock());
   const Handle file = CreateFile(path);
   const Handle data(H5Gcreate2(file.id(), "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                     &H5Gclose);
   Check(data.id() >= 0, path, "write");
   const Handle access = FileAccess();
-  std::int64_t n_steps = 0;
   for (std::int64_t i = 0; i < n_episodes_; ++i) {
     const fs::path from = EpisodeFile(i);
     const Handle episode(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access.id()), &H5Fclose);
@@ -330,13 +332,6 @@ void Hdf5Writer::JoinEpisodes(const fs::path& path) const {
     Check(episode.id() >= 0 && H5Ocopy(episode.id(), kEpisodeGroup, data.id(), name.c_str(),
                                        H5P_DEFAULT, H5P_DEFAULT) >= 0,
           from, "copy the episode");
-    const Handle actions(H5Dopen2(data.id(), (name + "/actions").c_str(), H5P_DEFAULT), &H5Dclose);
-    const Handle space(H5Dget_space(actions.id()), &H5Sclose);
-    std::array<hsize_t, 2> sizes = {};
-    Check(H5Sget_simple_extent_ndims(space.id()) == 2 &&
-              H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr) == 2,
-          from, "find its actions");
-    n_steps += static_cast<std::int64_t>(sizes[0]);
   }
   WriteNumber(data.id(), "total", n_steps);
   WriteText(data.id(), "env_args", EnvArguments(spec_.fps, config_.source));

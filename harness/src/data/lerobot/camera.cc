@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -18,6 +19,7 @@
 #include "media/video_frames.h"
 
 namespace dp_bench::lerobot {
+
 namespace {
 
 // Writes a picture in the format of its key.
@@ -253,6 +255,78 @@ std::size_t StreamBytes(const Feature& feature) {
   constexpr std::size_t kBytesPerPixel = 4;
   return kPages + kBytesPerPixel * static_cast<std::size_t>(feature.width) *
                       static_cast<std::size_t>(feature.height);
+}
+
+namespace {
+
+constexpr int kCodeBits = 12;
+constexpr int kNumCodes = 1 << kCodeBits;
+constexpr int kFloatBits = 32;
+constexpr float kMillimetresPerMetre = 1000.0F;
+
+// NaN is not above 0.
+std::uint16_t ToUint16(float millimetres) {
+  constexpr float kMax = std::numeric_limits<std::uint16_t>::max();
+  if (!(millimetres > 0.0F)) return 0;
+  return static_cast<std::uint16_t>(std::min(std::nearbyint(millimetres), kMax));
+}
+
+}  // namespace
+
+DepthScale DepthScale::OfCodes(const DepthCode& code) {
+  DepthScale depth;
+  depth.kind_ = Kind::kCodes;
+  const auto level = [&code](double metres) {
+    return code.is_logarithmic ? std::log(metres + code.shift) : metres;
+  };
+  // float32 after each operation, as in LeRobot
+  const auto offset = static_cast<float>(level(code.min));
+  const auto step = static_cast<float>((level(code.max) - level(code.min)) / (kNumCodes - 1));
+  for (int i = 0; i < kNumCodes; ++i) {
+    float metres = static_cast<float>(i) * step + offset;
+    if (code.is_logarithmic) metres = std::exp(metres) - static_cast<float>(code.shift);
+    metres = std::clamp(metres, static_cast<float>(code.min), static_cast<float>(code.max));
+    depth.of_code_.push_back(ToUint16(metres * kMillimetresPerMetre));
+  }
+  return depth;
+}
+
+DepthScale DepthScale::OfUnit(std::optional<double> unit) {
+  DepthScale depth;
+  if (unit) depth.factor_ = *unit * kMillimetresPerMetre;
+  return depth;
+}
+
+DepthScale DepthScale::OfLevels(double mm_per_level) {
+  DepthScale depth;
+  depth.kind_ = Kind::kLevels;
+  depth.factor_ = mm_per_level;
+  return depth;
+}
+
+void DepthScale::ToMillimetres(int bits, std::span<const float> values,
+                               std::span<std::uint16_t> out) const {
+  const auto require = [bits](bool holds, const char* expected) {
+    if (holds) return;
+    throw Error(ErrorCode::kData,
+                fmt::format("expected a depth picture of {}, found {} bits", expected, bits));
+  };
+  if (kind_ == Kind::kCodes) {
+    require(bits == kCodeBits, "12 bits");
+    std::ranges::transform(values, out.begin(), [this](float code) {
+      return of_code_[std::min(static_cast<std::size_t>(code), of_code_.size() - 1)];
+    });
+    return;
+  }
+  if (kind_ == Kind::kLevels) {
+    require(bits == 8, "8 bits");
+  } else {
+    require(bits > 8, "16 or 32 bits (the key needs mm_per_level if it has 8)");
+  }
+  const double implied = bits == kFloatBits ? kMillimetresPerMetre : 1.0;
+  const auto factor = static_cast<float>(factor_.value_or(implied));
+  std::ranges::transform(values, out.begin(),
+                         [factor](float value) { return ToUint16(value * factor); });
 }
 
 }  // namespace dp_bench::lerobot

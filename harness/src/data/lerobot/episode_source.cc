@@ -12,8 +12,7 @@
 #include "core/console.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
-#include "data/lerobot/parquet_writer.h"
-#include "data/lerobot/recorded_statistics.h"
+#include "data/lerobot/statistics.h"
 #include "dp_bench/error.h"
 #include "media/video_joiner.h"
 
@@ -126,7 +125,44 @@ class RowReader {
   std::int64_t n_;
 };
 
+SourceFolder ReadFolder(const Config& folder) {
+  SourceFolder source{.path = folder.Require<std::string>("path", "a LeRobot data set")};
+  const Config features = folder.Sub("features", "the feature that each key was read from");
+  for (const std::string& key : features.Keys()) {
+    source.features[key] = features.Require<std::string>(key, "the name in meta/info.json");
+  }
+  return source;
+}
+
 }  // namespace
+
+SourceConfig SourceConfig::FromConfig(const Config& recorded) {
+  constexpr std::int64_t kMaxFrames = std::int64_t{1} << 40;
+  SourceConfig config;
+  for (const Config& folder :
+       recorded.List("folders", "the data sets; none if the episodes are not from LeRobot")) {
+    config.folders.push_back(ReadFolder(folder));
+  }
+  config.folder_of = recorded.Get<std::vector<std::int64_t>>(
+      "folder_of", {}, "for every episode that is written, which of the folders it is in");
+  config.episode_of = recorded.Get<std::vector<std::int64_t>>(
+      "episode_of", {}, "for every episode that is written, its index there");
+  config.drop_first = recorded.GetInRange("drop_first", std::int64_t{0}, std::int64_t{0},
+                                          kMaxFrames, "frames left out where episodes begin");
+  config.drop_last = recorded.GetInRange("drop_last", std::int64_t{0}, std::int64_t{0}, kMaxFrames,
+                                         "frames left out where episodes end");
+  config.only_keys = recorded.Get<bool>(
+      "only_keys", false, "leaves out columns of numbers that are no keys, except next.*");
+  const bool is_sound = config.folder_of.size() == config.episode_of.size() &&
+                        std::ranges::all_of(config.folder_of, [&](std::int64_t folder) {
+                          return folder >= 0 && folder < std::ssize(config.folders);
+                        });
+  if (is_sound) return config;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: expected as many folders as episodes, each from "
+                          "0 to {}",
+                          recorded.Where("folder_of"), std::ssize(config.folders) - 1));
+}
 
 EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
   for (const SourceFolder& source : config_.folders) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@
 
 #include "data/lerobot/metadata.h"
 #include "data/lerobot/statistics.h"
-#include "data/lerobot/writer_config.h"
+#include "dp_bench/config.h"
 
 namespace dp_bench::media {
 struct VideoPart;
@@ -22,6 +23,24 @@ struct VideoPart;
 namespace dp_bench::lerobot {
 
 class ParquetTable;
+
+/// A LeRobot data set that episodes come from.
+struct SourceFolder {
+  std::filesystem::path path;
+  std::map<std::string, std::string> features;  // that the keys were read from, by key
+};
+
+/// Where the episodes are recorded, if they come from LeRobot data sets.
+struct SourceConfig {
+  std::vector<SourceFolder> folders;
+  std::vector<std::int64_t> folder_of;   // index in `folders`, by episode that is written
+  std::vector<std::int64_t> episode_of;  // index in the folder
+  std::int64_t drop_first = 0;           // frames that are left out of every episode
+  std::int64_t drop_last = 0;
+  bool only_keys = false;  // features that could have been keys are not copied
+
+  static SourceConfig FromConfig(const Config& recorded);
+};
 
 /// The videos that a key was read from.
 struct RecordedVideo {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/atomic_file.h"
-#include "data/lerobot/parquet_writer.h"
+#include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -56,9 +56,9 @@ ordered_json InfoOf(const WrittenFeature& feature) {
   return info;
 }
 
-ordered_json FeaturesOf(const WrittenDataset& dataset) {
+ordered_json FeaturesOf(std::span<const WrittenFeature> written) {
   ordered_json features = ordered_json::object();
-  for (const WrittenFeature& feature : dataset.features) features[feature.name] = InfoOf(feature);
+  for (const WrittenFeature& feature : written) features[feature.name] = InfoOf(feature);
   const auto own = [](const char* dtype) {
     return ordered_json{{"dtype", dtype}, {"shape", {1}}, {"names", nullptr}};
   };
@@ -107,7 +107,7 @@ ordered_json InfoOf(const WrittenDataset& dataset) {
   } else {
     info["video_path"] = nullptr;
   }
-  info["features"] = FeaturesOf(dataset);
+  info["features"] = FeaturesOf(dataset.features);
   return info;
 }
 
@@ -314,25 +314,13 @@ ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& sett
 }
 
 std::string DescribeColumns(std::span<const WrittenFeature> features) {
-  const auto value = [](const char* dtype) {
-    return ordered_json{{"dtype", dtype}, {"_type", "Value"}};
-  };
   ordered_json columns = ordered_json::object();
-  for (const WrittenFeature& feature : features) {
-    if (feature.is_video) continue;  // no column
-    if (!feature.entry.is_null()) {
-      columns[feature.name] = ColumnOf(feature.entry);
-    } else if (feature.is_camera()) {
-      columns[feature.name] = {{"_type", "Image"}};
-    } else if (feature.n == 1) {
-      columns[feature.name] = value("float32");
-    } else {
-      columns[feature.name] = {
-          {"feature", value("float32")}, {"length", feature.n}, {"_type", "Sequence"}};
-    }
+  const ordered_json entries = FeaturesOf(features);
+  for (const auto& [name, entry] : entries.items()) {
+    if (entry.at("dtype") == "video") continue;  // no column
+    columns[name] =
+        entry.at("dtype") == "image" ? ordered_json{{"_type", "Image"}} : ColumnOf(entry);
   }
-  columns["timestamp"] = value("float32");
-  for (const char* const name : kIntegerColumns) columns[name] = value("int64");
   return ordered_json{{"info", {{"features", columns}}}}.dump();
 }
 

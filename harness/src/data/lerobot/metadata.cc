@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,9 +15,8 @@
 #include "core/console.h"
 #include "core/json.h"
 #include "core/regular_file.h"
-#include "data/lerobot/episode_overlap.h"
 #include "data/lerobot/parquet_file.h"
-#include "data/zarr/attributes.h"
+#include "data/reader/keyed_dataset.h"
 #include "data/zarr/store.h"
 #include "dp_bench/error.h"
 
@@ -47,11 +47,11 @@ Version ParseVersion(const JsonView& info) {
       .Fail(fmt::format("expected v2.0, v2.1 or v3.0, found {}", core::ShortDump(text)));
 }
 
-Feature::Kind ParseKind(const JsonView& json) {
+Feature::Kind ParseKind(const JsonView& entry) {
   static const std::set<std::string> kNumbers = {"bool",   "int8",    "int16",   "int32",
                                                  "int64",  "uint8",   "uint16",  "uint32",
                                                  "uint64", "float16", "float32", "float64"};
-  const auto dtype = json.Get<std::string>("dtype");
+  const auto dtype = entry.Get<std::string>("dtype");
   if (dtype == "video") return Feature::Kind::kVideo;
   if (dtype == "image") return Feature::Kind::kImage;
   return kNumbers.contains(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kOther;
@@ -93,9 +93,9 @@ Names ParseNames(const OrderedJson& names) {
 }
 
 // [height, width, channels] of a camera. Writers differ in the order and in the names of the axes.
-std::array<std::int64_t, 3> ParsePictureShape(const JsonView& json, Shape shape, Names names) {
+std::array<std::int64_t, 3> ParsePictureShape(const JsonView& entry, Shape shape, Names names) {
   if (shape.size() == 2) shape.push_back(1);
-  if (shape.size() != 3) json.At("shape").Fail("expected two or three sizes of a picture");
+  if (shape.size() != 3) entry.At("shape").Fail("expected two or three sizes of a picture");
   names.resize(3);
   const auto is_colour = [&](std::size_t axis) {
     return shape[axis] == 1 || shape[axis] == 3 || shape[axis] == 4;
@@ -105,10 +105,10 @@ std::array<std::int64_t, 3> ParsePictureShape(const JsonView& json, Shape shape,
       names.begin());
   if (axis == 3 || !is_colour(axis)) {
     if (!is_colour(0) && !is_colour(2)) {
-      json.At("shape").Fail("expected 1, 3 or 4 channels, first or last");
+      entry.At("shape").Fail("expected 1, 3 or 4 channels, first or last");
     }
     if (is_colour(0) && is_colour(2)) {
-      json.Fail("expected names (height, width, channels): the shape does not say which is which");
+      entry.Fail("expected names (height, width, channels): the shape does not say which is which");
     }
     if (axis < 3) names.assign(3, "");  // the shape contradicts them
     axis = is_colour(2) ? 2 : 0;
@@ -118,7 +118,7 @@ std::array<std::int64_t, 3> ParsePictureShape(const JsonView& json, Shape shape,
   std::array sizes = {shape[first], shape[second], shape[axis]};
   if (names[first] == "width") std::swap(sizes[0], sizes[1]);
   if (std::min(sizes[0], sizes[1]) < 1 || std::max(sizes[0], sizes[1]) > kMaxPixels) {
-    json.At("shape").Fail(fmt::format("expected 1 to {} pixels in each direction", kMaxPixels));
+    entry.At("shape").Fail(fmt::format("expected 1 to {} pixels in each direction", kMaxPixels));
   }
   return sizes;
 }
@@ -146,10 +146,10 @@ class PictureInfo {
   std::vector<JsonView> sources_;
 };
 
-DepthCode ParseDepthCode(const JsonView& json, const PictureInfo& info) {
+DepthCode ParseDepthCode(const JsonView& entry, const PictureInfo& info) {
   const auto require = [&](const char* key) {
     const auto value = info.Get<double>(key);
-    if (!value) json.Fail(fmt::format("a depth video needs info.video.{}", key));
+    if (!value) entry.Fail(fmt::format("a depth video needs info.video.{}", key));
     return *value;
   };
   const DepthCode code = {.min = require("depth_min"),
@@ -157,21 +157,21 @@ DepthCode ParseDepthCode(const JsonView& json, const PictureInfo& info) {
                           .shift = require("shift"),
                           .is_logarithmic = info.Get<bool>("use_log").value_or(true)};
   if (!(code.min >= 0.0 && code.max > code.min)) {
-    json.Fail(
+    entry.Fail(
         fmt::format("expected 0 <= depth_min < depth_max, found {} and {}", code.min, code.max));
   }
   if (code.is_logarithmic && !(code.min + code.shift > 0.0)) {
-    json.Fail(fmt::format("expected depth_min + shift above 0, found {}", code.min + code.shift));
+    entry.Fail(fmt::format("expected depth_min + shift above 0, found {}", code.min + code.shift));
   }
   return code;
 }
 
-std::optional<double> ParseDepthUnit(const JsonView& json, const PictureInfo& info) {
+std::optional<double> ParseDepthUnit(const JsonView& entry, const PictureInfo& info) {
   const auto unit = info.Get<std::string>("depth_unit");
   if (!unit) return std::nullopt;
   if (*unit == "m") return 1.0;
   if (*unit == "mm") return 1e-3;
-  json.Fail(fmt::format("expected the depth_unit m or mm, found {}", core::ShortDump(*unit)));
+  entry.Fail(fmt::format("expected the depth_unit m or mm, found {}", core::ShortDump(*unit)));
 }
 
 // A name per number; for numbers with several axes, also a name per axis. Other names are noted.
@@ -186,28 +186,28 @@ void SetChannels(const OrderedJson& stated, const Names& names, Feature* feature
 }
 
 // `names` are in the order of the file.
-Feature ParseFeature(const std::string& name, const JsonView& json, const OrderedJson& stated) {
-  Feature feature{.name = name, .kind = ParseKind(json)};
-  feature.shape = json.Get<std::vector<std::int64_t>>("shape");
+Feature ParseFeature(const std::string& name, const JsonView& entry, const OrderedJson& stated) {
+  Feature feature{.name = name, .kind = ParseKind(entry)};
+  feature.shape = entry.Get<std::vector<std::int64_t>>("shape");
   const Names names = ParseNames(stated);
   if (feature.is_camera()) {
     try {
       zarr::RequireSafeName(name);
     } catch (const Error&) {
-      json.Fail(
+      entry.Fail(
           "expected a camera's name that can be part of a path, without empty parts, '.' and "
           "'..'");
     }
-    const auto [height, width, n_channels] = ParsePictureShape(json, feature.shape, names);
+    const auto [height, width, n_channels] = ParsePictureShape(entry, feature.shape, names);
     feature.height = static_cast<int>(height);
     feature.width = static_cast<int>(width);
     feature.n_channels = static_cast<int>(n_channels);
-    const PictureInfo info(json);
+    const PictureInfo info(entry);
     feature.is_depth = info.Get<bool>("is_depth_map").value_or(false);
     if (feature.is_depth && feature.kind == Feature::Kind::kVideo) {
-      feature.depth_code = ParseDepthCode(json, info);
+      feature.depth_code = ParseDepthCode(entry, info);
     }
-    if (feature.is_depth) feature.depth_unit = ParseDepthUnit(json, info);
+    if (feature.is_depth) feature.depth_unit = ParseDepthUnit(entry, info);
     return feature;
   }
   if (feature.kind != Feature::Kind::kNumbers) return feature;
@@ -215,11 +215,11 @@ Feature ParseFeature(const std::string& name, const JsonView& json, const Ordere
   std::int64_t n_numbers = 1;
   for (const std::int64_t size : feature.shape) {
     if (size < 0) {
-      json.At("shape").Fail(fmt::format("expected sizes of 0 or more, found {}", size));
+      entry.At("shape").Fail(fmt::format("expected sizes of 0 or more, found {}", size));
     }
     if (size > 0 && n_numbers > kMaxNumbers / size) {
-      json.At("shape").Fail(fmt::format("expected at most {} numbers, found {}", kMaxNumbers,
-                                        ToString(feature.shape)));
+      entry.At("shape").Fail(fmt::format("expected at most {} numbers, found {}", kMaxNumbers,
+                                         ToString(feature.shape)));
     }
     n_numbers *= size;
   }
@@ -234,25 +234,11 @@ std::map<std::string, Feature> ParseFeatures(const JsonView& info, const Ordered
     info.At("features")
         .Fail(fmt::format("expected at most {} features, found {}", kMaxFeatures, members.size()));
   }
-  for (const auto& [name, json] : members) {
+  for (const auto& [name, entry] : members) {
     const OrderedJson& stated = ordered.at("features").at(name);
-    features[name] = ParseFeature(name, json, stated.value("names", OrderedJson()));
+    features[name] = ParseFeature(name, entry, stated.value("names", OrderedJson()));
   }
   return features;
-}
-
-// Calls `use` with each line of a file of JSON objects. `max_bytes` bounds a line.
-template <class Use>
-void ReadJsonLines(const fs::path& path, std::int64_t max_bytes, const Use& use) {
-  core::LineReader lines(path, kMaxLinesBytes,
-                         std::min(kMaxJsonBytes, static_cast<std::size_t>(max_bytes)));
-  std::string line;
-  for (std::int64_t number = 1; lines.Next(&line); ++number) {
-    if (line.empty()) continue;
-    const std::string what = fmt::format("{}:{}", path.string(), number);
-    const Json json = core::ParseJson(line, what);
-    use(JsonView(json, what));
-  }
 }
 
 // Entries by their index. Memory grows with the entries, not with an index that a file gives.
@@ -289,8 +275,9 @@ std::vector<std::string> Texts(const ByIndex<std::string>& tasks) {
 std::vector<std::string> ReadTasksOfLines(const fs::path& root, std::int64_t max_bytes) {
   const fs::path path = root / "meta/tasks.jsonl";
   ByIndex<std::string> tasks;
-  ReadJsonLines(path, max_bytes, [&](const JsonView& json) {
-    Add(path.string(), json.Get<std::int64_t>("task_index"), json.Get<std::string>("task"), &tasks);
+  ReadJsonLines(path, max_bytes, [&](const JsonView& entry) {
+    Add(path.string(), entry.Get<std::int64_t>("task_index"), entry.Get<std::string>("task"),
+        &tasks);
   });
   return Texts(tasks);
 }
@@ -323,10 +310,10 @@ void ReadEpisodesOfLines(const JsonView& info, std::int64_t max_bytes, Metadata*
   if (chunk_size < 1) info.At("chunks_size").Fail("expected at least 1");
   const fs::path path = metadata->root / "meta/episodes.jsonl";
   ByIndex<Episode> episodes;
-  ReadJsonLines(path, max_bytes, [&](const JsonView& json) {
-    const auto index = json.Get<std::int64_t>("episode_index");
-    Episode episode{.length = json.Get<std::int64_t>("length"),
-                    .tasks = json.Get<std::vector<std::string>>("tasks"),
+  ReadJsonLines(path, max_bytes, [&](const JsonView& entry) {
+    const auto index = entry.Get<std::int64_t>("episode_index");
+    Episode episode{.length = entry.Get<std::int64_t>("length"),
+                    .tasks = entry.Get<std::vector<std::string>>("tasks"),
                     .data = {.chunk = index / chunk_size, .file = index}};
     RequireEpisodeLength(path.string(), index, episode.length);
     Add(path.string(), index, std::move(episode), &episodes);
@@ -338,24 +325,6 @@ void ReadEpisodesOfLines(const JsonView& info, std::int64_t max_bytes, Metadata*
       metadata->videos[name].push_back({.file = episode.data});
     }
   }
-}
-
-// The files of the table of episodes, in the order of their names.
-std::vector<fs::path> EpisodeFiles(const fs::path& root) {
-  const fs::path folder = root / "meta/episodes";
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->path().extension() == ".parquet") files.push_back(it->path());
-    if (files.size() > kMaxEpisodeFiles) break;
-  }
-  if (error || files.empty()) {
-    Refuse(fmt::format("{}: expected the table of episodes (chunk-000/file-000.parquet)",
-                       folder.string()));
-  }
-  std::ranges::sort(files);
-  return files;
 }
 
 class EpisodeTable {
@@ -431,6 +400,58 @@ class EpisodeTable {
   ParquetFile file_;
 };
 
+void RequireRowsInOrder(const std::string& where, const std::vector<Episode>& episodes) {
+  std::int64_t n_rows = 0;
+  for (std::size_t i = 0; i < episodes.size(); ++i) {
+    const std::int64_t first = episodes[i].first_row.value_or(n_rows);
+    if (first != n_rows) {
+      throw Error(
+          ErrorCode::kData,
+          fmt::format("{}: episode {}, frame 0: is in row {} (dataset_from_index), but the "
+                      "episodes before it {}",
+                      where, i, first,
+                      first < n_rows ? fmt::format("reach to row {}, so they overlap", n_rows - 1)
+                                     : fmt::format("end at row {}", n_rows - 1)));
+    }
+    n_rows += episodes[i].length;
+  }
+}
+
+// The beginning of an episode in a video, and its index.
+using Begin = std::pair<double, std::size_t>;
+
+void RequireSeparateVideos(const std::string& where, const Metadata& metadata,
+                           const std::string& camera, const std::vector<VideoPlace>& places) {
+  std::map<FileNumber, std::vector<Begin>> by_file;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    by_file[places[i].file].emplace_back(places[i].from_timestamp, i);
+  }
+  for (auto& [file, begins] : by_file) {
+    std::ranges::sort(begins);
+    for (std::size_t i = 1; i < begins.size(); ++i) {
+      const auto& [begin, earlier] = begins[i - 1];
+      const auto& [next, later] = begins[i];
+      const auto length = static_cast<double>(metadata.episodes[earlier].length);
+      if (next >= begin + (length - 0.5) / metadata.fps) continue;  // half a frame for rounding
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}: episode {}, frame 0 of '{}': begins at {:.6f} s of {}, where "
+                              "episode {} has its frame {}: the episodes overlap",
+                              where, later, camera, next, metadata.VideoFile(camera, file).string(),
+                              earlier, std::llround((next - begin) * metadata.fps)));
+    }
+  }
+}
+
+// The episodes must follow one another without gaps, if the files say at which rows they begin, and
+// no episode may begin inside another one in a video: LeRobot would read frames of the other
+// episode there.
+void RequireSeparateEpisodes(const std::string& where, const Metadata& metadata) {
+  RequireRowsInOrder(where, metadata.episodes);
+  for (const auto& [camera, places] : metadata.videos) {
+    RequireSeparateVideos(where, metadata, camera, places);
+  }
+}
+
 void ReadEpisodesOfTable(std::int64_t max_bytes, Metadata* metadata) {
   ByIndex<Episode> episodes;
   std::map<std::string, ByIndex<VideoPlace>> videos;
@@ -466,6 +487,36 @@ void RequireTotals(const JsonView& info, const Metadata& metadata) {
 
 }  // namespace
 
+void ReadJsonLines(const fs::path& path, std::int64_t max_bytes,
+                   const std::function<void(const JsonView&)>& use) {
+  core::LineReader lines(path, kMaxLinesBytes,
+                         std::min(kMaxJsonBytes, static_cast<std::size_t>(max_bytes)));
+  std::string line;
+  for (std::int64_t number = 1; lines.Next(&line); ++number) {
+    if (line.empty()) continue;
+    const std::string what = fmt::format("{}:{}", path.string(), number);
+    const Json entry = core::ParseJson(line, what);
+    use(JsonView(entry, what));
+  }
+}
+
+std::vector<fs::path> EpisodeFiles(const fs::path& root) {
+  const fs::path folder = root / "meta/episodes";
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == ".parquet") files.push_back(it->path());
+    if (files.size() > kMaxEpisodeFiles) break;
+  }
+  if (error || files.empty()) {
+    Refuse(fmt::format("{}: expected the table of episodes (chunk-000/file-000.parquet)",
+                       folder.string()));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 fs::path Metadata::DataFile(const FileNumber& number) const {
   return root / data_path.Format(number, "");
 }
@@ -478,14 +529,14 @@ Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {
   const fs::path path = root / kInfoFile;
   const std::string text = core::ReadTextFile(path, kMaxJsonBytes);
   const std::string what = path.string();
-  const Json json = core::ParseJson(text, what);
-  const JsonView info(json, what);
+  const Json entry = core::ParseJson(text, what);
+  const JsonView info(entry, what);
 
   Metadata metadata{.root = root, .version = ParseVersion(info)};
   metadata.fps = info.Get<double>("fps");
-  if (!(metadata.fps >= zarr::kMinFps && metadata.fps <= zarr::kMaxFps)) {
-    info.At("fps").Fail(fmt::format("expected a number from {} to {}, found {}", zarr::kMinFps,
-                                    zarr::kMaxFps, metadata.fps));
+  if (!(metadata.fps >= reader::kMinFps && metadata.fps <= reader::kMaxFps)) {
+    info.At("fps").Fail(fmt::format("expected a number from {} to {}, found {}", reader::kMinFps,
+                                    reader::kMaxFps, metadata.fps));
   }
   metadata.features = ParseFeatures(info, OrderedJson::parse(text));
   metadata.data_path = PathTemplate(info.Get<std::string>("data_path"), what + ": data_path");
@@ -503,94 +554,12 @@ Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {
   return metadata;
 }
 
-namespace {
-
-void Flatten(const JsonView& where, const Json& json, std::vector<double>* out) {
-  if (json.is_array()) {
-    for (const Json& element : json) Flatten(where, element, out);
-  } else if (json.is_number()) {
-    out->push_back(json.get<double>());
-  } else if (json.is_boolean()) {
-    out->push_back(json.get<bool>() ? 1.0 : 0.0);
-  } else {
-    where.Fail("expected numbers");
-  }
-}
-
-StatedRange ReadRange(const Feature& feature, const JsonView& own) {
-  const auto n_numbers = static_cast<std::size_t>(NumElements(feature.shape));
-  // since 0.4, LeRobot pools all axes of a feature but the last one
-  const auto n_pooled = static_cast<std::size_t>(feature.shape.back());
-  std::map<std::string, std::vector<double>> values;
-  for (const char* name : {"min", "max", "mean", "std"}) {
-    const JsonView list = own.At(name);
-    Flatten(list, list.json(), &values[name]);
-    const std::size_t n = values[name].size();
-    if ((n != n_numbers && n != n_pooled) || n != values["min"].size()) {
-      list.Fail(fmt::format("expected {} numbers, found {}", n_numbers, n));
-    }
-  }
-  const std::size_t n = values["min"].size();
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!(values["min"][i] <= values["max"][i])) {
-      own.Fail(fmt::format("the minimum {} of element {} is above the maximum {}", values["min"][i],
-                           i, values["max"][i]));
-    }
-    if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
-  }
-  return {.min = std::move(values["min"]), .max = std::move(values["max"])};
-}
-
-// Widens `range`. An empty one becomes the other.
-void Unite(const StatedRange& other, StatedRange* range) {
-  if (range->min.size() != other.min.size()) {
-    *range = other;
-    return;
-  }
-  for (std::size_t i = 0; i < other.min.size(); ++i) {
-    range->min[i] = std::min(range->min[i], other.min[i]);
-    range->max[i] = std::max(range->max[i], other.max[i]);
-  }
-}
-
-}  // namespace
-
-std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
-                                              const std::vector<std::string>& features) {
-  const bool is_by_episode = metadata.version == Version::kV21;
-  const fs::path path =
-      metadata.root / (is_by_episode ? "meta/episodes_stats.jsonl" : "meta/stats.json");
-  const std::size_t n_wanted = is_by_episode ? metadata.episodes.size() : 1;
-  std::map<std::string, StatedRange> ranges;
-  std::map<std::string, std::set<std::int64_t>> stated;  // episodes, by feature
-  const auto read = [&](const JsonView& stats, std::int64_t episode) {
-    for (const std::string& name : features) {
-      if (!stats.Has(name)) continue;
-      const Feature& feature = metadata.features.at(name);
-      stated[name].insert(episode);
-      if (!feature.is_camera()) Unite(ReadRange(feature, stats.At(name)), &ranges[name]);
-    }
-  };
-  if (fs::exists(path) && is_by_episode) {
-    ReadJsonLines(path, std::numeric_limits<std::int64_t>::max(), [&](const JsonView& json) {
-      const auto episode = json.Get<std::int64_t>("episode_index");
-      if (episode < 0 || episode >= std::ssize(metadata.episodes)) {
-        json.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
-      }
-      read(json.At("stats"), episode);
-    });
-  } else if (fs::exists(path)) {
-    const std::string what = path.string();
-    const Json json = core::ReadJsonFile(path, kMaxJsonBytes);
-    read(JsonView(json, what), 0);
-  }
-  for (const std::string& name : features) {
-    if (stated[name].size() == n_wanted) continue;
-    ranges.erase(name);
-    core::LogInfo(fmt::format("{}: no statistics of '{}'{}; dp_bench computes its own",
-                              path.string(), name, is_by_episode ? " in each episode" : ""));
-  }
-  return ranges;
+std::optional<Config> ReadKeySources(const fs::path& root) {
+  const fs::path file = root / kKeySourcesFile;
+  if (!fs::exists(file)) return std::nullopt;
+  const Json noted = core::ReadJsonFile(file, kMaxJsonBytes);
+  const std::string name = file.string();
+  return Config::FromJson(JsonView(noted, name).At("keys").json().dump(), name);
 }
 
 }  // namespace dp_bench::lerobot

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +14,12 @@
 
 #include "data/lerobot/path_template.h"
 #include "dp_bench/array.h"
+#include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
+
+namespace dp_bench::core {
+class JsonView;
+}
 
 namespace dp_bench::lerobot {
 
@@ -80,10 +86,21 @@ struct Metadata {
 /// table. Throws Error{kData} or Error{kIo} naming the file.
 Metadata ReadMetadata(const std::filesystem::path& root, std::int64_t max_bytes);
 
-/// What meta/ says about the range of each of these features over all episodes. Features whose
-/// statistics are missing, also in one episode, are left out, which is logged. Throws Error{kData}
-/// naming file and feature for statistics that cannot be.
-std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
-                                              const std::vector<std::string>& features);
+/// Calls `use` with each line of a file of JSON objects. `max_bytes` bounds a line. Throws
+/// Error{kData} or Error{kIo} naming file and line.
+void ReadJsonLines(const std::filesystem::path& path, std::int64_t max_bytes,
+                   const std::function<void(const core::JsonView&)>& use);
+
+/// The files of the table of episodes of version 3.0, in the order of their names. Throws
+/// Error{kData} if there is none.
+std::vector<std::filesystem::path> EpisodeFiles(const std::filesystem::path& root);
+
+/// The file in which dp_bench notes which keys the features of a data set that it wrote were put
+/// together from: {"keys": <as in dataset.params.keys>}. LeRobot ignores it.
+inline constexpr const char* kKeySourcesFile = "meta/dp_bench.json";
+
+/// The value of "keys"; none if the data set at `root` has no such file. Throws Error{kData} or
+/// Error{kIo} if it is damaged.
+std::optional<Config> ReadKeySources(const std::filesystem::path& root);
 
 }  // namespace dp_bench::lerobot

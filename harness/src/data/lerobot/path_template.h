@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <vector>
 
 namespace dp_bench::lerobot {
 
@@ -33,14 +32,7 @@ class PathTemplate {
   std::string Format(const FileNumber& number, const std::string& camera) const;
 
  private:
-  enum class Field { kLetters, kChunk, kFile, kCamera };
-  struct Part {
-    Field field;
-    std::string text;  // of kLetters
-    int width = 0;     // padded with zeros to this many digits
-  };
-
-  std::vector<Part> parts_;
+  std::string text_;
 };
 
 }  // namespace dp_bench::lerobot

@@ -1,17 +1,31 @@
 #include "data/lerobot/statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "core/console.h"
 #include "core/json.h"
+#include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
+
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kCount = "count";
+constexpr const char* kStatisticsOfEpisodes = "meta/episodes_stats.jsonl";  // of version 2.1
+constexpr std::int64_t kMaxLine = std::int64_t{64} << 20;
 constexpr std::size_t kBins = 5000;
 constexpr double kRangePadding = 1e-10;  // of the histogram, at both ends
 
@@ -112,6 +126,25 @@ json Shaped(const std::vector<double>& values, bool is_picture) {
   return result;
 }
 
+void AppendNumbers(const core::JsonView& where, const json& values, std::vector<double>* out) {
+  if (values.is_array()) {
+    for (const json& value : values) AppendNumbers(where, value, out);
+  } else if (values.is_number()) {
+    out->push_back(values.get<double>());
+  } else if (values.is_boolean()) {
+    out->push_back(values.get<bool>() ? 1.0 : 0.0);
+  } else {
+    where.Fail("expected numbers");
+  }
+}
+
+// The numbers in lists of lists.
+std::vector<double> NumbersIn(const core::JsonView& list) {
+  std::vector<double> numbers;
+  AppendNumbers(list, list.json(), &numbers);
+  return numbers;
+}
+
 }  // namespace
 
 std::vector<std::string> StatisticNames() {
@@ -187,13 +220,9 @@ FeatureStatistics PictureSummary::Finish() const {
     }
     AppendChannel(levels, &statistics);
   }
-  const auto scale = [this](std::vector<double>* values) {
-    for (double& value : *values) value /= shape_.scale;
-  };
-  for (auto* const values : {&statistics.min, &statistics.max, &statistics.mean, &statistics.std}) {
-    scale(values);
+  for (std::size_t i = 0; i < StatisticNames().size(); ++i) {
+    for (double& value : StatisticOf(statistics, i)) value /= shape_.scale;
   }
-  for (std::vector<double>& values : statistics.quantiles) scale(&values);
   return statistics;
 }
 
@@ -232,31 +261,205 @@ FeatureStatistics Pool(std::span<const FeatureStatistics> episodes) {
 }
 
 json ToJson(const FeatureStatistics& statistics, bool is_picture) {
-  json result = {{"min", Shaped(statistics.min, is_picture)},
-                 {"max", Shaped(statistics.max, is_picture)},
-                 {"mean", Shaped(statistics.mean, is_picture)},
-                 {"std", Shaped(statistics.std, is_picture)},
-                 {"count", {statistics.count}}};
-  for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
-    result[kQuantileNames[i]] = Shaped(statistics.quantiles[i], is_picture);
+  json result = {{kCount, {statistics.count}}};
+  const std::vector<std::string> names = StatisticNames();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    result[names[i]] = Shaped(StatisticOf(statistics, i), is_picture);
   }
   return result;
 }
 
-FeatureStatistics StatisticsFromJson(const json& values, const std::string& file) {
-  const core::JsonView view(values, file);
+FeatureStatistics ReadStatistics(const core::JsonView& values) {
   FeatureStatistics statistics;
-  statistics.min = view.Get<std::vector<double>>("min");
-  statistics.max = view.Get<std::vector<double>>("max");
-  statistics.mean = view.Get<std::vector<double>>("mean");
-  statistics.std = view.Get<std::vector<double>>("std");
-  const auto count = view.Get<std::vector<std::int64_t>>("count");
-  for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
-    statistics.quantiles[i] = view.Get<std::vector<double>>(kQuantileNames[i]);
+  const std::vector<std::string> names = StatisticNames();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    StatisticOf(statistics, i) = NumbersIn(values.At(names[i]));
   }
-  if (count.size() != 1 || count[0] < 1) view.Fail("expected one positive number in 'count'");
-  statistics.count = count[0];
+  const std::vector<double> count = NumbersIn(values.At(kCount));
+  if (count.size() != 1 || count[0] < 1.0) values.Fail("expected one positive number in 'count'");
+  statistics.count = static_cast<std::int64_t>(count[0]);
   return statistics;
+}
+
+namespace {
+
+// By episode; an episode that has none, or not all, stays empty.
+using ByEpisode = std::vector<std::optional<FeatureStatistics>>;
+
+void Put(std::int64_t episode, FeatureStatistics statistics, ByEpisode* all) {
+  if (episode < 0 || episode >= std::ssize(*all)) return;  // Metadata has the right ones
+  (*all)[static_cast<std::size_t>(episode)] = std::move(statistics);
+}
+
+// Version 2.1: a line per episode.
+void ReadLines(const Metadata& metadata, std::map<std::string, ByEpisode>* found) {
+  const fs::path path = metadata.root / kStatisticsOfEpisodes;
+  if (!fs::exists(path)) return;
+  ReadJsonLines(path, kMaxLine, [&](const core::JsonView& line) {
+    const core::JsonView stats = line.At("stats");
+    for (auto& [feature, episodes] : *found) {
+      if (!stats.Has(feature)) continue;
+      const core::JsonView own = stats.At(feature);
+      const bool is_complete =
+          own.Has(kCount) && std::ranges::all_of(StatisticNames(), [&own](const std::string& name) {
+            return own.Has(name);
+          });
+      if (is_complete) {
+        Put(line.Get<std::int64_t>("episode_index"), ReadStatistics(own), &episodes);
+      }
+    }
+  });
+}
+
+// A feature in a row group of the table of episodes of version 3.0.
+void ReadGroup(ParquetFile* file, int group, const std::string& feature, std::int64_t n_channels,
+               ByEpisode* episodes) {
+  const std::string prefix = "stats/" + feature + "/";
+  const auto indices = file->ReadNumbers<std::int64_t>(group, "episode_index");
+  std::vector<FeatureStatistics> all(indices.size());
+  const std::vector<std::string> names = StatisticNames();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto values = file->ReadNumbers<double>(group, prefix + names[i], n_channels);
+    for (std::size_t row = 0; row < all.size(); ++row) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * n_channels;
+      StatisticOf(all[row], i).assign(begin, begin + n_channels);
+    }
+  }
+  const auto counts = file->ReadNumbers<std::int64_t>(group, prefix + kCount);
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    all[row].count = counts[row];
+    Put(indices[row], std::move(all[row]), episodes);
+  }
+}
+
+bool HasAll(const ParquetFile& file, const std::string& feature) {
+  return std::ranges::all_of(StatisticNames(), [&](const std::string& name) {
+    return file.HasColumn(fmt::format("stats/{}/{}", feature, name));
+  });
+}
+
+void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
+                std::map<std::string, ByEpisode>* found) {
+  for (const fs::path& path : EpisodeFiles(metadata.root)) {
+    ParquetFile file(path, max_bytes);
+    for (auto& [feature, episodes] : *found) {
+      if (!HasAll(file, feature)) continue;
+      const int n_channels = metadata.features.at(feature).n_channels;
+      try {
+        for (int group = 0; group < file.num_row_groups(); ++group) {
+          ReadGroup(&file, group, feature, n_channels, &episodes);
+        }
+      } catch (const Error& fault) {
+        if (fault.code() != ErrorCode::kData) throw;
+        std::ranges::fill(episodes, std::nullopt);  // LeRobot writes null for what it does not know
+      }
+    }
+  }
+}
+
+bool IsSound(const FeatureStatistics& statistics, int n_channels) {
+  for (std::size_t i = 0; i < StatisticNames().size(); ++i) {
+    if (std::ssize(StatisticOf(statistics, i)) != n_channels) return false;
+  }
+  return statistics.count > 0;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<FeatureStatistics>> ReadEpisodeStatistics(
+    const Metadata& metadata, const std::vector<std::string>& features, std::int64_t max_bytes) {
+  std::map<std::string, ByEpisode> found;
+  for (const std::string& feature : features) found[feature].resize(metadata.episodes.size());
+  if (metadata.version == Version::kV30) ReadTables(metadata, max_bytes, &found);
+  if (metadata.version == Version::kV21) ReadLines(metadata, &found);
+
+  std::map<std::string, std::vector<FeatureStatistics>> complete;
+  for (const auto& [feature, episodes] : found) {
+    const int n_channels = metadata.features.at(feature).n_channels;
+    const bool is_complete = std::ranges::all_of(episodes, [n_channels](const auto& statistics) {
+      return statistics && IsSound(*statistics, n_channels);
+    });
+    if (!is_complete) continue;
+    for (const auto& statistics : episodes) complete[feature].push_back(*statistics);
+  }
+  return complete;
+}
+
+namespace {
+
+StatedRange ReadRange(const Feature& feature, const core::JsonView& own) {
+  const auto n_numbers = static_cast<std::size_t>(NumElements(feature.shape));
+  // since 0.4, LeRobot pools all axes of a feature but the last one
+  const auto n_pooled = static_cast<std::size_t>(feature.shape.back());
+  std::map<std::string, std::vector<double>> values;
+  for (const char* name : {"min", "max", "mean", "std"}) {
+    const core::JsonView list = own.At(name);
+    values[name] = NumbersIn(list);
+    const std::size_t n = values[name].size();
+    if ((n != n_numbers && n != n_pooled) || n != values["min"].size()) {
+      list.Fail(fmt::format("expected {} numbers, found {}", n_numbers, n));
+    }
+  }
+  const std::size_t n = values["min"].size();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!(values["min"][i] <= values["max"][i])) {
+      own.Fail(fmt::format("the minimum {} of element {} is above the maximum {}", values["min"][i],
+                           i, values["max"][i]));
+    }
+    if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
+  }
+  return {.min = std::move(values["min"]), .max = std::move(values["max"])};
+}
+
+// Widens `range`. An empty one becomes the other.
+void Unite(const StatedRange& other, StatedRange* range) {
+  if (range->min.size() != other.min.size()) {
+    *range = other;
+    return;
+  }
+  for (std::size_t i = 0; i < other.min.size(); ++i) {
+    range->min[i] = std::min(range->min[i], other.min[i]);
+    range->max[i] = std::max(range->max[i], other.max[i]);
+  }
+}
+
+}  // namespace
+
+std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
+                                              const std::vector<std::string>& features) {
+  const bool is_by_episode = metadata.version == Version::kV21;
+  const fs::path path = metadata.root / (is_by_episode ? kStatisticsOfEpisodes : "meta/stats.json");
+  const std::size_t n_wanted = is_by_episode ? metadata.episodes.size() : 1;
+  std::map<std::string, StatedRange> ranges;
+  std::map<std::string, std::set<std::int64_t>> stated;  // episodes, by feature
+  const auto read = [&](const core::JsonView& stats, std::int64_t episode) {
+    for (const std::string& name : features) {
+      if (!stats.Has(name)) continue;
+      const Feature& feature = metadata.features.at(name);
+      stated[name].insert(episode);
+      if (!feature.is_camera()) Unite(ReadRange(feature, stats.At(name)), &ranges[name]);
+    }
+  };
+  if (fs::exists(path) && is_by_episode) {
+    ReadJsonLines(path, kMaxLine, [&](const core::JsonView& line) {
+      const auto episode = line.Get<std::int64_t>("episode_index");
+      if (episode < 0 || episode >= std::ssize(metadata.episodes)) {
+        line.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
+      }
+      read(line.At("stats"), episode);
+    });
+  } else if (fs::exists(path)) {
+    const std::string what = path.string();
+    const json stats = core::ReadJsonFile(path, static_cast<std::size_t>(kMaxLine));
+    read(core::JsonView(stats, what), 0);
+  }
+  for (const std::string& name : features) {
+    if (stated[name].size() == n_wanted) continue;
+    ranges.erase(name);
+    core::LogInfo(fmt::format("{}: no statistics of '{}'{}; dp_bench computes its own",
+                              path.string(), name, is_by_episode ? " in each episode" : ""));
+  }
+  return ranges;
 }
 
 }  // namespace dp_bench::lerobot

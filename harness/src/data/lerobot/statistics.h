@@ -7,10 +7,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "data/lerobot/metadata.h"
+
+namespace dp_bench::core {
+class JsonView;
+}
 
 namespace dp_bench::lerobot {
 
@@ -78,7 +85,21 @@ FeatureStatistics Pool(std::span<const FeatureStatistics> episodes);
 /// As in stats.json. The numbers of a picture's channels have the shape [C, 1, 1].
 nlohmann::json ToJson(const FeatureStatistics& statistics, bool is_picture);
 
-/// The inverse, without the shape of pictures. Throws Error{kData} naming `file` and the place.
-FeatureStatistics StatisticsFromJson(const nlohmann::json& values, const std::string& file);
+/// The inverse, without the shape of pictures. Throws Error{kData} naming file and place.
+FeatureStatistics ReadStatistics(const core::JsonView& values);
+
+/// The statistics of single episodes that meta/ of a LeRobot data set has. They are those of the
+/// pictures before they were encoded, which a copy of the video cannot give. By feature and
+/// episode, of those of the cameras `features` of which meta/ has all statistics, with quantiles,
+/// for all episodes. LeRobot 0.3 and older write no quantiles. `max_bytes` bounds the memory for
+/// each table. Throws Error{kData} or Error{kIo} naming the file if it cannot be read at all.
+std::map<std::string, std::vector<FeatureStatistics>> ReadEpisodeStatistics(
+    const Metadata& metadata, const std::vector<std::string>& features, std::int64_t max_bytes);
+
+/// What meta/ says about the range of each of these features over all episodes. Features whose
+/// statistics are missing, also in one episode, are left out, which is logged. Throws Error{kData}
+/// naming file and feature for statistics that cannot be.
+std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
+                                              const std::vector<std::string>& features);
 
 }  // namespace dp_bench::lerobot

@@ -12,11 +12,10 @@
 #include "core/folder_lock.h"
 #include "core/json.h"
 #include "core/thread_pool.h"
-#include "data/lerobot/key_sources.h"
-#include "data/lerobot/parquet_writer.h"
+#include "data/lerobot/episode_files.h"
+#include "data/lerobot/metadata.h"
+#include "data/lerobot/parquet_file.h"
 #include "data/lerobot/picture_encoder.h"
-#include "data/lerobot/picture_video.h"
-#include "data/lerobot/video_files.h"
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
 #include "media/video_joiner.h"
@@ -77,7 +76,50 @@ const KeySpec& FindKey(const std::string& feature, const std::string& name,
                           fmt::join(names, ", ")));
 }
 
+FeatureConfig ReadFeature(const std::string& name, const Config& feature) {
+  return {.name = name,
+          .keys = feature.Require<std::vector<std::string>>(
+              "keys", "the keys whose numbers it consists of, in this order; one for a camera"),
+          .channels = feature.Get<std::vector<std::string>>(
+              "names", {}, "a name per number; none for the names of the keys")};
+}
+
 }  // namespace
+
+LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
+  LeRobotWriterConfig config{
+      .path = params.Require<std::string>("path", "the folder to write, which must not exist"),
+      .source = params.Require<std::string>(
+          "source", "where the episodes come from; to continue, it must be the same"),
+      .robot_type = params.GetOptional<std::string>("robot_type", "robot_type of meta/info.json")};
+  const std::string version =
+      params.GetChoice("version", {"v3.0", "v2.1"}, "version of the format");
+  config.version = version == "v3.0" ? Version::kV30 : Version::kV21;
+  constexpr double kMinMb = 1e-3;
+  constexpr double kMaxMb = 1e6;
+  config.data_file_mb =
+      params.GetInRange("data_files_size_in_mb", config.data_file_mb, kMinMb, kMaxMb,
+                        "MiB of a Parquet file of version 3.0, after which the next one begins");
+  config.video_file_mb =
+      params.GetInRange("video_files_size_in_mb", config.video_file_mb, kMinMb, kMaxMb,
+                        "MiB of a video file of version 3.0, after which the next one begins");
+  config.codec = params.GetChoice(
+      "codec", {"auto", "png", "h264", "hevc", "av1"},
+      "how pictures are stored. auto: videos of LeRobot data sets are copied, other pictures are "
+      "PNG; png: all are PNG; h264, hevc, av1: videos with this codec are copied, other colour "
+      "pictures are encoded, and other depth is PNG");
+  constexpr std::int64_t kWorstCrf = 51;
+  config.crf = static_cast<int>(
+      params.GetInRange("crf", std::int64_t{config.crf}, std::int64_t{0}, kWorstCrf,
+                        "quality of videos that are encoded: 0 is the best"));
+  config.recorded = SourceConfig::FromConfig(
+      params.Sub("recorded", "where the episodes are recorded; `dp_bench dataset` fills it in"));
+  const Config features = params.Sub("features", "LeRobot's features");
+  for (const std::string& name : features.Keys()) {
+    config.features.push_back(ReadFeature(name, features.Sub(name)));
+  }
+  return config;
+}
 
 // What is collected of a feature during an episode.
 struct LeRobotWriter::Track {
@@ -333,7 +375,7 @@ void LeRobotWriter::ReadEpisodes() {
     WrittenEpisode episode{.length = view.Get<std::int64_t>("length"),
                            .task = view.Get<std::string>("task")};
     for (const auto& [feature, statistics] : view.At("stats").Members()) {
-      episode.statistics[feature] = StatisticsFromJson(statistics.json(), name);
+      episode.statistics[feature] = ReadStatistics(statistics);
     }
     n_steps_ += episode.length;
     dataset_.episodes.push_back(std::move(episode));
@@ -480,42 +522,6 @@ void LeRobotWriter::CopyVideo(const Track& track) const {
   core::RenameDurably(temporary, file);
 }
 
-// Version 3.0: as many episodes per file as fit.
-void LeRobotWriter::JoinEpisodes(const fs::path& root) {
-  FileNumber number;
-  std::unique_ptr<ParquetJoiner> joiner;
-  for (std::int64_t i = 0; i < n_episodes(); ++i) {
-    WrittenEpisode& episode = dataset_.episodes[static_cast<std::size_t>(i)];
-    if (joiner != nullptr && joiner->n_rows() > 0) {
-      const auto n_bytes = static_cast<double>(joiner->n_bytes());
-      const double per_frame = n_bytes / static_cast<double>(joiner->n_rows());
-      if (n_bytes + per_frame * static_cast<double>(episode.length) >=
-          config_.data_file_mb * kBytesPerMb) {
-        joiner->Finish();
-        joiner.reset();
-        number = NextFile(number);
-      }
-    }
-    if (joiner == nullptr) {
-      const fs::path file = root / DataPath(config_.version, number);
-      core::CreateFolders(file.parent_path());
-      joiner = std::make_unique<ParquetJoiner>(file, EpisodeFile(i));
-    }
-    joiner->Append(EpisodeFile(i));
-    episode.data = number;
-  }
-  joiner->Finish();
-}
-
-// Version 2.1: a file per episode.
-void LeRobotWriter::LinkEpisodes(const fs::path& root) {
-  for (std::int64_t i = 0; i < n_episodes(); ++i) {
-    const fs::path file = root / DataPath(config_.version, {.chunk = i / kChunksSize, .file = i});
-    core::CreateFolders(file.parent_path());
-    fs::copy_file(EpisodeFile(i), file);
-  }
-}
-
 json LeRobotWriter::KeySources() const {
   json keys = json::object();
   for (const std::unique_ptr<Track>& track : tracks_) {
@@ -541,11 +547,8 @@ void LeRobotWriter::Finish() {
                                                config_.path.string()));
   }
   core::AtomicFolder folder(config_.path);
-  if (config_.version == Version::kV30) {
-    JoinEpisodes(folder.temporary());
-  } else {
-    LinkEpisodes(folder.temporary());
-  }
+  WriteDataFiles(
+      folder.temporary(), [&](std::int64_t i) { return EpisodeFile(i); }, &dataset_);
   for (const WrittenFeature& feature : dataset_.features) {
     if (!feature.is_video) continue;
     const auto file_of = [&](std::int64_t i) { return VideoFile(feature.name, i); };

@@ -6,13 +6,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/lerobot/episode_source.h"
 #include "data/lerobot/meta_files.h"
-#include "data/lerobot/writer_config.h"
 #include "dp_bench/dataset_writer.h"
 
 namespace dp_bench::core {
@@ -25,6 +25,30 @@ struct VideoOptions;
 }
 
 namespace dp_bench::lerobot {
+
+/// A feature that is written, and the keys that it is put together from.
+struct FeatureConfig {
+  std::string name;
+  std::vector<std::string> keys;      // one for a camera
+  std::vector<std::string> channels;  // a name per number; none for "<key>" and "<key>.<i>"
+};
+
+/// {"path": "data/pusht_lerobot", "source": "...", "features": {"observation.state": {"keys":
+/// ["agent_pos"]}, "action": {"keys": ["action"]}}}.
+struct LeRobotWriterConfig {
+  std::filesystem::path path;
+  std::string source;
+  Version version = Version::kV30;
+  std::optional<std::string> robot_type;
+  double data_file_mb = 100.0;
+  double video_file_mb = 200.0;
+  std::string codec = "auto";  // or "png", "h264", "hevc", "av1"
+  int crf = 30;
+  SourceConfig recorded = {};
+  std::vector<FeatureConfig> features;
+
+  static LeRobotWriterConfig FromConfig(const Config& params);
+};
 
 class LeRobotWriter final : public DatasetWriter {
  public:
@@ -59,8 +83,6 @@ class LeRobotWriter final : public DatasetWriter {
   std::filesystem::path EpisodeFile(std::int64_t episode) const;
   std::filesystem::path NotesFile(std::int64_t episode) const;
   std::filesystem::path VideoFile(const std::string& camera, std::int64_t episode) const;
-  void JoinEpisodes(const std::filesystem::path& root);
-  void LinkEpisodes(const std::filesystem::path& root);
 
   LeRobotWriterConfig config_;
   EpisodeSource recorded_;

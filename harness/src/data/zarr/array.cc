@@ -15,9 +15,10 @@
 #include <utility>
 
 #include "core/json.h"
+#include "data/reader/chunk_cache.h"
+#include "data/reader/chunk_grid.h"
 #include "data/zarr/attributes.h"
 #include "data/zarr/chunk_codec.h"
-#include "data/zarr/page_buffer.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -301,7 +302,7 @@ bool ZarrArray::FirstChunkFits(Target target) const {
     return !Convert(metadata_.type, target, fill.data(), 1, element.data());
   }
   std::vector<std::byte> compressed;
-  PageBuffer decoded(chunk_bytes());
+  reader::PageBuffer decoded(chunk_bytes());
   DecodeTo(stored_.front(), &compressed, decoded.bytes());
   constexpr std::int64_t kBlock = 4096;  // elements; their converted form stays in the cache
   alignas(8) std::array<std::byte, kBlock * sizeof(std::int64_t)> converted;
@@ -323,7 +324,7 @@ void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) con
   // memory of one thread, allocated at its first chunk
   struct Scratch {
     std::vector<std::byte> compressed;
-    PageBuffer decoded;
+    reader::PageBuffer decoded;
   };
   if (num_missing() > 0) Fill(target, out);
   n_threads = static_cast<int>(std::clamp<std::int64_t>(std::ssize(stored_), 1, n_threads));
@@ -331,14 +332,14 @@ void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) con
   ParallelFor(std::ssize(stored_), n_threads, [&](int thread, std::int64_t i) {
     const StoredChunk& stored = stored_[static_cast<std::size_t>(i)];
     Scratch& mine = scratch[static_cast<std::size_t>(thread)];
-    if (mine.decoded.bytes().empty()) mine.decoded = PageBuffer(chunk_bytes());
+    if (mine.decoded.bytes().empty()) mine.decoded = reader::PageBuffer(chunk_bytes());
     DecodeTo(stored, &mine.compressed, mine.decoded.bytes());
     ScatterChunk(stored.chunk, mine.decoded.bytes(), target, {0, num_steps()}, out);
   });
 }
 
-void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target, ChunkCache* cache,
-                          std::span<std::byte> out) const {
+void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target,
+                          reader::ChunkCache* cache, std::span<std::byte> out) const {
   DPB_ASSERT(0 <= begin && begin < end && end <= num_steps());
   DPB_ASSERT(out.size() ==
              static_cast<std::size_t>((end - begin) * step_elements()) * TargetSize(target));
@@ -397,74 +398,34 @@ void ZarrArray::DecodeTo(const StoredChunk& stored, std::vector<std::byte>* comp
   } else if (metadata_.order.empty()) {
     DecodeChunk(metadata_.compressor, bytes, decoded, where);
   } else {
-    PageBuffer in_order(decoded.size());
+    reader::PageBuffer in_order(decoded.size());
     DecodeChunk(metadata_.compressor, bytes, in_order.bytes(), where);
     Transpose(in_order.bytes(), metadata_.chunks, metadata_.order, item, decoded);
   }
   if (metadata_.is_big_endian) ReverseBytes(decoded, item);
 }
 
-// Copies the part of a decoded chunk that belongs to `steps` to its place, run by run. A run covers
-// the innermost axes along which one chunk spans the whole array, and one axis more. Chunks at the
-// edge extend beyond the array; that part is left out.
+// Copies the part of a decoded chunk that belongs to `steps` to its place.
 void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
                              const Steps& steps, std::span<std::byte> out) const {
-  const Shape& shape = metadata_.shape;
-  const Shape& chunks = metadata_.chunks;
-  const std::size_t n_axes = shape.size();
-  const Shape indices = ChunkIndices(chunk);
-
-  std::size_t run_axis = n_axes - 1;
-  while (run_axis > 0 && chunks[run_axis] == shape[run_axis]) --run_axis;
-  std::int64_t inner = 1;
-  for (std::size_t axis = run_axis + 1; axis < n_axes; ++axis) inner *= shape[axis];
-
-  // per axis: the part that is copied, where it begins in the chunk, and where in `out`
-  Shape extent(n_axes);
-  Shape in_chunk_begin(n_axes, 0);
-  Shape out_begin(n_axes);
-  for (std::size_t axis = 0; axis < n_axes; ++axis) {
-    out_begin[axis] = indices[axis] * chunks[axis];
-    extent[axis] = std::min(chunks[axis], shape[axis] - out_begin[axis]);
-  }
-  in_chunk_begin[0] = std::max<std::int64_t>(0, steps.begin - out_begin[0]);
-  extent[0] = std::min(extent[0], steps.end - out_begin[0]) - in_chunk_begin[0];
-  out_begin[0] += in_chunk_begin[0] - steps.begin;
-
-  const std::int64_t n_runs = NumElements(std::span(extent).first(run_axis));
+  Shape first = ChunkIndices(chunk);
+  for (std::size_t axis = 0; axis < first.size(); ++axis) first[axis] *= metadata_.chunks[axis];
   const std::size_t item = SizeOf(metadata_.type);
-  for (std::int64_t run = 0; run < n_runs; ++run) {
-    // where the run begins in the chunk and in `out`, outer axes from the inside out
-    std::int64_t in_chunk = in_chunk_begin[run_axis] * inner;
-    std::int64_t position = out_begin[run_axis] * inner;
-    std::int64_t chunk_stride = chunks[run_axis] * inner;
-    std::int64_t out_stride = shape[run_axis] * inner;
-    std::int64_t rest = run;
-    for (std::size_t axis = run_axis; axis-- > 0;) {
-      const std::int64_t i = rest % extent[axis];
-      rest /= extent[axis];
-      in_chunk += (in_chunk_begin[axis] + i) * chunk_stride;
-      position += (out_begin[axis] + i) * out_stride;
-      chunk_stride *= chunks[axis];
-      out_stride *= shape[axis];
-    }
-    ConvertRun(decoded.data() + static_cast<std::size_t>(in_chunk) * item, extent[run_axis] * inner,
-               target, steps, position, out);
-  }
-}
-
-void ZarrArray::ConvertRun(const std::byte* in, std::int64_t n, Target target, const Steps& steps,
-                           std::int64_t position, std::span<std::byte> out) const {
-  std::byte* to = out.data() + static_cast<std::size_t>(position) * TargetSize(target);
-  const std::optional<std::int64_t> bad = Convert(metadata_.type, target, in, n, to);
-  if (!bad) return;
-  const std::byte* element = in + static_cast<std::size_t>(*bad) * SizeOf(metadata_.type);
-  throw Error(
-      ErrorCode::kData,
-      fmt::format("{} holds {} at step {}; an image of type rgb holds integers 0 to 255. For "
-                  "other numbers, give its key the type low_dim (dataset.params.keys).",
-                  Describe(), ElementText(metadata_.type, element),
-                  steps.begin + (position + *bad) / step_elements()));
+  reader::ForEachRun(
+      metadata_.shape, metadata_.chunks, first, steps.begin, steps.end,
+      [&](const reader::ChunkRun& run) {
+        const std::byte* in = decoded.data() + static_cast<std::size_t>(run.from) * item;
+        std::byte* to = out.data() + static_cast<std::size_t>(run.to) * TargetSize(target);
+        const std::optional<std::int64_t> bad = Convert(metadata_.type, target, in, run.n, to);
+        if (!bad) return;
+        throw Error(
+            ErrorCode::kData,
+            fmt::format(
+                "{} holds {} at step {}; an image of type rgb holds integers 0 to 255. For other "
+                "numbers, give its key the type low_dim (dataset.params.keys).",
+                Describe(), ElementText(metadata_.type, in + static_cast<std::size_t>(*bad) * item),
+                steps.begin + (run.to + *bad) / step_elements()));
+      });
 }
 
 }  // namespace dp_bench::zarr

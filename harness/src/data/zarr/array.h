@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/zarr/chunk_cache.h"
-#include "data/zarr/conversion.h"
+#include "data/reader/chunk_cache.h"
+#include "data/zarr/element_type.h"
 #include "data/zarr/metadata.h"
 #include "data/zarr/store.h"
 
@@ -69,7 +69,7 @@ class ZarrArray {
   /// one at a time; a chunk must not exceed its limit. Also uses memory for one compressed chunk.
   /// May be called from several threads at once. Throws Error{kData} for faults in these steps and
   /// in their files.
-  void ReadSteps(std::int64_t begin, std::int64_t end, Target target, ChunkCache* cache,
+  void ReadSteps(std::int64_t begin, std::int64_t end, Target target, reader::ChunkCache* cache,
                  std::span<std::byte> out) const;
 
  private:
@@ -98,8 +98,6 @@ class ZarrArray {
                 std::span<std::byte> decoded) const;
   void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
                     const Steps& steps, std::span<std::byte> out) const;
-  void ConvertRun(const std::byte* in, std::int64_t n, Target target, const Steps& steps,
-                  std::int64_t position, std::span<std::byte> out) const;
 
   const Store& store_;
   std::string name_;

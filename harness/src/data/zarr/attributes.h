@@ -21,9 +21,6 @@ inline constexpr const char* kCompleteAttribute = "complete";
 inline constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1}
                                                     << 30;  // of a million episodes
 
-inline constexpr double kMinFps = 1e-3;
-inline constexpr double kMaxFps = 1e5;
-
 struct ZarrAttributes {
   std::optional<double> fps;
   bool is_growing = false;  // "complete" is false: a collection is running or was interrupted

@@ -1,5 +1,7 @@
 #include "data/zarr/element_type.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,8 +11,10 @@
 #include <string>
 
 #include "core/half.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
+
 namespace {
 
 struct ElementName {
@@ -123,6 +127,103 @@ std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementT
   if (text == "Infinity") return FloatBytes(kInfinity, type);
   if (text == "-Infinity") return FloatBytes(-kInfinity, type);
   return text.starts_with("0x") ? ParseBits(text, type) : std::nullopt;
+}
+
+namespace {
+
+template <class In, class Out>
+void ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
+  const In* from = reinterpret_cast<const In*>(in);
+  std::transform(from, from + n, reinterpret_cast<Out*>(out),
+                 [](In value) { return static_cast<Out>(value); });
+}
+
+// The loop has no branch, so that the compiler can use vector instructions: out-of-range values and
+// NaN are clamped, and found because they then differ from the result.
+bool ConvertImageBlock(const float* in, std::int64_t n, std::uint8_t* out) {
+  std::int32_t is_bad = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float positive = in[i] > 0.0F ? in[i] : 0.0F;
+    const float clamped = positive < 255.0F ? positive : 255.0F;
+    const auto integer = static_cast<std::int32_t>(clamped);
+    is_bad |= static_cast<std::int32_t>(static_cast<float>(integer) != in[i]);
+    out[i] = static_cast<std::uint8_t>(integer);
+  }
+  return is_bad == 0;
+}
+
+std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::uint8_t* out) {
+  constexpr std::int64_t kBlock = 4096;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t size = std::min(kBlock, n - begin);
+    if (ConvertImageBlock(in + begin, size, out + begin)) continue;
+    for (std::int64_t i = begin;; ++i) {
+      if (!ConvertImageBlock(in + i, 1, out + i)) return i;
+    }
+  }
+  return std::nullopt;
+}
+
+// Its bits.
+struct Float16 {
+  explicit operator float() const { return core::FromFloat16(bits); }
+  explicit operator std::int64_t() const { return static_cast<std::int64_t>(float{*this}); }
+  std::uint16_t bits;
+};
+
+// In the order of the enum.
+template <class Out>
+constexpr std::array kConversions = {
+    &ConvertAll<std::uint8_t, Out>,  &ConvertAll<std::int8_t, Out>,
+    &ConvertAll<std::uint8_t, Out>,  &ConvertAll<std::int16_t, Out>,
+    &ConvertAll<std::uint16_t, Out>, &ConvertAll<std::int32_t, Out>,
+    &ConvertAll<std::uint32_t, Out>, &ConvertAll<std::int64_t, Out>,
+    &ConvertAll<std::uint64_t, Out>, &ConvertAll<Float16, Out>,
+    &ConvertAll<float, Out>,         &ConvertAll<double, Out>};
+
+template <class T>
+std::string Text(const std::byte* element) {
+  T value;
+  std::memcpy(&value, element, sizeof(value));
+  return fmt::format("{}", value);
+}
+
+}  // namespace
+
+std::size_t TargetSize(Target target) {
+  constexpr std::array<std::size_t, 4> kSizes = {sizeof(float), 1, sizeof(std::uint16_t),
+                                                 sizeof(std::int64_t)};  // in the order of the enum
+  return kSizes[static_cast<std::size_t>(target)];
+}
+
+bool CanConvert(ElementType type, Target target) {
+  if (target == Target::kFloat32) return true;
+  if (target == Target::kDepth) return type == ElementType::kUInt16;
+  if (target == Target::kInt64) return type != ElementType::kBool && ShortName(type)[0] != 'f';
+  return type == ElementType::kUInt8 || type == ElementType::kFloat32;
+}
+
+std::optional<std::int64_t> Convert(ElementType type, Target target, const std::byte* in,
+                                    std::int64_t n, std::byte* out) {
+  DPB_ASSERT(CanConvert(type, target));
+  const auto index = static_cast<std::size_t>(type);
+  if (target == Target::kFloat32) {
+    kConversions<float>[index](in, n, out);
+    return std::nullopt;
+  }
+  if (target == Target::kInt64) {
+    kConversions<std::int64_t>[index](in, n, out);
+    return std::nullopt;
+  }
+  if (SizeOf(type) == TargetSize(target)) {  // bytes to bytes, depth to depth
+    std::memcpy(out, in, static_cast<std::size_t>(n) * TargetSize(target));
+    return std::nullopt;
+  }
+  return ConvertImage(reinterpret_cast<const float*>(in), n, reinterpret_cast<std::uint8_t*>(out));
+}
+
+std::string ElementText(ElementType type, const std::byte* element) {
+  return type == ElementType::kUInt8 ? Text<std::uint8_t>(element) : Text<float>(element);
 }
 
 }  // namespace dp_bench::zarr

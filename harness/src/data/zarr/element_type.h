@@ -1,4 +1,5 @@
-// The types of numbers that zarr arrays hold, and their names in both versions of the format.
+// The types of numbers that zarr arrays hold, their names in both versions of the format, and how
+// they become the numbers of a data set: float32, uint8 images, uint16 depth, int64 episode ends.
 #pragma once
 
 #include <array>
@@ -6,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace dp_bench::zarr {
@@ -45,5 +47,21 @@ using ElementBytes = std::array<std::byte, 8>;
 /// A "fill_value" of either version: a number, true, "NaN", "-Infinity", "0x7fc00000". Nothing if
 /// it is no value of this type, such as null.
 std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementType type);
+
+enum class Target { kFloat32, kImage, kDepth, kInt64 };
+
+std::size_t TargetSize(Target target);
+
+/// Whether arrays of `type` can be converted to `target`: numbers of any type, images from uint8
+/// or float32, depth from uint16, episode ends from integers.
+bool CanConvert(ElementType type, Target target);
+
+/// Converts `n` elements. For images, returns the index of the first value that is not an integer
+/// within 0..255 (values after it are not converted), or nullopt if there is none.
+std::optional<std::int64_t> Convert(ElementType type, Target target, const std::byte* in,
+                                    std::int64_t n, std::byte* out);
+
+/// An element as text, for messages.
+std::string ElementText(ElementType type, const std::byte* element);
 
 }  // namespace dp_bench::zarr

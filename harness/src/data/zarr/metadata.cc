@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "data/reader/chunk_grid.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -19,26 +20,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxMetadataDepth = 32;
-constexpr std::size_t kMaxAxes = 8;
+using reader::kMaxAxes;
 constexpr std::int64_t kMaxChunkBytes = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxShardChunks = std::int64_t{1} << 22;  // an index of 64 MB
-
-// Checked before the parser builds a value; a callback of the parser would take quadratic time.
-bool IsTooDeep(std::string_view json) {
-  int depth = 0;
-  bool is_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (c == '"') is_string = !is_string;
-    if (is_string && c == '\\') ++i;
-    if (is_string) continue;
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (depth > kMaxMetadataDepth) return true;
-  }
-  return false;
-}
 
 constexpr const char* kHowToLeaveOut =
     " To read the others, name the arrays that you need in dataset.params.keys.";
@@ -46,22 +30,12 @@ constexpr const char* kHowToLeaveOut =
 // One .zarray or zarr.json while it is read: every fault names the file and the field.
 class Fields {
  public:
-  Fields(std::span<const std::byte> text, const std::string& file) : file_(file) {
-    const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
-    if (IsTooDeep(json)) {
-      Fail("", fmt::format("is nested deeper than {} levels", kMaxMetadataDepth));
-    }
-    try {
-      json_ = Json::parse(json);
-    } catch (const Json::exception& error) {
-      Fail("", fmt::format("is not JSON: {}", error.what()));
-    }
-    if (!json_.is_object()) Fail("", "is not a JSON object");
-  }
+  Fields(std::span<const std::byte> text, const std::string& file)
+      : file_(file),
+        json_(core::ParseJson({reinterpret_cast<const char*>(text.data()), text.size()}, file)) {}
 
   [[noreturn]] void Fail(std::string_view field, const std::string& what) const {
-    throw Error(ErrorCode::kData, field.empty() ? fmt::format("{} {}", file_, what)
-                                                : fmt::format("{}: {} {}", file_, field, what));
+    throw Error(ErrorCode::kData, fmt::format("{}: {} {}", file_, field, what));
   }
 
   const Json& Get(const char* field) const {

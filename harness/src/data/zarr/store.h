@@ -48,7 +48,6 @@ class Store {
 /// Opens a folder, or a file as zip archive.
 std::unique_ptr<Store> OpenStore(const std::filesystem::path& path);
 
-std::unique_ptr<Store> OpenFolderStore(const std::filesystem::path& path);
 std::unique_ptr<Store> OpenZipStore(const std::filesystem::path& path);
 
 /// A zip archive in memory, which must outlive the store; messages call it `path`.

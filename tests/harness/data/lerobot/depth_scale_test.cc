@@ -1,5 +1,3 @@
-#include "data/lerobot/depth_scale.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "data/lerobot/camera.h"
 #include "support/error_of.h"
 
 namespace dp_bench::lerobot {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "support/json_golden.h"
 
 namespace dp_bench::lerobot {
@@ -127,7 +128,7 @@ TEST(LeRobotStatistics, DepthKeepsItsUnit) {
 TEST(LeRobotStatistics, JsonKeepsThemBitForBit) {
   for (const FeatureStatistics& episode : EpisodesOfNumbers()) {
     const json text = json::parse(ToJson(episode, false).dump());
-    EXPECT_EQ(StatisticsFromJson(text, "stats"), episode);
+    EXPECT_EQ(ReadStatistics(core::JsonView(text, "stats")), episode);
   }
 }
 

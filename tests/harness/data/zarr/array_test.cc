@@ -166,7 +166,7 @@ void ExpectReadsAsLoaded(const ZarrArray& array, Target target, std::size_t n_ch
   const auto step_bytes = static_cast<std::size_t>(array.step_elements()) * TargetSize(target);
   Bytes loaded(static_cast<std::size_t>(array.num_steps()) * step_bytes);
   array.Load(target, 1, loaded);
-  ChunkCache cache(n_chunks * array.chunk_bytes());
+  reader::ChunkCache cache(n_chunks * array.chunk_bytes());
   for (std::int64_t begin = 0; begin < array.num_steps(); ++begin) {
     for (std::int64_t end = begin + 1; end <= array.num_steps(); ++end) {
       Bytes read(static_cast<std::size_t>(end - begin) * step_bytes);
@@ -245,7 +245,7 @@ TEST(ReadSteps, ManyThreadsStayWithinTheLimit) {
   const auto store = OpenStore(folder.path());
   const ZarrArray array(*store, "a");
   for (const std::size_t n_chunks : {1, 2, 7}) {
-    ChunkCache cache(n_chunks * array.chunk_bytes());
+    reader::ChunkCache cache(n_chunks * array.chunk_bytes());
     std::vector<std::jthread> threads;
     for (std::uint64_t thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&, thread] {

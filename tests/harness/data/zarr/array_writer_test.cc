@@ -127,7 +127,7 @@ TEST(ZarrArrayWriter, DamagedOrForeignArraysAreNamed) {
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ZarrArrayWriter(folder, PairsInChunksOf(8), 6); }),
               HasSubstr("another version"));
   core::WriteFileAtomically(folder / ".zarray", "[]");
-  EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr(".zarray is not a JSON object"));
+  EXPECT_THAT(MessageOf(ErrorCode::kData, reopen), HasSubstr(".zarray: expected a JSON object"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class FolderStoreTest : public ::testing::Test {
   }
 
   std::filesystem::path root() const { return folder_.path() / "inside"; }
-  std::unique_ptr<Store> Open() const { return OpenFolderStore(root()); }
+  std::unique_ptr<Store> Open() const { return OpenStore(root()); }
   std::string ReadError(const std::string& name) const {
     Bytes bytes;
     return ErrorOf([&] { Open()->Read(name, 100, &bytes); });

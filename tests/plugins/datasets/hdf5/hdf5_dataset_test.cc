@@ -57,9 +57,9 @@ TEST(Hdf5Names, NumbersInNamesAreComparedAsNumbers) {
 
 TEST(Hdf5Keys, KeysNameArraysAndPartsOfThem) {
   const Hdf5Dataset dataset({.path = SmallData("robomimic.hdf5"),
-                             .keys = {{"action", {.array = "actions", .begin = 1}},
-                                      {"where", {.array = "obs/pose", .end = 1}},
-                                      {"top", {.array = "obs/image"}}}});
+                             .keys = {{"action", {.source = "actions", .begin = 1}},
+                                      {"where", {.source = "obs/pose", .end = 1}},
+                                      {"top", {.source = "obs/image"}}}});
   ASSERT_EQ(dataset.spec().keys.size(), 3U);
   EXPECT_THAT(dataset.spec().keys[0].shape, ElementsAre(2));
   EXPECT_THAT(dataset.spec().keys[2].shape, ElementsAre(1));
@@ -86,8 +86,8 @@ TEST(Hdf5Keys, AnArrayThatIsNoPictureIsRefusedAsOne) {
                         [] {
                           const Hdf5Dataset dataset(
                               {.path = SmallData("robomimic.hdf5"),
-                               .keys = {{"action", {.array = "actions"}},
-                                        {"pose", {.array = "obs/pose", .type = KeyType::kRgb}}}});
+                               .keys = {{"action", {.source = "actions"}},
+                                        {"pose", {.source = "obs/pose", .type = KeyType::kRgb}}}});
                         }),
               HasSubstr("/data/demo_1/obs/pose: expected an array for the key 'pose'"));
 }

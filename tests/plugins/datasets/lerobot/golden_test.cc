@@ -50,10 +50,10 @@ class GoldenTest : public ::testing::TestWithParam<Case> {
   std::unique_ptr<LeRobotDataset> Open() const {
     LeRobotConfig config{.path = SmallFolder(GetParam().name)};
     for (const std::string& feature : Features("")) {
-      config.keys[feature] = {.feature = feature};
+      config.keys[feature] = {.source = feature};
     }
     for (const std::string& feature : Features("/frames")) {
-      config.keys[feature] = {.feature = feature};
+      config.keys[feature] = {.source = feature};
     }
     return std::make_unique<LeRobotDataset>(config);
   }

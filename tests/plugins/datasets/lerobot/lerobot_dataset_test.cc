@@ -26,9 +26,9 @@ const KeySpec& SpecOf(const Dataset& dataset, const std::string& name) {
   return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex(name))];
 }
 
-LeRobotConfig ActionAnd(const std::string& folder, const std::string& name, KeyConfig key) {
+LeRobotConfig ActionAnd(const std::string& folder, const std::string& name, reader::KeyConfig key) {
   LeRobotConfig config{.path = SmallFolder(folder)};
-  config.keys["action"] = {.feature = "action"};
+  config.keys["action"] = {.source = "action"};
   config.keys[name] = std::move(key);
   return config;
 }
@@ -61,10 +61,10 @@ TEST(LeRobot, FeaturesThatHoldNoNumbersAreLeftOutWithAWarning) {
 
 TEST(LeRobot, NamesChooseAndOrderChannels) {
   LeRobotConfig config{.path = SmallFolder("v21_av1")};
-  config.keys["action"] = {.feature = "action", .names = {"y", "x"}};
-  config.keys["arm"] = {.feature = "observation.state", .names = {"gripper", "shoulder"}};
-  config.keys["last"] = {.feature = "observation.state", .begin = 2};
-  config.keys["whole"] = {.feature = "observation.state"};
+  config.keys["action"] = {.source = "action", .names = {"y", "x"}};
+  config.keys["arm"] = {.source = "observation.state", .names = {"gripper", "shoulder"}};
+  config.keys["last"] = {.source = "observation.state", .begin = 2};
+  config.keys["whole"] = {.source = "observation.state"};
   const LeRobotDataset dataset(config);
   const std::vector<float> whole = ReadAll<float>(dataset, "whole");
   const std::vector<float> arm = ReadAll<float>(dataset, "arm");
@@ -90,11 +90,11 @@ TEST(LeRobot, AKeyWithoutAFeatureIsTheOneOfThatName) {
 }
 
 TEST(LeRobot, AnUnknownChannelOrFeatureListsWhatThereIs) {
-  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "observation.stat"})),
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.source = "observation.stat"})),
               AllOf(HasSubstr("no feature 'observation.stat'"), HasSubstr("observation.state")));
-  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .names = {"z"}})),
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.source = "action", .names = {"z"}})),
               AllOf(HasSubstr("no channel 'z'"), HasSubstr("x, y")));
-  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .begin = 1, .end = 3})),
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.source = "action", .begin = 1, .end = 3})),
               HasSubstr("elements 1 to 3 are no part of its 2"));
 }
 
@@ -186,11 +186,11 @@ TEST(LeRobot, ALargeToleranceGivesTheSamePictures) {
 TEST(LeRobot, EightBitDepthNeedsItsScale) {
   // a colour video, as recordings of Kuavo robots store depth
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "depth",
-                                {.feature = "observation.images.top", .type = KeyType::kDepth})),
+                                {.source = "observation.images.top", .type = KeyType::kDepth})),
               HasSubstr("give mm_per_level"));
   const LeRobotDataset dataset(ActionAnd(
       "v30_h264", "depth",
-      {.feature = "observation.images.top", .type = KeyType::kDepth, .mm_per_level = 10.0}));
+      {.source = "observation.images.top", .type = KeyType::kDepth, .mm_per_level = 10.0}));
   const LeRobotDataset colours({.path = SmallFolder("v30_h264")});
   const std::vector<std::uint8_t> rgb = ReadAll<std::uint8_t>(colours, "top");
   const std::vector<std::uint16_t> depth = ReadAll<std::uint16_t>(dataset, "depth");
@@ -203,23 +203,23 @@ TEST(LeRobot, EightBitDepthNeedsItsScale) {
 
 TEST(LeRobot, KeysThatDoNotFitAreRefused) {
   const std::string top = "observation.images.top";
-  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.feature = top, .begin = 0})),
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.source = top, .begin = 0})),
               HasSubstr("names, begin, end and shape are for numbers"));
   EXPECT_THAT(
-      Refusal(ActionAnd("v30_h264", "state", {.feature = "observation.state", .shape = {2, 2}})),
+      Refusal(ActionAnd("v30_h264", "state", {.source = "observation.state", .shape = {2, 2}})),
       HasSubstr("numbers do not have the shape [2, 2]"));
-  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.feature = top, .mm_per_level = 1.0})),
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.source = top, .mm_per_level = 1.0})),
               HasSubstr("mm_per_level is for depth"));
-  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.feature = "action", .type = KeyType::kDepth})),
+  EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.source = "action", .type = KeyType::kDepth})),
               HasSubstr("are for pictures"));
   EXPECT_THAT(
-      Refusal(ActionAnd("v30_av1", "d", {.feature = "observation.depth", .type = KeyType::kRgb})),
+      Refusal(ActionAnd("v30_av1", "d", {.source = "observation.depth", .type = KeyType::kRgb})),
       HasSubstr("has one channel"));
   EXPECT_THAT(
-      Refusal(ActionAnd("v30_av1", "d", {.feature = "observation.depth", .mm_per_level = 1.0})),
+      Refusal(ActionAnd("v30_av1", "d", {.source = "observation.depth", .mm_per_level = 1.0})),
       HasSubstr("has its own scale"));
   LeRobotConfig config{.path = SmallFolder("v30_h264")};
-  config.keys["action"] = {.feature = top};
+  config.keys["action"] = {.source = top};
   EXPECT_THAT(Refusal(config), HasSubstr("the action is a list of numbers"));
 }
 

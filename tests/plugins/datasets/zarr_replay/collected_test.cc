@@ -192,8 +192,8 @@ TEST(KeysWithoutAConfig, DepthIsGuessedOnlyFromPicturesOfUInt16) {
 TEST(KeysWithoutAConfig, DepthInMetresNeedsTheConfig) {
   const KeySpec key =
       KeyOf<float>({10, 2, 3}, std::vector<float>(60, 0.5F),
-                   {.keys = {{"action", {.array = "data/action"}},
-                             {"extra", {.array = "data/extra", .type = KeyType::kDepth}}}});
+                   {.keys = {{"action", {.source = "data/action"}},
+                             {"extra", {.source = "data/extra", .type = KeyType::kDepth}}}});
   EXPECT_EQ(key.type, KeyType::kDepth);
   EXPECT_EQ(key.dtype, DType::kFloat32);
   EXPECT_EQ(key.shape, (Shape{1, 2, 3}));
@@ -202,7 +202,7 @@ TEST(KeysWithoutAConfig, DepthInMetresNeedsTheConfig) {
 TEST(KeysWithoutAConfig, AKeyWithoutAnArrayIsThatOfItsName) {
   const Config params = Config::FromJson(R"({"path": "x", "keys": {"action": {}, "img": {}}})");
   const ZarrReplayConfig config = ZarrReplayConfig::FromConfig(params);
-  EXPECT_EQ(config.keys.at("img").array, "data/img");
+  EXPECT_EQ(config.keys.at("img").source, "");
   EXPECT_EQ(config.keys.at("img").type, std::nullopt);
 }
 

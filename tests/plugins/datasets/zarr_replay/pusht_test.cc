@@ -31,9 +31,9 @@ std::vector<float> ReadStep(const Dataset& dataset, const char* name, std::int64
 TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
   const ZarrReplayDataset dataset(
       {.path = path_,
-       .keys = {{"action", {.array = "data/action"}},
-                {"agent_pos", {.array = "data/state", .begin = 0, .end = 2}},
-                {"keypoint", {.array = "data/keypoint"}}}});
+       .keys = {{"action", {.source = "data/action"}},
+                {"agent_pos", {.source = "data/state", .begin = 0, .end = 2}},
+                {"keypoint", {.source = "data/keypoint"}}}});
   EXPECT_EQ(dataset.episode_ends().size(), 206U);
   EXPECT_EQ(dataset.episode_ends().front(), 161);
   EXPECT_EQ(dataset.episode_ends().back(), 25650);
@@ -48,8 +48,8 @@ TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
 TEST_F(PushtDemonstrations, KeepImagesAsBytes) {
   const ZarrReplayDataset dataset(
       {.path = path_,
-       .keys = {{"action", {.array = "data/action"}},
-                {"image", {.array = "data/img", .type = KeyType::kRgb}}}});
+       .keys = {{"action", {.source = "data/action"}},
+                {"image", {.source = "data/img", .type = KeyType::kRgb}}}});
   const KeySpec& image = dataset.spec().keys[1];
   EXPECT_EQ(image.shape, (Shape{3, 96, 96}));
   EXPECT_EQ(image.ByteSize(), 96U * 96U * 3U);

@@ -32,9 +32,9 @@ inline ZarrFiles SmallReplay() {
 /// Keys action, agent_pos (the first two of state) and image of SmallReplay, at `path`.
 inline ZarrReplayConfig SmallConfig(const std::filesystem::path& path) {
   return {.path = path,
-          .keys = {{"action", {.array = "data/action"}},
-                   {"agent_pos", {.array = "data/state", .begin = 0, .end = 2}},
-                   {"image", {.array = "data/img", .type = KeyType::kRgb}}}};
+          .keys = {{"action", {.source = "data/action"}},
+                   {"agent_pos", {.source = "data/state", .begin = 0, .end = 2}},
+                   {"image", {.source = "data/img", .type = KeyType::kRgb}}}};
 }
 
 /// All steps of a key.

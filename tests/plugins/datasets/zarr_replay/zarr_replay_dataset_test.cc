@@ -44,9 +44,9 @@ TEST(ZarrReplay, ShapesFollowTheArrays) {
   files.AddArray<float>("data/reward", {{10}, {10}}, Count<float>(10));
   files.WriteFolder(folder.path());
   ZarrReplayConfig config = SmallConfig(folder.path());
-  config.keys["keypoint"] = {.array = "data/keypoint"};
-  config.keys["last_point"] = {.array = "data/keypoint", .begin = 16};
-  config.keys["reward"] = {.array = "data/reward"};
+  config.keys["keypoint"] = {.source = "data/keypoint"};
+  config.keys["last_point"] = {.source = "data/keypoint", .begin = 16};
+  config.keys["reward"] = {.source = "data/reward"};
   const ZarrReplayDataset dataset(config);
   const auto shape = [&dataset](const char* key) {
     return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex(key))].shape;

@@ -1,6 +1,6 @@
 // The cache of decoded chunks: each decoded once, never more memory than the limit, whatever the
 // threads do.
-#include "data/zarr/chunk_cache.h"
+#include "data/reader/chunk_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "dp_bench/random.h"
 #include "support/error_of.h"
 
-namespace dp_bench::zarr {
+namespace dp_bench::reader {
 namespace {
 
 constexpr std::size_t kLine = 64;  // sizes are multiples of it
@@ -84,7 +84,7 @@ TEST(ChunkCache, AnOfferThatFailsLeavesNothing) {
 
 TEST(ChunkCache, ChunksOfSeveralArraysAndSizesShareTheLimit) {
   ChunkCache cache(3 * kLine);
-  const auto* other = reinterpret_cast<const ZarrArray*>(&cache);
+  const void* const other = static_cast<const void*>(&cache);
   for (const std::int64_t chunk : {0, 1, 2}) IsHere(&cache, chunk, kLine);
   ExpectFilled(*cache.Get({other, 0}, 100, Fill(7)), 7, 100);
   EXPECT_EQ(cache.bytes(), 3 * kLine) << "in place of 0 and 1";
@@ -205,4 +205,4 @@ TEST(ChunkCache, AFailureReachesEveryThreadThatWantsTheChunk) {
 }
 
 }  // namespace
-}  // namespace dp_bench::zarr
+}  // namespace dp_bench::reader

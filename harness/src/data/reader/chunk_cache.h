@@ -1,28 +1,85 @@
-// Decoded chunks of arrays, or pictures, that do not fit in memory, for all threads that read them.
-// Together, the chunks that are kept, in use or being decoded never exceed the limit. The least
-// recently used one is dropped first.
+// The memory of readers: for numbers that are loaded as a whole, and for decoded chunks of arrays,
+// or pictures, that do not fit in memory, shared by all threads that read them.
 #pragma once
+
+#include <sys/mman.h>
 
 #include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
 #include <span>
 #include <tuple>
 #include <utility>
 
-#include "data/zarr/chunk_memory.h"
+namespace dp_bench::reader {
 
-namespace dp_bench::zarr {
+/// Memory whose pages the kernel allocates at the first write, as large pages if it can. A decoder
+/// that fails early has used no memory, and page faults do not slow decoding down.
+class PageBuffer {
+ public:
+  PageBuffer() = default;
 
-/// May be used from several threads at once; no lock is held while a chunk is decoded.
+  /// Throws std::bad_alloc.
+  explicit PageBuffer(std::size_t size) : size_(size) {
+    if (size == 0) return;
+    // small buffers are not worth a large page
+    const std::size_t alignment = size < kLargePage ? kCacheLine : kLargePage;
+    const std::size_t padded = (size + alignment - 1) / alignment * alignment;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, padded)));
+    if (data_ == nullptr) throw std::bad_alloc();
+    // only a hint: without large pages everything works, but slower
+    if (alignment == kLargePage) ::madvise(data_.get(), padded, MADV_HUGEPAGE);
+  }
+
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  static constexpr std::size_t kCacheLine = 64;
+  static constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t size_ = 0;
+};
+
+/// Memory of a fixed size that decoded chunks share, in pages that are allocated once. A heap would
+/// keep freed memory for each thread, and new pages cost as much time as decoding. For one thread
+/// at a time.
+class ChunkMemory {
+ public:
+  /// `size` is rounded up to whole cache lines, as are all pieces. Throws std::bad_alloc.
+  explicit ChunkMemory(std::size_t size);
+
+  std::size_t size() const { return memory_.bytes().size(); }
+  std::size_t taken() const { return taken_; }
+
+  /// A piece of `size` bytes or a little more; nothing if no gap is large enough.
+  std::optional<std::span<std::byte>> TryTake(std::size_t size);
+
+  /// Takes back a piece.
+  void Give(std::span<std::byte> piece);
+
+ private:
+  PageBuffer memory_;
+  std::map<std::size_t, std::size_t> gaps_;  // offset to size; no two touch each other
+  std::size_t taken_ = 0;
+};
+
+/// Together, the chunks that are kept, in use or being decoded never exceed the limit. The least
+/// recently used one is dropped first. May be used from several threads at once; no lock is held
+/// while a chunk is decoded.
 class ChunkCache {
  public:
   struct Key {
@@ -91,4 +148,4 @@ class ChunkCache {
   std::map<Key, std::list<Entry>::iterator> places_;
 };
 
-}  // namespace dp_bench::zarr
+}  // namespace dp_bench::reader

@@ -1,15 +1,14 @@
 // The memory that chunks share: pieces never overlap, and returned memory can be used again.
-#include "data/zarr/chunk_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "data/reader/chunk_cache.h"
 #include "dp_bench/random.h"
 
-namespace dp_bench::zarr {
+namespace dp_bench::reader {
 namespace {
 
 TEST(ChunkMemory, HoldsOnePieceOfItsSizeThoughItIsNoMultipleOfACacheLine) {
@@ -64,4 +63,4 @@ TEST(ChunkMemory, PiecesNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace dp_bench::zarr
+}  // namespace dp_bench::reader

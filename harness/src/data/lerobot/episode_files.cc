@@ -1,8 +1,9 @@
-#include "data/lerobot/video_files.h"
+#include "data/lerobot/episode_files.h"
 
 #include <memory>
 
 #include "core/atomic_file.h"
+#include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
 #include "media/video_joiner.h"
 
@@ -12,6 +13,33 @@ namespace {
 namespace fs = std::filesystem;
 using FileOf = std::function<fs::path(std::int64_t)>;
 
+// Version 3.0: as many episodes per file as fit.
+void JoinTables(const fs::path& root, const FileOf& file_of, WrittenDataset* dataset) {
+  FileNumber number;
+  std::unique_ptr<ParquetJoiner> joiner;
+  for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
+    WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
+    if (joiner != nullptr && joiner->n_rows() > 0) {
+      const auto n_bytes = static_cast<double>(joiner->n_bytes());
+      const double per_frame = n_bytes / static_cast<double>(joiner->n_rows());
+      if (n_bytes + per_frame * static_cast<double>(episode.length) >=
+          dataset->data_file_mb * kBytesPerMb) {
+        joiner->Finish();
+        joiner.reset();
+        number = NextFile(number);
+      }
+    }
+    if (joiner == nullptr) {
+      const fs::path file = root / DataPath(dataset->version, number);
+      core::CreateFolders(file.parent_path());
+      joiner = std::make_unique<ParquetJoiner>(file, file_of(i));
+    }
+    joiner->Append(file_of(i));
+    episode.data = number;
+  }
+  joiner->Finish();
+}
+
 // The new file of a camera.
 fs::path NewVideo(const fs::path& root, const WrittenDataset& dataset, const std::string& camera,
                   const FileNumber& number) {
@@ -20,12 +48,13 @@ fs::path NewVideo(const fs::path& root, const WrittenDataset& dataset, const std
   return file;
 }
 
-// Version 2.1: a file per episode.
-void CopyVideos(const fs::path& root, const std::string& camera, const FileOf& file_of,
-                const WrittenDataset& dataset) {
+// Version 2.1: a file per episode, at the path that `path_of` gives for its number.
+void CopyFiles(const WrittenDataset& dataset, const FileOf& file_of,
+               const std::function<fs::path(const FileNumber&)>& path_of) {
   for (std::int64_t i = 0; i < std::ssize(dataset.episodes); ++i) {
-    const FileNumber number = {.chunk = i / kChunksSize, .file = i};
-    fs::copy_file(file_of(i), NewVideo(root, dataset, camera, number));
+    const fs::path file = path_of({.chunk = i / kChunksSize, .file = i});
+    core::CreateFolders(file.parent_path());
+    fs::copy_file(file_of(i), file);
   }
 }
 
@@ -75,9 +104,19 @@ class VideoFiles {
 
 }  // namespace
 
+void WriteDataFiles(const fs::path& root, const FileOf& file_of, WrittenDataset* dataset) {
+  if (dataset->version == Version::kV30) return JoinTables(root, file_of, dataset);
+  CopyFiles(*dataset, file_of,
+            [&](const FileNumber& number) { return root / DataPath(dataset->version, number); });
+}
+
 void WriteVideoFiles(const fs::path& root, const std::string& camera, const FileOf& file_of,
                      WrittenDataset* dataset) {
-  if (dataset->version != Version::kV30) return CopyVideos(root, camera, file_of, *dataset);
+  if (dataset->version != Version::kV30) {
+    return CopyFiles(*dataset, file_of, [&](const FileNumber& number) {
+      return root / VideoPath(dataset->version, camera, number);
+    });
+  }
   VideoFiles files(root, camera, *dataset);
   for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
     WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
