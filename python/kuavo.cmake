@@ -17,18 +17,24 @@ find_package(fmt 8 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(spdlog 1.9 REQUIRED)
 
-set(sdk_sources array.cc atomic_file.cc console.cc error.cc interfaces.cc json.cc random.cc regular_file.cc system_error.cc
+set(sdk_sources array.cc atomic_file.cc call_watch.cc console.cc error.cc interfaces.cc json.cc random.cc regular_file.cc system_error.cc
                 thread_pool.cc)
 list(TRANSFORM sdk_sources PREPEND "${DPB_ROOT}/harness/src/core/")
+# what checks the calls of an Env
+set(plugin_sources buffer_guard.cc env.cc guard.cc open_call.cc spec_check.cc)
+list(TRANSFORM plugin_sources PREPEND "${DPB_ROOT}/harness/src/plugin/")
 file(GLOB config_sources "${DPB_ROOT}/harness/src/config/*.cc")
 file(GLOB kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*.cc" "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*/*.cc")
 list(REMOVE_ITEM kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/plugin.cc")
 file(GLOB mujoco_sources "${DPB_ROOT}/harness/mujoco/*.cc")
-add_library(dpb_kuavo STATIC ${sdk_sources} ${config_sources} ${mujoco_sources} ${kuavo_sources})
+add_library(dpb_kuavo STATIC ${sdk_sources} ${plugin_sources} ${config_sources} ${mujoco_sources} ${kuavo_sources})
 # the files of a room may be compiled together; those of the plugin have equal names
 set_target_properties(dpb_kuavo PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 set_source_files_properties(${sdk_sources} PROPERTIES UNITY_GROUP core)
 set_source_files_properties(${config_sources} PROPERTIES UNITY_GROUP config)
+set_source_files_properties(${plugin_sources} PROPERTIES UNITY_GROUP plugin)
+configure_file("${DPB_ROOT}/cmake/build_id.h.in" generated/dp_bench/build_id.h @ONLY)
+target_include_directories(dpb_kuavo PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
 target_include_directories(dpb_kuavo PUBLIC
   "${DPB_ROOT}/plugins/envs/kuavo_dualarm" "${DPB_ROOT}/harness/include" "${DPB_ROOT}/harness/src" "${DPB_ROOT}/harness/mujoco")
 # Debian has only shared libraries of fmt and spdlog
