@@ -11,3 +11,10 @@ foreach(file ${page_templates})
 endforeach()
 configure_file("${pages}/page_templates.cc.in" "${CMAKE_CURRENT_BINARY_DIR}/page_templates.cc" @ONLY)
 target_sources(dp_bench_pages PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/page_templates.cc")
+
+# The texts of the hypotheses that dp_bench diagnose tests.
+set(hypotheses "${CMAKE_CURRENT_SOURCE_DIR}/src/inspect/hypotheses.json")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${hypotheses}")
+file(READ "${hypotheses}" DPB_HYPOTHESES)
+configure_file("${CMAKE_CURRENT_SOURCE_DIR}/src/inspect/hypotheses.cc.in" "${CMAKE_CURRENT_BINARY_DIR}/hypotheses.cc" @ONLY)
+target_sources(dp_bench_pages PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/hypotheses.cc")

@@ -86,7 +86,7 @@ target_link_libraries(dp_bench_experiment PUBLIC dp_bench_policy dp_bench_host)
 target_precompile_headers(dp_bench_experiment REUSE_FROM dp_bench_policy)
 
 # The verbs: those that need no LibTorch of their own are compiled without its headers.
-set(torch_of_app bench.cc diagnose.cc failure.cc inspect.cc profile.cc train.cc view.cc)
+set(torch_of_app bench.cc diagnose.cc doctor.cc failure.cc inspect.cc profile.cc train.cc view.cc)
 add_library(dp_bench_verbs OBJECT)
 dpb_harness_library(dp_bench_verbs)
 dpb_sources(dp_bench_verbs app EXCEPT ${torch_of_app} main.cc)

@@ -203,7 +203,7 @@ int BenchDataset(const BenchVerbOptions& options) {
                                             .config_dirs = asked.config_dirs});
   const auto loading = train::DataLoaderConfig::FromConfig(
       config.Sub("dataloader", "how batches are read"), /*shuffle_default=*/true);
-  plugin::PluginCatalogue catalogue(plugin::PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
+  plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
   const Config source = config.Sub("dataset", "the data set");
   const auto plugin = source.Require<std::string>("plugin", "the plugin that reads it");
   const Config params = source.Sub("params", "for the plugin");

@@ -162,8 +162,7 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
   const std::unique_ptr<Dataset> dataset = DatasetAtHand(experiment);
   experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
-  const run::Weights weights =
-      checkpoint.Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
+  const run::Weights weights = run::EvaluatedWeights(checkpoint);
   const std::unique_ptr<Policy> policy =
       run::CreateFromCheckpoint(checkpoint, experiment.config(), experiment.catalogue(), weights);
   const inspect::SamplingInspection inspection =

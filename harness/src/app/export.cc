@@ -67,8 +67,7 @@ void ExportCheckpoint(const run::Checkpoint& checkpoint, const ExportVerbOptions
 }
 
 void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
-  plugin::PluginCatalogue catalogue(
-      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto bindings = experiment::ExportLerobotPolicy(
       checkpoint, catalogue, {.output = options.output, .map = options.map});
   core::PrintResult("{}: a diffusion policy of LeRobot\n", options.output.string());
@@ -76,8 +75,7 @@ void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions
 }
 
 void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
-  plugin::PluginCatalogue catalogue(
-      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto format = options.format == kOnnxFormat ? experiment::GraphFormat::kOnnx
                                                     : experiment::GraphFormat::kTorchScript;
   const double difference =
@@ -98,12 +96,10 @@ int Export(ExportVerbOptions options) {
   }
   ChooseCheckpoint(&options.checkpoint);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
-  if (options.format == kLerobotFormat) {
-    ExportForLerobot(checkpoint, options);
-  } else if (options.format == kTorchScriptFormat || options.format == kOnnxFormat) {
+  if (options.format == kCheckpointFormat) ExportCheckpoint(checkpoint, options);
+  if (options.format == kLerobotFormat) ExportForLerobot(checkpoint, options);
+  if (options.format == kTorchScriptFormat || options.format == kOnnxFormat) {
     ExportAsGraphs(checkpoint, options);
-  } else {
-    ExportCheckpoint(checkpoint, options);
   }
   return 0;
 }

@@ -60,7 +60,7 @@ struct InspectVerbOptions {
   bool as_json = false;
 };
 
-void RequireAgreement(const inspect::MemoryCheck& check) {
+void RequireAgreement(const train::MemoryCheck& check) {
   if (check.deviation() <= kTolerance) return;
   throw Error(ErrorCode::kNumeric,
               fmt::format("a step at batch size {} takes {} bytes, the estimate was {}: more than "
@@ -97,11 +97,8 @@ void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) 
 
 rollout::RecordedObs FirstObsOfTestEpisode(const experiment::Experiment& experiment,
                                            std::string* name) {
-  auto config = run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-  config.n_train = 0;
-  config.n_test = 1;
-  config.n_videos = 0;
-  if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;  // only eval measures it
+  const auto config =
+      run::EnvRunnerConfig::ForALook(experiment.config().Sub("env_runner"), /*n_test=*/1);
   const rollout::EnvRunner runner(config, [&] { return experiment.CreateEnv(); },
                                   experiment.spec().shape_meta, experiment.spec().horizons,
                                   /*output_dir=*/{});
@@ -147,8 +144,7 @@ int InspectTheAttention(InspectVerbOptions options) {
 int InspectTheCheckpoint(InspectVerbOptions options) {
   RequireNoOverrides(options, "--checkpoint");
   ChooseCheckpoint(&options.checkpoint);
-  plugin::PluginCatalogue catalogue(
-      plugin::PluginCatalogue::DefaultSearchPath(options.experiment.plugin_dirs));
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.experiment.plugin_dirs);
   const inspect::CheckpointInspection inspection =
       inspect::InspectCheckpoint(options.checkpoint, catalogue, options.policy.n_levels);
   Print(inspection, options.as_json);
@@ -176,8 +172,7 @@ int InspectTheData(const InspectVerbOptions& options) {
   const experiment::ExperimentOptions& asked = options.experiment;
   if (asked.env.empty() && asked.config.empty()) {
     RequireNoOverrides(options, "--dataset");
-    plugin::PluginCatalogue catalogue(
-        plugin::PluginCatalogue::DefaultSearchPath(asked.plugin_dirs));
+    plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
     const auto dataset = experiment::OpenDataset(asked.dataset, options.reading, catalogue);
     return Show(*dataset, asked.dataset, options);
   }

@@ -33,8 +33,7 @@ int ReportMissingMeanings(const std::vector<config::KeySection>& sections) {
 }
 
 int PrintKeys(const KeysOptions& options) {
-  plugin::PluginCatalogue catalogue(
-      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto sections = experiment::ConfigReference(options.request, catalogue);
   if (options.is_markdown) {
     core::WriteResult(report::KeyPage(sections));

@@ -58,8 +58,9 @@ int Profile(ProfileVerbOptions options) {
   core::PrintResult("{}", inspect::ToText(profile, options.profile.n_listed));
   if (!options.json.empty()) core::WriteOutput(options.json, ToJson(profile).dump(2) + "\n");
   if (options.trace.empty()) return 0;
-  inspect::WriteChromeTrace(options.trace, profile.events,
-                            fmt::format("dp_bench: {} on {}", profile.policy, profile.task));
+  core::WriteOutput(options.trace, inspect::ChromeTrace(profile.events,
+                                                        fmt::format("dp_bench: {} on {}",
+                                                                    profile.policy, profile.task)));
   core::PrintResult("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());
   return 0;
 }

@@ -27,7 +27,7 @@
 #include "experiment/manifest.h"
 #include "experiment/multi_run.h"
 #include "experiment/output_folder.h"
-#include "inspect/memory_advice.h"
+#include "inspect/advice.h"
 #include "run/run_files.h"
 #include "train/resume_point.h"
 #include "train/rewind.h"
@@ -400,6 +400,16 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
 }
 
 }  // namespace
+
+void AddPluginDirOption(CLI::App* app, std::vector<fs::path>* plugin_dirs) {
+  app->add_option("--plugin-dir", *plugin_dirs,
+                  "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+}
+
+plugin::PluginCatalogue OpenCatalogue(const std::vector<fs::path>& plugin_dirs) {
+  return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
+}
 
 void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options) {
   CLI::Option* isolate = app->add_flag_callback(

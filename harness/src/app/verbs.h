@@ -10,12 +10,19 @@
 #include "core/communicator.h"
 #include "experiment/dataset_conversion.h"
 #include "experiment/experiment.h"
+#include "plugin/catalogue.h"
 #include "run/lerobot/feature_map.h"
 #include "run/run_checkpoint.h"
 
 namespace dp_bench::app {
 
 using Verb = std::function<int()>;
+
+/// --plugin-dir.
+void AddPluginDirOption(CLI::App* app, std::vector<std::filesystem::path>* plugin_dirs);
+
+/// The plugins in these folders, then those of the search path.
+plugin::PluginCatalogue OpenCatalogue(const std::vector<std::filesystem::path>& plugin_dirs);
 
 /// --isolate and --no-isolate.
 void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options);

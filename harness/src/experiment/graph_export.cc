@@ -11,7 +11,6 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "dp_bench/tensor.h"
-#include "graph/exported_policy.h"
 #include "graph/graph_runtime.h"
 #include "run/create_from_checkpoint.h"
 
@@ -68,8 +67,7 @@ double DifferenceOfPlans(Policy& policy, const graph::PolicyGraphs& graphs,
 
 double ExportPolicyGraphs(const run::Checkpoint& checkpoint, plugin::PluginCatalogue& catalogue,
                           GraphFormat format, const std::filesystem::path& output) {
-  const run::Weights weights =
-      checkpoint.Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
+  const run::Weights weights = run::EvaluatedWeights(checkpoint);
   const auto policy = run::CreateFromCheckpoint(checkpoint.folder(), catalogue, weights).policy;
   const Normalizer normalizer = run::NormalizerOf(checkpoint);
   const graph::PolicyGraphs graphs = graph::MakePolicyGraphs(*policy, normalizer);

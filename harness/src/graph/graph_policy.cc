@@ -1,22 +1,41 @@
 // See graph_policy.h.
 #include "graph/graph_policy.h"
 
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "dp_bench/error.h"
 #include "graph/onnx.h"
-#include "graph/onnx_graphs.h"
 
 namespace dp_bench::graph {
 namespace {
+
+constexpr const char* kLibrary = "libdp_bench_openvino.so";
+
+// OpenVINO on the CPU, in float32, from the library that links it.
+OpenVinoEntry* FindOpenVino() {
+  // never closed: its objects live as long as policies do
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* const entry = library == nullptr ? nullptr : dlsym(library, kOpenVinoEntry);
+  if (entry != nullptr) return reinterpret_cast<OpenVinoEntry*>(entry);
+  throw Error(ErrorCode::kPlugin,
+              fmt::format("policy.backend=openvino: expected {} beside the libraries of dp_bench, "
+                          "found none that loads ({}). It is built where OpenVINO is installed: "
+                          "run scripts/setup.sh and build again",
+                          kLibrary, dlerror()));
+}
 
 class GraphPolicy final : public Policy {
  public:
   GraphPolicy(std::unique_ptr<Policy> policy, const Normalizer& normalizer)
       : policy_(std::move(policy)),
         graphs_(MakePolicyGraphs(*policy_, normalizer)),
-        runtime_(MakeOpenVinoRuntime({.encoder = ToOnnx(graphs_.encoder, "condition"),
-                                      .denoiser = ToOnnx(graphs_.denoiser, "prediction")})) {}
+        runtime_(FindOpenVino()({.encoder = ToOnnx(graphs_.encoder, "condition"),
+                                 .denoiser = ToOnnx(graphs_.denoiser, "prediction")},
+                                at::get_num_threads())) {}
 
   const PolicySpec& spec() const override { return graphs_.spec; }
   torch::nn::Module& module() override { return policy_->module(); }

@@ -1,6 +1,12 @@
 // The two graphs of a diffusion policy: the observation encoder runs once per plan, the denoiser
-// once per sampling step.
+// once per sampling step. And the folder with which other programs plan, without code of dp_bench:
+//   encoder.onnx or encoder.pt      the graphs
+//   denoiser.onnx or denoiser.pt
+//   sampler.json                    inputs, outputs, and the sampling loop as numbers
+//                                   (docs/exporting.md)
 #pragma once
+
+#include <filesystem>
 
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/sampling_plan.h"
@@ -32,5 +38,12 @@ struct PolicyGraphs {
 /// put into evaluation mode and no longer asks for gradients. Throws Error{kConfig} for a policy
 /// that is not a policy::DiffusionPolicy.
 PolicyGraphs MakePolicyGraphs(Policy& policy, const Normalizer& normalizer);
+
+enum class FileFormat { kTorchScript, kOnnx };
+
+/// Writes the files into an existing folder. Throws Error{kConfig} for an operator that the format
+/// lacks, Error{kIo}.
+void WriteExportedPolicy(const std::filesystem::path& folder, const PolicyGraphs& graphs,
+                         FileFormat format);
 
 }  // namespace dp_bench::graph

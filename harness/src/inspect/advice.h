@@ -1,9 +1,13 @@
-// The config changes that the figures of a profile suggest.
+// The config changes that the figures of a profile suggest, and what makes a training step smaller,
+// in the order in which to try it: first what changes no result, last what makes the policy see or
+// know less.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "experiment/experiment.h"
 
 namespace dp_bench::inspect {
 
@@ -33,9 +37,18 @@ struct TrainingFigures {
   bool is_memory_short() const;
 };
 
-/// The most important first; empty if no figure suggests a change. `memory`: the advice of
-/// memory_advice.h, which is given if memory is short.
+/// The most important first; empty if no figure suggests a change. `memory`: that of AdviseMemory,
+/// which is given if memory is short.
 std::vector<Advice> AdviseTraining(const TrainingFigures& figures,
                                    const std::vector<Advice>& memory = {});
+
+/// Half the batch with accumulated gradients, bfloat16, gradient checkpointing, pictures of half
+/// the size, one camera less, half the encoder's channels. Each is one change of the experiment's
+/// config, with the memory that it saves: two small steps are measured on the CPU for it, larger
+/// ones estimated. Leaves out what is already so, does not apply, or saves nothing.
+std::vector<Advice> AdviseMemory(const experiment::Experiment& experiment);
+
+/// "  key=value: reason" lines.
+std::string AdviceLines(const std::vector<Advice>& advice);
 
 }  // namespace dp_bench::inspect

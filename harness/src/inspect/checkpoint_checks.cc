@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <iterator>
 
 #include "policy/stage_recorder.h"
 #include "train/clip_reach.h"
@@ -67,70 +66,11 @@ std::string Describe(const std::vector<train::SamplingStep>& steps) {
 
 double ErrorOf(const SamplingCase& sampling, const std::vector<std::string>& overrides) {
   const auto variant = sampling.make_variant(overrides);
-  return RecordSampling(*variant, sampling.normalizer, sampling.probe).error;
+  return RecordSampling(*variant, sampling.normalizer, sampling.probe).error->mean;
 }
 
 std::string Scheduler(const char* key, const std::string& value) {
   return fmt::format("policy.params.noise_scheduler.{}={}", key, value);
-}
-
-Finding CheckObsMatter(const SamplingCase& sampling, const SamplingSample& sample) {
-  const Finding hypothesis = {.id = "sampling.observations_ignored",
-                              .claim = "actions do not depend on the observations",
-                              .advice =
-                                  "check whether the encoder is trained, and whether the "
-                                  "observations change",
-                              .config_key = "shape_meta.obs",
-                              .certainty = Certainty::kLikely};
-  const double permuted =
-      RecordSampling(sampling.policy, sampling.normalizer, sampling.probe, /*is_permuted=*/true)
-          .error;
-  return Decide(hypothesis, !(permuted > 1.1 * sample.error),
-                fmt::format("mean square error {:.4g}, {:.4g} with observations of other rows",
-                            sample.error, permuted));
-}
-
-Finding CheckStepCount(const SamplingCase& sampling, const SamplingSample& sample) {
-  const Finding hypothesis = {.id = "sampling.too_few_steps",
-                              .claim = "more denoising steps would give better actions",
-                              .advice = "raise it until the error no longer falls",
-                              .config_key = "policy.params.noise_scheduler.num_inference_steps"};
-  if (!sampling.scheduler) return LeaveOpen(hypothesis, kNoScheduler);
-  const int n_train = sampling.scheduler->num_train_timesteps;
-  // DPM-Solver++ cannot visit all of them
-  const int n_most =
-      sampling.scheduler->type == SchedulerType::kDpmSolverPlusPlus ? n_train - 1 : n_train;
-  const int n_more = std::min(n_most, std::max(20, 4 * sampling.scheduler->num_inference_steps));
-  const double more = ErrorOf(sampling, {Scheduler("num_inference_steps", std::to_string(n_more))});
-  return Decide(hypothesis, sample.error > 1.5 * more,
-                fmt::format("mean square error {:.4g} with {} steps, {:.4g} with {}", sample.error,
-                            sampling.scheduler->num_inference_steps, more, n_more));
-}
-
-Finding CompareVariants(const SamplingCase& sampling, const SamplingSample& sample) {
-  const Finding hypothesis = {.id = "sampling.variant",
-                              .claim = "another sampler gives much better actions",
-                              .advice = "use it",
-                              .config_key = "policy.params.noise_scheduler",
-                              .certainty = Certainty::kLikely,
-                              .severity = Severity::kNote};
-  if (!sampling.scheduler) return LeaveOpen(hypothesis, kNoScheduler);
-  const bool is_ddim = sampling.scheduler->type == SchedulerType::kDdim;
-  const std::string steps = std::to_string(sampling.scheduler->num_train_timesteps);
-  const double clipped_otherwise = ErrorOf(
-      sampling, {Scheduler("clip_sample", sampling.scheduler->clip_sample ? "false" : "true")});
-  const double other_type =
-      is_ddim
-          ? ErrorOf(sampling, {Scheduler("type", "ddpm"), Scheduler("num_inference_steps", steps)})
-          : ErrorOf(sampling, {Scheduler("type", "ddim"), Scheduler("num_inference_steps", "10")});
-  const double best = std::min(clipped_otherwise, other_type);
-  return Decide(
-      hypothesis, sample.error > 1.5 * best,
-      fmt::format("mean square error {:.4g} as configured, {:.4g} {} clipping, {:.4g} with "
-                  "{}",
-                  sample.error, clipped_otherwise,
-                  sampling.scheduler->clip_sample ? "without" : "with", other_type,
-                  is_ddim ? "DDPM and all steps" : "DDIM and 10 steps"));
 }
 
 // The second half of the steps, where little noise is left.
@@ -145,47 +85,33 @@ double ShareAtRange(const Tensor& recorded, double range) {
   return Double(recorded.abs().ge(0.98 * range).to(torch::kFloat64).mean());
 }
 
-Finding CheckManyClipped(const ClippingCase& clipping) {
+Finding CheckManyClipped(const SamplingSample& sample, double range) {
   constexpr double kTooMany = 0.2;
-  const Finding hypothesis = {
-      .id = "sampling.many_clipped",
-      .claim = "too many predicted values are clipped",
-      .advice =
-          "the predictions are unstable: train longer, lower optimizer.lr, set "
-          "training.max_grad_norm, and see the checks of the normalizer",
-      .config_key = "policy.params.noise_scheduler.clip_sample_range",
-      .certainty = Certainty::kLikely,
-      .severity = Severity::kNote};
-  const double range = clipping.scheduler->clip_sample_range;
-  const double late = ClippedInAll(LateSteps(clipping.steps)).clipped_share();
-  const double at_range = ShareAtRange(clipping.recorded, range);
+  const double late = ClippedInAll(LateSteps(sample.steps)).clipped_share();
+  const double at_range = ShareAtRange(sample.recorded, range);
   std::string evidence = fmt::format(
       "{:.2g} % of the values in the second half of the steps, {:.2g} % in all, at +-{:g}",
-      100.0 * late, 100.0 * ClippedInAll(clipping.steps).clipped_share(), range);
-  if (clipping.recorded.defined()) {
+      100.0 * late, 100.0 * ClippedInAll(sample.steps).clipped_share(), range);
+  if (sample.recorded.defined()) {
     evidence += fmt::format("; {:.2g} % of the recorded values lie there", 100.0 * at_range);
   }
-  return Decide(hypothesis, late > kTooMany + at_range, evidence);
+  return Decide("sampling.many_clipped", late > kTooMany + at_range, evidence);
 }
 
-Finding CheckFewClipped(const ClippingCase& clipping) {
+Finding CheckFewClipped(const SamplingSample& sample, const Normalizer& normalizer,
+                        const NoiseSchedulerConfig& scheduler) {
   constexpr double kHardlyAny = 1e-3;
   constexpr double kWide = 1.5;  // times the reach of the actions
-  const double range = clipping.scheduler->clip_sample_range;
-  const auto reach = train::ActionReach(clipping.normalizer, *clipping.scheduler);
-  const Finding hypothesis = {
-      .id = "sampling.clip_range_wide",
-      .claim = "hardly any value is clipped, because the clip range is wider than the actions",
-      .advice = reach ? fmt::format("nothing, if the actions are good; a range of {:.2g}, which "
-                                    "the actions need, also limits errors of the first steps",
-                                    std::max(reach->largest(), 0.1))
-                      : "",
-      .config_key = "policy.params.noise_scheduler.clip_sample_range",
-      .severity = Severity::kNote};
+  const auto reach = train::ActionReach(normalizer, scheduler);
+  Finding hypothesis = Hypothesis("sampling.clip_range_wide");
   if (!reach) return LeaveOpen(hypothesis, "the normalizer has no statistics of the actions");
-  const train::SamplingStep all = ClippedInAll(clipping.steps);
+  hypothesis.advice = fmt::format(
+      "nothing, if the actions are good; a range of {:.2g}, which the actions need, also limits "
+      "errors of the first steps",
+      std::max(reach->largest(), 0.1));
+  const train::SamplingStep all = ClippedInAll(sample.steps);
   const bool is_hardly_any = all.clipped_share() < kHardlyAny;
-  const bool is_wide = range > kWide * reach->largest();
+  const bool is_wide = scheduler.clip_sample_range > kWide * reach->largest();
   return Decide(
       hypothesis, is_hardly_any && is_wide,
       fmt::format("{} of {} values clipped{}; {}", all.n_clipped, all.n_values,
@@ -193,49 +119,91 @@ Finding CheckFewClipped(const ClippingCase& clipping) {
                   reach->InWords()));
 }
 
-}  // namespace
-
-Finding CheckDivergence(const std::vector<train::SamplingStep>& steps, bool is_finite,
+Finding CheckDivergence(const SamplingSample& sample,
                         const std::optional<NoiseSchedulerConfig>& scheduler) {
-  const Finding hypothesis = {.id = "sampling.out_of_range",
-                              .claim = "sampling leaves the range of the data",
-                              .advice =
-                                  "clip_sample=true: an error of the first steps is "
-                                  "multiplied by 1 / sqrt(alphas_cumprod)",
-                              .config_key = "policy.params.noise_scheduler.clip_sample"};
-  if (!is_finite) return Decide(hypothesis, true, "actions are NaN or Inf");
-  if (steps.empty()) return LeaveOpen(hypothesis, "the policy reports no denoising steps");
-  if (!scheduler) return LeaveOpen(hypothesis, kNoScheduler);
+  constexpr const char* kId = "sampling.out_of_range";
+  if (!sample.is_finite) return Decide(kId, true, "actions are NaN or Inf");
+  if (sample.steps.empty()) return LeaveOpen(kId, "the policy reports no denoising steps");
+  if (!scheduler) return LeaveOpen(kId, kNoScheduler);
   const double bound = 3.0 * std::max(1.0, scheduler->clip_sample_range);
   const bool is_fault = std::ranges::any_of(
-      steps, [&](const train::SamplingStep& step) { return !(LargestOf(step) <= bound); });
-  return Decide(hypothesis, is_fault, Describe(steps));
+      sample.steps, [&](const train::SamplingStep& step) { return !(LargestOf(step) <= bound); });
+  return Decide(kId, is_fault, Describe(sample.steps));
 }
 
-Findings CheckClipping(const ClippingCase& clipping) {
-  if (!clipping.scheduler || !clipping.scheduler->clip_sample || clipping.steps.empty()) return {};
-  return {CheckManyClipped(clipping), CheckFewClipped(clipping)};
+Finding CheckActionError(const ChunkError& error) {
+  return Decide("sampling.no_better_than_mean", !(error.mean < 0.8 * error.of_mean_action),
+                fmt::format("mean square error {:.4g}, {:.4g} with the mean action; by step of the "
+                            "chunk: {:.3g}",
+                            error.mean, error.of_mean_action, fmt::join(error.by_step, " ")));
 }
 
-Finding CheckActionError(const SamplingSample& sample) {
-  const Finding hypothesis = {.id = "sampling.no_better_than_mean",
-                              .claim = "sampled actions are no better than the mean action",
-                              .advice = "train longer, or see the other findings",
-                              .config_key = "training.num_epochs",
-                              .certainty = Certainty::kLikely};
+Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler) {
+  const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
+  const double error = RelativeError(sample, target, scheduler.config().num_train_timesteps);
+  return Decide("weights.untrained", !(error < 0.9),
+                fmt::format("error {:.3g} times that of the best constant", error));
+}
+
+Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler) {
+  std::array<double, 3> errors = {};
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    errors[i] = RelativeErrorAs(sample, scheduler, static_cast<PredictionType>(i));
+  }
+  const auto configured = static_cast<std::size_t>(scheduler.config().prediction_type);
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin());
+  const bool is_fault = errors[configured] > 3.0 * errors[best] && errors[best] < 0.9;
   return Decide(
-      hypothesis, !(sample.error < 0.8 * sample.error_of_mean_action),
-      fmt::format("mean square error {:.4g}, {:.4g} with the mean action; by step of the "
-                  "chunk: {:.3g}",
-                  sample.error, sample.error_of_mean_action, fmt::join(sample.error_by_step, " ")));
+      "weights.prediction_type", is_fault,
+      fmt::format("error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} times that of "
+                  "a constant; the config says {}",
+                  errors[0], errors[1], errors[2], kPredictionNames[configured]));
 }
+
+Finding CheckObsMatter(const SamplingCase& sampling, double error) {
+  const double permuted =
+      RecordSampling(sampling.policy, sampling.normalizer, sampling.probe, /*is_permuted=*/true)
+          .error->mean;
+  return Decide("sampling.observations_ignored", !(permuted > 1.1 * error),
+                fmt::format("mean square error {:.4g}, {:.4g} with observations of other rows",
+                            error, permuted));
+}
+
+Finding CheckStepCount(const SamplingCase& sampling, double error) {
+  if (!sampling.scheduler) return LeaveOpen("sampling.too_few_steps", kNoScheduler);
+  const int n_train = sampling.scheduler->num_train_timesteps;
+  // DPM-Solver++ cannot visit all of them
+  const int n_most =
+      sampling.scheduler->type == SchedulerType::kDpmSolverPlusPlus ? n_train - 1 : n_train;
+  const int n_more = std::min(n_most, std::max(20, 4 * sampling.scheduler->num_inference_steps));
+  const double more = ErrorOf(sampling, {Scheduler("num_inference_steps", std::to_string(n_more))});
+  return Decide("sampling.too_few_steps", error > 1.5 * more,
+                fmt::format("mean square error {:.4g} with {} steps, {:.4g} with {}", error,
+                            sampling.scheduler->num_inference_steps, more, n_more));
+}
+
+Finding CompareVariants(const SamplingCase& sampling, double error) {
+  if (!sampling.scheduler) return LeaveOpen("sampling.variant", kNoScheduler);
+  const bool is_ddim = sampling.scheduler->type == SchedulerType::kDdim;
+  const std::string steps = std::to_string(sampling.scheduler->num_train_timesteps);
+  const double clipped_otherwise = ErrorOf(
+      sampling, {Scheduler("clip_sample", sampling.scheduler->clip_sample ? "false" : "true")});
+  const double other_type =
+      is_ddim
+          ? ErrorOf(sampling, {Scheduler("type", "ddpm"), Scheduler("num_inference_steps", steps)})
+          : ErrorOf(sampling, {Scheduler("type", "ddim"), Scheduler("num_inference_steps", "10")});
+  const double best = std::min(clipped_otherwise, other_type);
+  return Decide(
+      "sampling.variant", error > 1.5 * best,
+      fmt::format("mean square error {:.4g} as configured, {:.4g} {} clipping, {:.4g} with "
+                  "{}",
+                  error, clipped_otherwise, sampling.scheduler->clip_sample ? "without" : "with",
+                  other_type, is_ddim ? "DDPM and all steps" : "DDIM and 10 steps"));
+}
+
+}  // namespace
 
 Finding CheckWeights(const torch::nn::Module& module) {
-  const Finding hypothesis = {
-      .id = "weights.broken",
-      .claim = "weights are NaN, all 0, or exploded",
-      .advice = "use an earlier checkpoint; train with a lower learning rate",
-      .config_key = "optimizer.lr"};
   std::vector<std::string> found;
   double largest = 0.0;
   for (const auto& parameter : module.named_parameters()) {
@@ -250,53 +218,21 @@ Finding CheckWeights(const torch::nn::Module& module) {
       found.push_back(parameter.key() + " is all 0");
     }
   }
-  return Decide(hypothesis, !found.empty(),
+  return Decide("weights.broken", !found.empty(),
                 found.empty()
                     ? fmt::format("largest value {:.3g}", largest)
                     : fmt::format("{} of the parameters, first: {}", found.size(), found.front()));
 }
 
 Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe) {
-  const Finding hypothesis = {.id = "weights.ema_lags",
-                              .claim = "the averaged weights are worse than the latest",
-                              .advice =
-                                  "train longer, lower ema.max_value, or evaluate with "
-                                  "--weights model",
-                              .config_key = "ema"};
   const double averaged = RecordLosses(ema, probe).mean_loss();
   const double latest = RecordLosses(model, probe).mean_loss();
-  return Decide(hypothesis, !(averaged <= 2.0 * latest),
+  return Decide("weights.ema_lags", !(averaged <= 2.0 * latest),
                 fmt::format("loss {:.4g} averaged, {:.4g} latest", averaged, latest));
 }
 
-Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler) {
-  const Finding hypothesis = {.id = "weights.untrained",
-                              .claim = "the network predicts no better than a constant",
-                              .advice = "train it; if it was trained, diagnose its config and log",
-                              .config_key = "training.num_epochs"};
-  const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
-  const double error = RelativeError(sample, target, scheduler.config().num_train_timesteps);
-  return Decide(hypothesis, !(error < 0.9),
-                fmt::format("error {:.3g} times that of the best constant", error));
-}
-
-Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler) {
-  const Finding hypothesis = {.id = "weights.prediction_type",
-                              .claim = "the weights were trained for another prediction_type",
-                              .advice = "set the prediction_type that they were trained with",
-                              .config_key = "policy.params.noise_scheduler.prediction_type"};
-  std::array<double, 3> errors = {};
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    errors[i] = RelativeErrorAs(sample, scheduler, static_cast<PredictionType>(i));
-  }
-  const auto configured = static_cast<std::size_t>(scheduler.config().prediction_type);
-  const auto best = static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin());
-  const bool is_fault = errors[configured] > 3.0 * errors[best] && errors[best] < 0.9;
-  return Decide(
-      hypothesis, is_fault,
-      fmt::format("error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} times that of "
-                  "a constant; the config says {}",
-                  errors[0], errors[1], errors[2], kPredictionNames[configured]));
+Findings CheckTrainedFor(const ProcessSample& sample, const NoiseScheduler& scheduler) {
+  return {CheckIsTrained(sample, scheduler), CheckPredictionType(sample, scheduler)};
 }
 
 SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, const Probe& probe,
@@ -315,28 +251,36 @@ SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, cons
   const Tensor wanted = normalizer.Normalize(
       "action", batch.action.narrow(1, horizons.n_obs_steps - 1, horizons.n_action_steps));
   const Tensor errors = (normalizer.Normalize("action", action) - wanted).square();
-  SamplingSample sample = {.steps = trace.steps(), .recorded = wanted};
+  const Tensor mean_action = wanted.mean(at::IntArrayRef({0, 1}), /*keepdim=*/true);
+  ChunkError error = {.mean = Double(errors.mean()),
+                      .of_mean_action = Double((wanted - mean_action).square().mean())};
   for (std::int64_t t = 0; t < horizons.n_action_steps; ++t) {
-    sample.error_by_step.push_back(Double(errors.select(1, t).mean()));
+    error.by_step.push_back(Double(errors.select(1, t).mean()));
   }
-  sample.error = Double(errors.mean());
-  sample.error_of_mean_action =
-      Double((wanted - wanted.mean(at::IntArrayRef({0, 1}), true)).square().mean());
-  sample.is_finite = torch::isfinite(action).all().item<bool>();
-  return sample;
+  return {.n_chunks = action.size(0),
+          .steps = trace.steps(),
+          .recorded = wanted,
+          .error = error,
+          .is_finite = torch::isfinite(action).all().item<bool>()};
+}
+
+Findings CheckSample(const SamplingSample& sample, const Normalizer& normalizer,
+                     const std::optional<NoiseSchedulerConfig>& scheduler) {
+  Findings findings = {CheckDivergence(sample, scheduler)};
+  if (sample.error) findings.push_back(CheckActionError(*sample.error));
+  if (!scheduler || !scheduler->clip_sample || sample.steps.empty()) return findings;
+  findings.push_back(CheckManyClipped(sample, scheduler->clip_sample_range));
+  findings.push_back(CheckFewClipped(sample, normalizer, *scheduler));
+  return findings;
 }
 
 Findings CheckSampling(const SamplingCase& sampling) {
   const SamplingSample sample =
       RecordSampling(sampling.policy, sampling.normalizer, sampling.probe);
-  Findings findings = {CheckDivergence(sample.steps, sample.is_finite, sampling.scheduler),
-                       CheckActionError(sample), CheckObsMatter(sampling, sample),
-                       CheckStepCount(sampling, sample), CompareVariants(sampling, sample)};
-  std::ranges::move(CheckClipping({.steps = sample.steps,
-                                   .scheduler = sampling.scheduler,
-                                   .normalizer = sampling.normalizer,
-                                   .recorded = sample.recorded}),
-                    std::back_inserter(findings));
+  Findings findings = CheckSample(sample, sampling.normalizer, sampling.scheduler);
+  const double error = sample.error->mean;
+  findings.insert(findings.end(), {CheckObsMatter(sampling, error), CheckStepCount(sampling, error),
+                                   CompareVariants(sampling, error)});
   return findings;
 }
 

@@ -22,43 +22,35 @@ Finding CheckWeights(const torch::nn::Module& module);
 /// The averaged weights are worse than the weights that they average.
 Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe);
 
-/// The network predicts no better than a constant.
-Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler);
+/// The network predicts no better than a constant, or something other than the config says: noise,
+/// x_0 or velocity.
+Findings CheckTrainedFor(const ProcessSample& sample, const NoiseScheduler& scheduler);
 
-/// The network predicts something other than the config says: noise, x_0 or velocity.
-Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler);
+/// The error of sampled chunks against the recorded ones, mean square in normalized units.
+struct ChunkError {
+  double mean = 0.0;
+  double of_mean_action = 0.0;  // with the best constant instead
+  std::vector<double> by_step;  // [Ta]
+};
 
-/// Sampled action chunks for a batch, compared with the recorded ones in normalized units.
+/// What one sampling gives for a batch of observations.
 struct SamplingSample {
+  std::int64_t n_chunks = 0;
   std::vector<train::SamplingStep> steps;  // empty if the policy reports none
-  std::vector<double> error_by_step;       // [Ta], mean square
-  double error = 0.0;                      // their mean
-  double error_of_mean_action = 0.0;       // with the best constant instead
-  torch::Tensor recorded;                  // [B, Ta, Da], normalized
-  bool is_finite = true;
+  torch::Tensor recorded;                  // [B, Ta, Da], normalized actions; undefined: unknown
+  std::optional<ChunkError> error;         // if they are known
+  bool is_finite = true;                   // the sampled actions
 };
 
 /// With `is_permuted`, each row gets the observations of the next row.
 SamplingSample RecordSampling(Policy& policy, const Normalizer& normalizer, const Probe& probe,
                               bool is_permuted = false);
 
-/// Sampling leaves the range of the data. `is_finite`: of the sampled actions.
-Finding CheckDivergence(const std::vector<train::SamplingStep>& steps, bool is_finite,
-                        const std::optional<NoiseSchedulerConfig>& scheduler);
-
-/// What limits the predicted x_0 during sampling.
-struct ClippingCase {
-  const std::vector<train::SamplingStep>& steps;
-  const std::optional<NoiseSchedulerConfig>& scheduler;
-  const Normalizer& normalizer;
-  torch::Tensor recorded = {};  // normalized actions; undefined: none are known
-};
-
-/// Too many predicted values are clipped, and: hardly any are, because the range is too wide.
-Findings CheckClipping(const ClippingCase& clipping);
-
-/// Sampled actions are no better than the mean action.
-Finding CheckActionError(const SamplingSample& sample);
+/// Sampling leaves the range of the data; sampled actions are no better than the mean action, if
+/// the recorded ones are known; with clip_sample: too many predicted values are clipped, or hardly
+/// any, because the range is too wide.
+Findings CheckSample(const SamplingSample& sample, const Normalizer& normalizer,
+                     const std::optional<NoiseSchedulerConfig>& scheduler);
 
 /// The policy of the checkpoint with some config values changed ("a.b=c").
 using MakeVariant =
@@ -73,8 +65,7 @@ struct SamplingCase {
   MakeVariant make_variant;
 };
 
-/// Checks for values that blow up during sampling, too few steps, and actions that ignore the
-/// observations or are no better than the mean action. Includes a trace of the denoising steps.
+/// CheckSample, and: actions that ignore the observations, too few steps, a better sampler.
 Findings CheckSampling(const SamplingCase& sampling);
 
 }  // namespace dp_bench::inspect

@@ -7,9 +7,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
-
-#include "core/output_file.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -66,11 +63,6 @@ std::string ChromeTrace(std::span<const OpEvent> events, const std::string& proc
   }
   for (const OpEvent& event : events) text += ",\n" + Complete(event);
   return text + "\n]}\n";
-}
-
-void WriteChromeTrace(const std::filesystem::path& path, std::span<const OpEvent> events,
-                      const std::string& process_name) {
-  core::WriteOutput(path, std::string_view(ChromeTrace(events, process_name)));
 }
 
 }  // namespace dp_bench::inspect

@@ -1,7 +1,6 @@
 // Writes recorded calls as a file for a trace viewer.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 
@@ -14,9 +13,5 @@ namespace dp_bench::inspect {
 /// counted. Process and thread names are metadata. Times are whole nanoseconds, so that rounding
 /// never makes a child stick out of its parent.
 std::string ChromeTrace(std::span<const OpEvent> events, const std::string& process_name);
-
-/// Throws Error{kIo}.
-void WriteChromeTrace(const std::filesystem::path& path, std::span<const OpEvent> events,
-                      const std::string& process_name);
 
 }  // namespace dp_bench::inspect

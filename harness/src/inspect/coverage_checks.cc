@@ -198,12 +198,6 @@ std::string ExplanationAmong(const Findings& findings) {
   return "";
 }
 
-Finding Hypothesis() {
-  return {.id = "rollout.unseen_states",
-          .claim = "the policy sees states that the data do not cover",
-          .certainty = Certainty::kLikely};
-}
-
 Finding AdviseOn(Finding finding, bool is_from_start) {
   if (is_from_start) {
     finding.advice =
@@ -221,17 +215,69 @@ Finding AdviseOn(Finding finding, bool is_from_start) {
   return finding;
 }
 
+// Forwards everything to another planner and records the observations.
+class ObservingPlanner final : public rollout::ChunkPlanner {
+ public:
+  ObservingPlanner(rollout::ChunkPlanner& planner, const std::vector<std::string>& keys)
+      : planner_(planner), keys_(keys) {}
+
+  int batch_size() const override { return planner_.batch_size(); }
+
+  void Plan(const rollout::ObsBatch& obs, std::span<const rollout::PlanRow> rows,
+            std::span<float> actions) override {
+    for (std::size_t i = 0; i < rows.size(); ++i) Note(obs, i, rows[i]);
+    planner_.Plan(obs, rows, actions);
+  }
+
+  ObservedEpisode Take(std::uint64_t seed) { return std::move(episodes_[seed]); }
+
+ private:
+  void Note(const rollout::ObsBatch& obs, std::size_t row, const rollout::PlanRow& plan) {
+    ObservedEpisode& episode = episodes_[plan.seed];
+    episode.env_steps.push_back(plan.env_step);
+    for (const std::string& key : keys_) {
+      const Array& windows = obs.at(key);  // [M, To, ...]
+      const std::span<const float> all = windows.as<float>();
+      const auto n_rows = static_cast<std::size_t>(windows.shape()[0]);
+      const auto n_obs_steps = static_cast<std::size_t>(windows.shape()[1]);
+      const std::size_t window = all.size() / n_rows;
+      const auto latest = all.subspan(row * window, window).last(window / n_obs_steps);
+      std::vector<float>& values = episode.obs[key];
+      values.insert(values.end(), latest.begin(), latest.end());
+    }
+  }
+
+  rollout::ChunkPlanner& planner_;
+  const std::vector<std::string>& keys_;
+  std::map<std::uint64_t, ObservedEpisode> episodes_;  // by seed
+};
+
 }  // namespace
 
-Finding LeaveCoverageOpen(std::string reason) { return LeaveOpen(Hypothesis(), std::move(reason)); }
+std::vector<ObservedEpisode> ObserveRollouts(rollout::EnvRunner& runner,
+                                             rollout::ChunkPlanner& planner,
+                                             const std::vector<std::string>& keys) {
+  ObservingPlanner observing(planner, keys);
+  const run::RunResult result = runner.Run(observing);
+  std::vector<ObservedEpisode> episodes;
+  for (const run::EpisodeRecord& record : result.records) {
+    if (record.failure_reason) continue;
+    ObservedEpisode episode = observing.Take(record.seed);
+    episode.seed = record.seed;
+    episode.success = record.success;
+    episodes.push_back(std::move(episode));
+  }
+  return episodes;
+}
 
 Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train_episodes,
                       const ObsScales& scales, const std::vector<ObservedEpisode>& episodes,
                       const Findings& so_far) {
-  if (scales.empty()) return LeaveCoverageOpen("there are no low-dimensional observations");
-  if (episodes.empty()) return LeaveCoverageOpen("no episode could be rolled out");
+  if (scales.empty()) return LeaveOpen(kUnseenStates, "there are no low-dimensional observations");
+  if (episodes.empty()) return LeaveOpen(kUnseenStates, "no episode could be rolled out");
   if (std::ranges::count(train_episodes, true) < 2) {
-    return LeaveCoverageOpen("a single training episode gives no distances to other episodes");
+    return LeaveOpen(kUnseenStates,
+                     "a single training episode gives no distances to other episodes");
   }
   const std::vector<Dimension> dimensions = DimensionsOf(data, scales);
   const std::vector<bool> all(train_episodes.size(), true);
@@ -254,10 +300,10 @@ Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train
       own_starts.far, 100.0 * rollouts.share_far(), rollouts.size(), rollouts.WhereItBegins(),
       n_success, episodes.size());
   if (!is_from_start && rollouts.median() <= own.far) {
-    return Decide(Hypothesis(), false, evidence);
+    return Decide(kUnseenStates, false, evidence);
   }
   const std::string explanation = is_from_start ? "" : ExplanationAmong(so_far);
-  Finding finding = AdviseOn(Hypothesis(), is_from_start);
+  Finding finding = AdviseOn(Hypothesis(kUnseenStates), is_from_start);
   if (!explanation.empty() || 2 * n_success >= std::ssize(episodes)) {
     finding.severity = Severity::kNote;
   }

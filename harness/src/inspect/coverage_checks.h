@@ -1,15 +1,35 @@
 // Does the acting policy see states that the demonstrations cover? Torch-free.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "inspect/demonstrations.h"
 #include "inspect/finding.h"
-#include "inspect/observed_rollouts.h"
+#include "rollout/chunk_planner.h"
+#include "rollout/env_runner.h"
 
 namespace dp_bench::inspect {
+
+/// The id of the hypothesis.
+inline constexpr const char* kUnseenStates = "rollout.unseen_states";
+
+/// One episode of n plans.
+struct ObservedEpisode {
+  std::uint64_t seed = 0;
+  bool success = false;
+  std::vector<std::uint64_t> env_steps;           // [n], steps executed before each plan; ascending
+  std::map<std::string, std::vector<float>> obs;  // low_dim key -> [n, dim], the latest observation
+};
+
+/// Runs all episodes of the runner, whose seeds must differ. Returns the observations of the
+/// float32 keys `keys` for the episodes that did not fail, in the order of the seed list. Throws
+/// what EnvRunner::Run throws.
+std::vector<ObservedEpisode> ObserveRollouts(rollout::EnvRunner& runner,
+                                             rollout::ChunkPlanner& planner,
+                                             const std::vector<std::string>& keys);
 
 /// The normalizer scale of each dimension of an observation key: the unit of distances.
 using ObsScales = std::map<std::string, std::vector<float>>;
@@ -23,8 +43,5 @@ using ObsScales = std::map<std::string, std::vector<float>>;
 Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train_episodes,
                       const ObsScales& scales, const std::vector<ObservedEpisode>& episodes,
                       const Findings& so_far);
-
-/// The same hypothesis, left open.
-Finding LeaveCoverageOpen(std::string reason);
 
 }  // namespace dp_bench::inspect

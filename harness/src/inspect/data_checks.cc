@@ -67,11 +67,13 @@ std::string HashOf(const Demonstrations& data, std::int64_t episode) {
   return hash.HexDigest();
 }
 
-// Groups of equal episodes.
-std::vector<std::vector<std::int64_t>> EqualEpisodes(const Demonstrations& data) {
+using EpisodeGroups = std::vector<std::vector<std::int64_t>>;
+
+// Groups of episodes that are equal byte for byte.
+EpisodeGroups EqualEpisodes(const Demonstrations& data) {
   std::map<std::string, std::vector<std::int64_t>> by_hash;
   for (std::int64_t i = 0; i < data.n_episodes(); ++i) by_hash[HashOf(data, i)].push_back(i);
-  std::vector<std::vector<std::int64_t>> groups;
+  EpisodeGroups groups;
   for (auto& [hash, episodes] : by_hash) {
     if (episodes.size() > 1) groups.push_back(std::move(episodes));
   }
@@ -152,12 +154,7 @@ bool IsStill(const Dataset& dataset, int key, int n_frames) {
   });
 }
 
-}  // namespace
-
 Finding CheckFinite(const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.not_finite",
-                              .claim = "the data contain NaN or Inf",
-                              .advice = "repair or drop these steps"};
   std::vector<std::string> places;
   std::size_t n_values = 0;
   for (const Signal& signal : data.signals) {
@@ -167,35 +164,27 @@ Finding CheckFinite(const Demonstrations& data) {
     const std::int64_t step = (bad - signal.values.begin()) / signal.dim;
     places.push_back(fmt::format("'{}' at {}", signal.name, Place(data, step)));
   }
-  const bool is_fault = !places.empty();
-  return Decide(hypothesis, is_fault,
-                is_fault ? "first of each key: " + ListSome(places)
-                         : fmt::format("{} values are finite", n_values));
+  return DecideByFaults("data.not_finite", places,
+                        "first of each key: ", fmt::format("{} values are finite", n_values));
 }
 
+// If only some dimensions never change, a note.
 Finding CheckActionsChange(const Demonstrations& data) {
-  Finding hypothesis = {
-      .id = "data.constant_action",
-      .claim = "actions never change",
-      .advice = "record the commands, or drop dimensions that are not controlled"};
+  const std::int64_t dim = data.action().dim;
   std::vector<std::string> constant;
-  for (std::int64_t d = 0; d < data.action().dim; ++d) {
+  for (std::int64_t d = 0; d < dim; ++d) {
     if (Range(data.action(), d) < 1e-6) constant.push_back(std::to_string(d));
   }
-  const bool are_all = std::ssize(constant) == data.action().dim;
-  if (!are_all) hypothesis.severity = Severity::kNote;
-  return Decide(hypothesis, !constant.empty(),
-                constant.empty()
-                    ? fmt::format("all {} dimensions have a range", data.action().dim)
-                    : fmt::format("dimensions without range: {} of {}: {}", constant.size(),
-                                  data.action().dim, ListSome(constant)));
+  Finding finding =
+      DecideByFaults("data.constant_action", constant,
+                     fmt::format("dimensions without range: {} of {}: ", constant.size(), dim),
+                     fmt::format("all {} dimensions have a range", dim));
+  if (std::ssize(constant) < dim) finding.severity = Severity::kNote;
+  return finding;
 }
 
+// Steps that repeat the previous one, observation and action.
 Finding CheckIdleSteps(const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.idle_steps",
-                              .claim = "much of the data stands still",
-                              .advice = "cut the repeated steps: a policy learns to wait there",
-                              .certainty = Certainty::kLikely};
   std::int64_t n_idle = 0;
   std::int64_t n_pairs = 0;
   for (std::int64_t step = 0; step + 1 < data.n_steps(); ++step) {
@@ -205,17 +194,12 @@ Finding CheckIdleSteps(const Demonstrations& data) {
         data.signals, [&](const Signal& signal) { return RowsEqual(signal, step, step + 1); });
   }
   const double share = n_pairs > 0 ? static_cast<double>(n_idle) / static_cast<double>(n_pairs) : 0;
-  return Decide(hypothesis, share > kMaxIdleShare,
+  return Decide("data.idle_steps", share > kMaxIdleShare,
                 fmt::format("{:.1f} % of the steps equal the one before", 100.0 * share));
 }
 
+// Episodes shorter than one sequence, which is then mostly padding.
 Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons) {
-  const Finding hypothesis = {.id = "data.short_episodes",
-                              .claim = "episodes are shorter than the horizon",
-                              .advice =
-                                  "a smaller horizon, or longer episodes: the sequences "
-                                  "of these episodes are mostly padding",
-                              .config_key = "horizon"};
   std::vector<std::string> too_short;
   for (std::int64_t i = 0; i < data.n_episodes(); ++i) {
     const std::int64_t length = data.EpisodeEnd(i) - data.EpisodeBegin(i);
@@ -226,32 +210,22 @@ Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons
   std::string evidence = fmt::format("{} of {} episodes have fewer than {} steps", too_short.size(),
                                      data.n_episodes(), horizons.horizon);
   if (!too_short.empty()) evidence += ": " + ListSome(too_short);
-  return Decide(hypothesis, share > kMaxShortShare, evidence);
+  return Decide("data.short_episodes", share > kMaxShortShare, evidence);
 }
 
-Finding CheckDuplicates(const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.duplicate_episodes",
-                              .claim = "episodes occur more than once",
-                              .advice = "keep one copy of each"};
+Finding CheckDuplicates(const Demonstrations& data, const EpisodeGroups& equal) {
   std::vector<std::string> groups;
-  for (const auto& group : EqualEpisodes(data)) {
-    groups.push_back(fmt::format("{}", fmt::join(group, " = ")));
-  }
-  return Decide(hypothesis, !groups.empty(),
-                groups.empty() ? fmt::format("{} different episodes", data.n_episodes())
-                               : "equal in every value: " + ListSome(groups));
+  for (const auto& group : equal) groups.push_back(fmt::format("{}", fmt::join(group, " = ")));
+  return DecideByFaults("data.duplicate_episodes", groups, "equal in every value: ",
+                        fmt::format("{} different episodes", data.n_episodes()));
 }
 
-Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
-  const Finding hypothesis = {
-      .id = "data.leakage",
-      .claim = "validation episodes are also in the training data",
-      .advice = "keep one copy of each: val_loss measures memorization here",
-      .config_key = "dataset.val_ratio"};
+// Episodes in both training and validation.
+Finding CheckLeakage(const EpisodeGroups& equal, const data::Split& split) {
   const auto n_val = std::ranges::count(split.val, true);
-  if (n_val == 0) return LeaveOpen(hypothesis, "there is no validation set");
+  if (n_val == 0) return LeaveOpen("data.leakage", "there is no validation set");
   std::vector<std::string> leaks;
-  for (const auto& group : EqualEpisodes(data)) {
+  for (const auto& group : equal) {
     const auto is_in = [&](const std::vector<bool>& mask) {
       return std::ranges::any_of(
           group, [&](std::int64_t i) { return bool(mask[static_cast<std::size_t>(i)]); });
@@ -260,21 +234,13 @@ Finding CheckLeakage(const Demonstrations& data, const data::Split& split) {
       leaks.push_back(fmt::format("{}", fmt::join(group, " = ")));
     }
   }
-  return Decide(
-      hypothesis, !leaks.empty(),
-      leaks.empty()
-          ? fmt::format("{} validation episodes, none of them in the training data", n_val)
-          : "in both: " + ListSome(leaks));
+  return DecideByFaults(
+      "data.leakage", leaks,
+      "in both: ", fmt::format("{} validation episodes, none of them in the training data", n_val));
 }
 
+// Single values so far from the others that they alone determine the range.
 Finding CheckOutliers(const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.outliers",
-                              .claim = "single values decide the range",
-                              .advice =
-                                  "repair these steps: the limits normalizer squeezes all "
-                                  "others into a corner",
-                              .config_key = "normalizer",
-                              .certainty = Certainty::kLikely};
   std::vector<std::string> found;
   for (const Signal& signal : data.signals) {
     for (std::int64_t d = 0; d < signal.dim; ++d) {
@@ -290,38 +256,32 @@ Finding CheckOutliers(const Demonstrations& data) {
                                   signal.name, d, *far, Place(data, far - column.begin()), ratio));
     }
   }
-  return Decide(
-      hypothesis, !found.empty(),
-      found.empty() ? "no range is much wider than that of 99.8 % of its values" : ListSome(found));
+  return DecideByFaults("data.outliers", found, "",
+                        "no range is much wider than that of 99.8 % of its values");
 }
 
+// Actions of neighbouring steps that differ as much as those of distant steps.
 Finding CheckActionOrder(const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.shuffled_actions",
-                              .claim = "actions are not in time order",
-                              .advice = "check how the actions were written and sorted",
-                              .certainty = Certainty::kLikely};
   std::vector<float> ratios;
   for (std::int64_t d = 0; d < data.action().dim; ++d) {
     if (const auto ratio = Jumpiness(data, d)) ratios.push_back(static_cast<float>(*ratio));
   }
   if (ratios.empty())
-    return LeaveOpen(hypothesis, "no action dimension changes enough for a verdict");
+    return LeaveOpen("data.shuffled_actions", "no action dimension changes enough for a verdict");
   const float median = Quantile(ratios, 0.5);
-  return Decide(hypothesis, median > kMaxJumpiness,
+  return Decide("data.shuffled_actions", median > kMaxJumpiness,
                 fmt::format("neighbouring actions differ {:.2f} times as much as distant "
                             "ones (independent ones: 1)",
                             median));
 }
 
+// Actions that belong to another step. Applies to actions that are targets, so that an observed
+// value follows them. Finds the lag at which that value correlates best. Never a fault of data that
+// dp_bench recorded, where a slow env can look like one.
 Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
-  const Finding hypothesis = {.id = "data.misaligned_actions",
-                              .claim = "actions belong to another step than their observations",
-                              .advice =
-                                  "shift the actions: the action of step t must be the one taken "
-                                  "after the observation of step t",
-                              .certainty = Certainty::kLikely};
+  constexpr const char* kId = "data.misaligned_actions";
   if (data.is_recorded_here) {
-    return Decide(hypothesis, false,
+    return Decide(kId, false,
                   "dp_bench recorded each action with the observation that it was chosen for");
   }
   const std::int64_t max_lag = horizons.n_action_steps;
@@ -335,19 +295,27 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
                                best.name, std::abs(best.lag), best.lag < 0 ? "before" : "later",
                                best.correlation));
   }
-  if (lags.empty()) {
-    return LeaveOpen(hypothesis, "no action is a target for an observed value");
-  }
+  if (lags.empty()) return LeaveOpen(kId, "no action is a target for an observed value");
   const float lag = Quantile(lags, 0.5);
-  return Decide(hypothesis, lag < 0 || lag >= static_cast<float>(max_lag), ListSome(seen));
+  return Decide(kId, lag < 0 || lag >= static_cast<float>(max_lag), ListSome(seen));
+}
+
+}  // namespace
+
+Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split* split) {
+  Findings findings = {CheckFinite(data)};
+  if (findings.front().is_problem()) return findings;  // no other check would mean anything
+  const EpisodeGroups equal = EqualEpisodes(data);
+  findings.insert(findings.end(),
+                  {CheckActionsChange(data), CheckIdleSteps(data),
+                   CheckEpisodeLengths(data, horizons), CheckDuplicates(data, equal)});
+  if (split != nullptr) findings.push_back(CheckLeakage(equal, *split));
+  findings.insert(findings.end(),
+                  {CheckOutliers(data), CheckActionOrder(data), CheckActionLag(data, horizons)});
+  return findings;
 }
 
 Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.foreign_statistics",
-                              .claim = "the statistics in the files are those of other data",
-                              .advice =
-                                  "compute them again before LeRobot trains on the data: "
-                                  "`dp_bench dataset convert` writes a copy with its own"};
   std::vector<std::string> wrong;
   int n_compared = 0;
   for (const Signal& signal : data.signals) {
@@ -360,17 +328,12 @@ Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) 
       }
     }
   }
-  if (n_compared == 0) return LeaveOpen(hypothesis, "the format has no statistics");
-  return Decide(hypothesis, !wrong.empty(),
-                wrong.empty() ? fmt::format("the ranges of {} numbers are right", n_compared)
-                              : ListSome(wrong));
+  if (n_compared == 0) return LeaveOpen("data.foreign_statistics", "the format has no statistics");
+  return DecideByFaults("data.foreign_statistics", wrong, "",
+                        fmt::format("the ranges of {} numbers are right", n_compared));
 }
 
 Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {
-  const Finding hypothesis = {.id = "data.still_camera",
-                              .claim = "a camera always shows the same picture",
-                              .advice = "check whether it was connected, or drop the key",
-                              .config_key = "shape_meta.obs"};
   std::vector<std::string> still;
   std::vector<std::string> moving;
   for (const KeySpec& key : meta.obs) {
@@ -378,24 +341,11 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
     auto& list = IsStill(dataset, dataset.KeyIndex(key.name), n_frames) ? still : moving;
     list.push_back(key.name);
   }
-  if (still.empty() && moving.empty()) return LeaveOpen(hypothesis, "there are no pictures");
-  return Decide(hypothesis, !still.empty(),
-                still.empty() ? "they change: " + ListSome(moving)
-                              : fmt::format("{} frames are equal: {}", n_frames, ListSome(still)));
-}
-
-Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split& split) {
-  const Finding finite = CheckFinite(data);
-  if (finite.is_problem()) return {finite};  // no other check would mean anything
-  return {finite,
-          CheckActionsChange(data),
-          CheckIdleSteps(data),
-          CheckEpisodeLengths(data, horizons),
-          CheckDuplicates(data),
-          CheckLeakage(data, split),
-          CheckOutliers(data),
-          CheckActionOrder(data),
-          CheckActionLag(data, horizons)};
+  if (still.empty() && moving.empty()) {
+    return LeaveOpen("data.still_camera", "there are no pictures");
+  }
+  return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", n_frames),
+                        "they change: " + ListSome(moving));
 }
 
 }  // namespace dp_bench::inspect

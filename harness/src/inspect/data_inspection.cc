@@ -145,19 +145,12 @@ KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite,
 }
 
 Findings CheckAlone(const Dataset& dataset, const Demonstrations& data) {
-  const Finding finite = CheckFinite(data);
   ShapeMeta pictures;
   for (const KeySpec& key : dataset.spec().keys) {
     if (key.type != KeyType::kLowDim) pictures.obs.push_back(key);
   }
-  Findings findings = {finite};
-  if (!finite.is_problem()) {
-    findings.insert(
-        findings.end(),
-        {CheckActionsChange(data), CheckIdleSteps(data), CheckEpisodeLengths(data, Horizons{}),
-         CheckDuplicates(data), CheckOutliers(data), CheckActionOrder(data),
-         CheckActionLag(data, Horizons{}), CheckRecordedRanges(dataset, data)});
-  }
+  Findings findings = CheckData(data, Horizons{});
+  if (!findings.front().is_problem()) findings.push_back(CheckRecordedRanges(dataset, data));
   findings.push_back(CheckImages(dataset, pictures));
   return findings;
 }

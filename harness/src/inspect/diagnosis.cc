@@ -9,12 +9,10 @@
 #include "inspect/data_checks.h"
 #include "inspect/env_checks.h"
 #include "inspect/evidence.h"
-#include "inspect/learning_checks.h"
 #include "inspect/log_checks.h"
 #include "inspect/normalizer_checks.h"
-#include "inspect/predicted_x0_checks.h"
 #include "inspect/process_checks.h"
-#include "inspect/settings_checks.h"
+#include "inspect/training_checks.h"
 #include "rollout/policy_planner.h"
 #include "run/policy_weights.h"
 #include "train/clip_reach.h"
@@ -65,7 +63,7 @@ class Examination {
 
  private:
   void Examine() {
-    Append(CheckData(data_, subject_.spec.horizons, split_));
+    Append(CheckData(data_, subject_.spec.horizons, &split_));
     Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
     if (subject_.make_env) {
       Append(CheckEnv(*subject_.make_env(), subject_.dataset, data_, subject_.spec.shape_meta));
@@ -73,9 +71,8 @@ class Examination {
     if (subject_.log) {
       log_ = ReadLogCurves(*subject_.log);
       Append(CheckLog(*log_));
-      Append({CheckPredictedX0Course(*log_)});
     }
-    if (HasFinding("data.not_finite")) return;  // nothing can be normalized
+    if (Find(findings_, "data.not_finite")->is_problem()) return;  // nothing can be normalized
     normalizer_ = subject_.checkpoint != nullptr
                       ? run::NormalizerOf(*subject_.checkpoint)
                       : train::FitNormalizer(
@@ -106,11 +103,6 @@ class Examination {
 
   void Append(Findings more) { std::ranges::move(more, std::back_inserter(findings_)); }
 
-  bool HasFinding(std::string_view id) const {
-    return std::ranges::any_of(findings_,
-                               [&](const Finding& f) { return f.id == id && f.is_problem(); });
-  }
-
   std::unique_ptr<Policy> NewPolicy(const std::vector<std::string>& overrides = {}) const {
     torch::manual_seed(kProbeSeed);  // LibTorch draws the initial weights
     std::unique_ptr<Policy> policy = subject_.make_policy(overrides);
@@ -124,10 +116,6 @@ class Examination {
     run::LoadPolicyWeights(*subject_.checkpoint, *policy, weights);
     policy->WeightsChanged();
     return policy;
-  }
-
-  run::Weights WeightsToEvaluate() const {
-    return subject_.checkpoint->Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
   }
 
   void ExamineNetwork() {
@@ -163,15 +151,14 @@ class Examination {
   }
 
   void ExamineCheckpoint(const Probe& probe) {
-    const std::unique_ptr<Policy> policy = Trained(WeightsToEvaluate());
+    const std::unique_ptr<Policy> policy = Trained(run::EvaluatedWeights(*subject_.checkpoint));
     const Finding weights = CheckWeights(policy->module());
     Append({weights});
     if (weights.is_problem()) return;  // everything else would follow from it
     sample_ = RecordLosses(*policy, probe);
     Append(CheckProcess(*sample_, scheduler_, /*is_trained=*/true));
     if (scheduler_ && sample_->is_complete()) {
-      const NoiseScheduler scheduler(*scheduler_);
-      Append({CheckIsTrained(*sample_, scheduler), CheckPredictionType(*sample_, scheduler)});
+      Append(CheckTrainedFor(*sample_, NoiseScheduler(*scheduler_)));
     }
     ExaminePrecision(*policy, probe);
     if (subject_.checkpoint->Has(run::kEmaFile) && subject_.checkpoint->Has(run::kModelFile)) {
@@ -183,24 +170,20 @@ class Examination {
                           .probe = probe,
                           .scheduler = scheduler_,
                           .make_variant = [this](const std::vector<std::string>& overrides) {
-                            return Trained(WeightsToEvaluate(), overrides);
+                            return Trained(run::EvaluatedWeights(*subject_.checkpoint), overrides);
                           }}));
     if (subject_.make_env && subject_.n_rollouts > 0) Append({CheckRollouts(*policy)});
   }
 
   Finding CheckRollouts(Policy& policy) const {
     const ObsScales scales = ScalesOf(normalizer_, data_, subject_.spec.shape_meta);
-    if (scales.empty()) return LeaveCoverageOpen("there are no low-dimensional observations");
+    if (scales.empty()) {
+      return LeaveOpen(kUnseenStates, "there are no low-dimensional observations");
+    }
     std::vector<std::string> keys;
     for (const auto& [key, scale] : scales) keys.push_back(key);
-    run::EnvRunnerConfig config =
-        run::EnvRunnerConfig::FromConfig(subject_.config.Sub("env_runner"));
-    config.n_train = 0;
-    config.n_test = subject_.n_rollouts;
-    config.n_videos = 0;
-    config.record_traces = false;
-    config.check_batch_invariance = false;
-    if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;  // only eval measures it
+    const auto config =
+        run::EnvRunnerConfig::ForALook(subject_.config.Sub("env_runner"), subject_.n_rollouts);
     try {
       rollout::EnvRunner runner(config, subject_.make_env, subject_.spec.shape_meta,
                                 subject_.spec.horizons,
@@ -209,7 +192,7 @@ class Examination {
       return CheckCoverage(data_, split_.train, scales, ObserveRollouts(runner, planner, keys),
                            findings_);
     } catch (const Error& fault) {
-      return LeaveCoverageOpen(fault.what());
+      return LeaveOpen(kUnseenStates, fault.what());
     }
   }
 

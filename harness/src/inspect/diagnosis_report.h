@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "inspect/finding.h"
-#include "inspect/loss_statistics.h"
+#include "inspect/log_curves.h"
 #include "report/line_plot.h"
 
 namespace dp_bench::inspect {

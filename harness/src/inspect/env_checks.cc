@@ -8,63 +8,50 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "plugin/obs_memory.h"
 
 namespace dp_bench::inspect {
 namespace {
 
+// Where episodes start in evaluation.
+constexpr std::uint64_t kFirstSeed = 100000;
+constexpr int kResets = 16;
+
 constexpr double kMaxOutsideShare = 0.005;
 constexpr double kMaxResetsOutside = 0.5;
 constexpr double kMargin = 0.25;  // of the range of the data, on each side
 constexpr int kMaxFrames = 64;
 
-// The observation of a state as bytes, in the order of the env's keys.
-class ObsReader {
- public:
-  explicit ObsReader(const EnvSpec& spec) : memory_(spec) {}
-
-  void Observe(Env& env) { memory_.Observe(env); }
-
-  /// Empty for a key that the env does not have.
-  std::span<const std::byte> Find(std::string_view name) const {
-    const auto found = std::ranges::find(memory_.keys(), name, &KeySpec::name);
-    if (found == memory_.keys().end()) return {};
-    return memory_[static_cast<std::size_t>(found - memory_.keys().begin())];
-  }
-
-  std::vector<float> Numbers(std::string_view name) const {
-    const std::span<const std::byte> bytes = Find(name);
-    std::vector<float> numbers(bytes.size() / sizeof(float));
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
-    return numbers;
-  }
-
- private:
-  plugin::ObsMemory memory_;
-};
+using Colour = std::array<double, 3>;
 
 // The mean over several frames of a colour picture's channel means, and its variance.
 struct ChannelMeans {
-  std::array<double, 3> mean = {};
-  std::array<double, 3> variance = {};
+  Colour mean = {};
+  Colour variance = {};
 };
 
-using FrameMeans = std::vector<std::array<double, 3>>;
+// The first observations of the env's episodes, by key.
+struct FirstObservations {
+  std::map<std::string, std::vector<std::vector<float>>> numbers;  // keys that the data have too
+  std::map<std::string, std::vector<Colour>> colours;              // of rgb keys, their means
+};
 
-std::array<double, 3> MeanColour(const std::uint8_t* pixels, std::size_t n_bytes) {
-  std::array<double, 3> sums = {};
+Colour MeanColour(const std::uint8_t* pixels, std::size_t n_bytes) {
+  Colour sums = {};
   for (std::size_t i = 0; i < n_bytes; ++i) sums[i % 3] += pixels[i];
   for (double& sum : sums) sum /= static_cast<double>(n_bytes) / 3.0;
   return sums;
 }
 
-ChannelMeans Summarize(const FrameMeans& frames) {
+ChannelMeans Summarize(const std::vector<Colour>& frames) {
   ChannelMeans means;
   const auto n = static_cast<double>(frames.size());
   for (std::size_t c = 0; c < 3; ++c) {
-    for (const auto& frame : frames) means.mean[c] += frame[c] / n;
-    for (const auto& frame : frames) means.variance[c] += std::pow(frame[c] - means.mean[c], 2) / n;
+    for (const Colour& frame : frames) means.mean[c] += frame[c] / n;
+    for (const Colour& frame : frames)
+      means.variance[c] += std::pow(frame[c] - means.mean[c], 2) / n;
     means.variance[c] = means.variance[c] / n + 1e-3;  // of the mean; 1e-3 for pixel rounding
   }
   return means;
@@ -80,8 +67,8 @@ double Distance(const ChannelMeans& a, const ChannelMeans& b,
   return distance;
 }
 
-ChannelMeans OfData(const Dataset& dataset, const KeySpec& key) {
-  FrameMeans frames;
+ChannelMeans MeansOfData(const Dataset& dataset, const KeySpec& key) {
+  std::vector<Colour> frames;
   const int index = dataset.KeyIndex(key.name);
   for (const std::int64_t step : Spread(dataset.episode_ends().back(), kMaxFrames)) {
     const std::vector<std::uint8_t> image = ReadImage(dataset, index, step);
@@ -90,16 +77,27 @@ ChannelMeans OfData(const Dataset& dataset, const KeySpec& key) {
   return Summarize(frames);
 }
 
-ChannelMeans OfEnv(Env& env, const KeySpec& key, const ResetSample& sample) {
-  ObsReader reader(env.spec());
-  FrameMeans frames;
-  for (int i = 0; i < sample.n_resets; ++i) {
-    env.Reset(sample.start_seed + static_cast<std::uint64_t>(i));
-    reader.Observe(env);
-    const std::span<const std::byte> bytes = reader.Find(key.name);
-    frames.push_back(MeanColour(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
+FirstObservations ObserveStarts(Env& env, const Demonstrations& data, const ShapeMeta& meta) {
+  plugin::ObsMemory memory(env.spec());
+  FirstObservations first;
+  for (int i = 0; i < kResets; ++i) {
+    env.Reset(kFirstSeed + static_cast<std::uint64_t>(i));
+    memory.Observe(env);
+    for (const KeySpec& key : meta.obs) {
+      const auto found = std::ranges::find(memory.keys(), key.name, &KeySpec::name);
+      if (found == memory.keys().end()) continue;
+      const auto bytes = memory[static_cast<std::size_t>(found - memory.keys().begin())];
+      if (key.type == KeyType::kRgb) {
+        const auto* pixels = reinterpret_cast<const std::uint8_t*>(bytes.data());
+        first.colours[key.name].push_back(MeanColour(pixels, bytes.size()));
+      } else if (data.Find(key.name) != nullptr) {
+        std::vector<float>& numbers = first.numbers[key.name].emplace_back();
+        numbers.resize(bytes.size() / sizeof(float));
+        std::memcpy(numbers.data(), bytes.data(), bytes.size());
+      }
+    }
   }
-  return Summarize(frames);
+  return first;
 }
 
 // How many first observations lie outside the data's range in dimension d.
@@ -116,13 +114,7 @@ double ShareOutside(const Signal& signal, std::int64_t d,
   return static_cast<double>(n_outside) / static_cast<double>(observed.size());
 }
 
-}  // namespace
-
 Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
-  const Finding hypothesis = {.id = "data.actions_outside_limits",
-                              .claim = "recorded actions exceed the env's limits",
-                              .advice = "check the units of the actions, or the env's limits",
-                              .config_key = "env.params"};
   const Signal& action = data.action();
   std::vector<std::string> found;
   for (std::int64_t d = 0; d < action.dim; ++d) {
@@ -137,44 +129,21 @@ Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
     found.push_back(
         fmt::format("{:.1f} % of dimension {} outside [{:g}, {:g}]", 100.0 * share, d, low, high));
   }
-  return Decide(hypothesis, !found.empty(),
-                found.empty() ? "all dimensions are within the env's limits"
-                              : fmt::format("{}", fmt::join(found, ", ")));
+  return DecideByFaults("data.actions_outside_limits", found, "",
+                        "all dimensions are within the env's limits");
 }
 
 Finding CheckRate(const EnvSpec& env, double fps) {
-  const Finding hypothesis = {.id = "data.rate",
-                              .claim = "the data were recorded at another rate than the env runs",
-                              .advice = "resample the data, or change the env's control rate",
-                              .config_key = "dataset.params.fps"};
-  if (fps <= 0.0) return LeaveOpen(hypothesis, "the data set does not give its rate");
-  return Decide(hypothesis, std::abs(fps / env.control_hz - 1.0) > 0.01,
+  if (fps <= 0.0) return LeaveOpen("data.rate", "the data set does not give its rate");
+  return Decide("data.rate", std::abs(fps / env.control_hz - 1.0) > 0.01,
                 fmt::format("{:g} Hz recorded, {:g} Hz in the env", fps, env.control_hz));
 }
 
-Finding CheckResetRange(Env& env, const Demonstrations& data, const ShapeMeta& meta,
-                        const ResetSample& sample) {
-  const Finding hypothesis = {.id = "env.observations_outside_data",
-                              .claim = "the env's observations lie outside the data",
-                              .advice =
-                                  "check units and order of the key, and whether env and data "
-                                  "belong to the same task",
-                              .config_key = "env.params",
-                              .certainty = Certainty::kLikely};
-  ObsReader reader(env.spec());
-  std::map<std::string, std::vector<std::vector<float>>> observed;
-  for (int i = 0; i < sample.n_resets; ++i) {
-    env.Reset(sample.start_seed + static_cast<std::uint64_t>(i));
-    reader.Observe(env);
-    for (const KeySpec& key : meta.obs) {
-      const Signal* signal = data.Find(key.name);
-      if (signal == nullptr || reader.Find(key.name).empty()) continue;
-      observed[key.name].push_back(reader.Numbers(key.name));
-    }
-  }
-  if (observed.empty()) return LeaveOpen(hypothesis, "env and data share no low-dimensional key");
+Finding CheckResetRange(const FirstObservations& first, const Demonstrations& data) {
+  constexpr const char* kId = "env.observations_outside_data";
+  if (first.numbers.empty()) return LeaveOpen(kId, "env and data share no low-dimensional key");
   std::vector<std::string> found;
-  for (const auto& [name, values] : observed) {
+  for (const auto& [name, values] : first.numbers) {
     const Signal& signal = *data.Find(name);
     for (std::int64_t d = 0; d < signal.dim; ++d) {
       const double share = ShareOutside(signal, d, values);
@@ -182,41 +151,37 @@ Finding CheckResetRange(Env& env, const Demonstrations& data, const ShapeMeta& m
       found.push_back(fmt::format("'{}'[{}] in {:.0f} % of the starts", name, d, 100.0 * share));
     }
   }
-  return Decide(hypothesis, !found.empty(),
-                found.empty()
-                    ? fmt::format("{} starts lie within the data's ranges", sample.n_resets)
-                    : "outside the data's range: " + fmt::format("{}", fmt::join(found, ", ")));
+  return DecideByFaults(kId, found, "outside the data's range: ",
+                        fmt::format("{} starts lie within the data's ranges", kResets));
 }
 
-Finding CheckChannelOrder(Env& env, const Dataset& dataset, const ShapeMeta& meta,
-                          const ResetSample& sample) {
-  const Finding hypothesis = {.id = "data.swapped_channels",
-                              .claim = "the pictures of the data are BGR, the env's RGB",
-                              .advice = "swap the channels of the data",
-                              .config_key = "dataset",
-                              .certainty = Certainty::kLikely};
-  std::vector<std::string> swapped;
+Finding CheckChannelOrder(const FirstObservations& first, const Dataset& dataset,
+                          const ShapeMeta& meta) {
+  bool is_swapped = false;
   std::vector<std::string> seen;
   for (const KeySpec& key : meta.obs) {
-    if (key.type != KeyType::kRgb) continue;
-    const ChannelMeans data = OfData(dataset, key);
-    const ChannelMeans simulated = OfEnv(env, key, sample);
+    if (!first.colours.contains(key.name)) continue;
+    const ChannelMeans data = MeansOfData(dataset, key);
+    const ChannelMeans simulated = Summarize(first.colours.at(key.name));
     const double as_it_is = Distance(data, simulated, {0, 1, 2});
     const double reversed = Distance(data, simulated, {2, 1, 0});
     seen.push_back(fmt::format("'{}': {:.1f} unchanged, {:.1f} with red and blue swapped", key.name,
                                as_it_is, reversed));
-    if (as_it_is > 50.0 && reversed < as_it_is / 4.0) swapped.push_back(key.name);
+    is_swapped = is_swapped || (as_it_is > 50.0 && reversed < as_it_is / 4.0);
   }
-  if (seen.empty()) return LeaveOpen(hypothesis, "there are no colour pictures");
-  return Decide(hypothesis, !swapped.empty(),
+  if (seen.empty()) return LeaveOpen("data.swapped_channels", "there are no colour pictures");
+  return Decide("data.swapped_channels", is_swapped,
                 fmt::format("squared distance of the mean colours in standard errors: {}",
                             fmt::join(seen, ", ")));
 }
 
+}  // namespace
+
 Findings CheckEnv(Env& env, const Dataset& dataset, const Demonstrations& data,
-                  const ShapeMeta& meta, const ResetSample& sample) {
+                  const ShapeMeta& meta) {
+  const FirstObservations first = ObserveStarts(env, data, meta);
   return {CheckActionLimits(env.spec(), data), CheckRate(env.spec(), dataset.spec().fps),
-          CheckResetRange(env, data, meta, sample), CheckChannelOrder(env, dataset, meta, sample)};
+          CheckResetRange(first, data), CheckChannelOrder(first, dataset, meta)};
 }
 
 }  // namespace dp_bench::inspect

@@ -152,7 +152,7 @@ void AddLossTable(const LogCurves& log, const LossStatistics& loss, Diagnosis* d
                               : "none");
   add("NaN or Inf", fmt::format("{} steps", loss.n_not_finite));
   add("log", fmt::format("{} lines, steps {:.0f} to {:.0f}, {} with ranges, {} with val_loss",
-                         log.n_lines, log.steps.front(), log.steps.back(),
+                         log.n_lines, log.train_loss.front().step, log.train_loss.back().step,
                          log.RangesOf("x0").size(), log.val_loss.size()));
   diagnosis->tables.push_back(std::move(table));
 }
@@ -189,15 +189,16 @@ report::LinePlot PredictionPlot(const LogCurves& log) {
           .x_label = "step"};
 }
 
+report::PlotSeries LossSeries(const char* label, const std::vector<LoggedLoss>& points) {
+  report::PlotSeries series = {.label = label, .points = {}};
+  for (const LoggedLoss& point : points) series.points.push_back({point.step, point.loss});
+  return series;
+}
+
 report::LinePlot LossPlot(const LogCurves& log) {
   report::LinePlot plot = {.title = "Loss", .log_y = true, .x_label = "step"};
-  const auto add = [&](const char* label, const auto& steps, const auto& values) {
-    report::PlotSeries& series = plot.series.emplace_back();
-    series.label = label;
-    for (std::size_t i = 0; i < steps.size(); ++i) series.points.push_back({steps[i], values[i]});
-  };
-  add("train_loss", log.steps, log.train_loss);
-  if (!log.val_loss.empty()) add("val_loss", log.val_steps, log.val_loss);
+  plot.series.push_back(LossSeries("train_loss", log.train_loss));
+  if (!log.val_loss.empty()) plot.series.push_back(LossSeries("val_loss", log.val_loss));
   return plot;
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "inspect/diagnosis_report.h"
-#include "inspect/log_curves.h"
 #include "inspect/probe.h"
 
 namespace dp_bench::inspect {

@@ -6,14 +6,31 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <span>
 #include <utility>
 
+#include "dp_bench/error.h"
+
 namespace dp_bench::inspect {
+
+extern const char* const kHypothesisTexts;  // the content of hypotheses.json
+
 namespace {
 
-const char* Name(Judgement verdict) {
-  constexpr std::array kNames = {"CONFIRMED", "REJECTED", "INCONCLUSIVE"};
-  return kNames.at(static_cast<std::size_t>(verdict));
+std::map<std::string, Finding, std::less<>> ReadHypotheses() {
+  std::map<std::string, Finding, std::less<>> hypotheses;
+  for (const nlohmann::json& row : nlohmann::json::parse(kHypothesisTexts)) {
+    const auto text = [&](const char* key) { return row.value(key, std::string()); };
+    hypotheses[text("id")] = {
+        .id = text("id"),
+        .claim = text("claim"),
+        .advice = text("advice"),
+        .config_key = text("config_key"),
+        .certainty = text("certainty") == "likely" ? Certainty::kLikely : Certainty::kFact,
+        .severity = text("severity") == "note" ? Severity::kNote : Severity::kProblem};
+  }
+  return hypotheses;
 }
 
 const char* Name(Certainty certainty) {
@@ -42,10 +59,27 @@ std::string VerdictInWords(std::size_t n_problems, const Findings& findings) {
 
 }  // namespace
 
+Finding Hypothesis(std::string_view id) {
+  static const auto hypotheses = ReadHypotheses();
+  const auto found = hypotheses.find(id);
+  DPB_ASSERT(found != hypotheses.end());
+  return found->second;
+}
+
 Finding Decide(Finding hypothesis, bool is_fault, std::string evidence) {
   hypothesis.verdict = is_fault ? Judgement::kConfirmed : Judgement::kRejected;
   hypothesis.evidence = std::move(evidence);
   return hypothesis;
+}
+
+Finding Decide(std::string_view id, bool is_fault, std::string evidence) {
+  return Decide(Hypothesis(id), is_fault, std::move(evidence));
+}
+
+Finding DecideByFaults(std::string_view id, const std::vector<std::string>& faults,
+                       std::string_view prefix, std::string healthy) {
+  if (faults.empty()) return Decide(id, false, std::move(healthy));
+  return Decide(id, true, std::string(prefix) + ListSome(faults));
 }
 
 Finding LeaveOpen(Finding hypothesis, std::string reason) {
@@ -54,14 +88,26 @@ Finding LeaveOpen(Finding hypothesis, std::string reason) {
   return hypothesis;
 }
 
-std::string ListSome(const std::vector<std::string>& names, std::string_view separator) {
+Finding LeaveOpen(std::string_view id, std::string reason) {
+  return LeaveOpen(Hypothesis(id), std::move(reason));
+}
+
+std::string ListSome(const std::vector<std::string>& names) {
   constexpr std::size_t kMaxListed = 5;
-  const std::size_t shown = std::min(names.size(), kMaxListed);
-  std::string text = fmt::format(
-      "{}",
-      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), separator));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  const auto shown = std::span(names).first(std::min(names.size(), kMaxListed));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (names.size() > kMaxListed) text += fmt::format(" and {} more", names.size() - kMaxListed);
   return text;
+}
+
+const Finding* Find(const Findings& findings, std::string_view id) {
+  const auto found = std::ranges::find(findings, id, &Finding::id);
+  return found == findings.end() ? nullptr : &*found;
+}
+
+const char* Name(Judgement verdict) {
+  constexpr std::array kNames = {"CONFIRMED", "REJECTED", "INCONCLUSIVE"};
+  return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 bool HasProblems(const Findings& findings) {

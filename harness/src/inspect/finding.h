@@ -37,16 +37,32 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
+/// The hypothesis of hypotheses.json with this id, not yet decided. Aborts if there is none.
+Finding Hypothesis(std::string_view id);
+
 /// `hypothesis` with these numbers: confirmed if `is_fault`, otherwise rejected.
 Finding Decide(Finding hypothesis, bool is_fault, std::string evidence);
+Finding Decide(std::string_view id, bool is_fault, std::string evidence);
 
-/// `hypothesis` left open, with the reason.
+/// Confirmed if there are `faults`, of which it shows `prefix` and the first five; otherwise
+/// rejected with `healthy`.
+Finding DecideByFaults(std::string_view id, const std::vector<std::string>& faults,
+                       std::string_view prefix, std::string healthy);
+
+/// The hypothesis left open, with the reason.
 Finding LeaveOpen(Finding hypothesis, std::string reason);
+Finding LeaveOpen(std::string_view id, std::string reason);
 
 /// "3, 8, 12, 15, 16 and 40 more": the first five.
-std::string ListSome(const std::vector<std::string>& names, std::string_view separator = ", ");
+std::string ListSome(const std::vector<std::string>& names);
+
+/// Null if there is no finding with this id.
+const Finding* Find(const Findings& findings, std::string_view id);
 
 bool HasProblems(const Findings& findings);
+
+/// "CONFIRMED", "REJECTED" or "INCONCLUSIVE".
+const char* Name(Judgement verdict);
 
 /// Confirmed findings first, with advice; then the inconclusive ones, then the rejected ones.
 std::string ToText(const Findings& findings);

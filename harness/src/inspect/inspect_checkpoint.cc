@@ -101,8 +101,7 @@ CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
                                        plugin::PluginCatalogue& catalogue, int n_levels) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(folder);
   const Config config = Config::FromJson(checkpoint.config(), (folder / "config.json").string());
-  const run::Weights weights =
-      checkpoint.Has(run::kEmaFile) ? run::Weights::kEma : run::Weights::kModel;
+  const run::Weights weights = run::EvaluatedWeights(checkpoint);
   const auto policy = run::CreateFromCheckpoint(checkpoint, config, catalogue, weights);
   CheckpointInspection inspection = {
       .folder = folder,

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 
 #include "core/memory.h"
@@ -54,15 +53,9 @@ void InspectMemory(Policy& policy, const train::StepMemoryModel& memory,
 
 }  // namespace
 
-double MemoryCheck::deviation() const {
-  return std::abs(static_cast<double>(estimated.total()) / static_cast<double>(measured.total()) -
-                  1.0);
-}
-
 PolicyInspection InspectPolicy(const experiment::Experiment& experiment,
                                const PolicyInspectionOptions& options) {
   const Config& config = experiment.config();
-  const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
   const auto normalizer = train::NormalizerConfig::FromConfig(config.Sub("normalizer"));
   config.Sub("normalizer").RejectUnread();
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
@@ -76,11 +69,7 @@ PolicyInspection InspectPolicy(const experiment::Experiment& experiment,
                                  .stages = TraceLoss(*policy, options.batch_size),
                                  .modules = train::ModuleSizes(policy->module(), options.n_levels),
                                  .n_parameters = train::NumParameters(policy->module())};
-  const bool copies_checkpoints =
-      train::CheckpointConfig::FromConfig(config.Sub("checkpoint")).background;
-  inspection.held =
-      train::MeasureHeldMemory(policy->module(), training.use_ema, copies_checkpoints,
-                               train::OptimizerConfig::FromConfig(config.Sub("optimizer")));
+  inspection.held = train::MeasureHeldMemory(policy->module(), config);
   InspectMemory(*policy, memory, options, &inspection);
   return inspection;
 }

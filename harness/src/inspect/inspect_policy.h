@@ -22,15 +22,6 @@ struct PolicyInspectionOptions {
   int n_levels = 3;                                             // of modules
 };
 
-/// An estimate next to a measurement.
-struct MemoryCheck {
-  train::StepMemory estimated;
-  train::StepMemory measured;
-
-  /// |estimated / measured - 1|
-  double deviation() const;
-};
-
 struct PolicyInspection {
   std::string policy;
   std::string task;
@@ -42,7 +33,7 @@ struct PolicyInspection {
   std::vector<train::StepMemory> measured;  // the two measurements behind the estimates
   std::vector<train::StepMemory>
       steps;  // one per entry of batch_sizes; those above `measured` are estimated
-  std::optional<MemoryCheck> check;
+  std::optional<train::MemoryCheck> check;
 };
 
 /// Runs the policy on the CPU on synthetic batches; reads no data set.

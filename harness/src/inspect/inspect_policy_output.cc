@@ -49,7 +49,7 @@ std::string MemoryTable(const PolicyInspection& inspection) {
       "allocator's reserve come on top.\n",
       inspection.measured[0].batch_size, inspection.measured[1].batch_size);
   if (!inspection.check) return table;
-  const MemoryCheck& check = *inspection.check;
+  const train::MemoryCheck& check = *inspection.check;
   return table +
          fmt::format(
              "checked at batch size {}: estimated {:.1f}, measured {:.1f}, {:.1f} % apart\n",

@@ -1,5 +1,5 @@
-// Checks of the log of a finished or running training: hypothesis E of a training that does not
-// learn. Torch-free.
+// Checks of the log of a finished or running training, and of the x_0 that a network predicts:
+// hypotheses E and D of a training that does not learn. Torch-free.
 #pragma once
 
 #include "inspect/finding.h"
@@ -7,26 +7,12 @@
 
 namespace dp_bench::inspect {
 
-/// All checks of this file.
+/// The loss: NaN or Inf, not falling, rising again; a plateau, spikes and overfitting are notes.
+/// The predicted x_0 at the end of the log, and whether it drifts: it had the spread of x_0 earlier
+/// in the training and lost it.
 Findings CheckLog(const LogCurves& curves);
 
-Finding CheckLossIsFinite(const LogCurves& curves);
-
-/// Compares the loss of the last tenth with that of the first steps.
-Finding CheckLossFalls(const LogCurves& curves);
-
-/// Compares the loss of the last tenth with the lowest earlier tenth.
-Finding CheckLossStays(const LogCurves& curves);
-
-/// The loss no longer changes over the last third of the log or more. Only a note, because that is
-/// how a good training ends.
-Finding CheckPlateau(const LogCurves& curves);
-
-/// Steps whose loss is far above its surroundings, after the first tenth of the log. A note.
-Finding CheckSpikes(const LogCurves& curves);
-
-/// A validation loss that rises while the training loss falls. Only a note, because the success
-/// rate of diffusion policies often rises anyway.
-Finding CheckOverfitting(const LogCurves& curves);
+/// D: the x_0 that a trained network predicts is not finite, too narrow, too wide, or shifted.
+Finding CheckPredictedX0(const ValueRange& predicted, const ValueRange& x_0);
 
 }  // namespace dp_bench::inspect

@@ -46,27 +46,11 @@ std::string WorstDifference(const KeyStats& fitted, const Signal& signal, bool i
   return text;
 }
 
-Finding ClipConflict() {
-  return {.id = "normalizer.clip_conflict",
-          .claim = "sampling cannot reach all recorded actions",
-          .advice = "normalizer.action=limits, or a larger clip_sample_range",
-          .config_key = "policy.params.noise_scheduler.clip_sample"};
-}
-
 torch::Tensor NormalizedAction(const Normalizer& normalizer, const Demonstrations& data) {
   return normalizer.Normalize("action", Values(data.action()));
 }
 
-}  // namespace
-
 Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data) {
-  const Finding hypothesis = {
-      .id = "normalizer.wrong_statistics",
-      .claim = "the normalizer was fitted to other data",
-      .advice =
-          "train and evaluate with the data that the checkpoint was "
-          "trained on, or fit it again (training.init_checkpoint.normalizer)",
-      .config_key = "dataset"};
   std::vector<std::string> found;
   for (const Signal& signal : data.signals) {
     const auto field = normalizer.fields().find(signal.name);
@@ -75,53 +59,48 @@ Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data
     const std::string difference = WorstDifference(field->second.stats, signal, data.is_sample);
     if (!difference.empty()) found.push_back(difference);
   }
-  return Decide(
-      hypothesis, !found.empty(),
-      found.empty()
-          ? fmt::format("{} of {} keys {} within {:.0f} % of their range",
-                        data.is_sample ? "the values" : "min, max and mean", data.signals.size(),
-                        data.is_sample ? "lie in the fitted range" : "agree", 100.0 * kTolerance)
-          : fmt::format("{}", fmt::join(found, ", ")));
+  return DecideByFaults(
+      "normalizer.wrong_statistics", found, "",
+      fmt::format("{} of {} keys {} within {:.0f} % of their range",
+                  data.is_sample ? "the values" : "min, max and mean", data.signals.size(),
+                  data.is_sample ? "lie in the fitted range" : "agree", 100.0 * kTolerance));
 }
 
 Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
                        const std::optional<NoiseSchedulerConfig>& scheduler) {
-  const Finding hypothesis = ClipConflict();
   if (!scheduler || !scheduler->clip_sample) {
-    return LeaveOpen(hypothesis, "predicted actions are not clipped");
+    return LeaveOpen("normalizer.clip_conflict", "predicted actions are not clipped");
   }
   const torch::Tensor x_0 = NormalizedAction(normalizer, data);
   const double share =
       (x_0.abs() > scheduler->clip_sample_range * 1.001).to(torch::kFloat64).mean().item<double>();
   const auto reach = train::ActionReach(normalizer, *scheduler);
   return Decide(
-      hypothesis, share > kMaxClippedShare,
+      "normalizer.clip_conflict", share > kMaxClippedShare,
       fmt::format("{:.2f} % of the normalized actions lie beyond +-{:g}, where predictions "
                   "are clipped{}",
                   100.0 * share, scheduler->clip_sample_range,
                   reach ? "; " + reach->InWords() : ""));
 }
 
-Finding CheckFittedClipRange(const Normalizer& normalizer, const NoiseSchedulerConfig& scheduler) {
-  Finding hypothesis = ClipConflict();
-  hypothesis.severity = Severity::kNote;
-  const auto reach = train::ActionReach(normalizer, scheduler);
-  if (!reach) return LeaveOpen(hypothesis, "the normalizer has no statistics of the actions");
-  return Decide(hypothesis, reach->n_cut > 0, reach->InWords());
-}
-
 Finding CheckScale(const Normalizer& normalizer, const Demonstrations& data) {
-  const Finding hypothesis = {.id = "A.input_range",
-                              .claim = "x_0 has the wrong scale for a process that ends in N(0, 1)",
-                              .advice = "normalizer.action=limits or gaussian",
-                              .config_key = "normalizer.action"};
   const torch::Tensor x_0 = NormalizedAction(normalizer, data).to(torch::kFloat64);
   const torch::Tensor largest = x_0.abs().amax();
   const double std = x_0.std(/*unbiased=*/false).item<double>();
   const double mean = x_0.mean().item<double>();
   const bool is_fault =
       !(largest.item<double>() <= 20.0 && std >= 0.02 && std <= 3.0 && std::abs(mean) <= 2.0);
-  return Decide(hypothesis, is_fault, Summary(x_0));
+  return Decide("A.input_range", is_fault, Summary(x_0));
+}
+
+}  // namespace
+
+Finding CheckFittedClipRange(const Normalizer& normalizer, const NoiseSchedulerConfig& scheduler) {
+  Finding hypothesis = Hypothesis("normalizer.clip_conflict");
+  hypothesis.severity = Severity::kNote;
+  const auto reach = train::ActionReach(normalizer, scheduler);
+  if (!reach) return LeaveOpen(hypothesis, "the normalizer has no statistics of the actions");
+  return Decide(hypothesis, reach->n_cut > 0, reach->InWords());
 }
 
 Findings CheckNormalizer(const Normalizer& normalizer, const Demonstrations& data,

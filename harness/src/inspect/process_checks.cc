@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "inspect/predicted_x0_checks.h"
+#include "inspect/log_checks.h"
 #include "train/autocast.h"
 
 namespace dp_bench::inspect {
@@ -32,11 +32,6 @@ Tensor AlphasCumprodOf(const ProcessSample& sample, const NoiseScheduler& schedu
   const Tensor& noted = sample.alphas_cumprod;
   if (noted.defined() && noted.numel() == scheduler.config().num_train_timesteps) return noted;
   return torch::tensor(scheduler.alphas_cumprod(), torch::kFloat64);
-}
-
-std::vector<double> ToDoubles(const Tensor& table) {
-  const Tensor values = table.to(torch::kFloat64).contiguous();
-  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
 // The first timestep of a bin.
@@ -65,28 +60,22 @@ double ChiSquare(const Tensor& timesteps, int num_train_timesteps) {
   return sum;
 }
 
-}  // namespace
-
+// B: the timesteps are not uniform (Pearson's chi-square over ten bins).
 Finding CheckTimesteps(const Tensor& timesteps, int num_train_timesteps) {
-  const Finding hypothesis = {.id = "B.timesteps",
-                              .claim = "timesteps are not drawn uniformly",
-                              .advice = "check how the policy draws them",
-                              .config_key = "policy.params.noise_scheduler.num_train_timesteps"};
   const double statistic = ChiSquare(timesteps, num_train_timesteps);
   const boost::math::chi_squared distribution(
       std::max(1, std::min(kBins, num_train_timesteps) - 1));
   const double p = boost::math::cdf(boost::math::complement(distribution, statistic));
   const double t = num_train_timesteps;
   return Decide(
-      hypothesis, p < kMinPValue,
+      "B.timesteps", p < kMinPValue,
       fmt::format("chi-square {:.1f}, p = {:.2g}; {} (uniform: mean {:.1f}, std {:.1f})", statistic,
                   p, Summary(timesteps), (t - 1.0) / 2.0, std::sqrt((t * t - 1.0) / 12.0)));
 }
 
+// C: the noise is not N(0, 1), or x_t does not follow from it and x_0 (DDPM eq. 4) with the tables
+// that the policy noted; the config's, if it noted none.
 Finding CheckForwardProcess(const ProcessSample& sample, const NoiseScheduler& scheduler) {
-  const Finding hypothesis = {.id = "C.forward_process",
-                              .claim = "x_t does not follow from x_0 and N(0, 1) noise",
-                              .advice = "check how the policy adds noise"};
   const Tensor alphas_cumprod = AlphasCumprodOf(sample, scheduler);
   const Tensor expected = RowsOf(alphas_cumprod.sqrt(), sample.timesteps) * sample.x_0 +
                           RowsOf((1.0 - alphas_cumprod).sqrt(), sample.timesteps) * sample.noise;
@@ -95,83 +84,61 @@ Finding CheckForwardProcess(const ProcessSample& sample, const NoiseScheduler& s
   const double tolerance = 6.0 / std::sqrt(static_cast<double>(noise.numel()));
   const bool is_normal = std::abs(noise.mean().item<double>()) < tolerance &&
                          std::abs(noise.std().item<double>() - 1.0) < tolerance;
-  return Decide(hypothesis, !(off < 1e-3) || !is_normal,
+  return Decide("C.forward_process", !(off < 1e-3) || !is_normal,
                 fmt::format("largest difference to the closed form {:.2g}; noise: {}; x_t: {}", off,
                             Summary(noise), Summary(sample.x_t)));
 }
 
+// D: the network's output is not finite, or of another scale than its target.
 Finding CheckPrediction(const ProcessSample& sample, const NoiseScheduler& scheduler) {
-  const Finding hypothesis = {.id = "D.prediction",
-                              .claim = "the network's output is out of scale",
-                              .advice = "check weights and input ranges; train in float32",
-                              .config_key = "training.mixed_precision"};
   const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
   const bool is_finite = torch::isfinite(sample.prediction).all().item<bool>();
-  if (!is_finite) return Decide(hypothesis, true, "it contains NaN or Inf");
+  if (!is_finite) return Decide("D.prediction", true, "it contains NaN or Inf");
   const double ratio = sample.prediction.std().item<double>() / target.std().item<double>();
-  return Decide(hypothesis, ratio > 10.0,
+  return Decide("D.prediction", ratio > 10.0,
                 fmt::format("{}; target: {}; mean square error by fifths of the timesteps: {:.3g}",
                             Summary(sample.prediction), Summary(target),
                             fmt::join(ErrorsByTimestep(sample, scheduler, 5), " ")));
 }
 
-std::string PrecisionInWords(const ProcessSample& sample, train::MixedPrecision precision) {
-  const auto name = [](std::optional<torch::ScalarType> type) {
-    return type ? std::string(c10::getDtypeNames(*type).first) : std::string("unknown");
-  };
-  const auto products = train::ProductType(precision);
-  if (!products) return name(sample.output_type);
-  return fmt::format("products in {}, output in {}", name(products), name(sample.output_type));
+// Training ends at less noise than sampling starts from (Lin et al. 2024, "Common diffusion noise
+// schedules and sample steps are flawed").
+Finding CheckTerminalNoise(const NoiseScheduler& scheduler) {
+  const double signal = std::sqrt(scheduler.alphas_cumprod().back());
+  return Decide("F.terminal_noise", signal > kMaxTerminalSignal,
+                fmt::format("the last timestep keeps {:.1f} % of x_0", 100.0 * signal));
 }
 
-Finding CheckPrecision(const ProcessSample& lower, const ProcessSample& full,
-                       train::MixedPrecision precision) {
-  const Finding hypothesis = {.id = "D.precision",
-                              .claim = "the training's precision breaks the predictions",
-                              .advice = "train in bf16 or float32",
-                              .config_key = "training.mixed_precision"};
-  const double change = lower.losses.front() / full.losses.front() - 1.0;
-  const bool is_finite =
-      !lower.prediction.defined() || torch::isfinite(lower.prediction).all().item<bool>();
-  return Decide(
-      hypothesis, !is_finite || !(std::abs(change) < kMaxPrecisionChange),
-      fmt::format("{}, target in float32; loss {:.4g}, in float32 {:.4g}",
-                  PrecisionInWords(lower, precision), lower.losses.front(), full.losses.front()));
+Tensor Differences(const Tensor& table, const std::vector<double>& expected) {
+  return (table.flatten().to(torch::kFloat64) - torch::tensor(expected, torch::kFloat64)).abs();
 }
 
+// F: the tables that the policy noted differ from those of the noise scheduler of its config.
 Finding CheckConstants(const ProcessSample& sample, const NoiseScheduler& scheduler) {
-  const Finding hypothesis = {.id = "F.constants",
-                              .claim = "the policy uses wrong constants of the process",
-                              .advice = "this is a bug in the policy's noise scheduler",
-                              .config_key = "policy.params.noise_scheduler.beta_schedule"};
-  if (!sample.alphas_cumprod.defined()) {
-    return LeaveOpen(hypothesis,
+  const Tensor& used = sample.alphas_cumprod;
+  const Tensor& betas = sample.betas;
+  if (!used.defined()) {
+    return LeaveOpen("F.constants",
                      "the policy does not note its alphas_cumprod (dp_bench/stage_trace.h)");
   }
-  const std::vector<double> used = ToDoubles(sample.alphas_cumprod);
-  const std::vector<double> betas =
-      sample.betas.defined() ? ToDoubles(sample.betas) : std::vector<double>();
-  const std::size_t n = scheduler.alphas_cumprod().size();
-  if (used.size() != n || (!betas.empty() && betas.size() != n)) {
-    return Decide(hypothesis, true,
+  const std::int64_t n = std::ssize(scheduler.alphas_cumprod());
+  const std::int64_t n_betas = betas.defined() ? betas.numel() : 0;
+  if (used.numel() != n || (n_betas > 0 && n_betas != n)) {
+    return Decide("F.constants", true,
                   fmt::format("tables of {} betas and {} alphas_cumprod, num_train_timesteps is {}",
-                              betas.size(), used.size(), n));
+                              n_betas, used.numel(), n));
   }
-  double off = 0.0;
-  const auto compare = [&off](double found, double expected) {
-    const double difference = std::abs(found - expected);
-    if (std::isnan(off) || difference <= off) return;
-    off = difference;  // also a NaN
-  };
-  for (std::size_t t = 0; t < n; ++t) {
-    compare(used[t], scheduler.alphas_cumprod()[t]);
-    if (!betas.empty()) compare(betas[t], scheduler.betas()[t]);
-  }
-  return Decide(hypothesis, !(off <= 1e-5),
-                fmt::format("alphas_cumprod of the policy {:.4g} to {:.3g}; largest difference to "
-                            "the scheduler of the config {:.1g}",
-                            used.front(), used.back(), off));
+  Tensor differences = Differences(used, scheduler.alphas_cumprod());
+  if (n_betas > 0) differences = torch::cat({differences, Differences(betas, scheduler.betas())});
+  const double off = differences.max().item<double>();  // NaN if one of them is
+  return Decide(
+      "F.constants", !(off <= 1e-5),
+      fmt::format("alphas_cumprod of the policy {:.4g} to {:.3g}; largest difference to "
+                  "the scheduler of the config {:.1g}",
+                  used.flatten()[0].item<double>(), used.flatten()[-1].item<double>(), off));
 }
+
+}  // namespace
 
 std::vector<double> ErrorsByTimestep(const ProcessSample& sample, const NoiseScheduler& scheduler,
                                      int n_bins) {
@@ -196,25 +163,31 @@ std::vector<std::int64_t> CountsByTimestep(const Tensor& timesteps, int num_trai
   return counts;
 }
 
-Finding CheckTerminalNoise(const NoiseScheduler& scheduler) {
-  const Finding hypothesis = {.id = "F.terminal_noise",
-                              .claim =
-                                  "training never sees the pure noise that sampling starts "
-                                  "from",
-                              .advice =
-                                  "beta_schedule=squaredcos_cap_v2, a larger beta_end, or "
-                                  "more num_train_timesteps",
-                              .config_key = "policy.params.noise_scheduler.beta_end"};
-  const double signal = std::sqrt(scheduler.alphas_cumprod().back());
-  return Decide(hypothesis, signal > kMaxTerminalSignal,
-                fmt::format("the last timestep keeps {:.1f} % of x_0", 100.0 * signal));
+std::string PrecisionInWords(const ProcessSample& sample, train::MixedPrecision precision) {
+  const auto name = [](std::optional<torch::ScalarType> type) {
+    return type ? std::string(c10::getDtypeNames(*type).first) : std::string("unknown");
+  };
+  const auto products = train::ProductType(precision);
+  if (!products) return name(sample.output_type);
+  return fmt::format("products in {}, output in {}", name(products), name(sample.output_type));
+}
+
+Finding CheckPrecision(const ProcessSample& lower, const ProcessSample& full,
+                       train::MixedPrecision precision) {
+  const double change = lower.losses.front() / full.losses.front() - 1.0;
+  const bool is_finite =
+      !lower.prediction.defined() || torch::isfinite(lower.prediction).all().item<bool>();
+  return Decide(
+      "D.precision", !is_finite || !(std::abs(change) < kMaxPrecisionChange),
+      fmt::format("{}, target in float32; loss {:.4g}, in float32 {:.4g}",
+                  PrecisionInWords(lower, precision), lower.losses.front(), full.losses.front()));
 }
 
 Findings CheckProcess(const ProcessSample& sample,
                       const std::optional<NoiseSchedulerConfig>& scheduler_config,
                       bool is_trained) {
   if (!scheduler_config || !sample.is_complete()) {
-    return {LeaveOpen({.id = "process", .claim = "the diffusion process is wrong"},
+    return {LeaveOpen("process",
                       "the policy has no noise_scheduler or another objective than diffusion, or "
                       "reports no stages")};
   }

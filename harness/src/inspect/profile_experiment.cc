@@ -7,19 +7,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/memory.h"
 #include "experiment/training_rig.h"
-#include "inspect/memory_advice.h"
 #include "rollout/env_runner.h"
 #include "rollout/scope_timer.h"
 #include "train/autocast.h"
 #include "train/device_batch.h"
 #include "train/fit_normalizer.h"
-#include "train/step_memory.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -37,6 +37,62 @@ constexpr std::array kPhases = {train::StepPhase::kDataWait, train::StepPhase::k
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Rows and columns of a product. On a GPU, a small one takes less time than its launch.
+constexpr std::int64_t kProductSize = 1024;
+constexpr std::int64_t kProductSizeOnGpu = 4096;
+// The triad is McCalpin's: three arrays, each far larger than a cache.
+constexpr std::int64_t kTriadSize = std::int64_t{1} << 24;  // numbers, 64 MiB
+constexpr int kRounds = 4;
+constexpr double kSecondsEach = 0.04;  // per round
+
+// The shortest time of `work` after a warm-up [s]. Other load on the machine only makes it longer.
+double LeastSeconds(torch::Device device, const std::function<void()>& work) {
+  work();
+  double least = std::numeric_limits<double>::infinity();
+  for (double spent = 0.0; spent < kSecondsEach;) {
+    const double start = Now();
+    work();
+    core::Synchronize(device);
+    const double seconds = Now() - start;
+    spent += seconds;
+    least = std::min(least, seconds);
+  }
+  return least;
+}
+
+double ProductRate(torch::Device device, torch::ScalarType type) {
+  const std::int64_t size = device.is_cuda() ? kProductSizeOnGpu : kProductSize;
+  const auto options = torch::TensorOptions(device).dtype(type);
+  const torch::Tensor a = torch::ones({size, size}, options);
+  const torch::Tensor b = torch::ones({size, size}, options);
+  torch::Tensor c = torch::empty({size, size}, options);
+  const auto n = static_cast<double>(size);
+  return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
+}
+
+double TriadRate(torch::Device device) {
+  const auto options = torch::TensorOptions(device).dtype(torch::kFloat32);
+  const torch::Tensor b = torch::ones({kTriadSize}, options);
+  const torch::Tensor c = torch::ones({kTriadSize}, options);
+  torch::Tensor a = torch::empty({kTriadSize}, options);
+  const double bytes = 3.0 * sizeof(float) * static_cast<double>(kTriadSize);
+  return bytes / LeastSeconds(device, [&] { at::add_out(a, b, c, 3.0); });
+}
+
+// Takes about 0.5 s on a CPU, with LibTorch's current number of threads.
+MachineLimits MeasureMachineLimits(torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  MachineLimits limits = {.n_threads = at::get_num_threads()};
+  const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
+  // in rounds, so that a short burst of other load does not hit only one of them
+  for (int round = 0; round < kRounds; ++round) {
+    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
+    raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
+    raise(&limits.bytes_per_second, TriadRate(device));
+  }
+  return limits;
 }
 
 // Runs `work` under a recorder and appends its events to `events`.
@@ -124,13 +180,13 @@ InferenceProfile ProfileInference(Policy& policy, torch::Device device, const Te
 }
 
 // The estimate comes from a line through two small batches; the measurement is next to it.
-std::vector<MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
-                                     train::MixedPrecision precision) {
+std::vector<train::MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
+                                            train::MixedPrecision precision) {
   const std::int64_t small = std::max<std::int64_t>(1, batch_size / 8);
   const std::int64_t larger = std::max(small + 1, batch_size / 4);
   const train::StepMemory a = train::MeasureStepMemory(policy, small, precision);
   const train::StepMemory b = train::MeasureStepMemory(policy, larger, precision);
-  std::vector<MemoryCheck> checks;
+  std::vector<train::MemoryCheck> checks;
   for (const std::int64_t size : {batch_size / 2, batch_size}) {
     if (size <= larger) continue;
     checks.push_back({.estimated = train::EstimateStepMemory(a, b, size),
@@ -145,10 +201,7 @@ void ProfileMemory(const experiment::Experiment& experiment, const experiment::T
   policy->SetNormalizer(train::NeutralNormalizer(
       experiment.spec().shape_meta,
       train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
-  profile->held = train::MeasureHeldMemory(
-      policy->module(), rig.training().use_ema,
-      train::CheckpointConfig::FromConfig(experiment.config().Sub("checkpoint")).background,
-      train::OptimizerConfig::FromConfig(experiment.config().Sub("optimizer")));
+  profile->held = train::MeasureHeldMemory(policy->module(), experiment.config());
   profile->memory = CheckMemory(*policy, rig.loading().batch_size, rig.training().mixed_precision);
 }
 

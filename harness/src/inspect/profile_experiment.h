@@ -12,14 +12,20 @@
 
 #include "experiment/experiment.h"
 #include "inspect/advice.h"
-#include "inspect/inspect_policy.h"
-#include "inspect/machine_limits.h"
 #include "inspect/op_recorder.h"
-#include "inspect/op_summary.h"
 #include "run/planning.h"
+#include "train/step_memory.h"
 #include "train/step_timer.h"
 
 namespace dp_bench::inspect {
+
+/// The peak rates of this machine, measured in the same minute as the code they are compared with.
+struct MachineLimits {
+  int n_threads = 0;              // of LibTorch
+  double float32_flops = 0.0;     // of a square matrix product [FLOP/s]
+  double bfloat16_flops = 0.0;    // the same in bfloat16
+  double bytes_per_second = 0.0;  // a = b + s c over arrays larger than the caches (STREAM triad)
+};
 
 struct ProfileOptions {
   int n_steps = 20;   // timed training steps
@@ -60,7 +66,7 @@ struct ExperimentProfile {
   TrainingProfile training;
   std::vector<InferenceProfile> inference;  // batch 1, and env_runner.micro_batch
   train::HeldMemory held;
-  std::vector<MemoryCheck> memory;  // by batch size; empty for a batch size below 3
+  std::vector<train::MemoryCheck> memory;  // by batch size; empty for a batch size below 3
   std::vector<Advice> advice;
   std::vector<OpEvent> events;  // all recorded events, for a trace
 };

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "inspect/memory_advice.h"
 #include "inspect/op_work.h"
 #include "inspect/profile_experiment.h"
 #include "rollout/scope_timer.h"
@@ -103,7 +102,7 @@ std::string MemoryTable(const ExperimentProfile& profile) {
       "memory of a training step on the CPU in MiB; {:.1f} are held between steps\n"
       "  {:>10} {:>12} {:>12} {:>8}\n",
       train::Mebibytes(profile.held.total()), "batch size", "estimated", "measured", "apart");
-  for (const MemoryCheck& check : profile.memory) {
+  for (const train::MemoryCheck& check : profile.memory) {
     table += fmt::format("  {:>10} {:>12.1f} {:>12.1f} {:>6.1f} %\n", check.measured.batch_size,
                          train::Mebibytes(profile.held.total() + check.estimated.total()),
                          train::Mebibytes(profile.held.total() + check.measured.total()),
@@ -163,7 +162,7 @@ nlohmann::json InferenceJson(const InferenceProfile& inference) {
 
 nlohmann::json MemoryJson(const ExperimentProfile& profile) {
   nlohmann::json sizes = nlohmann::json::array();
-  for (const MemoryCheck& check : profile.memory) {
+  for (const train::MemoryCheck& check : profile.memory) {
     sizes.push_back({{"batch_size", check.measured.batch_size},
                      {"estimated", profile.held.total() + check.estimated.total()},
                      {"measured", profile.held.total() + check.measured.total()}});

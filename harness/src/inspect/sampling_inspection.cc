@@ -5,14 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <iterator>
 
 #include "dp_bench/error.h"
-#include "inspect/checkpoint_checks.h"
 #include "inspect/normalizer_checks.h"
 #include "inspect/probe.h"
 #include "policy/stage_recorder.h"
@@ -24,31 +23,20 @@ namespace dp_bench::inspect {
 namespace {
 
 constexpr int kChunks = 8;
+constexpr std::array kSamplerNames = {"ddpm", "ddim", "dpmsolver++", "euler", "heun"};  // by type
 constexpr std::uint64_t kNoiseSeed = 7;
 
-// What one sampling gives, with or without data.
-struct SampledBatch {
-  SamplingSample sample;
-  std::int64_t n_chunks = 0;
-};
-
-SampledBatch SampleForData(const SamplingInspectionCase& subject) {
+SamplingSample SampleForData(const SamplingInspectionCase& subject) {
   const std::vector<bool> all(subject.dataset->episode_ends().size(), true);
   const Probe probe(*subject.dataset, subject.policy, all, kChunks, /*n_batches=*/1, kNoiseSeed);
   if (probe.size() == 0)
     throw Error(ErrorCode::kData, "the data set has no sequence to sample for");
-  return {.sample = RecordSampling(subject.policy, subject.normalizer, probe),
-          .n_chunks = probe.batch(0).action.size(0)};
+  return RecordSampling(subject.policy, subject.normalizer, probe);
 }
 
 // The first observations of the first test episodes.
 std::vector<rollout::RecordedObs> ObserveEnv(const SamplingInspectionCase& subject) {
-  auto config = run::EnvRunnerConfig::FromConfig(subject.config.Sub("env_runner"));
-  config.n_train = 0;
-  config.n_test = kChunks;
-  config.n_videos = 0;
-  config.realtime = 0.0;
-  config.record_traces = false;
+  const auto config = run::EnvRunnerConfig::ForALook(subject.config.Sub("env_runner"), kChunks);
   const PolicySpec& spec = subject.policy.spec();
   const rollout::EnvRunner runner(config, subject.make_env, spec.shape_meta, spec.horizons,
                                   /*output_dir=*/{});
@@ -75,7 +63,7 @@ rollout::ObsBatch JoinedRows(const std::vector<rollout::RecordedObs>& observed,
   return batch;
 }
 
-SampledBatch SampleForEnv(const SamplingInspectionCase& subject) {
+SamplingSample SampleForEnv(const SamplingInspectionCase& subject) {
   const PolicySpec& spec = subject.policy.spec();
   const std::vector<rollout::RecordedObs> observed = ObserveEnv(subject);
   const rollout::ObsBatch batch = JoinedRows(observed, spec);
@@ -92,40 +80,7 @@ SampledBatch SampleForEnv(const SamplingInspectionCase& subject) {
   }
   const bool is_finite =
       std::ranges::all_of(actions, [](float value) { return std::isfinite(value); });
-  return {.sample = {.steps = trace.steps(), .is_finite = is_finite},
-          .n_chunks = std::ssize(observed)};
-}
-
-void AppendFindings(const SamplingInspectionCase& subject, const SamplingSample& sample,
-                    SamplingInspection* inspection) {
-  Findings& findings = inspection->findings;
-  findings.push_back(CheckDivergence(sample.steps, sample.is_finite, inspection->scheduler));
-  if (inspection->error) findings.push_back(CheckActionError(sample));
-  if (!inspection->scheduler) return;
-  if (inspection->scheduler->clip_sample) {
-    findings.push_back(CheckFittedClipRange(subject.normalizer, *inspection->scheduler));
-  }
-  std::ranges::move(CheckClipping({.steps = sample.steps,
-                                   .scheduler = inspection->scheduler,
-                                   .normalizer = subject.normalizer,
-                                   .recorded = sample.recorded}),
-                    std::back_inserter(findings));
-}
-
-const char* SamplerName(const NoiseSchedulerConfig& scheduler) {
-  switch (scheduler.type) {
-    case SchedulerType::kDdpm:
-      return "ddpm";
-    case SchedulerType::kDdim:
-      return "ddim";
-    case SchedulerType::kDpmSolverPlusPlus:
-      return "dpmsolver++";
-    case SchedulerType::kEuler:
-      return "euler";
-    case SchedulerType::kHeun:
-      return "heun";
-  }
-  return "";
+  return {.n_chunks = std::ssize(observed), .steps = trace.steps(), .is_finite = is_finite};
 }
 
 std::string StepTable(const std::vector<train::SamplingStep>& steps) {
@@ -151,48 +106,43 @@ SamplingInspection InspectSampling(const SamplingInspectionCase& subject) {
     inspection.reach = train::ActionReach(subject.normalizer, *inspection.scheduler);
   }
   const auto start = std::chrono::steady_clock::now();
-  const auto [sample, n_chunks] =
-      subject.dataset != nullptr ? SampleForData(subject) : SampleForEnv(subject);
+  inspection.sample = subject.dataset != nullptr ? SampleForData(subject) : SampleForEnv(subject);
   inspection.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  inspection.n_chunks = n_chunks;
-  inspection.steps = sample.steps;
-  if (subject.dataset != nullptr) {
-    inspection.error = {.mean = sample.error,
-                        .of_mean_action = sample.error_of_mean_action,
-                        .by_step = sample.error_by_step};
+  inspection.findings = CheckSample(inspection.sample, subject.normalizer, inspection.scheduler);
+  if (inspection.scheduler && inspection.scheduler->clip_sample) {
+    inspection.findings.push_back(CheckFittedClipRange(subject.normalizer, *inspection.scheduler));
   }
-  AppendFindings(subject, sample, &inspection);
   return inspection;
 }
 
 std::string ToText(const SamplingInspection& inspection) {
-  std::string text =
-      fmt::format("{} action chunks for {}, sampled in {:.1f} s\n", inspection.n_chunks,
-                  inspection.error ? "recorded observations"
-                                   : "first observations of the env; the data set is not here",
-                  inspection.seconds);
+  const std::vector<train::SamplingStep>& steps = inspection.sample.steps;
+  const std::optional<ChunkError>& error = inspection.sample.error;
+  std::string text = fmt::format(
+      "{} action chunks for {}, sampled in {:.1f} s\n", inspection.sample.n_chunks,
+      error ? "recorded observations" : "first observations of the env; the data set is not here",
+      inspection.seconds);
   if (inspection.scheduler) {
-    text += fmt::format("{} with {} of {} steps\n", SamplerName(*inspection.scheduler),
-                        inspection.steps.size(), inspection.scheduler->num_train_timesteps);
+    text += fmt::format("{} with {} of {} steps\n",
+                        kSamplerNames.at(static_cast<std::size_t>(inspection.scheduler->type)),
+                        steps.size(), inspection.scheduler->num_train_timesteps);
   }
   if (inspection.reach) text += inspection.reach->InWords() + "\n";
-  text += inspection.steps.empty() ? "the policy reports no denoising steps\n"
-                                   : StepTable(inspection.steps);
-  if (inspection.error) {
+  text += steps.empty() ? "the policy reports no denoising steps\n" : StepTable(steps);
+  if (error) {
     text += fmt::format("error of the chunks {:.4g}, {:.4g} with the mean action; by step {:.3g}\n",
-                        inspection.error->mean, inspection.error->of_mean_action,
-                        fmt::join(inspection.error->by_step, " "));
+                        error->mean, error->of_mean_action, fmt::join(error->by_step, " "));
   }
   return text + "\n" + ToText(inspection.findings);
 }
 
 nlohmann::json ToJson(const SamplingInspection& inspection) {
   nlohmann::json json = ToJson(inspection.findings);
-  json["n_chunks"] = inspection.n_chunks;
+  json["n_chunks"] = inspection.sample.n_chunks;
   json["seconds"] = inspection.seconds;
   json["steps"] = nlohmann::json::array();
-  for (const train::SamplingStep& step : inspection.steps) {
+  for (const train::SamplingStep& step : inspection.sample.steps) {
     json["steps"].push_back({{"timestep", run::TimestepJson(step.timestep)},
                              {"min", step.min},
                              {"max", step.max},
@@ -206,10 +156,10 @@ nlohmann::json ToJson(const SamplingInspection& inspection) {
                              {"clipped_share", step.clipped_share()}});
   }
   json["error"] = nullptr;
-  if (inspection.error) {
-    json["error"] = {{"mean", inspection.error->mean},
-                     {"of_mean_action", inspection.error->of_mean_action},
-                     {"by_step", inspection.error->by_step}};
+  if (const auto& error = inspection.sample.error) {
+    json["error"] = {{"mean", error->mean},
+                     {"of_mean_action", error->of_mean_action},
+                     {"by_step", error->by_step}};
   }
   json["normalized_actions"] = nullptr;
   if (inspection.reach) {

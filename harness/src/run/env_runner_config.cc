@@ -107,4 +107,15 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   return c;
 }
 
+EnvRunnerConfig EnvRunnerConfig::ForALook(const Config& env_runner, int n_test) {
+  EnvRunnerConfig config = FromConfig(env_runner);
+  config.n_train = 0;
+  config.n_test = n_test;
+  config.n_videos = 0;
+  config.record_traces = false;
+  config.check_batch_invariance = false;
+  if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;
+  return config;
+}
+
 }  // namespace dp_bench::run

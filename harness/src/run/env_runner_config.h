@@ -37,6 +37,10 @@ struct EnvRunnerConfig {
   int crf = 22;
 
   static EnvRunnerConfig FromConfig(const Config& env_runner);
+
+  /// For a look at the first `n_test` test episodes: no films, traces and checks. The env waits for
+  /// the policy unless its latency is given, because only eval measures it.
+  static EnvRunnerConfig ForALook(const Config& env_runner, int n_test);
 };
 
 }  // namespace dp_bench::run

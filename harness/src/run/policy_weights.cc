@@ -200,6 +200,10 @@ TensorMap ToTensors(const ArrayMap& arrays) {
   return tensors;
 }
 
+Weights EvaluatedWeights(const Checkpoint& checkpoint) {
+  return checkpoint.Has(kEmaFile) ? Weights::kEma : Weights::kModel;
+}
+
 std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights) {
   const bool is_ema = weights == Weights::kEma;
   const std::string_view file = is_ema ? kEmaFile : kModelFile;

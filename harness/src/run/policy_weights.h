@@ -49,6 +49,9 @@ std::vector<double> ToNumbers(const torch::Tensor& tensor);
 
 enum class Weights { kModel, kEma };
 
+/// The averaged weights, if the checkpoint has them.
+Weights EvaluatedWeights(const Checkpoint& checkpoint);
+
 /// The file with these weights. If the checkpoint was saved without them, throws Error{kCheckpoint}
 /// naming the other weights.
 std::string_view WeightsFile(const Checkpoint& checkpoint, Weights weights);

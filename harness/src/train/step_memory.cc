@@ -53,6 +53,12 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool
   return memory;
 }
 
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, const Config& config) {
+  return MeasureHeldMemory(module, TrainingConfig::FromConfig(config.Sub("training")).use_ema,
+                           CheckpointConfig::FromConfig(config.Sub("checkpoint")).background,
+                           OptimizerConfig::FromConfig(config.Sub("optimizer")));
+}
+
 StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPrecision precision) {
   data::HostBatch host = SyntheticBatch(policy, batch_size);
   const Batch batch = ToBatch(host, policy.spec().shape_meta, torch::kCPU);

@@ -55,6 +55,9 @@ struct HeldMemory {
 HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool copies_checkpoints,
                              const OptimizerConfig& optimizer = {});
 
+/// The same with what the config of a run says.
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, const Config& config);
+
 /// The additional memory of one step [bytes].
 struct StepMemory {
   std::int64_t batch_size = 0;
@@ -63,6 +66,19 @@ struct StepMemory {
   bool is_estimated = false;     // otherwise measured
 
   std::int64_t total() const { return batch + activations; }
+};
+
+/// An estimate next to a measurement.
+struct MemoryCheck {
+  StepMemory estimated;
+  StepMemory measured;
+
+  /// |estimated / measured - 1|
+  double deviation() const {
+    const double ratio =
+        static_cast<double>(estimated.total()) / static_cast<double>(measured.total());
+    return ratio > 1.0 ? ratio - 1.0 : 1.0 - ratio;
+  }
 };
 
 /// Runs a training step on a synthetic batch, without the optimizer, in `precision`. The policy

@@ -20,11 +20,12 @@ Demonstrations LateActions() {
   return data;
 }
 
-TEST(CheckActionLag, ActionsThatFollowTheirObservationAreAFaultUnlessDpBenchRecordedThem) {
+TEST(ActionLag, ActionsThatFollowTheirObservationAreAFaultUnlessDpBenchRecordedThem) {
   Demonstrations data = LateActions();
-  EXPECT_TRUE(CheckActionLag(data, Horizons()).is_problem());
+  const auto check = [&] { return *Find(CheckData(data, Horizons()), "data.misaligned_actions"); };
+  EXPECT_TRUE(check().is_problem());
   data.is_recorded_here = true;
-  const Finding finding = CheckActionLag(data, Horizons());
+  const Finding finding = check();
   EXPECT_FALSE(finding.is_problem());
   EXPECT_THAT(finding.evidence, testing::HasSubstr("recorded each action with the observation"));
 }

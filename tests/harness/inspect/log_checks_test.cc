@@ -9,8 +9,6 @@
 
 #include "core/atomic_file.h"
 #include "harness/inspect/log_course.h"
-#include "inspect/loss_statistics.h"
-#include "inspect/predicted_x0_checks.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::inspect {
@@ -20,6 +18,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Finding Checked(const char* id, const LogCurves& curves) { return *Find(CheckLog(curves), id); }
 
 double FallingLoss(int step) { return 0.05 + std::exp(-step / 40.0); }
 
@@ -33,9 +33,12 @@ TEST(LogCurves, AreReadWithTheirStepsAndRanges) {
       "{\"train_lo\n");
   const LogCurves curves = ReadLogCurves(scratch.path() / "log");
   EXPECT_EQ(curves.n_lines, 2U);
-  EXPECT_EQ(curves.steps, (std::vector<double>{7, 8}));
-  EXPECT_TRUE(std::isnan(curves.train_loss[1]));
-  EXPECT_EQ(curves.val_steps, std::vector<double>{8});
+  ASSERT_EQ(curves.train_loss.size(), 2U);
+  EXPECT_EQ(curves.train_loss[0].step, 7);
+  EXPECT_EQ(curves.train_loss[1].step, 8);
+  EXPECT_TRUE(std::isnan(curves.train_loss[1].loss));
+  ASSERT_EQ(curves.val_loss.size(), 1U);
+  EXPECT_EQ(curves.val_loss[0].step, 8);
   ASSERT_EQ(curves.RangesOf("x0").size(), 2U);
   EXPECT_EQ(curves.RangesOf("x0")[0].step, 7);
   EXPECT_EQ(curves.RangesOf("x0")[0].range.mean, 0.25);
@@ -87,31 +90,34 @@ TEST(LossStatistics, FindThePlateauAtTheEnd) {
 }
 
 TEST(LossPlateau, IsANoteWithItsStep) {
-  const Finding plateau = CheckPlateau(LossLog(400, FallingLoss));
+  const Finding plateau = Checked("E.loss_plateau", LossLog(400, FallingLoss));
   EXPECT_EQ(plateau.verdict, Judgement::kConfirmed);
   EXPECT_FALSE(plateau.is_problem());
   EXPECT_THAT(plateau.evidence, AllOf(HasSubstr("% less"), HasSubstr("since step ")));
-  EXPECT_EQ(CheckPlateau(LossLog(400, [](int step) { return std::exp(-step / 100.0); })).verdict,
-            Judgement::kRejected);
-  EXPECT_EQ(CheckPlateau(LossLog(50, FallingLoss)).verdict, Judgement::kInconclusive);
+  EXPECT_EQ(
+      Checked("E.loss_plateau", LossLog(400, [](int step) { return std::exp(-step / 100.0); }))
+          .verdict,
+      Judgement::kRejected);
+  EXPECT_EQ(Checked("E.loss_plateau", LossLog(50, FallingLoss)).verdict, Judgement::kInconclusive);
 }
 
 TEST(LossSpikes, AreFoundAfterTheStartOnly) {
   const auto spiky = [](int step) { return step % 40 == 39 ? 5.0 : 1.0; };
-  const Finding spikes = CheckSpikes(LossLog(1000, spiky));
+  const Finding spikes = Checked("E.loss_spikes", LossLog(1000, spiky));
   EXPECT_EQ(spikes.verdict, Judgement::kConfirmed);
   EXPECT_FALSE(spikes.is_problem());
   EXPECT_THAT(spikes.evidence, HasSubstr("25 of 1000 steps (2.50 %), from step 39 to 999"));
-  EXPECT_EQ(
-      CheckSpikes(LossLog(1000, [&](int step) { return step < 90 ? spiky(step) : 1.0; })).verdict,
-      Judgement::kRejected);
+  EXPECT_EQ(Checked("E.loss_spikes",
+                    LossLog(1000, [&](int step) { return step < 90 ? spiky(step) : 1.0; }))
+                .verdict,
+            Judgement::kRejected);
 }
 
 /// A course of the predicted x_0, whose x_0 has std 0.5 and mean 0.
 Finding Course(double std_at_end, double mean_at_end) {
-  return CheckPredictedX0Course(
-      PredictionLog([=](double at) { return 0.3 + at * (std_at_end - 0.3); },
-                    [=](double at) { return at * mean_at_end; }));
+  return Checked("D.predicted_x0_course",
+                 PredictionLog([=](double at) { return 0.3 + at * (std_at_end - 0.3); },
+                               [=](double at) { return at * mean_at_end; }));
 }
 
 TEST(PredictedX0Course, IsHealthyIfItApproachesX0) {
@@ -129,9 +135,10 @@ TEST(PredictedX0Course, IsAProblemIfItEndsTooNarrowTooWideOrShifted) {
 }
 
 TEST(PredictedX0Course, IsAProblemIfItDriftsAwayFromX0) {
-  const Finding drift = CheckPredictedX0Course(
-      PredictionLog([](double at) { return at < 0.5 ? 0.5 : 0.5 + 0.6 * (at - 0.5); },
-                    [](double) { return 0.0; }));
+  const Finding drift =
+      Checked("D.predicted_x0_course",
+              PredictionLog([](double at) { return at < 0.5 ? 0.5 : 0.5 + 0.6 * (at - 0.5); },
+                            [](double) { return 0.0; }));
   EXPECT_TRUE(drift.is_problem());
   EXPECT_THAT(drift.evidence, StartsWith("drifts: "));
 }
@@ -139,7 +146,7 @@ TEST(PredictedX0Course, IsAProblemIfItDriftsAwayFromX0) {
 TEST(PredictedX0Course, IsAProblemIfItWasNotFinite) {
   LogCurves curves = PredictionLog([](double) { return 0.5; }, [](double) { return 0.0; });
   curves.ranges["predicted_x0"][40].range = {};
-  const Finding broken = CheckPredictedX0Course(curves);
+  const Finding broken = Checked("D.predicted_x0_course", curves);
   EXPECT_TRUE(broken.is_problem());
   EXPECT_THAT(broken.evidence, HasSubstr("1 of 100 steps with NaN or Inf"));
 }
@@ -148,11 +155,11 @@ TEST(PredictedX0Course, SkipsStepsWithoutAPrediction) {
   LogCurves curves = PredictionLog([](double) { return 0.5; }, [](double) { return 0.0; });
   auto& predicted = curves.ranges["predicted_x0"];
   predicted.erase(predicted.begin() + 30, predicted.begin() + 40);
-  EXPECT_EQ(CheckPredictedX0Course(curves).verdict, Judgement::kRejected);
+  EXPECT_EQ(Checked("D.predicted_x0_course", curves).verdict, Judgement::kRejected);
 }
 
 TEST(PredictedX0Course, IsOpenWithoutEnoughPoints) {
-  const Finding open = CheckPredictedX0Course(LossLog(400, FallingLoss));
+  const Finding open = Checked("D.predicted_x0_course", LossLog(400, FallingLoss));
   EXPECT_EQ(open.verdict, Judgement::kInconclusive);
   EXPECT_THAT(open.evidence, HasSubstr("logging.ranges_every"));
 }

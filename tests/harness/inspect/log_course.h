@@ -12,8 +12,7 @@ namespace dp_bench::inspect {
 inline LogCurves LossLog(int n_steps, const std::function<double(int step)>& loss) {
   LogCurves curves;
   for (int step = 0; step < n_steps; ++step) {
-    curves.steps.push_back(step);
-    curves.train_loss.push_back(loss(step));
+    curves.train_loss.push_back({.step = static_cast<double>(step), .loss = loss(step)});
     ++curves.n_lines;
   }
   return curves;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "inspect/op_summary.h"
 #include "support/distant_device/distant_device.h"
 
 namespace dp_bench::inspect {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "inspect/op_recorder.h"
-#include "inspect/op_summary.h"
 
 namespace dp_bench::inspect {
 namespace {

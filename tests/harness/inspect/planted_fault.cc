@@ -175,11 +175,6 @@ Diagnosis FullDiagnosis(Subject& subject) {
 
 Findings DiagnoseSubject(Subject& subject) { return FullDiagnosis(subject).findings; }
 
-const Finding* Find(const Findings& findings, const std::string& id) {
-  const auto found = std::ranges::find(findings, id, &Finding::id);
-  return found == findings.end() ? nullptr : &*found;
-}
-
 void ExpectNamed(const Case& fault) {
   Subject subject(fault.has_images);
   fault.plant(subject);

@@ -73,9 +73,6 @@ Diagnosis FullDiagnosis(Subject& subject);
 
 Findings DiagnoseSubject(Subject& subject);
 
-/// Null if there is no finding with this id.
-const Finding* Find(const Findings& findings, const std::string& id);
-
 /// Whether the fault is among the problems.
 void ExpectNamed(const Case& fault);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dp_bench/policy/networks/diffusion_policy.h"
-#include "graph/sampling_loop.h"
+#include "graph/graph_runtime.h"
 #include "policy/objectives/objective.h"
 #include "policy/stage_recorder.h"
 #include "support/error_of.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "dp_bench/error.h"
-#include "graph/onnx_graphs.h"
+#include "graph/graph_runtime.h"
 
 namespace dp_bench::graph {
 namespace {
