@@ -168,8 +168,8 @@ int Check(const DatasetVerbOptions& options) {
   if (options.reads_all_pictures) inspected.n_statistics = std::numeric_limits<int>::max();
   const inspect::DataInspection inspection =
       inspect::InspectData(*dataset, options.source.string(), inspected);
-  core::PrintResult("{}", inspect::ToText(inspection.faults));
-  return inspect::HasProblems(inspection.faults) ? 1 : 0;
+  core::PrintResult("{}", diagnose::ToText(inspection.faults));
+  return diagnose::HasProblems(inspection.faults) ? 1 : 0;
 }
 
 void PrintKey(const Dataset& dataset, int index) {

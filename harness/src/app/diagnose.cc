@@ -107,11 +107,11 @@ std::string TitleOf(const DiagnoseVerbOptions& options, const experiment::Experi
   return subject.empty() ? title : fmt::format("{}, {}", title, subject.string());
 }
 
-void WriteReports(const inspect::Diagnosis& diagnosis, const std::string& title,
+void WriteReports(const diagnose::Diagnosis& diagnosis, const std::string& title,
                   const DiagnoseVerbOptions& options) {
-  if (!options.html.empty()) inspect::WriteDiagnosisPage(diagnosis, title, options.html);
+  if (!options.html.empty()) diagnose::WriteDiagnosisPage(diagnosis, title, options.html);
   if (options.markdown.empty()) return;
-  core::WriteOutput(options.markdown, std::string_view(inspect::ToMarkdown(diagnosis, title)));
+  core::WriteOutput(options.markdown, std::string_view(diagnose::ToMarkdown(diagnosis, title)));
 }
 
 // A checkpoint's own demonstrations are often not on this machine, and a few dozen show as much of
@@ -165,15 +165,15 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
   const run::Weights weights = run::EvaluatedWeights(checkpoint);
   const std::unique_ptr<Policy> policy =
       run::CreateFromCheckpoint(checkpoint, experiment.config(), experiment.catalogue(), weights);
-  const inspect::SamplingInspection inspection =
-      inspect::InspectSampling({.policy = *policy,
-                                .normalizer = run::NormalizerOf(checkpoint),
-                                .config = experiment.config(),
-                                .dataset = dataset.get(),
-                                .make_env = [&experiment] { return experiment.CreateEnv(); }});
-  core::PrintResult("{}", options.as_json ? inspect::ToJson(inspection).dump(2) + "\n"
-                                          : inspect::ToText(inspection));
-  return inspect::HasProblems(inspection.findings) ? 1 : 0;
+  const diagnose::SamplingInspection inspection =
+      diagnose::InspectSampling({.policy = *policy,
+                                 .normalizer = run::NormalizerOf(checkpoint),
+                                 .config = experiment.config(),
+                                 .dataset = dataset.get(),
+                                 .make_env = [&experiment] { return experiment.CreateEnv(); }});
+  core::PrintResult("{}", options.as_json ? diagnose::ToJson(inspection).dump(2) + "\n"
+                                          : diagnose::ToText(inspection));
+  return diagnose::HasProblems(inspection.findings) ? 1 : 0;
 }
 
 int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
@@ -205,22 +205,22 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
     return experiment::Experiment(changed).CreatePolicy();
   };
-  const inspect::Diagnosis diagnosis =
-      inspect::Diagnose({.config = experiment.config(),
-                         .spec = experiment.spec(),
-                         .dataset = *dataset,
-                         .make_policy = make_policy,
-                         .make_env = [&experiment] { return experiment.CreateEnv(); },
-                         .checkpoint = checkpoint ? &*checkpoint : nullptr,
-                         .log = Log(options),
-                         .n_rollouts = options.n_rollouts,
-                         .is_recorded_here = IsRecordedHere(experiment),
-                         .is_sample = is_sample});
+  const diagnose::Diagnosis diagnosis =
+      diagnose::Diagnose({.config = experiment.config(),
+                          .spec = experiment.spec(),
+                          .dataset = *dataset,
+                          .make_policy = make_policy,
+                          .make_env = [&experiment] { return experiment.CreateEnv(); },
+                          .checkpoint = checkpoint ? &*checkpoint : nullptr,
+                          .log = Log(options),
+                          .n_rollouts = options.n_rollouts,
+                          .is_recorded_here = IsRecordedHere(experiment),
+                          .is_sample = is_sample});
   WriteReports(diagnosis, TitleOf(options, experiment), options);
-  const inspect::Findings& findings = diagnosis.findings;
-  core::PrintResult(
-      "{}", options.as_json ? inspect::ToJson(findings).dump(2) + "\n" : inspect::ToText(findings));
-  return inspect::HasProblems(findings) ? 1 : 0;
+  const diagnose::Findings& findings = diagnosis.findings;
+  core::PrintResult("{}", options.as_json ? diagnose::ToJson(findings).dump(2) + "\n"
+                                          : diagnose::ToText(findings));
+  return diagnose::HasProblems(findings) ? 1 : 0;
 }
 
 }  // namespace

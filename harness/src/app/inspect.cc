@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/verbs.h"
@@ -60,14 +61,22 @@ struct InspectVerbOptions {
   bool as_json = false;
 };
 
-void RequireAgreement(const train::MemoryCheck& check) {
-  if (check.deviation() <= kTolerance) return;
+// Throws unless the estimate of --check is close to what was measured.
+void RequireAgreement(const nlohmann::json& check) {
+  if (check["deviation"].get<double>() <= kTolerance) return;
+  const auto total = [&](const char* key) {
+    return check[key]["batch"].get<std::int64_t>() + check[key]["activations"].get<std::int64_t>();
+  };
   throw Error(ErrorCode::kNumeric,
               fmt::format("a step at batch size {} takes {} bytes, the estimate was {}: more than "
                           "{:.0f} % apart. The memory of this policy is not linear in the batch "
                           "size; measure with --check at the size that you need.",
-                          check.measured.batch_size, check.measured.total(),
-                          check.estimated.total(), 100.0 * kTolerance));
+                          check["measured"]["batch_size"].get<std::int64_t>(), total("measured"),
+                          total("estimated"), 100.0 * kTolerance));
+}
+
+void Print(const nlohmann::json& inspection, std::string (*text)(nlohmann::json), bool as_json) {
+  core::PrintResult("{}", as_json ? inspection.dump(2) + "\n" : text(inspection));
 }
 
 template <class Inspection>
@@ -80,9 +89,9 @@ int InspectThePolicy(const InspectVerbOptions& options) {
   const experiment::Experiment experiment(options.experiment);
   experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
   experiment::PrintReferences(experiment);
-  const inspect::PolicyInspection inspection = inspect::InspectPolicy(experiment, options.policy);
-  Print(inspection, options.as_json);
-  if (inspection.check) RequireAgreement(*inspection.check);
+  const nlohmann::json inspection = inspect::InspectPolicy(experiment, options.policy);
+  Print(inspection, inspect::PolicyText, options.as_json);
+  if (inspection["memory"].contains("check")) RequireAgreement(inspection["memory"]["check"]);
   return 0;
 }
 
@@ -145,17 +154,17 @@ int InspectTheCheckpoint(InspectVerbOptions options) {
   RequireNoOverrides(options, "--checkpoint");
   ChooseCheckpoint(&options.checkpoint);
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.experiment.plugin_dirs);
-  const inspect::CheckpointInspection inspection =
+  const nlohmann::json inspection =
       inspect::InspectCheckpoint(options.checkpoint, catalogue, options.policy.n_levels);
-  Print(inspection, options.as_json);
-  return inspection.has_non_finite() ? 1 : 0;
+  Print(inspection, inspect::CheckpointText, options.as_json);
+  return inspect::HasNonFinite(inspection) ? 1 : 0;
 }
 
 int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptions& options) {
   const inspect::DataInspection inspection = inspect::InspectData(dataset, name);
   Print(inspection, options.as_json);
   if (!options.html.empty()) inspect::WriteDataPage(inspection, options.html);
-  return inspect::HasProblems(inspection.faults) ? 1 : 0;
+  return diagnose::HasProblems(inspection.faults) ? 1 : 0;
 }
 
 int InspectTheEnv(const experiment::Task& task, const InspectVerbOptions& options) {

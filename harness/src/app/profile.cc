@@ -32,7 +32,7 @@ Examples:
 
 struct ProfileVerbOptions {
   experiment::ExperimentOptions experiment;
-  inspect::ProfileOptions profile;
+  profile::ProfileOptions profile;
   fs::path checkpoint;
   fs::path trace;
   fs::path json;
@@ -53,12 +53,13 @@ int Profile(ProfileVerbOptions options) {
   const auto dataset = experiment::ProvideCheckedDataset(
       experiment, {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
   if (dataset == nullptr) return core::kExitInterrupted;
-  const inspect::ExperimentProfile profile =
-      inspect::ProfileExperiment(experiment, *dataset, options.profile, std::move(trained));
-  core::PrintResult("{}", inspect::ToText(profile, options.profile.n_listed));
-  if (!options.json.empty()) core::WriteOutput(options.json, ToJson(profile).dump(2) + "\n");
+  const profile::ExperimentProfile profile =
+      profile::ProfileExperiment(experiment, *dataset, options.profile, std::move(trained));
+  core::PrintResult("{}", profile::ToText(profile, options.profile.n_listed));
+  if (!options.json.empty())
+    core::WriteOutput(options.json, profile::ToJson(profile).dump(2) + "\n");
   if (options.trace.empty()) return 0;
-  core::WriteOutput(options.trace, inspect::ChromeTrace(profile.events,
+  core::WriteOutput(options.trace, profile::ChromeTrace(profile.events,
                                                         fmt::format("dp_bench: {} on {}",
                                                                     profile.policy, profile.task)));
   core::PrintResult("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());

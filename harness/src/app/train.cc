@@ -260,7 +260,7 @@ int TrainOrAdvise(const experiment::ExperimentOptions& options, const TrainPlan&
   }
   std::string advice;
   try {
-    advice = inspect::AdviceLines(inspect::AdviseMemory(experiment::Experiment(options)));
+    advice = profile::AdviceLines(profile::AdviseMemory(experiment::Experiment(options)));
   } catch (const std::exception&) {  // mostly for the same reason
     core::LogWarning("what would save memory could not be measured");
   }

@@ -16,7 +16,7 @@
 #include "train/step_memory.h"
 #include "train/train_config.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 using Json = nlohmann::json;
@@ -256,4 +256,4 @@ std::string AdviceLines(const std::vector<Advice>& advice) {
   return text;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

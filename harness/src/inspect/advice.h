@@ -9,7 +9,7 @@
 
 #include "experiment/experiment.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 
 struct Advice {
   std::string key;               // "dataloader.num_workers"
@@ -51,4 +51,4 @@ std::vector<Advice> AdviseMemory(const experiment::Experiment& experiment);
 /// "  key=value: reason" lines.
 std::string AdviceLines(const std::vector<Advice>& advice);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -4,41 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <kainjow/mustache.hpp>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/output_file.h"
-#include "dp_bench/error.h"
 #include "report/heat_map.h"
 #include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
 
-using PageData = kainjow::mustache::data;
+using Json = nlohmann::json;
 
 constexpr std::size_t kNamedColumns = 3;
-
-// Columns have numbers, because their names are long.
-std::string AttentionTable(const AttentionMap& map) {
-  std::string text = map.name + "\n";
-  for (std::size_t i = 0; i < map.columns.size(); ++i) {
-    text += fmt::format("  [{}] {}\n", i + 1, map.columns[i]);
-  }
-  text += fmt::format("  {:<14}", "");
-  for (std::size_t i = 0; i < map.columns.size(); ++i) {
-    text += fmt::format(" {:>5}", fmt::format("[{}]", i + 1));
-  }
-  text += "\n";
-  const AttentionShares mean = map.Mean();
-  for (std::size_t row = 0; row < mean.size(); ++row) {
-    text += fmt::format("  {:<14}", map.rows[row]);
-    for (const double share : mean[row]) text += fmt::format(" {:>5.2f}", share);
-    text += "\n";
-  }
-  return text + "\n";
-}
 
 // "agent_pos t 0.61, timestep 0.22, action t+1 0.05": the mean over rows.
 std::string TopColumns(const AttentionShares& shares, const std::vector<std::string>& columns) {
@@ -58,7 +36,7 @@ std::string TopColumns(const AttentionShares& shares, const std::vector<std::str
   return text;
 }
 
-nlohmann::json MapJson(const AttentionMap& map) {
+Json MapJson(const AttentionMap& map) {
   return {{"name", map.name},
           {"rows", map.rows},
           {"columns", map.columns},
@@ -66,34 +44,52 @@ nlohmann::json MapJson(const AttentionMap& map) {
           {"heads", map.heads}};
 }
 
+// A table of the means. Its columns have numbers, because their names are long.
+Json MeanTable(const AttentionMap& map) {
+  Json columns = Json::array();
+  for (const std::string& column : map.columns) {
+    columns.push_back({{"number", columns.size() + 1}, {"name", column}});
+  }
+  Json rows = Json::array();
+  const AttentionShares mean = map.Mean();
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    rows.push_back({{"name", map.rows[i]}, {"shares", mean[i]}});
+  }
+  return {{"name", map.name}, {"columns", columns}, {"rows", rows}};
+}
+
 std::string Picture(const AttentionMap& map, const AttentionShares& shares, bool has_labels) {
   return report::HeatMapSvg(
       {.rows = map.rows, .columns = map.columns, .shares = shares, .has_labels = has_labels});
 }
 
-PageData PageMap(const AttentionMap& map) {
-  PageData heads = report::List();
-  for (std::size_t i = 0; i < map.heads.size(); ++i) {
-    PageData head;
-    head.set("number", std::to_string(i + 1));
-    head.set("svg", Picture(map, map.heads[i], /*has_labels=*/false));
-    heads.push_back(head);
+// A map with its pictures and the columns that each head looks at most.
+Json PictureJson(const AttentionMap& map) {
+  Json heads = Json::array();
+  for (const AttentionShares& head : map.heads) {
+    heads.push_back({{"number", heads.size() + 1},
+                     {"top", TopColumns(head, map.columns)},
+                     {"svg", Picture(map, head, /*has_labels=*/false)}});
   }
-  PageData entry;
-  entry.set("name", map.name);
-  entry.set("svg", Picture(map, map.Mean(), /*has_labels=*/true));
-  entry.set("heads", heads);
-  return entry;
+  return {
+      {"name", map.name}, {"svg", Picture(map, map.Mean(), /*has_labels=*/true)}, {"heads", heads}};
 }
 
-PageData PageMaps(const std::vector<AttentionMap>& maps) {
-  PageData list = report::List();
-  for (const AttentionMap& map : maps) list.push_back(PageMap(map));
+template <class Form>
+Json ListOf(const std::vector<AttentionMap>& maps, const Form& form) {
+  Json list = Json::array();
+  for (const AttentionMap& map : maps) list.push_back(form(map));
   return list;
 }
 
-std::string AttentionTitle(const AttentionInspection& inspection) {
-  return fmt::format("Attention of {} on {}", inspection.policy, inspection.task);
+// What text and page show.
+Json ViewOf(const AttentionInspection& inspection) {
+  return {{"title", fmt::format("Attention of {} on {}", inspection.policy, inspection.task)},
+          {"observation", inspection.observation},
+          {"n_steps", inspection.n_steps},
+          {"tables", ListOf(inspection.means, MeanTable)},
+          {"summaries", ListOf(inspection.means, PictureJson)},
+          {"maps", ListOf(inspection.maps, PictureJson)}};
 }
 
 }  // namespace
@@ -113,45 +109,22 @@ AttentionShares Averaged(const std::vector<AttentionShares>& all) {
 AttentionShares AttentionMap::Mean() const { return Averaged(heads); }
 
 std::string ToText(const AttentionInspection& inspection) {
-  std::string text =
-      fmt::format("{}, {}, mean over {} denoising steps\n\n", AttentionTitle(inspection),
-                  inspection.observation, inspection.n_steps);
-  for (const AttentionMap& map : inspection.means) text += AttentionTable(map);
-  text += "what each head looks at most, with its share\n";
-  for (const AttentionMap& map : inspection.maps) {
-    text += "  " + map.name + "\n";
-    for (std::size_t i = 0; i < map.heads.size(); ++i) {
-      text += fmt::format("    head {:<3} {}\n", i + 1, TopColumns(map.heads[i], map.columns));
-    }
-  }
-  return text;
+  return report::Render("attention.txt", ViewOf(inspection));
 }
 
 nlohmann::json ToJson(const AttentionInspection& inspection) {
-  nlohmann::json maps = nlohmann::json::array();
-  for (const AttentionMap& map : inspection.maps) maps.push_back(MapJson(map));
-  nlohmann::json means = nlohmann::json::array();
-  for (const AttentionMap& map : inspection.means) {
-    nlohmann::json mean = MapJson(map);
-    mean.erase("heads");
-    means.push_back(std::move(mean));
-  }
+  Json means = ListOf(inspection.means, MapJson);
+  for (Json& mean : means) mean.erase("heads");
   return {{"policy", inspection.policy},
           {"task", inspection.task},
           {"observation", inspection.observation},
           {"denoising_steps", inspection.n_steps},
           {"means", means},
-          {"maps", maps}};
+          {"maps", ListOf(inspection.maps, MapJson)}};
 }
 
 void WriteAttentionPage(const AttentionInspection& inspection, const std::filesystem::path& file) {
-  PageData page;
-  page.set("title", AttentionTitle(inspection));
-  page.set("observation", inspection.observation);
-  page.set("n_steps", std::to_string(inspection.n_steps));
-  page.set("summaries", PageMaps(inspection.means));
-  page.set("maps", PageMaps(inspection.maps));
-  core::WriteOutput(file, report::RenderPage("attention.html", page));
+  core::WriteOutput(file, report::Render("attention.html", ViewOf(inspection)));
 }
 
 }  // namespace dp_bench::inspect

@@ -13,7 +13,7 @@
 #include "train/clip_reach.h"
 #include "train/device_batch.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using torch::Tensor;
@@ -284,4 +284,4 @@ Findings CheckSampling(const SamplingCase& sampling) {
   return findings;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

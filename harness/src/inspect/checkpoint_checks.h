@@ -14,7 +14,7 @@
 #include "inspect/probe.h"
 #include "train/sampling_trace.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Parameters that are not finite, all 0, or exploded.
 Finding CheckWeights(const torch::nn::Module& module);
@@ -68,4 +68,4 @@ struct SamplingCase {
 /// CheckSample, and: actions that ignore the observations, too few steps, a better sampler.
 Findings CheckSampling(const SamplingCase& sampling);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

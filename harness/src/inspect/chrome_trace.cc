@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 using Json = nlohmann::json;
@@ -65,4 +65,4 @@ std::string ChromeTrace(std::span<const OpEvent> events, const std::string& proc
   return text + "\n]}\n";
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr std::int64_t kMaxReferences = 4000;
@@ -312,4 +312,4 @@ Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train
                     (explanation.empty() ? "" : "; follows from " + explanation));
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -11,7 +11,7 @@
 #include "rollout/chunk_planner.h"
 #include "rollout/env_runner.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// The id of the hypothesis.
 inline constexpr const char* kUnseenStates = "rollout.unseen_states";
@@ -44,4 +44,4 @@ Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train
                       const ObsScales& scales, const std::vector<ObservedEpisode>& episodes,
                       const Findings& so_far);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -12,7 +12,7 @@
 
 #include "core/sha256.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr double kMaxIdleShare = 0.3;
@@ -348,4 +348,4 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
                         "they change: " + ListSome(moving));
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -6,7 +6,7 @@
 #include "inspect/demonstrations.h"
 #include "inspect/finding.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// The checks that need only low-dimensional keys: NaN or Inf; actions that never change, are out
 /// of order or belong to another step; idle steps, short and duplicate episodes, outliers. With a
@@ -21,4 +21,4 @@ Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data);
 /// Cameras whose pictures never change, from `n_frames` of them.
 Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames = 64);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

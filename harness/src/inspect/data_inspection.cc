@@ -120,8 +120,8 @@ KeyInspection InspectPictures(const Dataset& dataset, int index, int n_frames) {
   KeyInspection inspection = {.spec = key, .stats = {}};
   const std::size_t n_channels = key.type == KeyType::kRgb ? 3 : 1;
   std::vector<Accumulator> channels(n_channels);
-  for (const std::int64_t step : Spread(dataset.episode_ends().back(), n_frames)) {
-    const std::vector<std::uint8_t> bytes = ReadImage(dataset, index, step);
+  for (const std::int64_t step : diagnose::Spread(dataset.episode_ends().back(), n_frames)) {
+    const std::vector<std::uint8_t> bytes = diagnose::ReadImage(dataset, index, step);
     const std::size_t n_elements = bytes.size() / SizeOf(key.dtype);
     for (std::size_t i = 0; i < n_elements; ++i) {
       const double value = Element(bytes.data(), key.dtype, i);
@@ -144,29 +144,30 @@ KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite,
   return inspection;
 }
 
-Findings CheckAlone(const Dataset& dataset, const Demonstrations& data) {
+diagnose::Findings CheckAlone(const Dataset& dataset, const diagnose::Demonstrations& data) {
   ShapeMeta pictures;
   for (const KeySpec& key : dataset.spec().keys) {
     if (key.type != KeyType::kLowDim) pictures.obs.push_back(key);
   }
-  Findings findings = CheckData(data, Horizons{});
-  if (!findings.front().is_problem()) findings.push_back(CheckRecordedRanges(dataset, data));
-  findings.push_back(CheckImages(dataset, pictures));
+  diagnose::Findings findings = diagnose::CheckData(data, Horizons{});
+  if (!findings.front().is_problem())
+    findings.push_back(diagnose::CheckRecordedRanges(dataset, data));
+  findings.push_back(diagnose::CheckImages(dataset, pictures));
   return findings;
 }
 
-std::vector<SampleFrame> Frames(const Dataset& dataset, const Demonstrations& data,
+std::vector<SampleFrame> Frames(const Dataset& dataset, const diagnose::Demonstrations& data,
                                 const DataInspectionOptions& options) {
   std::vector<SampleFrame> frames;
   const std::vector<KeySpec>& keys = dataset.spec().keys;
   for (std::size_t k = 0; k < keys.size(); ++k) {
     if (keys[k].type == KeyType::kLowDim) continue;
     const FrameDrawing drawing(keys[k], options.max_width);
-    for (const std::int64_t step : Spread(data.n_steps(), options.n_frames)) {
+    for (const std::int64_t step : diagnose::Spread(data.n_steps(), options.n_frames)) {
       const std::int64_t episode = data.EpisodeOf(step);
       SampleFrame frame = {
           .key = keys[k].name, .episode = episode, .step = step - data.EpisodeBegin(episode)};
-      frame.image = drawing.Draw(ReadImage(dataset, static_cast<int>(k), step));
+      frame.image = drawing.Draw(diagnose::ReadImage(dataset, static_cast<int>(k), step));
       const std::int64_t end = std::min(data.EpisodeEnd(episode), step + options.n_actions);
       for (std::int64_t t = step; t < end; ++t) {
         std::vector<float>& action = frame.actions.emplace_back();
@@ -180,11 +181,11 @@ std::vector<SampleFrame> Frames(const Dataset& dataset, const Demonstrations& da
   return frames;
 }
 
-std::vector<ValueCurve> Curves(const Demonstrations& data, int n_curves) {
+std::vector<ValueCurve> Curves(const diagnose::Demonstrations& data, int n_curves) {
   std::vector<ValueCurve> curves;
-  for (const Signal& signal : data.signals) {
+  for (const diagnose::Signal& signal : data.signals) {
     for (std::int64_t d = 0; d < signal.dim; ++d) {
-      for (const std::int64_t episode : Spread(data.n_episodes(), n_curves)) {
+      for (const std::int64_t episode : diagnose::Spread(data.n_episodes(), n_curves)) {
         ValueCurve curve = {.key = signal.name, .dim = d, .episode = episode, .values = {}};
         for (std::int64_t t = data.EpisodeBegin(episode); t < data.EpisodeEnd(episode); ++t) {
           curve.values.push_back(signal.at(t, d));
@@ -212,7 +213,7 @@ DataInspection InspectData(const Dataset& dataset, const std::string& name,
   dataset.KeyIndex("action");
   std::vector<std::string> names;
   for (const KeySpec& key : dataset.spec().keys) names.push_back(key.name);
-  const Demonstrations data = ReadDemonstrations(dataset, names);
+  const diagnose::Demonstrations data = diagnose::ReadDemonstrations(dataset, names);
 
   DataInspection inspection = {.name = name, .fps = dataset.spec().fps};
   inspection.faults = CheckAlone(dataset, data);

@@ -42,7 +42,7 @@ struct DataInspection {
   double fps = 0.0;                   // 0 if the data set does not say it
   std::vector<std::int64_t> lengths;  // of the episodes, in steps
   std::vector<KeyInspection> keys;
-  Findings faults;
+  diagnose::Findings faults;
   std::vector<SampleFrame> frames;
   std::vector<ValueCurve> curves;
 

@@ -1,164 +1,98 @@
-// The output forms of a DataInspection: text tables, JSON, and an HTML page.
+// The output forms of a DataInspection: JSON, from which text and page are made.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <kainjow/mustache.hpp>
 #include <map>
 
 #include "core/base64.h"
 #include "core/output_file.h"
 #include "data/key_check.h"
-#include "dp_bench/error.h"
 #include "inspect/data_inspection.h"
 #include "media/png.h"
+#include "report/line_plot.h"
 #include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
 
-using kainjow::mustache::data;
+using Json = nlohmann::json;
 
-constexpr int kBins = 20;
+constexpr std::int64_t kBins = 20;
 constexpr std::size_t kMaxPlots = 24;
 
-struct Bin {
-  std::int64_t begin = 0;  // steps
-  std::int64_t end = 0;
-  std::int64_t count = 0;
-};
-
-std::vector<Bin> Histogram(const std::vector<std::int64_t>& lengths) {
+// The histogram of the lengths, each bin with a bar in percent of the largest and in characters.
+Json LengthBins(const std::vector<std::int64_t>& lengths) {
   const auto [low, high] = std::ranges::minmax(lengths);
   const std::int64_t width = std::max<std::int64_t>(1, (high - low + kBins) / kBins);
-  std::vector<Bin> bins;
-  for (std::int64_t begin = low; begin <= high; begin += width) {
-    bins.push_back({.begin = begin, .end = begin + width - 1});
-  }
+  std::vector<std::int64_t> counts(static_cast<std::size_t>((high - low) / width + 1));
   for (const std::int64_t length : lengths) {
-    ++bins[static_cast<std::size_t>((length - low) / width)].count;
+    ++counts[static_cast<std::size_t>((length - low) / width)];
+  }
+  const std::int64_t most = std::ranges::max(counts);
+  Json bins = Json::array();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::int64_t begin = low + static_cast<std::int64_t>(i) * width;
+    const auto n_marks = static_cast<std::size_t>((40 * counts[i] + most - 1) / most);
+    bins.push_back({{"begin", begin},
+                    {"end", begin + width - 1},
+                    {"count", counts[i]},
+                    {"width", 100 * counts[i] / most},
+                    {"marks", std::string(n_marks, '#')}});
   }
   return bins;
 }
 
-std::int64_t LargestCount(const std::vector<Bin>& bins) {
-  return std::ranges::max_element(bins, {}, &Bin::count)->count;
-}
-
-std::string LengthText(const std::vector<std::int64_t>& lengths) {
-  const std::vector<Bin> bins = Histogram(lengths);
-  const std::int64_t most = LargestCount(bins);
-  std::string text = "episode lengths [steps]\n";
-  for (const Bin& bin : bins) {
-    const auto width = static_cast<std::size_t>((40 * bin.count + most - 1) / most);
-    text += fmt::format("  {:>6} to {:<6} {:>5}  {}\n", bin.begin, bin.end, bin.count,
-                        std::string(width, '#'));
-  }
-  return text;
-}
-
-std::string StatsText(const KeyInspection& key) {
-  std::string text;
-  for (std::size_t d = 0; d < key.stats.min.size(); ++d) {
-    text += fmt::format("  {:<24} {:>11.5g} {:>11.5g} {:>11.5g} {:>11.5g}\n",
-                        fmt::format("{}[{}]", key.spec.name, d), key.stats.min[d], key.stats.max[d],
-                        key.stats.mean[d], key.stats.std[d]);
-  }
-  return text;
-}
-
-nlohmann::json EntryOf(const KeySpec& key) {
-  nlohmann::json entry = {{"shape", key.shape}, {"type", Name(key.type)}};
-  if (key.type == KeyType::kDepth) entry["dtype"] = Name(key.dtype);
-  return entry;
-}
-
 // The shape_meta of a config that reads every key.
-nlohmann::json ShapeMetaOf(const DataInspection& inspection) {
-  nlohmann::json meta = {{"obs", nlohmann::json::object()}};
+Json ShapeMetaOf(const DataInspection& inspection) {
+  Json meta = {{"obs", Json::object()}};
   for (const KeyInspection& key : inspection.keys) {
     if (key.spec.name == "action") {
       meta["action"] = {{"shape", key.spec.shape}};
-    } else {
-      meta["obs"][key.spec.name] = EntryOf(key.spec);
+      continue;
     }
+    Json& entry = meta["obs"][key.spec.name];
+    entry = {{"shape", key.spec.shape}, {"type", Name(key.spec.type)}};
+    if (key.spec.type == KeyType::kDepth) entry["dtype"] = Name(key.spec.dtype);
   }
   return meta;
 }
 
-// A line for each key.
-std::string ShapeMetaText(const DataInspection& inspection) {
-  const nlohmann::json meta = ShapeMetaOf(inspection);
-  std::vector<std::string> keys;
-  for (const auto& [name, entry] : meta["obs"].items()) {
-    keys.push_back(fmt::format("    {}: {}", nlohmann::json(name).dump(), entry.dump()));
-  }
-  return fmt::format(
-      "shape_meta of a task with all of its keys:\n  \"obs\": {{\n{}\n  }},\n  \"action\": {}\n",
-      fmt::join(keys, ",\n"), meta.value("action", nlohmann::json::object()).dump());
-}
-
-data KeyRows(const DataInspection& inspection) {
-  data rows = report::List();
-  for (const KeyInspection& key : inspection.keys) {
-    data row;
-    row.set("name", key.spec.name);
-    row.set("type", std::string(Name(key.spec.type)));
-    row.set("shape", ToString(key.spec.shape));
-    row.set("dtype", std::string(Name(key.spec.dtype)));
-    row.set("n_frames", std::to_string(key.n_frames));
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-data StatsRows(const DataInspection& inspection) {
-  data rows = report::List();
-  for (const KeyInspection& key : inspection.keys) {
+// What the text and the page show beside the numbers of ToJson.
+Json ViewOf(const DataInspection& inspection) {
+  Json view = ToJson(inspection);
+  view.update(TextView(inspection.faults));
+  view["rate"] = data::RateText(inspection.fps);
+  view["duration"] =
+      inspection.fps > 0.0
+          ? fmt::format(" ({:.0f} s)", static_cast<double>(inspection.n_steps()) / inspection.fps)
+          : "";
+  view["n_checks"] = inspection.faults.size();
+  view["bars"] = LengthBins(inspection.lengths);
+  view["values"] = Json::array();
+  for (std::size_t k = 0; k < inspection.keys.size(); ++k) {
+    const KeyInspection& key = inspection.keys[k];
+    view["keys"][k]["shape"] = ToString(key.spec.shape);
     for (std::size_t d = 0; d < key.stats.min.size(); ++d) {
-      data row;
-      row.set("name", fmt::format("{}[{}]", key.spec.name, d));
-      row.set("min", fmt::format("{:.5g}", key.stats.min[d]));
-      row.set("max", fmt::format("{:.5g}", key.stats.max[d]));
-      row.set("mean", fmt::format("{:.5g}", key.stats.mean[d]));
-      row.set("std", fmt::format("{:.5g}", key.stats.std[d]));
-      rows.push_back(row);
+      view["values"].push_back({{"value", fmt::format("{}[{}]", key.spec.name, d)},
+                                {"min", key.stats.min[d]},
+                                {"max", key.stats.max[d]},
+                                {"mean", key.stats.mean[d]},
+                                {"std", key.stats.std[d]}});
     }
   }
-  return rows;
-}
-
-data Bars(const std::vector<std::int64_t>& lengths) {
-  const std::vector<Bin> bins = Histogram(lengths);
-  const std::int64_t most = LargestCount(bins);
-  data bars = report::List();
-  for (const Bin& bin : bins) {
-    data bar;
-    bar.set("label", fmt::format("{} to {}", bin.begin, bin.end));
-    bar.set("count", std::to_string(bin.count));
-    bar.set("width", std::to_string(100 * bin.count / most));
-    bars.push_back(bar);
+  const Json& meta = view["shape_meta"];
+  std::vector<std::string> keys;
+  for (const auto& [name, entry] : meta["obs"].items()) {
+    keys.push_back(fmt::format("    {}: {}", Json(name).dump(), entry.dump()));
   }
-  return bars;
+  view["obs_lines"] = fmt::format("{}", fmt::join(keys, ",\n"));
+  view["action_entry"] = meta.value("action", Json::object()).dump();
+  return view;
 }
 
-data FindingRows(const Findings& findings) {
-  data rows = report::List();
-  for (const Finding& finding : findings) {
-    if (finding.verdict != Judgement::kConfirmed) continue;
-    data row;
-    row.set("id", finding.id);
-    row.set("claim", finding.claim);
-    row.set("evidence", finding.evidence);
-    row.set("advice", finding.advice);
-    row.set("is_problem", finding.is_problem());
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-data Plots(const DataInspection& inspection) {
+Json Plots(const DataInspection& inspection) {
   std::map<std::pair<std::string, std::int64_t>, report::LinePlot> by_value;
   for (const ValueCurve& curve : inspection.curves) {
     report::LinePlot& plot = by_value[{curve.key, curve.dim}];
@@ -170,7 +104,7 @@ data Plots(const DataInspection& inspection) {
       series.points.push_back({static_cast<double>(t), static_cast<double>(curve.values[t])});
     }
   }
-  data plots = report::List();
+  Json plots = Json::array();
   std::size_t n_plots = 0;
   for (const auto& [value, plot] : by_value) {
     if (n_plots++ < kMaxPlots) report::AppendPlot(plot, &plots);
@@ -194,84 +128,54 @@ std::string ActionPath(const SampleFrame& frame, const KeyStats& range) {
   return path;
 }
 
-data FrameCards(const DataInspection& inspection) {
+Json Frames(const DataInspection& inspection) {
   const auto action = std::ranges::find(inspection.keys, "action",
                                         [](const KeyInspection& key) { return key.spec.name; });
-  data cards = report::List();
+  Json frames = Json::array();
   for (const SampleFrame& frame : inspection.frames) {
-    data card;
-    card.set("caption",
-             fmt::format("{} · episode {}, step {}", frame.key, frame.episode, frame.step));
-    card.set("source", "data:image/png;base64," + core::Base64(media::EncodePng(frame.image)));
-    card.set("path", ActionPath(frame, action->stats));
-    cards.push_back(card);
+    frames.push_back(
+        {{"caption", fmt::format("{} · episode {}, step {}", frame.key, frame.episode, frame.step)},
+         {"source", "data:image/png;base64," + core::Base64(media::EncodePng(frame.image))},
+         {"path", ActionPath(frame, action->stats)}});
   }
-  return cards;
+  return frames;
 }
 
 }  // namespace
 
-std::string ToText(const DataInspection& inspection) {
-  std::string text =
-      fmt::format("{}: {} episodes, {} steps, {}", inspection.name, inspection.lengths.size(),
-                  inspection.n_steps(), dp_bench::data::RateText(inspection.fps));
-  if (inspection.fps > 0.0) {
-    text += fmt::format(" ({:.0f} s)", static_cast<double>(inspection.n_steps()) / inspection.fps);
-  }
-  text += "\n\n";
-  for (const KeyInspection& key : inspection.keys) {
-    text += fmt::format("  {:<24} {:<8} {:<16} {}\n", key.spec.name, Name(key.spec.type),
-                        ToString(key.spec.shape), Name(key.spec.dtype));
-  }
-  text += "\n" + ShapeMetaText(inspection);
-  text += "\n" + LengthText(inspection.lengths) + "\n";
-  text +=
-      fmt::format("  {:<24} {:>11} {:>11} {:>11} {:>11}\n", "value", "min", "max", "mean", "std");
-  for (const KeyInspection& key : inspection.keys) text += StatsText(key);
-  return text + "\n" + ToText(inspection.faults);
-}
-
 nlohmann::json ToJson(const DataInspection& inspection) {
-  nlohmann::json keys = nlohmann::json::array();
-  for (const KeyInspection& key : inspection.keys) {
-    keys.push_back({{"name", key.spec.name},
-                    {"type", Name(key.spec.type)},
-                    {"shape", key.spec.shape},
-                    {"dtype", Name(key.spec.dtype)},
-                    {"n_frames", key.n_frames},
-                    {"stats",
-                     {{"min", key.stats.min},
-                      {"max", key.stats.max},
-                      {"mean", key.stats.mean},
-                      {"std", key.stats.std}}}});
-  }
-  nlohmann::json json = ToJson(inspection.faults);
+  Json json = ToJson(inspection.faults);
   json["name"] = inspection.name;
-  json["fps"] = inspection.fps > 0.0 ? nlohmann::json(inspection.fps) : nullptr;
+  json["fps"] = inspection.fps > 0.0 ? Json(inspection.fps) : nullptr;
   json["n_episodes"] = inspection.lengths.size();
   json["n_steps"] = inspection.n_steps();
   json["episode_lengths"] = inspection.lengths;
-  json["keys"] = std::move(keys);
   json["shape_meta"] = ShapeMetaOf(inspection);
+  json["keys"] = Json::array();
+  for (const KeyInspection& key : inspection.keys) {
+    json["keys"].push_back({{"name", key.spec.name},
+                            {"type", Name(key.spec.type)},
+                            {"shape", key.spec.shape},
+                            {"dtype", Name(key.spec.dtype)},
+                            {"n_frames", key.n_frames},
+                            {"stats",
+                             {{"min", key.stats.min},
+                              {"max", key.stats.max},
+                              {"mean", key.stats.mean},
+                              {"std", key.stats.std}}}});
+  }
   return json;
 }
 
+std::string ToText(const DataInspection& inspection) {
+  return report::Render("data.txt", ViewOf(inspection));
+}
+
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file) {
-  data page;
-  page.set("title", inspection.name);
-  page.set("n_episodes", std::to_string(inspection.lengths.size()));
-  page.set("n_steps", std::to_string(inspection.n_steps()));
-  page.set("rate", dp_bench::data::RateText(inspection.fps));
-  page.set("has_problems", HasProblems(inspection.faults));
-  page.set("faults", FindingRows(inspection.faults));
-  page.set("n_checks", std::to_string(inspection.faults.size()));
-  page.set("keys", KeyRows(inspection));
-  page.set("stats", StatsRows(inspection));
-  page.set("bars", Bars(inspection.lengths));
-  page.set("plots", Plots(inspection));
-  page.set("has_frames", !inspection.frames.empty());
-  page.set("frames", FrameCards(inspection));
-  core::WriteOutput(file, report::RenderPage("data.html", page));
+  Json page = ViewOf(inspection);
+  page["plots"] = Plots(inspection);
+  page["frames"] = Frames(inspection);
+  core::WriteOutput(file, report::Render("data.html", page));
 }
 
 }  // namespace dp_bench::inspect

@@ -6,7 +6,7 @@
 
 #include "dp_bench/error.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 Signal ReadSignal(const Dataset& dataset, int index) {
@@ -90,4 +90,4 @@ float Quantile(std::vector<float> values, double q) {
   return values[static_cast<std::size_t>(place)];
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

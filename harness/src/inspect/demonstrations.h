@@ -8,7 +8,7 @@
 
 #include "dp_bench/dataset.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// One low-dimensional key: n_steps rows of `dim` numbers.
 struct Signal {
@@ -58,4 +58,4 @@ std::vector<std::int64_t> Spread(std::int64_t n, std::int64_t count);
 /// The value below which a share `q` of `values` lies; `values` must not be empty.
 float Quantile(std::vector<float> values, double q);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -19,7 +19,7 @@
 #include "train/fit_normalizer.h"
 #include "train/train_config.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr std::uint64_t kProbeSeed = 7;
@@ -211,4 +211,4 @@ class Examination {
 
 Diagnosis Diagnose(const DiagnosisCase& subject) { return Examination(subject).Run(); }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

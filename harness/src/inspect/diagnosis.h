@@ -16,7 +16,7 @@
 #include "rollout/env_runner.h"
 #include "run/checkpoint.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 struct DiagnosisCase {
   Config config;  // of the whole run
@@ -36,4 +36,4 @@ struct DiagnosisCase {
 /// is not questioned: the learning checks are skipped. Throws only if an input is damaged.
 Diagnosis Diagnose(const DiagnosisCase& subject);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

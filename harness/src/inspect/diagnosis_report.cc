@@ -1,4 +1,4 @@
-// Builds the report once as data; Markdown and the page only format it.
+// Builds the report once as JSON; Markdown and the page are templates.
 #include "inspect/diagnosis_report.h"
 
 #include <fmt/format.h>
@@ -7,72 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <kainjow/mustache.hpp>
 #include <string_view>
 #include <utility>
 
 #include "core/output_file.h"
-#include "dp_bench/error.h"
 #include "report/render.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
-using kainjow::mustache::data;
-
-/// Findings of one subject: a hypothesis of a training, or another part of the diagnosis.
-struct ReportGroup {
-  std::string title;
-  std::string verdict = {};  // CONFIRMED, NOTE, REJECTED or INCONCLUSIVE; others: NO FAULT
-  bool is_problem = false;
-  bool is_healthy = false;
-  std::string conclusion = {};  // a sentence
-  std::vector<const Finding*> findings = {};
-  std::vector<const EvidenceTable*> tables = {};
-};
-
-/// The parts of a report, in their order.
-struct ReportText {
-  std::string summary;
-  std::vector<ReportGroup> hypotheses = {};  // A to F
-  std::vector<ReportGroup> others = {};
-  std::vector<std::string> key_findings;
-  std::vector<std::string> to_watch;
-  std::vector<std::string> advice;
-  std::string conclusion = {};
-};
-
-/// The subject of a group: ids begin with the prefix and a dot.
-struct GroupTopic {
-  const char* prefix;
-  const char* title;
-  const char* healthy;  // the conclusion if most hypotheses are rejected and none is confirmed
-};
-
-constexpr std::array kHypotheses = {
-    GroupTopic{"A", "Hypothesis A: the input data are out of range",
-               "The input data are in range."},
-    GroupTopic{"B", "Hypothesis B: the timesteps are not uniform",
-               "The timesteps are drawn uniformly."},
-    GroupTopic{"C", "Hypothesis C: the forward process is wrong",
-               "The forward process follows the closed form."},
-    GroupTopic{"D", "Hypothesis D: the network's predictions are wrong",
-               "The predictions have the range of their targets."},
-    GroupTopic{"E", "Hypothesis E: the loss is unstable", "The loss is stable and falls."},
-    GroupTopic{"F", "Hypothesis F: the constants of the process are wrong",
-               "The policy uses the constants of its config."},
-};
-
-constexpr std::array kOtherTopics = {
-    GroupTopic{"data", "Demonstrations", "The demonstrations have no fault."},
-    GroupTopic{"env", "Env", "Data and env fit together."},
-    GroupTopic{"normalizer", "Normalizer", "The normalizer fits the data."},
-    GroupTopic{"settings", "Settings", "The settings fit together."},
-    GroupTopic{"learning", "First updates", "The network learns a batch."},
-    GroupTopic{"weights", "Weights", "The weights are sound."},
-    GroupTopic{"sampling", "Sampling", "Sampling gives the recorded actions."},
-    GroupTopic{"rollout", "Rollouts", "The rollouts stay within the training data."},
-};
+using Json = nlohmann::json;
 
 bool IsConfirmed(const Finding& finding) { return finding.verdict == Judgement::kConfirmed; }
 
@@ -94,39 +38,57 @@ std::string SentenceOf(const Finding& finding) {
   return fmt::format("{} ({}): {}.", Capitalized(finding.claim), finding.id, finding.evidence);
 }
 
-void Conclude(const GroupTopic& topic, ReportGroup* group) {
-  const auto& findings = group->findings;
-  const auto any = [&](auto condition) { return std::ranges::any_of(findings, condition); };
-  if (any([](const Finding* f) { return f->is_problem(); })) {
-    group->verdict = "CONFIRMED";
-    group->is_problem = true;
-    group->conclusion = "There is a problem; see the advice.";
-  } else if (any([](const Finding* f) { return IsConfirmed(*f); })) {
-    group->verdict = "NOTE";
-    group->conclusion = "No problem, but a point to watch.";
-  } else {
-    const auto n_open = std::ranges::count(findings, Judgement::kInconclusive, &Finding::verdict);
-    const std::ptrdiff_t n = std::ssize(findings);
-    group->is_healthy = 2 * n_open < n;
-    group->verdict = group->is_healthy ? "REJECTED" : "INCONCLUSIVE";
-    const std::string open = n == 0        ? "Nothing could be checked."
-                             : n_open == 0 ? ""
-                                           : fmt::format("{} of {} checks are open.", n_open, n);
-    group->conclusion = group->is_healthy ? topic.healthy : open;
-    if (group->is_healthy && n_open > 0) group->conclusion += ' ' + open;
-  }
+Json TableJson(const std::vector<std::string>& head,
+               const std::vector<std::vector<std::string>>& rows) {
+  Json lines = Json::array();
+  for (const std::vector<std::string>& row : rows) lines.push_back({{"cells", row}});
+  return {{"head", head}, {"rows", lines}};
 }
 
-ReportGroup GroupOf(const GroupTopic& topic, const Diagnosis& diagnosis) {
-  ReportGroup group = {.title = topic.title};
+// The findings and tables of one subject: a hypothesis A to F, which can be confirmed or rejected,
+// or another part of the diagnosis.
+Json GroupJson(const Json& group, const Diagnosis& diagnosis) {
+  const auto prefix = group["prefix"].get<std::string>();
+  const bool is_hypothesis = prefix.size() == 1;
+  Json findings = Json::array();
+  bool has_problem = false;
+  bool has_note = false;
+  std::size_t n_open = 0;
   for (const Finding& finding : diagnosis.findings) {
-    if (BelongsTo(finding, topic.prefix)) group.findings.push_back(&finding);
+    if (!BelongsTo(finding, prefix)) continue;
+    const bool is_note = IsConfirmed(finding) && !finding.is_problem();
+    findings.push_back({{"id", finding.id},
+                        {"verdict", is_note ? "NOTE" : Name(finding.verdict)},
+                        {"claim", finding.claim},
+                        {"evidence", finding.evidence}});
+    has_problem = has_problem || finding.is_problem();
+    has_note = has_note || is_note;
+    n_open += finding.verdict == Judgement::kInconclusive ? 1 : 0;
   }
+  Json tables = Json::array();
   for (const EvidenceTable& table : diagnosis.tables) {
-    if (table.hypothesis == topic.prefix) group.tables.push_back(&table);
+    if (table.hypothesis == prefix) tables.push_back(TableJson(table.head, table.rows));
   }
-  Conclude(topic, &group);
-  return group;
+  const std::size_t n = findings.size();
+  const bool is_healthy = !has_problem && !has_note && 2 * n_open < n;
+  const std::string open = n == 0        ? "Nothing could be checked."
+                           : n_open == 0 ? ""
+                                         : fmt::format("{} of {} checks are open.", n_open, n);
+  std::string conclusion = open;
+  const char* verdict = "INCONCLUSIVE";
+  if (has_problem) {
+    conclusion = "There is a problem; see the advice.";
+    verdict = is_hypothesis ? "CONFIRMED" : "PROBLEM";
+  } else if (has_note) {
+    conclusion = "No problem, but a point to watch.";
+    verdict = "NOTE";
+  } else if (is_healthy) {
+    conclusion = group["healthy"].get<std::string>() + (n_open > 0 ? ' ' + open : "");
+    verdict = is_hypothesis ? "REJECTED" : "NO FAULT";
+  }
+  return {{"title", group["title"]},  {"verdict", verdict},       {"is_problem", has_problem},
+          {"is_healthy", is_healthy}, {"conclusion", conclusion}, {"findings", findings},
+          {"tables", tables}};
 }
 
 std::string SummaryOf(const Diagnosis& diagnosis) {
@@ -157,8 +119,8 @@ std::vector<std::string> KeyFindings(const Diagnosis& diagnosis) {
       std::pair{"weights.untrained", "Prediction of the network"},
       std::pair{"sampling.no_better_than_mean", "Sampled actions beside the recorded ones"}};
   for (const auto& [id, subject] : kHeadlines) {
-    const auto headline = std::ranges::find(diagnosis.findings, id, &Finding::id);
-    if (headline == diagnosis.findings.end() || headline->verdict != Judgement::kRejected) continue;
+    const Finding* headline = Find(diagnosis.findings, id);
+    if (headline == nullptr || headline->verdict != Judgement::kRejected) continue;
     found.push_back(fmt::format("{}: {}.", subject, headline->evidence));
   }
   return found;
@@ -198,89 +160,9 @@ std::vector<std::string> AdviceOf(const Diagnosis& diagnosis) {
   return advice;
 }
 
-ReportText TextOf(const Diagnosis& diagnosis) {
-  ReportText text = {.summary = SummaryOf(diagnosis),
-                     .key_findings = KeyFindings(diagnosis),
-                     .to_watch = ToWatch(diagnosis),
-                     .advice = AdviceOf(diagnosis)};
-  for (const GroupTopic& topic : kHypotheses) text.hypotheses.push_back(GroupOf(topic, diagnosis));
-  for (const GroupTopic& topic : kOtherTopics) {
-    ReportGroup group = GroupOf(topic, diagnosis);
-    if (group.findings.empty()) continue;
-    // these are subjects, not hypotheses that can be confirmed or rejected
-    if (group.is_problem) group.verdict = "PROBLEM";
-    if (group.is_healthy) group.verdict = "NO FAULT";
-    text.others.push_back(std::move(group));
-  }
-  const auto n_rejected = std::ranges::count_if(text.hypotheses, &ReportGroup::is_healthy);
-  text.conclusion = fmt::format("{} of the six hypotheses are rejected. {}", n_rejected,
-                                HasProblems(diagnosis.findings)
-                                    ? "Repair the problems above, then diagnose again."
-                                    : "The examined parts work as they should.");
-  return text;
-}
-
-// Keeps a text inside its cell or line.
-std::string EscapeMarkdown(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '\n') {
-      escaped += ' ';
-      continue;
-    }
-    if (std::string_view("|<>*_`\\[]").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
-std::string MarkdownRow(const std::vector<std::string>& cells) {
-  std::string row = "|";
-  for (const std::string& cell : cells) row += fmt::format(" {} |", EscapeMarkdown(cell));
-  return row + "\n";
-}
-
-std::string MarkdownTable(const std::vector<std::string>& head,
-                          const std::vector<std::vector<std::string>>& rows) {
-  std::string text = MarkdownRow(head) + "|";
-  for (std::size_t i = 0; i < head.size(); ++i) text += "---|";
-  text += "\n";
-  for (const std::vector<std::string>& row : rows) text += MarkdownRow(row);
-  return text + "\n";
-}
-
-const char* VerdictOf(const Finding& finding) {
-  switch (finding.verdict) {
-    case Judgement::kConfirmed:
-      return finding.is_problem() ? "CONFIRMED" : "NOTE";
-    case Judgement::kRejected:
-      return "REJECTED";
-    case Judgement::kInconclusive:
-      break;
-  }
-  return "INCONCLUSIVE";
-}
-
-std::string MarkdownGroup(const ReportGroup& group) {
-  std::string text = fmt::format("### {}: {}\n\n", group.title, group.verdict);
-  for (const EvidenceTable* table : group.tables) text += MarkdownTable(table->head, table->rows);
-  std::vector<std::vector<std::string>> rows;
-  for (const Finding* finding : group.findings) {
-    rows.push_back({finding->id, VerdictOf(*finding), finding->claim, finding->evidence});
-  }
-  if (!rows.empty()) text += MarkdownTable({"check", "verdict", "hypothesis", "evidence"}, rows);
-  return text + group.conclusion + "\n\n";
-}
-
-std::string MarkdownList(const char* title, const std::vector<std::string>& entries) {
-  std::string text = fmt::format("## {}\n\n", title);
-  for (const std::string& entry : entries) text += fmt::format("- {}\n", EscapeMarkdown(entry));
-  return text + (entries.empty() ? "None.\n\n" : "\n");
-}
-
-// At most ten points of a plot, evenly chosen, as a table; Markdown has no plots.
-std::string MarkdownPlot(const report::LinePlot& plot) {
-  std::string text;
+// At most ten points of each curve of a plot, evenly chosen; Markdown has no plots.
+Json CurveTables(const report::LinePlot& plot) {
+  Json tables = Json::array();
   for (const report::PlotSeries& series : plot.series) {
     const std::size_t n = std::min<std::size_t>(10, series.points.size());
     if (n == 0) continue;
@@ -292,98 +174,53 @@ std::string MarkdownPlot(const report::LinePlot& plot) {
       head.push_back(fmt::format("{:g}", point.epoch));
       row.push_back(std::isfinite(point.value) ? fmt::format("{:.3g}", point.value) : "–");
     }
-    text += MarkdownTable(head, {row});
+    tables.push_back(TableJson(head, {row}));
   }
-  return text.empty() ? "" : fmt::format("### {}\n\n{}", EscapeMarkdown(plot.title), text);
+  return tables;
 }
 
-data Lines(const std::vector<std::string>& lines) {
-  data list = report::List();
-  for (const std::string& line : lines) {
-    data entry;
-    entry.set("text", line);
-    list.push_back(entry);
-  }
-  return list;
-}
-
-data TableData(const EvidenceTable& table) {
-  data rows = report::List();
-  for (const std::vector<std::string>& cells : table.rows) {
-    data row;
-    row.set("cells", Lines(cells));
-    rows.push_back(row);
-  }
-  data result;
-  result.set("head", Lines(table.head));
-  result.set("rows", rows);
-  return result;
-}
-
-data GroupsData(const std::vector<ReportGroup>& groups) {
-  data list = report::List();
-  for (const ReportGroup& group : groups) {
-    data findings = report::List();
-    for (const Finding* finding : group.findings) {
-      data row;
-      row.set("id", finding->id);
-      row.set("verdict", VerdictOf(*finding));
-      row.set("claim", finding->claim);
-      row.set("evidence", finding->evidence);
-      findings.push_back(row);
+Json ReportJson(const Diagnosis& diagnosis, const std::string& title) {
+  Json page = {{"title", title},
+               {"summary", SummaryOf(diagnosis)},
+               {"key_findings", KeyFindings(diagnosis)},
+               {"to_watch", ToWatch(diagnosis)},
+               {"advice", AdviceOf(diagnosis)},
+               {"hypotheses", Json::array()},
+               {"others", Json::array()},
+               {"plots", Json::array()},
+               {"curves", Json::array()}};
+  int n_rejected = 0;
+  for (const Json& group : HypothesisTexts()["groups"]) {
+    Json entry = GroupJson(group, diagnosis);
+    if (group["prefix"].get_ref<const std::string&>().size() == 1) {
+      n_rejected += entry["is_healthy"].get<bool>() ? 1 : 0;
+      page["hypotheses"].push_back(std::move(entry));
+    } else if (!entry["findings"].empty()) {
+      page["others"].push_back(std::move(entry));
     }
-    data tables = report::List();
-    for (const EvidenceTable* table : group.tables) tables.push_back(TableData(*table));
-    data entry;
-    entry.set("title", group.title);
-    entry.set("verdict", group.verdict);
-    entry.set("is_problem", group.is_problem);
-    entry.set("is_healthy", group.is_healthy);
-    entry.set("conclusion", group.conclusion);
-    entry.set("has_findings", !group.findings.empty());
-    entry.set("findings", findings);
-    entry.set("tables", tables);
-    list.push_back(entry);
   }
-  return list;
+  page["conclusion"] = fmt::format("{} of the six hypotheses are rejected. {}", n_rejected,
+                                   HasProblems(diagnosis.findings)
+                                       ? "Repair the problems above, then diagnose again."
+                                       : "The examined parts work as they should.");
+  for (const report::LinePlot& plot : diagnosis.plots) {
+    report::AppendPlot(plot, &page["plots"]);
+    if (Json tables = CurveTables(plot); !tables.empty()) {
+      page["curves"].push_back({{"title", plot.title}, {"tables", std::move(tables)}});
+    }
+  }
+  return page;
 }
 
 }  // namespace
 
 std::string ToMarkdown(const Diagnosis& diagnosis, const std::string& title) {
-  const ReportText text = TextOf(diagnosis);
-  std::string page = fmt::format("# Diagnosis: {}\n\n## Summary\n\n{}\n\n## Hypotheses\n\n",
-                                 EscapeMarkdown(title), EscapeMarkdown(text.summary));
-  for (const ReportGroup& group : text.hypotheses) page += MarkdownGroup(group);
-  if (!text.others.empty()) page += "## Other checks\n\n";
-  for (const ReportGroup& group : text.others) page += MarkdownGroup(group);
-  std::string plots;
-  for (const report::LinePlot& plot : diagnosis.plots) plots += MarkdownPlot(plot);
-  if (!plots.empty()) page += "## Curves\n\n" + plots;
-  page += MarkdownList("Key findings", text.key_findings);
-  page += MarkdownList("Points to watch", text.to_watch);
-  page += MarkdownList("Advice", text.advice);
-  return page + fmt::format("## Conclusion\n\n{}\n", text.conclusion);
+  return report::Render("diagnosis.md", ReportJson(diagnosis, title));
 }
 
 void WriteDiagnosisPage(const Diagnosis& diagnosis, const std::string& title,
                         const std::filesystem::path& file) {
-  const ReportText text = TextOf(diagnosis);
-  data plots = report::List();
-  for (const report::LinePlot& plot : diagnosis.plots) report::AppendPlot(plot, &plots);
-  data page;
-  page.set("title", title);
-  page.set("summary", text.summary);
-  page.set("hypotheses", GroupsData(text.hypotheses));
-  page.set("has_others", !text.others.empty());
-  page.set("others", GroupsData(text.others));
-  page.set("has_plots", !plots.is_empty_list());
-  page.set("plots", plots);
-  page.set("key_findings", Lines(text.key_findings));
-  page.set("to_watch", Lines(text.to_watch));
-  page.set("advice", Lines(text.advice));
-  page.set("conclusion", text.conclusion);
-  core::WriteOutput(file, report::RenderPage("diagnosis.html", page));
+  core::WriteOutput(file, report::Render("diagnosis.html", ReportJson(diagnosis, title)));
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -11,7 +11,7 @@
 #include "inspect/log_curves.h"
 #include "report/line_plot.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Numbers behind a hypothesis.
 struct EvidenceTable {
@@ -36,4 +36,4 @@ std::string ToMarkdown(const Diagnosis& diagnosis, const std::string& title);
 void WriteDiagnosisPage(const Diagnosis& diagnosis, const std::string& title,
                         const std::filesystem::path& file);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -12,7 +12,7 @@
 
 #include "plugin/obs_memory.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 // Where episodes start in evaluation.
@@ -184,4 +184,4 @@ Findings CheckEnv(Env& env, const Dataset& dataset, const Demonstrations& data,
           CheckResetRange(first, data), CheckChannelOrder(first, dataset, meta)};
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

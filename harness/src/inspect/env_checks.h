@@ -5,7 +5,7 @@
 #include "inspect/demonstrations.h"
 #include "inspect/finding.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Recorded actions beyond the env's limits, where the env clips them; another rate than the env's;
 /// first observations of 16 test episodes far outside the data's range (other units, other order,
@@ -13,4 +13,4 @@ namespace dp_bench::inspect {
 Findings CheckEnv(Env& env, const Dataset& dataset, const Demonstrations& data,
                   const ShapeMeta& meta);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <string>
 #include <vector>
+
+#include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 const char* NameOf(Aggregate aggregate) {
   switch (aggregate) {
@@ -21,22 +23,6 @@ const char* NameOf(Aggregate aggregate) {
       return "last";
   }
   return "";
-}
-
-std::vector<std::string> MetricNames(const EnvSpec& spec) {
-  std::vector<std::string> names;
-  for (const MetricSpec& metric : spec.metrics) {
-    names.push_back(fmt::format("{} ({})", metric.name, NameOf(metric.aggregate)));
-  }
-  return names;
-}
-
-std::vector<std::string> PerturbationNames(const EnvSpec& spec) {
-  std::vector<std::string> names;
-  for (const PerturbationSpec& kind : spec.perturbations) {
-    names.push_back(fmt::format("{} ({:g} to {:g})", kind.name, kind.low, kind.high));
-  }
-  return names;
 }
 
 std::vector<std::string> AbilityNames(const EnvAbilities& abilities) {
@@ -51,56 +37,62 @@ std::vector<std::string> AbilityNames(const EnvAbilities& abilities) {
   return names;
 }
 
-std::string KeyTable(const EnvSpec& spec) {
-  std::size_t width = spec.shape_meta.action.name.size();
-  for (const KeySpec& key : spec.shape_meta.obs) width = std::max(width, key.name.size());
-  std::string table =
-      fmt::format("{:<{}}  {:<8} {:<14} {}\n", "key", width, "type", "shape", "dtype");
-  const auto add = [&](const KeySpec& key, std::string_view type) {
-    table += fmt::format("{:<{}}  {:<8} {:<14} {}\n", key.name, width, type, ToString(key.shape),
-                         Name(key.dtype));
-  };
-  for (const KeySpec& key : spec.shape_meta.obs) add(key, Name(key.type));
-  add(spec.shape_meta.action, "action");
-  return table;
-}
-
-std::string Line(const char* label, const std::vector<std::string>& names) {
-  return names.empty() ? "" : fmt::format("{:<14} {}\n", label, fmt::join(names, ", "));
-}
-
 // As the section shape_meta of a task config.
-json ShapeMetaJson(const ShapeMeta& meta) {
-  json obs = json::object();
+Json ShapeMetaJson(const ShapeMeta& meta) {
+  Json obs = Json::object();
   for (const KeySpec& key : meta.obs) {
     obs[key.name] = {{"shape", key.shape}, {"type", std::string(Name(key.type))}};
   }
   return {{"obs", obs}, {"action", {{"shape", meta.action.shape}}}};
 }
 
+Json KeyRow(const KeySpec& key, std::string_view type) {
+  return {{"key", key.name},
+          {"type", type},
+          {"shape", ToString(key.shape)},
+          {"dtype", Name(key.dtype)}};
+}
+
 }  // namespace
 
 std::string ToText(const EnvInspection& inspection) {
   const EnvSpec& spec = inspection.spec;
-  std::string text =
-      fmt::format("{}: env plugin '{}', {:g} Hz, at most {} steps\n\n{}\n", inspection.name,
-                  inspection.plugin, spec.control_hz, spec.max_steps, KeyTable(spec));
-  text += fmt::format("action bounds  {::g} to {::g}\n", spec.action_low, spec.action_high);
-  text += Line("metrics", MetricNames(spec)) + Line("tasks", spec.tasks) +
-          Line("obs", spec.obs_modes) + Line("perturbations", PerturbationNames(spec)) +
-          Line("offers", AbilityNames(spec.abilities));
-  return text + fmt::format("\nThe task has no data set. Its shape_meta:\n{}\n",
-                            ShapeMetaJson(spec.shape_meta).dump());
+  Json view = ToJson(inspection);
+  view["keys"] = Json::array();
+  for (const KeySpec& key : spec.shape_meta.obs)
+    view["keys"].push_back(KeyRow(key, Name(key.type)));
+  view["keys"].push_back(KeyRow(spec.shape_meta.action, "action"));
+  view["shape_meta"] = view["shape_meta"].dump();
+  view["facts"] = {{{"name", "action bounds"},
+                    {"text", fmt::format("{::g} to {::g}", spec.action_low, spec.action_high)}}};
+  const auto add = [&](const char* name, const std::vector<std::string>& texts) {
+    if (texts.empty()) return;
+    view["facts"].push_back({{"name", name}, {"text", fmt::format("{}", fmt::join(texts, ", "))}});
+  };
+  std::vector<std::string> metrics;
+  for (const MetricSpec& metric : spec.metrics) {
+    metrics.push_back(fmt::format("{} ({})", metric.name, NameOf(metric.aggregate)));
+  }
+  std::vector<std::string> perturbations;
+  for (const PerturbationSpec& kind : spec.perturbations) {
+    perturbations.push_back(fmt::format("{} ({:g} to {:g})", kind.name, kind.low, kind.high));
+  }
+  add("metrics", metrics);
+  add("tasks", spec.tasks);
+  add("obs", spec.obs_modes);
+  add("perturbations", perturbations);
+  add("offers", AbilityNames(spec.abilities));
+  return report::Render("env.txt", view);
 }
 
-json ToJson(const EnvInspection& inspection) {
+nlohmann::json ToJson(const EnvInspection& inspection) {
   const EnvSpec& spec = inspection.spec;
   const EnvAbilities& abilities = spec.abilities;
-  json metrics = json::array();
+  Json metrics = Json::array();
   for (const MetricSpec& metric : spec.metrics) {
     metrics.push_back({{"name", metric.name}, {"aggregate", NameOf(metric.aggregate)}});
   }
-  json perturbations = json::array();
+  Json perturbations = Json::array();
   for (const PerturbationSpec& kind : spec.perturbations) {
     perturbations.push_back({{"name", kind.name}, {"low", kind.low}, {"high", kind.high}});
   }

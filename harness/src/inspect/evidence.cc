@@ -8,7 +8,7 @@
 
 #include "inspect/process_checks.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using torch::Tensor;
@@ -268,4 +268,4 @@ void AddEvidence(const EvidenceSources& sources, Diagnosis* diagnosis) {
   AddTimestepPlots(*sources.sample, scheduler, diagnosis);
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

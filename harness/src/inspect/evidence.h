@@ -8,7 +8,7 @@
 #include "inspect/diagnosis_report.h"
 #include "inspect/probe.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// What the evidence is made of; parts may be missing.
 struct EvidenceSources {
@@ -21,4 +21,4 @@ struct EvidenceSources {
 /// Adds tables, plots, notes and loss statistics.
 void AddEvidence(const EvidenceSources& sources, Diagnosis* diagnosis);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -11,8 +11,9 @@
 #include <utility>
 
 #include "dp_bench/error.h"
+#include "report/render.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 extern const char* const kHypothesisTexts;  // the content of hypotheses.json
 
@@ -20,7 +21,7 @@ namespace {
 
 std::map<std::string, Finding, std::less<>> ReadHypotheses() {
   std::map<std::string, Finding, std::less<>> hypotheses;
-  for (const nlohmann::json& row : nlohmann::json::parse(kHypothesisTexts)) {
+  for (const nlohmann::json& row : HypothesisTexts()["hypotheses"]) {
     const auto text = [&](const char* key) { return row.value(key, std::string()); };
     hypotheses[text("id")] = {
         .id = text("id"),
@@ -33,31 +34,12 @@ std::map<std::string, Finding, std::less<>> ReadHypotheses() {
   return hypotheses;
 }
 
-const char* Name(Certainty certainty) {
-  return certainty == Certainty::kFact ? "a fact" : "likely";
-}
-
-std::string Describe(const Finding& finding) {
-  std::string text = fmt::format("{:<12} {}: {}\n             {}\n", Name(finding.verdict),
-                                 finding.id, finding.claim, finding.evidence);
-  if (finding.verdict != Judgement::kConfirmed) return text;
-  const char* kind = finding.severity == Severity::kProblem ? "problem" : "note";
-  text += fmt::format("             {} ({})", kind, Name(finding.certainty));
-  if (!finding.advice.empty()) text += fmt::format(": {}", finding.advice);
-  if (!finding.config_key.empty()) text += fmt::format(" [{}]", finding.config_key);
-  return text + "\n";
-}
-
-std::string VerdictInWords(std::size_t n_problems, const Findings& findings) {
-  if (n_problems == 0) return "no problem found\n";
-  std::string text = fmt::format("{} problem{} found:", n_problems, n_problems == 1 ? "" : "s");
-  for (const Finding& finding : findings) {
-    if (finding.is_problem()) text += " " + finding.id;
-  }
-  return text + "\n";
-}
-
 }  // namespace
+
+const nlohmann::json& HypothesisTexts() {
+  static const nlohmann::json texts = nlohmann::json::parse(kHypothesisTexts);
+  return texts;
+}
 
 Finding Hypothesis(std::string_view id) {
   static const auto hypotheses = ReadHypotheses();
@@ -106,25 +88,12 @@ const Finding* Find(const Findings& findings, std::string_view id) {
 }
 
 const char* Name(Judgement verdict) {
-  constexpr std::array kNames = {"CONFIRMED", "REJECTED", "INCONCLUSIVE"};
+  constexpr std::array kNames = {"CONFIRMED", "INCONCLUSIVE", "REJECTED"};
   return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 bool HasProblems(const Findings& findings) {
   return std::ranges::any_of(findings, &Finding::is_problem);
-}
-
-std::string ToText(const Findings& findings) {
-  std::string text;
-  for (const Judgement verdict :
-       {Judgement::kConfirmed, Judgement::kInconclusive, Judgement::kRejected}) {
-    for (const Finding& finding : findings) {
-      if (finding.verdict == verdict) text += Describe(finding);
-    }
-  }
-  const auto n_problems =
-      static_cast<std::size_t>(std::ranges::count_if(findings, &Finding::is_problem));
-  return text + "\n" + VerdictInWords(n_problems, findings);
 }
 
 nlohmann::json ToJson(const Findings& findings) {
@@ -136,7 +105,7 @@ nlohmann::json ToJson(const Findings& findings) {
                             {"evidence", finding.evidence}};
     if (finding.verdict == Judgement::kConfirmed) {
       entry["severity"] = finding.severity == Severity::kProblem ? "problem" : "note";
-      entry["certainty"] = Name(finding.certainty);
+      entry["certainty"] = finding.certainty == Certainty::kFact ? "a fact" : "likely";
       entry["advice"] = finding.advice;
       entry["config_key"] = finding.config_key;
     }
@@ -146,4 +115,19 @@ nlohmann::json ToJson(const Findings& findings) {
           {"findings", std::move(list)}};
 }
 
-}  // namespace dp_bench::inspect
+nlohmann::json TextView(Findings findings) {
+  std::ranges::stable_sort(findings, {}, &Finding::verdict);
+  nlohmann::json view = ToJson(findings);
+  view["problems"] = nlohmann::json::array();
+  for (const Finding& finding : findings) {
+    if (finding.is_problem()) view["problems"].push_back(finding.id);
+  }
+  view["problem_word"] = view["problems"].size() == 1 ? "problem" : "problems";
+  return view;
+}
+
+std::string ToText(const Findings& findings) {
+  return report::Render("findings.txt", TextView(findings));
+}
+
+}  // namespace dp_bench::diagnose

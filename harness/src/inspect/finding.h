@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Confirmed: the fault exists. Inconclusive: the available numbers do not decide it.
-enum class Judgement { kConfirmed, kRejected, kInconclusive };
+enum class Judgement { kConfirmed, kInconclusive, kRejected };
 
 /// A problem keeps a policy from working or makes its numbers wrong. A note is worth knowing and
 /// may be intended.
@@ -36,6 +36,10 @@ struct Finding {
 };
 
 using Findings = std::vector<Finding>;
+
+/// hypotheses.json: "hypotheses", and the "groups" of a report, whose findings' ids begin with
+/// "prefix" and a dot.
+const nlohmann::json& HypothesisTexts();
 
 /// The hypothesis of hypotheses.json with this id, not yet decided. Aborts if there is none.
 Finding Hypothesis(std::string_view id);
@@ -64,10 +68,12 @@ bool HasProblems(const Findings& findings);
 /// "CONFIRMED", "REJECTED" or "INCONCLUSIVE".
 const char* Name(Judgement verdict);
 
-/// Confirmed findings first, with advice; then the inconclusive ones, then the rejected ones.
-std::string ToText(const Findings& findings);
-
 /// {"n_problems", "findings": [{"id", "verdict", "claim", "evidence", ...}]}.
 nlohmann::json ToJson(const Findings& findings);
 
-}  // namespace dp_bench::inspect
+/// The same for the template findings.txt: confirmed findings first, with advice; then the
+/// inconclusive ones, then the rejected ones.
+nlohmann::json TextView(Findings findings);
+std::string ToText(const Findings& findings);
+
+}  // namespace dp_bench::diagnose

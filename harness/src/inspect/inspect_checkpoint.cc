@@ -1,86 +1,49 @@
 // See inspect_checkpoint.h.
 #include "inspect/inspect_checkpoint.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "core/console.h"
 #include "core/json.h"
-#include "inspect/module_table.h"
+#include "inspect/inspect_policy.h"
 #include "policy/normalize_mode.h"
+#include "report/render.h"
 #include "run/create_from_checkpoint.h"
 
 namespace dp_bench::inspect {
 namespace {
 
+using Json = nlohmann::json;
+
+// Appends a tensor with NaN or Inf values to the list.
 template <class T>
-NonFiniteTensor CountNonFinite(const std::string& name, std::span<const T> values) {
-  NonFiniteTensor tensor = {.name = name, .n_values = static_cast<std::int64_t>(values.size())};
-  for (const T value : values) {
-    tensor.n_nan += std::isnan(value) ? 1 : 0;
-    tensor.n_inf += std::isinf(value) ? 1 : 0;
-  }
-  return tensor;
+void CountNonFinite(const std::string& name, std::span<const T> values, Json* list) {
+  const auto n_nan = std::ranges::count_if(values, [](T value) { return std::isnan(value); });
+  const auto n_inf = std::ranges::count_if(values, [](T value) { return std::isinf(value); });
+  if (n_nan + n_inf == 0) return;
+  list->push_back({{"name", name}, {"nan", n_nan}, {"inf", n_inf}, {"values", values.size()}});
 }
 
-NonFiniteTensor CountNonFinite(const std::string& name, const Array& array) {
-  if (array.dtype() == DType::kFloat32) return CountNonFinite(name, array.as<float>());
-  if (array.dtype() == DType::kFloat64) return CountNonFinite(name, array.as<double>());
-  return {.name = name, .n_values = array.size()};
-}
-
-CheckpointFile InspectFile(const run::Checkpoint& checkpoint, std::string_view name) {
-  CheckpointFile file = {.name = std::string(name)};
+Json InspectFile(const run::Checkpoint& checkpoint, std::string_view name) {
+  Json non_finite = Json::array();
+  std::size_t n_tensors = 0;
+  std::size_t n_bytes = 0;
   for (const auto& [tensor, array] : checkpoint.ReadTensors(name)) {
-    ++file.n_tensors;
-    file.n_bytes += static_cast<std::int64_t>(array.byte_size());
-    const NonFiniteTensor counted = CountNonFinite(tensor, array);
-    if (counted.n_nan + counted.n_inf > 0) file.non_finite.push_back(counted);
+    ++n_tensors;
+    n_bytes += array.byte_size();
+    if (array.dtype() == DType::kFloat32) CountNonFinite(tensor, array.as<float>(), &non_finite);
+    if (array.dtype() == DType::kFloat64) CountNonFinite(tensor, array.as<double>(), &non_finite);
   }
-  return file;
+  return {{"name", name}, {"n_tensors", n_tensors}, {"bytes", n_bytes}, {"non_finite", non_finite}};
 }
 
-// Lists each tensor: the first affected layers show where the fault began.
-std::string NonFiniteText(const std::vector<CheckpointFile>& files) {
-  std::string text;
-  for (const CheckpointFile& file : files) {
-    for (const NonFiniteTensor& tensor : file.non_finite) {
-      text += fmt::format("NOT FINITE: {}: {} has {} NaN and {} Inf among its {} values\n",
-                          file.name, tensor.name, tensor.n_nan, tensor.n_inf, tensor.n_values);
-    }
-  }
-  if (text.empty()) return "";
-  return text + "This checkpoint is unusable: use an earlier one, and run dp_bench diagnose.\n\n";
-}
-
-nlohmann::json NonFiniteJson(const CheckpointFile& file) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const NonFiniteTensor& tensor : file.non_finite) {
-    list.push_back({{"name", tensor.name},
-                    {"nan", tensor.n_nan},
-                    {"inf", tensor.n_inf},
-                    {"values", tensor.n_values}});
-  }
-  return list;
-}
-
-std::string NormalizerTable(const Normalizer& normalizer) {
-  std::string table =
-      fmt::format("{:<24} {:<16} {:>5} {:>12}\n", "normalizer", "mode", "dims", "no range");
-  for (const auto& [key, field] : normalizer.fields()) {
-    table += fmt::format("{:<24} {:<16} {:>5} {:>12}\n", key, policy::NameOf(field.mode),
-                         field.scale.numel(), field.zero_range_dims.size());
-  }
-  return table;
-}
-
-nlohmann::json NormalizerJson(const Normalizer& normalizer) {
-  nlohmann::json json;
+Json NormalizerJson(const Normalizer& normalizer) {
+  Json json;
   for (const auto& [key, field] : normalizer.fields()) {
     json[key] = {{"mode", policy::NameOf(field.mode)},
+                 {"dims", field.scale.numel()},
                  {"min", field.stats.min},
                  {"max", field.stats.max},
                  {"mean", field.stats.mean},
@@ -92,65 +55,55 @@ nlohmann::json NormalizerJson(const Normalizer& normalizer) {
 
 }  // namespace
 
-bool CheckpointInspection::has_non_finite() const {
-  return std::ranges::any_of(files,
-                             [](const CheckpointFile& file) { return !file.non_finite.empty(); });
+bool HasNonFinite(const Json& inspection) {
+  return std::ranges::any_of(inspection["files"],
+                             [](const Json& file) { return !file["non_finite"].empty(); });
 }
 
-CheckpointInspection InspectCheckpoint(const std::filesystem::path& folder,
-                                       plugin::PluginCatalogue& catalogue, int n_levels) {
+Json InspectCheckpoint(const std::filesystem::path& folder, plugin::PluginCatalogue& catalogue,
+                       int n_levels) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(folder);
   const Config config = Config::FromJson(checkpoint.config(), (folder / "config.json").string());
-  const run::Weights weights = run::EvaluatedWeights(checkpoint);
-  const auto policy = run::CreateFromCheckpoint(checkpoint, config, catalogue, weights);
-  CheckpointInspection inspection = {
-      .folder = folder,
-      .policy = config.Sub("policy").Get<std::string>("plugin"),
-      .task = core::Printable(config.Get<std::string>("name", "")),
-      .state = core::ParseJson(checkpoint.state(), (folder / "state.json").string(),
-                               ErrorCode::kCheckpoint),
-      .normalizer = run::NormalizerOf(checkpoint),
-      .modules = train::ModuleSizes(policy->module(), n_levels),
-      .n_parameters = train::NumParameters(policy->module())};
+  const auto policy =
+      run::CreateFromCheckpoint(checkpoint, config, catalogue, run::EvaluatedWeights(checkpoint));
+  Json inspection = {{"checkpoint", folder.string()},
+                     {"policy", config.Sub("policy").Get<std::string>("plugin")},
+                     {"task", core::Printable(config.Get<std::string>("name", ""))},
+                     {"state", core::ParseJson(checkpoint.state(), (folder / "state.json").string(),
+                                               ErrorCode::kCheckpoint)},
+                     {"normalizer", NormalizerJson(run::NormalizerOf(checkpoint))},
+                     {"files", Json::array()}};
+  inspection.update(InspectModules(policy->module(), n_levels));
   for (const std::string_view file : {run::kModelFile, run::kEmaFile, run::kNormalizerFile,
                                       run::kOptimizerFile, run::kGradientsFile}) {
-    if (checkpoint.Has(file)) inspection.files.push_back(InspectFile(checkpoint, file));
+    if (checkpoint.Has(file)) inspection["files"].push_back(InspectFile(checkpoint, file));
   }
   return inspection;
 }
 
-std::string ToText(const CheckpointInspection& inspection) {
-  std::string text = fmt::format("{}: policy {} for {}; all checksums match\n\n",
-                                 inspection.folder.string(), inspection.policy, inspection.task);
-  text += NonFiniteText(inspection.files);
-  for (const auto& [key, value] : inspection.state.items()) {
-    text += fmt::format("{:<24} {}\n", key, value.dump());
+std::string CheckpointText(Json inspection) {
+  AddModuleRows(&inspection);
+  inspection["is_broken"] = HasNonFinite(inspection);
+  for (Json& file : inspection["files"]) {
+    file["mib"] = file["bytes"].get<double>() / (1 << 20);
+    for (Json& tensor : file["non_finite"]) tensor["file"] = file["name"];
   }
-  text += fmt::format("\n{:<24} {:>8} {:>10}\n", "file", "tensors", "MiB");
-  for (const CheckpointFile& file : inspection.files) {
-    text += fmt::format("{:<24} {:>8} {:>10.2f}\n", file.name, file.n_tensors,
-                        static_cast<double>(file.n_bytes) / (1 << 20));
-  }
-  return text + "\n" + NormalizerTable(inspection.normalizer) + "\n" +
-         ModuleTable(inspection.modules, inspection.n_parameters);
-}
-
-nlohmann::json ToJson(const CheckpointInspection& inspection) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const CheckpointFile& file : inspection.files) {
-    files.push_back({{"name", file.name},
-                     {"n_tensors", file.n_tensors},
-                     {"bytes", file.n_bytes},
-                     {"non_finite", NonFiniteJson(file)}});
-  }
-  return {{"checkpoint", inspection.folder.string()},
-          {"policy", inspection.policy},
-          {"task", inspection.task},
-          {"state", inspection.state},
-          {"files", std::move(files)},
-          {"normalizer", NormalizerJson(inspection.normalizer)},
-          {"modules", ModuleList(inspection.modules)},
-          {"parameters", inspection.n_parameters}};
+  const auto as_rows = [](const Json& object, const auto& row) {
+    Json rows = Json::array();
+    for (const auto& [key, value] : object.items()) rows.push_back(row(key, value));
+    return rows;
+  };
+  inspection["state"] = as_rows(inspection["state"], [](const std::string& key, const Json& value) {
+    return Json{{"key", key}, {"value", value.dump()}};
+  });
+  inspection["normalizer"] =
+      as_rows(inspection["normalizer"], [](const std::string& key, const Json& field) {
+        return Json{{"key", key},
+                    {"mode", field["mode"]},
+                    {"n_dims", field["dims"]},
+                    {"n_zero_range", field["zero_range_dims"].size()}};
+      });
+  return report::Render("checkpoint.txt", inspection);
 }
 
 }  // namespace dp_bench::inspect

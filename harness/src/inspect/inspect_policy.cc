@@ -7,15 +7,21 @@
 
 #include "core/memory.h"
 #include "dp_bench/error.h"
+#include "policy/stage_recorder.h"
+#include "report/render.h"
 #include "train/device_batch.h"
 #include "train/fit_normalizer.h"
+#include "train/module_sizes.h"
+#include "train/step_memory.h"
 #include "train/synthetic_batch.h"
 #include "train/train_config.h"
 
 namespace dp_bench::inspect {
 namespace {
 
-std::vector<policy::Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
+using Json = nlohmann::json;
+
+Json TraceLoss(Policy& policy, std::int64_t batch_size) {
   data::HostBatch host = train::SyntheticBatch(policy, batch_size);
   const Batch batch = train::ToBatch(host, policy.spec().shape_meta, torch::kCPU);
   NoiseSource noise =
@@ -23,7 +29,11 @@ std::vector<policy::Stage> TraceLoss(Policy& policy, std::int64_t batch_size) {
   policy.module().train();
   const policy::StageRecorder recorder;
   policy.ComputeLoss(batch, noise);
-  return recorder.stages();
+  Json stages = Json::array();
+  for (const policy::Stage& stage : recorder.stages()) {
+    stages.push_back({{"name", stage.name}, {"shape", stage.shape}, {"dtype", stage.dtype}});
+  }
+  return stages;
 }
 
 // Runs a step of the requested batch size only if it fits in memory.
@@ -37,41 +47,120 @@ void RequireRoom(const train::StepMemory& step, const char* option) {
                   option, step.batch_size, train::Mebibytes(step.total()), train::Mebibytes(free)));
 }
 
-void InspectMemory(Policy& policy, const train::StepMemoryModel& memory,
-                   const PolicyInspectionOptions& options, PolicyInspection* inspection) {
-  inspection->measured = memory.measured();
-  for (const std::int64_t batch_size : options.batch_sizes) {
-    inspection->steps.push_back(memory.At(batch_size));
+Json StepJson(const train::StepMemory& step) {
+  return {{"batch_size", step.batch_size},
+          {"batch", step.batch},
+          {"activations", step.activations},
+          {"is_estimated", step.is_estimated}};
+}
+
+Json MemoryJson(Policy& policy, const train::StepMemoryModel& steps, const Config& config,
+                const PolicyInspectionOptions& options) {
+  const train::HeldMemory held = train::MeasureHeldMemory(policy.module(), config);
+  Json memory = {{"unit", "byte"},
+                 {"device", "cpu"},
+                 {"dtype", "float32"},
+                 {"parameters", held.parameters},
+                 {"gradients", held.gradients},
+                 {"optimizer", held.optimizer},
+                 {"ema", held.ema},
+                 {"checkpoint_copy", held.checkpoint},
+                 {"measured", Json::array()},
+                 {"steps", Json::array()}};
+  for (const train::StepMemory& step : steps.measured()) {
+    memory["measured"].push_back(StepJson(step));
   }
-  if (!options.checked_batch_size) return;
-  const train::StepMemory estimated = train::EstimateStepMemory(
-      memory.measured()[0], memory.measured()[1], *options.checked_batch_size);
-  RequireRoom(estimated, "--check");
-  inspection->check = {.estimated = estimated,
-                       .measured = train::MeasureStepMemory(policy, *options.checked_batch_size)};
+  for (const std::int64_t batch_size : options.batch_sizes) {
+    const train::StepMemory step = steps.At(batch_size);
+    memory["steps"].push_back(StepJson(step));
+    memory["steps"].back()["total"] = held.total() + step.total();
+  }
+  if (!options.checked_batch_size) return memory;
+  train::MemoryCheck check = {.estimated = train::EstimateStepMemory(steps.measured()[0],
+                                                                     steps.measured()[1],
+                                                                     *options.checked_batch_size)};
+  RequireRoom(check.estimated, "--check");
+  check.measured = train::MeasureStepMemory(policy, *options.checked_batch_size);
+  memory["check"] = {{"estimated", StepJson(check.estimated)},
+                     {"measured", StepJson(check.measured)},
+                     {"deviation", check.deviation()}};
+  return memory;
+}
+
+// 4598018 -> "4,598,018"
+std::string Grouped(std::int64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string grouped;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';
+    grouped += digits[i];
+  }
+  return grouped;
 }
 
 }  // namespace
 
-PolicyInspection InspectPolicy(const experiment::Experiment& experiment,
-                               const PolicyInspectionOptions& options) {
+Json InspectModules(const torch::nn::Module& root, int n_levels) {
+  Json modules = Json::array();
+  for (const train::ModuleSize& module : train::ModuleSizes(root, n_levels)) {
+    modules.push_back(
+        {{"name", module.name}, {"depth", module.depth}, {"parameters", module.n_parameters}});
+  }
+  return {{"modules", modules}, {"parameters", train::NumParameters(root)}};
+}
+
+Json InspectPolicy(const experiment::Experiment& experiment,
+                   const PolicyInspectionOptions& options) {
   const Config& config = experiment.config();
   const auto normalizer = train::NormalizerConfig::FromConfig(config.Sub("normalizer"));
   config.Sub("normalizer").RejectUnread();
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
   policy->SetNormalizer(train::NeutralNormalizer(experiment.spec().shape_meta, normalizer));
 
-  const train::StepMemoryModel memory(*policy);
-  RequireRoom(memory.At(options.batch_size), "--batch-size");
-  PolicyInspection inspection = {.policy = config.Sub("policy").Get<std::string>("plugin"),
-                                 .task = experiment.name(),
-                                 .batch_size = options.batch_size,
-                                 .stages = TraceLoss(*policy, options.batch_size),
-                                 .modules = train::ModuleSizes(policy->module(), options.n_levels),
-                                 .n_parameters = train::NumParameters(policy->module())};
-  inspection.held = train::MeasureHeldMemory(policy->module(), config);
-  InspectMemory(*policy, memory, options, &inspection);
+  const train::StepMemoryModel steps(*policy);
+  RequireRoom(steps.At(options.batch_size), "--batch-size");
+  Json inspection = {{"policy", config.Sub("policy").Get<std::string>("plugin")},
+                     {"task", experiment.name()},
+                     {"batch_size", options.batch_size},
+                     {"stages", TraceLoss(*policy, options.batch_size)}};
+  inspection.update(InspectModules(policy->module(), options.n_levels));
+  inspection["memory"] = MemoryJson(*policy, steps, config, options);
   return inspection;
+}
+
+void AddModuleRows(Json* result) {
+  const auto total = (*result)["parameters"].get<std::int64_t>();
+  for (Json& module : (*result)["modules"]) {
+    const auto n = module["parameters"].get<std::int64_t>();
+    module["indented"] = std::string(2 * module["depth"].get<std::size_t>(), ' ') +
+                         module["name"].get<std::string>();
+    module["grouped"] = Grouped(n);
+    module["share"] = static_cast<double>(n) / static_cast<double>(total);
+  }
+  (*result)["total"] = Grouped(total);
+}
+
+std::string PolicyText(Json inspection) {
+  AddModuleRows(&inspection);
+  for (Json& stage : inspection["stages"]) stage["shape"] = ToString(stage["shape"].get<Shape>());
+  Json& memory = inspection["memory"];
+  const auto mebibytes = [](const Json& bytes) {
+    return train::Mebibytes(bytes.get<std::int64_t>());
+  };
+  for (const char* key : {"parameters", "gradients", "optimizer", "ema", "checkpoint_copy"}) {
+    memory[key] = mebibytes(memory[key]);
+  }
+  for (Json& step : memory["steps"]) {
+    for (const char* key : {"batch", "activations", "total"}) step[key] = mebibytes(step[key]);
+  }
+  if (memory.contains("check")) {
+    Json& check = memory["check"];
+    check["batch_size"] = check["measured"]["batch_size"];
+    for (const char* key : {"estimated", "measured"}) {
+      check[key] = mebibytes(check[key]["batch"]) + mebibytes(check[key]["activations"]);
+    }
+  }
+  return report::Render("policy.txt", inspection);
 }
 
 }  // namespace dp_bench::inspect

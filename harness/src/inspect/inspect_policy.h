@@ -2,16 +2,15 @@
 // module, and the memory for training it.
 #pragma once
 
+#include <torch/nn/module.h>
+
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "policy/stage_recorder.h"
-#include "train/module_sizes.h"
-#include "train/step_memory.h"
 
 namespace dp_bench::inspect {
 
@@ -22,28 +21,20 @@ struct PolicyInspectionOptions {
   int n_levels = 3;                                             // of modules
 };
 
-struct PolicyInspection {
-  std::string policy;
-  std::string task;
-  std::int64_t batch_size = 0;
-  std::vector<policy::Stage> stages;
-  std::vector<train::ModuleSize> modules;
-  std::int64_t n_parameters = 0;
-  train::HeldMemory held;
-  std::vector<train::StepMemory> measured;  // the two measurements behind the estimates
-  std::vector<train::StepMemory>
-      steps;  // one per entry of batch_sizes; those above `measured` are estimated
-  std::optional<train::MemoryCheck> check;
-};
-
-/// Runs the policy on the CPU on synthetic batches; reads no data set.
-PolicyInspection InspectPolicy(const experiment::Experiment& experiment,
-                               const PolicyInspectionOptions& options);
+/// Runs the policy on the CPU on synthetic batches; reads no data set. The result has "policy",
+/// "task", "batch_size", "stages", the modules, and "memory" in bytes: what is held between steps,
+/// the two measured steps behind the estimates, a step per entry of `batch_sizes`, and the "check"
+/// of `checked_batch_size`.
+nlohmann::json InspectPolicy(const experiment::Experiment& experiment,
+                             const PolicyInspectionOptions& options);
 
 /// Tables for the terminal. Ends with a line break.
-std::string ToText(const PolicyInspection& inspection);
+std::string PolicyText(nlohmann::json inspection);
 
-/// The same figures; memory in bytes.
-nlohmann::json ToJson(const PolicyInspection& inspection);
+/// {"modules": [{"name", "depth", "parameters"}], "parameters"}
+nlohmann::json InspectModules(const torch::nn::Module& root, int n_levels);
+
+/// Adds to a result with modules what the template modules.txt shows.
+void AddModuleRows(nlohmann::json* result);
 
 }  // namespace dp_bench::inspect

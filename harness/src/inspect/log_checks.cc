@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr std::size_t kMinSteps = 100;
@@ -198,4 +198,4 @@ Findings CheckLog(const LogCurves& curves) {
   return findings;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -5,7 +5,7 @@
 #include "inspect/finding.h"
 #include "inspect/log_curves.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// The loss: NaN or Inf, not falling, rising again; a plateau, spikes and overfitting are notes.
 /// The predicted x_0 at the end of the log, and whether it drifts: it had the spread of x_0 earlier
@@ -15,4 +15,4 @@ Findings CheckLog(const LogCurves& curves);
 /// D: the x_0 that a trained network predicts is not finite, too narrow, too wide, or shifted.
 Finding CheckPredictedX0(const ValueRange& predicted, const ValueRange& x_0);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

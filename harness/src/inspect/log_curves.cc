@@ -9,7 +9,7 @@
 #include "core/json.h"
 #include "core/regular_file.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
@@ -175,4 +175,4 @@ std::string OutliersInWords(const LossStatistics& loss) {
       loss.last_outlier, loss.n_late_outliers);
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Of the values of a tensor; NaN if they are unknown or not finite.
 struct ValueRange {
@@ -106,4 +106,4 @@ std::optional<LossStatistics> StatisticsOf(const LogCurves& curves);
 /// "3 of 400 steps (0.8 %), from step 12 to 31, 0 of them after the first tenth", or "none".
 std::string OutliersInWords(const LossStatistics& loss);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -10,7 +10,7 @@
 #include "inspect/probe.h"
 #include "train/clip_reach.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr double kTolerance = 0.05;  // share of the data's range
@@ -109,4 +109,4 @@ Findings CheckNormalizer(const Normalizer& normalizer, const Demonstrations& dat
           CheckScale(normalizer, data)};
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

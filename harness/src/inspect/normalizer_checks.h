@@ -8,7 +8,7 @@
 #include "inspect/demonstrations.h"
 #include "inspect/finding.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Statistics of a checkpoint that differ from those of the data; normalized actions that sampling
 /// cannot reach because the predicted x_0 is clipped; and hypothesis A of a training that does not
@@ -20,4 +20,4 @@ Findings CheckNormalizer(const Normalizer& normalizer, const Demonstrations& dat
 /// few outliers of the data are enough.
 Finding CheckFittedClipRange(const Normalizer& normalizer, const NoiseSchedulerConfig& scheduler);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -10,7 +10,7 @@
 #include "core/device.h"
 #include "dp_bench/error.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 // LibTorch's callbacks are plain functions, so they find the recorder here.
@@ -168,4 +168,4 @@ WorkTotal SumOf(std::span<const OpTotal> totals) {
   return sum;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -1,7 +1,7 @@
 // Records every operator that LibTorch runs during a profile, with its times. Built on LibTorch's
 // RecordFunction, which also reports our own kernels and the scopes that policies name. LibTorch's
-// Kineto profiler does not fit: it counts no FLOPs of 1D convolutions, of any convolution's backward
-// pass and of our kernels, and no bytes.
+// Kineto profiler does not fit: it counts no FLOPs of 1D convolutions, of any convolution's
+// backward pass and of our kernels, and no bytes.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -19,7 +19,7 @@
 
 #include "inspect/op_work.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 
 enum class OpKind {
   kOperator,  // "aten::mm", or one of our kernels
@@ -108,4 +108,4 @@ struct WorkTotal {
 
 WorkTotal SumOf(std::span<const OpTotal> totals);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

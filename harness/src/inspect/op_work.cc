@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 using torch::Tensor;
@@ -154,4 +154,4 @@ double ByteCounter::AtEnd(const at::RecordFunction& call) {
   return bytes;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

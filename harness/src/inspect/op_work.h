@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 
 /// Floating-point operations of a matrix product or a convolution [FLOP], two per multiply-add.
 /// Counted: aten::mm, addmm, bmm, baddbmm, convolution, convolution_backward, oneDNN's linear, and
@@ -49,4 +49,4 @@ class ByteCounter {
   std::map<std::string, Traits, std::less<>> traits_;  // by name and overload
 };
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -12,7 +12,7 @@
 #include "train/autocast.h"
 #include "train/device_batch.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using torch::Tensor;
@@ -115,4 +115,4 @@ std::string Summary(const Tensor& x) {
                      range.min, range.max);
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

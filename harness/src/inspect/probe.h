@@ -11,7 +11,7 @@
 #include "train/process_stages.h"
 #include "train/train_config.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Training batches that stay in memory, with noise that is the same each time.
 class Probe {
@@ -53,4 +53,4 @@ std::string Summary(const torch::Tensor& x);
 /// "diffusion.obs_encoder" for "diffusion.obs_encoder.linear.weight".
 std::string PartOf(const std::string& parameter);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

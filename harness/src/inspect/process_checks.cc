@@ -13,7 +13,7 @@
 #include "inspect/log_checks.h"
 #include "train/autocast.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using torch::Tensor;
@@ -204,4 +204,4 @@ Findings CheckProcess(const ProcessSample& sample,
   return findings;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

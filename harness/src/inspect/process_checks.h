@@ -11,7 +11,7 @@
 #include "inspect/finding.h"
 #include "inspect/probe.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// Timesteps, forward process, prediction and constants of one sample; left open if the policy has
 /// no noise scheduler or reports no stages. The predicted x_0 is judged only if the policy
@@ -36,4 +36,4 @@ std::vector<double> ErrorsByTimestep(const ProcessSample& sample, const NoiseSch
 std::vector<std::int64_t> CountsByTimestep(const torch::Tensor& timesteps, int num_train_timesteps,
                                            int n_bins);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -21,7 +21,7 @@
 #include "train/device_batch.h"
 #include "train/fit_normalizer.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 constexpr int kWarmUp = 2;
@@ -275,4 +275,4 @@ ExperimentProfile ProfileExperiment(const experiment::Experiment& experiment,
   return profile;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

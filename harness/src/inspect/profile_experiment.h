@@ -17,7 +17,7 @@
 #include "train/step_memory.h"
 #include "train/step_timer.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 
 /// The peak rates of this machine, measured in the same minute as the code they are compared with.
 struct MachineLimits {
@@ -83,4 +83,4 @@ std::string ToText(const ExperimentProfile& profile, int n_listed);
 /// The same figures, with all operators; times in ms, memory in bytes.
 nlohmann::json ToJson(const ExperimentProfile& profile);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -8,7 +8,7 @@
 #include "inspect/profile_experiment.h"
 #include "rollout/scope_timer.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 double AsPercent(double share) { return 100.0 * share; }
@@ -212,4 +212,4 @@ nlohmann::json ToJson(const ExperimentProfile& profile) {
           {"advice", advice}};
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

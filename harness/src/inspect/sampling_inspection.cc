@@ -1,9 +1,6 @@
 // See sampling_inspection.h.
 #include "inspect/sampling_inspection.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,11 +12,12 @@
 #include "inspect/normalizer_checks.h"
 #include "inspect/probe.h"
 #include "policy/stage_recorder.h"
+#include "report/render.h"
 #include "rollout/obs_history.h"
 #include "rollout/policy_planner.h"
 #include "run/planning.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr int kChunks = 8;
@@ -83,21 +81,6 @@ SamplingSample SampleForEnv(const SamplingInspectionCase& subject) {
   return {.n_chunks = std::ssize(observed), .steps = trace.steps(), .is_finite = is_finite};
 }
 
-std::string StepTable(const std::vector<train::SamplingStep>& steps) {
-  std::string text =
-      fmt::format("{:>5} {:>6} {:>18} {:>7} {:>18} {:>7} {:>8} {:>14}\n", "step", "t", "range of x",
-                  "std", "predicted x_0", "std", "change", "clipped");
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const train::SamplingStep& step = steps[i];
-    text +=
-        fmt::format("{:>5} {:>6.4g} {:>18} {:>7.3f} {:>18} {:>7.3f} {:>8.3f} {:>7} {:>5.1f}%\n",
-                    i + 1, step.timestep, fmt::format("{:.2f} .. {:.2f}", step.min, step.max),
-                    step.std, fmt::format("{:.2f} .. {:.2f}", step.x_0_min, step.x_0_max),
-                    step.x_0_std, step.x_0_change, step.n_clipped, 100.0 * step.clipped_share());
-  }
-  return text;
-}
-
 }  // namespace
 
 SamplingInspection InspectSampling(const SamplingInspectionCase& subject) {
@@ -117,24 +100,16 @@ SamplingInspection InspectSampling(const SamplingInspectionCase& subject) {
 }
 
 std::string ToText(const SamplingInspection& inspection) {
-  const std::vector<train::SamplingStep>& steps = inspection.sample.steps;
-  const std::optional<ChunkError>& error = inspection.sample.error;
-  std::string text = fmt::format(
-      "{} action chunks for {}, sampled in {:.1f} s\n", inspection.sample.n_chunks,
-      error ? "recorded observations" : "first observations of the env; the data set is not here",
-      inspection.seconds);
+  nlohmann::json view = ToJson(inspection);
+  view.update(TextView(inspection.findings));
   if (inspection.scheduler) {
-    text += fmt::format("{} with {} of {} steps\n",
-                        kSamplerNames.at(static_cast<std::size_t>(inspection.scheduler->type)),
-                        steps.size(), inspection.scheduler->num_train_timesteps);
+    view["sampler"] = kSamplerNames.at(static_cast<std::size_t>(inspection.scheduler->type));
+    view["n_steps"] = inspection.sample.steps.size();
+    view["num_train_timesteps"] = inspection.scheduler->num_train_timesteps;
   }
-  if (inspection.reach) text += inspection.reach->InWords() + "\n";
-  text += steps.empty() ? "the policy reports no denoising steps\n" : StepTable(steps);
-  if (error) {
-    text += fmt::format("error of the chunks {:.4g}, {:.4g} with the mean action; by step {:.3g}\n",
-                        error->mean, error->of_mean_action, fmt::join(error->by_step, " "));
-  }
-  return text + "\n" + ToText(inspection.findings);
+  if (inspection.reach) view["reach"] = inspection.reach->InWords();
+  for (std::size_t i = 0; i < view["steps"].size(); ++i) view["steps"][i]["number"] = i + 1;
+  return report::Render("sampling.txt", view);
 }
 
 nlohmann::json ToJson(const SamplingInspection& inspection) {
@@ -170,4 +145,4 @@ nlohmann::json ToJson(const SamplingInspection& inspection) {
   return json;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

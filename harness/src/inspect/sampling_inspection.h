@@ -13,7 +13,7 @@
 #include "rollout/env_runner.h"
 #include "train/clip_reach.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 struct SamplingInspectionCase {
   Policy& policy;  // trained, on the CPU
@@ -38,4 +38,4 @@ SamplingInspection InspectSampling(const SamplingInspectionCase& subject);
 std::string ToText(const SamplingInspection& inspection);
 nlohmann::json ToJson(const SamplingInspection& inspection);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -14,7 +14,7 @@
 #include "train/ema.h"
 #include "train/train_config.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using torch::Tensor;
@@ -233,4 +233,4 @@ Findings CheckLearning(const MakePolicy& make_policy, const train::OptimizerConf
       Decide("learning.lr_too_low", !Learns(run) && !Learns(lower) && learns_at_higher, evidence)};
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

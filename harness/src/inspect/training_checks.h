@@ -11,7 +11,7 @@
 #include "inspect/probe.h"
 #include "train/optimizer.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// How long the training is.
 struct TrainingLength {
@@ -34,4 +34,4 @@ using MakePolicy = std::function<std::unique_ptr<Policy>()>;
 Findings CheckLearning(const MakePolicy& make_policy, const train::OptimizerConfig& optimizer,
                        const Probe& probe);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

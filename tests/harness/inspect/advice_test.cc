@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 using testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(Advice, OnASmallBatchAtALowRateIsALargerOne) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -9,7 +9,7 @@
 #include "harness/inspect/planted_fault.h"
 #include "train/fit_normalizer.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 void FitToPixels(Subject& subject) {
@@ -120,4 +120,4 @@ TEST(CheckpointFaults, AHealthyCheckpointClipsAsItShould) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

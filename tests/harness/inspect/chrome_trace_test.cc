@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 using Json = nlohmann::json;
@@ -76,4 +76,4 @@ TEST(ChromeTrace, NamesProcessAndThreadsAndWhatWasCounted) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(Coverage, IsLeftOpenWithoutWhatItTakes) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 // The observed position is that of two steps before the action.
@@ -31,4 +31,4 @@ TEST(ActionLag, ActionsThatFollowTheirObservationAreAFaultUnlessDpBenchRecordedT
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -9,7 +9,7 @@
 #include "core/random_streams.h"
 #include "harness/inspect/planted_fault.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 // Moves the actions `by` steps later in time, across the edges of episodes.
@@ -100,4 +100,4 @@ TEST_P(DataFault, IsNamed) { ExpectNamed(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Planted, DataFault, testing::ValuesIn(kDataFaults), NameOf);
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

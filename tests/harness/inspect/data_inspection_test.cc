@@ -14,6 +14,8 @@
 namespace dp_bench::inspect {
 namespace {
 
+using diagnose::kImageSize;
+using diagnose::ReachDataset;
 using testing::HasSubstr;
 using testing::Not;
 

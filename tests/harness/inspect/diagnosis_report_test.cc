@@ -9,7 +9,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using testing::AllOf;
@@ -44,6 +44,18 @@ std::string PageOf(const Diagnosis& diagnosis) {
   const ScratchFolder scratch;
   WriteDiagnosisPage(diagnosis, "unet on <pusht>", scratch.path() / "page.html");
   return core::ReadTextFile(scratch.path() / "page.html", 1U << 24);
+}
+
+TEST(Hypotheses, HaveAClaimAndAPlaceInTheReport) {
+  std::vector<std::string> prefixes = {"process"};  // stands for all of B to F
+  for (const nlohmann::json& group : HypothesisTexts()["groups"]) {
+    prefixes.push_back(group["prefix"]);
+  }
+  for (const nlohmann::json& row : HypothesisTexts()["hypotheses"]) {
+    const auto id = row["id"].get<std::string>();
+    EXPECT_FALSE(Hypothesis(id).claim.empty()) << id;
+    EXPECT_THAT(prefixes, testing::Contains(id.substr(0, id.find('.')))) << id;
+  }
 }
 
 TEST(DiagnosisReport, HasTheSectionsOfAReportInOrder) {
@@ -102,7 +114,7 @@ TEST(DiagnosisReport, HasTablesOfEvidenceAndCurves) {
 }
 
 TEST(DiagnosisReport, KeepsTextInsideItsCell) {
-  EXPECT_THAT(ToMarkdown(Example(false), "x"), HasSubstr("it \\| \\<is\\> wrong"));
+  EXPECT_THAT(ToMarkdown(Example(false), "x"), HasSubstr("it \\| &lt;is&gt; wrong"));
   EXPECT_THAT(PageOf(Example(false)),
               AllOf(HasSubstr("it | &lt;is&gt; wrong"), HasSubstr("unet on &lt;pusht&gt;"),
                     Not(HasSubstr("<is>"))));
@@ -125,4 +137,4 @@ TEST(DiagnosisReport, NamesAFileThatItCannotWrite) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -11,7 +11,7 @@
 #include "harness/inspect/log_course.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using testing::HasSubstr;
@@ -175,4 +175,4 @@ TEST(PredictedX0, ThatReachesFarBeyondX0IsTooWide) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

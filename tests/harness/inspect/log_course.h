@@ -6,7 +6,7 @@
 
 #include "inspect/log_curves.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 /// `n_steps` of a loss.
 inline LogCurves LossLog(int n_steps, const std::function<double(int step)>& loss) {
@@ -35,4 +35,4 @@ inline LogCurves PredictionLog(const std::function<double(double progress)>& std
   return curves;
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -7,7 +7,7 @@
 
 #include "support/distant_device/distant_device.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 using testing::Contains;
@@ -82,4 +82,4 @@ TEST(OpSummary, SeparatesTheTimeOfAChildFromItsParents) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

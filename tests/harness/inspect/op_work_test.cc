@@ -10,7 +10,7 @@
 
 #include "inspect/op_recorder.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::profile {
 namespace {
 
 WorkTotal WorkOf(const std::function<void()>& work) {
@@ -81,4 +81,4 @@ TEST(OpWork, ViewsAndAllocationsMoveNothing) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::profile

@@ -15,7 +15,7 @@
 #include "train/workspace.h"
 #include "unet_hybrid_policy.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 namespace fs = std::filesystem;
@@ -201,4 +201,4 @@ void ExpectNoProblem(const Case& healthy) {
   EXPECT_FALSE(HasProblems(findings)) << ToText(findings);
 }
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

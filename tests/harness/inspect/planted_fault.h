@@ -16,7 +16,7 @@
 #include "inspect/diagnosis.h"
 #include "run/checkpoint.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 inline const std::string kScheduler = "policy.params.noise_scheduler.";
 
@@ -81,4 +81,4 @@ void ExpectConfirmed(const Case& fault);
 
 void ExpectNoProblem(const Case& healthy);
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -12,7 +12,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/random.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 
 inline constexpr int kImageSize = 16;
 
@@ -176,4 +176,4 @@ class ReachEnv : public Env {
   Point goal_ = {};
 };
 
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

@@ -5,7 +5,7 @@
 
 #include "harness/inspect/planted_fault.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 constexpr const char* kUnseen = "rollout.unseen_states";
@@ -52,4 +52,4 @@ TEST(RolloutFaults, AreOfATrainedPolicyAlone) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose

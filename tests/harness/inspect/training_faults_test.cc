@@ -12,7 +12,7 @@
 #include "dp_bench/stage_trace.h"
 #include "harness/inspect/planted_fault.h"
 
-namespace dp_bench::inspect {
+namespace dp_bench::diagnose {
 namespace {
 
 using testing::AllOf;
@@ -255,4 +255,4 @@ TEST(HealthyCheckpoint, RaisesNoProblemAndHasAReport) {
 }
 
 }  // namespace
-}  // namespace dp_bench::inspect
+}  // namespace dp_bench::diagnose
