@@ -401,12 +401,6 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
 
 }  // namespace
 
-void AddPluginDirOption(CLI::App* app, std::vector<fs::path>* plugin_dirs) {
-  app->add_option("--plugin-dir", *plugin_dirs,
-                  "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
-}
-
 plugin::PluginCatalogue OpenCatalogue(const std::vector<fs::path>& plugin_dirs) {
   return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
 }

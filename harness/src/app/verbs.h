@@ -18,9 +18,6 @@ namespace dp_bench::app {
 
 using Verb = std::function<int()>;
 
-/// --plugin-dir.
-void AddPluginDirOption(CLI::App* app, std::vector<std::filesystem::path>* plugin_dirs);
-
 /// The plugins in these folders, then those of the search path.
 plugin::PluginCatalogue OpenCatalogue(const std::vector<std::filesystem::path>& plugin_dirs);
 
