@@ -9,7 +9,6 @@
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "experiment/key_check.h"
-#include "inspect/chrome_trace.h"
 #include "inspect/profile_experiment.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"

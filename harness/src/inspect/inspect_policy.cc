@@ -153,6 +153,8 @@ std::string PolicyText(Json inspection) {
   for (Json& step : memory["steps"]) {
     for (const char* key : {"batch", "activations", "total"}) step[key] = mebibytes(step[key]);
   }
+  memory["sizes"] = fmt::format("{} and {}", memory["measured"][0]["batch_size"].dump(),
+                                memory["measured"][1]["batch_size"].dump());
   if (memory.contains("check")) {
     Json& check = memory["check"];
     check["batch_size"] = check["measured"]["batch_size"];

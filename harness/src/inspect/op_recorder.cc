@@ -1,9 +1,16 @@
 // See op_recorder.h.
 #include "inspect/op_recorder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
+#include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +19,8 @@
 
 namespace dp_bench::profile {
 namespace {
+
+using Json = nlohmann::json;
 
 // LibTorch's callbacks are plain functions, so they find the recorder here.
 std::atomic<OpRecorder*> current_op_recorder = nullptr;
@@ -31,7 +40,39 @@ OpKind KindOf(at::RecordScope scope) {
   return OpKind::kOperator;
 }
 
+// The trace: "Trace Event Format", the document of the Chromium project.
+
+constexpr int kProcess = 1;
+
+std::int64_t Nanoseconds(double us) { return std::llround(us * 1e3); }
+
+// [ns] -> "12.345": µs as the format requires, without floating-point rounding
+std::string Microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
+std::string Metadata(const char* what, std::uint64_t thread, const std::string& name) {
+  return Json{
+      {"name", what}, {"ph", "M"}, {"pid", kProcess}, {"tid", thread}, {"args", {{"name", name}}}}
+      .dump();
+}
+
+std::string Complete(const OpEvent& event) {
+  const std::int64_t begin = Nanoseconds(event.begin_us);
+  Json args = Json::object();
+  if (event.flops > 0.0) args["flops"] = event.flops;
+  if (event.bytes > 0.0) args["bytes"] = event.bytes;
+  return fmt::format(
+      R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{}}})",
+      Json(event.name).dump(-1, ' ', false, Json::error_handler_t::replace), NameOf(event.kind),
+      kProcess, event.thread, Microseconds(begin), Microseconds(Nanoseconds(event.end_us) - begin),
+      args.dump());
+}
+
 }  // namespace
+
+const char* NameOf(OpKind kind) {
+  constexpr std::array kNames = {"operator", "backward", "scope"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
 
 struct OpRecorder::Call : public at::ObserverContext {
   explicit Call(int place) : index(place) {}
@@ -166,6 +207,19 @@ WorkTotal SumOf(std::span<const OpTotal> totals) {
     if (total.bytes > 0.0) sum.bytes_us += total.self_us;
   }
   return sum;
+}
+
+std::string ChromeTrace(std::span<const OpEvent> events, const std::string& process_name) {
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  text += Metadata("process_name", 0, process_name);
+  std::set<std::uint64_t> threads;
+  for (const OpEvent& event : events) threads.insert(event.thread);
+  for (const std::uint64_t thread : threads) {
+    const bool is_main = thread == events.front().thread;
+    text += ",\n" + Metadata("thread_name", thread, is_main ? "main" : "autograd");
+  }
+  for (const OpEvent& event : events) text += ",\n" + Complete(event);
+  return text + "\n]}\n";
 }
 
 }  // namespace dp_bench::profile

@@ -1,7 +1,7 @@
-// Records every operator that LibTorch runs during a profile, with its times. Built on LibTorch's
-// RecordFunction, which also reports our own kernels and the scopes that policies name. LibTorch's
-// Kineto profiler does not fit: it counts no FLOPs of 1D convolutions, of any convolution's
-// backward pass and of our kernels, and no bytes.
+// Records every operator that LibTorch runs during a profile, with its times; sums them, and writes
+// them for a trace viewer. Built on LibTorch's RecordFunction, which also reports our own kernels
+// and the scopes that policies name. LibTorch's Kineto profiler does not fit: it counts no FLOPs of
+// 1D convolutions, of any convolution's backward pass and of our kernels, and no bytes.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -26,6 +26,9 @@ enum class OpKind {
   kBackward,  // a node of autograd's graph: "MmBackward0"
   kScope,     // a named stage: "forward"
 };
+
+/// "operator", "backward" or "scope".
+const char* NameOf(OpKind kind);
 
 /// One call. Calls nest: a child begins and ends within its parent. For a GPU, autograd works on
 /// its own thread; the parent of those calls is the call that waits for them.
@@ -107,5 +110,11 @@ struct WorkTotal {
 };
 
 WorkTotal SumOf(std::span<const OpTotal> totals);
+
+/// Chrome's trace event format, which https://ui.perfetto.dev and chrome://tracing open. Each call
+/// is a complete event ("ph": "X") with ts and dur in µs, and with flops and bytes if they were
+/// counted. Process and thread names are metadata. Times are whole nanoseconds, so that rounding
+/// never makes a child stick out of its parent.
+std::string ChromeTrace(std::span<const OpEvent> events, const std::string& process_name);
 
 }  // namespace dp_bench::profile

@@ -119,11 +119,8 @@ std::string AdviceList(const ExperimentProfile& profile) {
 nlohmann::json OpsJson(const RecordedWork& recorded) {
   nlohmann::json ops = nlohmann::json::array();
   for (const OpTotal& op : recorded.ops) {
-    const char* kind = op.kind == OpKind::kScope      ? "scope"
-                       : op.kind == OpKind::kBackward ? "backward"
-                                                      : "operator";
     ops.push_back({{"name", op.name},
-                   {"kind", kind},
+                   {"kind", NameOf(op.kind)},
                    {"calls", op.n_calls},
                    {"self_ms", 1e-3 * op.self_us},
                    {"total_ms", 1e-3 * op.total_us},

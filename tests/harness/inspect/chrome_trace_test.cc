@@ -1,5 +1,5 @@
 // The trace of a real training step follows the rules of the format.
-#include "inspect/chrome_trace.h"
+#include "inspect/op_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
