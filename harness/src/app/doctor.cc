@@ -29,7 +29,7 @@
 #include "dp_bench/error.h"
 #include "experiment/task.h"
 #include "media/video_encoder.h"
-#include "media/video_reader.h"
+#include "media/video_frames.h"
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "plugin/obs_memory.h"
