@@ -11,7 +11,7 @@
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/policy/policy_base.h"
-#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
+#include "dp_bench/policy/vision/obs_encoder.h"
 
 namespace {
 
@@ -24,12 +24,13 @@ class BehaviourCloning final : public dp_bench::policy::PolicyBase {
  public:
   // The encoder refuses depth images, and says what to use instead.
   BehaviourCloning(const dp_bench::Config& params, const dp_bench::PolicySpec& spec)
-      : PolicyBase("behaviour_cloning", spec), encoder_(params, spec, module()) {
+      : PolicyBase("behaviour_cloning", spec),
+        encoder_(dp_bench::policy::MakeHybridObsEncoder(params, spec, module())) {
     const std::int64_t width =
         params.GetInRange("width", std::int64_t{256}, 1, 65536, "units of each hidden layer");
     const std::int64_t n_layers =
         params.GetInRange("n_layers", std::int64_t{3}, 1, 100, "hidden layers");
-    std::int64_t n_inputs = encoder_.feature_dim() * spec.horizons.n_obs_steps;
+    std::int64_t n_inputs = encoder_->feature_dim() * spec.horizons.n_obs_steps;
     for (std::int64_t i = 0; i < n_layers; ++i) {
       hidden_.push_back(module().register_module("hidden_" + std::to_string(i),
                                                  torch::nn::Linear(n_inputs, width)));
@@ -53,13 +54,13 @@ class BehaviourCloning final : public dp_bench::policy::PolicyBase {
 
   // Normalized actions [B, T, Da]. `augment`: draws the random crops of a training, null without.
   Tensor Forward(const TensorMap& obs, NoiseSource* augment) {
-    Tensor x = encoder_.Encode(obs, normalizer(), augment).flatten(1);  // [B, To * Do]
+    Tensor x = encoder_->Encode(obs, normalizer(), augment).flatten(1);  // [B, To * Do]
     // ApplyLinear gives a row the same bits in every batch
     for (const torch::nn::Linear& layer : hidden_) x = torch::relu(ApplyLinear(layer, x));
     return ApplyLinear(out_, x).view({x.size(0), spec().horizons.horizon, action_dim()});
   }
 
-  dp_bench::policy::HybridObsEncoder encoder_;
+  std::unique_ptr<dp_bench::policy::ObsEncoder> encoder_;
   std::vector<torch::nn::Linear> hidden_;
   torch::nn::Linear out_{nullptr};
 };

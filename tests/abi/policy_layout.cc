@@ -1,12 +1,10 @@
 // The binary interface of policy plugins, on top of core_layout.cc. See README.md.
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/normalizer.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "dp_bench/policy/policy_base.h"
-#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
 #include "dp_bench/tensor.h"
@@ -50,9 +48,6 @@ void PrintBlocks() {
   DPB_FIELD(Normalizer::Field, stats);
   DPB_FIELD(Normalizer::Field, mode);
   DPB_FIELD(Normalizer::Field, zero_range_dims);
-  DPB_TYPE(NoiseSchedulerConfig);
-  DPB_TYPE(NoiseScheduler);
-  DPB_TYPE(NoiseScheduler::StepOutput);
   DPB_TYPE(policy::Denoiser);
   DPB_VIRTUAL(policy::Denoiser, Forward);
   DPB_VIRTUAL(policy::Denoiser, Condition);
@@ -63,7 +58,6 @@ void PrintBlocks() {
   DPB_VIRTUAL(policy::ObsEncoder, Encode);
   DPB_VIRTUAL(policy::ObsEncoder, set_gradient_checkpointing);
   DPB_TYPE(policy::VisionPipeline);
-  DPB_TYPE(policy::HybridObsEncoder);
   DPB_TYPE(policy::DiffusionPolicy);
   DPB_TYPE(policy::DiffusionPolicy::Model);
 }
@@ -71,7 +65,6 @@ void PrintBlocks() {
 }  // namespace
 
 int main() {
-  DPB_VALUE(kPolicyAbiVersion);
   PrintPolicy();
   PrintBlocks();
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dp_bench/policy.h"
-#include "train/autocast.h"
+#include "policy/kernels/loop_tensors.h"
 #include "train/ema.h"
 #include "train/fit_normalizer.h"
 #include "train/optimizer.h"
@@ -76,7 +76,7 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
     optimizer.ZeroGrad();
     torch::Tensor loss;
     {
-      const train::Autocast autocast(torch::kCPU, precision);
+      const policy::AutocastGuard autocast(torch::kCPU, train::ProductType(precision));
       loss = policy->ComputeLoss(batch, noise).loss;
     }
     loss.backward();

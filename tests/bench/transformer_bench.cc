@@ -2,8 +2,7 @@
 // backward, AdamW, EMA), the same with dropout, and one DDIM-10 action chunk.
 // tests/bench/peers/transformer_bench.py runs it side by side with PyTorch's modules.
 #include "policy_bench.h"
-#include "transformer_policy.h"
-
+#include "support/plugin_policy.h"
 namespace dp_bench {
 namespace {
 
@@ -18,7 +17,7 @@ constexpr const char* kLarge = R"({"n_layer": 8, "n_head": 4, "n_emb": 256, "p_d
 
 PolicyFactory With(const char* params) {
   return [params](const PolicySpec& spec) -> std::unique_ptr<Policy> {
-    return transformer::MakePolicy(Config::FromJson(params), spec);
+    return CreatePluginDiffusion(Config::FromJson(params), spec);
   };
 }
 

@@ -2,13 +2,12 @@
 // EMA) and one DDIM-10 action chunk. tests/bench/peers/unet_bench.py runs it side by side with
 // LeRobot's network.
 #include "policy_bench.h"
-#include "unet_hybrid_policy.h"
-
+#include "support/plugin_policy.h"
 namespace dp_bench {
 namespace {
 
 std::unique_ptr<Policy> Create(const PolicySpec& spec) {
-  return unet_hybrid::MakePolicy(
+  return CreatePluginDiffusion(
       Config::FromJson(R"({"noise_scheduler": {"type": "ddim", "num_inference_steps": 10}})"),
       spec);
 }

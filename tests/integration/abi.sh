@@ -9,7 +9,7 @@ build=$3
 golden=$root/tests/abi
 enter_scratch_folder
 
-advice="An older plugin would crash. Raise kAbiVersion (or kPolicyAbiVersion) in dp_bench/plugin.h and run tests/abi/update.sh, or undo the change"
+advice="An older plugin would crash. Raise kAbiVersion in dp_bench/plugin.h and run tests/abi/update.sh, or undo the change"
 
 echo "types and virtual functions are where the number says"
 for part in core deploy mujoco policy; do

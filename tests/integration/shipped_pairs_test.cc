@@ -20,9 +20,8 @@
 #include "rollout/shape_match.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 #include "train/fit_normalizer.h"
-#include "train/synthetic_batch.h"
 #include "train/train_config.h"
 
 namespace dp_bench {

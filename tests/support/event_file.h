@@ -12,7 +12,6 @@
 
 #include "core/atomic_file.h"
 #include "train/event_proto.h"
-#include "train/tfrecord.h"
 
 namespace dp_bench {
 

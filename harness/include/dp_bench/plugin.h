@@ -17,16 +17,13 @@ inline constexpr std::uint32_t kPluginMagic = 0x44504250;  // "DPBP"
 /// The binary interface of the SDK. A plugin with the same number works with every later version of
 /// dp_bench; tests/abi checks it.
 inline constexpr std::uint32_t kAbiVersion = 4;
-/// The same for what only policies use, on top of kAbiVersion.
-inline constexpr std::uint32_t kPolicyAbiVersion = 2;
-inline constexpr std::uint32_t kPolicyAbi = 1000 * kAbiVersion + kPolicyAbiVersion;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3, kDatasetWriter = 4 };
 
 /// The C layout at the start of a plugin's entry. The host checks it before it uses any C++ type.
 struct PluginHeader {
   std::uint32_t magic;        // kPluginMagic
-  std::uint32_t abi_version;  // PluginTraits::kAbi of the SDK this was built with
+  std::uint32_t abi_version;  // kAbiVersion of the SDK this was built with
   std::uint32_t kind;         // PluginKind as a number
   const char* build_id;       // toolchain and SDK fingerprint (build_id.h)
   const char* name;           // unique within its kind, snake_case
@@ -48,7 +45,6 @@ struct PluginTraits;
 template <>
 struct PluginTraits<Env> {
   static constexpr PluginKind kKind = PluginKind::kEnv;
-  static constexpr std::uint32_t kAbi = kAbiVersion;
   static constexpr const char* kBuildId = kCoreBuildId;
   struct Functions {
     /// The spec of the env that `create` would make. Reads every param that `create` reads; creates
@@ -61,7 +57,6 @@ struct PluginTraits<Env> {
 template <>
 struct PluginTraits<Dataset> {
   static constexpr PluginKind kKind = PluginKind::kDataset;
-  static constexpr std::uint32_t kAbi = kAbiVersion;
   static constexpr const char* kBuildId = kCoreBuildId;
   struct Functions {
     std::unique_ptr<Dataset> (*create)(const Config& params);
@@ -71,7 +66,6 @@ struct PluginTraits<Dataset> {
 template <>
 struct PluginTraits<DatasetWriter> {
   static constexpr PluginKind kKind = PluginKind::kDatasetWriter;
-  static constexpr std::uint32_t kAbi = kAbiVersion;
   static constexpr const char* kBuildId = kCoreBuildId;
   struct Functions {
     std::unique_ptr<DatasetWriter> (*create)(const Config& params, const DatasetSpec& spec);
@@ -81,7 +75,6 @@ struct PluginTraits<DatasetWriter> {
 template <>
 struct PluginTraits<Policy> {
   static constexpr PluginKind kKind = PluginKind::kPolicy;
-  static constexpr std::uint32_t kAbi = kPolicyAbi;
   static constexpr const char* kBuildId = kTorchBuildId;
   struct Functions {
     std::unique_ptr<Policy> (*create)(const Config& params, const PolicySpec& spec);
@@ -122,7 +115,7 @@ std::unique_ptr<Interface> CreateInstance(const Args&... args) {
   extern "C" __attribute__((visibility("default"))) const ::dp_bench::PluginHeader* \
   dp_bench_plugin() noexcept {                                                      \
     static const ::dp_bench::PluginEntry<Interface> entry = {                       \
-        {::dp_bench::kPluginMagic, ::dp_bench::PluginTraits<Interface>::kAbi,       \
+        {::dp_bench::kPluginMagic, ::dp_bench::kAbiVersion,                         \
          static_cast<std::uint32_t>(::dp_bench::PluginTraits<Interface>::kKind),    \
          ::dp_bench::PluginTraits<Interface>::kBuildId, name, version},             \
         {__VA_ARGS__}};                                                             \

@@ -23,7 +23,7 @@
 #include "experiment/training_rig.h"
 #include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 #include "train/train_config.h"
 
 namespace dp_bench::app {

@@ -30,7 +30,6 @@
 #include "inspect/advice.h"
 #include "run/run_files.h"
 #include "train/resume_point.h"
-#include "train/rewind.h"
 #include "train/snapshot.h"
 #include "train/train_config.h"
 #include "train/workspace.h"

@@ -9,10 +9,10 @@
 #include "core/device.h"
 #include "core/memory.h"
 #include "dp_bench/policy.h"
+#include "train/batches.h"
 #include "train/fit_normalizer.h"
 #include "train/step_memory.h"
 #include "train/step_timer.h"
-#include "train/synthetic_batch.h"
 #include "train/train_config.h"
 #include "train/train_step.h"
 

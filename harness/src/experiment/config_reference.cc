@@ -29,6 +29,11 @@
 namespace dp_bench::experiment {
 namespace {
 
+template <class Section>
+void ReadSection(const Config& section) {
+  Section::FromConfig(section);
+}
+
 constexpr KeyMeaning kPluginMeaning = "name of the plugin, as `dp_bench plugins` lists it";
 
 void ReadParams(const Config& section) {
@@ -59,27 +64,21 @@ constexpr ConfigSection kSections[] = {
        train::SplitConfig::FromConfig(section);
      }},
     {"collect", "demonstrations by the env's expert; used when dataset.plugin is not given",
-     [](const Config& section) { data::CollectConfig::FromConfig(section); }},
-    {"training", "the training loop",
-     [](const Config& section) { train::TrainingConfig::FromConfig(section); }},
+     &ReadSection<data::CollectConfig>},
+    {"training", "the training loop", &ReadSection<train::TrainingConfig>},
     {"lerobot", "noted by `import`, for `export --format lerobot`",
      [](const Config& section) { ReadLerobotMap(section); }},
-    {"optimizer", "AdamW, Adam or SGD",
-     [](const Config& section) { train::OptimizerConfig::FromConfig(section); }},
-    {"ema", "the averaged weights that are evaluated",
-     [](const Config& section) { train::EmaConfig::FromConfig(section); }},
+    {"optimizer", "AdamW, Adam or SGD", &ReadSection<train::OptimizerConfig>},
+    {"ema", "the averaged weights that are evaluated", &ReadSection<train::EmaConfig>},
     {"dataloader", "batches of the training",
      [](const Config& section) { train::DataLoaderConfig::FromConfig(section, true); }},
     {"val_dataloader", "batches of the validation",
      [](const Config& section) { train::DataLoaderConfig::FromConfig(section, false); }},
-    {"checkpoint", "which checkpoints are kept, and their parts",
-     [](const Config& section) { train::CheckpointConfig::FromConfig(section); }},
-    {"logging", "what TensorBoard shows of a training",
-     [](const Config& section) { train::LoggingConfig::FromConfig(section); }},
+    {"checkpoint", "which checkpoints are kept, and their parts", &ReadSection<train::CheckpointConfig>},
+    {"logging", "what TensorBoard shows of a training", &ReadSection<train::LoggingConfig>},
     {"multi_run", "several training seeds with `dp_bench run`, as with `--seeds`",
-     [](const Config& section) { MultiRunConfig::FromConfig(section); }},
-    {"normalizer", "scaling of observations and actions",
-     [](const Config& section) { train::NormalizerConfig::FromConfig(section); }},
+     &ReadSection<MultiRunConfig>},
+    {"normalizer", "scaling of observations and actions", &ReadSection<train::NormalizerConfig>},
     {"env_runner", "evaluation",
      [](const Config& section) {
        run::EnvRunnerConfig::FromConfig(section);

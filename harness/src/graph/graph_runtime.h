@@ -1,10 +1,8 @@
-// Plans with the graphs of a policy instead of the policy: what runs them, and the loop of
-// sampler.json, with which every sampler of dp_bench plans.
+// Plans with the graphs of a policy instead of the policy.
 #pragma once
 
 #include <torch/types.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,19 +40,6 @@ struct OnnxGraphs {
 /// the result.
 using OpenVinoEntry = GraphRuntime*(const OnnxGraphs& graphs, int n_threads);
 inline constexpr const char* kOpenVinoEntry = "dp_bench_make_openvino_runtime";
-
-/// What the loop calls.
-struct SamplingCalls {
-  /// The denoiser for sequences [B, T, D] at one time.
-  std::function<torch::Tensor(const torch::Tensor& sample, double time)> denoise;
-  /// N(0, 1) numbers in the shape of a sequence.
-  std::function<torch::Tensor()> draw_noise;
-};
-
-/// Plans from `initial`, noise or zeros [B, T, D]. `condition` [B, To, Do] is used with inpainting.
-/// Returns [B, T, D], of which the first Da channels are the normalized actions.
-torch::Tensor RunSamplingPlan(const policy::SamplingPlan& plan, const torch::Tensor& initial,
-                              const torch::Tensor& condition, const SamplingCalls& calls);
 
 /// As Policy::PredictAction, with the same draws of noise.
 torch::Tensor PredictWithGraphs(const PolicyGraphs& graphs, GraphRuntime& runtime,

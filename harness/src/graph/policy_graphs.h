@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "dp_bench/policy.h"
-#include "dp_bench/policy/networks/sampling_plan.h"
 #include "graph/trace.h"
+#include "policy/sampling.h"
 
 namespace dp_bench::graph {
 

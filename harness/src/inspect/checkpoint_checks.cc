@@ -10,8 +10,8 @@
 #include <functional>
 
 #include "policy/stage_recorder.h"
+#include "train/batches.h"
 #include "train/clip_reach.h"
-#include "train/device_batch.h"
 
 namespace dp_bench::diagnose {
 namespace {

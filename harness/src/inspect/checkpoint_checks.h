@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/normalizer.h"
 #include "inspect/finding.h"
 #include "inspect/probe.h"
+#include "policy/noise_scheduler.h"
 #include "train/sampling_trace.h"
 
 namespace dp_bench::diagnose {

@@ -9,11 +9,10 @@
 #include "dp_bench/error.h"
 #include "policy/stage_recorder.h"
 #include "report/render.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 #include "train/fit_normalizer.h"
 #include "train/module_sizes.h"
 #include "train/step_memory.h"
-#include "train/synthetic_batch.h"
 #include "train/train_config.h"
 
 namespace dp_bench::inspect {

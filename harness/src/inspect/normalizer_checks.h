@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/normalizer.h"
 #include "inspect/demonstrations.h"
 #include "inspect/finding.h"
+#include "policy/noise_scheduler.h"
 
 namespace dp_bench::diagnose {
 

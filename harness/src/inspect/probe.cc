@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "data/sequence_sampler.h"
+#include "policy/kernels/loop_tensors.h"
 #include "policy/stage_recorder.h"
-#include "train/autocast.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 
 namespace dp_bench::diagnose {
 namespace {
@@ -54,7 +54,7 @@ ProcessSample RecordBatches(Policy& policy, const Probe& probe, std::size_t n_ba
   ProcessSample sample;
   for (std::size_t i = 0; i < n_batches; ++i) {
     const policy::StageRecorder recorder(std::bind_front(&train::ProcessStages::Note, &batches[i]));
-    const train::Autocast autocast(torch::kCPU, precision);
+    const policy::AutocastGuard autocast(torch::kCPU, train::ProductType(precision));
     NoiseSource noise = probe.Noise(i);
     sample.losses.push_back(policy.ComputeLoss(probe.batch(i), noise).loss.item<double>());
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "inspect/log_checks.h"
-#include "train/autocast.h"
+#include "train/train_config.h"
 
 namespace dp_bench::diagnose {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "dp_bench/noise_scheduler.h"
 #include "inspect/finding.h"
 #include "inspect/probe.h"
+#include "policy/noise_scheduler.h"
 
 namespace dp_bench::diagnose {
 

@@ -17,9 +17,9 @@
 #include "experiment/training_rig.h"
 #include "rollout/env_runner.h"
 #include "rollout/scope_timer.h"
-#include "train/autocast.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 #include "train/fit_normalizer.h"
+#include "train/train_config.h"
 
 namespace dp_bench::profile {
 namespace {

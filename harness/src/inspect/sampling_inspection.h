@@ -10,6 +10,7 @@
 #include "dp_bench/dataset.h"
 #include "inspect/checkpoint_checks.h"
 #include "inspect/finding.h"
+#include "policy/noise_scheduler.h"
 #include "rollout/env_runner.h"
 #include "train/clip_reach.h"
 

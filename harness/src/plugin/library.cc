@@ -58,10 +58,6 @@ const char* BuildIdFor(PluginKind kind) {
   return kind == PluginKind::kPolicy ? kTorchBuildId : kCoreBuildId;
 }
 
-std::uint32_t AbiFor(PluginKind kind) {
-  return kind == PluginKind::kPolicy ? kPolicyAbi : kAbiVersion;
-}
-
 bool IsKnown(PluginKind kind) {
   return kind == PluginKind::kEnv || kind == PluginKind::kDataset || kind == PluginKind::kPolicy ||
          kind == PluginKind::kDatasetWriter;
@@ -88,7 +84,7 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
   // collect every mismatch, so that one rebuild is enough
   std::vector<std::string> problems;
   const auto kind = static_cast<PluginKind>(found->kind);
-  const std::uint32_t abi = AbiFor(wanted.value_or(kind));
+  const std::uint32_t abi = kAbiVersion;
   if (found->abi_version != abi) {
     problems.push_back(fmt::format("its SDK ABI is {}, the host has {}", found->abi_version, abi));
   }

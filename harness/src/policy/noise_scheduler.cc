@@ -1,73 +1,25 @@
 // The noise schedulers of diffusion policies: the forward process in closed form and the reverse
 // step. Semantics of diffusers' DDPMScheduler, DDIMScheduler, DPMSolverMultistepScheduler,
 // EulerDiscreteScheduler and HeunDiscreteScheduler, checked against them in golden tests.
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <numbers>
+#include <string>
 
 #include "dp_bench/array.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
-#include "policy/schedule.h"
 
 namespace dp_bench {
 
-// One reverse diffusion step is linear in the sample x_t, the network's output, the (clipped)
-// predicted x_0, that of the step before, and the noise. The samplers differ only in the
-// coefficients:
-// x_0     = x0_from_sample * x_t + x0_from_output * output, then clipped
-// x_{t-1} = prev_from_x0 * x_0 + prev_from_sample * x_t + prev_from_output * output +
-//           prev_from_last_x0 * last x_0 + sigma * noise
-struct StepCoefficients {
-  double x0_from_sample = 0.0;
-  double x0_from_output = 0.0;
-  double prev_from_x0 = 0.0;
-  double prev_from_sample = 0.0;
-  double prev_from_output = 0.0;
-  double prev_from_last_x0 = 0.0;
-  double sigma = 0.0;
-};
-
-// The second half of a step of Heun's method: x_{t-1} = from_sample * x_t +
-// from_predicted * (result of the first half) + from_x0 * x_0.
-struct CorrectionCoefficients {
-  double from_sample = 0.0;
-  double from_predicted = 0.0;
-  double from_x0 = 0.0;
-};
-
 namespace {
 
-// The first choice is the default.
-template <class Enum>
-Enum ReadEnum(const Config& config, std::string_view key,
-              const std::vector<std::pair<std::string, Enum>>& choices, const KeyMeaning& meaning) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : choices) names.push_back(name);
-  const std::string found = config.GetChoice(key, names, meaning);
-  return choices[static_cast<std::size_t>(std::ranges::find(names, found) - names.begin())].second;
-}
-
-int ReadInt(const Config& config, std::string_view key, int default_value, int low, int high,
-            const KeyMeaning& meaning) {
-  return static_cast<int>(config.GetInRange(key, std::int64_t{default_value}, low, high, meaning));
-}
-
-std::array<double, 2> ReadBetaClip(const Config& config, std::array<double, 2> defaults) {
-  const auto clip = config.Get<std::vector<double>>(
-      "beta_clip", {defaults.begin(), defaults.end()},
-      "cosine only: smallest and largest noise variance of a step; the first beta of a linear "
-      "schedule is the usual smallest");
-  if (clip.size() == 2) return {clip[0], clip[1]};
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected 2 numbers, the smallest and the largest "
-                          "noise variance, found {}",
-                          config.Where("beta_clip"), clip.size()));
-}
+using policy::SamplerStep;
 
 void RequireWorkable(const NoiseSchedulerConfig& config) {
   const auto require = [](bool holds, std::string_view what) {
@@ -92,6 +44,119 @@ void RequireWorkable(const NoiseSchedulerConfig& config) {
           fmt::format("steps_offset is {}; it must not be negative", config.steps_offset));
 }
 
+// Beta schedules: linear (Ho et al. 2020), cosine (Nichol & Dhariwal 2021, eq. 17) and two
+// quadratic ones, as in diffusers 0.30 and later.
+
+double RoundToFloat(double x) { return static_cast<double>(static_cast<float>(x)); }
+
+// Nichol & Dhariwal 2021, eq. 17, before the division by its value at 0.
+double CosineAlphaBar(double progress) {
+  constexpr double kOffset = 0.008;
+  const double c = std::cos((progress + kOffset) / (1.0 + kOffset) * std::numbers::pi / 2.0);
+  return c * c;
+}
+
+double CosineBeta(int t, int num_train_timesteps) {
+  const double begin = static_cast<double>(t) / num_train_timesteps;
+  const double end = static_cast<double>(t + 1) / num_train_timesteps;
+  return 1.0 - CosineAlphaBar(end) / CosineAlphaBar(begin);
+}
+
+double Beta(const NoiseSchedulerConfig& config, int t) {
+  const int last = config.num_train_timesteps - 1;
+  const double progress = last == 0 ? 0.0 : static_cast<double>(t) / last;
+  switch (config.beta_schedule) {
+    case BetaSchedule::kLinear:
+      return config.beta_start + (config.beta_end - config.beta_start) * progress;
+    case BetaSchedule::kQuadratic:
+      return config.beta_start + (config.beta_end - config.beta_start) * progress * progress;
+    case BetaSchedule::kScaledLinear: {
+      const double start = std::sqrt(config.beta_start);
+      const double root = start + (std::sqrt(config.beta_end) - start) * progress;
+      return root * root;
+    }
+    case BetaSchedule::kSquaredcosCapV2:
+      return std::min(CosineBeta(t, config.num_train_timesteps), 0.999);  // as in diffusers
+    case BetaSchedule::kCosine:
+      return std::clamp(CosineBeta(t, config.num_train_timesteps), config.beta_clip[0],
+                        config.beta_clip[1]);
+  }
+  throw Error(ErrorCode::kInternal, "unknown beta_schedule");
+}
+
+// beta_t for t = 0 .. num_train_timesteps - 1. The values are rounded to float32, as in diffusers:
+// the last alphas_cumprod of the cosine schedule depend on that rounding.
+std::vector<double> MakeBetas(const NoiseSchedulerConfig& config) {
+  std::vector<double> betas;
+  for (int t = 0; t < config.num_train_timesteps; ++t) {
+    betas.push_back(RoundToFloat(Beta(config, t)));
+  }
+  return betas;
+}
+
+// Running product of 1 - beta_t, rounded to float32.
+std::vector<double> MakeAlphasCumprod(const std::vector<double>& betas) {
+  std::vector<double> alphas_cumprod;
+  double product = 1.0;
+  for (const double beta : betas) {
+    product *= RoundToFloat(1.0 - beta);
+    alphas_cumprod.push_back(RoundToFloat(product));
+  }
+  return alphas_cumprod;
+}
+
+// The timesteps of the reverse process, high to low. Spacings: Lin et al. 2024, "Common diffusion
+// noise schedules and sample steps are flawed", table 2.
+std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
+  const int train = config.num_train_timesteps;
+  const int inference = config.num_inference_steps;
+  if (inference < 1 || inference > train) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("num_inference_steps is {}; it must lie within 1 and num_train_timesteps = {}",
+                    inference, train));
+  }
+  // DPM-Solver++ spaces one more timestep than it visits, and leaves out the lowest
+  const int left_out = config.type == SchedulerType::kDpmSolverPlusPlus ? 1 : 0;
+  const int spaced = inference + left_out;
+  const int ratio = train / spaced;  // rounded down, as in diffusers
+  // std::nearbyint rounds halves to even, as numpy does
+  std::vector<std::int64_t> timesteps(static_cast<std::size_t>(inference));
+  for (int i = 0; i < inference; ++i) {
+    const int from_end = inference - 1 - i + left_out;
+    double t = 0.0;
+    switch (config.timestep_spacing) {
+      case TimestepSpacing::kLeading:
+        t = from_end * ratio + config.steps_offset;
+        break;
+      case TimestepSpacing::kTrailing:
+        t = std::nearbyint(train - i * (static_cast<double>(train) / inference)) - 1.0;
+        break;
+      case TimestepSpacing::kLinspace:
+        t = spaced == 1
+                ? 0.0
+                : std::nearbyint(from_end * (static_cast<double>(train - 1) / (spaced - 1)));
+        break;
+    }
+    timesteps[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(t);
+  }
+  if (timesteps.front() >= train) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("steps_offset {} moves the first of {} inference steps to timestep {}, but "
+                    "the last trained timestep is {}; lower steps_offset",
+                    config.steps_offset, inference, timesteps.front(), train - 1));
+  }
+  const auto twice = std::ranges::adjacent_find(timesteps);
+  if (twice != timesteps.end()) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dpmsolver++ with {} of {} timesteps and this timestep_spacing visits "
+                            "timestep {} more than once; lower num_inference_steps",
+                            inference, train, *twice));
+  }
+  return timesteps;
+}
+
 // A value per row of the table, shaped [B, 1, ...] to broadcast with `like` [B, ...].
 torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
                      const torch::Tensor& like) {
@@ -106,7 +171,7 @@ torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
 }
 
 // The coefficients of x_0 as a function of x_t and the network's output (DDPM eq. 15 for epsilon).
-StepCoefficients X0Coefficients(PredictionType prediction_type, double alpha_bar) {
+SamplerStep X0Step(PredictionType prediction_type, double alpha_bar) {
   const double signal = std::sqrt(alpha_bar);
   const double noise = std::sqrt(1.0 - alpha_bar);
   switch (prediction_type) {
@@ -128,42 +193,42 @@ double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
 
 // DDPM with the posterior's variance ("fixed_small"). `alpha_bar`, `alpha_bar_prev`: alphas_cumprod
 // at this timestep and at the next one of the reverse process, 1 after the last.
-StepCoefficients DdpmCoefficients(PredictionType prediction_type, double alpha_bar,
-                                  double alpha_bar_prev, bool is_timestep_zero) {
-  StepCoefficients c = X0Coefficients(prediction_type, alpha_bar);
+SamplerStep DdpmStep(PredictionType prediction_type, double alpha_bar, double alpha_bar_prev,
+                     bool is_timestep_zero) {
+  SamplerStep c = X0Step(prediction_type, alpha_bar);
   // DDPM eq. 7: posterior mean; alpha and beta cover the whole stride
   const double alpha = alpha_bar / alpha_bar_prev;
   const double beta = 1.0 - alpha;
-  c.prev_from_x0 = std::sqrt(alpha_bar_prev) * beta / (1.0 - alpha_bar);
-  c.prev_from_sample = std::sqrt(alpha) * (1.0 - alpha_bar_prev) / (1.0 - alpha_bar);
+  c.next_from_x0 = std::sqrt(alpha_bar_prev) * beta / (1.0 - alpha_bar);
+  c.next_from_sample = std::sqrt(alpha) * (1.0 - alpha_bar_prev) / (1.0 - alpha_bar);
   constexpr double kMinVariance = 1e-20;  // diffusers' floor
   if (!is_timestep_zero) {
-    c.sigma = std::sqrt(std::max(PosteriorVariance(alpha_bar, alpha_bar_prev), kMinVariance));
+    c.noise = std::sqrt(std::max(PosteriorVariance(alpha_bar, alpha_bar_prev), kMinVariance));
   }
   return c;
 }
 
-StepCoefficients DdimCoefficients(PredictionType prediction_type, double alpha_bar,
-                                  double alpha_bar_prev, double eta) {
-  StepCoefficients c = X0Coefficients(prediction_type, alpha_bar);
-  c.sigma = eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
-  c.prev_from_x0 = std::sqrt(alpha_bar_prev);
+SamplerStep DdimStep(PredictionType prediction_type, double alpha_bar, double alpha_bar_prev,
+                     double eta) {
+  SamplerStep c = X0Step(prediction_type, alpha_bar);
+  c.noise = eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
+  c.next_from_x0 = std::sqrt(alpha_bar_prev);
 
   // DDIM eq. 12: the direction to x_t follows the predicted noise, which is not clipped
-  const double direction = std::sqrt(std::max(1.0 - alpha_bar_prev - c.sigma * c.sigma, 0.0));
+  const double direction = std::sqrt(std::max(1.0 - alpha_bar_prev - c.noise * c.noise, 0.0));
   const double signal = std::sqrt(alpha_bar);
   const double noise = std::sqrt(1.0 - alpha_bar);
   switch (prediction_type) {
     case PredictionType::kEpsilon:
-      c.prev_from_output = direction;
+      c.next_from_output = direction;
       break;
     case PredictionType::kSample:
-      c.prev_from_sample = direction / noise;
-      c.prev_from_output = -direction * signal / noise;
+      c.next_from_sample = direction / noise;
+      c.next_from_output = -direction * signal / noise;
       break;
     case PredictionType::kVPrediction:
-      c.prev_from_sample = direction * noise;
-      c.prev_from_output = direction * signal;
+      c.next_from_sample = direction * noise;
+      c.next_from_output = direction * signal;
       break;
   }
   return c;
@@ -178,33 +243,32 @@ double HalfLogSnr(double alpha_bar) { return -std::log(NoiseLevel(alpha_bar)); }
 // A step of Euler's method on the probability-flow ODE (Karras et al. 2022, eq. 4 and Alg. 1
 // without its correction), which scales samples to signal 1. Here they keep the variance of the
 // process. Lu et al. 2022, eq. 9, of first order, is the same step.
-StepCoefficients EulerCoefficients(PredictionType prediction_type, double alpha_bar,
-                                   double alpha_bar_prev) {
-  StepCoefficients c = X0Coefficients(prediction_type, alpha_bar);
-  c.prev_from_sample = std::sqrt((1.0 - alpha_bar_prev) / (1.0 - alpha_bar));
-  c.prev_from_x0 =
+SamplerStep EulerStep(PredictionType prediction_type, double alpha_bar, double alpha_bar_prev) {
+  SamplerStep c = X0Step(prediction_type, alpha_bar);
+  c.next_from_sample = std::sqrt((1.0 - alpha_bar_prev) / (1.0 - alpha_bar));
+  c.next_from_x0 =
       std::sqrt(alpha_bar_prev) * (1.0 - NoiseLevel(alpha_bar_prev) / NoiseLevel(alpha_bar));
   return c;
 }
 
 // DPM-Solver++ 2M, Lu et al. 2022 Alg. 2: x_0 is extrapolated from the last two predictions.
 // `alpha_bar_last`: alphas_cumprod at the timestep before.
-void ExtrapolateX0(double alpha_bar, double alpha_bar_prev, double alpha_bar_last,
-                   StepCoefficients* c) {
+void ExtrapolateX0(double alpha_bar, double alpha_bar_prev, double alpha_bar_last, SamplerStep* c) {
   const double step = HalfLogSnr(alpha_bar_prev) - HalfLogSnr(alpha_bar);
   const double last_step = HalfLogSnr(alpha_bar) - HalfLogSnr(alpha_bar_last);
   const double weight = step / (2.0 * last_step);
-  c->prev_from_last_x0 = -weight * c->prev_from_x0;
-  c->prev_from_x0 *= 1.0 + weight;
+  c->next_from_last_x0 = -weight * c->next_from_x0;
+  c->next_from_x0 *= 1.0 + weight;
 }
 
 }  // namespace
 
 NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
-  NoiseSchedulerConfig c;
   constexpr int kMaxTimesteps = 1'000'000;
-  c.type = ReadEnum<SchedulerType>(
-      config, "type",
+  NoiseSchedulerConfig c;
+  const ConfigKeys keys(config);
+  keys.Choice(
+      "type", &c.type,
       {{"ddpm", SchedulerType::kDdpm},
        {"ddim", SchedulerType::kDdim},
        {"dpmsolver++", SchedulerType::kDpmSolverPlusPlus},
@@ -212,55 +276,52 @@ NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
        {"heun", SchedulerType::kHeun}},
       "the sampler: how noise is removed, as in diffusers. It can be changed without training. "
       "heun evaluates the network twice per step, except in the last one");
-  c.num_train_timesteps = ReadInt(config, "num_train_timesteps", c.num_train_timesteps, 1,
-                                  kMaxTimesteps, "steps from data to noise in training");
-  c.num_inference_steps = ReadInt(
-      config, "num_inference_steps", c.num_train_timesteps, 1, c.num_train_timesteps,
-      "denoising steps when actions are planned; at most and by default num_train_timesteps");
-  c.beta_start = config.GetInRange("beta_start", c.beta_start, 0.0, 1.0,
-                                   "noise variance of the first step; unused by the cosines");
-  c.beta_end = config.GetInRange("beta_end", c.beta_end, 0.0, 1.0,
-                                 "noise variance of the last step; unused by the cosines");
-  c.beta_schedule = ReadEnum<BetaSchedule>(config, "beta_schedule",
-                                           {{"squaredcos_cap_v2", BetaSchedule::kSquaredcosCapV2},
-                                            {"linear", BetaSchedule::kLinear},
-                                            {"scaled_linear", BetaSchedule::kScaledLinear},
-                                            {"quadratic", BetaSchedule::kQuadratic},
-                                            {"cosine", BetaSchedule::kCosine}},
-                                           "course of the noise variance over the steps; cosine is "
-                                           "squaredcos_cap_v2 within beta_clip");
-  c.beta_clip = ReadBetaClip(config, c.beta_clip);
-  c.prediction_type = ReadEnum<PredictionType>(config, "prediction_type",
-                                               {{"epsilon", PredictionType::kEpsilon},
-                                                {"sample", PredictionType::kSample},
-                                                {"v_prediction", PredictionType::kVPrediction}},
-                                               "what the network predicts: the noise, the action, "
-                                               "or the velocity between them");
-  c.clip_sample = config.Get<bool>("clip_sample", c.clip_sample,
-                                   "clip the predicted normalized action at each denoising step");
-  c.clip_sample_range = config.Get<double>("clip_sample_range", c.clip_sample_range,
-                                           "clip it to plus and minus this, in normalized units: "
-                                           "1 for normalizer.action=limits, 3 or more deviations "
-                                           "for gaussian");
-  c.timestep_spacing = ReadEnum<TimestepSpacing>(config, "timestep_spacing",
-                                                 {{"leading", TimestepSpacing::kLeading},
-                                                  {"trailing", TimestepSpacing::kTrailing},
-                                                  {"linspace", TimestepSpacing::kLinspace}},
-                                                 "which training steps the denoising steps are");
-  c.steps_offset = ReadInt(config, "steps_offset", c.steps_offset, 0, kMaxTimesteps,
-                           "added to the denoising steps of the spacing leading");
-  c.set_alpha_to_one = config.Get<bool>("set_alpha_to_one", c.set_alpha_to_one,
-                                        "ddim only: the last step ends without noise; false: with "
-                                        "that of training step 0");
-  c.eta = config.GetInRange("eta", c.eta, 0.0, 1.0,
-                            "ddim only: noise added at each step; 0 none, 1 as much as ddpm");
+  keys("num_train_timesteps", &c.num_train_timesteps, 1, kMaxTimesteps,
+       "steps from data to noise in training");
+  c.num_inference_steps = c.num_train_timesteps;
+  keys("num_inference_steps", &c.num_inference_steps, 1, c.num_train_timesteps,
+       "denoising steps when actions are planned; at most and by default num_train_timesteps");
+  keys("beta_start", &c.beta_start, 0.0, 1.0,
+       "noise variance of the first step; unused by the cosines");
+  keys("beta_end", &c.beta_end, 0.0, 1.0, "noise variance of the last step; unused by the cosines");
+  keys.Choice("beta_schedule", &c.beta_schedule,
+              {{"squaredcos_cap_v2", BetaSchedule::kSquaredcosCapV2},
+               {"linear", BetaSchedule::kLinear},
+               {"scaled_linear", BetaSchedule::kScaledLinear},
+               {"quadratic", BetaSchedule::kQuadratic},
+               {"cosine", BetaSchedule::kCosine}},
+              "course of the noise variance over the steps; cosine is squaredcos_cap_v2 within "
+              "beta_clip");
+  keys("beta_clip", &c.beta_clip,
+       "cosine only: smallest and largest noise variance of a step; the first beta of a linear "
+       "schedule is the usual smallest");
+  keys.Choice("prediction_type", &c.prediction_type,
+              {{"epsilon", PredictionType::kEpsilon},
+               {"sample", PredictionType::kSample},
+               {"v_prediction", PredictionType::kVPrediction}},
+              "what the network predicts: the noise, the action, or the velocity between them");
+  keys("clip_sample", &c.clip_sample,
+       "clip the predicted normalized action at each denoising step");
+  keys("clip_sample_range", &c.clip_sample_range,
+       "clip it to plus and minus this, in normalized units: 1 for normalizer.action=limits, 3 or "
+       "more deviations for gaussian");
+  keys.Choice("timestep_spacing", &c.timestep_spacing,
+              {{"leading", TimestepSpacing::kLeading},
+               {"trailing", TimestepSpacing::kTrailing},
+               {"linspace", TimestepSpacing::kLinspace}},
+              "which training steps the denoising steps are");
+  keys("steps_offset", &c.steps_offset, 0, kMaxTimesteps,
+       "added to the denoising steps of the spacing leading");
+  keys("set_alpha_to_one", &c.set_alpha_to_one,
+       "ddim only: the last step ends without noise; false: with that of training step 0");
+  keys("eta", &c.eta, 0.0, 1.0, "ddim only: noise added at each step; 0 none, 1 as much as ddpm");
   return c;
 }
 
 NoiseScheduler::NoiseScheduler(const NoiseSchedulerConfig& config) : config_(config) {
   RequireWorkable(config_);
-  betas_ = policy::MakeBetas(config_);
-  alphas_cumprod_ = policy::MakeAlphasCumprod(betas_);
+  betas_ = MakeBetas(config_);
+  alphas_cumprod_ = MakeAlphasCumprod(betas_);
   if (alphas_cumprod_.front() >= 1.0 || alphas_cumprod_.back() <= 0.0) {
     throw Error(
         ErrorCode::kConfig,
@@ -272,11 +333,7 @@ NoiseScheduler::NoiseScheduler(const NoiseSchedulerConfig& config) : config_(con
   const torch::Tensor alphas_cumprod = torch::tensor(alphas_cumprod_, torch::kFloat64);
   sqrt_alphas_cumprod_ = alphas_cumprod.sqrt();
   sqrt_one_minus_alphas_cumprod_ = (1.0 - alphas_cumprod).sqrt();
-  SetTimesteps(config_.num_inference_steps);
-}
-
-void NoiseScheduler::SetTimesteps(int num_inference_steps) {
-  timesteps_ = policy::MakeTimesteps(config_, num_inference_steps);
+  timesteps_ = MakeTimesteps(config_);
 }
 
 torch::Tensor NoiseScheduler::AddNoise(const torch::Tensor& x_0, const torch::Tensor& noise,
@@ -305,163 +362,62 @@ torch::Tensor NoiseScheduler::Target(const torch::Tensor& x_0, const torch::Tens
   throw Error(ErrorCode::kInternal, "unknown prediction_type");
 }
 
-bool NoiseScheduler::NeedsNoise(std::int64_t timestep) const {
-  return Coefficients(timestep).sigma > 0.0;
-}
-
-torch::Tensor NoiseScheduler::PredictX0(const StepCoefficients& c,
-                                        const torch::Tensor& model_output,
-                                        const torch::Tensor& sample) const {
-  // products are rounded before they are added, because add_ with a factor uses fused multiply-adds
-  // on some processors only
-  torch::Tensor x_0 = model_output * c.x0_from_output;
-  if (c.x0_from_sample != 0.0) x_0.add_(sample * c.x0_from_sample);
-  return x_0;
-}
-
-torch::Tensor NoiseScheduler::Clipped(torch::Tensor x_0) const {
-  if (config_.clip_sample) x_0.clamp_(-config_.clip_sample_range, config_.clip_sample_range);
-  return x_0;
-}
-
-NoiseScheduler::StepOutput NoiseScheduler::Step(const torch::Tensor& model_output,
-                                                std::int64_t timestep, const torch::Tensor& sample,
-                                                const torch::Tensor& variance_noise,
-                                                bool count_clipped,
-                                                const torch::Tensor& last_x_0) const {
-  const StepCoefficients c = Coefficients(timestep, last_x_0.defined());
-  StepOutput output;
-
-  torch::Tensor x_0 = PredictX0(c, model_output, sample);
-  if (count_clipped) {
-    output.n_clipped = config_.clip_sample ? x_0.abs().gt(config_.clip_sample_range).sum()
-                                           : torch::zeros({}, torch::kInt64).to(x_0.device());
+std::vector<SamplerStep> NoiseScheduler::steps() const {
+  std::vector<SamplerStep> steps;
+  for (std::size_t i = 0; i < timesteps_.size(); ++i) {
+    steps.push_back(StepAt(i));
+    const bool is_corrected = config_.type == SchedulerType::kHeun && i + 1 < timesteps_.size();
+    if (is_corrected) steps.push_back(CorrectionAfter(i));
   }
-  x_0 = Clipped(std::move(x_0));
-
-  // go to x_{t-1}
-  torch::Tensor prev_sample = x_0 * c.prev_from_x0;
-  if (c.prev_from_sample != 0.0) prev_sample.add_(sample * c.prev_from_sample);
-  if (c.prev_from_output != 0.0) prev_sample.add_(model_output * c.prev_from_output);
-  if (c.prev_from_last_x0 != 0.0) prev_sample.add_(last_x_0 * c.prev_from_last_x0);
-  if (c.sigma > 0.0) {
-    if (!variance_noise.defined()) {
-      throw Error(ErrorCode::kInternal,
-                  fmt::format("the reverse step at timestep {} needs variance_noise", timestep));
-    }
-    prev_sample.add_(variance_noise * c.sigma);
-  }
-  output.prev_sample = std::move(prev_sample);
-  output.pred_original_sample = std::move(x_0);
-  return output;
-}
-
-std::optional<std::int64_t> NoiseScheduler::CorrectedAt(std::int64_t timestep) const {
-  if (config_.type != SchedulerType::kHeun) return std::nullopt;
-  const std::size_t next = IndexOf(timestep) + 1;
-  if (next == timesteps_.size()) return std::nullopt;
-  return timesteps_[next];
-}
-
-std::vector<policy::SamplerStep> NoiseScheduler::StepAsNumbers(std::int64_t timestep,
-                                                               bool has_last_x_0) const {
-  const StepCoefficients c = Coefficients(timestep, has_last_x_0);
-  const auto clip = config_.clip_sample ? std::optional(config_.clip_sample_range) : std::nullopt;
-  std::vector<policy::SamplerStep> steps = {{.time = static_cast<double>(timestep),
-                                             .x0_from_sample = c.x0_from_sample,
-                                             .x0_from_output = c.x0_from_output,
-                                             .clip = clip,
-                                             .next_from_x0 = c.prev_from_x0,
-                                             .next_from_sample = c.prev_from_sample,
-                                             .next_from_output = c.prev_from_output,
-                                             .next_from_last_x0 = c.prev_from_last_x0,
-                                             .noise = c.sigma}};
-  if (const std::optional<std::int64_t> next = CorrectedAt(timestep)) {
-    const CorrectionCoefficients correction = CorrectionAt(timestep, *next);
-    const StepCoefficients x_0 = X0Coefficients(config_.prediction_type, AlphaBar(*next));
-    steps.push_back({.time = static_cast<double>(*next),
-                     .x0_from_sample = x_0.x0_from_sample,
-                     .x0_from_output = x_0.x0_from_output,
-                     .clip = clip,
-                     .next_from_x0 = correction.from_x0,
-                     .next_from_sample = correction.from_predicted,
-                     .next_from_last_sample = correction.from_sample});
+  if (config_.clip_sample) {
+    for (SamplerStep& step : steps) step.clip = config_.clip_sample_range;
   }
   return steps;
 }
 
-// Karras et al. 2022, Alg. 1, lines 7 and 8, in samples that keep the variance of the process: the
-// mean of the slopes at both ends of the step takes the place of the slope at its beginning.
-CorrectionCoefficients NoiseScheduler::CorrectionAt(std::int64_t timestep,
-                                                    std::int64_t next) const {
-  const double slope = 0.5 * (NoiseLevel(AlphaBar(timestep)) / NoiseLevel(AlphaBar(next)) - 1.0);
-  return {.from_sample = 0.5 * std::sqrt(AlphaBar(next) / AlphaBar(timestep)),
-          .from_predicted = 0.5 - slope,
-          .from_x0 = slope * std::sqrt(AlphaBar(next))};
-}
-
-double NoiseScheduler::AlphaBar(std::int64_t timestep) const {
-  return alphas_cumprod_[static_cast<std::size_t>(timestep)];
-}
-
-torch::Tensor NoiseScheduler::Correct(const torch::Tensor& model_output, std::int64_t timestep,
-                                      const torch::Tensor& sample,
-                                      const torch::Tensor& predicted) const {
-  const std::optional<std::int64_t> next = CorrectedAt(timestep);
-  DPB_ASSERT(next.has_value());
-  const CorrectionCoefficients c = CorrectionAt(timestep, *next);
-  const torch::Tensor x_0 = Clipped(
-      PredictX0(X0Coefficients(config_.prediction_type, AlphaBar(*next)), model_output, predicted));
-  torch::Tensor corrected = sample * c.from_sample;
-  corrected.add_(predicted * c.from_predicted);
-  corrected.add_(x_0 * c.from_x0);
-  return corrected;
-}
-
-std::size_t NoiseScheduler::IndexOf(std::int64_t timestep) const {
-  const auto found = std::ranges::find(timesteps_, timestep);
-  if (found == timesteps_.end()) {
-    throw Error(ErrorCode::kInternal, fmt::format("timestep {} is none of the {} denoising steps",
-                                                  timestep, timesteps_.size()));
-  }
-  return static_cast<std::size_t>(found - timesteps_.begin());
-}
-
-StepCoefficients NoiseScheduler::Coefficients(std::int64_t timestep, bool has_last_x_0) const {
-  if (timestep < 0 || timestep >= config_.num_train_timesteps) {
-    throw Error(ErrorCode::kInternal, fmt::format("timestep {} lies outside 0 .. {}", timestep,
-                                                  config_.num_train_timesteps - 1));
-  }
-  const double alpha_bar = alphas_cumprod_[static_cast<std::size_t>(timestep)];
-  const auto alpha_bar_at = [&](std::int64_t prev, double after_last) {
-    return prev < 0 ? after_last : alphas_cumprod_[static_cast<std::size_t>(prev)];
-  };
+SamplerStep NoiseScheduler::StepAt(std::size_t i) const {
+  const std::int64_t timestep = timesteps_[i];
+  const bool is_last = i + 1 == timesteps_.size();
+  const double alpha_bar = AlphaBar(timestep);
+  // most step from each of their timesteps to the next, and from the last to no noise
+  const double alpha_bar_prev = AlphaBar(is_last ? -1 : timesteps_[i + 1]);
+  SamplerStep step;
   if (config_.type == SchedulerType::kDdpm) {
-    // the next lower timestep of the reverse process
-    const auto below = std::ranges::find_if(timesteps_, [&](auto t) { return t < timestep; });
-    const std::int64_t prev = below == timesteps_.end() ? -1 : *below;
-    return DdpmCoefficients(config_.prediction_type, alpha_bar, alpha_bar_at(prev, 1.0),
-                            timestep == 0);
-  }
-  if (config_.type == SchedulerType::kDdim) {
+    step = DdpmStep(config_.prediction_type, alpha_bar, alpha_bar_prev, timestep == 0);
+  } else if (config_.type == SchedulerType::kDdim) {
     // DDIM strides evenly with every spacing
     const std::int64_t stride =
         config_.num_train_timesteps / static_cast<std::int64_t>(timesteps_.size());
     const double final_alpha = config_.set_alpha_to_one ? 1.0 : alphas_cumprod_.front();
-    return DdimCoefficients(config_.prediction_type, alpha_bar,
-                            alpha_bar_at(timestep - stride, final_alpha), config_.eta);
+    step = DdimStep(config_.prediction_type, alpha_bar, AlphaBar(timestep - stride, final_alpha),
+                    config_.eta);
+  } else {
+    step = EulerStep(config_.prediction_type, alpha_bar, alpha_bar_prev);
+    if (config_.type == SchedulerType::kDpmSolverPlusPlus && i > 0 && !is_last) {
+      ExtrapolateX0(alpha_bar, alpha_bar_prev, AlphaBar(timesteps_[i - 1]), &step);
+    }
   }
-  // the others step from each of their timesteps to the next, and from the last to no noise
-  const std::size_t i = IndexOf(timestep);
-  const bool is_last = i + 1 == timesteps_.size();
-  const double alpha_bar_prev = alpha_bar_at(is_last ? -1 : timesteps_[i + 1], 1.0);
-  StepCoefficients c = EulerCoefficients(config_.prediction_type, alpha_bar, alpha_bar_prev);
-  const bool is_multistep =
-      config_.type == SchedulerType::kDpmSolverPlusPlus && has_last_x_0 && i > 0;
-  if (is_multistep && !is_last) {
-    ExtrapolateX0(alpha_bar, alpha_bar_prev, alpha_bar_at(timesteps_[i - 1], 1.0), &c);
-  }
-  return c;
+  step.time = static_cast<double>(timestep);
+  return step;
+}
+
+// Karras et al. 2022, Alg. 1, lines 7 and 8, in samples that keep the variance of the process: the
+// mean of the slopes at both ends of the step takes the place of the slope at its beginning.
+SamplerStep NoiseScheduler::CorrectionAfter(std::size_t i) const {
+  const double begin = AlphaBar(timesteps_[i]);
+  const double end = AlphaBar(timesteps_[i + 1]);
+  const double slope = 0.5 * (NoiseLevel(begin) / NoiseLevel(end) - 1.0);
+  SamplerStep step = X0Step(config_.prediction_type, end);
+  step.time = static_cast<double>(timesteps_[i + 1]);
+  step.next_from_x0 = slope * std::sqrt(end);
+  step.next_from_sample = 0.5 - slope;
+  step.next_from_last_sample = 0.5 * std::sqrt(end / begin);
+  return step;
+}
+
+// `after_last`: below timestep 0.
+double NoiseScheduler::AlphaBar(std::int64_t timestep, double after_last) const {
+  return timestep < 0 ? after_last : alphas_cumprod_[static_cast<std::size_t>(timestep)];
 }
 
 }  // namespace dp_bench

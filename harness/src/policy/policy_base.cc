@@ -7,9 +7,13 @@
 #include <utility>
 
 #include "dp_bench/error.h"
-#include "dp_bench/policy/networks/obs_check.h"
+#include "policy/obs_check.h"
 
-namespace dp_bench::policy {
+namespace dp_bench {
+
+Policy::~Policy() = default;  // the home of its vtable
+
+namespace policy {
 namespace {
 
 // Freezes batch statistics while it exists.
@@ -80,4 +84,5 @@ const Normalizer& PolicyBase::normalizer() const {
                   name_));
 }
 
-}  // namespace dp_bench::policy
+}  // namespace policy
+}  // namespace dp_bench

@@ -8,7 +8,7 @@
 #include "dp_bench/policy.h"
 #include "rollout/policy_planner.h"
 #include "rollout/scope_timer.h"
-#include "train/synthetic_batch.h"
+#include "train/batches.h"
 
 namespace dp_bench::rollout {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "dp_bench/config.h"
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/normalizer.h"
+#include "policy/noise_scheduler.h"
 
 namespace dp_bench::train {
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::train {
@@ -39,14 +40,14 @@ void RequireEqualStructure(const torch::nn::Module& model, const torch::nn::Modu
 
 EmaConfig EmaConfig::FromConfig(const Config& config) {
   EmaConfig c;
-  c.update_after_step =
-      config.GetInRange("update_after_step", c.update_after_step, 0, std::int64_t{1} << 40,
-                        "updates before the average begins");
-  c.inv_gamma = config.GetInRange("inv_gamma", c.inv_gamma, 1e-9, 1e9,
-                                  "the decay after s updates is 1 - (1 + s / inv_gamma)^-power");
-  c.power = config.GetInRange("power", c.power, 0.0, 10.0, "see inv_gamma");
-  c.min_value = config.GetInRange("min_value", c.min_value, 0.0, 1.0, "smallest decay");
-  c.max_value = config.GetInRange("max_value", c.max_value, 0.0, 1.0, "largest decay");
+  const ConfigKeys keys(config);
+  keys("update_after_step", &c.update_after_step, 0, std::int64_t{1} << 40,
+       "updates before the average begins");
+  keys("inv_gamma", &c.inv_gamma, 1e-9, 1e9,
+       "the decay after s updates is 1 - (1 + s / inv_gamma)^-power");
+  keys("power", &c.power, 0.0, 10.0, "see inv_gamma");
+  keys("min_value", &c.min_value, 0.0, 1.0, "smallest decay");
+  keys("max_value", &c.max_value, 0.0, 1.0, "largest decay");
   return c;
 }
 

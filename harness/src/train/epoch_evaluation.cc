@@ -8,9 +8,9 @@
 
 #include "dp_bench/error.h"
 #include "policy/stage_recorder.h"
-#include "train/denoising_picture.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 #include "train/process_stages.h"
+#include "train/sampling_trace.h"
 
 namespace dp_bench::train {
 namespace {

@@ -20,8 +20,6 @@
 #include "dp_bench/error.h"
 #include "media/png.h"
 #include "train/event_proto.h"
-#include "train/histogram.h"
-#include "train/tfrecord.h"
 
 namespace dp_bench::train {
 namespace fs = std::filesystem;

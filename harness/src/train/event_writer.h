@@ -35,7 +35,7 @@ class EventWriter {
   void AddScalar(std::string_view tag, double value, std::int64_t step);
 
   /// The distribution of any number of values. For values that are not finite see
-  /// train/histogram.h.
+  /// MakeHistogram.
   void AddHistogram(std::string_view tag, std::span<const float> values, std::int64_t step);
 
   /// A picture, stored as PNG.

@@ -4,39 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
-
-constexpr std::array<std::pair<const char*, LrSchedule>, 7> kSchedules = {{
-    {"cosine", LrSchedule::kCosine},  // the default
-    {"linear", LrSchedule::kLinear},
-    {"constant_with_warmup", LrSchedule::kConstantWithWarmup},
-    {"constant", LrSchedule::kConstant},
-    {"cosine_with_restarts", LrSchedule::kCosineWithRestarts},
-    {"polynomial", LrSchedule::kPolynomial},
-    {"piecewise_constant", LrSchedule::kPiecewiseConstant},
-}};
-
-LrSchedule ReadSchedule(const Config& config) {
-  std::vector<std::string> names;
-  for (const auto& [name, schedule] : kSchedules) names.emplace_back(name);
-  const std::string wanted = config.GetChoice(
-      "lr_scheduler", names, "course of the learning rate over the updates, as in diffusers");
-  const auto is_wanted = [&](const auto& entry) { return entry.first == wanted; };
-  return std::ranges::find_if(kSchedules, is_wanted)->second;
-}
 
 /// Parses all of `text` as a number, ignoring surrounding blanks.
 template <class Number>
@@ -100,20 +79,25 @@ double PolynomialFactor(const LrScheduleConfig& config, double progress, double 
 
 LrScheduleConfig LrScheduleConfig::FromConfig(const Config& config) {
   LrScheduleConfig c;
-  c.schedule = ReadSchedule(config);
+  const ConfigKeys keys(config);
+  keys.Choice("lr_scheduler", &c.schedule,
+              {{"cosine", LrSchedule::kCosine},
+               {"linear", LrSchedule::kLinear},
+               {"constant_with_warmup", LrSchedule::kConstantWithWarmup},
+               {"constant", LrSchedule::kConstant},
+               {"cosine_with_restarts", LrSchedule::kCosineWithRestarts},
+               {"polynomial", LrSchedule::kPolynomial},
+               {"piecewise_constant", LrSchedule::kPiecewiseConstant}},
+              "course of the learning rate over the updates, as in diffusers");
   if (c.schedule == LrSchedule::kCosineWithRestarts) c.num_cycles = 1.0;
-  c.num_warmup_steps =
-      config.GetInRange("lr_warmup_steps", c.num_warmup_steps, 0, std::int64_t{1} << 40,
-                        "updates over which the learning rate rises from 0");
-  c.num_cycles = config.GetInRange("lr_num_cycles", c.num_cycles, 0.0, 1e6,
-                                   "cosine: periods, of which 0.5 falls from 1 to 0; "
-                                   "cosine_with_restarts: falls from 1 to 0, by "
-                                   "default 1");
+  keys("lr_warmup_steps", &c.num_warmup_steps, 0, std::int64_t{1} << 40,
+       "updates over which the learning rate rises from 0");
+  keys("lr_num_cycles", &c.num_cycles, 0.0, 1e6,
+       "cosine: periods, of which 0.5 falls from 1 to 0; cosine_with_restarts: falls from 1 to 0, "
+       "by default 1");
   if (c.schedule == LrSchedule::kPolynomial) {
-    c.power =
-        config.GetInRange("lr_power", c.power, 1e-6, 1e3, "polynomial only: the power of its fall");
-    c.lr_end = config.GetInRange("lr_end", c.lr_end, 0.0, 1e3,
-                                 "polynomial only: the learning rate at its end");
+    keys("lr_power", &c.power, 1e-6, 1e3, "polynomial only: the power of its fall");
+    keys("lr_end", &c.lr_end, 0.0, 1e3, "polynomial only: the learning rate at its end");
   }
   if (c.schedule == LrSchedule::kPiecewiseConstant) ReadStepRules(config, &c);
   return c;

@@ -3,18 +3,26 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <regex>
 #include <set>
 #include <utility>
 
 #include "dp_bench/array.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
+
+// of the gradient scaler
+constexpr std::int64_t kGrowthInterval = 2000;  // updates
+constexpr float kGrowthFactor = 2.0F;
+constexpr float kBackoffFactor = 0.5F;
 
 // Names of the weights of all torch::nn::Embedding modules below `module`.
 std::set<std::string> EmbeddingWeights(const torch::nn::Module& module) {
@@ -38,28 +46,9 @@ std::regex ToRegex(const ParameterRule& rule) {
   }
 }
 
-ParameterRule ReadRule(const Config& config) {
-  ParameterRule rule;
-  rule.pattern = config.Require<std::string>(
-      "pattern", "regex that is searched in parameter names; the first rule that matches counts");
-  rule.where = config.Where("pattern");
-  ToRegex(rule);
-  rule.is_frozen = config.Get<bool>(
-      "frozen", false, "do not train these parameters; the rule then has no other keys");
-  if (rule.is_frozen) return rule;  // other keys have no meaning then, and are left unread
-  rule.lr_scale =
-      config.GetInRange("lr_scale", rule.lr_scale, 0.0, 1e6, "factor on the learning rate");
-  rule.weight_decay = config.GetOptionalInRange(
-      "weight_decay", 0.0, 1e3, "weight decay of matrices and kernels; none for the optimizer's");
-  return rule;
-}
-
-std::vector<ParameterRule> ReadRules(const Config& config) {
-  std::vector<ParameterRule> rules;
-  for (const Config& rule : config.List("param_groups", "rules for parts of the network")) {
-    rules.push_back(ReadRule(rule));
-  }
-  return rules;
+const char* NameOf(OptimizerKind kind) {
+  constexpr std::array kNames = {"adamw", "adam", "sgd"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 /// The compiled patterns of the rules.
@@ -101,31 +90,22 @@ void RequireMatches(const std::vector<ParameterRule>& rules, const RuleSearch& s
   }
 }
 
-constexpr std::array kKindNames = {"adamw", "adam", "sgd"};
-
-const char* NameOf(OptimizerKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
-
-OptimizerKind ReadKind(const Config& config) {
-  const std::string name =
-      config.GetChoice("name", {kKindNames.begin(), kKindNames.end()},
-                       "adamw: decoupled weight decay; adam and sgd: the decay is part of the "
-                       "gradient, as in torch.optim");
-  return static_cast<OptimizerKind>(std::ranges::find(kKindNames, name) - kKindNames.begin());
-}
-
-void ReadSgd(const Config& config, OptimizerConfig* c) {
-  c->momentum = config.GetInRange("momentum", c->momentum, 0.0, 1.0,
-                                  "sgd only: share of the last update in the next one");
-  c->nesterov = config.Get<bool>("nesterov", c->nesterov,
-                                 "sgd only: Nesterov's momentum, which needs momentum above 0");
-  if (!c->nesterov || c->momentum > 0.0) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected a momentum above 0 with nesterov, found "
-                          "{}",
-                          config.Where("momentum"), c->momentum));
-}
-
 }  // namespace
+
+ParameterRule ParameterRule::FromConfig(const Config& config) {
+  ParameterRule rule;
+  const ConfigKeys keys(config);
+  rule.pattern = config.Require<std::string>(
+      "pattern", "regex that is searched in parameter names; the first rule that matches counts");
+  rule.where = config.Where("pattern");
+  ToRegex(rule);
+  keys("frozen", &rule.is_frozen, "do not train these parameters; the rule then has no other keys");
+  if (rule.is_frozen) return rule;  // other keys have no meaning then, and are left unread
+  keys("lr_scale", &rule.lr_scale, 0.0, 1e6, "factor on the learning rate");
+  keys("weight_decay", &rule.weight_decay, 0.0, 1e3,
+       "weight decay of matrices and kernels; none for the optimizer's");
+  return rule;
+}
 
 std::vector<std::string> OptimizerConfig::StateNames() const {
   if (kind != OptimizerKind::kSgd) return {"exp_avg", "exp_avg_sq"};
@@ -135,26 +115,39 @@ std::vector<std::string> OptimizerConfig::StateNames() const {
 
 OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
   OptimizerConfig c;
-  c.kind = ReadKind(config);
-  c.lr = config.GetInRange("lr", c.lr, 0.0, 1e3, "learning rate at factor 1 of the schedule");
-  const auto betas =
-      config.Get<std::vector<double>>("betas", {c.beta1, c.beta2},
-                                      "adamw and adam: decay of the running means of the gradient "
-                                      "and of its square; two numbers in "
-                                      "[0, 1)");
+  const ConfigKeys keys(config);
+  keys.Choice("name", &c.kind,
+              {{NameOf(OptimizerKind::kAdamW), OptimizerKind::kAdamW},
+               {NameOf(OptimizerKind::kAdam), OptimizerKind::kAdam},
+               {NameOf(OptimizerKind::kSgd), OptimizerKind::kSgd}},
+              "adamw: decoupled weight decay; adam and sgd: the decay is part of the gradient, as "
+              "in torch.optim");
+  keys("lr", &c.lr, 0.0, 1e3, "learning rate at factor 1 of the schedule");
+  std::array betas = {c.beta1, c.beta2};
+  keys("betas", &betas,
+       "adamw and adam: decay of the running means of the gradient and of its square; two numbers "
+       "in [0, 1)");
   const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
-  if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1])) {
+  if (!is_beta(betas[0]) || !is_beta(betas[1])) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} must be two numbers in [0, 1)", config.Where("betas")));
   }
   c.beta1 = betas[0];
   c.beta2 = betas[1];
-  c.eps = config.GetInRange("eps", c.eps, 0.0, 1.0,
-                            "adamw and adam: added to the denominator of an update");
-  c.weight_decay = config.GetInRange("weight_decay", c.weight_decay, 0.0, 1e3,
-                                     "none on biases, norms and embeddings");
-  if (c.kind == OptimizerKind::kSgd) ReadSgd(config, &c);
-  c.param_groups = ReadRules(config);
+  keys("eps", &c.eps, 0.0, 1.0, "adamw and adam: added to the denominator of an update");
+  keys("weight_decay", &c.weight_decay, 0.0, 1e3, "none on biases, norms and embeddings");
+  if (c.kind == OptimizerKind::kSgd) {
+    keys("momentum", &c.momentum, 0.0, 1.0, "sgd only: share of the last update in the next one");
+    keys("nesterov", &c.nesterov, "sgd only: Nesterov's momentum, which needs momentum above 0");
+    if (c.nesterov && c.momentum == 0.0) {
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("{}: expected a momentum above 0 with nesterov, found {}",
+                              config.Where("momentum"), c.momentum));
+    }
+  }
+  for (const Config& rule : config.List("param_groups", "rules for parts of the network")) {
+    c.param_groups.push_back(ParameterRule::FromConfig(rule));
+  }
   return c;
 }
 
@@ -206,6 +199,16 @@ std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
   }
   std::erase_if(groups, [](const ParameterGroup& group) { return group.names.empty(); });
   return groups;
+}
+
+std::vector<torch::Tensor> GradientsOf(const std::vector<ParameterGroup>& groups) {
+  std::vector<torch::Tensor> gradients;
+  for (const ParameterGroup& group : groups) {
+    for (const torch::Tensor& parameter : group.parameters) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    }
+  }
+  return gradients;
 }
 
 Optimizer::Optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
@@ -292,7 +295,7 @@ void Optimizer::ZeroGrad() {
 
 torch::Tensor Optimizer::ClipGradNorm(double max_norm) {
   const torch::NoGradGuard no_grad;
-  const std::vector<torch::Tensor> gradients = Gradients();
+  const std::vector<torch::Tensor> gradients = GradientsOf(groups_);
   if (gradients.empty()) return torch::zeros_like(step_);
   torch::Tensor norm = torch::stack(torch::_foreach_norm(gradients, 2)).norm();
 
@@ -364,14 +367,29 @@ void Optimizer::RequireSameKind(const TensorMap& state) const {
   }
 }
 
-std::vector<torch::Tensor> Optimizer::Gradients() const {
-  std::vector<torch::Tensor> gradients;
-  for (const ParameterGroup& group : groups_) {
-    for (const torch::Tensor& parameter : group.parameters) {
-      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-    }
+bool UnscaleGradients(const std::vector<ParameterGroup>& groups, double scale) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<torch::Tensor> gradients = GradientsOf(groups);
+  if (gradients.empty()) return true;
+  const auto options = torch::TensorOptions(torch::kFloat32).device(gradients.front().device());
+  torch::Tensor found_inf = torch::zeros({1}, options);
+  const torch::Tensor inverse = torch::full({1}, 1.0 / scale, options);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
+  return found_inf.item<float>() == 0.0F;
+}
+
+void UpdateScale(bool is_finite, GradScalerState* state) {
+  if (!is_finite) {
+    state->scale *= kBackoffFactor;
+    state->growth_tracker = 0;
+    ++state->skips_in_a_row;
+    return;
   }
-  return gradients;
+  state->skips_in_a_row = 0;
+  if (++state->growth_tracker < kGrowthInterval) return;
+  state->growth_tracker = 0;
+  const float grown = state->scale * kGrowthFactor;
+  if (std::isfinite(grown)) state->scale = grown;
 }
 
 }  // namespace dp_bench::train

@@ -13,6 +13,7 @@
 
 #include "dp_bench/config.h"
 #include "dp_bench/tensor.h"
+#include "train/train_state.h"
 
 namespace dp_bench::train {
 
@@ -23,6 +24,8 @@ struct ParameterRule {
   std::optional<double> weight_decay = std::nullopt;
   bool is_frozen = false;
   std::string where{};  // the place in the config, for messages
+
+  static ParameterRule FromConfig(const Config& config);
 };
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd };
@@ -74,6 +77,9 @@ std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 const OptimizerConfig& config);
 
+/// Those of the parameters that have one, in order.
+std::vector<torch::Tensor> GradientsOf(const std::vector<ParameterGroup>& groups);
+
 class Optimizer {
  public:
   /// Throws Error{kInternal} if there is nothing to train or a name occurs twice.
@@ -112,7 +118,6 @@ class Optimizer {
   void StepAdam(const Active& active, const ParameterGroup& group, double lr) const;
   void StepSgd(const Active& active, const ParameterGroup& group, double lr) const;
   void RequireSameKind(const TensorMap& state) const;
-  std::vector<torch::Tensor> Gradients() const;
 
   OptimizerConfig config_;
   std::vector<std::string> state_names_;
@@ -120,5 +125,21 @@ class Optimizer {
   std::vector<std::vector<std::vector<torch::Tensor>>> state_;  // by group, state name, parameter
   torch::Tensor step_;  // float32 scalar, as the fused kernel requires
 };
+
+// The gradient scaler of float16 training (Micikevicius et al. 2018, "Mixed precision training").
+// It scales the loss up so that small gradients do not vanish in float16, and skips an update whose
+// gradients overflowed. Rules and numbers are those of torch.amp.GradScaler.
+
+/// The number of updates that may be skipped in a row: by then the scale has fallen from its start
+/// to 2^-16.
+constexpr int kMaxSkipsInARow = 32;
+
+/// Divides the gradients by `scale`. False if any of them is not finite: the update must then be
+/// skipped.
+bool UnscaleGradients(const std::vector<ParameterGroup>& groups, double scale);
+
+/// The scale of the next step: half of it after gradients that were not finite, twice it after
+/// 2,000 updates in a row, unless that overflows.
+void UpdateScale(bool is_finite, GradScalerState* state);
 
 }  // namespace dp_bench::train

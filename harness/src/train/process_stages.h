@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 #include "train/data_parallel.h"
 
 namespace dp_bench::train {

@@ -1,19 +1,28 @@
-// See resume_point.h.
+// Later checkpoints are linked into the new folder before they are removed from the old one, so
+// that nothing is copied twice and nothing is missing after a crash.
 #include "train/resume_point.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/json_log.h"
+#include "core/system_error.h"
 #include "dp_bench/error.h"
 #include "run/run_checkpoint.h"
 #include "run/run_contents.h"
 #include "run/run_files.h"
 #include "run/run_id.h"
 #include "run/store.h"
-#include "train/rewind.h"
+#include "train/train_config.h"
+#include "train/train_state.h"
 
 namespace dp_bench::train {
 namespace {
@@ -41,6 +50,109 @@ void RequireWhole(const fs::path& checkpoint, const fs::path& run_folder) {
               fmt::format("--resume: '{}' was left by a crash; give --resume {}, which uses it if "
                           "it is needed",
                           checkpoint.string(), run_folder.string()));
+}
+
+TrainState StateOf(const run::Checkpoint& checkpoint) {
+  return TrainState::FromJson(checkpoint.state(), checkpoint.folder().string());
+}
+
+bool IsLater(const TrainState& a, const TrainState& b) {
+  return std::pair(a.global_step, a.last_step.has_value()) >
+         std::pair(b.global_step, b.last_step.has_value());
+}
+
+// In alphabetical order.
+std::vector<std::string> CheckpointNames(const fs::path& checkpoints) {
+  std::vector<std::string> names;
+  if (!fs::is_directory(checkpoints)) return names;
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    const std::string name = entry.path().filename().string();
+    if (!core::IsTemporaryName(name) && run::IsCheckpointFolder(entry.path())) {
+      names.push_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// Damaged checkpoints stay where they are.
+std::vector<std::string> LaterCheckpoints(const fs::path& checkpoints, const TrainState& state) {
+  std::vector<std::string> later;
+  for (const std::string& name : CheckpointNames(checkpoints)) {
+    try {
+      const run::Checkpoint checkpoint = run::Checkpoint::Open(checkpoints / name);
+      if (IsLater(StateOf(checkpoint), state)) later.push_back(name);
+    } catch (const Error& error) {
+      core::LogWarning(error.what());
+    }
+  }
+  return later;
+}
+
+// A file that is never changed in place. Some file systems have no links.
+void LinkOrCopy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  fs::copy_file(from, to, error);
+  if (error) core::ThrowSystemError("copy", from, error);
+}
+
+void LinkOrCopyAll(const fs::path& from, const fs::path& to) {
+  core::CreateFolders(to.parent_path());
+  if (!fs::is_directory(from)) {
+    LinkOrCopy(from, to);
+    return;
+  }
+  core::CreateFolders(to);
+  for (const auto& entry : fs::directory_iterator(from)) {
+    LinkOrCopyAll(entry.path(), to / entry.path().filename());
+  }
+}
+
+void CopyIfPresent(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (fs::exists(from)) fs::copy_file(from, to, error);
+  if (error) core::ThrowSystemError("copy", from, error);
+}
+
+fs::path NextFolder(const fs::path& run_folder) {
+  int n = 1;
+  while (fs::exists(run_folder / kSetAsideFolder / std::to_string(n))) ++n;
+  return run_folder / kSetAsideFolder / std::to_string(n);
+}
+
+fs::path SetAside(const fs::path& run_folder, const std::vector<std::string>& checkpoints,
+                  const std::vector<std::string>& evaluation) {
+  fs::path folder = NextFolder(run_folder);
+  core::AtomicFolder aside(folder);
+  for (const std::string_view file :
+       {run::kTrainingLogFile, run::kConfigFile, run::kManifestFile}) {
+    CopyIfPresent(run_folder / file, aside.temporary() / file);
+  }
+  for (const std::string& name : checkpoints) {
+    LinkOrCopyAll(run_folder / run::kCheckpointsFolder / name,
+                  aside.temporary() / run::kCheckpointsFolder / name);
+  }
+  for (const std::string& name : evaluation) {
+    if (!fs::exists(aside.temporary() / name)) {
+      LinkOrCopyAll(run_folder / name, aside.temporary() / name);
+    }
+  }
+  aside.Commit();
+  return folder;
+}
+
+void WarnOfMissing(const TrainState& state, const fs::path& checkpoints) {
+  std::vector<std::string> missing;
+  for (const auto& [name, metric] : state.topk) {
+    if (!fs::exists(checkpoints / name)) missing.push_back(name);
+  }
+  if (missing.empty()) return;
+  core::LogWarning(
+      fmt::format("of the best checkpoints at that moment, these were replaced by "
+                  "better ones later and are gone: {}",
+                  fmt::join(missing, ", ")));
 }
 
 }  // namespace
@@ -100,6 +212,86 @@ void RequireNothingToLose(const fs::path& run_folder) {
                   "continue from in '{}'. Put its checkpoints back, choose one with --checkpoint, "
                   "or start again in another --output folder.",
                   run_folder.string(), store.folder().string()));
+}
+
+fs::path FindCheckpointOfRun(const fs::path& run_folder, const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    if (run::IsCheckpointFolder(name)) return name;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--checkpoint {}: this folder is no checkpoint", name));
+  }
+  const fs::path checkpoints = run_folder / run::kCheckpointsFolder;
+  const std::vector<std::string> names = CheckpointNames(checkpoints);
+  if (std::ranges::find(names, name) != names.end()) return checkpoints / name;
+  std::vector<std::string> matches;
+  std::ranges::copy_if(names, std::back_inserter(matches),
+                       [&](const std::string& other) { return other.starts_with(name); });
+  if (matches.size() == 1) return checkpoints / matches.front();
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--checkpoint {}: expected the name of one checkpoint, or its beginning; "
+                          "'{}' has {}",
+                          name, checkpoints.string(),
+                          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema) {
+  const CheckpointParts parts = {.model = checkpoint.Has(run::kModelFile),
+                                 .ema = checkpoint.Has(run::kEmaFile),
+                                 .optimizer = checkpoint.Has(run::kOptimizerFile)};
+  const std::string missing = parts.MissingForResume(use_ema);
+  if (missing.empty()) return;
+  throw Error(ErrorCode::kCheckpoint,
+              fmt::format("'{}' cannot be resumed from: it was saved without {}. It can be "
+                          "evaluated with `dp_bench eval --checkpoint`, and a new training can "
+                          "begin with its weights (training.init_checkpoint).",
+                          checkpoint.folder().string(), missing));
+}
+
+std::int64_t RequireLogOf(const fs::path& run_folder, const run::Checkpoint& checkpoint) {
+  const TrainState state = StateOf(checkpoint);
+  const fs::path log = run_folder / run::kTrainingLogFile;
+  const auto log_bytes = static_cast<std::int64_t>(fs::exists(log) ? fs::file_size(log) : 0);
+  if (log_bytes >= state.log_position) return log_bytes;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' is no checkpoint of this run: '{}' ends before its step {}",
+                          checkpoint.folder().string(), log.string(), state.global_step));
+}
+
+std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpoint& chosen) {
+  const TrainState state = StateOf(chosen);
+  const fs::path log = run_folder / run::kTrainingLogFile;
+  const std::int64_t log_bytes = RequireLogOf(run_folder, chosen);
+  const fs::path checkpoints = run_folder / run::kCheckpointsFolder;
+  run::CheckpointStore store(checkpoints);
+  store.Repair();
+  const std::vector<std::string> later = LaterCheckpoints(checkpoints, state);
+  std::vector<std::string> evaluation;
+  std::optional<fs::path> aside;
+  if (log_bytes > state.log_position || !later.empty()) {
+    evaluation = run::LookIntoRun(run_folder).evaluation;
+    aside = SetAside(run_folder, later, evaluation);
+  }
+
+  const fs::path latest = checkpoints / run::kLatest;
+  std::error_code missing;
+  if (!fs::equivalent(chosen.folder(), latest, missing)) {
+    store.Replace(run::kLatest, [&](const fs::path& folder) {
+      for (const auto& entry : fs::directory_iterator(chosen.folder())) {
+        LinkOrCopy(entry.path(), folder / entry.path().filename());
+      }
+    });
+  }
+  for (const std::string& name : later) {
+    if (name != run::kLatest) store.Remove(name);
+  }
+  for (const std::string& name : evaluation) core::RemoveAll(run_folder / name);
+  if (log_bytes > state.log_position) core::JsonLog(log, state.log_position).Sync();  // cuts it
+  WarnOfMissing(state, checkpoints);
+  if (aside) {
+    core::LogInfo(fmt::format("what the training did after step {} is set aside in '{}'",
+                              state.global_step, aside->string()));
+  }
+  return aside;
 }
 
 }  // namespace dp_bench::train

@@ -1,9 +1,14 @@
-// What --resume means: a run folder, or a checkpoint in one. Everything else is refused before
-// anything is written.
+// What --resume means: a run folder, or a checkpoint in one; everything else is refused before
+// anything is written. And continuing from a chosen checkpoint instead of the latest one: what the
+// training did after it is set aside, never deleted.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "run/checkpoint.h"
 
 namespace dp_bench::train {
 
@@ -25,5 +30,32 @@ void RequireTraining(const std::filesystem::path& run_folder);
 /// For a folder without checkpoints in which a training is to start anew: throws Error{kCheckpoint}
 /// if anything was trained or evaluated there.
 void RequireNothingToLose(const std::filesystem::path& run_folder);
+
+inline constexpr std::string_view kSetAsideFolder = "set_aside";  // within a run folder
+
+/// The checkpoint of `run_folder` that `name` means: a name in its folder `checkpoints`, the
+/// beginning of exactly one of them ("epoch=0100"), or with a "/" the path of a checkpoint folder.
+/// Throws Error{kUsage} listing the checkpoints.
+std::filesystem::path FindCheckpointOfRun(const std::filesystem::path& run_folder,
+                                          const std::string& name);
+
+/// Throws Error{kCheckpoint} if the checkpoint was saved without a part that a training needs to
+/// continue.
+void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema);
+
+/// The size of the run's log. Throws Error{kUsage} if it ends before the checkpoint, which then
+/// belongs to another run.
+std::int64_t RequireLogOf(const std::filesystem::path& run_folder,
+                          const run::Checkpoint& checkpoint);
+
+/// Makes `chosen` the latest checkpoint of the run, so that training.resume continues from it. If
+/// the run has anything later, first puts this into `run_folder`/set_aside/<n>, which is a run
+/// folder too: the whole log, the later checkpoints and the evaluation. Returns that folder; none
+/// if nothing is later. After a crash at any moment, the same call completes the work.
+///
+/// Event files for TensorBoard stay: the continued training hides their later steps. Throws what
+/// RequireLogOf throws. The caller holds the lock of the run folder.
+std::optional<std::filesystem::path> RewindRun(const std::filesystem::path& run_folder,
+                                               const run::Checkpoint& chosen);
 
 }  // namespace dp_bench::train

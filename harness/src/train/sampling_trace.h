@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dp_bench/env.h"
+
 namespace dp_bench::train {
 
 /// One denoising step of all rows, in normalized units.
@@ -50,5 +52,12 @@ class SamplingTrace {
 
 /// All steps together: n_clipped and n_values.
 SamplingStep ClippedInAll(const std::vector<SamplingStep>& steps);
+
+/// How sampled action chunks emerge from noise, beside the recorded ones. A row of panels for each
+/// of the first rows of a batch: samples of the reverse process from the noise to the result, then
+/// the recorded chunk. A panel has a curve for each dimension over the steps of the chunk, in
+/// normalized units. Pale curves behind the samples are the recorded ones. `recorded`: [B, T, Da],
+/// normalized. The trace must not be empty.
+RgbImage DrawDenoising(const SamplingTrace& trace, const torch::Tensor& recorded);
 
 }  // namespace dp_bench::train

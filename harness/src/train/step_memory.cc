@@ -8,9 +8,8 @@
 
 #include "dp_bench/error.h"
 #include "plugin/guarded_policy.h"
-#include "train/autocast.h"
-#include "train/device_batch.h"
-#include "train/synthetic_batch.h"
+#include "policy/kernels/loop_tensors.h"
+#include "train/batches.h"
 
 namespace dp_bench::train {
 
@@ -69,7 +68,7 @@ StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPreci
   const MemoryPeak memory;
   torch::Tensor loss;
   {
-    const Autocast autocast(torch::kCPU, precision);
+    const policy::AutocastGuard autocast(torch::kCPU, ProductType(precision));
     loss = policy.ComputeLoss(batch, noise).loss;
   }
   plugin::ComputeGradients(policy, loss);

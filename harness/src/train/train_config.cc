@@ -12,19 +12,14 @@
 #include "config/name.h"
 #include "core/atomic_file.h"
 #include "core/device.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
 
-constexpr std::int64_t kMaxCount = std::numeric_limits<int>::max();
-constexpr std::int64_t kMaxThreads = 4096;
-
-int GetCount(const Config& config, std::string_view key, int default_value, int low,
-             const KeyMeaning& meaning) {
-  return static_cast<int>(
-      config.GetInRange(key, std::int64_t{default_value}, std::int64_t{low}, kMaxCount, meaning));
-}
+constexpr int kMaxCount = std::numeric_limits<int>::max();
+constexpr int kMaxThreads = 4096;
 
 constexpr const char* kModelPart = "model";
 constexpr const char* kEmaPart = "ema";
@@ -45,23 +40,6 @@ std::vector<std::string> GetParts(const Config& config, std::string_view key,
   return parts;
 }
 
-/// A number of at least 1; none where the key is absent or null.
-std::optional<std::int64_t> GetOptionalCount(const Config& config, std::string_view key,
-                                             const KeyMeaning& meaning) {
-  return config.GetOptionalInRange(key, std::int64_t{1}, std::numeric_limits<std::int64_t>::max(),
-                                   meaning);
-}
-
-/// Refuses 0 as well as negative numbers: no training is possible in no time.
-std::optional<double> GetMaxMinutes(const Config& config) {
-  const auto minutes = config.GetOptional<double>(
-      "max_minutes", "wall-clock limit in minutes, more than 0; none for no limit");
-  if (!minutes || *minutes > 0.0) return minutes;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected more than 0 minutes, or null for no limit, found {}",
-                          config.Where("max_minutes"), *minutes));
-}
-
 std::vector<SampleSteps> GetSampleSteps(const Config& config) {
   std::vector<SampleSteps> schedule;
   for (const Config& entry :
@@ -80,41 +58,39 @@ std::vector<SampleSteps> GetSampleSteps(const Config& config) {
   return schedule;
 }
 
-constexpr const char* kAutoPrecision = "auto";
-
-std::string GetPrecisionName(const Config& config) {
-  return config.GetChoice(
-      "mixed_precision", {"no", "bf16", "fp16", kAutoPrecision},
+// The choices of training.mixed_precision; nothing for auto.
+std::optional<MixedPrecision> GetPrecision(const Config& config) {
+  std::optional<MixedPrecision> precision;
+  ConfigKeys(config).Choice(
+      "mixed_precision", &precision,
+      {{"no", MixedPrecision::kNo},
+       {"bf16", MixedPrecision::kBf16},
+       {"fp16", MixedPrecision::kFp16},
+       {"auto", std::nullopt}},
       "type of matrix products and convolutions in the training loss; everything else is float32. "
       "auto: bf16 if the device has fast bfloat16 products, else no; the run's config.json has the "
       "answer, which a resumed training keeps");
+  return precision;
 }
 
-MixedPrecision GetMixedPrecision(const Config& config, const std::string& device) {
-  const std::string name = GetPrecisionName(config);
-  if (name == kAutoPrecision) {
-    return core::HasFastBfloat16(core::OpenDevice(device)) ? MixedPrecision::kBf16
-                                                           : MixedPrecision::kNo;
-  }
-  if (name == "bf16") return MixedPrecision::kBf16;
-  return name == "fp16" ? MixedPrecision::kFp16 : MixedPrecision::kNo;
+MixedPrecision BestPrecision(const std::string& device) {
+  return core::HasFastBfloat16(core::OpenDevice(device)) ? MixedPrecision::kBf16
+                                                         : MixedPrecision::kNo;
 }
 
 }  // namespace
 
 InitCheckpointConfig InitCheckpointConfig::FromConfig(const Config& config) {
   InitCheckpointConfig c;
+  const ConfigKeys keys(config);
   c.path = config.Require<std::string>("path", "checkpoint folder of the other training");
   c.weights = config.GetChoice("weights", {"ema", "model"},
                                "start from its averaged weights or from its last ones");
-  c.normalizer = config.Get<bool>("normalizer", c.normalizer,
-                                  "take its normalizer too; false fits a new one to the data");
-  c.tensors.include_keys = config.Get(
-      "include_keys", c.tensors.include_keys,
-      "regexes that are searched in tensor names; only matching tensors are taken. Empty for all");
-  c.tensors.exclude_keys =
-      config.Get("exclude_keys", c.tensors.exclude_keys,
-                 "regexes; tensors whose names match are not taken and start fresh");
+  keys("normalizer", &c.normalizer, "take its normalizer too; false fits a new one to the data");
+  keys("include_keys", &c.tensors.include_keys,
+       "regexes that are searched in tensor names; only matching tensors are taken. Empty for all");
+  keys("exclude_keys", &c.tensors.exclude_keys,
+       "regexes; tensors whose names match are not taken and start fresh");
   return c;
 }
 
@@ -128,10 +104,22 @@ TeacherConfig TeacherConfig::FromConfig(const Config& config) {
 
 SampleSteps SampleSteps::FromConfig(const Config& config) {
   SampleSteps c;
-  c.epoch = GetCount(config, "epoch", c.epoch, 0, "from this epoch on; the first one is 0");
-  const KeyMeaning meaning = "denoising steps of the actions that are sampled while training";
-  config.Require<int>("num_inference_steps", meaning);
-  c.num_inference_steps = GetCount(config, "num_inference_steps", 1, 1, meaning);
+  const ConfigKeys keys(config);
+  keys("epoch", &c.epoch, 0, kMaxCount, "from this epoch on; the first one is 0");
+  c.num_inference_steps = config.Require<int>("num_inference_steps");
+  keys("num_inference_steps", &c.num_inference_steps, 1, kMaxCount,
+       "denoising steps of the actions that are sampled while training");
+  return c;
+}
+
+EarlyStopConfig EarlyStopConfig::FromConfig(const Config& config) {
+  EarlyStopConfig c;
+  const ConfigKeys keys(config);
+  keys("monitor", &c.monitor, "a metric of `logs.json.txt`");
+  keys.Choice("mode", &c.is_max, {{"min", false}, {"max", true}}, "whether less or more is better");
+  keys("patience", &c.patience, 1, kMaxCount,
+       "epochs without improvement, of those that measured the metric");
+  keys("min_delta", &c.min_delta, 0.0, 1e30, "an improvement is more than this");
   return c;
 }
 
@@ -140,9 +128,12 @@ const char* PrecisionName(MixedPrecision precision) {
   return precision == MixedPrecision::kBf16 ? "bf16" : "fp16";
 }
 
-bool IsAutoPrecision(const Config& training) {
-  return GetPrecisionName(training) == kAutoPrecision;
+std::optional<torch::ScalarType> ProductType(MixedPrecision precision) {
+  if (precision == MixedPrecision::kNo) return std::nullopt;
+  return precision == MixedPrecision::kBf16 ? torch::kBFloat16 : torch::kFloat16;
 }
+
+bool IsAutoPrecision(const Config& training) { return !GetPrecision(training).has_value(); }
 
 std::optional<int> TrainingConfig::SampleStepsAt(int epoch) const {
   std::optional<int> steps;
@@ -168,41 +159,24 @@ void TrainingConfig::TakeTeacher(const Config& config) {
 
 TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   TrainingConfig c;
-  c.seed = config.Get<std::uint64_t>(
-      "seed", c.seed, "decides the first weights, the order of samples and all noise");
-  c.device = config.Get<std::string>("device", c.device, "a device of LibTorch: cpu, cuda, cuda:1");
-  c.num_epochs = GetCount(config, "num_epochs", c.num_epochs, 0, "passes over the training data");
-  c.resume = config.Get<bool>("resume", c.resume,
-                              "continue from the latest checkpoint in the output folder");
+  const ConfigKeys keys(config);
+  keys("seed", &c.seed, "decides the first weights, the order of samples and all noise");
+  keys("device", &c.device, "a device of LibTorch: cpu, cuda, cuda:1");
+  keys("num_epochs", &c.num_epochs, 0, kMaxCount, "passes over the training data");
+  keys("resume", &c.resume, "continue from the latest checkpoint in the output folder");
   c.lr_schedule = LrScheduleConfig::FromConfig(config);
-  c.mixed_precision = GetMixedPrecision(config, c.device);
-  c.gradient_accumulate_every =
-      config.GetInRange("gradient_accumulate_every", c.gradient_accumulate_every, std::int64_t{1},
-                        kMaxCount, "batches whose gradients are summed for one update");
-  c.auto_batch = config.Get<bool>(
-      "auto_batch", c.auto_batch,
-      "before a new training, find the largest divisor of dataloader.batch_size that fits into "
-      "memory, and accumulate gradients so that an update has as many samples as without. The "
-      "run's config.json has the numbers that were found, which a resumed training keeps");
-  c.max_grad_norm = config.GetInRange("max_grad_norm", c.max_grad_norm, 0.0, 1e30,
-                                      "longer gradients are scaled to this norm; 0 = off");
-  c.use_ema =
-      config.Get<bool>("use_ema", c.use_ema, "average the weights and evaluate the average");
-  c.rollout_every = GetCount(config, "rollout_every", c.rollout_every, 0,
-                             "period of the evaluations in the env, in epochs; 0 = never");
-  c.checkpoint_every = GetCount(config, "checkpoint_every", c.checkpoint_every, 0,
-                                "period of the checkpoints, in epochs; 0 = never");
-  c.val_every = GetCount(config, "val_every", c.val_every, 0,
-                         "period of the validation loss, in epochs; 0 = never");
-  c.sample_every = GetCount(config, "sample_every", c.sample_every, 0,
-                            "period in epochs of sampling actions for a training batch to measure "
-                            "their error; 0 = never");
-  c.sample_steps = GetSampleSteps(config);
-  c.max_train_steps =
-      GetOptionalCount(config, "max_train_steps", "batches per epoch; none for all");
-  c.max_val_steps =
-      GetOptionalCount(config, "max_val_steps", "batches per validation; none for all");
-  c.max_minutes = GetMaxMinutes(config);
+  const std::optional<MixedPrecision> precision = GetPrecision(config);
+  c.mixed_precision = precision ? *precision : BestPrecision(c.device);
+  keys("gradient_accumulate_every", &c.gradient_accumulate_every, 1, kMaxCount,
+       "batches whose gradients are summed for one update");
+  keys("auto_batch", &c.auto_batch,
+       "before a new training, find the largest divisor of dataloader.batch_size that fits into "
+       "memory, and accumulate gradients so that an update has as many samples as without. The "
+       "run's config.json has the numbers that were found, which a resumed training keeps");
+  keys("max_grad_norm", &c.max_grad_norm, 0.0, 1e30,
+       "longer gradients are scaled to this norm; 0 = off");
+  keys("use_ema", &c.use_ema, "average the weights and evaluate the average");
+  c.ReadPeriods(config);
   if (config.Has("early_stop")) {
     c.early_stop = EarlyStopConfig::FromConfig(
         config.Sub("early_stop", "ends a training whose metric no longer improves"));
@@ -214,8 +188,7 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
                    "training.teacher"));
   }
   if (config.Has("teacher")) c.TakeTeacher(config);
-  c.debug =
-      config.Get<bool>("debug", c.debug, "two epochs of three steps, with everything due at each");
+  keys("debug", &c.debug, "two epochs of three steps, with everything due at each");
   if (c.debug) {
     c.num_epochs = 2;
     c.max_train_steps = 3;
@@ -225,24 +198,45 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   return c;
 }
 
+void TrainingConfig::ReadPeriods(const Config& config) {
+  constexpr std::int64_t kMaxSteps = std::numeric_limits<std::int64_t>::max();
+  const ConfigKeys keys(config);
+  keys("rollout_every", &rollout_every, 0, kMaxCount,
+       "period of the evaluations in the env, in epochs; 0 = never");
+  keys("checkpoint_every", &checkpoint_every, 0, kMaxCount,
+       "period of the checkpoints, in epochs; 0 = never");
+  keys("val_every", &val_every, 0, kMaxCount,
+       "period of the validation loss, in epochs; 0 = never");
+  keys("sample_every", &sample_every, 0, kMaxCount,
+       "period in epochs of sampling actions for a training batch to measure their error; 0 = "
+       "never");
+  sample_steps = GetSampleSteps(config);
+  keys("max_train_steps", &max_train_steps, 1, kMaxSteps, "batches per epoch; none for all");
+  keys("max_val_steps", &max_val_steps, 1, kMaxSteps, "batches per validation; none for all");
+  keys("max_minutes", &max_minutes, "wall-clock limit in minutes, more than 0; none for no limit");
+  if (!max_minutes || *max_minutes > 0.0) return;  // no training is possible in no time
+  throw Error(ErrorCode::kConfig,
+              fmt::format("{}: expected more than 0 minutes, or null for no limit, found {}",
+                          config.Where("max_minutes"), *max_minutes));
+}
+
 DataLoaderConfig DataLoaderConfig::FromConfig(const Config& config, bool shuffle_default) {
-  DataLoaderConfig c;
-  c.batch_size = config.GetInRange("batch_size", c.batch_size, std::int64_t{1}, kMaxCount,
-                                   "samples per batch, over all ranks");
-  c.num_workers = static_cast<int>(
-      config.GetInRange("num_workers", std::int64_t{c.num_workers}, std::int64_t{0}, kMaxThreads,
-                        "threads that prepare batches; 0 prepares them on the training's thread"));
-  c.shuffle = config.Get<bool>("shuffle", shuffle_default, "a new order of the samples each epoch");
+  DataLoaderConfig c = {.shuffle = shuffle_default};
+  const ConfigKeys keys(config);
+  keys("batch_size", &c.batch_size, 1, kMaxCount, "samples per batch, over all ranks");
+  keys("num_workers", &c.num_workers, 0, kMaxThreads,
+       "threads that prepare batches; 0 prepares them on the training's thread");
+  keys("shuffle", &c.shuffle, "a new order of the samples each epoch");
   return c;
 }
 
 SplitConfig SplitConfig::FromConfig(const Config& config) {
   SplitConfig c;
-  c.val_ratio = config.GetInRange("val_ratio", c.val_ratio, 0.0, 1.0,
-                                  "fraction of the episodes used for validation");
-  c.seed = config.Get<std::uint64_t>("seed", c.seed, "decides which episodes those are");
-  c.max_train_episodes =
-      GetOptionalCount(config, "max_train_episodes", "training episodes at most; none for all");
+  const ConfigKeys keys(config);
+  keys("val_ratio", &c.val_ratio, 0.0, 1.0, "fraction of the episodes used for validation");
+  keys("seed", &c.seed, "decides which episodes those are");
+  keys("max_train_episodes", &c.max_train_episodes, 1, std::numeric_limits<std::int64_t>::max(),
+       "training episodes at most; none for all");
   return c;
 }
 
@@ -283,7 +277,8 @@ void RequireCheckpointTag(const std::string& tag, std::string_view where) {
 
 NamedCheckpoint NamedCheckpoint::FromConfig(const Config& config) {
   NamedCheckpoint c;
-  c.epoch = GetCount(config, "epoch", c.epoch, 0, "save after this epoch; the first one is 0");
+  const ConfigKeys keys(config);
+  keys("epoch", &c.epoch, 0, kMaxCount, "save after this epoch; the first one is 0");
   c.tag = config.GetOptional<std::string>("tag", "name in the folder `checkpoints`").value_or("");
   c.path = config.GetOptional<std::string>("path", "or the folder of the checkpoint").value_or("");
   if (c.tag.empty() == c.path.empty()) {
@@ -296,46 +291,41 @@ NamedCheckpoint NamedCheckpoint::FromConfig(const Config& config) {
 
 CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
+  const ConfigKeys keys(config);
   c.topk =
       run::TopKConfig::FromConfig(config.Sub("topk", "which of the best checkpoints are kept"));
-  c.save_last_ckpt =
-      config.Get<bool>("save_last_ckpt", c.save_last_ckpt, "keep the latest checkpoint, `latest`");
-  c.keep_every =
-      GetCount(config, "keep_every", c.keep_every, 0,
-               "keep the checkpoints of epochs 0, n, 2n, … and of the last one for good; 0 = none");
+  keys("save_last_ckpt", &c.save_last_ckpt, "keep the latest checkpoint, `latest`");
+  keys("keep_every", &c.keep_every, 0, kMaxCount,
+       "keep the checkpoints of epochs 0, n, 2n, … and of the last one for good; 0 = none");
   for (const Config& wanted : config.List(
            "save_at", "further checkpoints, each after one epoch; they are never removed")) {
     c.save_at.push_back(NamedCheckpoint::FromConfig(wanted));
   }
   c.parts = CheckpointParts::FromConfig(config);
-  c.background = config.Get<bool>(
-      "background", c.background,
-      "train on while a checkpoint is written, which takes a copy of weights, averaged weights and "
-      "optimizer state in host memory; false: the training waits and the copy is freed");
+  keys("background", &c.background,
+       "train on while a checkpoint is written, which takes a copy of weights, averaged weights "
+       "and optimizer state in host memory; false: the training waits and the copy is freed");
   return c;
 }
 
 LoggingConfig LoggingConfig::FromConfig(const Config& config) {
   LoggingConfig c;
-  c.tensorboard =
-      config.Get<bool>("tensorboard", c.tensorboard,
-                       "write TensorBoard files; `logs.json.txt` always has every step");
-  c.every = GetCount(config, "every", c.every, 1,
-                     "steps between two points of a curve; the end of an epoch is one too");
-  c.ranges_every = GetCount(
-      config, "ranges_every", c.ranges_every, 0,
-      "period in steps of the ranges of a loss in the log, which `diagnose` reads: "
-      "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
-      "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
-  c.denoising_every =
-      GetCount(config, "denoising_every", c.denoising_every, 0,
-               "samplings of training.sample_every between two pictures of how the sampled actions "
-               "emerge from noise, in TensorBoard; 0 = never");
-  c.histogram_every =
-      GetCount(config, "histogram_every", c.histogram_every, 0,
-               "period of the distributions of weights and gradients, in epochs; 0 = never");
-  c.n_rollouts = GetCount(
-      config, "n_rollouts", c.n_rollouts, 0,
+  const ConfigKeys keys(config);
+  keys("tensorboard", &c.tensorboard,
+       "write TensorBoard files; `logs.json.txt` always has every step");
+  keys("every", &c.every, 1, kMaxCount,
+       "steps between two points of a curve; the end of an epoch is one too");
+  keys("ranges_every", &c.ranges_every, 0, kMaxCount,
+       "period in steps of the ranges of a loss in the log, which `diagnose` reads: "
+       "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
+       "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
+  keys("denoising_every", &c.denoising_every, 0, kMaxCount,
+       "samplings of training.sample_every between two pictures of how the sampled actions emerge "
+       "from noise, in TensorBoard; 0 = never");
+  keys("histogram_every", &c.histogram_every, 0, kMaxCount,
+       "period of the distributions of weights and gradients, in epochs; 0 = never");
+  keys(
+      "n_rollouts", &c.n_rollouts, 0, kMaxCount,
       "episodes of each split that are filmed at each evaluation of a training. "
       "`rollouts/media/` keeps the films of the last evaluation; TensorBoard shows frames of each");
   return c;
@@ -343,26 +333,25 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
 
 NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   NormalizerConfig c;
+  const ConfigKeys keys(config);
   c.default_mode = config.GetChoice("default", {"limits", "gaussian", "identity"},
                                     "mode of numbers and of the action");
   c.default_rgb = config.GetChoice(
       "default_rgb", {"image", "image_gaussian"},
       "mode of colour images: image maps to [-1, 1], image_gaussian to mean 0 and deviation 1 per "
       "channel of the dataset");
-  const std::vector<double> range = config.Get(
-      "depth_range", std::vector<double>(c.depth_range.begin(), c.depth_range.end()),
-      "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
-  if (range.size() != 2 || range[0] < 0.0 || range[0] >= range[1]) {
+  keys("depth_range", &c.depth_range,
+       "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
+  if (c.depth_range[0] < 0.0 || c.depth_range[0] >= c.depth_range[1]) {
     throw Error(ErrorCode::kConfig, fmt::format("{} is {}; expected [nearest, farthest] in metres",
-                                                config.Where("depth_range"), range));
+                                                config.Where("depth_range"), c.depth_range));
   }
-  c.depth_range = {range[0], range[1]};
   for (const std::string& key : config.Keys()) {
-    if (key != "default" && key != "default_rgb" && key != "depth_range")
-      c.modes[key] = config.Require<std::string>(
-          key,
-          "mode of one key of shape_meta or of `action`: limits, gaussian, identity; image, "
-          "image_gaussian; depth");
+    if (key == "default" || key == "default_rgb" || key == "depth_range") continue;
+    c.modes[key] = config.Require<std::string>(
+        key,
+        "mode of one key of shape_meta or of `action`: limits, gaussian, identity; image, "
+        "image_gaussian; depth");
   }
   return c;
 }

@@ -3,6 +3,8 @@
 // written where they are read.
 #pragma once
 
+#include <torch/types.h>
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +17,6 @@
 #include "dp_bench/config.h"
 #include "run/policy_weights.h"
 #include "run/top_k.h"
-#include "train/early_stop.h"
 #include "train/lr_scheduler.h"
 
 namespace dp_bench::train {
@@ -47,6 +48,9 @@ enum class MixedPrecision { kNo, kBf16, kFp16 };
 /// "float32", "bf16" or "fp16".
 const char* PrecisionName(MixedPrecision precision);
 
+/// The type of the products under autocast; none for kNo.
+std::optional<torch::ScalarType> ProductType(MixedPrecision precision);
+
 /// Whether "training.mixed_precision" of this section is auto. TrainingConfig has the answer for
 /// its device.
 bool IsAutoPrecision(const Config& training);
@@ -57,6 +61,16 @@ struct SampleSteps {
   int num_inference_steps = 0;
 
   static SampleSteps FromConfig(const Config& config);
+};
+
+/// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
+struct EarlyStopConfig {
+  std::string monitor = "val_loss";
+  bool is_max = false;
+  int patience = 10;
+  double min_delta = 0.0;
+
+  static EarlyStopConfig FromConfig(const Config& config);
 };
 
 /// "training". A period of n is due at epochs 0, n, 2n, ... and at the last one; 0 means never.
@@ -85,7 +99,6 @@ struct TrainingConfig {
   bool debug = false;
 
   static TrainingConfig FromConfig(const Config& config);
-  void TakeTeacher(const Config& config);
 
   /// Whether what has the period `every` is due at the end of this epoch.
   bool IsDue(int every, int epoch) const {
@@ -95,6 +108,10 @@ struct TrainingConfig {
   /// The denoising steps of actions that are sampled at the end of this epoch. None: as many as in
   /// an evaluation.
   std::optional<int> SampleStepsAt(int epoch) const;
+
+ private:
+  void ReadPeriods(const Config& config);
+  void TakeTeacher(const Config& config);
 };
 
 /// "dataloader" and "val_dataloader".

@@ -12,10 +12,10 @@
 #include "core/console.h"
 #include "dp_bench/error.h"
 #include "plugin/guarded_policy.h"
+#include "policy/kernels/loop_tensors.h"
 #include "policy/stage_recorder.h"
-#include "train/autocast.h"
-#include "train/device_batch.h"
-#include "train/grad_scaler.h"
+#include "train/batches.h"
+#include "train/optimizer.h"
 #include "train/process_stages.h"
 
 namespace dp_bench::train {
@@ -141,7 +141,7 @@ torch::Tensor TrainStep::OwnLoss(data::HostBatch& host, const StepPlace& place,
   NoiseSource noise =
       BatchNoise(config_.seed, NoisePurpose::kTraining,
                  static_cast<std::uint64_t>(place.global_step), result->n_rows, host.first_row);
-  const Autocast autocast(device_.type(), config_.mixed_precision);
+  const policy::AutocastGuard autocast(device_.type(), ProductType(config_.mixed_precision));
   std::optional<policy::StageRecorder> recorder;
   if (stages != nullptr) recorder.emplace(std::bind_front(&ProcessStages::Note, stages));
   const LossOutput output = policy_->ComputeLoss(batch, noise);

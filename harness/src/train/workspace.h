@@ -132,6 +132,7 @@ class Workspace {
   double ExpectedRolloutSeconds() const;
   core::ProgressState ProgressNow() const;
   void CompleteSave();
+  void BeginSave(const CheckpointSave& save);
   void Save(CheckpointSave save);
   void SaveNamedCheckpoints(int epoch);  // those of checkpoint.save_at
   void SaveSnapshotIfAsked();

@@ -14,7 +14,6 @@
 #include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
 #include "train/resume_point.h"
-#include "train/rewind.h"
 #include "train/snapshot.h"
 #include "train/workspace.h"
 
@@ -238,14 +237,20 @@ void Workspace::CompleteSave() {
   if (state_.replaced) store_.Remove(*state_.replaced);
 }
 
-void Workspace::Save(CheckpointSave save) {
-  if (save.is_latest) report_.latest = store_.folder() / run::kLatest;
+// Notes in the state what else the save does, and brings all of the state to the root.
+void Workspace::BeginSave(const CheckpointSave& save) {
   state_.saved_as.clear();
-  if (save.best) state_.saved_as.push_back(*save.best);
-  if (save.kept) state_.saved_as.push_back(*save.kept);
+  for (const auto& name : {save.best, save.kept}) {
+    if (name) state_.saved_as.push_back(*name);
+  }
   state_.replaced = save.remove;
   RequireSameWeights();
   if (IsInWindow()) parallel_.MoveGradientsToRoot(step_->optimizer().groups());
+}
+
+void Workspace::Save(CheckpointSave save) {
+  if (save.is_latest) report_.latest = store_.folder() / run::kLatest;
+  BeginSave(save);
   if (!parallel_.is_root()) return;
   writer_->Save(std::move(save), [this](run::CheckpointContents* contents) {
     CopyTo(contents, checkpoint_config_.parts);
@@ -279,10 +284,7 @@ void Workspace::EndOutOfMemory(const std::string& what) {
 }
 
 std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
-  state_.saved_as.clear();
-  state_.replaced.reset();
-  RequireSameWeights();
-  if (IsInWindow()) parallel_.MoveGradientsToRoot(step_->optimizer().groups());
+  BeginSave({});
   std::filesystem::path folder;
   if (parallel_.is_root()) {
     run::CheckpointContents contents;
@@ -298,10 +300,7 @@ std::filesystem::path Workspace::SaveCheckpoint(const std::filesystem::path& pat
   const auto folder =
       std::filesystem::absolute(path.empty() ? store_.folder() / tag : path).lexically_normal();
   auto target = folder.has_filename() ? folder : folder.parent_path();
-  state_.saved_as.clear();
-  state_.replaced.reset();
-  RequireSameWeights();
-  if (IsInWindow()) parallel_.MoveGradientsToRoot(step_->optimizer().groups());
+  BeginSave({});
   if (!parallel_.is_root()) return target;
   if (std::filesystem::exists(target) && !run::IsCheckpointFolder(target)) {
     throw Error(ErrorCode::kUsage,

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "config/arithmetic.h"
 #include "config/document.h"
 #include "config/loader.h"
 #include "dp_bench/error.h"

@@ -15,9 +15,8 @@
 #include "run/policy_weights.h"
 #include "run/seed_use.h"
 #include "support/error_of.h"
+#include "support/plugin_policy.h"
 #include "support/scratch_folder.h"
-#include "unet_hybrid_policy.h"
-
 namespace dp_bench::experiment {
 namespace {
 
@@ -90,9 +89,9 @@ TEST_P(LerobotPolicies, AnImportedPolicyPlansWhatLerobotPlans) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(request.output);
   const Config config = Config::FromJson(checkpoint.config());
   const auto policy =
-      unet_hybrid::MakePolicy(config.Sub("policy").Sub("params"),
-                              {.shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta")),
-                               .horizons = Horizons::FromConfig(config)});
+      CreatePluginDiffusion(config.Sub("policy").Sub("params"),
+                            {.shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta")),
+                             .horizons = Horizons::FromConfig(config)});
   run::LoadPolicyWeights(checkpoint, *policy, run::Weights::kEma);
   policy->module().eval();
   const torch::Tensor action = PlanFrom(*policy, GetParam(), run::NormalizerOf(checkpoint));

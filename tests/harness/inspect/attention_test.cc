@@ -11,8 +11,6 @@
 #include <string>
 
 #include "dp_bench/policy/networks/diffusion_policy.h"
-#include "dp_bench/policy/networks/transformer_denoiser.h"
-#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
 #include "harness/data/fake_dataset.h"
 #include "rollout/policy_latency.h"
 #include "support/error_of.h"
@@ -41,11 +39,11 @@ std::unique_ptr<Policy> MakeTransformer(const char* settings) {
   torch::manual_seed(3);
   const Config params = Config::FromJson(settings);
   policy::DiffusionPolicy::Model model;
-  model.obs_encoder = std::make_unique<policy::HybridObsEncoder>(params, TwoKeys(), *model.module);
+  model.obs_encoder = policy::MakeHybridObsEncoder(params, TwoKeys(), *model.module);
   model.channels =
       policy::DenoiserChannels::FromConfig(params, TwoKeys(), model.obs_encoder->feature_dim());
-  model.denoiser = std::make_unique<policy::TransformerDenoiser>(params, TwoKeys(), model.channels,
-                                                                 *model.module);
+  model.denoiser =
+      policy::MakeTransformerDenoiser(params, TwoKeys(), model.channels, *model.module);
   auto policy =
       std::make_unique<policy::DiffusionPolicy>("transformer", params, TwoKeys(), std::move(model));
   policy->SetNormalizer(train::NeutralNormalizer(TwoKeys().shape_meta, {}));

@@ -12,8 +12,8 @@
 #include "config/loader.h"
 #include "core/temporary_folder.h"
 #include "run/policy_weights.h"
+#include "support/plugin_policy.h"
 #include "train/workspace.h"
-#include "unet_hybrid_policy.h"
 
 namespace dp_bench::diagnose {
 namespace {
@@ -58,7 +58,7 @@ std::unique_ptr<Policy> MakeFrom(const Subject& subject,
   overrides.insert(overrides.end(), more.begin(), more.end());
   const Config config = Override(kConfig, overrides);
   std::unique_ptr<Policy> policy =
-      unet_hybrid::MakePolicy(config.Sub("policy").Sub("params"), SpecOf(subject.dataset, config));
+      CreatePluginDiffusion(config.Sub("policy").Sub("params"), SpecOf(subject.dataset, config));
   return subject.wrap ? subject.wrap(std::move(policy)) : std::move(policy);
 }
 

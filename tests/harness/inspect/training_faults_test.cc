@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/stage_trace.h"
 #include "harness/inspect/planted_fault.h"
+#include "policy/noise_scheduler.h"
 
 namespace dp_bench::diagnose {
 namespace {

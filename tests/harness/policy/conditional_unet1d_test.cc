@@ -1,4 +1,4 @@
-#include "dp_bench/policy/networks/conditional_unet1d.h"
+#include "policy/networks/conditional_unet1d.h"
 
 #include "harness/policy/gradient_check.h"
 

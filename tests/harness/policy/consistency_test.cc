@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "policy/objectives/consistency_objective.h"
 #include "policy/objectives/diffusion_objective.h"
-#include "policy/objectives/flow_matching_objective.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 
@@ -99,7 +99,7 @@ TEST(Consistency, TheTeacherTakesOneStepOfDdim) {
   for (const std::string type : {"epsilon", "sample", "v_prediction"}) {
     SCOPED_TRACE(type);
     const DiffusionObjective teacher(ParamsOf(type));
-    const NoiseScheduler scheduler = SchedulerOf(type);
+    const std::vector<SamplerStep> steps = SchedulerOf(type).steps();
     ConsistencyObjective student(ParamsOf("sample"));
     student.LearnFrom(teacher);
     const auto answer = [](const Tensor& x, const Tensor& times) {
@@ -118,8 +118,13 @@ TEST(Consistency, TheTeacherTakesOneStepOfDdim) {
     const Tensor output = answer(passes[0].noisy, passes[0].times);
     for (std::int64_t row = 0; row < kRows; ++row) {
       const auto t = passes[0].times[row].item<std::int64_t>();
-      const Tensor expected =
-          scheduler.Step(output[row], t, passes[0].noisy[row], Tensor()).prev_sample;
+      const auto step = std::ranges::find(steps, static_cast<double>(t), &SamplerStep::time);
+      const Tensor x_0 =
+          (output[row] * step->x0_from_output + passes[0].noisy[row] * step->x0_from_sample)
+              .clamp(-*step->clip, *step->clip);
+      const Tensor expected = x_0 * step->next_from_x0 +
+                              passes[0].noisy[row] * step->next_from_sample +
+                              output[row] * step->next_from_output;
       EXPECT_LE((stepped[row] - expected).abs().max().item<double>(), kTolerance32) << t;
     }
   }
@@ -176,20 +181,22 @@ struct Plan {
 Plan Sample(const ConsistencyObjective& student, const Tensor& x_0, std::uint64_t major) {
   Plan plan;
   NoiseSource noise = NoiseOfRows(kRows, major);
-  const std::vector<double> times = student.times();
-  const SamplingTools tools = {
-      .predict =
-          [&](const Tensor& x, std::size_t i) {
-            plan.evaluated.push_back(i);
-            const auto t = static_cast<std::int64_t>(times[i]);
-            return 0.9 * OutputFor(x, torch::full({kRows}, t, torch::kInt64), x_0, "v_prediction");
-          },
-      .restore_obs = [](const Tensor& x) { return x; },
-      .noise = noise,
-      .action_dim = 2};
-  const Tensor initial = student.Initial(noise, x_0.sizes());
-  plan.actions = student.Sample(initial, tools);
+  const SamplingPlan sampling = {.steps = student.steps()};
+  const auto draw = [&] { return noise.Randn(StreamId::kPolicyNoise, x_0.sizes()); };
+  const auto denoise = [&](const Tensor& x, std::size_t i) {
+    plan.evaluated.push_back(i);
+    const auto t = static_cast<std::int64_t>(sampling.steps[i].time);
+    return 0.9 * OutputFor(x, torch::full({kRows}, t, torch::kInt64), x_0, "v_prediction");
+  };
+  plan.actions =
+      RunSamplingPlan(sampling, draw(), /*condition=*/{}, {.denoise = denoise, .draw_noise = draw});
   return plan;
+}
+
+std::vector<double> TimesOf(const ConsistencyObjective& student) {
+  std::vector<double> times;
+  for (const SamplerStep& step : student.steps()) times.push_back(step.time);
+  return times;
 }
 
 TEST(Consistency, PlansWithTheEvaluationsThatTheConfigAsksFor) {
@@ -200,9 +207,9 @@ TEST(Consistency, PlansWithTheEvaluationsThatTheConfigAsksFor) {
         std::to_string(n) + "}}");
     const ConsistencyObjective student(params);
     const std::vector<double> all = {80.0, 60.0, 40.0, 20.0, 0.0};
-    EXPECT_EQ(student.times(), n == 5   ? all
-                               : n == 2 ? std::vector<double>({80.0, 40.0})
-                                        : std::vector<double>({80.0}));
+    EXPECT_EQ(TimesOf(student), n == 5   ? all
+                                : n == 2 ? std::vector<double>({80.0, 40.0})
+                                         : std::vector<double>({80.0}));
     const Plan plan = Sample(student, CleanBatch(), 1);
     EXPECT_EQ(plan.evaluated.size(), static_cast<std::size_t>(n));
     // noise comes from the streams of the rows alone
@@ -231,9 +238,11 @@ TEST(Consistency, SettingsThatCannotWorkAreExplained) {
 
 TEST(Consistency, OnlyADiffusionWithTheSameNoiseTeaches) {
   ConsistencyObjective student(ParamsOf("sample"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
-                        [&] { student.LearnFrom(FlowMatchingObjective(FlowMatchingConfig{})); }),
-              HasSubstr("training.teacher: expected a policy with objective diffusion"));
+  EXPECT_THAT(
+      MessageOf(
+          ErrorCode::kConfig,
+          [&] { student.LearnFrom(*MakeObjective(Config::FromJson(R"({"objective": "mip"})"))); }),
+      HasSubstr("training.teacher: expected a policy with objective diffusion"));
   const DiffusionObjective other(
       Config::FromJson(R"({"noise_scheduler": {"beta_schedule": "linear"}})"));
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { student.LearnFrom(other); }),

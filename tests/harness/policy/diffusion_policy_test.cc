@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 #include "support/error_of.h"
 #include "support/small_policy.h"
 
@@ -150,16 +150,6 @@ TEST(LossChunkWeights, ThatDoNotFitTheHorizonAreAnError) {
   EXPECT_THAT(error_of(R"(, "loss_chunk_weights": [1], "loss_chunk_decay": 0.5)"),
               HasSubstr("found both"));
   EXPECT_THAT(error_of(R"(, "loss_chunk_decay": 0)"), HasSubstr("loss_chunk_decay"));
-}
-
-TEST(LossChunkWeights, UnderTheirOldNamesNameTheNewOnes) {
-  const auto error_of = [](const char* params) {
-    return MessageOf(ErrorCode::kConfig, [&] { MakePolicy(params); });
-  };
-  EXPECT_THAT(error_of(R"(, "loss_time_weights": [1, 1, 1, 1, 1, 1, 1, 1])"),
-              HasSubstr("loss_time_weights: expected loss_chunk_weights, found its old name"));
-  EXPECT_THAT(error_of(R"(, "loss_time_decay": 0.9)"),
-              HasSubstr("loss_time_decay: expected loss_chunk_decay, found its old name"));
 }
 
 // Hang et al. 2023, Sec. 3.4, row by row

@@ -1,4 +1,4 @@
-#include "dp_bench/policy/networks/diffusion_transformer.h"
+#include "policy/networks/diffusion_transformer.h"
 
 #include "harness/policy/gradient_check.h"
 

@@ -1,4 +1,4 @@
-#include "dp_bench/policy/kernels/fused_norm.h"
+#include "policy/kernels/fused_norm.h"
 
 #include <tuple>
 

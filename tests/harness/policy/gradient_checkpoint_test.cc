@@ -1,8 +1,8 @@
-#include "dp_bench/policy/kernels/gradient_checkpoint.h"
+#include "policy/kernels/gradient_checkpoint.h"
 
 #include <gtest/gtest.h>
 
-#include "dp_bench/policy/kernels/autocast.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -1,5 +1,5 @@
 // Colour changes compared with torchvision, and the guarantees for rows, steps and configs.
-#include "dp_bench/policy/vision/image_augmentation.h"
+#include "policy/vision/image_augmentation.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "dp_bench/error.h"
-#include "dp_bench/policy/vision/image_operations.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 #include "support/small_policy.h"
@@ -300,7 +299,7 @@ TEST(ImageAugmentation, SettingsOutOfRangeAreRefusedWithTheirKey) {
             "<text>:1: augmentation.gamma.range: expected [low, high] with 0 <= low <= high <= 10, "
             "found [-0.5, 2]");
   EXPECT_EQ(ConfigMessage(R"("contrast": {"range": [0.5]})"),
-            "<text>:1: augmentation.contrast.range: expected two numbers, found 1");
+            "<text>:1: augmentation.contrast.range: expected 2 numbers, found 1");
   EXPECT_EQ(ConfigMessage(R"("random_mask": {"size": [0.1, 1.5]})"),
             "<text>:1: augmentation.random_mask.size: expected shares of height and width above 0 "
             "and at most 1, found [0.1, 1.5]");

@@ -1,14 +1,19 @@
 // Forward process and whole denoising loops compared with diffusers, and the count of clipped
 // values.
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "dp_bench/error.h"
 #include "dp_bench/tensor.h"
+#include "policy/stage_recorder.h"
 #include "support/golden.h"
 
 namespace dp_bench::policy {
@@ -32,26 +37,38 @@ double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
   return (found - expected).abs().max().item<double>() / scale;
 }
 
-struct Loop {
-  torch::Tensor prev;
-  torch::Tensor x_0;
-};
+// Called for step i of a reverse process.
+using Call = std::function<torch::Tensor(const torch::Tensor& sample, std::size_t i)>;
 
-Loop Denoise(const NoiseScheduler& scheduler, torch::ScalarType dtype) {
-  const torch::Tensor outputs = GoldenTensor("input.model_output").to(dtype);
-  const torch::Tensor noise = GoldenTensor("input.noise").to(dtype);
-  torch::Tensor sample = GoldenTensor("input.sample").to(dtype);
+struct Loop {
   std::vector<torch::Tensor> prev;
   std::vector<torch::Tensor> x_0;
-  for (const std::int64_t t : scheduler.timesteps()) {
-    const auto i = static_cast<std::int64_t>(prev.size());
-    const torch::Tensor step_noise = scheduler.NeedsNoise(t) ? noise[i] : torch::Tensor();
-    const NoiseScheduler::StepOutput step = scheduler.Step(outputs[i], t, sample, step_noise);
-    sample = step.prev_sample;
-    prev.push_back(sample);
-    x_0.push_back(step.pred_original_sample);
-  }
-  return {torch::stack(prev), torch::stack(x_0)};
+  std::vector<std::int64_t> n_clipped;
+};
+
+Loop Denoise(const NoiseScheduler& scheduler, const torch::Tensor& initial, const Call& output,
+             const std::function<torch::Tensor(std::size_t)>& noise) {
+  Loop loop;
+  const StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
+    if (name == "sample") loop.prev.push_back(tensor.clone());
+    if (name == "denoised action") loop.x_0.push_back(tensor.clone());
+    if (name == "clipped values") loop.n_clipped.push_back(tensor.item<std::int64_t>());
+  });
+  RunSamplingPlan({.steps = scheduler.steps()}, initial, /*condition=*/{},
+                  {.denoise = output, .draw_noise = [&] { return noise(loop.prev.size()); }});
+  return loop;
+}
+
+Loop DenoiseGolden(const NoiseScheduler& scheduler, torch::ScalarType dtype) {
+  const torch::Tensor outputs = GoldenTensor("input.model_output").to(dtype);
+  const torch::Tensor noise = GoldenTensor("input.noise").to(dtype);
+  const auto at = [](const torch::Tensor& x, std::size_t i) {
+    return x[static_cast<std::int64_t>(i)];
+  };
+  return Denoise(
+      scheduler, GoldenTensor("input.sample").to(dtype),
+      [&](const torch::Tensor&, std::size_t i) { return at(outputs, i); },
+      [&](std::size_t i) { return at(noise, i); });
 }
 
 TEST(NoiseScheduler, DenoisingLoopsEqualThoseOfDiffusers) {
@@ -60,13 +77,17 @@ TEST(NoiseScheduler, DenoisingLoopsEqualThoseOfDiffusers) {
     if (!name.starts_with("loop.")) continue;
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(NoiseSchedulerConfig::FromConfig(Config::FromJson(text)));
-    const Loop loop64 = Denoise(scheduler, torch::kFloat64);
-    EXPECT_LE(Difference(loop64.prev, GoldenTensor(name + ".f64.prev")), kLoopTolerance64);
-    EXPECT_LE(Difference(loop64.x_0, GoldenTensor(name + ".f64.x0")), kLoopTolerance64);
-    const Loop loop32 = Denoise(scheduler, torch::kFloat32);
-    EXPECT_EQ(loop32.prev.scalar_type(), torch::kFloat32);
-    EXPECT_LE(Difference(loop32.prev, GoldenTensor(name + ".f32.prev")), kLoopTolerance32);
-    EXPECT_LE(Difference(loop32.x_0, GoldenTensor(name + ".f32.x0")), kLoopTolerance32);
+    const Loop loop64 = DenoiseGolden(scheduler, torch::kFloat64);
+    EXPECT_LE(Difference(torch::stack(loop64.prev), GoldenTensor(name + ".f64.prev")),
+              kLoopTolerance64);
+    EXPECT_LE(Difference(torch::stack(loop64.x_0), GoldenTensor(name + ".f64.x0")),
+              kLoopTolerance64);
+    const Loop loop32 = DenoiseGolden(scheduler, torch::kFloat32);
+    EXPECT_EQ(loop32.prev.back().scalar_type(), torch::kFloat32);
+    EXPECT_LE(Difference(torch::stack(loop32.prev), GoldenTensor(name + ".f32.prev")),
+              kLoopTolerance32);
+    EXPECT_LE(Difference(torch::stack(loop32.x_0), GoldenTensor(name + ".f32.x0")),
+              kLoopTolerance32);
     ++n_cases;
   }
   EXPECT_EQ(n_cases, 29);
@@ -102,62 +123,71 @@ TEST(NoiseScheduler, APerfectPredictionLeadsBackToTheSample) {
          {PredictionType::kEpsilon, PredictionType::kSample, PredictionType::kVPrediction}) {
       const NoiseScheduler scheduler(
           {.type = type, .num_inference_steps = 100, .prediction_type = prediction});
-      torch::Tensor sample = scheduler.AddNoise(x_0, noise, torch::full({2}, 99, torch::kInt64));
-      for (const std::int64_t t : scheduler.timesteps()) {
+      const auto perfect = [&](const torch::Tensor& sample, std::size_t i) {
+        const std::int64_t t = scheduler.timesteps()[i];
         // the noise in the current sample, given x_0
         const double alpha_bar = scheduler.alphas_cumprod()[static_cast<std::size_t>(t)];
         const torch::Tensor present =
             (sample - x_0 * std::sqrt(alpha_bar)) / std::sqrt(1.0 - alpha_bar);
-        const torch::Tensor output =
-            scheduler.Target(x_0, present, torch::full({2}, t, torch::kInt64));
-        sample = scheduler.Step(output, t, sample, noise).prev_sample;
-      }
-      EXPECT_LE(Difference(sample, x_0), kLoopTolerance64);
+        return scheduler.Target(x_0, present, torch::full({2}, t, torch::kInt64));
+      };
+      const torch::Tensor noisy =
+          scheduler.AddNoise(x_0, noise, torch::full({2}, 99, torch::kInt64));
+      const Loop loop = Denoise(scheduler, noisy, perfect, [&](std::size_t) { return noise; });
+      EXPECT_LE(Difference(loop.prev.back(), x_0), kLoopTolerance64);
     }
   }
 }
 
-TEST(NoiseScheduler, CountsTheValuesThatItClipped) {
-  NoiseSchedulerConfig config{.prediction_type = PredictionType::kSample, .clip_sample_range = 2.0};
-  const torch::Tensor output = torch::tensor({{-3.0F, -2.0F, 0.0F, 1.9F, 2.1F, 5.0F}});
+TEST(NoiseScheduler, TheTraceCountsTheValuesThatWereClipped) {
+  NoiseSchedulerConfig config{.num_inference_steps = 1,
+                              .prediction_type = PredictionType::kSample,
+                              .clip_sample_range = 2.0};
+  const torch::Tensor output = torch::tensor({{{-3.0F, -2.0F, 0.0F, 1.9F, 2.1F, 5.0F}}});
   const torch::Tensor sample = torch::zeros_like(output);
-  const auto step = [&](bool count) {
-    return NoiseScheduler(config).Step(output, 0, sample, torch::Tensor(), count);
+  const auto run = [&] {
+    return Denoise(
+        NoiseScheduler(config), sample, [&](const torch::Tensor&, std::size_t) { return output; },
+        [&](std::size_t) { return sample; });
   };
-  const NoiseScheduler::StepOutput clipped = step(/*count=*/true);
-  EXPECT_EQ(clipped.n_clipped.item<std::int64_t>(), 3);
-  EXPECT_TRUE(torch::equal(clipped.pred_original_sample, output.clamp(-2.0, 2.0)));
-  EXPECT_FALSE(step(/*count=*/false).n_clipped.defined());
+  const Loop clipped = run();
+  EXPECT_EQ(clipped.n_clipped, std::vector<std::int64_t>({3}));
+  EXPECT_TRUE(torch::equal(clipped.x_0[0], output.clamp(-2.0, 2.0)));
 
   config.clip_sample = false;
-  const NoiseScheduler::StepOutput unclipped = step(/*count=*/true);
-  EXPECT_EQ(unclipped.n_clipped.item<std::int64_t>(), 0);
-  EXPECT_TRUE(torch::equal(unclipped.pred_original_sample, output));
+  const Loop unclipped = run();
+  EXPECT_TRUE(unclipped.n_clipped.empty());
+  EXPECT_TRUE(torch::equal(unclipped.x_0[0], output));
 }
 
-TEST(NoiseScheduler, LeavesItsInputsAlone) {
-  const NoiseScheduler scheduler({.prediction_type = PredictionType::kSample});
-  const torch::Tensor output = torch::full({1, 3}, 4.0);
-  const torch::Tensor sample = torch::ones({1, 3});
-  scheduler.Step(output, 50, sample, torch::ones({1, 3}));
-  EXPECT_TRUE(torch::equal(output, torch::full({1, 3}, 4.0)));
-  EXPECT_TRUE(torch::equal(sample, torch::ones({1, 3})));
+TEST(NoiseScheduler, SamplingLeavesItsInputsAlone) {
+  const NoiseScheduler scheduler(
+      {.num_inference_steps = 2, .prediction_type = PredictionType::kSample});
+  const torch::Tensor output = torch::full({1, 1, 3}, 4.0);
+  const torch::Tensor sample = torch::ones({1, 1, 3});
+  Denoise(
+      scheduler, sample, [&](const torch::Tensor&, std::size_t) { return output; },
+      [&](std::size_t) {
+        return torch::ones({1, 1, 3});
+      });
+  EXPECT_TRUE(torch::equal(output, torch::full({1, 1, 3}, 4.0)));
+  EXPECT_TRUE(torch::equal(sample, torch::ones({1, 1, 3})));
 }
 
-TEST(NoiseScheduler, SaysWhenItNeedsNoise) {
-  const NoiseScheduler ddpm({.num_inference_steps = 10});
-  EXPECT_TRUE(ddpm.NeedsNoise(90));
-  EXPECT_FALSE(ddpm.NeedsNoise(0));
-  const NoiseScheduler ddim({.type = SchedulerType::kDdim, .num_inference_steps = 10});
-  EXPECT_FALSE(ddim.NeedsNoise(90));
-  const NoiseScheduler stochastic(
-      {.type = SchedulerType::kDdim, .num_inference_steps = 10, .eta = 0.5});
-  EXPECT_TRUE(stochastic.NeedsNoise(90));
-  EXPECT_FALSE(stochastic.NeedsNoise(0));
-
-  const torch::Tensor x = torch::zeros({1, 2});
-  EXPECT_THROW(ddpm.Step(x, 90, x, torch::Tensor()), Error);
-  EXPECT_THROW(ddpm.Step(x, 100, x, x), Error);
+// In ten steps from timestep 90 to 0; none of them adds noise at its end.
+TEST(NoiseScheduler, OnlyStochasticSamplersAddNoise) {
+  const auto noise_of = [](const NoiseSchedulerConfig& config) {
+    std::vector<bool> noisy;
+    for (const SamplerStep& step : NoiseScheduler(config).steps()) noisy.push_back(step.noise > 0);
+    return noisy;
+  };
+  std::vector<bool> all_but_last(10, true);
+  all_but_last.back() = false;
+  EXPECT_EQ(noise_of({.num_inference_steps = 10}), all_but_last);
+  EXPECT_EQ(noise_of({.type = SchedulerType::kDdim, .num_inference_steps = 10}),
+            std::vector<bool>(10, false));
+  EXPECT_EQ(noise_of({.type = SchedulerType::kDdim, .num_inference_steps = 10, .eta = 0.5}),
+            all_but_last);
 }
 
 TEST(NoiseScheduler, WantsOneTimestepPerRow) {

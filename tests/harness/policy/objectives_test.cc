@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dp_bench/policy/networks/diffusion_policy.h"
-#include "graph/graph_runtime.h"
 #include "policy/objectives/objective.h"
+#include "policy/sampling.h"
 #include "policy/stage_recorder.h"
 #include "support/error_of.h"
 #include "support/golden.h"
@@ -136,34 +136,6 @@ TEST(Objectives, SampledSequencesEqualThoseOfTheReference) {
     const torch::Tensor expected = ObjectiveGolden(name);
     ASSERT_EQ(std::ssize(sampled.samples), expected.size(0));
     EXPECT_LE(Difference(torch::stack(sampled.samples), expected), kTolerance);
-    ++n_cases;
-  }
-  EXPECT_EQ(n_cases, 10);
-}
-
-// What `dp_bench export` writes for programs that have no samplers.
-TEST(Objectives, TheNumbersOfEverySamplerPlanAsItDoes) {
-  int n_cases = 0;
-  for (const auto& [name, params] : Golden("objectives").metadata) {
-    if (!name.starts_with("path.")) continue;
-    SCOPED_TRACE(params);
-    const auto policy = MakePolicy(params);
-    NoiseSource noise = NoiseOfRows(3);
-    const torch::Tensor expected = policy->PredictAction(GoldenBatch().obs, noise);
-
-    const SamplingPlan plan = policy->sampling_plan();
-    NoiseSource again = NoiseOfRows(3);
-    const torch::Tensor condition = GoldenBatch().obs.at("agent_pos");
-    const std::vector<std::int64_t> shape = {3, 8, policy->channels().sample};
-    const auto draw = [&] { return again.Randn(StreamId::kPolicyNoise, shape); };
-    const auto denoise = [&](const torch::Tensor& sample, double time) {
-      const torch::Tensor times = torch::full({3}, time, torch::kFloat32);
-      return policy->denoiser().Forward(sample, times, condition, /*noise=*/nullptr);
-    };
-    const torch::Tensor sequence =
-        graph::RunSamplingPlan(plan, plan.starts_from_noise ? draw() : torch::zeros(shape),
-                               condition, {.denoise = denoise, .draw_noise = draw});
-    EXPECT_LE(Difference(sequence.narrow(1, 1, 4).slice(2, 0, 2), expected), kTolerance);
     ++n_cases;
   }
   EXPECT_EQ(n_cases, 10);

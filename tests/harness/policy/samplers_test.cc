@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "dp_bench/noise_scheduler.h"
 #include "dp_bench/tensor.h"
+#include "policy/noise_scheduler.h"
+#include "policy/stage_recorder.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 
@@ -39,17 +41,16 @@ struct Loop {
 
 Loop Denoise(const NoiseScheduler& scheduler) {
   Loop loop;
-  torch::Tensor x = SamplerGolden("input.sample").to(torch::kFloat64);
-  for (const std::int64_t t : scheduler.timesteps()) {
-    const torch::Tensor last_x_0 = loop.x_0.empty() ? torch::Tensor() : loop.x_0.back();
-    const auto step = scheduler.Step(Answer(x, t), t, x, /*variance_noise=*/{},
-                                     /*count_clipped=*/false, last_x_0);
-    const auto next = scheduler.CorrectedAt(t);
-    x = next ? scheduler.Correct(Answer(step.prev_sample, *next), t, x, step.prev_sample)
-             : step.prev_sample;
-    loop.prev.push_back(x);
-    loop.x_0.push_back(step.pred_original_sample);
-  }
+  const StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
+    if (name == "sample") loop.prev.push_back(tensor.clone());
+    if (name == "denoised action") loop.x_0.push_back(tensor.clone());
+  });
+  const SamplingPlan plan = {.steps = scheduler.steps()};
+  const auto answer = [&](const torch::Tensor& x, std::size_t i) {
+    return Answer(x, static_cast<std::int64_t>(plan.steps[i].time));
+  };
+  RunSamplingPlan(plan, SamplerGolden("input.sample").to(torch::kFloat64), /*condition=*/{},
+                  {.denoise = answer, .draw_noise = {}});
   return loop;
 }
 
@@ -82,15 +83,18 @@ TEST(Samplers, TimestepsOfDpmSolverEqualThoseOfDiffusers) {
   EXPECT_EQ(n_cases, 20);
 }
 
+std::vector<double> TimesOf(const NoiseSchedulerConfig& config) {
+  std::vector<double> times;
+  for (const SamplerStep& step : NoiseScheduler(config).steps()) times.push_back(step.time);
+  return times;
+}
+
 TEST(Samplers, OnlyHeunCorrectsAndNotItsLastStep) {
-  const auto corrected = [](SchedulerType type, std::int64_t t) {
-    return NoiseScheduler({.type = type, .num_inference_steps = 5}).CorrectedAt(t);
-  };
-  EXPECT_EQ(corrected(SchedulerType::kHeun, 80), 60);
-  EXPECT_EQ(corrected(SchedulerType::kHeun, 0), std::nullopt);
+  EXPECT_THAT(TimesOf({.type = SchedulerType::kHeun, .num_inference_steps = 5}),
+              testing::ElementsAre(80, 60, 60, 40, 40, 20, 20, 0, 0));
   for (const SchedulerType type : {SchedulerType::kDdpm, SchedulerType::kDdim,
                                    SchedulerType::kEuler, SchedulerType::kDpmSolverPlusPlus}) {
-    EXPECT_EQ(corrected(type, 80), std::nullopt);
+    EXPECT_EQ(TimesOf({.type = type, .num_inference_steps = 5}).size(), 5U);
   }
 }
 
@@ -98,7 +102,7 @@ TEST(Samplers, OfTheOdeNeedNoNoise) {
   for (const SchedulerType type :
        {SchedulerType::kDpmSolverPlusPlus, SchedulerType::kEuler, SchedulerType::kHeun}) {
     const NoiseScheduler scheduler({.type = type, .num_inference_steps = 5, .eta = 1.0});
-    for (const std::int64_t t : scheduler.timesteps()) EXPECT_FALSE(scheduler.NeedsNoise(t));
+    for (const SamplerStep& step : scheduler.steps()) EXPECT_EQ(step.noise, 0.0);
   }
 }
 
@@ -108,13 +112,6 @@ TEST(Samplers, DpmSolverRefusesToVisitATimestepTwice) {
                 [] { NoiseScheduler({.type = SchedulerType::kDpmSolverPlusPlus}); }),
       testing::HasSubstr("dpmsolver++ with 100 of 100 timesteps and this timestep_spacing visits "
                          "timestep 0 more than once; lower num_inference_steps"));
-}
-
-TEST(Samplers, AStepFromATimestepThatIsNoneOfTheirsIsAnError) {
-  const NoiseScheduler scheduler({.type = SchedulerType::kEuler, .num_inference_steps = 5});
-  const torch::Tensor x = torch::zeros({1, 2});
-  EXPECT_THAT(MessageOf(ErrorCode::kInternal, [&] { scheduler.Step(x, 81, x, {}); }),
-              testing::HasSubstr("timestep 81 is none of the 5 denoising steps"));
 }
 
 }  // namespace

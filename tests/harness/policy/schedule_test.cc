@@ -1,9 +1,8 @@
 // Tables and timesteps compared with diffusers, and invalid settings.
-#include "policy/schedule.h"
-
 #include <gtest/gtest.h>
 
 #include "dp_bench/error.h"
+#include "policy/noise_scheduler.h"
 #include "support/golden.h"
 
 namespace dp_bench::policy {
@@ -93,7 +92,8 @@ TEST(Schedule, EverySpacingGivesDistinctTimestepsWithinTheTable) {
        {TimestepSpacing::kLeading, TimestepSpacing::kTrailing, TimestepSpacing::kLinspace}) {
     config.timestep_spacing = spacing;
     for (int n = 1; n <= config.num_train_timesteps; ++n) {
-      const std::vector<std::int64_t> timesteps = MakeTimesteps(config, n);
+      config.num_inference_steps = n;
+      const std::vector<std::int64_t> timesteps = NoiseScheduler(config).timesteps();
       ASSERT_EQ(timesteps.size(), static_cast<std::size_t>(n));
       EXPECT_LT(timesteps.front(), config.num_train_timesteps);
       EXPECT_GE(timesteps.back(), 0);

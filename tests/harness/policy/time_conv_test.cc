@@ -1,10 +1,10 @@
-#include "dp_bench/policy/networks/time_conv.h"
+#include "policy/networks/time_conv.h"
 
 #include <tuple>
 
 #include "dp_bench/error.h"
-#include "dp_bench/policy/kernels/autocast.h"
 #include "harness/policy/gradient_check.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {

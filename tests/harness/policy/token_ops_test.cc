@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "dp_bench/policy/kernels/attention_kernels.h"
 #include "dp_bench/random.h"
 #include "harness/policy/gradient_check.h"
+#include "policy/kernels/attention_kernels.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "dp_bench/policy.h"
+#include "policy/kernels/loop_tensors.h"
 #include "support/small_policy.h"
-#include "train/autocast.h"
 #include "train/step_memory.h"
 
 namespace dp_bench::policy {
@@ -34,7 +34,7 @@ inline StepOutcome TrainStep(Policy& policy, const Batch& batch,
   const double scale = precision == train::MixedPrecision::kFp16 ? 1024.0 : 1.0;
   torch::Tensor loss;
   {
-    const train::Autocast autocast(torch::kCPU, precision);
+    const AutocastGuard autocast(torch::kCPU, train::ProductType(precision));
     loss = policy.ComputeLoss(batch, noise).loss;
   }
   EXPECT_EQ(loss.scalar_type(), torch::kFloat32);

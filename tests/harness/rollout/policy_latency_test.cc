@@ -8,7 +8,7 @@
 
 #include "rollout/policy_planner.h"
 #include "support/small_policy.h"
-#include "train/synthetic_batch.h"
+#include "train/batches.h"
 
 namespace dp_bench::rollout {
 namespace {

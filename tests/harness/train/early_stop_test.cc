@@ -1,6 +1,4 @@
 // When a training counts as no longer improving.
-#include "train/early_stop.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "dp_bench/error.h"
+#include "train/checkpoint_schedule.h"
 
 namespace dp_bench::train {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "support/hex.h"
 #include "support/json_golden.h"
-#include "train/tfrecord.h"
 
 namespace dp_bench::train {
 namespace {

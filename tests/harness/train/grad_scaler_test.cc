@@ -1,6 +1,4 @@
 // The gradient scaler against torch.amp.GradScaler.
-#include "train/grad_scaler.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "support/json_golden.h"
+#include "train/optimizer.h"
 
 namespace dp_bench::train {
 namespace {

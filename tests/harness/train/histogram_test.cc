@@ -1,6 +1,4 @@
 // Cases without golden events in event_proto_test: values that are not finite, many values.
-#include "train/histogram.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 
 #include "core/random_streams.h"
 #include "dp_bench/random.h"
+#include "train/event_proto.h"
 
 namespace dp_bench::train {
 namespace {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "media/curve_panels.h"
-#include "train/denoising_picture.h"
 
 namespace dp_bench::train {
 namespace {

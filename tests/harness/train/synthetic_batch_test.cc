@@ -1,6 +1,4 @@
 // The content of a batch of random numbers.
-#include "train/synthetic_batch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 
 #include "support/error_of.h"
 #include "support/small_policy.h"
+#include "train/batches.h"
 
 namespace dp_bench::train {
 namespace {

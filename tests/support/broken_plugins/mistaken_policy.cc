@@ -17,7 +17,7 @@
 #include "dp_bench/plugin.h"
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/kernels/row_product.h"
-#include "dp_bench/policy/networks/obs_check.h"
+#include "policy/obs_check.h"
 
 namespace dp_bench::broken {
 namespace {

@@ -1,13 +1,13 @@
 // See attention_kernels.h. Scaled dot-product attention (Vaswani et al. 2017, eq. 1) with
 // transposed scores, [S, T]. The softmax then runs down the columns and needs no horizontal sums.
-#include "dp_bench/policy/kernels/attention_kernels.h"
+#include "policy/kernels/attention_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "dp_bench/policy/kernels/vector_math.h"
+#include "policy/kernels/vector_math.h"
 
 namespace dp_bench::policy {
 namespace {

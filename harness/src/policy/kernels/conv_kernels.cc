@@ -1,11 +1,11 @@
 // See conv_kernels.h.
-#include "dp_bench/policy/kernels/conv_kernels.h"
+#include "policy/kernels/conv_kernels.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "dp_bench/policy/kernels/product_kernels.h"
+#include "policy/kernels/product_kernels.h"
 
 namespace dp_bench::policy {
 namespace {

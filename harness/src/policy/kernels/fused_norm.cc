@@ -1,15 +1,14 @@
 // See fused_norm.h: passes tensors to the loops of norm_kernels.h, one group of channels per task,
 // and wraps them as one node of the autograd graph.
-#include "dp_bench/policy/kernels/fused_norm.h"
+#include "policy/kernels/fused_norm.h"
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 
-#include "dp_bench/policy/kernels/autocast.h"
-#include "dp_bench/policy/kernels/norm_kernels.h"
-#include "dp_bench/policy/kernels/token_tensors.h"
+#include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/norm_kernels.h"
 
 namespace dp_bench::policy {
 namespace {

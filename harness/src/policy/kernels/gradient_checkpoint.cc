@@ -1,6 +1,6 @@
 // See gradient_checkpoint.h. Each block is one node of the autograd graph. Its inputs are the
 // block's inputs and the parameters, so gradients are summed in the same order as without it.
-#include "dp_bench/policy/kernels/gradient_checkpoint.h"
+#include "policy/kernels/gradient_checkpoint.h"
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "dp_bench/policy/kernels/autocast.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {

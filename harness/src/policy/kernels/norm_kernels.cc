@@ -1,13 +1,13 @@
 // See norm_kernels.h. A group of channels is processed in blocks of batch entries that fit the
 // first-level cache: first the statistics, then all operations on an element while it is in a
 // register.
-#include "dp_bench/policy/kernels/norm_kernels.h"
+#include "policy/kernels/norm_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
-#include "dp_bench/policy/kernels/vector_math.h"
+#include "policy/kernels/vector_math.h"
 
 namespace dp_bench::policy {
 namespace {

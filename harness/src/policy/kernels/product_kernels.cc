@@ -2,14 +2,14 @@
 // of c is the product of some rows of w and one panel, and stays in registers for the whole sum
 // (Goto and van de Geijn 2008; without their blocking of k, because a panel of our networks fits
 // the second-level cache).
-#include "dp_bench/policy/kernels/product_kernels.h"
+#include "policy/kernels/product_kernels.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 
-#include "dp_bench/policy/kernels/vector_math.h"
+#include "policy/kernels/vector_math.h"
 
 namespace dp_bench::policy {
 namespace {

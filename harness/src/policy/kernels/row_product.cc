@@ -8,10 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dp_bench/policy/kernels/autocast.h"
-#include "dp_bench/policy/kernels/conv_kernels.h"
-#include "dp_bench/policy/kernels/product_kernels.h"
-#include "dp_bench/policy/kernels/token_tensors.h"
+#include "policy/kernels/conv_kernels.h"
+#include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/product_kernels.h"
 
 namespace dp_bench::policy {
 namespace {

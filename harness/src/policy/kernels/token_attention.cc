@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "dp_bench/policy/kernels/attention_kernels.h"
 #include "dp_bench/policy/kernels/token_ops.h"
-#include "dp_bench/policy/kernels/token_tensors.h"
+#include "policy/kernels/attention_kernels.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {

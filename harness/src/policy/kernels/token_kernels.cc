@@ -1,12 +1,13 @@
 // See token_kernels.h. The compiler vectorizes the reductions along a row.
-#include "dp_bench/policy/kernels/token_kernels.h"
+#include "policy/kernels/token_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "dp_bench/policy/kernels/vector_math.h"
+#include "dp_bench/random.h"
+#include "policy/kernels/vector_math.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -280,6 +281,18 @@ void RunDropout(std::span<const std::uint64_t> keys, std::uint32_t site, std::in
   for (std::int64_t row = 0; row < rows; ++row) {
     DropoutRow(keys[static_cast<std::size_t>(row)], site, row_size, threshold, scale,
                out + row * row_size);
+  }
+}
+
+void FillGaussianFields(const std::vector<std::uint64_t>& keys, std::int64_t planes,
+                        std::int64_t plane_size, float* out, int n_threads) {
+  const std::int64_t n_tasks = static_cast<std::int64_t>(keys.size()) * planes;
+#pragma omp parallel for num_threads(n_threads) if (n_threads > 1)
+  for (std::int64_t task = 0; task < n_tasks; ++task) {
+    const std::uint64_t key = keys[static_cast<std::size_t>(task / planes)];
+    RandomStream stream(key, StreamId::kAugment, static_cast<std::uint64_t>(task % planes));
+    float* plane = out + task * plane_size;
+    for (std::int64_t i = 0; i < plane_size; ++i) plane[i] = stream.Normal();
   }
 }
 

@@ -9,10 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "dp_bench/policy/kernels/autocast.h"
-#include "dp_bench/policy/kernels/fused_norm.h"
-#include "dp_bench/policy/kernels/token_kernels.h"
-#include "dp_bench/policy/kernels/token_tensors.h"
+#include "policy/kernels/fused_norm.h"
+#include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/token_kernels.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -1,20 +1,21 @@
 // See conditional_unet1d.h. The network exists twice over the same parameters: on [C, T, B] and on
 // [B, C, T].
-#include "dp_bench/policy/networks/conditional_unet1d.h"
+#include "policy/networks/conditional_unet1d.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
-#include "dp_bench/policy/kernels/autocast.h"
-#include "dp_bench/policy/kernels/fused_norm.h"
-#include "dp_bench/policy/kernels/gradient_checkpoint.h"
 #include "dp_bench/policy/kernels/row_product.h"
-#include "dp_bench/policy/kernels/token_tensors.h"
-#include "dp_bench/policy/networks/sinusoidal_embedding.h"
+#include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/kernels/fused_norm.h"
+#include "policy/kernels/gradient_checkpoint.h"
+#include "policy/kernels/loop_tensors.h"
+#include "policy/networks/sinusoidal_embedding.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -320,6 +321,71 @@ void ConditionalUnet1dImpl::DropCaches() {
   for (const auto& module : modules(/*include_self=*/false)) {
     if (auto* conv = dynamic_cast<TimeConvImpl*>(module.get())) conv->DropCache();
   }
+}
+
+namespace {
+
+UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
+                          const DenoiserChannels& channels) {
+  UnetConfig c = {.action_dim = channels.sample,
+                  .global_cond_dim = spec.horizons.n_obs_steps * channels.cond};
+  const ConfigKeys keys(params);
+  keys("diffusion_step_embed_dim", &c.diffusion_step_embed_dim, 4, 4096,
+       "channels of the embedded denoising step");
+  keys("down_dims", &c.down_dims,
+       "channels of the levels, 1 to 12; n levels need a horizon divisible by 2^(n-1)");
+  keys("kernel_size", &c.kernel_size, 1, 63, "steps that a convolution sees");
+  keys("n_groups", &c.n_groups, 1, 1024, "groups of the group norms");
+  keys("cond_predict_scale", &c.cond_predict_scale,
+       "the condition scales and shifts features; false: it only shifts them");
+
+  if (c.down_dims.empty() || c.down_dims.size() > 12) {
+    throw Error(ErrorCode::kConfig, fmt::format("{} has {} levels; 1 to 12 make sense",
+                                                params.Where("down_dims"), c.down_dims.size()));
+  }
+  const std::int64_t factor = std::int64_t{1} << (c.down_dims.size() - 1);
+  if (spec.horizons.horizon % factor != 0) {
+    throw Error(
+        ErrorCode::kConfig,
+        fmt::format("horizon is {}; {} levels of {} need a multiple of {}", spec.horizons.horizon,
+                    c.down_dims.size(), params.Where("down_dims"), factor));
+  }
+  return c;
+}
+
+// The UNet as a denoiser: it sees the observation window as one vector.
+class UnetDenoiser final : public Denoiser {
+ public:
+  UnetDenoiser(const UnetConfig& config, torch::nn::Module& parent)
+      : unet_(parent.register_module("unet", ConditionalUnet1d(config))) {}
+
+  Tensor Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
+                 NoiseSource* /*noise*/) override {
+    const Tensor global_cond = cond.flatten(1);  // [B, To * Do]
+    TraceStage("unet: global condition", global_cond);
+    return unet_->forward(noisy, times, global_cond);
+  }
+
+  ConditionedDenoiser Condition(const std::vector<double>& times, const Tensor& cond) override {
+    return [this, conditioning = unet_->Condition(times, cond.flatten(1))](const Tensor& naction,
+                                                                           std::int64_t step) {
+      return unet_->Predict(naction, conditioning, step);
+    };
+  }
+
+  void DropCaches() override { unet_->DropCaches(); }
+  void set_gradient_checkpointing(bool is_on) override { unet_->set_gradient_checkpointing(is_on); }
+
+ private:
+  ConditionalUnet1d unet_;
+};
+
+}  // namespace
+
+std::unique_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpec& spec,
+                                           const DenoiserChannels& channels,
+                                           torch::nn::Module& parent) {
+  return std::make_unique<UnetDenoiser>(ReadUnetConfig(params, spec, channels), parent);
 }
 
 }  // namespace dp_bench::policy

@@ -7,17 +7,15 @@
 #include <vector>
 
 #include "dp_bench/error.h"
-#include "dp_bench/policy/kernels/autocast.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/kernels/loop_tensors.h"
 #include "policy/networks/loss_weights.h"
 #include "policy/objectives/objective.h"
+#include "policy/sampling.h"
 
 namespace dp_bench::policy {
-namespace {
 
 using torch::Tensor;
-
-}  // namespace
 
 DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec,
                                  Model model)
@@ -151,31 +149,33 @@ Tensor DiffusionPolicy::ConditionOf(const Tensor& features) const {
 
 Tensor DiffusionPolicy::PredictSequence(const TensorMap& obs, NoiseSource& noise) {
   const Tensor features = EncodeObs(obs, /*augment=*/nullptr);
-  const std::int64_t width = action_dim() + (model_.channels.inpaints_obs ? features.size(2) : 0);
-  const Tensor initial =
-      objective_->Initial(noise, {features.size(0), spec().horizons.horizon, width});
+  const std::vector<std::int64_t> shape = {features.size(0), spec().horizons.horizon,
+                                           model_.channels.sample};
+  const Tensor initial = objective_->starts_from_noise()
+                             ? noise.Randn(StreamId::kPolicyNoise, shape)
+                             : torch::zeros(shape);
   return ActionOf(ConditionalSample(features, initial.to(features.options()), noise));
 }
 
 Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,
                                           NoiseSource& noise) {
-  const bool inpaints = model_.channels.inpaints_obs;
+  const SamplingPlan plan = sampling_plan();
+  std::vector<double> times;
+  for (const SamplerStep& step : plan.steps) times.push_back(step.time);
   // InferenceMode uses cheaper operators, but its tensors must not leave it: hence the copy below
   Tensor sequence;
   {
     const c10::InferenceMode inference;
     const ConditionedDenoiser predict = [&] {
       RECORD_USER_SCOPE("conditioning");
-      return model_.denoiser->Condition(objective_->times(), ConditionOf(features));
+      return model_.denoiser->Condition(times, ConditionOf(features));
     }();
-    const SamplingTools tools = {
-        .predict = [&](const Tensor& at,
-                       std::size_t i) { return predict(at, static_cast<std::int64_t>(i)); },
-        .restore_obs = [&](const Tensor& at) { return inpaints ? Inpaint(at, features) : at; },
-        .noise = noise,
-        .action_dim = action_dim()};
-    TraceStage("noise", ActionOf(initial));
-    sequence = tools.restore_obs(objective_->Sample(initial, tools));
+    sequence = RunSamplingPlan(
+        plan, initial, features,
+        {.denoise = [&](const Tensor& at,
+                        std::size_t i) { return predict(at, static_cast<std::int64_t>(i)); },
+         .draw_noise = [&] { return noise.Randn(StreamId::kPolicyNoise, initial.sizes()); },
+         .time_unit = objective_->time_unit()});
   }
   return sequence.clone();
 }

@@ -1,16 +1,19 @@
 // See diffusion_transformer.h.
-#include "dp_bench/policy/networks/diffusion_transformer.h"
+#include "policy/networks/diffusion_transformer.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy/kernels/row_product.h"
-#include "dp_bench/policy/networks/sinusoidal_embedding.h"
+#include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/networks/sinusoidal_embedding.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -336,6 +339,81 @@ Tensor DiffusionTransformerImpl::Predict(const Tensor& sample, const Conditionin
 void DiffusionTransformerImpl::DropCaches() {
   kv_weight_.reset();
   kv_time_.reset();
+}
+
+namespace {
+
+TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& spec,
+                                        const DenoiserChannels& channels) {
+  TransformerConfig c = {.action_dim = channels.sample,
+                         .obs_feature_dim = channels.cond,
+                         .horizon = spec.horizons.horizon,
+                         .n_obs_steps = spec.horizons.n_obs_steps};
+  const ConfigKeys keys(params);
+  keys("n_layer", &c.n_layer, 1, 128, "transformer layers");
+  keys("n_head", &c.n_head, 1, 256, "attention heads; must divide n_emb");
+  keys("n_emb", &c.n_emb, 4, 16384, "features of a token");
+  keys("n_cond_layers", &c.n_cond_layers, 0, 128,
+       "transformer layers over the condition; 0: an MLP per token");
+  keys("p_drop_emb", &c.p_drop_emb, 0.0, 0.95, "dropout of the embeddings");
+  keys("p_drop_attn", &c.p_drop_attn, 0.0, 0.95, "dropout of everything within the layers");
+  keys("causal_attn", &c.causal_attn, "no token attends to later ones");
+  keys("time_as_cond", &c.time_as_cond,
+       "the denoising step is part of the condition; false: it is the first token, and there is no "
+       "cross-attention");
+  keys("obs_as_cond", &c.obs_as_cond,
+       "observations are part of the condition; false: they are further input channels; unused "
+       "with inpainting");
+  c.obs_as_cond = c.obs_as_cond && !channels.inpaints_obs;
+  keys.Choice("time_embedding", &c.has_time_mlp, {{"sinusoidal", false}, {"mlp", true}},
+              "token of the denoising step: its sines and cosines, or an MLP of them");
+  keys.Choice("norm", &c.is_pre_norm, {{"pre", true}, {"post", false}},
+              "layer norm before each block, as in TransformerForDiffusion, or after it, as in "
+              "Vaswani et al. 2017");
+  keys("qkv_bias", &c.has_qkv_bias, "queries, keys and values have a bias");
+  keys.Choice("position", &c.is_position_learned, {{"learned", true}, {"sinusoidal", false}},
+              "embedding of the place in the sequence");
+  return c;
+}
+
+// The transformer as a denoiser, with the source of its dropout.
+class TransformerDenoiser final : public Denoiser {
+ public:
+  TransformerDenoiser(const TransformerConfig& config, torch::nn::Module& parent)
+      : has_dropout_(config.p_drop_emb > 0.0 || config.p_drop_attn > 0.0),
+        transformer_(parent.register_module("transformer", DiffusionTransformer(config))) {}
+
+  Tensor Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
+                 NoiseSource* noise) override {
+    std::optional<DropoutMasks> masks;
+    if (noise != nullptr && has_dropout_) masks.emplace(*noise);
+    return transformer_->forward(noisy, times, cond, masks.has_value() ? &*masks : nullptr);
+  }
+
+  ConditionedDenoiser Condition(const std::vector<double>& times, const Tensor& cond) override {
+    return [this, conditioning = transformer_->Condition(times, cond)](const Tensor& naction,
+                                                                       std::int64_t step) {
+      return transformer_->Predict(naction, conditioning, step);
+    };
+  }
+
+  void DropCaches() override { transformer_->DropCaches(); }
+  void set_gradient_checkpointing(bool is_on) override {
+    transformer_->set_gradient_checkpointing(is_on);
+  }
+
+ private:
+  bool has_dropout_;
+  DiffusionTransformer transformer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
+                                                  const DenoiserChannels& channels,
+                                                  torch::nn::Module& parent) {
+  return std::make_unique<TransformerDenoiser>(ReadTransformerConfig(params, spec, channels),
+                                               parent);
 }
 
 }  // namespace dp_bench::policy

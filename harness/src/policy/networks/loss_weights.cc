@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::policy {
@@ -33,16 +34,6 @@ void RequireWeights(const Config& params, const char* key, const std::vector<dou
   }
 }
 
-// Both keys had names that said "time", which is also the word for the timesteps of the diffusion.
-void RefuseOldNames(const Config& params) {
-  for (const auto& [old_name, name] : {std::pair{"loss_time_weights", "loss_chunk_weights"},
-                                       std::pair{"loss_time_decay", "loss_chunk_decay"}}) {
-    if (!params.Has(old_name)) continue;
-    ThrowExpected(params, old_name,
-                  fmt::format("{}, found its old name {}; rename the key", name, old_name));
-  }
-}
-
 // The weight of the error of the prediction, if that of x_0 counts `of_x_0`. Salimans & Ho 2022,
 // Sec. 4: |x_0 error|^2 is |epsilon error|^2 / SNR and |v error|^2 / (SNR + 1).
 double WeightOf(PredictionType type, double of_x_0, double snr) {
@@ -60,7 +51,6 @@ double WeightOf(PredictionType type, double of_x_0, double snr) {
 }  // namespace
 
 Tensor ReadChunkWeights(const Config& params, std::int64_t horizon) {
-  RefuseOldNames(params);
   const bool has_list = params.Has("loss_chunk_weights");
   const bool has_decay = params.Has("loss_chunk_decay");
   if (has_list && has_decay) {
@@ -91,8 +81,9 @@ TimestepWeighting TimestepWeighting::FromConfig(const Config& params) {
       "loss_weighting", {"none", "min_snr", "snr", "table"},
       "weight of a row in the loss by its timestep of the diffusion; min_snr: the error of the "
       "predicted action counts min(SNR, snr_gamma); snr: it counts SNR");
-  weighting.snr_gamma = params.GetInRange("snr_gamma", weighting.snr_gamma, 1e-6, 1e6,
-                                          "min_snr only: gamma of Min-SNR (Hang et al. 2023)");
+  const ConfigKeys keys(params);
+  keys("snr_gamma", &weighting.snr_gamma, 1e-6, 1e6,
+       "min_snr only: gamma of Min-SNR (Hang et al. 2023)");
   const auto table = params.GetOptional<std::vector<double>>(
       "loss_weighting_table",
       "loss_weighting table only: num_train_timesteps numbers, the weight of each timestep of the "

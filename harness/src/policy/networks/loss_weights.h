@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dp_bench/config.h"
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 
 namespace dp_bench::policy {
 

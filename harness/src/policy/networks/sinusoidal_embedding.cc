@@ -1,4 +1,4 @@
-#include "dp_bench/policy/networks/sinusoidal_embedding.h"
+#include "policy/networks/sinusoidal_embedding.h"
 
 #include <torch/types.h>
 
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dp_bench/policy/kernels/token_tensors.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {

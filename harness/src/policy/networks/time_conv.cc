@@ -2,7 +2,7 @@
 // the input and the gradient of the weight are the same list of matrix products with swapped
 // operands. In lower precision the sum must not be rounded after each tap, so each step of the
 // result is one product.
-#include "dp_bench/policy/networks/time_conv.h"
+#include "policy/networks/time_conv.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include <span>
 
 #include "dp_bench/error.h"
-#include "dp_bench/policy/kernels/autocast.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -1,9 +1,9 @@
 // See transformer_layer.h. Matrix products run without bias. The following pass over the product
 // adds it at no extra cost.
-#include "dp_bench/policy/networks/transformer_layer.h"
+#include "policy/networks/transformer_layer.h"
 
-#include "dp_bench/policy/kernels/gradient_checkpoint.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "policy/kernels/gradient_checkpoint.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -1,12 +1,12 @@
 // See consistency_objective.h.
 #include "policy/objectives/consistency_objective.h"
 
-#include <ATen/record_function.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <functional>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "policy/objectives/diffusion_objective.h"
 
@@ -36,11 +36,11 @@ NoiseSchedulerConfig ReadScheduler(const Config& params) {
 
 ConsistencyConfig ConsistencyConfig::FromConfig(const Config& config) {
   ConsistencyConfig c;
-  c.num_inference_steps = static_cast<int>(config.GetInRange(
-      "num_inference_steps", std::int64_t{c.num_inference_steps}, 1, 1000,
-      "evaluations of the network when actions are planned; at most the denoising steps of "
-      "noise_scheduler, which are the noise levels of the training. It can be changed without "
-      "training"));
+  const ConfigKeys keys(config);
+  keys("num_inference_steps", &c.num_inference_steps, 1, 1000,
+       "evaluations of the network when actions are planned; at most the denoising steps of "
+       "noise_scheduler, which are the noise levels of the training. It can be changed without "
+       "training");
   return c;
 }
 
@@ -164,60 +164,23 @@ std::vector<TrainingPass> ConsistencyObjective::Corrupt(const TrainingInputs& in
            .row_weights = b.square().flatten()}};
 }
 
-std::vector<std::size_t> ConsistencyObjective::VisitedLevels() const {
-  const auto n_steps = static_cast<std::size_t>(config_.num_inference_steps);
-  std::vector<std::size_t> visited;
-  for (std::size_t i = 0; i < n_steps; ++i) {
-    visited.push_back(i * (levels_.size() - 1) / n_steps);
-  }
-  return visited;
-}
-
-std::vector<double> ConsistencyObjective::times() const {
-  std::vector<double> times;
-  for (const std::size_t at : VisitedLevels()) {
-    times.push_back(static_cast<double>(levels_[at].timestep));
-  }
-  return times;
-}
-
 std::vector<SamplerStep> ConsistencyObjective::steps() const {
   const NoiseSchedulerConfig& config = scheduler_.config();
-  const std::vector<std::size_t> visited = VisitedLevels();
+  const auto n_steps = static_cast<std::size_t>(config_.num_inference_steps);
+  const auto visited = [&](std::size_t i) { return levels_[i * (levels_.size() - 1) / n_steps]; };
   std::vector<SamplerStep> steps;
-  for (std::size_t i = 0; i < visited.size(); ++i) {
-    const Level& level = levels_[visited[i]];
-    const bool is_last = i + 1 == visited.size();
+  for (std::size_t i = 0; i < n_steps; ++i) {
+    const Level level = visited(i);
+    const bool is_last = i + 1 == n_steps;
     steps.push_back(
         {.time = static_cast<double>(level.timestep),
          .x0_from_sample = level.of_sample,
          .x0_from_output = level.of_output,
          .clip = config.clip_sample ? std::optional(config.clip_sample_range) : std::nullopt,
-         .next_from_x0 = is_last ? 1.0 : levels_[visited[i + 1]].signal,
-         .noise = is_last ? 0.0 : levels_[visited[i + 1]].noise});
+         .next_from_x0 = is_last ? 1.0 : visited(i + 1).signal,
+         .noise = is_last ? 0.0 : visited(i + 1).noise});
   }
   return steps;
-}
-
-Tensor ConsistencyObjective::Sample(const Tensor& initial, const SamplingTools& tools) const {
-  const std::vector<std::size_t> visited = VisitedLevels();
-  Tensor sequence = initial;
-  for (std::size_t i = 0; i < visited.size(); ++i) {
-    RECORD_USER_SCOPE("denoising step");
-    const Level& level = levels_[visited[i]];
-    TraceTime(static_cast<double>(level.timestep));
-    sequence = tools.restore_obs(sequence);
-    const Tensor x_0 =
-        Clipped(sequence * level.of_sample + tools.predict(sequence, i) * level.of_output);
-    sequence = x_0;
-    if (i + 1 < visited.size()) {
-      const Level& next = levels_[visited[i + 1]];
-      const Tensor noise = tools.noise.Randn(StreamId::kPolicyNoise, x_0.sizes()).to(x_0.device());
-      sequence = x_0 * next.signal + noise * next.noise;
-    }
-    TraceSample(x_0, sequence, tools);
-  }
-  return sequence;
 }
 
 }  // namespace dp_bench::policy

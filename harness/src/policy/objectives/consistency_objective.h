@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dp_bench/config.h"
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 #include "policy/objectives/objective.h"
 
 namespace dp_bench::policy {
@@ -41,11 +41,9 @@ class ConsistencyObjective final : public Objective {
   /// lower noise level, and the averaged network jumps from there to the target.
   std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
   const char* prediction_name() const override { return "predicted jump"; }
-  std::vector<double> times() const override;
-  std::vector<SamplerStep> steps() const override;
 
   /// Song et al. 2023, Alg. 1: jumps, with new noise of the next level between them.
-  torch::Tensor Sample(const torch::Tensor& initial, const SamplingTools& tools) const override;
+  std::vector<SamplerStep> steps() const override;
 
  private:
   // A noise level, and how the network jumps from there.
@@ -63,7 +61,6 @@ class ConsistencyObjective final : public Objective {
   torch::Tensor TimesOf(const torch::Tensor& rows, const torch::Tensor& like) const;
   torch::Tensor StepOfTeacher(const torch::Tensor& x_t, const torch::Tensor& rows,
                               const TrainingInputs& inputs) const;
-  std::vector<std::size_t> VisitedLevels() const;
 
   ConsistencyConfig config_;
   NoiseScheduler scheduler_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dp_bench/config.h"
-#include "dp_bench/noise_scheduler.h"
+#include "policy/noise_scheduler.h"
 #include "policy/objectives/objective.h"
 
 namespace dp_bench::policy {
@@ -20,11 +20,9 @@ class DiffusionObjective final : public Objective {
   /// DDPM Alg. 1 and eq. 14: one pass at a random timestep per row.
   std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
   const char* prediction_name() const override;
-  std::vector<double> times() const override;
-  std::vector<SamplerStep> steps() const override;
 
   /// The reverse process with the sampler of noise_scheduler.type.
-  torch::Tensor Sample(const torch::Tensor& initial, const SamplingTools& tools) const override;
+  std::vector<SamplerStep> steps() const override { return scheduler_.steps(); }
 
   const NoiseScheduler& scheduler() const { return scheduler_; }
 

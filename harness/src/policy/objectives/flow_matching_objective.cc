@@ -1,50 +1,79 @@
-// See flow_matching_objective.h.
-#include "policy/objectives/flow_matching_objective.h"
-
-#include <ATen/record_function.h>
-
+// Flow matching on straight paths (Lipman et al. 2023; Liu et al. 2023, rectified flow): the
+// network learns the velocity with which an action sequence turns into noise. Settings and
+// conventions are those of LeRobot.
 #include <boost/math/special_functions/beta.hpp>
-#include <cmath>
-#include <string>
 
-#include "dp_bench/error.h"
+#include "dp_bench/config_keys.h"
+#include "policy/objectives/objective.h"
 
 namespace dp_bench::policy {
+namespace {
 
 using torch::Tensor;
 
-FlowMatchingConfig FlowMatchingConfig::FromConfig(const Config& config) {
-  FlowMatchingConfig c;
-  c.sampler = config.GetChoice("sampler", {"euler", "heun"},
-                               "how the velocity is integrated; heun evaluates the network twice "
-                               "per step. It can be changed without training") == "heun"
-                  ? FlowSampler::kHeun
-                  : FlowSampler::kEuler;
-  c.num_inference_steps = static_cast<int>(
-      config.GetInRange("num_inference_steps", std::int64_t{c.num_inference_steps}, 1, 1000,
-                        "steps from noise to action when actions are planned"));
-  c.convention = config.GetChoice("convention", {"noise_at_one", "noise_at_zero"},
-                                  "the time at which a sequence is noise; the weights depend on "
-                                  "it") == "noise_at_zero"
-                     ? FlowConvention::kNoiseAtZero
-                     : FlowConvention::kNoiseAtOne;
-  const std::string distribution =
-      config.GetChoice("time_distribution", {"beta", "uniform", "logit_normal"},
-                       "how noise levels from 0 to 1 are drawn in training; beta: 1 - beta_s + "
-                       "beta_s * u with u from "
-                       "the distribution Beta(beta_alpha, beta_beta), as pi_0");
-  if (distribution == "uniform") c.time_distribution = FlowTimeDistribution::kUniform;
-  if (distribution == "logit_normal") c.time_distribution = FlowTimeDistribution::kLogitNormal;
-  c.beta_alpha = config.GetInRange("beta_alpha", c.beta_alpha, 0.01, 100.0,
-                                   "beta only: more than beta_beta prefers noise");
-  c.beta_beta = config.GetInRange("beta_beta", c.beta_beta, 0.01, 100.0, "beta only");
-  c.beta_s = config.GetInRange("beta_s", c.beta_s, 0.01, 1.0,
-                               "beta only: 1 minus the lowest noise level that is drawn");
-  c.logit_mean = config.GetInRange("logit_mean", c.logit_mean, -10.0, 10.0,
-                                   "logit_normal only: more than 0 prefers noise");
-  c.logit_std = config.GetInRange("logit_std", c.logit_std, 0.01, 10.0, "logit_normal only");
-  return c;
-}
+/// The distribution of the noise level in training. kBeta: 1 - s + s u with u from Beta(alpha,
+/// beta) (Black et al. 2024, pi_0, appendix B). kLogitNormal: 1 / (1 + exp(-n)) with normal n
+/// (Esser et al. 2024, eq. 19).
+enum class FlowTimeDistribution { kBeta, kUniform, kLogitNormal };
+
+struct FlowMatchingConfig {
+  bool is_heun = false;  // the sampler; otherwise Euler's method
+  int num_inference_steps = 10;
+  // true: x_t = t noise + (1 - t) x_0, and the network answers noise - x_0; false: the same path
+  // with 1 - t in place of t, and the network answers x_0 - noise
+  bool is_noise_at_one = true;
+  FlowTimeDistribution time_distribution = FlowTimeDistribution::kBeta;
+  double beta_alpha = 1.5;
+  double beta_beta = 1.0;
+  double beta_s = 0.999;
+  double logit_mean = 0.0;
+  double logit_std = 1.0;
+
+  static FlowMatchingConfig FromConfig(const Config& config) {
+    FlowMatchingConfig c;
+    const ConfigKeys keys(config);
+    keys.Choice("sampler", &c.is_heun, {{"euler", false}, {"heun", true}},
+                "how the velocity is integrated; heun evaluates the network twice per step. It can "
+                "be changed without training");
+    keys("num_inference_steps", &c.num_inference_steps, 1, 1000,
+         "steps from noise to action when actions are planned");
+    keys.Choice("convention", &c.is_noise_at_one,
+                {{"noise_at_one", true}, {"noise_at_zero", false}},
+                "the time at which a sequence is noise; the weights depend on it");
+    keys.Choice("time_distribution", &c.time_distribution,
+                {{"beta", FlowTimeDistribution::kBeta},
+                 {"uniform", FlowTimeDistribution::kUniform},
+                 {"logit_normal", FlowTimeDistribution::kLogitNormal}},
+                "how noise levels from 0 to 1 are drawn in training; beta: 1 - beta_s + beta_s * u "
+                "with u from the distribution Beta(beta_alpha, beta_beta), as pi_0");
+    keys("beta_alpha", &c.beta_alpha, 0.01, 100.0, "beta only: more than beta_beta prefers noise");
+    keys("beta_beta", &c.beta_beta, 0.01, 100.0, "beta only");
+    keys("beta_s", &c.beta_s, 0.01, 1.0, "beta only: 1 minus the lowest noise level that is drawn");
+    keys("logit_mean", &c.logit_mean, -10.0, 10.0, "logit_normal only: more than 0 prefers noise");
+    keys("logit_std", &c.logit_std, 0.01, 10.0, "logit_normal only");
+    return c;
+  }
+};
+
+class FlowMatchingObjective final : public Objective {
+ public:
+  explicit FlowMatchingObjective(const FlowMatchingConfig& config) : config_(config) {}
+
+  std::vector<TrainingPass> Corrupt(const TrainingInputs& inputs) const override;
+  const char* prediction_name() const override { return "predicted flow"; }
+  double time_unit() const override { return kNetworkTime; }
+
+  // Integrates the velocity from noise level 1 to 0 in equal steps.
+  std::vector<SamplerStep> steps() const override;
+
+ private:
+  Tensor DrawNoiseLevels(NoiseSource& noise) const;  // [B] float32
+  double TimeAfter(double done) const {              // a share of the way from noise to action
+    return (config_.is_noise_at_one ? 1.0 - done : done) * kNetworkTime;
+  }
+
+  FlowMatchingConfig config_;
+};
 
 Tensor FlowMatchingObjective::DrawNoiseLevels(NoiseSource& noise) const {
   constexpr StreamId kStream = StreamId::kDiffusionTimestep;
@@ -74,41 +103,30 @@ std::vector<TrainingPass> FlowMatchingObjective::Corrupt(const TrainingInputs& i
   const Tensor levels = DrawNoiseLevels(inputs.noise).to(x_0.device());
   const Tensor of_rows = levels.view({-1, 1, 1});
   return {{.noisy = of_rows * epsilon + (1.0 - of_rows) * x_0,
-           .times = (is_noise_at_one() ? levels : 1.0 - levels) * kNetworkTime,
-           .target = is_noise_at_one() ? epsilon - x_0 : x_0 - epsilon,
+           .times = (config_.is_noise_at_one ? levels : 1.0 - levels) * kNetworkTime,
+           .target = config_.is_noise_at_one ? epsilon - x_0 : x_0 - epsilon,
            .noise = epsilon}};
-}
-
-std::vector<double> FlowMatchingObjective::times() const {
-  const int n = config_.num_inference_steps;
-  std::vector<double> times;
-  // Heun's method also sees the end of the last step
-  for (int i = 0; i < (config_.sampler == FlowSampler::kHeun ? n + 1 : n); ++i) {
-    const double done = static_cast<double>(i) / n;
-    times.push_back((is_noise_at_one() ? 1.0 - done : done) * kNetworkTime);
-  }
-  return times;
 }
 
 std::vector<SamplerStep> FlowMatchingObjective::steps() const {
   const int n = config_.num_inference_steps;
   const double step = 1.0 / n;
-  const double sign = is_noise_at_one() ? 1.0 : -1.0;
-  const std::vector<double> network_times = times();
+  const double sign = config_.is_noise_at_one ? 1.0 : -1.0;  // of the output, to point to noise
   std::vector<SamplerStep> steps;
   for (int i = 0; i < n; ++i) {
-    const double level = 1.0 - static_cast<double>(i) / n;
-    steps.push_back({.time = network_times[static_cast<std::size_t>(i)],
+    const double done = static_cast<double>(i) / n;
+    const double level = 1.0 - done;
+    steps.push_back({.time = TimeAfter(done),
                      .x0_from_sample = 1.0,
                      .x0_from_output = -sign * level,
                      .next_from_sample = 1.0,
                      .next_from_output = -sign * step});
-    if (config_.sampler != FlowSampler::kHeun) continue;
+    if (!config_.is_heun) continue;
     // half of the step is done with the first velocity, half with that at its end
-    const double end = level - step;
-    steps.push_back({.time = network_times[static_cast<std::size_t>(i) + 1],
+    const double done_after = static_cast<double>(i + 1) / n;
+    steps.push_back({.time = TimeAfter(done_after),
                      .x0_from_sample = 1.0,
-                     .x0_from_output = -sign * end,
+                     .x0_from_output = -sign * (level - step),
                      .next_from_sample = 0.5,
                      .next_from_output = -0.5 * sign * step,
                      .next_from_last_sample = 0.5});
@@ -116,29 +134,10 @@ std::vector<SamplerStep> FlowMatchingObjective::steps() const {
   return steps;
 }
 
-Tensor FlowMatchingObjective::Sample(const Tensor& initial, const SamplingTools& tools) const {
-  const int n = config_.num_inference_steps;
-  const double step = 1.0 / n;
-  const double sign = is_noise_at_one() ? 1.0 : -1.0;
-  const std::vector<double> network_times = times();
-  Tensor sequence = initial;
-  for (int i = 0; i < n; ++i) {
-    RECORD_USER_SCOPE("denoising step");
-    const auto at = static_cast<std::size_t>(i);
-    TraceTime(network_times[at] / kNetworkTime);
-    sequence = tools.restore_obs(sequence);
-    // towards noise; products are rounded before they are added (docs/adr/0004)
-    Tensor velocity = tools.predict(sequence, at) * sign;
-    const double level = 1.0 - static_cast<double>(i) / n;
-    const Tensor x_0 = sequence - velocity * level;
-    if (config_.sampler == FlowSampler::kHeun) {
-      const Tensor ahead = tools.restore_obs(sequence - velocity * step);
-      velocity = (velocity + tools.predict(ahead, at + 1) * sign) * 0.5;
-    }
-    sequence = sequence - velocity * step;
-    TraceSample(x_0, sequence, tools);
-  }
-  return sequence;
+}  // namespace
+
+std::unique_ptr<Objective> MakeFlowMatching(const Config& section) {
+  return std::make_unique<FlowMatchingObjective>(FlowMatchingConfig::FromConfig(section));
 }
 
 }  // namespace dp_bench::policy

@@ -4,15 +4,13 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "dp_bench/error.h"
-#include "dp_bench/noise_scheduler.h"
-#include "dp_bench/stage_trace.h"
 #include "policy/networks/loss_weights.h"
+#include "policy/noise_scheduler.h"
 #include "policy/objectives/consistency_objective.h"
 #include "policy/objectives/diffusion_objective.h"
-#include "policy/objectives/flow_matching_objective.h"
-#include "policy/objectives/mip_objective.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -28,10 +26,6 @@ void RefuseTimestepWeighting(const Config& params, const std::string& objective)
 
 }  // namespace
 
-torch::Tensor Objective::Initial(NoiseSource& noise, at::IntArrayRef shape) const {
-  return noise.Randn(StreamId::kPolicyNoise, shape);
-}
-
 void Objective::LearnFrom(const Objective& /*teacher*/) {
   throw Error(ErrorCode::kConfig,
               "training.teacher: only policy.params.objective=consistency learns from a teacher");
@@ -45,8 +39,10 @@ std::unique_ptr<Objective> MakeObjective(const Config& params) {
       "(mip), or to jump to the end of a diffusion (consistency; see `dp_bench distill`)");
   const auto has_section = [&](const char* name) { return objective == name || params.Has(name); };
   // sections of other objectives may stay in a config, with correct keys
-  if (has_section("flow_matching")) FlowMatchingConfig::FromConfig(params.Sub("flow_matching"));
-  if (has_section("mip")) MipConfig::FromConfig(params.Sub("mip"));
+  std::unique_ptr<Objective> flow_matching;
+  std::unique_ptr<Objective> mip;
+  if (has_section("flow_matching")) flow_matching = MakeFlowMatching(params.Sub("flow_matching"));
+  if (has_section("mip")) mip = MakeMip(params.Sub("mip"));
   if (has_section("consistency")) ConsistencyConfig::FromConfig(params.Sub("consistency"));
   if (objective == "diffusion") return std::make_unique<DiffusionObjective>(params);
 
@@ -55,26 +51,7 @@ std::unique_ptr<Objective> MakeObjective(const Config& params) {
   if (params.Has("noise_scheduler")) {
     NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
   }
-  if (objective == "mip") {
-    return std::make_unique<MipObjective>(MipConfig::FromConfig(params.Sub("mip")));
-  }
-  return std::make_unique<FlowMatchingObjective>(
-      FlowMatchingConfig::FromConfig(params.Sub("flow_matching")));
-}
-
-torch::Tensor ActionChannels(const torch::Tensor& sequence, const SamplingTools& tools) {
-  return sequence.slice(/*dim=*/2, 0, tools.action_dim);
-}
-
-void TraceTime(double time) {
-  if (IsTracingStages()) TraceStage("timestep", torch::tensor(time, torch::kFloat64));
-}
-
-void TraceSample(const torch::Tensor& x_0, const torch::Tensor& sample,
-                 const SamplingTools& tools) {
-  if (!IsTracingStages()) return;
-  TraceStage("denoised action", ActionChannels(x_0, tools));
-  TraceStage("sample", ActionChannels(sample, tools));
+  return objective == "mip" ? std::move(mip) : std::move(flow_matching);
 }
 
 }  // namespace dp_bench::policy

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "dp_bench/config.h"
-#include "dp_bench/policy/networks/sampling_plan.h"
 #include "dp_bench/tensor.h"
+#include "policy/sampling.h"
 
 namespace dp_bench::policy {
 
@@ -37,16 +37,6 @@ struct TrainingInputs {
   NetworkAnswer teacher = {};  // empty without one
 };
 
-/// What a sampler works with.
-struct SamplingTools {
-  /// The network's output for a sequence [B, T, D] at times()[i].
-  std::function<torch::Tensor(const torch::Tensor& sequence, std::size_t i)> predict;
-  /// The sequence with the observed steps put back. Without inpainting it changes nothing.
-  std::function<torch::Tensor(const torch::Tensor& sequence)> restore_obs;
-  NoiseSource& noise;
-  std::int64_t action_dim;  // the first channels of a sequence, which stages show
-};
-
 class Objective {
  public:
   Objective() = default;
@@ -64,20 +54,14 @@ class Objective {
   /// The name of the network's output in the stage trace: "predicted noise".
   virtual const char* prediction_name() const = 0;
 
-  /// The times at which Sample evaluates the network, as they go into it.
-  virtual std::vector<double> times() const = 0;
-
-  /// What Sample does, as numbers: one step per evaluation of the network.
+  /// How sequences are sampled: one step per evaluation of the network.
   virtual std::vector<SamplerStep> steps() const = 0;
 
   /// Whether sampling starts from noise, or from zeros.
   virtual bool starts_from_noise() const { return true; }
 
-  /// What sampling starts from: N(0, 1) noise by default.
-  virtual torch::Tensor Initial(NoiseSource& noise, at::IntArrayRef shape) const;
-
-  /// From Initial [B, T, D] to x_0. Runs without gradient.
-  virtual torch::Tensor Sample(const torch::Tensor& initial, const SamplingTools& tools) const = 0;
+  /// The times that go into the network are in this unit.
+  virtual double time_unit() const { return 1.0; }
 };
 
 /// Reads `objective` and the section of its name from the params of a policy; `noise_scheduler` is
@@ -89,13 +73,8 @@ std::unique_ptr<Objective> MakeObjective(const Config& params);
 /// into the network. Its sinusoids then see the range that 100 training timesteps give them.
 inline constexpr double kNetworkTime = 100.0;
 
-/// The first channels of a sequence [B, T, D], for the stage trace.
-torch::Tensor ActionChannels(const torch::Tensor& sequence, const SamplingTools& tools);
-
-/// Notes the time of a step before the network is evaluated for it.
-void TraceTime(double time);
-
-/// Notes what a sampler that does not clip makes of a step: the predicted x_0, and the sample.
-void TraceSample(const torch::Tensor& x_0, const torch::Tensor& sample, const SamplingTools& tools);
+/// The objectives that need nothing but their own section of the params.
+std::unique_ptr<Objective> MakeFlowMatching(const Config& section);
+std::unique_ptr<Objective> MakeMip(const Config& section);
 
 }  // namespace dp_bench::policy

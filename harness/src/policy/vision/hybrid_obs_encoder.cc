@@ -1,12 +1,15 @@
-// See hybrid_obs_encoder.h.
-#include "dp_bench/policy/vision/hybrid_obs_encoder.h"
+// The observation encoder of "hybrid" policies.
 
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dp_bench/error.h"
+#include "dp_bench/policy/vision/image_encoder.h"
+#include "dp_bench/policy/vision/obs_encoder.h"
+#include "dp_bench/policy/vision/vision_pipeline.h"
 #include "dp_bench/stage_trace.h"
 
 namespace dp_bench::policy {
@@ -29,7 +32,23 @@ std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
   return keys;
 }
 
-}  // namespace
+class HybridObsEncoder final : public ObsEncoder {
+ public:
+  HybridObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
+
+  std::int64_t feature_dim() const override { return feature_dim_; }
+  Tensor Encode(const TensorMap& obs, const Normalizer& normalizer, NoiseSource* augment) override;
+  void set_gradient_checkpointing(bool is_on) override {
+    for (ImageEncoder& encoder : rgb_encoders_) encoder->set_gradient_checkpointing(is_on);
+  }
+
+ private:
+  std::vector<KeySpec> low_dim_;
+  std::vector<Camera> cameras_;
+  VisionPipeline pipeline_;
+  std::int64_t feature_dim_ = 0;
+  std::vector<ImageEncoder> rgb_encoders_;  // one per camera, or one for all
+};
 
 HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
                                    torch::nn::Module& parent)
@@ -43,7 +62,7 @@ HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
   ImageEncoderConfig config = ImageEncoderConfig::FromConfig(settings);
   if (cameras_.empty()) return;
 
-  config.backbone.in_channels = cameras_[0].rgb.shape[0];
+  config.in_channels = cameras_[0].rgb.shape[0];
   config.height = pipeline_.height();
   config.width = pipeline_.width();
   if (is_separate) {
@@ -56,10 +75,6 @@ HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
     rgb_encoders_.push_back(parent.register_module("rgb_encoder", ImageEncoder(config)));
   }
   feature_dim_ += config.feature_dim() * static_cast<std::int64_t>(cameras_.size());
-}
-
-void HybridObsEncoder::set_gradient_checkpointing(bool is_on) {
-  for (ImageEncoder& encoder : rgb_encoders_) encoder->set_gradient_checkpointing(is_on);
 }
 
 Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
@@ -85,6 +100,13 @@ Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normaliz
     trace_part(cameras_[i].rgb.name);
   }
   return torch::cat(features, /*dim=*/-1);  // [B, To, Do]
+}
+
+}  // namespace
+
+std::unique_ptr<ObsEncoder> MakeHybridObsEncoder(const Config& params, const PolicySpec& spec,
+                                                 torch::nn::Module& parent) {
+  return std::make_unique<HybridObsEncoder>(params, spec, parent);
 }
 
 }  // namespace dp_bench::policy

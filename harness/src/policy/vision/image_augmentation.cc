@@ -1,5 +1,5 @@
 // See image_augmentation.h.
-#include "dp_bench/policy/vision/image_augmentation.h"
+#include "policy/vision/image_augmentation.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
-#include "dp_bench/policy/vision/image_operations.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -25,21 +25,12 @@ using Draws = ImageAugmentation::Draws;
 constexpr double kMaxWeight = 1e6;
 constexpr double kMaxFactor = 10.0;
 
-std::vector<double> GetTwo(const Config& entry, std::string_view key,
-                           const std::vector<double>& default_value, const KeyMeaning& meaning) {
-  std::vector<double> values = entry.Get(key, default_value, meaning);
-  if (values.size() != 2) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected two numbers, found {}", entry.Where(key), values.size()));
-  }
-  return values;
-}
-
 // A number drawn uniformly from `range`, passed to `adjust` with the images.
-Change AdjustWithin(const Config& entry, const std::vector<double>& default_range, double min,
-                    double max, Tensor (*adjust)(const Tensor& images, const Tensor& factor),
+Change AdjustWithin(const Config& entry, std::array<double, 2> range, double min, double max,
+                    Tensor (*adjust)(const Tensor& images, const Tensor& factor),
                     const KeyMeaning& meaning) {
-  const std::vector<double> range = GetTwo(entry, "range", default_range, meaning);
+  const ConfigKeys keys(entry);
+  keys("range", &range, meaning);
   const double low = range[0];
   const double high = range[1];
   if (!(min <= low && low <= high && high <= max)) {
@@ -91,9 +82,9 @@ Tensor ToInteger(const Tensor& uniform, std::int64_t bound) {
 }
 
 Change MakeRandomMask(const Config& entry) {
-  const std::vector<double> size =
-      GetTwo(entry, "size", {0.15, 0.15},
-             "height and width of the black rectangle, as shares of the image's");
+  std::array size = {0.15, 0.15};
+  const ConfigKeys keys(entry);
+  keys("size", &size, "height and width of the black rectangle, as shares of the image's");
   if (!(size[0] > 0.0 && size[0] <= 1.0 && size[1] > 0.0 && size[1] <= 1.0)) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: expected shares of height and width above 0 and at most 1, found "

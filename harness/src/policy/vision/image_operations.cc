@@ -1,7 +1,6 @@
-// See image_operations.h.
-#include "dp_bench/policy/vision/image_operations.h"
-
-#include "dp_bench/policy/networks/gaussian_field.h"
+// The changes of image_augmentation.h.
+#include "policy/kernels/token_kernels.h"
+#include "policy/vision/image_augmentation.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -1,5 +1,5 @@
 // See resnet.h. Layout and initialisation follow torchvision's resnet18.
-#include "dp_bench/policy/vision/resnet.h"
+#include "policy/vision/resnet.h"
 
 #include <torch/nn/modules/batchnorm.h>
 
@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "dp_bench/policy/kernels/gradient_checkpoint.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "policy/kernels/gradient_checkpoint.h"
 
 namespace dp_bench::policy {
 namespace {

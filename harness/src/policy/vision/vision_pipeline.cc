@@ -9,8 +9,9 @@
 #include <string>
 
 #include "dp_bench/error.h"
-#include "dp_bench/policy/kernels/autocast.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/kernels/loop_tensors.h"
+#include "policy/vision/image_augmentation.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -157,7 +158,7 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
     : crop_is_random_(params.Get<bool>(
           "crop_is_random", true,
           "a random place per sample in training; false: the centre, as in evaluation")),
-      augmentation_(params) {
+      augmentation_(std::make_shared<ImageAugmentation>(params)) {
   // every setting is read, so that one policy config fits tasks with and without cameras
   const Shape image =
       cameras.empty() ? Shape{1, 1} : Shape{cameras[0].rgb.shape[1], cameras[0].rgb.shape[2]};
@@ -196,7 +197,7 @@ CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
   CameraView view;
   const Tensor& raw = obs.find(camera.rgb.name)->second;
   TraceStage(camera.rgb.name, raw);
-  const bool is_augmenting = augment != nullptr && !augmentation_.empty();
+  const bool is_augmenting = augment != nullptr && !augmentation_->empty();
   Tensor rgb = raw;
   if (!resizes_first_) {
     rgb = Crop(rgb, places);
@@ -211,7 +212,7 @@ CameraView VisionPipeline::Prepare(const Camera& camera, const TensorMap& obs,
                  resizes_first_ ? Interpolation::kAntialiased : Interpolation::kBilinear);
   }
   if (resizes_first_) rgb = Crop(rgb, places);
-  if (is_augmenting) rgb = augmentation_.Apply(rgb, *augment);
+  if (is_augmenting) rgb = augmentation_->Apply(rgb, *augment);
   view.rgb = normalizer.Normalize(camera.rgb.name, rgb);
   TraceStage("  resized, normalized", view.rgb);
   if (!camera.depth) return view;

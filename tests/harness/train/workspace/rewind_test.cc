@@ -1,7 +1,5 @@
 // Continuing a training from a chosen checkpoint: the same files as an unbroken run, and everything
 // later set aside.
-#include "train/rewind.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,6 +18,7 @@
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
+#include "train/resume_point.h"
 #include "train/snapshot.h"
 #include "train/train_state.h"
 

@@ -14,7 +14,7 @@
 #include "dp_bench/error.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
-#include "train/device_batch.h"
+#include "train/batches.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
 

@@ -1,10 +1,9 @@
-#include "constant_action_policy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 
 #include "dp_bench/error.h"
+#include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
 
 namespace dp_bench::constant_action {
@@ -19,7 +18,7 @@ PolicySpec MakeSpec() {
 }
 
 std::unique_ptr<Policy> MakePolicy(const char* params) {
-  auto policy = ConstantActionPolicy::Create(Config::FromJson(params), MakeSpec());
+  auto policy = CreatePluginPolicy(Config::FromJson(params), MakeSpec());
   const KeyStats stats = {
       .min = {0, 0}, .max = {10, 20}, .mean = {5, 10}, .std = {1, 1}, .count = 2};
   policy->SetNormalizer(Normalizer({train::FitKey("action", stats, NormalizeMode::kLimits),

@@ -4,12 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "rgbd_obs_encoder.h"
 #include "support/golden.h"
+#include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
 
 namespace dp_bench::rgbd_fusion {
@@ -31,7 +32,7 @@ constexpr Case kCases[] = {{"seed", 3, true, "seed"},
                            {"residual_colour", 1, false, "residual"}};
 
 constexpr const char* kParams = R"({
-  "crop_shape": [24, 32], "resize_shape": [18, 24],
+  "crop_shape": [24, 32], "resize_shape": [18, 24], "denoiser": {"type": "unet", "down_dims": [8]},
   "obs_encoder": {"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 4,
                   "n_head": 2, "state_feature_dim": 6, "fusion": "%s"}})";
 
@@ -52,8 +53,15 @@ class RgbdFusionGolden : public testing::TestWithParam<Case> {
     return ToTensor(Golden("rgbd_fusion").tensors.at(GetParam().name + ("." + name)));
   }
 
+  // Those of the encoder, without the prefix of the policy.
   torch::OrderedDict<std::string, torch::Tensor> Weights() const {
-    return module_->named_parameters();
+    const std::string prefix = "diffusion.";
+    torch::OrderedDict<std::string, torch::Tensor> weights;
+    for (const auto& item : policy_->module().named_parameters()) {
+      if (item.key().starts_with(prefix + "unet.")) continue;
+      weights.insert(item.key().substr(prefix.size()), item.value());
+    }
+    return weights;
   }
 
   static std::string Key(const char* prefix, std::int64_t camera) {
@@ -94,6 +102,7 @@ class RgbdFusionGolden : public testing::TestWithParam<Case> {
                                     NormalizeMode::kIdentity));
       }
     }
+    fields.insert(train::FitKey("action", {.min = {-1.0, -1.0}}, NormalizeMode::kIdentity));
     return Normalizer(std::move(fields));
   }
 
@@ -117,13 +126,14 @@ class RgbdFusionGolden : public testing::TestWithParam<Case> {
     return Config::FromJson(text);
   }
 
-  std::shared_ptr<torch::nn::Module> module_ = std::make_shared<torch::nn::Module>("encoder");
-  RgbdObsEncoder encoder_{MakeParams(), MakeSpec(), *module_};
+  std::unique_ptr<policy::DiffusionPolicy> policy_ =
+      CreatePluginDiffusion(MakeParams(), MakeSpec());
 };
 
 TEST_P(RgbdFusionGolden, TheConditionAndAllGradientsAgree) {
-  const torch::Tensor cond = encoder_.Encode(MakeObs(), MakeNormalizer(), /*augment=*/nullptr);
-  EXPECT_EQ(cond.size(-1), encoder_.feature_dim());
+  policy_->SetNormalizer(MakeNormalizer());
+  const torch::Tensor cond = policy_->EncodeObs(MakeObs(), /*augment=*/nullptr);
+  EXPECT_EQ(cond.size(-1), policy_->channels().cond);
   EXPECT_LE(Difference(cond.detach(), Get("cond")), kTolerance);
   (cond * Get("cond_weight")).sum().backward();
   for (const auto& item : Weights()) {

@@ -1,5 +1,3 @@
-#include "rgbd_fusion_policy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
@@ -13,6 +11,7 @@
 #include "rollout/policy_latency.h"
 #include "support/double_policy.h"
 #include "support/error_of.h"
+#include "support/plugin_policy.h"
 #include "support/small_policy.h"
 #include "train/fit_normalizer.h"
 
@@ -54,7 +53,7 @@ Normalizer NormalizerWithDepth() {
 
 std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const char* params = kSmall) {
   torch::manual_seed(5);
-  auto policy = MakePolicy(Config::FromJson(params), MakeSpec());
+  auto policy = CreatePluginDiffusion(Config::FromJson(params), MakeSpec());
   policy->SetNormalizer(NormalizerWithDepth());
   return policy;
 }
@@ -74,7 +73,7 @@ TensorMap MakeObs(std::int64_t rows) {
 
 std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
   return MessageOf(ErrorCode::kConfig,
-                   [&] { MakePolicy(Config::FromJson(params, "policy.json"), spec); });
+                   [&] { CreatePluginDiffusion(Config::FromJson(params, "policy.json"), spec); });
 }
 
 TEST(RgbdFusionPolicy, LearnsEightSamplesByHeart) {
@@ -184,7 +183,7 @@ TEST(RgbdFusionPolicy, ObservationsCanBeInpainted) {
 TEST(RgbdFusionPolicy, TheSamplersNumberOfDroppedFramesIsAccepted) {
   PolicySpec spec = MakeSpec();
   spec.horizons.drop_n_last_frames = 7;
-  EXPECT_NE(MakePolicy(Config::FromJson(R"({"drop_n_last_frames": 7})"), spec), nullptr);
+  EXPECT_NE(CreatePluginDiffusion(Config::FromJson(R"({"drop_n_last_frames": 7})"), spec), nullptr);
 }
 
 TEST(RgbdFusionPolicy, DepthThatIsNotFiniteIsNamed) {

@@ -1,6 +1,6 @@
 // The RGB-D policy under autocast and with gradient checkpointing.
 #include "harness/policy/train_modes.h"
-#include "rgbd_fusion_policy.h"
+#include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
 
 namespace dp_bench::rgbd_fusion {
@@ -28,7 +28,7 @@ PolicySpec MakeSmallSpec() {
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more) {
   torch::manual_seed(5);
-  auto policy = rgbd_fusion::MakePolicy(
+  auto policy = CreatePluginDiffusion(
       Config::FromJson(R"({"crop_shape": [36, 44], "obs_encoder": {"resnet_width": 16,
         "resnet_stages": 3, "spatial_softmax_num_keypoints": 8, "n_head": 2,
         "state_feature_dim": 16, "fusion": "residual"},

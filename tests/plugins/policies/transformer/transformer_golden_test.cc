@@ -7,8 +7,7 @@
 #include <string>
 
 #include "support/golden.h"
-#include "transformer_policy.h"
-
+#include "support/plugin_policy.h"
 namespace dp_bench::transformer {
 namespace {
 
@@ -74,10 +73,10 @@ class TransformerGolden : public testing::TestWithParam<Case> {
 
   inline static const std::string kPrefix = "diffusion.transformer.";
   std::unique_ptr<policy::DiffusionPolicy> policy_ =
-      MakePolicy(Config::FromJson(std::string("{") + GetParam().params + R"(
+      CreatePluginDiffusion(Config::FromJson(std::string("{") + GetParam().params + R"(
         "n_layer": 2, "n_head": 2, "n_emb": 12,
         "noise_scheduler": {"type": "ddim", "num_train_timesteps": 50, "num_inference_steps": 5}})"),
-                 MakeSpec());
+                            MakeSpec());
 };
 
 TEST_P(TransformerGolden, TensorNamesAreThoseOfTransformerForDiffusion) {

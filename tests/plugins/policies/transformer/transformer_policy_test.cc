@@ -1,5 +1,3 @@
-#include "transformer_policy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "policy/stage_recorder.h"
 #include "support/error_of.h"
+#include "support/plugin_policy.h"
 #include "support/small_policy.h"
 #include "train/optimizer.h"
 
@@ -22,7 +21,7 @@ constexpr std::int64_t kImageSize = 40;
 std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const char* params,
                                                     const PolicySpec& spec = SmallSpec()) {
   torch::manual_seed(5);
-  auto policy = transformer::MakePolicy(Config::FromJson(params), spec);
+  auto policy = CreatePluginDiffusion(Config::FromJson(params), spec);
   policy->SetNormalizer(SmallNormalizer());
   return policy;
 }
@@ -35,7 +34,7 @@ Batch MakeBatch(std::int64_t rows) {
 
 std::string ConfigErrorOf(const char* params) {
   return MessageOf(ErrorCode::kConfig,
-                   [&] { transformer::MakePolicy(Config::FromJson(params), SmallSpec()); });
+                   [&] { CreatePluginDiffusion(Config::FromJson(params), SmallSpec()); });
 }
 
 // Two observations, two opposite action sequences.

@@ -1,7 +1,6 @@
 // The transformer policy under autocast and with gradient checkpointing.
 #include "harness/policy/train_modes.h"
-#include "transformer_policy.h"
-
+#include "support/plugin_policy.h"
 namespace dp_bench::transformer {
 namespace {
 
@@ -9,7 +8,7 @@ constexpr std::int64_t kRows = 6;
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more) {
   torch::manual_seed(5);
-  auto policy = transformer::MakePolicy(
+  auto policy = CreatePluginDiffusion(
       Config::FromJson(R"({"n_layer": 4, "n_head": 4, "n_emb": 64)" + more + "}"), SmallSpec());
   policy->SetNormalizer(SmallNormalizer());
   // with fresh weights, attention and feed-forward are small compared with the residual stream

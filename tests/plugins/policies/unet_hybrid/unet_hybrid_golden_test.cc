@@ -7,11 +7,10 @@
 #include <set>
 #include <string>
 
-#include "dp_bench/policy/networks/conditional_unet1d.h"
+#include "policy/networks/conditional_unet1d.h"
 #include "run/safetensors.h"
+#include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
-#include "unet_hybrid_policy.h"
-
 namespace dp_bench::unet_hybrid {
 namespace {
 
@@ -48,7 +47,7 @@ class Golden {
     }
     spec_.shape_meta.action = {.name = "action", .shape = {2}};
     spec_.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
-    policy_ = unet_hybrid::MakePolicy(Config::FromJson(kParams), spec_);
+    policy_ = CreatePluginDiffusion(Config::FromJson(kParams), spec_);
     policy_->SetNormalizer(MakeNormalizer());
     LoadWeights();
   }

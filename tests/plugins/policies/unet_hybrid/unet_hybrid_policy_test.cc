@@ -1,5 +1,3 @@
-#include "unet_hybrid_policy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
@@ -10,6 +8,7 @@
 #include "dp_bench/error.h"
 #include "support/double_policy.h"
 #include "support/error_of.h"
+#include "support/plugin_policy.h"
 #include "support/small_policy.h"
 
 namespace dp_bench::unet_hybrid {
@@ -21,14 +20,14 @@ constexpr std::int64_t kImageSize = 72;
 
 std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
   torch::manual_seed(5);
-  auto policy = unet_hybrid::MakePolicy(Config::FromJson(params), spec);
+  auto policy = CreatePluginDiffusion(Config::FromJson(params), spec);
   policy->SetNormalizer(SmallNormalizer());
   return policy;
 }
 
 std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
   return MessageOf(ErrorCode::kConfig,
-                   [&] { unet_hybrid::MakePolicy(Config::FromJson(params, "policy.json"), spec); });
+                   [&] { CreatePluginDiffusion(Config::FromJson(params, "policy.json"), spec); });
 }
 
 std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const std::string& variant,
@@ -243,9 +242,9 @@ TEST(UnetHybridPolicy, SeparateEncodersAreNamedByCamera) {
   KeySpec second = spec.shape_meta.obs[1];
   second.name = "wrist";
   spec.shape_meta.obs.push_back(second);
-  const auto policy = unet_hybrid::MakePolicy(Config::FromJson(R"({"down_dims": [16], "n_groups": 4,
+  const auto policy = CreatePluginDiffusion(Config::FromJson(R"({"down_dims": [16], "n_groups": 4,
                                    "obs_encoder": {"use_separate_rgb_encoder_per_camera": true}})"),
-                                              spec);
+                                            spec);
   const auto parameters = policy->module().named_parameters();
   EXPECT_TRUE(parameters.contains("diffusion.rgb_encoder.0.out.weight"));
   EXPECT_TRUE(parameters.contains("diffusion.rgb_encoder.1.backbone.4.0.conv1.weight"));

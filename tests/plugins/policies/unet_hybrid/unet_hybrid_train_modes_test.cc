@@ -2,8 +2,7 @@
 #include <torch/optim/adam.h>
 
 #include "harness/policy/train_modes.h"
-#include "unet_hybrid_policy.h"
-
+#include "support/plugin_policy.h"
 namespace dp_bench::unet_hybrid {
 namespace {
 
@@ -12,7 +11,7 @@ constexpr std::int64_t kSmallImageSize = 40;
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more, std::int64_t image_size) {
   torch::manual_seed(5);
-  auto policy = unet_hybrid::MakePolicy(
+  auto policy = CreatePluginDiffusion(
       Config::FromJson(R"({"down_dims": [32, 64], "diffusion_step_embed_dim": 16, "n_groups": 4,
         "obs_encoder": {"resnet_width": 16, "resnet_stages": 2)" +
                        more),

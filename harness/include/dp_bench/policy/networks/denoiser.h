@@ -2,10 +2,12 @@
 // objective asks for, from the features of the observation window.
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "dp_bench/policy.h"
@@ -55,5 +57,19 @@ class Denoiser {
   /// See gradient_checkpoint.h; off by default.
   virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
+
+/// The conditional UNet1D. Reads down_dims, kernel_size, n_groups, diffusion_step_embed_dim and
+/// cond_predict_scale from `params`; registers `unet` with `parent`. Throws Error{kConfig} for
+/// settings that cannot work.
+std::unique_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpec& spec,
+                                           const DenoiserChannels& channels,
+                                           torch::nn::Module& parent);
+
+/// The transformer. Reads n_layer, n_head, n_emb, n_cond_layers, p_drop_emb, p_drop_attn,
+/// causal_attn, time_as_cond, obs_as_cond, time_embedding, norm, position and qkv_bias from
+/// `params`; registers `transformer` with `parent`. Throws as MakeUnetDenoiser.
+std::unique_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
+                                                  const DenoiserChannels& channels,
+                                                  torch::nn::Module& parent);
 
 }  // namespace dp_bench::policy

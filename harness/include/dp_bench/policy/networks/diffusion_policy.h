@@ -11,13 +11,13 @@
 
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
-#include "dp_bench/policy/networks/sampling_plan.h"
 #include "dp_bench/policy/policy_base.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 
 namespace dp_bench::policy {
 
 class Objective;
+struct SamplingPlan;
 struct TrainingPass;
 
 /// Diffusion Policy (Chi et al. 2023): an observation encoder, a denoiser and an objective.
@@ -54,7 +54,7 @@ class DiffusionPolicy final : public PolicyBase, public Distillable {
   /// null.
   torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* augment);
 
-  /// What ConditionalSample does, as numbers.
+  /// What ConditionalSample does, as numbers (policy/sampling.h of the harness).
   SamplingPlan sampling_plan() const;
 
   Denoiser& denoiser() { return *model_.denoiser; }

@@ -4,37 +4,28 @@
 #pragma once
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "dp_bench/config.h"
-#include "dp_bench/policy/vision/resnet.h"
 
 namespace dp_bench::policy {
 
-/// The attention centre of each channel: [N, C, H, W] -> [N, K, 2], x then y in [-1, 1].
-class SpatialSoftmaxImpl : public torch::nn::Module {
- public:
-  SpatialSoftmaxImpl(std::int64_t channels, std::int64_t height, std::int64_t width,
-                     std::int64_t num_keypoints);
+class ResnetImpl;
+class SpatialSoftmaxImpl;
 
-  torch::Tensor forward(const torch::Tensor& features);
-
- private:
-  torch::nn::Conv2d nets_{nullptr};
-  torch::Tensor pos_grid_;  // [H * W, 2]
-};
-TORCH_MODULE(SpatialSoftmax);
-
-/// Size of the input, backbone and pooling of an image encoder.
+/// The input, the backbone (a ResNet of basic blocks) and the pooling of an image encoder.
 struct ImageEncoderConfig {
-  ResnetConfig backbone;
+  std::int64_t in_channels = 3;
   std::int64_t height = 96;  // of the encoder's input: after crop and resize
   std::int64_t width = 96;
+  bool has_group_norm = true;      // otherwise batch norm
+  std::int64_t resnet_width = 64;  // channels of the first stage; each further one has twice
+  std::int64_t resnet_stages = 4;  // of two blocks; 4 make a ResNet-18
   std::int64_t spatial_softmax_num_keypoints = 32;  // K
 
   static ImageEncoderConfig FromConfig(const Config& settings);
@@ -49,12 +40,12 @@ class ImageEncoderImpl : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& images);
 
-  /// For the backbone, see gradient_checkpoint.h.
-  void set_gradient_checkpointing(bool is_on) { backbone_->set_gradient_checkpointing(is_on); }
+  /// Recomputes the inside of each block in the backward pass, which saves memory; off by default.
+  void set_gradient_checkpointing(bool is_on);
 
  private:
-  Resnet backbone_{nullptr};
-  SpatialSoftmax pool_{nullptr};
+  std::shared_ptr<ResnetImpl> backbone_;
+  std::shared_ptr<SpatialSoftmaxImpl> pool_;
   torch::nn::Linear out_{nullptr};
 };
 TORCH_MODULE(ImageEncoder);

@@ -2,12 +2,13 @@
 // does not know where the features come from.
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 
-#include "dp_bench/normalizer.h"
-#include "dp_bench/tensor.h"
+#include "dp_bench/policy.h"
 
 namespace dp_bench::policy {
 
@@ -30,5 +31,12 @@ class ObsEncoder {
   /// See gradient_checkpoint.h; off by default.
   virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
+
+/// The encoder of "hybrid" policies. For each step, oldest first: all low_dim keys unchanged, in
+/// alphabetical order, then the features of each camera, from a ResNet. Reads obs_encoder and the
+/// keys of VisionPipeline from `params`; registers `rgb_encoder` with `parent` if shape_meta has
+/// cameras. Throws Error{kConfig} for depth keys and for settings that do not fit the cameras.
+std::unique_ptr<ObsEncoder> MakeHybridObsEncoder(const Config& params, const PolicySpec& spec,
+                                                 torch::nn::Module& parent);
 
 }  // namespace dp_bench::policy

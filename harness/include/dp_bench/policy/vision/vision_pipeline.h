@@ -5,13 +5,15 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "dp_bench/policy.h"
-#include "dp_bench/policy/vision/image_augmentation.h"
 
 namespace dp_bench::policy {
+
+class ImageAugmentation;
 
 /// A camera of shape_meta: its colour key, and the depth key of the same view.
 struct Camera {
@@ -69,7 +71,7 @@ class VisionPipeline {
   Shape resized_ = {0, 0};  // what resizing makes
   Shape out_ = {0, 0};
   bool crop_is_random_ = true;
-  ImageAugmentation augmentation_;
+  std::shared_ptr<const ImageAugmentation> augmentation_;
 };
 
 }  // namespace dp_bench::policy

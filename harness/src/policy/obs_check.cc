@@ -1,5 +1,5 @@
 // See obs_check.h.
-#include "dp_bench/policy/networks/obs_check.h"
+#include "policy/obs_check.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,11 @@
-// How a policy samples action sequences, as numbers. All samplers of dp_bench are one loop with
-// other coefficients, so a program that runs an exported policy needs no sampler of its own.
+// How a policy samples action sequences, as numbers, and the loop that does it. All samplers of
+// dp_bench are this loop with other coefficients, so a program that runs an exported policy needs
+// no sampler of its own. Includes LibTorch.
 #pragma once
 
+#include <torch/types.h>
+
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,7 +26,7 @@ struct SamplerStep {
   double next_from_sample = 0.0;
   double next_from_output = 0.0;
   double next_from_last_x0 = 0.0;
-  double next_from_last_sample = 0.0;
+  double next_from_last_sample = 0.0;  // not 0: corrects the step before (Heun's method)
   double noise = 0.0;
 };
 
@@ -33,5 +37,20 @@ struct SamplingPlan {
                                   // action get the features of the To observed steps
   std::vector<SamplerStep> steps;
 };
+
+/// What the loop calls.
+struct SamplingCalls {
+  /// The network's output for sequences [B, T, D] at the time of steps[i].
+  std::function<torch::Tensor(const torch::Tensor& sample, std::size_t i)> denoise;
+  /// N(0, 1) numbers in the shape of a sequence.
+  std::function<torch::Tensor()> draw_noise;
+  double time_unit = 1.0;  // of the times that the stage trace shows
+};
+
+/// Plans from `initial`, noise or zeros [B, T, D]. `condition` [B, To, Do] is used with inpainting.
+/// Returns [B, T, D], of which the first Da channels are the normalized actions. Runs without
+/// gradient.
+torch::Tensor RunSamplingPlan(const SamplingPlan& plan, const torch::Tensor& initial,
+                              const torch::Tensor& condition, const SamplingCalls& calls);
 
 }  // namespace dp_bench::policy

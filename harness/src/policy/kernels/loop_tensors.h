@@ -1,8 +1,9 @@
-// LibTorch's autocast. Under autocast, LibTorch runs matrix products and convolutions in lower
-// precision (bfloat16 or float16) and returns their results in that precision. Our own loops, and
-// operations that would lose accuracy, run in float32.
+// Which tensors our own loops accept, and LibTorch's autocast. Under autocast, LibTorch runs matrix
+// products and convolutions in lower precision (bfloat16 or float16) and returns their results in
+// that precision. Our own loops, and operations that would lose accuracy, run in float32.
 #pragma once
 
+#include <ATen/TracerMode.h>
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
 
@@ -48,5 +49,27 @@ class AutocastGuard {
   bool was_enabled_;
   torch::ScalarType type_before_;
 };
+
+/// Whether our own loops work on `x`: it is float32 on the CPU, and no graph is being traced. A
+/// tracer sees only LibTorch's operators.
+inline bool UsesOwnLoops(const torch::Tensor& x) {
+  return x.device().is_cpu() && x.scalar_type() == torch::kFloat32 &&
+         !at::tracer::impl::is_dispatch_enabled();
+}
+
+/// On the CPU, tensors that autocast left in lower precision are converted to float32 for our own
+/// loops.
+inline torch::Tensor ForLoops(const torch::Tensor& x) {
+  return x.defined() && x.device().is_cpu() ? FullPrecision(x) : x;
+}
+
+/// An autograd function takes an undefined tensor as nullopt.
+inline std::optional<torch::Tensor> IfDefined(const torch::Tensor& tensor) {
+  return tensor.defined() ? std::optional<torch::Tensor>(tensor) : std::nullopt;
+}
+
+inline const float* DataOrNull(const torch::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
+}
 
 }  // namespace dp_bench::policy

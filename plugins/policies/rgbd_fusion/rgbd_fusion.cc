@@ -1,12 +1,23 @@
-// See rgbd_obs_encoder.h.
-#include "rgbd_obs_encoder.h"
-
+// Diffusion Policy on colour and depth of several cameras: the data flow of the Kuavo data
+// challenge's policy. One image encoder per modality serves all cameras, attention fuses their
+// features (camera_fusion.h), the state has an encoder of its own; a transformer or a conditional
+// UNet1D denoises.
 #include <fmt/format.h>
+#include <torch/nn/modules/linear.h>
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "camera_fusion.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
+#include "dp_bench/plugin.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/networks/diffusion_policy.h"
+#include "dp_bench/policy/vision/image_encoder.h"
+#include "dp_bench/policy/vision/vision_pipeline.h"
 #include "dp_bench/stage_trace.h"
 
 namespace dp_bench::rgbd_fusion {
@@ -18,9 +29,9 @@ using policy::ImageEncoderConfig;
 using torch::Tensor;
 
 // Whether the cameras have depth. Throws if only some do.
-bool HasDepth(const std::vector<policy::Camera>& cameras) {
+bool HasDepth(const std::vector<Camera>& cameras) {
   const bool has_depth = cameras[0].depth.has_value();
-  for (const policy::Camera& camera : cameras) {
+  for (const Camera& camera : cameras) {
     if (camera.depth.has_value() == has_depth) continue;
     throw Error(ErrorCode::kConfig,
                 fmt::format("expected depth for all cameras or for none; of '{}' and '{}' only one "
@@ -33,14 +44,13 @@ bool HasDepth(const std::vector<policy::Camera>& cameras) {
 FusionConfig ReadFusion(const Config& settings, std::int64_t n_cameras, std::int64_t token_dim,
                         bool has_depth) {
   FusionConfig config = {.n_cameras = n_cameras, .token_dim = token_dim, .has_depth = has_depth};
-  if (settings.GetChoice("fusion", {"seed", "residual"},
-                         "seed: attentions alone, as in the Kuavo data challenge; residual: "
-                         "pre-norm residual attentions") == "residual") {
-    config.kind = FusionKind::kResidual;
-  }
-  config.n_head = settings.GetInRange(
-      "n_head", config.n_head, 1, 1024,
-      "attention heads of the fusion; must divide 2 * spatial_softmax_num_keypoints");
+  const ConfigKeys keys(settings);
+  keys.Choice("fusion", &config.kind,
+              {{"seed", FusionKind::kSeed}, {"residual", FusionKind::kResidual}},
+              "seed: attentions alone, as in the Kuavo data challenge; residual: pre-norm residual "
+              "attentions");
+  keys("n_head", &config.n_head, 1, 1024,
+       "attention heads of the fusion; must divide 2 * spatial_softmax_num_keypoints");
   if (token_dim % config.n_head != 0) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is {}; it must divide the {} features of a camera, 2 * "
@@ -50,7 +60,35 @@ FusionConfig ReadFusion(const Config& settings, std::int64_t n_cameras, std::int
   return config;
 }
 
-}  // namespace
+class RgbdObsEncoder final : public policy::ObsEncoder {
+ public:
+  // Reads obs_encoder and the keys of VisionPipeline from `params`; registers `rgb_encoder`,
+  // `depth_encoder`, `fusion` and `state_encoder` with `parent`.
+  RgbdObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
+
+  std::int64_t feature_dim() const override { return feature_dim_; }
+
+  // For each observation step, oldest first: colour of all cameras in alphabetical order, depth of
+  // all cameras, state.
+  Tensor Encode(const TensorMap& obs, const Normalizer& normalizer, NoiseSource* augment) override;
+
+  void set_gradient_checkpointing(bool is_on) override;
+
+ private:
+  void AddStateEncoder(const Config& settings, torch::nn::Module& parent);
+  void TraceParts(const Tensor& fused) const;
+  Tensor EncodeState(const TensorMap& obs, const Normalizer& normalizer);
+
+  std::vector<KeySpec> low_dim_;
+  std::vector<Camera> cameras_;
+  policy::VisionPipeline pipeline_;
+  ImageEncoder rgb_encoder_{nullptr};    // one for all cameras
+  ImageEncoder depth_encoder_{nullptr};  // likewise; null without depth
+  CameraFusion fusion_{nullptr};
+  torch::nn::Linear state_linear1_{nullptr};  // null without low_dim keys
+  torch::nn::Linear state_linear2_{nullptr};
+  std::int64_t feature_dim_ = 0;
+};
 
 RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
                                torch::nn::Module& parent)
@@ -67,13 +105,13 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
   }
   const bool has_depth = HasDepth(cameras_);
   const Config settings = params.Sub("obs_encoder", "the network that turns images into features");
-  policy::ImageEncoderConfig config = policy::ImageEncoderConfig::FromConfig(settings);
+  ImageEncoderConfig config = policy::ImageEncoderConfig::FromConfig(settings);
   config.height = pipeline_.height();
   config.width = pipeline_.width();
-  config.backbone.in_channels = cameras_[0].rgb.shape[0];
+  config.in_channels = cameras_[0].rgb.shape[0];
   rgb_encoder_ = parent.register_module("rgb_encoder", ImageEncoder(config));
   if (has_depth) {
-    config.backbone.in_channels = 1;
+    config.in_channels = 1;
     depth_encoder_ = parent.register_module("depth_encoder", ImageEncoder(config));
   }
   fusion_ = parent.register_module(
@@ -105,7 +143,7 @@ Tensor RgbdObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer
                               NoiseSource* augment) {
   std::vector<Tensor> rgb;
   std::vector<Tensor> depth;
-  for (const policy::Camera& camera : cameras_) {
+  for (const Camera& camera : cameras_) {
     const policy::CameraView view = pipeline_.Prepare(camera, obs, normalizer, augment);
     rgb.push_back(view.rgb);
     if (view.depth.defined()) depth.push_back(view.depth);
@@ -144,7 +182,7 @@ void RgbdObsEncoder::TraceParts(const Tensor& fused) const {
       fused.size(2) / (std::ssize(cameras_) * (depth_encoder_.is_empty() ? 1 : 2));
   std::int64_t first = 0;
   for (const char* modality : {"colour", "depth"}) {
-    for (const policy::Camera& camera : cameras_) {
+    for (const Camera& camera : cameras_) {
       if (first == fused.size(2)) return;  // no depth
       TraceStage(fmt::format("condition part: {} of {}", modality, camera.rgb.name),
                  fused.narrow(2, first, width));
@@ -168,4 +206,42 @@ Tensor RgbdObsEncoder::EncodeState(const TensorMap& obs, const Normalizer& norma
   return features;
 }
 
+// A config of LeRobot has drop_n_last_frames among the params of the policy. Here the sampler reads
+// a top-level key. Another value would have no effect, so it is refused.
+void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
+  const auto found = params.GetOptional<std::int64_t>(
+      "drop_n_last_frames",
+      "a check for configs of other programs: must be the number of the top-level key, or none");
+  if (!found || *found == horizons.n_dropped_last_frames()) return;
+  throw Error(
+      ErrorCode::kConfig,
+      fmt::format("{}: expected {}, which is what the sampler leaves out, found {}; leave "
+                  "the key out, or set the top-level key drop_n_last_frames",
+                  params.Where("drop_n_last_frames"), horizons.n_dropped_last_frames(), *found));
+}
+
+std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
+                                               const policy::DenoiserChannels& channels,
+                                               torch::nn::Module& parent) {
+  const Config settings = params.Sub("denoiser", "the network that removes noise from actions");
+  if (settings.GetChoice("type", {"transformer", "unet"},
+                         "each has the keys of the policy of its name") == "unet") {
+    return policy::MakeUnetDenoiser(settings, spec, channels, parent);
+  }
+  return policy::MakeTransformerDenoiser(settings, spec, channels, parent);
+}
+
+std::unique_ptr<Policy> Create(const Config& params, const PolicySpec& spec) {
+  CheckDropNLastFrames(params, spec.horizons);
+  policy::DiffusionPolicy::Model model;
+  model.obs_encoder = std::make_unique<RgbdObsEncoder>(params, spec, *model.module);
+  model.channels =
+      policy::DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
+  model.denoiser = MakeDenoiser(params, spec, model.channels, *model.module);
+  return std::make_unique<policy::DiffusionPolicy>("rgbd_fusion", params, spec, std::move(model));
+}
+
+}  // namespace
 }  // namespace dp_bench::rgbd_fusion
+
+DPB_EXPORT_PLUGIN(dp_bench::Policy, "rgbd_fusion", "1.0.0", &dp_bench::rgbd_fusion::Create)

@@ -1,4 +1,5 @@
-// Converts the loader's host batches to a policy's tensors.
+// The batches of a policy: converted from the loader's, or random numbers to try a policy without a
+// data set.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +28,11 @@ enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampl
 /// Several processes may share a batch: the rows start at `first_row` of it.
 NoiseSource BatchNoise(std::uint64_t seed, NoisePurpose purpose, std::uint64_t number,
                        std::int64_t n_rows, std::int64_t first_row = 0);
+
+/// Low-dimensional keys and the action are N(0, 1), rgb is 0 to 255, depth 0 to 2 m (uint16 in mm);
+/// no step is padding. Row i depends only on i. ToBatch converts it to tensors. The observations
+/// have To steps, or n_train_obs_steps of a policy.
+data::HostBatch SyntheticBatch(const PolicySpec& spec, std::int64_t n_rows);
+data::HostBatch SyntheticBatch(const Policy& policy, std::int64_t n_rows);
 
 }  // namespace dp_bench::train

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dp_bench/policy/networks/time_conv.h"
+#include "policy/networks/time_conv.h"
 
 namespace dp_bench::policy {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "dp_bench/policy/kernels/token_ops.h"
-#include "dp_bench/policy/networks/transformer_layer.h"
+#include "policy/networks/transformer_layer.h"
 
 namespace dp_bench::policy {
 

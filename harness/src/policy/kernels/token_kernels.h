@@ -1,10 +1,12 @@
-// The loops behind token_ops.h that process rows of token features: plain C++ over dense float
-// arrays, compiled for several instruction sets. A row of the result depends only on that row. Sums
-// over rows use blocks of fixed size, so the number of threads does not change the result.
+// The loops behind token_ops.h that process rows of token features, and those that fill arrays with
+// random numbers: plain C++ over dense float arrays, compiled for several instruction sets. A row
+// of the result depends only on that row. Sums over rows use blocks of fixed size, so the number of
+// threads does not change the result.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace dp_bench::policy {
 
@@ -68,5 +70,10 @@ void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads);
 /// Philox4x32-10 block at counter {16 * (element / 128) + i % 16, site, 0, 0} under the row's key.
 void RunDropout(std::span<const std::uint64_t> keys, std::uint32_t site, std::int64_t row_size,
                 std::uint32_t threshold, float scale, float* out, int n_threads);
+
+/// Fills out, [keys, planes, plane_size], with N(0, 1): plane p of key k is the stream
+/// RandomStream(k, StreamId::kAugment, p). Which thread draws what does not change the result.
+void FillGaussianFields(const std::vector<std::uint64_t>& keys, std::int64_t planes,
+                        std::int64_t plane_size, float* out, int n_threads);
 
 }  // namespace dp_bench::policy

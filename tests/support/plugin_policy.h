@@ -1,0 +1,25 @@
+// The policy of the plugin whose object files a test links.
+#pragma once
+
+#include <memory>
+
+#include "dp_bench/plugin.h"
+#include "dp_bench/policy/networks/diffusion_policy.h"
+
+extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
+
+namespace dp_bench {
+
+inline std::unique_ptr<Policy> CreatePluginPolicy(const Config& params, const PolicySpec& spec) {
+  const auto* entry = reinterpret_cast<const PluginEntry<Policy>*>(dp_bench_plugin());
+  return entry->functions.create(params, spec);
+}
+
+/// The same, for a plugin that assembles a DiffusionPolicy.
+inline std::unique_ptr<policy::DiffusionPolicy> CreatePluginDiffusion(const Config& params,
+                                                                      const PolicySpec& spec) {
+  return std::unique_ptr<policy::DiffusionPolicy>(
+      &dynamic_cast<policy::DiffusionPolicy&>(*CreatePluginPolicy(params, spec).release()));
+}
+
+}  // namespace dp_bench
