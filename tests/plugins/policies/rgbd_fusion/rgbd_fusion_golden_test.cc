@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/policy/vision/vision_pipeline.h"
 #include "support/golden.h"
 #include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
