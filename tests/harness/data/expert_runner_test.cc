@@ -54,7 +54,8 @@ TEST_F(ExpertRunnerTest, FailuresSayWhy) {
   EXPECT_EQ(reason_of(ToyFault::kLost, true), "no success within 40 steps");
   EXPECT_EQ(reason_of(ToyFault::kEndsEarly, true), "the episode ended at step 3 without success");
   EXPECT_EQ(reason_of(ToyFault::kNoWayOn, false), "step 2: no way on");
-  EXPECT_THAT(reason_of(ToyFault::kNanAction, false), HasSubstr("action is nan in dimension 0"));
+  EXPECT_THAT(reason_of(ToyFault::kNanAction, false),
+              HasSubstr("'action': expected finite numbers, found nan"));
   EXPECT_THAT(reason_of(ToyFault::kThrowInReset, false), HasSubstr("cannot reset"));
 }
 
