@@ -1,6 +1,6 @@
 // A baseline of the gate, compared with itself; the same bytes as a result of another program.
 #include "compare/baseline.h"
-#include "compare/comparability.h"
+#include "compare/pairing.h"
 #include "compare/gate.h"
 #include "fuzz.h"
 #include "run/foreign_result.h"

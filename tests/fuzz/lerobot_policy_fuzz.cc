@@ -1,7 +1,7 @@
 // The JSON files of a LeRobot policy: config and processors.
 #include "fuzz.h"
 #include "run/lerobot/policy_config.h"
-#include "run/lerobot/processor.h"
+#include "run/lerobot/policy_folder.h"
 
 using namespace dp_bench;
 

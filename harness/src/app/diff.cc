@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "app/verbs.h"
-#include "compare/comparability.h"
-#include "compare/paired_outcomes.h"
+#include "compare/pairing.h"
 #include "compare/trace_difference.h"
 #include "core/console.h"
 #include "core/exit_code.h"

@@ -24,7 +24,7 @@
 #include "core/communicator.h"
 #include "core/console.h"
 #include "core/memory.h"
-#include "core/processor.h"
+#include "core/machine.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "experiment/task.h"

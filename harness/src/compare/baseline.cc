@@ -8,7 +8,6 @@
 #include "core/json.h"
 #include "dp_bench/error.h"
 #include "run/determinism.h"
-#include "run/outcome_class.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {

@@ -9,11 +9,11 @@
 #include <span>
 #include <utility>
 
-#include "compare/paired_outcomes.h"
+#include "compare/pairing.h"
 #include "core/json.h"
-#include "core/sha256.h"
 #include "dp_bench/error.h"
-#include "run/outcome_class.h"
+#include "run/determinism.h"
+#include "run/run_id.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -92,15 +92,11 @@ std::string HashOutcomes(std::span<const EpisodePair> pairs) {
   for (const EpisodePair& pair : pairs) {
     text += fmt::format("{} {:d} {:d}\n", pair.seed(), pair.a.success, pair.b.success);
   }
-  return core::Sha256Hex(std::as_bytes(std::span(text)));
+  return run::HashOfText(text);
 }
 
 std::string CheckpointHash(const run::RunFolder& run) {
-  const auto manifest = core::TryParseJson(run.manifest);
-  const nlohmann::json::json_pointer place("/checkpoint/sha256");
-  const bool is_named =
-      manifest.is_object() && manifest.contains(place) && manifest[place].is_string();
-  return is_named ? manifest[place].get<std::string>() : std::string();
+  return run::TextAt(core::TryParseJson(run.manifest), "/checkpoint/sha256");
 }
 
 // The fields that changed since the test stopped.

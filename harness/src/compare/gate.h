@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "compare/comparability.h"
+#include "compare/intervals.h"
+#include "compare/pairing.h"
 #include "compare/sequential_test.h"
-#include "compare/success_rate.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::compare {

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "compare/drop_evidence.h"
+#include "compare/sequential_test.h"
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/mean_interval.h"
+#include "compare/intervals.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::compare {

@@ -54,15 +54,6 @@ void Fsync(const fs::path& path, int flags) {
   if (Uninterrupted([&] { return ::fsync(descriptor.value()); }) != 0) ThrowErrno("fsync", path);
 }
 
-void WriteWhole(int descriptor, std::span<const std::byte> bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        Uninterrupted([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
-    if (written < 0) ThrowErrno("write", path);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
 // The entries of a folder. The iterators of the standard library report errors without a message.
 std::vector<fs::directory_entry> EntriesBelow(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
@@ -121,7 +112,7 @@ AtomicFile::~AtomicFile() {
   ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::Write(std::span<const std::byte> bytes) { WriteWhole(descriptor_, bytes, path_); }
+void AtomicFile::Write(std::span<const std::byte> bytes) { WriteAll(descriptor_, bytes, path_); }
 
 void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
 
@@ -169,7 +160,7 @@ void AtomicFolder::Commit() {
 
 void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
   const Descriptor descriptor(Open(path, O_WRONLY | O_CREAT | O_TRUNC, "create"));
-  WriteWhole(descriptor.value(), bytes, path);
+  WriteAll(descriptor.value(), bytes, path);
 }
 
 void FsyncFile(const fs::path& path) { Fsync(path, O_RDONLY); }

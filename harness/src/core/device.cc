@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/processor.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::core {

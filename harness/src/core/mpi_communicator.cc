@@ -1,6 +1,4 @@
 // Communicator over MPI's C API.
-#include "core/mpi_communicator.h"
-
 #include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
@@ -12,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/communicator.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::core {
@@ -133,7 +132,9 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> MakeMpiCommunicator(int n_ranks) {
+std::unique_ptr<Communicator> ConnectRanks() {
+  const int n_ranks = ReadLaunch().n_ranks;
+  if (n_ranks == 1) return std::make_unique<SingleProcess>();
   auto ranks = std::make_unique<MpiCommunicator>();
   if (ranks->size() == n_ranks) return ranks;
   throw Error(ErrorCode::kUsage,

@@ -73,15 +73,6 @@ bool IsStream(const fs::path& path) {
   return is_stream;
 }
 
-void WriteAll(int descriptor, std::span<const std::byte> bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        Uninterrupted([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
-    if (n < 0) ThrowErrno("write", path);
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-}
-
 }  // namespace
 
 OutputPlace FindOutput(const fs::path& path) {

@@ -1,6 +1,7 @@
 #include "core/system_error.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -16,6 +17,15 @@ void ThrowSystemError(std::string_view what, const std::filesystem::path& path,
 
 void ThrowErrno(std::string_view what, const std::filesystem::path& path) {
   ThrowSystemError(what, path, std::error_code(errno, std::generic_category()));
+}
+
+void WriteAll(int descriptor, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        Uninterrupted([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
+    if (n < 0) ThrowErrno("write", path);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
 }
 
 }  // namespace dp_bench::core

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -14,6 +16,9 @@ namespace dp_bench::core {
 
 /// The same for errno.
 [[noreturn]] void ThrowErrno(std::string_view what, const std::filesystem::path& path);
+
+/// Writes all of `bytes` to a descriptor, which messages name `path`. Throws Error{kIo}.
+void WriteAll(int descriptor, std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 /// The result of a system call, repeated while a signal interrupts it (EINTR).
 template <class Call>

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/sha256.h"
 #include "core/thread_pool.h"
 #include "data/replay_writer.h"
@@ -32,10 +33,6 @@ constexpr const char* kEnvSha256 = "env_sha256";  // in .zattrs
 
 constexpr std::size_t kFewFailures = 40;  // with fewer, an expert is not judged
 constexpr std::size_t kFailuresPerSuccess = 4;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The attributes of a data set: the result of every seed so far.
 struct CollectionLog {
@@ -155,7 +152,7 @@ class Collection {
                   .n_steps = log_.n_steps});
       }
       if (log_.IsHopeless()) GiveUp();
-      if (SecondsSince(last_commit_) >= request_.commit_seconds) Commit();
+      if (core::SecondsSince(last_commit_) >= request_.commit_seconds) Commit();
     }
     Commit();
     return n_episodes() >= n_wanted;
@@ -242,7 +239,7 @@ CollectReport Collect(const CollectRequest& request, const CollectProgressFn& pr
   const bool is_whole = collection.Run(progress);
   CollectReport report = ReportOf(collection.log());
   report.n_before = n_before;
-  report.wall_s = SecondsSince(start);
+  report.wall_s = core::SecondsSince(start);
   report.is_interrupted = !is_whole;
   return report;
 }

@@ -11,7 +11,7 @@
 
 #include "experiment/evaluation.h"
 #include "experiment/output_folder.h"
-#include "run/episode_journal.h"
+#include "run/episode_log.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::experiment {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/communicator.h"
-#include "core/cost.h"
+#include "core/machine.h"
 #include "dp_bench/env.h"
 #include "experiment/experiment.h"
 #include "rollout/env_runner.h"

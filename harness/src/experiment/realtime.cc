@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "compare/success_rate.h"
+#include "compare/intervals.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <map>
 
-#include "core/base64.h"
 #include "core/output_file.h"
 #include "data/key_check.h"
 #include "inspect/data_inspection.h"
@@ -135,7 +134,7 @@ Json Frames(const DataInspection& inspection) {
   for (const SampleFrame& frame : inspection.frames) {
     frames.push_back(
         {{"caption", fmt::format("{} · episode {}, step {}", frame.key, frame.episode, frame.step)},
-         {"source", "data:image/png;base64," + core::Base64(media::EncodePng(frame.image))},
+         {"source", report::DataUrl("image/png", media::EncodePng(frame.image))},
          {"path", ActionPath(frame, action->stats)}});
   }
   return frames;

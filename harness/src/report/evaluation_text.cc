@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/failure_clusters.h"
-#include "compare/success_rate.h"
+#include "compare/intervals.h"
 #include "report/render.h"
 #include "run/run_cost.h"
 

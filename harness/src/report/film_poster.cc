@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/base64.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
 #include "media/video_frames.h"
+#include "report/render.h"
 
 namespace dp_bench::report {
 namespace {
@@ -38,7 +38,7 @@ std::string FilmPoster(const std::filesystem::path& film) {
     media::VideoReader reader(film);
     RgbImage frame(reader.width(), reader.height());
     if (!reader.Read(&frame)) return "";
-    return "data:image/png;base64," + core::Base64(media::EncodePng(ShrunkTo(frame, kWidth)));
+    return DataUrl("image/png", media::EncodePng(ShrunkTo(frame, kWidth)));
   } catch (const Error&) {  // the page shows that the film is missing
     return "";
   }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "core/base64.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
 #include "media/film_overlay.h"
@@ -235,7 +234,7 @@ void RunPage::SetCurves() {
 std::string RunPage::VideoSource(const run::EpisodeRecord& record) const {
   if (options_.embed_videos) {
     const auto bytes = run_.ReadFilmOf(record, options_.max_embedded_bytes);
-    if (bytes) return "data:video/mp4;base64," + core::Base64(*bytes);
+    if (bytes) return DataUrl("video/mp4", *bytes);
   }
   return LinkBelow(record.video);
 }

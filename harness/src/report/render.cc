@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "core/base64.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
 #include "run/run_folder.h"
@@ -295,6 +296,10 @@ std::string LinkTo(const std::filesystem::path& relative_path) {
 std::string LinkBelow(const std::string& relative_path) {
   if (!run::StaysBelow(relative_path)) return "";
   return LinkTo(std::filesystem::path(relative_path).lexically_normal());
+}
+
+std::string DataUrl(std::string_view type, std::string_view bytes) {
+  return fmt::format("data:{};base64,{}", type, core::Base64(bytes));
 }
 
 void AppendPlot(const LinePlot& plot, Json* plots) {

@@ -43,6 +43,9 @@ std::string LinkTo(const std::filesystem::path& relative_path);
 /// A link to a file below the page's folder; empty for a path outside.
 std::string LinkBelow(const std::string& relative_path);
 
+/// Bytes inside a page (RFC 2397, RFC 4648): "data:image/png;base64,...".
+std::string DataUrl(std::string_view type, std::string_view bytes);
+
 /// Appends {name, series: [{index, label}], has_legend, svg} to the list `plots` for the template
 /// plots.html, unless the plot is empty.
 void AppendPlot(const LinePlot& plot, nlohmann::json* plots);

@@ -6,14 +6,11 @@
 #include <chrono>
 #include <utility>
 
+#include "core/clock.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::rollout {
 namespace {
-
-double SecondsSince(BackgroundTask::Clock::time_point start) {
-  return std::chrono::duration<double>(BackgroundTask::Clock::now() - start).count();
-}
 
 LoopOptions Checked(const LoopOptions& options) {
   if (options.latency_steps < 0) {
@@ -94,7 +91,7 @@ std::span<const float> ControlLoop::Act(std::span<const ObsView> obs) {
   }
   timing.is_stale = queue_.is_stale(next_);
   const std::span<const float> action = queue_.action(next_++);
-  timing.act_s = SecondsSince(start);
+  timing.act_s = core::SecondsSince(start);
   timing.has_missed_deadline =
       timing.is_late || (options_.deadline_s > 0.0 && timing.act_s > options_.deadline_s);
   Count(timing);
@@ -167,7 +164,7 @@ void ControlLoop::Plan() noexcept {
   } catch (...) {
     failure_ = std::current_exception();
   }
-  plan_s_ = SecondsSince(start);
+  plan_s_ = core::SecondsSince(start);
 }
 
 void ControlLoop::Count(const ActTiming& timing) {

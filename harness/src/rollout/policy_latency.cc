@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/clock.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "rollout/policy_planner.h"
@@ -22,10 +23,6 @@ constexpr int kMinPlans = 5;
 constexpr int kMaxPlans = 48;
 constexpr double kMaxSeconds = 5.0;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 }  // namespace
 
 void TimedPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
@@ -34,7 +31,7 @@ void TimedPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
   const auto start = Clock::now();
   planner_.Plan(obs, rows, actions);
   latency_.batch_size = batch_size();
-  latency_.chunk_s.push_back(SecondsSince(start));
+  latency_.chunk_s.push_back(core::SecondsSince(start));
   for (const auto& [name, seconds] : stages.seconds()) {
     std::vector<double>& all = latency_.stage_s[name];
     all.insert(all.end(), seconds.begin(), seconds.end());
@@ -65,7 +62,8 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
   TimedPlanner timed(planner, device);
   for (int i = 0; i < kWarmUp; ++i) planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
   const auto start = Clock::now();
-  for (int i = 0; i < kMinPlans || (i < kMaxPlans && SecondsSince(start) < kMaxSeconds); ++i) {
+  for (int i = 0; i < kMinPlans || (i < kMaxPlans && core::SecondsSince(start) < kMaxSeconds);
+       ++i) {
     const RecordedObs& row = rows[static_cast<std::size_t>(i) % rows.size()];
     timed.Plan(row.obs, {&row.row, 1}, actions);
   }

@@ -9,17 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::rollout {
-
-namespace {
-
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 RolloutLoop::RolloutLoop(const RolloutPlan& plan,
                          std::span<const std::unique_ptr<EpisodeSlot>> slots,
@@ -54,7 +47,7 @@ run::RunResult RolloutLoop::Run(const run::RunHooks& hooks) {
     if (IsStopped()) break;
     const auto plan_start = std::chrono::steady_clock::now();
     PlanBatch();
-    result_.plan_s += SecondsSince(plan_start);
+    result_.plan_s += core::SecondsSince(plan_start);
     for (EpisodeSlot* slot : batch_) Launch(slot);
 
     run::RunProgress now;
@@ -70,7 +63,7 @@ run::RunResult RolloutLoop::Run(const run::RunHooks& hooks) {
   if (hooks.progress && progress_.n_done > n_reported) hooks.progress(progress_);
 
   std::ranges::sort(result_.records, {}, &run::EpisodeRecord::episode);
-  result_.wall_s = SecondsSince(start);
+  result_.wall_s = core::SecondsSince(start);
   return std::move(result_);
 }
 

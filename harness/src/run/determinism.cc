@@ -2,11 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/json.h"
 #include "dp_bench/error.h"
 #include "run/run_files.h"
+#include "run/run_id.h"
 
 namespace dp_bench::run {
+
+std::string OutcomeClass(const OutcomeConditions& conditions) {
+  const std::string observed = conditions.has_pictures ? "pictures, " : "no pictures, ";
+  if (conditions.device != "cpu") return observed + conditions.device + ", " + conditions.cpu;
+  const bool is_portable = conditions.has_avx2_and_fma && !conditions.has_pictures;
+  return observed + (is_portable ? "x86-64 with AVX2 and FMA" : conditions.cpu);
+}
+
+std::string OutcomeClassOf(const std::string& manifest) {
+  return TextAt(core::TryParseJson(manifest), fmt::format("/{}", kOutcomeClassKey));
+}
 
 nlohmann::json ToJson(const DeterminismCertificate& certificate) {
   nlohmann::json json = {{"verified", !certificate.difference.has_value()},

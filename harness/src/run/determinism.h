@@ -1,5 +1,6 @@
-// Whether the outcomes of an env are a function of the seed, as an evaluation notes it in its
-// manifest ("determinism"). rollout/certify_determinism.h finds it out.
+// What an evaluation notes in its manifest about its outcomes: the machines on which they are the
+// same, bit for bit (ADR 0004, "outcome_class"), and whether they are a function of the seed
+// ("determinism"). rollout/certify_determinism.h finds out the latter.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,23 @@
 #include <string>
 
 namespace dp_bench::run {
+
+inline constexpr const char* kOutcomeClassKey = "outcome_class";
+
+struct OutcomeConditions {
+  std::string device;  // of the policy: "cpu", "cuda:0", or a backend: "openvino"
+  std::string cpu;     // model
+  bool has_avx2_and_fma = false;
+  bool has_pictures = false;  // the policy observes some
+};
+
+/// "no pictures, x86-64 with AVX2 and FMA", "pictures, AMD EPYC", "no pictures, cuda:0, AMD EPYC".
+/// It holds for policies built on dp_bench_policy; others may use operators of LibTorch that round
+/// differently from processor to processor.
+std::string OutcomeClass(const OutcomeConditions& conditions);
+
+/// The class in a manifest's text; empty if it has none.
+std::string OutcomeClassOf(const std::string& manifest);
 
 inline constexpr const char* kDeterminismKey = "determinism";
 

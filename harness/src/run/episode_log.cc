@@ -7,10 +7,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/json.h"
-#include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "run/run_files.h"
 #include "run/run_id.h"
@@ -115,6 +115,15 @@ std::string Dump(const Json& value, int indent) {
   return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+
+std::string WholeRows(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return "";
+  std::string text = core::ReadTextFile(file, kMaxFileBytes);
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
+  return text;
+}
+
 }  // namespace
 
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
@@ -164,9 +173,8 @@ std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const st
   AppendSplit(result, "test", &log);
   if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
   if (!run_id.empty()) {
-    const std::string episodes = EpisodesJsonl(result);
     log[kRunIdKey] = run_id;
-    log[kEpisodesHashKey] = core::Sha256Hex(std::as_bytes(std::span(episodes)));
+    log[kEpisodesHashKey] = HashOfText(EpisodesJsonl(result));
   }
   return Dump(log, 2) + "\n";
 }
@@ -197,6 +205,62 @@ void WriteResults(const std::filesystem::path& folder, const RunResult& result,
   const std::optional<SeedUse> seeds = SeedUseOf(manifest);
   WriteEpisodeLog(folder, result, seeds ? seeds->n_shared() : 0, RunIdOf(manifest));
   WritePlanning(folder, planning);
+}
+
+EpisodeJournal::Content EpisodeJournal::Read(const std::filesystem::path& file,
+                                             const std::string& run_id) {
+  Content content = {.head = "", .rows = WholeRows(file)};
+  const std::size_t line = content.rows.find('\n');
+  if (line == std::string::npos) return content;
+  const std::string found = RunIdOf(content.rows.substr(0, line));
+  if (found.empty()) return content;  // written before version 0.2
+  if (found != run_id) {
+    throw Error(
+        ErrorCode::kData,
+        fmt::format("'{}' has episodes of run {}, but the manifest.json next to it is of {}. "
+                    "Put back the files that belong together, or start over in another "
+                    "--output folder.",
+                    file.string(), found,
+                    run_id.empty() ? "a run without an id" : "run " + run_id));
+  }
+  content.head = content.rows.substr(0, line + 1);
+  content.rows.erase(0, line + 1);
+  return content;
+}
+
+EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
+                               std::vector<std::string> metric_names, const std::string& run_id)
+    : EpisodeJournal(file, std::move(metric_names), run_id, Read(file, run_id)) {}
+
+EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
+                               std::vector<std::string> metric_names, const std::string& run_id,
+                               const Content& content)
+    : metric_names_(std::move(metric_names)),
+      found_(Parse(file, metric_names_, content)),
+      log_(file, static_cast<std::int64_t>(content.head.size() + content.rows.size())) {
+  if (run_id.empty() || log_.position() > 0) return;
+  log_.Append(nlohmann::json{{kRunIdKey, run_id}}.dump());
+  log_.Sync();
+}
+
+std::vector<EpisodeRecord> EpisodeJournal::Parse(const std::filesystem::path& file,
+                                                 const std::vector<std::string>& metric_names,
+                                                 const Content& content) {
+  // an empty line for the head keeps line numbers in messages right
+  return ParseEpisodes((content.head.empty() ? "" : "\n") + content.rows, file.string(),
+                       metric_names);
+}
+
+std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
+    const std::filesystem::path& file, const std::vector<std::string>& metric_names,
+    const std::string& run_id) {
+  return Parse(file, metric_names, Read(file, run_id));
+}
+
+void EpisodeJournal::Append(const EpisodeRecord& record) {
+  const std::lock_guard lock(mutex_);
+  log_.Append(EpisodeRow(record, metric_names_));
+  log_.Sync();
 }
 
 }  // namespace dp_bench::run

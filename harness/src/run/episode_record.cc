@@ -7,7 +7,6 @@
 #include "dp_bench/error.h"
 
 namespace dp_bench::run {
-
 namespace {
 
 // Hashes the length too, so that moving characters between neighbouring texts changes the hash.

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/cost.h"
+#include "core/machine.h"
 
 namespace dp_bench::run {
 

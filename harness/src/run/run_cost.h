@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/cost.h"
+#include "core/machine.h"
 
 namespace dp_bench::run {
 

@@ -17,7 +17,6 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "core/regular_file.h"
-#include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "run/determinism.h"
 #include "run/episode_log.h"
@@ -84,16 +83,6 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
   }
 }
 
-std::string HashOf(const std::string& text) {
-  return core::Sha256Hex(std::as_bytes(std::span(text)));
-}
-
-// The text of a key; empty if there is none.
-std::string TextAt(const Json& json, const char* key) {
-  const bool is_text = json.is_object() && json.contains(key) && json[key].is_string();
-  return is_text ? json[key].get<std::string>() : std::string();
-}
-
 [[noreturn]] void ThrowMixed(const fs::path& folder, const std::string& what) {
   throw Error(ErrorCode::kData,
               fmt::format("the files in '{}' are not of one run: {}. Put back the files that "
@@ -103,8 +92,9 @@ std::string TextAt(const Json& json, const char* key) {
 }
 
 void CheckConfig(const RunFolder& folder, const std::string& run_id) {
-  const std::string wanted = TextAt(core::TryParseJson(folder.manifest), kConfigHashKey);
-  const std::string found = HashOf(folder.config);
+  const std::string wanted =
+      TextAt(core::TryParseJson(folder.manifest), fmt::format("/{}", kConfigHashKey));
+  const std::string found = HashOfText(folder.config);
   if (wanted.empty() || wanted == found) return;
   ThrowMixed(folder.path,
              fmt::format("manifest.json is of run {}, whose config.json has the SHA-256 "
@@ -114,7 +104,7 @@ void CheckConfig(const RunFolder& folder, const std::string& run_id) {
 
 void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
                    const std::string& episodes) {
-  const std::string evaluated = TextAt(folder.eval_log, kRunIdKey);
+  const std::string evaluated = TextAt(folder.eval_log, fmt::format("/{}", kRunIdKey));
   if (evaluated != run_id) {
     const auto name = [](const std::string& id) {
       return id.empty() ? "a run without an id" : "run " + id;
@@ -122,12 +112,12 @@ void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
     ThrowMixed(folder.path, fmt::format("eval_log.json is of {}, manifest.json of {}",
                                         name(evaluated), name(run_id)));
   }
-  const std::string wanted = TextAt(folder.eval_log, kEpisodesHashKey);
-  if (wanted.empty() || wanted == HashOf(episodes)) return;
+  const std::string wanted = TextAt(folder.eval_log, fmt::format("/{}", kEpisodesHashKey));
+  if (wanted.empty() || wanted == HashOfText(episodes)) return;
   ThrowMixed(folder.path,
              fmt::format("eval_log.json is about episodes with the SHA-256 {:.16}…; those in "
                          "episodes.jsonl have {:.16}…",
-                         wanted, HashOf(episodes)));
+                         wanted, HashOfText(episodes)));
 }
 
 // Before runs had ids, episodes.jsonl alone meant a complete result.
@@ -198,15 +188,6 @@ RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
     folder.notes.push_back(Describe(*certificate));
   }
   return folder;
-}
-
-// The text at a JSON pointer in config.json; empty if there is none.
-std::string ConfigText(const RunFolder& folder, const char* place) {
-  const Json config = core::TryParseJson(folder.config);
-  const Json::json_pointer pointer(place);
-  const bool is_text =
-      config.is_object() && config.contains(pointer) && config[pointer].is_string();
-  return is_text ? config[pointer].get<std::string>() : std::string();
 }
 
 }  // namespace
@@ -290,19 +271,20 @@ std::vector<std::string> SplitsOf(const RunFolder& folder) {
 }
 
 std::string TaskTitle(const RunFolder& folder) {
-  const std::string env = ConfigText(folder, "/env/plugin");
-  const std::string task = ConfigText(folder, "/env/params/task");
+  const Json config = core::TryParseJson(folder.config);
+  const std::string env = TextAt(config, "/env/plugin");
+  const std::string task = TextAt(config, "/env/params/task");
   return env.empty() || task.empty() ? env : env + ", " + task;
 }
 
 std::string RunTitle(const RunFolder& folder) {
-  const std::string policy = ConfigText(folder, "/policy/plugin");
+  const Json config = core::TryParseJson(folder.config);
+  const std::string policy = TextAt(config, "/policy/plugin");
   // a name of its own says more than an env plugin that has many tasks
-  const std::string name = ConfigText(folder, "/name");
-  const bool has_own_name = !name.empty() && !name.starts_with(ConfigText(folder, "/env/plugin"));
+  const std::string name = TextAt(config, "/name");
+  const bool has_own_name = !name.empty() && !name.starts_with(TextAt(config, "/env/plugin"));
   const std::string task = has_own_name ? name : TaskTitle(folder);
-  if (policy.empty() || task.empty())
-    return std::filesystem::absolute(folder.path).filename().string();
+  if (policy.empty() || task.empty()) return fs::absolute(folder.path).filename().string();
   return fmt::format("{} on {}", policy, task);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cost.h"
+#include "core/machine.h"
 #include "run/episode_record.h"
 #include "run/film_notes.h"
 #include "run/perturbation_effects.h"

@@ -1,5 +1,7 @@
 #include "run/run_id.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -13,10 +15,6 @@ namespace {
 
 constexpr std::size_t kIdDigits = 16;
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
-
-std::string HashOfText(const std::string& text) {
-  return core::Sha256Hex(std::as_bytes(std::span(text)));
-}
 
 }  // namespace
 
@@ -48,10 +46,18 @@ std::string ReadRunManifest(const std::filesystem::path& folder) {
   return core::ReadTextFile(folder / kManifestFile, kMaxManifestBytes);
 }
 
+std::string TextAt(const nlohmann::json& json, const std::string& pointer) {
+  const nlohmann::json::json_pointer place(pointer);
+  const bool is_text = json.is_object() && json.contains(place) && json[place].is_string();
+  return is_text ? json[place].get<std::string>() : std::string();
+}
+
+std::string HashOfText(std::string_view text) {
+  return core::Sha256Hex(std::as_bytes(std::span(text)));
+}
+
 std::string RunIdOf(const std::string& json_text) {
-  const auto json = core::TryParseJson(json_text);
-  const bool is_named = json.contains(kRunIdKey) && json[kRunIdKey].is_string();
-  return is_named ? json[kRunIdKey].get<std::string>() : std::string();
+  return TextAt(core::TryParseJson(json_text), fmt::format("/{}", kRunIdKey));
 }
 
 }  // namespace dp_bench::run

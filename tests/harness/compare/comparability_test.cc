@@ -1,4 +1,4 @@
-#include "compare/comparability.h"
+#include "compare/pairing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

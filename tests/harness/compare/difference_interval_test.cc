@@ -1,5 +1,5 @@
 // Compared with scipy and statsmodels, and with the tables behind the design of the gate.
-#include "compare/difference_interval.h"
+#include "compare/intervals.h"
 
 #include <gtest/gtest.h>
 

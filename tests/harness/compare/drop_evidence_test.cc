@@ -1,5 +1,5 @@
 // The two e-values: compared with exact arithmetic, and the properties that make them evidence.
-#include "compare/drop_evidence.h"
+#include "compare/sequential_test.h"
 
 #include <gtest/gtest.h>
 

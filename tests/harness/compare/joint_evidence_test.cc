@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "compare/drop_evidence.h"
+#include "compare/sequential_test.h"
 #include "dp_bench/random.h"
 #include "support/json_golden.h"
 

@@ -1,5 +1,5 @@
 // Against scipy 1.x: scipy.stats.t.interval(confidence, n - 1, mean, std / sqrt(n)).
-#include "compare/mean_interval.h"
+#include "compare/intervals.h"
 
 #include <gtest/gtest.h>
 

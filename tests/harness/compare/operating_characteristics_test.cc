@@ -13,7 +13,7 @@
 #include <string>
 
 #include "compare/sequential_test.h"
-#include "compare/success_rate.h"
+#include "compare/intervals.h"
 #include "dp_bench/random.h"
 #include "support/json_golden.h"
 

@@ -1,4 +1,4 @@
-#include "compare/paired_outcomes.h"
+#include "compare/pairing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

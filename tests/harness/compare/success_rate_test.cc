@@ -1,5 +1,5 @@
 // Intervals against scipy 1.x: scipy.stats.binomtest(k, n).proportion_ci(confidence, method).
-#include "compare/success_rate.h"
+#include "compare/intervals.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What work costs, with energy counters in a scratch folder.
-#include "core/cost.h"
+#include "core/machine.h"
 
 #include <gtest/gtest.h>
 

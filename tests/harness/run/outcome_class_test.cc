@@ -1,4 +1,4 @@
-#include "run/outcome_class.h"
+#include "run/determinism.h"
 
 #include <gtest/gtest.h>
 

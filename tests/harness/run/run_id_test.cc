@@ -9,7 +9,6 @@
 
 #include "core/atomic_file.h"
 #include "core/sha256.h"
-#include "run/episode_journal.h"
 #include "run/episode_log.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"

@@ -8,7 +8,7 @@
 #include "harness/writers/single_fault.h"
 #include "report/comparison_report.h"
 #include "report/html_report.h"
-#include "run/episode_journal.h"
+#include "run/episode_log.h"
 
 namespace dp_bench {
 namespace {

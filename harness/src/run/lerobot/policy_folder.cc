@@ -1,4 +1,4 @@
-// See policy_folder.h. Format: LeRobot's processor pipelines (processor/pipeline.py,
+// Format: LeRobot's processor pipelines of 0.4 to 0.6 (processor/pipeline.py,
 // processor/normalize_processor.py) and, until 0.3, policies/normalize.py.
 #include "run/lerobot/policy_folder.h"
 
@@ -13,15 +13,40 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
-#include "run/lerobot/processor.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::run {
 namespace {
 
-namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
+
+void RequireFileName(const core::JsonView& step, const std::string& name) {
+  const bool is_name = !name.empty() && name.front() != '.' &&
+                       name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  if (is_name) return;
+  step.Fail(fmt::format("state_file: expected the name of a file, found '{}'", name));
+}
+
+// Steps that move data or rename what the robot sends, and change no number.
+bool ChangesNothing(std::string_view step) {
+  return step == "rename_observations_processor" || step == "to_batch_processor" ||
+         step == "device_processor";
+}
+
+// nlohmann::json sorts the features, hence the ordered one.
+std::vector<std::string> CamerasInOrder(const core::JsonView& features,
+                                        const OrderedJson& ordered) {
+  std::vector<std::string> cameras;
+  for (const auto& item : ordered.items()) {
+    const auto type = features.At(item.key()).Get<std::string>("type");
+    if (type == Name(LerobotFeatureType::kVisual)) cameras.push_back(item.key());
+  }
+  return cameras;
+}
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxJsonBytes = std::size_t{16} << 20;
 constexpr const char* kConfigName = "config.json";
@@ -232,6 +257,34 @@ void WriteJson(const fs::path& path, const OrderedJson& json) {
 }
 
 }  // namespace
+
+LerobotProcessor ParseLerobotProcessor(std::string_view text, const std::filesystem::path& path,
+                                       std::string_view wanted_step) {
+  const std::string what = fmt::format("'{}'", path.string());
+  const nlohmann::json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
+  const core::JsonView file(json, what, ErrorCode::kCheckpoint);
+  const OrderedJson ordered = OrderedJson::parse(text);
+  LerobotProcessor processor;
+  const std::vector<core::JsonView> steps = file.Elements("steps");
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const core::JsonView& step = steps[i];
+    const auto kind = step.Get<std::string>("registry_name");
+    if (ChangesNothing(kind)) continue;
+    if (kind != wanted_step || !processor.state_file.empty()) {
+      step.Fail(fmt::format("expected one {}, found {}: dp_bench does not know what it computes",
+                            wanted_step, kind));
+    }
+    const core::JsonView config = step.At("config");
+    processor.norm_map = ReadLerobotNormMap(config.At("norm_map"));
+    processor.eps = config.Get<double>("eps");
+    processor.cameras = CamerasInOrder(config.At("features"),
+                                       ordered.at("steps").at(i).at("config").at("features"));
+    processor.state_file = step.Get<std::string>("state_file");
+    RequireFileName(step, processor.state_file);
+  }
+  if (processor.state_file.empty()) file.Fail(fmt::format("expected a step {}", wanted_step));
+  return processor;
+}
 
 LerobotPolicy ReadLerobotPolicy(const fs::path& folder) {
   LerobotPolicy policy;

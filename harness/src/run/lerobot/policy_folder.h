@@ -9,12 +9,27 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "dp_bench/array.h"
 #include "dp_bench/stats.h"
 #include "run/lerobot/policy_config.h"
 
 namespace dp_bench::run {
+
+struct LerobotProcessor {
+  LerobotNormMap norm_map;
+  double eps = 0.0;                  // see LerobotPolicy
+  std::vector<std::string> cameras;  // in the order of its features
+  std::string state_file;            // with its statistics, in the same folder
+};
+
+/// `wanted_step`: the name of the normalizing step, "normalizer_processor" or
+/// "unnormalizer_processor". Throws Error{kCheckpoint} naming `path` and the place if it is missing
+/// or there is a step that dp_bench does not know, because that step may change numbers.
+LerobotProcessor ParseLerobotProcessor(std::string_view text, const std::filesystem::path& path,
+                                       std::string_view wanted_step);
 
 struct LerobotPolicy {
   LerobotPolicyConfig config;

@@ -1,17 +1,27 @@
-#include "compare/difference_interval.h"
+// E. B. Wilson, JASA 22 (1927) 209; C. Clopper and E. Pearson, Biometrika 26 (1934) 404; "Student",
+// Biometrika 6 (1908) 1. Quantiles come from Boost.Math.
+#include "compare/intervals.h"
 
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/hypergeometric.hpp>
 #include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "compare/success_rate.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::compare {
 namespace {
+
+RateInterval WithoutBounds(int n_success, int n, double confidence) {
+  DPB_ASSERT(n >= 0 && n_success >= 0 && n_success <= n);
+  DPB_ASSERT(confidence > 0.0 && confidence < 1.0);
+  return {.n_success = n_success, .n = n, .rate = n > 0 ? static_cast<double>(n_success) / n : 0.0};
+}
 
 using Binomial = boost::math::binomial;
 
@@ -87,6 +97,86 @@ double Power(const PowerQuestion& question, int n, CriticalWins* critical_wins) 
 }
 
 }  // namespace
+
+nlohmann::json ToJson(const RateInterval& interval) {
+  return {{"rate", interval.rate},
+          {"low", interval.low},
+          {"high", interval.high},
+          {"n_success", interval.n_success},
+          {"n", interval.n}};
+}
+
+RateInterval WilsonInterval(int n_success, int n, double confidence) {
+  RateInterval interval = WithoutBounds(n_success, n, confidence);
+  if (n == 0) return interval;
+  const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2.0);
+  const double p = interval.rate;
+  const double shrink = 1.0 + z * z / n;
+  const double centre = (p + z * z / (2.0 * n)) / shrink;
+  const double half = z / shrink * std::sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n));
+  // at the ends the formula gives 0 and 1, apart from rounding
+  interval.low = n_success == 0 ? 0.0 : std::max(0.0, centre - half);
+  interval.high = n_success == n ? 1.0 : std::min(1.0, centre + half);
+  return interval;
+}
+
+RateInterval ClopperPearsonInterval(int n_success, int n, double confidence) {
+  RateInterval interval = WithoutBounds(n_success, n, confidence);
+  if (n == 0) return interval;
+  using Binomial = boost::math::binomial;
+  const double tail = (1.0 - confidence) / 2.0;
+  interval.low = Binomial::find_lower_bound_on_p(n, n_success, tail);
+  interval.high = Binomial::find_upper_bound_on_p(n, n_success, tail);
+  return interval;
+}
+
+MeanInterval StudentInterval(std::span<const double> values, double confidence,
+                             double std_dev_if_equal) {
+  DPB_ASSERT(!values.empty() && confidence > 0.0 && confidence < 1.0);
+  const auto n = static_cast<double>(values.size());
+  MeanInterval result = {.n = static_cast<int>(values.size())};
+  for (const double value : values) result.mean += value / n;
+  if (values.size() == 1) {
+    result.low = -std::numeric_limits<double>::infinity();
+    result.high = std::numeric_limits<double>::infinity();
+    return result;
+  }
+
+  double squares = 0.0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  result.std_dev = std::sqrt(squares / (n - 1.0));
+  const double t = boost::math::quantile(boost::math::students_t(n - 1.0), 0.5 + confidence / 2.0);
+  const double spread = result.std_dev > 0.0 ? result.std_dev : std_dev_if_equal;
+  const double half = t * spread / std::sqrt(n);
+  result.low = result.mean - half;
+  result.high = result.mean + half;
+  return result;
+}
+
+MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
+                           double confidence) {
+  const MeanInterval of_a = StudentInterval(a, confidence);
+  const MeanInterval of_b = StudentInterval(b, confidence);
+  MeanInterval result = {.n = std::min(of_a.n, of_b.n), .mean = of_b.mean - of_a.mean};
+  if (result.n < 2) {
+    result.low = -std::numeric_limits<double>::infinity();
+    result.high = std::numeric_limits<double>::infinity();
+    return result;
+  }
+  const double error_a = of_a.std_dev * of_a.std_dev / of_a.n;
+  const double error_b = of_b.std_dev * of_b.std_dev / of_b.n;
+  const double error = error_a + error_b;
+  result.std_dev = std::sqrt(error);
+  result.low = result.high = result.mean;
+  if (error == 0.0) return result;
+  const double freedom =
+      error * error / (error_a * error_a / (of_a.n - 1) + error_b * error_b / (of_b.n - 1));
+  const double half = result.std_dev * boost::math::quantile(boost::math::students_t(freedom),
+                                                             0.5 + confidence / 2.0);
+  result.low -= half;
+  result.high += half;
+  return result;
+}
 
 DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confidence) {
   DifferenceInterval interval;

@@ -1,15 +1,56 @@
-// What a finished comparison on shared seeds says about the difference of two success rates, and
-// how many seeds it would take to show a given difference.
+// How far the truth may be from what a few episodes show: of one success rate, of a mean, and of
+// the difference of two runs, with the tests of "no difference" and the seeds that they take.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "compare/paired_outcomes.h"
-#include "compare/success_rate.h"
+#include "compare/pairing.h"
 
 namespace dp_bench::compare {
+
+struct RateInterval {
+  int n_success = 0;
+  int n = 0;
+  double rate = 0.0;  // n_success / n; 0 without episodes
+  double low = 0.0;
+  double high = 1.0;
+};
+
+/// {rate, low, high, n_success, n}
+nlohmann::json ToJson(const RateInterval& interval);
+
+/// The score interval of Wilson (1927), which every report shows. It is correct on average even
+/// near 0 and 1. Without episodes it is [0, 1].
+RateInterval WilsonInterval(int n_success, int n, double confidence = 0.95);
+
+/// The exact interval of Clopper and Pearson (1934), for claims such as "at least". Its coverage is
+/// never below `confidence`, so it is wider. Without episodes it is [0, 1].
+RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = 0.95);
+
+struct MeanInterval {
+  int n = 0;
+  double mean = 0.0;
+  double std_dev = 0.0;  // of the values, with n - 1; 0 for one value
+  double low = 0.0;
+  double high = 0.0;
+};
+
+/// Student's interval (1908) for values that scatter about a mean, such as the success rates of
+/// several training seeds. Needs at least one value; the interval of a single value is infinite.
+///
+/// Values that happen to be equal do not show that there is no spread: `std_dev_if_equal` is used
+/// for the interval then, if something else tells how much they scatter. `std_dev` stays 0.
+MeanInterval StudentInterval(std::span<const double> values, double confidence = 0.95,
+                             double std_dev_if_equal = 0.0);
+
+/// Welch's interval (1947) for the difference of two means, b minus a, of independent values. Needs
+/// two values of each; the interval is infinite otherwise. `n` is the smaller number of values,
+/// `std_dev` the standard error of the difference.
+MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
+                           double confidence = 0.95);
 
 /// Success rate of B minus that of A, in [-1, 1].
 struct DifferenceInterval {

@@ -1,25 +1,21 @@
 // getrusage(2), getloadavg(3), and the powercap files of Linux
 // (Documentation/power/powercap/powercap.rst).
-#include "core/cost.h"
+#include "core/machine.h"
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 #include <system_error>
 #include <thread>
 
+#include "core/clock.h"
+
 namespace dp_bench::core {
 namespace {
 
 namespace fs = std::filesystem;
-
-double Now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -48,13 +44,31 @@ bool IsProcessor(const std::string& name) {
 
 }  // namespace
 
+std::string ProcessorName() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+#if defined(__x86_64__)
+bool HasAvx2AndFma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool HasAvx512() { return __builtin_cpu_supports("avx512f"); }
+bool HasBfloat16Products() { return __builtin_cpu_supports("avx512bf16"); }
+#else
+bool HasAvx2AndFma() { return false; }
+bool HasAvx512() { return false; }
+bool HasBfloat16Products() { return false; }
+#endif
+
 MachineLoad ReadMachineLoad() {
   MachineLoad load = {.n_processors = static_cast<int>(std::thread::hardware_concurrency())};
   if (getloadavg(&load.average, 1) != 1) load.average = 0.0;
   return load;
 }
 
-CostMeter::CostMeter(fs::path powercap) : start_s_(Now()), start_cpu_s_(CpuSeconds()) {
+CostMeter::CostMeter(fs::path powercap) : start_cpu_s_(CpuSeconds()) {
   std::error_code none;
   for (fs::directory_iterator it(powercap, none), end; !none && it != end; it.increment(none)) {
     if (!IsProcessor(it->path().filename().string())) continue;
@@ -69,7 +83,7 @@ CostMeter::CostMeter(fs::path powercap) : start_s_(Now()), start_cpu_s_(CpuSecon
 Cost CostMeter::Read() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  Cost cost = {.wall_s = Now() - start_s_,
+  Cost cost = {.wall_s = SecondsSince(start_),
                .cpu_s = CpuSeconds() - start_cpu_s_,
                .peak_bytes = std::int64_t{usage.ru_maxrss} << 10,
                .energy_j = std::nullopt,

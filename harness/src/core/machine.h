@@ -1,12 +1,24 @@
-// What work costs: time, memory, and energy where the machine tells it.
+// This machine: its processor and load, and what work costs on it: time, memory, and energy where
+// the machine tells it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace dp_bench::core {
+
+/// As Linux names it; "unknown" if it does not.
+std::string ProcessorName();
+
+// Instruction sets; false on processors other than x86-64.
+
+bool HasAvx2AndFma();
+bool HasAvx512();            // its foundation, AVX512F
+bool HasBfloat16Products();  // AVX512_BF16, which processors with AMX have too
 
 /// The load of the machine, from all its processes.
 struct MachineLoad {
@@ -39,7 +51,7 @@ class CostMeter {
     double range_uj = 0.0;  // where it begins at 0 again
   };
 
-  double start_s_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double start_cpu_s_;
   double energy_j_ = 0.0;
   std::vector<EnergyCounter> counters_;
