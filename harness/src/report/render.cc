@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <kainjow/mustache.hpp>
 #include <vector>
 
 #include "core/base64.h"
@@ -264,16 +265,13 @@ Json PlotJson(const LinePlot& plot) {
 }  // namespace
 
 std::string Render(std::string_view name, const Json& result) {
-  return RenderPage(name, ToData(result));
-}
-
-std::string RenderPage(std::string_view name, const data& page) {
+  const data shown = ToData(result);
   kainjow::mustache::mustache parsed(Prepared(TemplateText(name)));
   DPB_ASSERT(parsed.is_valid());
   if (name.ends_with(".txt"))
     parsed.set_custom_escape([](const std::string& text) { return text; });
   if (name.ends_with(".md")) parsed.set_custom_escape(EscapeMarkdown);
-  FormattingContext context(name, &page);
+  FormattingContext context(name, &shown);
   std::string text = parsed.render(context);
   DPB_ASSERT(parsed.is_valid());
   std::ranges::replace(text, kLineEnd, '\n');
@@ -304,12 +302,6 @@ std::string DataUrl(std::string_view type, std::string_view bytes) {
 
 void AppendPlot(const LinePlot& plot, Json* plots) {
   if (Json json = PlotJson(plot); !json.is_null()) plots->push_back(std::move(json));
-}
-
-data List() { return data(data::type::list); }
-
-void AppendPlot(const LinePlot& plot, data* plots) {
-  if (const Json json = PlotJson(plot); !json.is_null()) plots->push_back(ToData(json));
 }
 
 }  // namespace dp_bench::report

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <filesystem>
-#include <kainjow/mustache.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -49,10 +48,5 @@ std::string DataUrl(std::string_view type, std::string_view bytes);
 /// Appends {name, series: [{index, label}], has_legend, svg} to the list `plots` for the template
 /// plots.html, unless the plot is empty.
 void AppendPlot(const LinePlot& plot, nlohmann::json* plots);
-
-// For pages whose data are not JSON yet.
-kainjow::mustache::data List();
-std::string RenderPage(std::string_view name, const kainjow::mustache::data& page);
-void AppendPlot(const LinePlot& plot, kainjow::mustache::data* plots);
 
 }  // namespace dp_bench::report
